@@ -23,11 +23,17 @@ from typing import Any, NoReturn
 import pytest
 from hypothesis import HealthCheck, settings
 
+pytest_plugins = ["support.lanes"]
+
 FIO_OLDEST = (3, 33)
 CHROMIUM_NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
 # Output goes to files here, also where several processes run tests beside a terminal.
 os.environ.pop("COLUMNS", None)
+
+# Tests start thousands of programs: each would compile every module anew, half of its CPU time.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 # A background job of a script ignores Ctrl-C, and so would everything that tests start in it.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -150,6 +156,14 @@ def need_dlio() -> Path:
     if found is None:
         pytest.skip("DLIO is not installed: recorded output and a stand-in are tested")
     return Path(found)
+
+
+def need_dlio_loader() -> Path:
+    """A folder with the released DLIO and what its configuration loader imports, no frameworks."""
+    folder = Path(sys.executable).parent.parent / "dlio"
+    if not (folder / "dlio_benchmark").is_dir():
+        missing("DLIO's configuration loader is not installed; make setup does that")
+    return folder
 
 
 def need_mpi(vendor: str) -> Path:

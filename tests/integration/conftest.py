@@ -6,6 +6,7 @@ import fcntl
 import os
 import signal
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -43,24 +44,30 @@ class Made:
 
 
 class Shared:
-    """What several processes of one test run read. The first that asks makes it."""
+    """What several processes of one test run read. The first that asks makes it, others that ask
+    for the same wait."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
 
     def store(self, name: str, build: Callable[[Path], object]) -> ResultStore:
         place, done = self.root / name, self.root / f"{name}.done"
-        with locked(self.root, fcntl.LOCK_EX):
+        place.parent.mkdir(exist_ok=True)
+        with self._alone_with(place):
             if not done.exists():
-                place.parent.mkdir(exist_ok=True)
                 build(place)
                 done.touch()
         return ResultStore.open(place)
 
     def brief(self, store: ResultStore, *, pdf: bool = True) -> Made:
         made = store.directory / "brief.html"
-        with locked(self.root, fcntl.LOCK_EX):
+        with self._alone_with(store.directory):
             return Made(store, made if made.exists() else write_brief(store, pdf=pdf))
+
+    def _alone_with(self, place: Path) -> AbstractContextManager[None]:
+        lock = place.with_name(f"{place.name}.lock")
+        lock.touch()
+        return locked(lock, fcntl.LOCK_EX)
 
 
 @pytest.fixture(scope="session")

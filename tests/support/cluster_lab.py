@@ -23,6 +23,7 @@ from storlab.model.result import RunRecord
 PATIENCE_S = 600.0
 RANK_VARIABLES = ("PMI_RANK", "OMPI_COMM_WORLD_RANK")
 STORLAB = (sys.executable, "-m", "storlab")
+_NO_REPORT = ("--no-report",)  # a brief takes more CPU time than the lab of a short campaign
 
 
 def wait_for(what: str, done: Callable[[], Any], lab: Lab | None = None) -> Any:
@@ -87,13 +88,18 @@ class Lab:
 
     @classmethod
     def run(
-        cls, study: Path, out: Path, *more: str, command: Sequence[str | Path] = STORLAB
+        cls,
+        study: Path,
+        out: Path,
+        *more: str,
+        command: Sequence[str | Path] = STORLAB,
+        report: bool = False,
     ) -> Lab:
-        return cls(out, ["run", study, "--out", out, *more], command)
+        return cls(out, ["run", study, "--out", out, *more, *_NO_REPORT[report:]], command)
 
     @classmethod
     def resume(cls, out: Path, *more: str, command: Sequence[str | Path] = STORLAB) -> Lab:
-        return cls(out, ["resume", out, *more], command)
+        return cls(out, ["resume", out, *more, *_NO_REPORT], command)
 
     def __enter__(self) -> Lab:
         return self

@@ -15,7 +15,7 @@ from typing import Any
 from storlab.base.clock import monotonic_ns, sleep_s
 from storlab.cluster.link import ClientsSilent, Link
 from storlab.cluster.order import read_order
-from storlab.cluster.rank import join
+from storlab.cluster.rank import join, live
 
 ORDER, ANSWER, READY = 1, 2, 3
 PATIENCE_NS = 60_000_000_000
@@ -103,6 +103,31 @@ def do_silent_clocks(link: Link, job: dict[str, Any]) -> Any:
     return None
 
 
+class Lingering:
+    """Goes when Python has ended its threads, and says so; it takes its time."""
+
+    def __init__(self, told: str) -> None:
+        # What Python takes apart before this is gone by then.
+        self._write, self._nap, self._told = Path.write_text, sleep_s, Path(told)
+
+    def __del__(self) -> None:
+        self._write(self._told, "[]")
+        self._nap(600)
+
+
+def do_linger(link: Link, job: dict[str, Any]) -> Any:
+    """The first client fails, and hangs on its way out; the others stay."""
+    pids = link.gather(READY, str(os.getpid()).encode(), monotonic_ns() + PATIENCE_NS)
+    if link.is_controller:
+        told = {"pids": [os.getpid(), *(int(pid) for pid in pids.values())]}
+        Path(job["told"] + ".part").write_text(json.dumps(told))
+        Path(job["told"] + ".part").rename(job["told"])
+    if link.rank == 1:
+        globals()["lingering"] = Lingering(job["lingers"])
+        raise RuntimeError("as a test wants it")
+    sleep_s(600)
+
+
 def do_sleep(link: Link, job: dict[str, Any]) -> Any:
     """Tells the pids of all, and stays."""
     sys.stderr.write(f"a line of rank {link.rank}\n")
@@ -116,4 +141,4 @@ def do_sleep(link: Link, job: dict[str, Any]) -> Any:
 
 
 if __name__ == "__main__":
-    main()
+    live(main)

@@ -16,7 +16,7 @@ def named(device: Path, directory: str) -> Iterator[Path]:
     """
     place = Path("/dev/disk") / directory
     place.mkdir(parents=True, exist_ok=True)
-    link = place / f"storlab-test-{os.getpid()}"
+    link = place / f"storlab-test-{os.getpid()}-{device.name}"
     link.symlink_to(device)
     try:
         yield link

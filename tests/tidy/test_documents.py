@@ -18,13 +18,14 @@ from conftest import need_program
 from storlab.base.errors import ExitCode
 from storlab.brief.flags import meanings
 from storlab.cli.main import verbs
-from storlab.contracts.registry import ENGINES, FAMILIES
+from storlab.contracts.registry import ENGINES, FAMILIES, METERS
+from storlab.engines.native.engine import NativeEngine
 from storlab.model.s3 import S3Options
 from storlab.model.study import Header, Precondition, Target
-from tidy import text_rules, tree
+from tidy import python_rules, text_rules, tree
 
 DOCUMENTS = tree.source(".md")
-ROOM = ("spec", "family", "job", "rules", "metrics", "page")  # what every family has
+ROOM = ("params", "spec", "family", "job", "rules", "metrics", "page")  # what every family has
 GUIDES = [Path(name) for name in ("README.md", "CONTRIBUTING.md", "ARCHITECTURE.md")]
 
 
@@ -38,7 +39,8 @@ def test_a_workload_is_whole(kind: str) -> None:
     files = set(map(str, tree.files()))
     rooms = [f"python/storlab/workloads/{kind}/{name}.py" for name in ROOM]
     assert not set(rooms) - files
-    assert f"crates/families/{kind}/src/lib.rs" in files
+    crate = f"crates/families/{kind}/src/lib.rs"
+    assert (crate in files) == (kind in NativeEngine.kinds)  # another program needs none
     assert f"docs/{kind}.md" in files
     assert _studies_of(kind), f"no study in studies/ uses {kind}"
     tests = [n for n in tree.source(".py", "tests/integration") if n.name.startswith("test_")]
@@ -48,7 +50,8 @@ def test_a_workload_is_whole(kind: str) -> None:
 @pytest.mark.parametrize("kind", FAMILIES)
 def test_the_page_of_a_workload_explains_every_field(kind: str) -> None:
     page = tree.read(f"docs/{kind}.md")
-    of_place = [Precondition] if "path" in FAMILIES[kind].places else [S3Options]
+    of_places = {"path": Precondition, "s3": S3Options}
+    of_place = [model for place, model in of_places.items() if place in FAMILIES[kind].places]
     models = [FAMILIES[kind].spec, Header, Target, *of_place]
     missing = [f"{m.__name__}.{f}" for m in models for f in m.model_fields if f"`{f}`" not in page]
     assert not missing
@@ -150,6 +153,33 @@ def test_links_between_documents_lead_somewhere() -> None:
         targets = text_rules.links(tree.read(name))
         broken = [target for target in targets if not (folder / target).exists()]
         assert not broken, name
+
+
+def test_the_map_shows_the_house_as_it_is() -> None:
+    text = tree.read("ARCHITECTURE.md")
+    floors = [
+        (python_rules.FLOORS.index(path.name), path.name)
+        for path in (tree.ROOT / "python/storlab").iterdir()
+        if (path / "__init__.py").is_file()
+    ]
+    listed = re.findall(r"(?m)^  (\w+)/ +\S", text.partition("crates/  ")[0])
+    assert listed == [name for _, name in sorted(floors)]
+    crates = re.findall(r"(?m)^  (\w+)/ +\S", text.partition("crates/  ")[2])
+    manifests = (tree.ROOT / "crates").glob("*/Cargo.toml")
+    assert set(crates) == {"families", *(manifest.parent.name for manifest in manifests)}
+    drawing = text.partition("## The way of data")[2].split("```")[1]
+    assert re.findall(r"(?m)^ ?(\d+) ", drawing) == [str(stop) for stop in range(1, 11)]
+    named = re.findall(r"`((?:[\w-]+/)*[\w-]+\.(?:py|rs)|(?:[\w-]+/)+)`", text)
+    named += re.findall(r"\b(?:lab|engines|crates)/\w+", drawing)
+    named += re.findall(r"\b(?:workloads|cluster|live|analysis|figures|brief|history)\b", drawing)
+    places = [f"/{path}" for path in tree.files()]
+    missing = {n for n in named if not any(f"/{n.rstrip('/')}" in place for place in places)}
+    assert not missing
+
+
+def test_every_meter_has_its_page() -> None:
+    pages = {path.stem for path in tree.files() if path.parent == Path("docs/meters")}
+    assert pages == set(METERS)
 
 
 def test_ready_made_studies_are_valid() -> None:

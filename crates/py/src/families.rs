@@ -5,7 +5,7 @@ use storlab_run::{Run, Secrets};
 
 type Start = fn(&str, &Secrets, bool) -> Result<Run>;
 
-const FAMILIES: [(&str, Start); 6] = [
+const FAMILIES: &[(&str, Start)] = &[
     ("block", storlab_block::start),
     ("checkpoint", storlab_checkpoint::start),
     ("gpudirect", storlab_gpudirect::start),

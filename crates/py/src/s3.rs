@@ -53,12 +53,40 @@ impl S3Client {
         body: &[u8],
         timeout_s: f64,
     ) -> PyResult<PyReply<'py>> {
+        self.answer(py, timeout_s, |client, timeout| {
+            client.request(method, key, &query, body, timeout)
+        })
+    }
+
+    /// Write an object on a condition: ("if-none-match", "*"), or ("if-match", etag). A store that
+    /// knows no conditions writes all the same. Returns and raises as `request`.
+    fn put_if<'py>(
+        &self,
+        py: Python<'py>,
+        key: &str,
+        body: &[u8],
+        condition: (String, String),
+        timeout_s: f64,
+    ) -> PyResult<PyReply<'py>> {
+        self.answer(py, timeout_s, |client, timeout| {
+            client.put_if(key, body, (&condition.0, &condition.1), timeout)
+        })
+    }
+}
+
+impl S3Client {
+    fn answer<'py>(
+        &self,
+        py: Python<'py>,
+        timeout_s: f64,
+        ask: impl FnOnce(&mut OneShot, Duration) -> Result<Reply, Failure> + Send,
+    ) -> PyResult<PyReply<'py>> {
         let timeout = Duration::try_from_secs_f64(timeout_s)
             .map_err(|e| PyValueError::new_err(format!("timeout_s: {e}")))?;
         let answer = py.detach(move || {
             let mut client = lock(&self.inner);
             let name = client.endpoint_name().to_owned();
-            client.request(method, key, &query, body, timeout).map_err(|failure| (name, failure))
+            ask(&mut client, timeout).map_err(|failure| (name, failure))
         });
         match answer {
             Ok(Reply { status, headers, body }) => Ok((status, headers, PyBytes::new(py, &body))),

@@ -69,21 +69,53 @@ impl OneShot {
         body: &[u8],
         timeout: Duration,
     ) -> std::result::Result<Reply, Failure> {
-        let OneShot { runtime, store, kept } = self;
         let method = method
             .parse::<Method>()
             .map_err(|_| Failure::Protocol(format!("{method:?} is no method")))?;
+        self.send(Call::new(method, key), query, body, timeout)
+    }
+
+    /// PUT of an object on a condition, `if-match` or `if-none-match` and its value. A store that
+    /// knows no conditions writes all the same.
+    ///
+    /// # Errors
+    /// As of [`OneShot::request`].
+    pub fn put_if(
+        &mut self,
+        key: &str,
+        body: &[u8],
+        condition: (&str, &str),
+        timeout: Duration,
+    ) -> std::result::Result<Reply, Failure> {
+        let odd = || Failure::Protocol(format!("{condition:?} is no header"));
+        let name = HeaderName::from_bytes(condition.0.as_bytes()).map_err(|_| odd())?;
+        let value = HeaderValue::from_str(condition.1).map_err(|_| odd())?;
+        let headers = [(name, value)];
+        let call = Call { headers: &headers, ..Call::new(Method::PUT, Some(key)) };
+        self.send(call, &[], body, timeout)
+    }
+
+    fn send(
+        &mut self,
+        call: Call<'_>,
+        query: &[(String, String)],
+        body: &[u8],
+        timeout: Duration,
+    ) -> std::result::Result<Reply, Failure> {
+        let OneShot { runtime, store, kept } = self;
         let query: Vec<(&str, &str)> =
             query.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
         // Multi-delete wants it, and some stores with it every POST of XML.
-        let extra: [(HeaderName, HeaderValue); 1] =
-            [(HeaderName::from_static("content-md5"), content_md5(body))];
+        let mut headers = call.headers.to_vec();
+        if !body.is_empty() {
+            headers.push((HeaderName::from_static("content-md5"), content_md5(body)));
+        }
         let call = Call {
-            headers: if body.is_empty() { &[] } else { &extra },
+            headers: &headers,
             payload: PayloadHash::Sha256(sha256(body)),
             content_length: body.len() as u64,
             query: &query,
-            ..Call::new(method, key)
+            ..call
         };
         let body = Bytes::copy_from_slice(body);
         runtime.block_on(async {
@@ -220,6 +252,19 @@ mod tests {
         assert!(sent.contains("\r\nauthorization: AWS4-HMAC-SHA256 Credential=access/"), "{sent}");
         assert!(sent.contains("SignedHeaders=content-md5;host;x-amz-content-sha256;x-amz-date,"));
         assert!(sent.ends_with("<Delete/>") && !sent.contains("secret"), "{sent}");
+    }
+
+    #[test]
+    fn a_condition_is_a_signed_header() {
+        let (port, _) = server(1);
+        let mut client = client(port);
+        let reply = client.put_if("k", b"x", ("if-none-match", "*"), LONG).expect("reply");
+        let sent = std::str::from_utf8(&reply.body).expect("text");
+        assert!(sent.starts_with("PUT /bucket/k HTTP/1.1\r\n"), "{sent}");
+        assert!(sent.contains("\r\nif-none-match: *\r\n"), "{sent}");
+        assert!(sent.contains("SignedHeaders=content-md5;host;if-none-match;x-amz-"), "{sent}");
+        let odd = client.put_if("k", b"x", ("no header", "*"), LONG).expect_err("refused");
+        assert_eq!(odd.kind(), "protocol");
     }
 
     #[test]

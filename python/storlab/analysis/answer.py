@@ -98,6 +98,7 @@ class Verdict:
     winner: str = ""
     index: int = 0  # of the winner, which decides its colour
     does: str = ""  # the words of the question
+    unsure: str = ""  # instead of them where nothing is decided; often none are needed
     headline: Advantage | None = None  # of a winner; else the largest difference
     points: int = 0  # that were compared
     won: int = 0  # of these, where the winner is decided ahead of the next best
@@ -267,9 +268,10 @@ def _against(verdict: Verdict) -> str:
         if digits.is_open(at.times):
             return "Not even the size of the difference is known: more repeats would tell."
         ends = digits.ends_text(at.times).replace("–", " to ")
-        does = verdict.does.format(times=f"{ends} times", other=at.behind)
+        words = verdict.unsure or f"{{ahead}} {verdict.does}"
+        told = words.format(times=f"{ends} times", other=at.behind, ahead=at.ahead)
         most = ", where they differ most" if verdict.points > 1 else ""
-        return f"{at.ahead} {does} at {at.where}{most}."
+        return f"{told} at {at.where}{most}."
     if verdict.kind == "depends" and at is not None:
         return f"The largest difference: {at.ahead} {_does(verdict, at)}."
     return ""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from statistics import median
 
@@ -23,9 +23,9 @@ class Seen:
     @property
     def share(self) -> float | None:
         """What it did over the mean of all clients; None where none did anything."""
-        rate = _rate(self.together)
-        mean = sum(map(rate, self.together.clients)) / len(self.together.clients)
-        return rate(self.client) / mean if mean else None
+        rates = self.together.rates
+        mean = sum(rates.values()) / len(rates)
+        return rates[self.client.name] / mean if mean else None
 
     @property
     def network(self) -> float | None:
@@ -39,13 +39,6 @@ class Seen:
     def clock_ns(self) -> int:
         """How well its clock is known: by the drift, or by half of the round trip."""
         return max(abs(self.client.drift_ns), self.client.round_trip_ns // 2)
-
-
-def _rate(together: ClusterRun) -> Callable[[ClientRun], float]:
-    """Bytes per second; operations where no bytes are moved."""
-    if any(client.bytes_s for client in together.clients):
-        return lambda client: client.bytes_s
-    return lambda client: client.operations_s
 
 
 def clients_of(cell: Cell) -> list[Seen]:

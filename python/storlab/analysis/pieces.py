@@ -47,13 +47,12 @@ def pieces_of(run: RunData, boundary: Boundary | None = None) -> list[Piece]:
     found: list[Piece] = []
     for piece in FAMILIES[record.kind].page.pieces:
         kind, energies = piece.kind, _energies(run, piece.kind, boundary)
-        for place, entry in enumerate(record.details.get(piece.details) or ()):
-            values, workers = piece.read(entry, record.params)
-            energy = energies.get(place)
+        for place, read in enumerate(piece.read(record)):
+            values, energy = read.values, energies.get(place)
             if energy is not None:
-                values |= {"energy_j": energy, "energy_wh": energy / J_PER_WH}
-            provenance, clients = _provenance(run, boundary), piece.clients(entry)
-            found.append(Piece(kind, place + 1, values, workers, provenance, clients))
+                values = {**values, "energy_j": energy, "energy_wh": energy / J_PER_WH}
+            provenance = _provenance(run, boundary)
+            found.append(Piece(kind, place + 1, values, read.workers, provenance, read.clients))
     return found
 
 

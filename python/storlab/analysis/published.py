@@ -34,5 +34,5 @@ class PublishedCell:
 
 
 def published_words(cells: Iterable[PublishedCell]) -> str:
-    """Below a drawing: ``Published: Micron, “Title”, undated``."""
+    """Below a drawing: ``Published: Micron, “Title”, date not given``."""
     return f"Published: {'; '.join(dict.fromkeys(cell.publication for cell in cells))}"

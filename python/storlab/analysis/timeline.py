@@ -11,29 +11,30 @@ import json
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import groupby, pairwise
+from itertools import pairwise
 from statistics import median
 from typing import Any
 
 from storlab._native import Histogram
 from storlab.analysis.dataset import RunData
+from storlab.analysis.dips import LEAST_INTERVALS, find_dips
 from storlab.analysis.points import page_of
 from storlab.analysis.power_trace import Moment, power_trace
 from storlab.base.errors import ResultError
 from storlab.base.units import MB, NS_PER_S
 from storlab.contracts.registry import FAMILIES
+from storlab.lab.power.metering import power_gaps
 from storlab.model.run_course import COURSE_FILE
+from storlab.workloads.common.metrics import CLIENT_BOUND_PERCENT
 
-DIP = 0.75  # of the median; neighbouring intervals below that are one
-CHANCE = 4.0  # standard deviations of a count that a dip lacks: 600 intervals of noise have none
-LEAST_INTERVALS = 6
 MOST_COLUMNS = 60  # of the axis; more intervals are put together
 MOST_DIPS = 8  # that are told, the deepest
 LATENCY_BINS = 16
 COLUMNS = [
     *("interval", "start_ns", "end_ns", "operation"),
-    *("operations", "bytes", "errors", "latency_hist"),
+    *("operations", "bytes", "errors", "latency_hist", "worker_cpu_ns"),
 ]
+Span = tuple[float, float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +93,7 @@ class Timeline:
     device: list[Counted]
     power: list[Moment]
     celsius: list[tuple[float, str, float]]  # time in s, drive, degrees
+    flag_times: dict[str, list[Span]]  # by kind when it held; the others are of the whole run
 
     @property
     def is_fixed_work(self) -> bool:
@@ -144,6 +146,7 @@ class _Interval:
     end_s: float
     moved_mb: float
     operations: int  # of those that moved it
+    cores: float  # that the workers used
 
     @property
     def mb_s(self) -> float:
@@ -164,7 +167,7 @@ def timeline(run: RunData, least: int = LEAST_INTERVALS) -> Timeline | None:
     power = power_trace(run, boundary) if boundary is not None else []
     beside = _beside(run)
     usual_mb_s = median(each.mb_s for each in intervals)
-    dips = [] if FAMILIES[record.kind].fixed_work else _dips(intervals, usual_mb_s)
+    dips = [] if FAMILIES[record.kind].fixed_work else _dips(intervals)
     low = {id(interval) for dip in dips for interval in dip}
     size = -(-len(intervals) // MOST_COLUMNS)
     columns = [intervals[at : at + size] for at in range(0, len(intervals), size)]
@@ -178,20 +181,44 @@ def timeline(run: RunData, least: int = LEAST_INTERVALS) -> Timeline | None:
         list(_counted(beside, record.window_start_ns)),
         [moment for moment in power if 0 <= moment.time_s <= window_s],
         list(_celsius(beside, record.window_start_ns, window_s)),
+        _flag_times(run, intervals),
     )
 
 
-def _dips(intervals: Sequence[_Interval], usual_mb_s: float) -> list[list[_Interval]]:
-    """Neighbours far below the median, of fewer operations than chance would leave them."""
-    usual = median(each.operations for each in intervals)
-    found = []
-    for is_low, group in groupby(intervals, key=lambda each: each.mb_s < DIP * usual_mb_s):
-        dip = list(group)
-        expected = usual * len(dip)
-        done = sum(each.operations for each in dip)
-        if is_low and done < expected - CHANCE * math.sqrt(expected):
-            found.append(dip)
-    return found
+def _dips(intervals: Sequence[_Interval]) -> list[list[_Interval]]:
+    rates, counts = [each.mb_s for each in intervals], [each.operations for each in intervals]
+    return [[intervals[at] for at in places] for places in find_dips(rates, counts)]
+
+
+def _flag_times(run: RunData, intervals: Sequence[_Interval]) -> dict[str, list[Span]]:
+    """By kind of flag when it held, in s of the window, where that is known of single moments."""
+    record, found = run.record, {}
+    kinds = {flag.kind for flag in record.flags}
+    if "client-bound" in kinds and record.cpu is not None:
+        limit = record.cpu.cores * CLIENT_BOUND_PERCENT / 100
+        found["client-bound"] = [
+            (each.start_s, each.end_s) for each in intervals if each.cores > limit
+        ]
+    if "power-not-measured" in kinds:
+        start, end = record.window_start_ns, record.window_end_ns
+        gaps = power_gaps(record, run.store.power(run.directory_name))
+        found["power-not-measured"] = [
+            ((max(first, start) - start) / NS_PER_S, (min(last, end) - start) / NS_PER_S)
+            for first, last in gaps
+            if first < end and last > start
+        ]
+    return {kind: _joined(spans) for kind, spans in found.items() if spans}
+
+
+def _joined(spans: list[Span]) -> list[Span]:
+    """In order of time, those that touch as one."""
+    joined: list[Span] = []
+    for first, last in sorted(spans):
+        if joined and first <= joined[-1][1] + 1e-3:
+            joined[-1] = (joined[-1][0], max(last, joined[-1][1]))
+        else:
+            joined.append((first, last))
+    return joined
 
 
 def _intervals(run: RunData) -> list[_Interval]:
@@ -215,6 +242,7 @@ def _interval(rows: list[dict[str, Any]], window_ns: int, moved: Sequence[str]) 
         (max(row["end_ns"] for row in rows) - window_ns) / NS_PER_S,
         sum(row["bytes"] for row in own) / MB,
         sum(row["operations"] for row in own),
+        sum(row["worker_cpu_ns"] for row in rows) / max(1, rows[0]["end_ns"] - rows[0]["start_ns"]),
     )
 
 

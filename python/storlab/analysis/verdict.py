@@ -197,6 +197,7 @@ def _verdict(
         workload=sections[0].workload if several else "",
         targets=tuple(comparison.targets),
         does=question.does,
+        unsure=question.unsure,
         comparisons=count,
         told=in_words(load(question.told)(comparison, sections)) if question.told else (),
     )

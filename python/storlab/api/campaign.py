@@ -14,6 +14,7 @@ from storlab.contracts.reporter import Reporter
 from storlab.lab.plan.plan import make_plan
 from storlab.lab.run.progress import make_reporter
 from storlab.lab.run.session import run_study
+from storlab.lab.site.devices import plan_with_devices
 from storlab.lab.study.file import load_study
 from storlab.process.execution import StopRequest
 
@@ -36,7 +37,7 @@ def run(
     Raises what ``run_study`` does.
     """
     loaded = load_study(study)
-    plan = make_plan(loaded)
+    plan = plan_with_devices(loaded.study, make_plan(loaded), Path.cwd())
     directory = Path(out) if out else Path("results") / f"{Path(study).stem}-{utc_stamp()}"
 
     def reporter() -> Reporter:

@@ -1,9 +1,10 @@
 """Claims: sentences that assert a number, made by rule from the comparison.
 
-The rule: every mix and block size at the far end of its axis (the most jobs at which all targets
-were measured), and only differences whose 95 % interval excludes 1. Nothing is picked for being
-large. Of many comparisons some differ by chance: a number is printed large only where the interval
-that holds for all of them together excludes 1, too; the other claims say that it does not.
+The rule: every mix and block size at the far end of its axis (the most jobs at which the most
+targets were measured), and only differences whose 95 % interval excludes 1. Nothing is picked for
+being large. Of many comparisons some differ by chance: a number is printed large only where the
+interval that holds for all of them together excludes 1, too; the other claims say that it does
+not.
 """
 
 from __future__ import annotations
@@ -247,8 +248,10 @@ def undecided(comparison: Comparison) -> list[str]:
                 if ratio is not None and not ratio.decided:
                     where = _title(section, point)
                     noun = section.page.headline.noun
-                    sentence = f"{target} at {where}: {ratio_bracket(ratio.interval)}"
-                    found.append(f"{sentence} the {noun} of {comparison.baseline}")
+                    words = f"{ratio_bracket(ratio.interval)} the {noun} of {comparison.baseline}"
+                    if digits.is_open(ratio.interval):
+                        words = f"{noun} not known to within tenfold"
+                    found.append(f"{target} at {where}: {words}")
     return found
 
 
@@ -284,20 +287,25 @@ def _summary(comparison: Comparison, target: str, sections: Sequence[Section]) -
     more = sum(r.decided and r.interval.estimate > 1 for r in ratios)
     values = [r.interval.estimate for r in ratios]
     middle = math.exp(sum(math.log(v) for v in values) / points)
+    only = "the only workload point"
     if points in (less, more):
-        count = f"all {points} workload points" if points > 1 else "the only workload point"
+        count = {1: only, 2: "both workload points"}.get(points, f"all {points} workload points")
         sentence = f"{target} {words.less if less else words.more} {base} at {count}"
+    elif not less + more:
+        places = only if points == 1 else f"any of {points} workload points"
+        sentence = f"The repeats cannot tell {target} and {base} apart in {words.noun} at {places}"
     else:
         sentence = (
             f"{target} {words.more} {base} at {more or 'none'} of "
             f"{plural(points, 'workload point')} and less at {less or 'none'}"
         )
         if points - more - less:
-            sentence += f"; the interval leaves {points - more - less} undecided"
+            sentence += f"; {points - more - less} undecided"
+    whose = "its" if less + more else f"{base}’s"
     if points == 1:
-        return f"{sentence}: {ratio_bracket(ratios[0].interval)} its {words.noun}."
+        return f"{sentence}: {ratio_bracket(ratios[0].interval)} {whose} {words.noun}."
     return (
-        f"{sentence}: {times_text(middle)} its {words.noun} in the geometric mean, from "
+        f"{sentence}: {times_text(middle)} {whose} {words.noun} in the geometric mean, from "
         f"{times_text(min(values))} to {times_text(max(values))}. {BIAS}"
     )
 

@@ -19,6 +19,7 @@ from storlab.analysis.points import (
 )
 from storlab.analysis.several import differences
 from storlab.base.units import SIZE_UNITS, format_bytes_si, format_duration
+from storlab.brief.family import reach
 from storlab.brief.fixed_method import fixed_method, has_window
 from storlab.brief.model import FactTable, TargetCard
 from storlab.brief.text import and_list, plural
@@ -48,7 +49,7 @@ def target_card(comparison: Comparison, index: int, column: TargetColumn) -> Tar
     target, facts = column.target, []
     places = [target.s3] if target.s3 is not None else target.locations
     where = places[0] if len(places) == 1 else f"{len(places)} devices"
-    facts.append(("Location", where))
+    facts.append(("Location", "the current directory" if where == "." else where))
     found = _found(column)
     facts += [(label, found[key]) for key, label in _FOUND.items() if key in found]
     if target.capacity is not None:
@@ -363,7 +364,7 @@ def rule(comparison: Comparison) -> str:
         page = sections[0].page
         facet = [] if page.facet is None else [title_of(page, page.facet)]
         what = " and ".join(facet if page.quantities else ["mix", *facet])
-        sentences.append(f"every {what} at {page.far} at which all targets were measured")
+        sentences.append(f"every {what} at {page.far} {reach(comparison, sections)}")
     return "; ".join(sentences)
 
 
@@ -421,8 +422,8 @@ def _own_waits(comparison: Comparison) -> list[str]:
     return [
         f"In {plural(len(found), 'run')} more workers were asked for than there are cores (up to "
         f"{workers:,} on {cores:,}): they waited for one another in up to {longest:.3g}\u00a0% of "
-        "the window, and latencies hold these waits. That is the work that the study asks for, not "
-        "others' load; how long they waited stands with each run (longest_wait_percent)."
+        "the window, and latencies include these waits. That is the work that the study asks for, "
+        "not others' load; how long they waited stands with each run (longest_wait_percent)."
     ]
 
 

@@ -10,7 +10,7 @@ from storlab.analysis.points import Section, title_of
 from storlab.brief import tables
 from storlab.brief.flags import mark
 from storlab.brief.model import DataTable, FigureGroup, Number, SectionBlock
-from storlab.figures.common import family_place, far_points, slug
+from storlab.figures.common import family_place, far_points, last_point, slug
 
 
 def family_section(
@@ -55,7 +55,7 @@ def _mix_table(
     head = [title_of(page, page.mix or "mix")]
     head += [title_of(page, first.axes.facet)] if sized and first.axes.facet else []
     shared = {family_place(places, facet) for facet, places in found}
-    where = shared.pop() if len(shared) == 1 else f"{page.far} at which all targets were measured"
+    where = shared.pop() if len(shared) == 1 else f"{page.far} {reach(comparison, sections)}"
     return tables.table_of(
         comparison,
         f"Every mix at {where}: mean of the repeats, with the 95 % interval below it",
@@ -63,6 +63,15 @@ def _mix_table(
         [(c.short, scale.of(c)[0]) for c in columns],
         leaves,
     )
+
+
+def reach(comparison: Comparison, sections: Sequence[Section]) -> str:
+    """What the far points were chosen for: ``at which all targets were measured``."""
+    far = (last_point(comparison, s, facet) for s in sections for facet in s.facets())
+    rows = [comparison.row(point) for point in far if point is not None]
+    missed = any(cell.point_id and not cell.measured for r in rows for cell in r.cells.values())
+    who = "the most targets" if missed else "all targets"
+    return f"at which {who} were measured"
 
 
 def _error_table(comparison: Comparison, sections: Sequence[Section]) -> DataTable | None:

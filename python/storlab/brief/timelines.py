@@ -9,8 +9,9 @@ from dataclasses import replace
 
 from storlab.analysis.compare import Comparison
 from storlab.analysis.dataset import RunData
+from storlab.analysis.dips import DIP
 from storlab.analysis.points import Section, WorkloadPoint
-from storlab.analysis.timeline import DIP, Timeline, timeline
+from storlab.analysis.timeline import Timeline, timeline
 from storlab.audit.screening import spread
 from storlab.base.errors import UsageError
 from storlab.brief.claims import Claim
@@ -61,7 +62,8 @@ def timelines_section(
                 "Single runs on one time axis",
                 "The runs with the deepest dips. The stronger the colour, the more operations of "
                 "that moment had such a latency. Shaded: the dips; a column with one has its least "
-                "throughput. Flags are of the whole run, errors of the moments when they happened.",
+                "throughput. Flags stand where they held, as far as that is known of moments, else "
+                "over the whole run; errors where they happened.",
                 drawings,
                 folded=True,
             )

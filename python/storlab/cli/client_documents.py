@@ -32,6 +32,16 @@ class ClientClock(TypedDict):
     drift_ns: int
 
 
+class ClientStore(TypedDict):
+    """How an endpoint of a store answers a client. ``skew_s``: how far its clock is ahead."""
+
+    __pydantic_config__ = CLOSED  # type: ignore[misc]
+    problem: str
+    fix: str
+    skew_s: Optional[float]  # noqa: UP045
+    listed_ns: Optional[int]  # noqa: UP045
+
+
 class ClientFacts(TypedDict):
     """What a client of a cluster says of itself. Directories are as the study calls them."""
 
@@ -50,6 +60,8 @@ class ClientFacts(TypedDict):
     load: float
     nics: dict[str, int | None]
     missing_nics: list[str]
+    stores: dict[str, dict[str, ClientStore]]
+    devices: dict[str, dict[str, str | int]]
     engines: dict[str, str]
     mount: Optional[str]  # noqa: UP045
     mounts: dict[str, ClientMount | None]

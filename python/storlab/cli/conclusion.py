@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 from storlab.cli import terminal
@@ -35,22 +36,33 @@ def answers(comparison: Comparison) -> list[Verdict]:
 def lines(found: Sequence[Verdict]) -> list[str]:
     """At most three sentences, behind what answers in words.
 
-    Of several families the answer of each, while there is room.
+    Of one question the answer, what speaks against it and the caveat; of several the answer of
+    each, while there is room: the first question of every family before the second of any.
     """
-    first: dict[str, Verdict] = {}
+    asked: dict[str, list[Verdict]] = {}
     for verdict in found:
-        first.setdefault(verdict.workload, verdict)
-    if len(first) == 1:
-        sentences = next(iter(first.values())).sentences()
-        most = MOST_LINES + bool(next(iter(first.values())).told)
+        asked.setdefault(verdict.workload, []).append(verdict)
+    turns = zip_longest(*asked.values())
+    answered = [verdict for turn in turns for verdict in turn if verdict is not None]
+    if len(answered) == 1:
+        sentences = answered[0].sentences()[: MOST_LINES + bool(answered[0].told)]
     else:
-        most = MOST_LINES
-        sentences = [verdict.sentences()[0] for verdict in first.values()]
+        sentences = [verdict.sentences()[0] for verdict in answered]
         if len(sentences) > MOST_LINES:
             rest = len(sentences) - (MOST_LINES - 1)
-            more = f"{rest} more workloads are answered in the brief and by `storlab compare`."
+            more = f"{rest} more answers stand in the brief and in `storlab compare --json`."
             sentences = [*sentences[: MOST_LINES - 1], more]
-    return [sentence.replace("\u00a0", " ") for sentence in sentences[:most]]
+        elif len(sentences) < MOST_LINES:
+            sentences += _room(answered)
+    return [sentence.replace("\u00a0", " ") for sentence in sentences]
+
+
+def _room(answered: Sequence[Verdict]) -> list[str]:
+    """What else is said of the first of two questions: by how much, else its caveat."""
+    if not answered or any(verdict.workload for verdict in answered):
+        return []
+    more = answered[0].compared if answered[0].told else answered[0].caveat
+    return [more] if more else []
 
 
 def print_lines(sentences: Sequence[str]) -> None:

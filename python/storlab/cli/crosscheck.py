@@ -65,11 +65,12 @@ def crosscheck(
     from storlab.lab.plan.crosscheck import crosscheck_plan, reference_of
     from storlab.lab.plan.plan import make_plan
     from storlab.lab.run.session import run_study
+    from storlab.lab.site.devices import plan_with_devices
     from storlab.lab.study.file import load_study
     from storlab.process.execution import StopRequest
 
     loaded = load_study(study)
-    base = make_plan(loaded)
+    base = plan_with_devices(loaded.study, make_plan(loaded), Path.cwd())
     reference = reference or reference_of(base, point or ())
     plan = crosscheck_plan(base, reference, repeats, point or ())
     if plan_hash == base.plan_hash:  # the same devices and the same kinds of write

@@ -108,6 +108,24 @@ def _print_clients(facts: dict[str, Any]) -> None:
                 "" if number else ", ".join(nics),
             )
     terminal.out.print(places)
+    if any(fact["stores"] for fact in facts.values()):
+        _print_stores(facts)
+
+
+def _print_stores(facts: dict[str, Any]) -> None:
+    stores = terminal.table("client", "target", "endpoint", "listing", "its clock", pad_edge=False)
+    for name, fact in facts.items():
+        rows = [(t, e, told) for t, each in fact["stores"].items() for e, told in each.items()]
+        for number, (target, endpoint, told) in enumerate(rows):
+            listed, skew = told["listed_ns"], told["skew_s"]
+            stores.add_row(
+                "" if number else name,
+                target,
+                endpoint,
+                told["problem"] if listed is None else f"{listed / 1e6:.0f} ms",
+                "" if skew is None else f"{skew:+.0f} s",
+            )
+    terminal.out.print(stores)
 
 
 def _clock(clock: dict[str, int]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,6 +16,14 @@ from storlab.cli.common import JsonOption, emit_json, report_error
 if TYPE_CHECKING:
     from storlab.history.series import PointHistory, Shift
     from storlab.history.site import Site
+
+
+class BriefsIn(StrEnum):
+    """Where a site has its briefs."""
+
+    LINK = "link"
+    COPY = "copy"
+
 
 MOST_TOLD = 10  # points with a change that the terminal names
 
@@ -31,6 +40,13 @@ def history(
     out: Annotated[
         Path, typer.Option("--out", "-o", metavar="SITE", help="Folder of the site to make.")
     ],
+    briefs: Annotated[
+        BriefsIn,
+        typer.Option(
+            "--briefs",
+            help="Link to the briefs where they are, or copy them into the site (2 MB each).",
+        ),
+    ] = BriefsIn.LINK,
     as_json: JsonOption = False,
 ) -> None:
     """Make a static site of many results: each point over time, and where it changed.
@@ -39,6 +55,8 @@ def history(
     what else changed there: firmware, kernel, storlab, settings. It needs no network and no server.
 
     Run it again with the same SITE when results came in: what was read already is not read again.
+    A site for a web server takes --briefs copy: links to briefs outside of SITE lead nowhere there.
+
     A directory that cannot be read is named, the others are shown, and the exit code is 8.
 
     Example: storlab history results/* --out history
@@ -47,7 +65,7 @@ def history(
         from storlab.history.site import write_site
 
     try:
-        site = write_site(directories, out)
+        site = write_site(directories, out, copy_briefs=briefs is BriefsIn.COPY)
     except OSError as error:
         where = str(error.filename or out)
         raise UsageError(where, f"cannot be written: {error.strerror}", "choose --out") from error

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import json
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from storlab.base.errors import PreflightError
 from storlab.base.units import format_bytes_si, format_duration, format_size
 from storlab.cli import terminal
 from storlab.cli.common import JsonOption, StudyArgument, emit_json
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from rich.table import Table
 
     from storlab.lab.study.file import LoadedStudy
@@ -33,16 +37,22 @@ def plan(
 
     Points and their order, the time, the bytes written, and what would be overwritten. Opens no
     target. The hash stands for the points, their order, sizes and devices (by wwid, serial and
-    size, not only by name); a run that overwrites a device asks for it.
+    size, not only by name); a run that overwrites a device asks for it. Clients of a cluster whose
+    devices would be overwritten are asked what these are.
 
     Example: storlab plan studies/demo.toml
     """
     from storlab.lab.plan.plan import absent_devices, make_plan
+    from storlab.lab.site.devices import plan_with_devices
     from storlab.lab.study.file import load_study
 
     loaded = load_study(study)
     planned = make_plan(loaded)
-    absent = absent_devices(loaded.study)
+    try:
+        planned = plan_with_devices(loaded.study, planned, Path.cwd())
+    except PreflightError as error:  # a plan can be read without its clients
+        terminal.log.print(f"{error.where}: {error.what}", style="yellow", soft_wrap=True)
+    absent = {} if planned.client_devices else absent_devices(loaded.study)
     if as_json:
         emit_json(
             "plan", {"plan_hash": planned.plan_hash, "absent_devices": absent, "plan": planned}
@@ -192,9 +202,15 @@ def _print_risk(planned: Plan, absent: dict[str, list[str]]) -> None:
         terminal.out.print(f"not on this machine: {path}", style="yellow", soft_wrap=True)
     if planned.destructive:
         terminal.out.print("WOULD BE OVERWRITTEN:", style="bold red")
-        for path in planned.destructive:
+        for client, devices in planned.client_devices.items():
+            for path, facts in devices.items():
+                unknown = " (not known there; the hash changes when it is)"
+                known = _identity(facts) or unknown
+                terminal.out.print(f"  {client}: {path}{known}", soft_wrap=True)
+        for path in [] if planned.client_devices else planned.destructive:
             gone = " (not on this machine; the hash changes when it is)" if path in missing else ""
-            terminal.out.print(f"  {path}{gone or _identity(planned, path)}", soft_wrap=True)
+            known = _identity(planned.devices.get(path, {}))
+            terminal.out.print(f"  {path}{gone or known}", soft_wrap=True)
     else:
         terminal.out.print("no block device is written to")
     terminal.out.print(f"plan hash: {planned.plan_hash}")
@@ -213,9 +229,9 @@ def _print_crowd(planned: Plan) -> None:
         )
 
 
-def _identity(planned: Plan, path: str) -> str:
+def _identity(device: Mapping[str, str | int]) -> str:
     """Which device it is: part of the hash."""
-    facts = dict(planned.devices.get(path, {}))
+    facts = dict(device)
     size = int(facts.pop("size", 0))
     parts = [f"{name} {value}" for name, value in facts.items()]
     return f" ({', '.join([format_bytes_si(size), *parts])})" if size else ""

@@ -45,11 +45,12 @@ def run(
     from storlab.cli.campaign import conclude, live_page, reporter_of
     from storlab.lab.plan.plan import make_plan
     from storlab.lab.run.session import run_study
+    from storlab.lab.site.devices import plan_with_devices
     from storlab.lab.study.file import load_study
     from storlab.process.execution import StopRequest, ended_as_by_ctrl_c
 
     loaded = load_study(study)
-    plan = make_plan(loaded)
+    plan = plan_with_devices(loaded.study, make_plan(loaded), Path.cwd())
     directory = out or Path("results") / f"{_slug(plan.study_name)}-{utc_stamp()}"
     with ended_as_by_ctrl_c(), live_page(live, live_port, plan, directory) as page:
         with StopRequest().installed() as stop:

@@ -50,7 +50,7 @@ class ClientEnd:
 
     def barrier(self) -> None:
         """Until all clients are here."""
-        self._link.barrier(self.deadline())
+        self._link.barrier(self.deadline() + self.order.facts_within_ns)
 
     def give_seen(self, seen: list[str]) -> None:
         """Whose nonces this client sees, after its clock was measured twice."""

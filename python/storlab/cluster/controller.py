@@ -90,7 +90,8 @@ class Controller:
         text = self._order.model_dump_json().encode()
         self._phase = "facts"
         self._link.broadcast(messages.ORDER, text, self._deadline())
-        facts = self._link.gather(messages.FACTS, None, self._deadline())
+        patience_ns = self._order.facts_within_ns
+        facts = self._link.gather(messages.FACTS, None, self._deadline() + patience_ns)
         self._facts = facts
         pids = {self._names[rank]: json.loads(text)["pid"] for rank, text in facts.items()}
         self._write(PIDS, pids)

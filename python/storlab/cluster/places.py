@@ -64,7 +64,14 @@ def places(cluster: Cluster, hosts: list[str], count: int) -> list[ClientPlace]:
         nics = cluster.data_nics if own is None or own.data_nics is None else own.data_nics
         mount = cluster.mount if own is None or own.mount is None else own.mount
         found.append(
-            ClientPlace(name=name, host=host, rank=rank, mount=mount, data_nics=list(nics))
+            ClientPlace(
+                name=name,
+                host=host,
+                rank=rank,
+                mount=mount,
+                data_nics=list(nics),
+                targets={} if own is None else own.target,
+            )
         )
     return found
 

@@ -1,11 +1,15 @@
-"""What every rank does first: find the others, and end when its parent has."""
+"""What a rank does first and last: find the others, and end, when its parent has at the latest."""
 
 from __future__ import annotations
 
 import os
 import select
+import sys
 import threading
+import traceback
+from collections.abc import Callable
 from contextlib import suppress
+from typing import NoReturn
 
 from storlab.base.clock import sleep_s
 from storlab.cluster import leftovers
@@ -15,12 +19,32 @@ _LOOK_S = 0.5
 _GONE = 75  # exit code of a rank whose launcher has gone
 
 
+def live(work: Callable[[], None]) -> NoReturn:
+    """Do the work of a rank, watched from before it begins, and end this process behind it.
+
+    Without Python's own end, which waits for threads and lets libraries put away what they have:
+    what hangs there, as on a file system that has gone, nobody would end. Python has stopped its
+    own threads by then, the watching one too.
+    """
+    end_with_parent()
+    code = 1
+    try:
+        work()
+        code = 0
+    finally:
+        if code:
+            traceback.print_exc()
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(OSError, ValueError):
+                stream.flush()
+        os._exit(code)
+
+
 def join() -> Link:
-    """This process as a rank: watched, connected, and with nothing left behind in /dev/shm.
+    """This process connected to the other ranks, and with nothing left behind in /dev/shm.
 
     Raises EngineError as ``link.connect`` does.
     """
-    end_with_parent()
     try:
         return connect()
     finally:

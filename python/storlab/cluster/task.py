@@ -19,6 +19,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from storlab.base.units import NS_PER_S
+from storlab.model.cluster import HostTarget
 from storlab.model.types import Table
 
 PIDS, LIVE, CLOCKS, LOST, STOP = "pids.json", "live.json", "clocks.json", "lost.json", "stop"
@@ -34,6 +35,7 @@ class ClientPlace(Table):
     rank: int  # from 1
     mount: str | None = None
     data_nics: list[str] = Field(default_factory=list)
+    targets: dict[str, HostTarget] = Field(default_factory=dict)  # which it has elsewhere
 
     def path_of(self, directory: str, mount: str | None) -> Path:
         """A directory below the study's mount point, where this client has that mount."""
@@ -51,6 +53,7 @@ class Order(Table):
     clients: list[ClientPlace]
     lost_after_ns: int
     arm_within_ns: int = 600 * NS_PER_S
+    facts_within_ns: int = 0  # beyond lost_after_ns: to look at something before they are told
     nonce: str
     arguments: dict[str, Any]  # for whoever does the task on a client
 

@@ -54,11 +54,11 @@ def _shares(cluster: ClusterRun) -> Iterator[Flag]:
     """The sum hides a client that is held back: one at a tenth of its link took 6 % of a share."""
     if cluster.divided:
         return
-    rates = [c.bytes_s for c in cluster.clients]
-    mean = sum(rates) / len(rates)
-    slow = [c for c in cluster.clients if mean and c.bytes_s < FAIR * mean]
+    rates = cluster.rates
+    mean = sum(rates.values()) / len(rates)
+    slow = [c for c in cluster.clients if rates[c.name] < FAIR * mean]
     if slow:
-        text = _named(slow, lambda c: f"{c.bytes_s / mean:.2f}")
+        text = _named(slow, lambda c: f"{rates[c.name] / mean:.2f}")
         yield Flag(kind="straggler", message=f"less than 0.8 of a fair share: {text}")
 
 

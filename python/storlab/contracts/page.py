@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal
 
 from storlab.contracts.question import USUAL, Question
+from storlab.model.result import RunRecord
 
 RUNS = "runs"
 """The group of quantities that stand in the table of all runs."""
@@ -101,27 +102,29 @@ class PieceColumn:
     shown: Literal["mean", "usual", "every"] = "mean"
 
 
-PieceValues: TypeAlias = tuple[dict[str, float], dict[int, float]]
-"""Values by name, the unit last in it, and s by rank or accelerator."""
+@dataclass(frozen=True, slots=True)
+class PieceValues:
+    """What one piece of a run came to."""
+
+    values: Mapping[str, float]  # by name, the unit last in it
+    workers: Mapping[int, float]  # s, by rank or accelerator
+    clients: Mapping[int, str] = field(default_factory=dict)  # of a cluster, that they were on
 
 
 @dataclass(frozen=True, slots=True)
 class PieceKind:
     """What a run of fixed work does again and again: epochs, checkpoints, restores.
 
-    Each has an entry in the run's details and a span; ``read`` makes its values of the entry and
-    of the point's parameters. The energy of its span is added to them.
+    ``read`` gives them in order, as the engine told of them, and each has a span; the energy of
+    its span is added to its values.
     """
 
     kind: str  # of its span
-    details: str  # key of the list in the run's details
-    read: Callable[[Mapping[str, Any], Mapping[str, Any]], PieceValues]
+    read: Callable[[RunRecord], Sequence[PieceValues]]
     word: str
     caption: str  # "Epoch by epoch"
     columns: tuple[PieceColumn, ...]
     worker: str = ""  # whose times have a table of their own: rank
-    # Of an entry: which client of a cluster a rank or accelerator was on; none without clients.
-    clients: Callable[[Mapping[str, Any]], Mapping[int, str]] = lambda entry: {}  # noqa: ARG005
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,9 @@ class Question:
     keys: tuple[str, ...]  # columns that answer it; the first that was measured
     does: str  # "moves {times} as much data per second as {other}"
     per: Per = ""
+    # The sentence where nothing is decided, for those whose ``does`` says who is better: {times}
+    # is an interval around 1, {ahead} and {other} the targets.
+    unsure: str = ""
     # What answers in words, before the ratio does: "module:function" of a comparison and the
     # family's sections, which yields target, words, and where that was measured.
     told: str = ""

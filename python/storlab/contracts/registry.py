@@ -7,6 +7,7 @@ Higher floors have ``storlab.exporters`` and ``storlab.commands``. See CONTRIBUT
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from functools import cache
 
 from storlab.base.errors import EngineError, StudyError
@@ -23,9 +24,9 @@ METERS: Registry[MeterModule] = Registry("storlab.meters")
 IMPORTERS: Registry[FileImporter | DirectoryImporter] = Registry("storlab.importers")
 
 
-def study_class() -> type[StudyBase]:
-    """The model of a study file with every registered family."""
-    return _study_class(tuple(FAMILIES))
+def study_class(kinds: Collection[str] | None = None) -> type[StudyBase]:
+    """The model of a study file with the families of those kinds, or with every registered one."""
+    return _study_class(tuple(kind for kind in FAMILIES if kinds is None or kind in kinds))
 
 
 @cache

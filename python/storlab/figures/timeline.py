@@ -101,10 +101,21 @@ def _data(timeline: Timeline) -> dict[str, list[dict[str, Any]]]:
 
 
 def _flag_data(timeline: Timeline) -> list[dict[str, Any]]:
-    """Each kind once, over the whole window; where operations failed, over those columns."""
-    window = {"start": 0.0, "end": _s(timeline.window_s)}
+    """Each kind over the times when it held, else over the whole window; where operations failed,
+    over those columns.
+    """
+    window = [(0.0, timeline.window_s)]
     kinds = dict.fromkeys(flag.kind for flag in timeline.run.record.flags)
-    found = [{**window, "kind": kind, "text": kind.replace("-", " ")} for kind in kinds]
+    found = [
+        {
+            "start": _s(start),
+            "end": _s(end),
+            "kind": kind,
+            "text": "" if number else kind.replace("-", " "),
+        }
+        for kind in kinds
+        for number, (start, end) in enumerate(timeline.flag_times.get(kind, window))
+    ]
     failed = [each for each in timeline.stretches if each.errors]
     return found + [
         {

@@ -11,7 +11,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
+from typing import TypeVar
 from xml.sax.saxutils import escape
+
+import numpy as np
+from numpy.typing import NDArray
 
 from storlab.analysis.stats import Interval
 from storlab.base.units import NS_PER_S
@@ -25,13 +29,14 @@ FEW = 120  # results whose marks have room of their own
 _DAY = 86_400
 _STEPS = (_DAY / 24, _DAY / 4, _DAY, 2 * _DAY, 7 * _DAY, 14 * _DAY)
 _MONTHS = (1, 2, 3, 6, 12, 24, 60)
+Values = TypeVar("Values", float, NDArray[np.float64])
 
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """One result: when, its interval, and its runs."""
+    """One result: when, in seconds since 1970, its interval, and its runs."""
 
-    time: datetime
+    time: float
     value: Interval
     runs: Sequence[float]
 
@@ -58,13 +63,10 @@ class _Frame:
 
     def __init__(self, trend: Trend, width: int) -> None:
         self.width, self.height = width, HEIGHT
-        times = [mark.time.timestamp() for mark in trend.marks]
-        first, last = times[0], times[-1]
+        first, last = trend.marks[0].time, trend.marks[-1].time
         room = max((last - first) * 0.02, 1.0)
         self.start, self.end = first - room, last + room
-        values = [v for mark in trend.marks for v in mark.runs]
-        values += [v for mark in trend.marks for v in _extent(mark.value)]
-        low, high = min(values), max(values)
+        low, high = _reach(trend.marks)
         room = (high - low or abs(high) or 1.0) * 0.08
         self.ticks = _ticks(max(low - room, 0.0) if low >= 0 else low - room, high + room)
         self.low, self.high = self.ticks[0], self.ticks[-1]
@@ -72,7 +74,7 @@ class _Frame:
     def x(self, time: float) -> float:
         return LEFT + self.width * (time - self.start) / (self.end - self.start)
 
-    def y(self, value: float) -> float:
+    def y(self, value: Values) -> Values:
         return TOP + self.height * (self.high - value) / (self.high - self.low)
 
 
@@ -84,9 +86,9 @@ def draw_trend(trend: Trend, *, wide: bool = False) -> tuple[str, list[float]]:
     frame = _Frame(trend, WIDE if wide else WIDTH)
     width, height = LEFT + frame.width + RIGHT, TOP + frame.height + BOTTOM
     few = len(trend.marks) <= (FEW if wide else FEW // 2)
-    places = [(frame.x(mark.time.timestamp()), mark) for mark in trend.marks]
-    runs = ((x, run) for x, mark in places for run in mark.runs)
-    means = ((x, mark.value.estimate) for x, mark in places)
+    places = [(frame.x(mark.time), mark) for mark in trend.marks]
+    runs = [each for x, mark in places for run in mark.runs for each in (x, run)]
+    means = [each for x, mark in places for each in (x, mark.value.estimate)]
     svg = "".join(
         (
             f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
@@ -109,9 +111,13 @@ def value_text(value: float, unit: str) -> str:
     return latency_text(value) if unit == "ns" else f"{digits3(value)}\u00a0{unit}"
 
 
-def _extent(value: Interval) -> Iterable[float]:
-    ends = [end for end in (value.low, value.high) if end is not None and math.isfinite(end)]
-    return (value.estimate, *ends)
+def _reach(marks: Sequence[Mark]) -> tuple[float, float]:
+    """The lowest and the highest of all that must find room."""
+    values = [run for mark in marks for run in mark.runs]
+    values += [mark.value.estimate for mark in marks]
+    ends = [end for mark in marks for end in (mark.value.low, mark.value.high) if end is not None]
+    values += filter(math.isfinite, ends)
+    return min(values), max(values)
 
 
 def _path(data: str, colour: str, width: float, opacity: float) -> str:
@@ -123,20 +129,26 @@ def _path(data: str, colour: str, width: float, opacity: float) -> str:
     )
 
 
-def _dots(frame: _Frame, points: Iterable[tuple[float, float]]) -> str:
-    """A line of no length with round ends is a dot. There are ten thousands, so nothing is called
-    for each.
+def _dots(frame: _Frame, points: list[float]) -> str:
+    """A line of no length with round ends is a dot. ``points``: where each stands, and its value.
+
+    There are ten thousands: they are reckoned and printed all at once.
     """
-    zero, unit = frame.y(0.0), frame.y(1.0) - frame.y(0.0)
-    return "".join([f"M{x:.1f} {zero + unit * value:.1f}h0" for x, value in points])
+    found = np.array(points).reshape(-1, 2)
+    found[:, 1] = frame.y(found[:, 1])
+    return "M%.1f %.1fh0" * len(found) % tuple(found.ravel().tolist())
 
 
 def _intervals(frame: _Frame, places: Iterable[tuple[float, Mark]]) -> str:
-    return "".join(
-        f"M{x:.1f} {frame.y(value.low):.1f}V{frame.y(value.high):.1f}"
+    ends = [
+        each
         for x, value in ((x, mark.value) for x, mark in places)
         if value.low is not None and value.high is not None and math.isfinite(value.high)
-    )
+        for each in (x, value.low, value.high)
+    ]
+    found = np.array(ends).reshape(-1, 3)
+    found[:, 1:] = frame.y(found[:, 1:])
+    return "M%.1f %.1fV%.1f" * len(found) % tuple(found.ravel().tolist())
 
 
 def _levels(frame: _Frame, trend: Trend, places: Sequence[tuple[float, Mark]]) -> Iterable[str]:

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from pydantic_core import from_json
 
 from storlab.base.errors import UsageError
 from storlab.history.record import Record
@@ -37,7 +38,7 @@ class Kept:
     @property
     def record(self) -> Record:
         """The record itself."""
-        found: Record = json.loads(self.text)
+        found: Record = from_json(self.text)  # in half the time that the library's own takes
         return found
 
 
@@ -82,9 +83,9 @@ def dump(directories: Mapping[str, Kept], pages: list[str]) -> bytes:
     """The file."""
     kept = list(directories.values())
     columns = [
-        _column([os.fsencode(name) for name in directories]),
+        _column(pa.large_binary(), [os.fsencode(name) for name in directories]),
         *(
-            _column([getattr(each, name).encode() for each in kept]).cast(pa.large_string())
+            _column(pa.large_string(), [getattr(each, name).encode() for each in kept])
             for name in ("plan_hash", "fingerprint", "text")
         ),
     ]
@@ -96,8 +97,10 @@ def dump(directories: Mapping[str, Kept], pages: list[str]) -> bytes:
     return sink.getvalue().to_pybytes()
 
 
-def _column(values: list[bytes]) -> pa.Array[Any]:
-    """From buffers: ``pa.array`` imports pandas, where that is installed, to look at a list."""
+def _column(kind: pa.DataType, values: list[bytes]) -> pa.Array[Any]:
+    """From buffers: ``pa.array`` imports pandas, where that is installed, to look at a list, and
+    ``cast`` every function of Arrow.
+    """
     ends = np.cumsum([0, *map(len, values)], dtype=np.int64)
     buffers = [None, pa.py_buffer(ends.tobytes()), pa.py_buffer(b"".join(values))]
-    return pa.Array.from_buffers(pa.large_binary(), len(values), buffers)
+    return pa.Array.from_buffers(kind, len(values), buffers)

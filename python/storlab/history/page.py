@@ -31,7 +31,7 @@ from storlab.history.words import (
     shift_text,
 )
 
-POINTS = "points"
+POINTS, BRIEFS = "points", "briefs"
 OPEN = 50  # results whose rows stand open
 _SLUG = 60  # characters of a file name that say what it is
 
@@ -128,25 +128,43 @@ class DirectoryRow:
 
 def page_name(point: PointHistory) -> str:
     """A file name that no other point has, whatever its target is called."""
-    own = hashlib.sha256(f"{point.work.key}\0{point.target}".encode()).hexdigest()[:10]
-    words = slug(point.target, point.where)[:_SLUG].strip("-")
-    return f"{POINTS}/{words or 'point'}-{own}.html"
+    own = f"{point.work.key}\0{point.target}".encode()
+    return _file_name(POINTS, slug(point.target, point.where), own)
+
+
+def _file_name(folder: str, words: str, own: bytes) -> str:
+    short = hashlib.sha256(own).hexdigest()[:10]
+    return f"{folder}/{words[:_SLUG].strip('-') or 'point'}-{short}.html"
 
 
 class Briefs:
-    """Where the briefs of directories are, from the pages of a site. Each is looked for once."""
+    """Where the briefs of directories are, from the pages of a site. Each is looked for once.
 
-    def __init__(self, site: Path) -> None:
-        self._site = os.fspath(site)
+    ``copies``: where they are to be in the site, if that is asked for, and of what.
+    """
+
+    def __init__(self, site: Path, *, copied: bool = False) -> None:
+        self._site, self._copied = os.fspath(site), copied
         self._found: dict[str, str] = {}
+        self.copies: dict[str, Path] = {}
 
     def href(self, directory: str) -> str:
         """From the first page; empty where there is none."""
         if directory not in self._found:
             path = os.path.join(directory, "brief.html")  # noqa: PTH118 - there are thousands
-            relative = os.path.relpath(path, self._site) if os.path.exists(path) else ""  # noqa: PTH110
+            relative = self._place(directory, path) if os.path.exists(path) else ""  # noqa: PTH110
             self._found[directory] = quote(os.fsencode(relative))
         return self._found[directory]
+
+    def _place(self, directory: str, path: str) -> str:
+        if not self._copied:
+            return os.path.relpath(path, self._site)
+        if os.path.islink(path) or not os.access(path, os.R_OK):  # noqa: PTH114
+            return ""  # what it leads to may be meant for nobody else
+        words = slug(os.path.basename(directory))  # noqa: PTH119
+        name = _file_name(BRIEFS, words, os.fsencode(directory))
+        self.copies[name] = Path(path)
+        return name
 
     def of(self, result: Result) -> Link:
         """The runs of a point, from the page of the point."""
@@ -260,7 +278,7 @@ def _courses(point: PointHistory) -> Iterator[CourseView]:
 def _trend(point: PointHistory, series: Series) -> Trend:
     key = series.column.key
     marks = [
-        Mark(point.results[place].time, interval, point.results[place].point["values"][key]["runs"])
+        Mark(point.seconds[place], interval, point.results[place].point["values"][key]["runs"])
         for place, interval in zip(series.places, series.intervals, strict=True)
     ]
     turns = [Turn(series.places.index(s.index), shift_sign(s)) for s in series.shifts]

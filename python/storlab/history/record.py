@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -66,11 +67,12 @@ def fingerprint(directory: Path) -> str:
     A run comes and goes by a rename, which changes the time of ``runs``. Raises OSError where the
     directory cannot be looked at; a file that is missing is part of the fingerprint.
     """
-    directory.stat()
+    own = os.fspath(directory)
+    os.stat(own)  # noqa: PTH116 - there are thousands, and a Path for each takes longer than to look
     parts = [str(VERSION)]
     for name in _HEAD:
         try:
-            found = (directory / name).stat()
+            found = os.stat(f"{own}/{name}")  # noqa: PTH116
         except FileNotFoundError:
             parts.append("-")
         else:

@@ -100,6 +100,11 @@ class PointHistory:
         """Finished runs of all results."""
         return sum(result.point["runs"] for result in self.results)
 
+    @cached_property
+    def seconds(self) -> list[float]:
+        """When each result began, in seconds since 1970."""
+        return [result.time.timestamp() for result in self.results]
+
     @property
     def headline(self) -> Series | None:
         """The quantity that stands for the point; None where nothing finished."""

@@ -55,6 +55,7 @@ class State:
     step: dict[str, Any] | None = None  # text, done, total
     run: dict[str, Any] | None = None  # id, number, target, workload, name, unit, expected_s, at_ms
     phase: str = ""
+    dips: list[list[int]] = field(default_factory=list)  # from, to, in ms as at_ms; as in the brief
     moments: deque[list[Any]] = field(default_factory=lambda: deque(maxlen=MOST_MOMENTS))
     runs: deque[dict[str, Any]] = field(default_factory=lambda: deque(maxlen=MOST_RUNS))
     notes: deque[str] = field(default_factory=lambda: deque(maxlen=MOST_NOTES))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import threading
+from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from types import TracebackType
@@ -11,12 +12,13 @@ from typing import Any
 
 from typing_extensions import override
 
+from storlab.analysis.dips import LEAST_INTERVALS, find_dips
 from storlab.base.clock import monotonic_ns, wall_at_ns
 from storlab.base.units import NS_PER_MS, NS_PER_S
 from storlab.contracts.registry import FAMILIES
 from storlab.contracts.reporter import Gauge, Reporter
 from storlab.lab.run.progress import Names, rate_unit
-from storlab.live.feed import MOMENT, MOST_RUNS, Feed
+from storlab.live.feed import MOMENT, MOST_MOMENTS, MOST_RUNS, Feed
 from storlab.model.point import Plan, PlannedRun, Point
 from storlab.model.result import RunRecord, Snapshot
 from storlab.process.defect import DEFECTS
@@ -42,6 +44,7 @@ class FeedReporter(Reporter):
         self._target = self._phase = ""  # of the current run, or of the last one
         self._started_ns = 0
         self._counted: tuple[int, dict[tuple[str, str, str], float]] = (0, {})
+        self._course = _Course()
         self._step: dict[str, Any] | None = None
         self._wall_ns = wall_at_ns(0)
         self._end = threading.Event()
@@ -79,6 +82,7 @@ class FeedReporter(Reporter):
         self._step = self._snapshot = None
         self._started_ns, self._expected_ns = monotonic_ns(), expected_ns
         self._target, self._phase = point.target, ""
+        self._course = self._course.next(has_dips=not FAMILIES[point.kind].fixed_work)
         self._run = {
             "id": run.run_id,
             "number": run.order,
@@ -139,6 +143,7 @@ class FeedReporter(Reporter):
             "run": None if run is None else run["number"],
         }
         news = {"left_s": self._left_s(), "step": None if step is None else dict(step)}
+        news |= self._course.goes_on(moment)
         values = [moment.get(name) for name in MOMENT]
         self._feed.moment(values, gauges, phase=self._phase, **news)
 
@@ -171,6 +176,42 @@ class FeedReporter(Reporter):
 
     def _wall_ms(self) -> int:
         return (monotonic_ns() + self._wall_ns) // NS_PER_MS
+
+
+class _Course:
+    """The moments of a run's window, and the dips in it and in those of runs before.
+
+    The thread that tells alone goes on with it; the campaign's puts the next one in its place.
+    """
+
+    def __init__(
+        self, earlier: Sequence[list[int]] = (), before_ms: int = 0, *, has_dips: bool = False
+    ) -> None:
+        self._earlier, self._own = earlier[-MOST_MOMENTS:], list[list[int]]()
+        self._has_dips = has_dips
+        self._before_ms = before_ms  # the moment before the first one
+        self._moments: deque[tuple[int, int, float, float]] = deque(maxlen=MOST_MOMENTS)
+
+    def next(self, *, has_dips: bool) -> _Course:
+        """That of the next run; one of fixed work has no dips."""
+        return _Course([*self._earlier, *self._own], self._before_ms, has_dips=has_dips)
+
+    def goes_on(self, moment: dict[str, Any]) -> dict[str, Any]:
+        """The dips of all runs, where those of the current one have changed; else nothing."""
+        before, now = self._before_ms, moment["at_ms"]
+        self._before_ms = now
+        moved, done = moment.get("bytes_s"), moment.get("operations_s")
+        if moment["phase"] != "measure" or not self._has_dips or None in (moved, done):
+            return {}
+        self._moments.append((before, now, moved, done * (now - before) / 1000))
+        if len(self._moments) < LEAST_INTERVALS:
+            return {}
+        found = find_dips([m[2] for m in self._moments], [m[3] for m in self._moments])
+        own = [[self._moments[dip[0]][0], self._moments[dip[-1]][1]] for dip in found]
+        if own == self._own:
+            return {}
+        self._own = own
+        return {"dips": [*self._earlier, *own]}
 
 
 class Beside(Reporter):

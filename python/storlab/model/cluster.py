@@ -22,6 +22,31 @@ def is_whole_path(path: str) -> bool:
     return path.startswith("/") and ".." not in PurePosixPath(path).parts
 
 
+class HostTarget(StudyTable):
+    """``[cluster.host.NAME.target."..."]``: where one client has a target of the study.
+
+    In place of the target's own ``path`` or ``paths``, and of its ``serial``: who typed the serial
+    number of one device has not consented to another.
+    """
+
+    path: str | None = Field(
+        default=None, min_length=1, description="its file, or its block device by a stable id"
+    )
+    paths: list[Annotated[str, Field(min_length=1)]] | None = Field(
+        default=None, min_length=1, description="as many as the target has"
+    )
+    serial: str | None = Field(
+        default=None,
+        min_length=1,
+        description="serial number of its device, typed by you: consents to overwriting that one",
+    )
+
+    @property
+    def locations(self) -> list[str]:
+        """Paths on this client; none where they are the target's."""
+        return [self.path] if self.path is not None else list(self.paths or [])
+
+
 class HostFacts(StudyTable):
     """``[cluster.host.NAME]``: where one client differs from the others."""
 
@@ -30,6 +55,10 @@ class HostFacts(StudyTable):
     )
     data_nics: list[Annotated[str, Field(min_length=1)]] | None = Field(
         default=None, description="network interfaces that its data pass through"
+    )
+    target: dict[str, HostTarget] = Field(
+        default_factory=dict,
+        description="where it has files and devices that others have elsewhere, by target",
     )
 
 
@@ -214,3 +243,9 @@ class ClusterRun(Table):
     # Of all clients, until the first had done its share; None: no fixed work, or one client.
     bytes_s_till_first_done: float | None = None
     nics_seen: bool = False  # network bytes could be read on every client
+
+    @property
+    def rates(self) -> dict[str, float]:
+        """What each client did: bytes per second, or operations where none moved a byte."""
+        by_bytes = any(client.bytes_s for client in self.clients)
+        return {c.name: c.bytes_s if by_bytes else c.operations_s for c in self.clients}

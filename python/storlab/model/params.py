@@ -64,9 +64,14 @@ class Params(BaseModel):
         return cls.model_validate({**cls.absent, **values})
 
     @classmethod
-    def every(cls, values: Iterable[Mapping[str, Any]]) -> list[Self]:
-        """Of combinations that a study's table has read, and that are not checked again."""
-        return [cls.model_construct(**each) for each in values]
+    def combined(cls, values: Mapping[str, Any]) -> Self:
+        """Of a combination that a study's table has read, and that is not checked again."""
+        return cls.model_construct(**values)
+
+    @classmethod
+    def every(cls, combinations: Iterable[Mapping[str, Any]]) -> list[Self]:
+        """Of many of them."""
+        return [cls.combined(values) for values in combinations]
 
 
 def table_fields(params: type[Params]) -> tuple[tuple[str, ...], dict[str, Any]]:

@@ -58,6 +58,8 @@ class Plan(Table):
     data_bytes_by_target: dict[str, int] = Field(default_factory=dict)
     destructive: list[str] = Field(default_factory=list)  # block devices that would be overwritten
     devices: dict[str, dict[str, str | int]] = Field(default_factory=dict)  # what they are, by path
+    # The same of the clients of a cluster: by client, then by path there. Empty facts: not known.
+    client_devices: dict[str, dict[str, dict[str, str | int]]] = Field(default_factory=dict)
     files: dict[str, dict[str, int]] = Field(default_factory=dict)  # read, of somebody's, by path
     notes: list[str] = Field(default_factory=list)
 
@@ -65,7 +67,7 @@ class Plan(Table):
     def plan_hash(self) -> str:
         """What a reviewer consents to: covers points, order, sizes, and which devices and files."""
         fields = self.model_dump(mode="json")
-        for later in ("devices", "files"):
+        for later in ("devices", "client_devices", "files"):
             if not fields[later]:
                 del fields[later]  # plans from before it keep their hash
         for point in fields["points"].values():

@@ -151,7 +151,7 @@ class About:
             return ""
         publisher = f"{self.publisher}, " if self.publisher else ""
         url = f", {self.url}" if self.url else ""
-        return f"{publisher}\u201c{self.title}\u201d, {self.date or 'undated'}{url}"
+        return f"{publisher}\u201c{self.title}\u201d, {self.date or 'date not given'}{url}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -129,7 +129,7 @@ def test_a_source_without_a_date_says_so_and_a_wrong_field_is_named(tmp_path: Pa
     path.write_text(PURE)
     assert read_table(path).about.text == ""
     path.with_suffix(".toml").write_text('title = "T"\n')
-    assert read_table(path).about.text == "\u201cT\u201d, undated"
+    assert read_table(path).about.text == "\u201cT\u201d, date not given"
     path.with_suffix(".toml").write_text('titel = "T"\n')
     with pytest.raises(ResultError, match="titel") as caught:
         read_table(path)

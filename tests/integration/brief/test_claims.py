@@ -10,6 +10,7 @@ from storlab.analysis.compare import Comparison, Ratio, compare
 from storlab.analysis.dataset import load_dataset
 from storlab.analysis.stats import Interval
 from storlab.brief.claims import make_claims, summarise, undecided
+from storlab.brief.facts import rule
 from storlab.lab.results.store import ResultStore
 from storlab.workloads.common.flags import flag_meanings
 
@@ -60,7 +61,24 @@ def test_an_interval_that_includes_one_makes_no_claim(fresh: Comparison) -> None
     assert make_claims(fresh) == []
     assert len(undecided(fresh)) == 4
     assert "1.02× [0.97–1.08]" in undecided(fresh)[0]
-    assert "the interval leaves 16 undecided" in summarise(fresh)[0]
+    assert summarise(fresh)[0].startswith(
+        "The repeats cannot tell Disk and Memory apart in throughput at any of 16 workload points: "
+        "1.02× Memory’s throughput in the geometric mean"
+    )
+
+
+def test_what_nothing_is_known_of_is_said_in_words(fresh: Comparison) -> None:
+    for row in fresh.rows.values():
+        row.ratios["Disk"] = {KEY: Ratio(Interval(1.02, 0.1, 9.0, 3))}
+    assert undecided(fresh)[0].endswith(": throughput not known to within tenfold")
+
+
+def test_findings_say_where_they_were_looked_for(fresh: Comparison) -> None:
+    everywhere = "at the largest number of jobs at which all targets were measured"
+    assert rule(fresh) == f"every mix and block size {everywhere}"
+    for row in fresh.rows.values():
+        row.cells["Disk"].runs.clear()
+    assert rule(fresh).endswith("at which the most targets were measured")
 
 
 def test_one_run_makes_no_claim(fresh: Comparison) -> None:

@@ -309,8 +309,8 @@ def test_the_answer_about_checkpoints(checkpoint_comparison: Comparison) -> None
     assert [sentences[0] for sentences in found.values()] == [
         "Micron 6550 ION makes a checkpoint durable 2.55 times as fast as Solidigm D5-P5336 "
         f"(2.49 to 2.60) {at}",
-        "Micron 6550 ION loses training time 2.38 times as slowly as Solidigm D5-P5336 "
-        f"(2.33 to 2.43) {at}",
+        "Micron 6550 ION loses less training time than Solidigm D5-P5336, which loses 2.38 times "
+        f"as much (2.33 to 2.43) {at}",
         "Micron 6550 ION writes 3.2 times as much of a checkpoint per watt-hour as Solidigm "
         f"D5-P5336 (3.0 to 3.3) {at}",
     ]

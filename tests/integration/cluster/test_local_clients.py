@@ -76,7 +76,7 @@ def finished(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     """A campaign that came to its end."""
     place = tmp_path_factory.mktemp(request.param)
     study = write_study(place, request.param, clients="[1, 3]")
-    with Lab.run(study, place / "out") as lab:
+    with Lab.run(study, place / "out", report=True) as lab:
         assert lab.end() == 0, lab.printed
     return lab
 
@@ -118,7 +118,7 @@ def faulty(
     place = tmp_path_factory.mktemp(request.param)
     values = {"repeats": len(FAULTS), "runtime": "10s", "lost_after": "12s", "more": PACED}
     study = write_study(place, request.param, **values)
-    with Lab.run(study, place / "out") as lab:
+    with Lab.run(study, place / "out", report=True) as lab:
         what = {
             FAULTS[0]: lab.fault(0, lambda: kill(lab.ranks()[2])),
             FAULTS[1]: lab.fault(1, lambda: stop(lab.ranks()[3])),
@@ -231,7 +231,7 @@ def test_what_could_not_be_cleaned_up_is_no_success(tmp_path: Path) -> None:
 
 def test_written_blocks_are_verified_on_every_client(tmp_path: Path) -> None:
     study = write_study(tmp_path, clients="2", read_percent="0", more="verify = true")
-    with Lab.run(study, tmp_path / "out") as lab:
+    with Lab.run(study, tmp_path / "out", report=True) as lab:
         assert lab.end() == 0, lab.printed
     (record,) = lab.records()
     assert record.verify is not None
@@ -352,7 +352,7 @@ def test_files_of_all_clients_are_brought_to_a_steady_state_together(tmp_path: P
     rounds = 'precondition = { round = "300ms", max_rounds = 6, block_size = "64KiB" }'
     study = write_study(tmp_path, clients="[1, 2]", target=rounds, more=PACED)
     out = tmp_path / "out"
-    with Lab.run(study, out) as lab:
+    with Lab.run(study, out, report=True) as lab:
         assert lab.end() == ExitCode.OK, lab.printed
         records = lab.records()
     (told,) = (json.loads(path.read_text()) for path in (out / "prepare").glob("*.json"))

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -97,7 +98,7 @@ def test_a_silent_rank_is_named_within_the_deadline(
 
 def test_only_the_silent_clock_is_named(begin: Callable[..., MpiJob], tmp_path: Path) -> None:
     """Waiting for it takes the time of those who are asked after it."""
-    job = begin("silent_clocks", clients=4, stopped=[2], patience_ns=10_000_000_000, abort=True)
+    job = begin("silent_clocks", clients=4, stopped=[2], patience_ns=4_000_000_000, abort=True)
     assert found(job, tmp_path) == [2]
 
 
@@ -128,6 +129,23 @@ def test_ranks_end_when_mpiexec_is_killed(begin: Callable[..., MpiJob], tmp_path
     assert all_gone(pids)
     job.end(5.0)
     assert not (Path(tempfile.gettempdir()) / f"ompi.{job.pid}").exists()
+
+
+def test_a_rank_that_hangs_on_its_way_out_ends_with_mpiexec(
+    begin: Callable[..., MpiJob], tmp_path: Path
+) -> None:
+    """Python ends its threads before it takes modules apart, the one that watches mpiexec too."""
+    lingers = tmp_path / "lingers"
+    job = begin("linger", told=str(tmp_path / "told.json"), lingers=str(lingers))
+    pids = found(job, tmp_path, "told.json")["pids"]
+    deadline_ns = monotonic_ns() + round(PATIENCE_S * 1e9)
+    while runs(pids[1]) and not lingers.exists():
+        assert monotonic_ns() < deadline_ns
+        sleep_s(0.01)
+    with suppress(ProcessLookupError):
+        os.kill(job.pid, signal.SIGKILL)
+    job.wait(PATIENCE_S)
+    assert all_gone(pids)
 
 
 def test_ranks_end_with_the_lab(launcher: Launcher, tmp_path: Path) -> None:

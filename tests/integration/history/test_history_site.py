@@ -255,6 +255,44 @@ def test_links_lead_to_the_runs_in_each_brief(
         assert target.fragment.removeprefix("point-") in ResultStore.open(night).plan.points
 
 
+def test_a_site_with_its_briefs_leads_nowhere_else(
+    results: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from urllib.parse import unquote, urlsplit
+
+    given = []
+    for number in range(3):
+        night = tmp_path / f"{number} a night #1 100% ../<b>"
+        shutil.copytree(results / f"night-000{number}", night)
+        given.append(night)
+    (given[0] / "brief.html").write_text("brief of the first night")
+    (given[1] / "brief.html").write_text("of the second")
+    (tmp_path / "secret").write_text("of somebody")
+    (given[2] / "brief.html").symlink_to(tmp_path / "secret")
+    site = tmp_path / "deep" / "site"
+    run(capsys, *given, "--out", site, "--briefs", "copy")
+    linked = set()
+    for page in site.rglob("*.html"):
+        links = [a["href"] or "" for tag, a in Tags(page.read_text()).tags if tag == "a"]
+        for link in links:
+            path = (page.parent / unquote(urlsplit(link).path)).resolve()
+            assert path.is_relative_to(site)
+            assert path.exists()
+            linked.add(path)
+    briefs = sorted((site / "briefs").iterdir(), key=lambda path: path.read_text())
+    assert set(briefs) <= linked
+    assert [b.read_text() for b in briefs] == ["brief of the first night", "of the second"]
+    before = [path.stat().st_ino for path in briefs]
+    (given[1] / "brief.html").write_text("of the second, written anew")
+    run(capsys, *given, "--out", site, "--briefs", "copy")
+    assert briefs[1].read_text() == "of the second, written anew"
+    assert briefs[0].stat().st_ino == before[0]
+    run(capsys, given[0], "--out", site, "--briefs", "copy")
+    assert list((site / "briefs").iterdir()) == [briefs[0]]
+    run(capsys, *given, "--out", site)
+    assert list((site / "briefs").iterdir()) == []
+
+
 def test_a_campaign_without_runs_says_so(
     results: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

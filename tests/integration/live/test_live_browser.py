@@ -183,7 +183,7 @@ def test_a_dip_lies_below_its_moment_and_a_flag_below_its_run(browser: Browser) 
     for second in range(12):
         moment = dict.fromkeys(MOMENT) | {
             "at_ms": 1_000_000 + 1000 * second,
-            "bytes_s": 10_000_000 if second == 7 else 100_000_000,
+            "bytes_s": 100_000_000,
             "heat": [30, "90009"],
             "device_read_s": 90_000_000,
             "device_written_s": 0,
@@ -191,6 +191,7 @@ def test_a_dip_lies_below_its_moment_and_a_flag_below_its_run(browser: Browser) 
             "run": 0,
         }
         feed.moment([moment[name] for name in MOMENT], [])
+    feed.news(dips=[[3_000, 5_000], [1_006_000, 1_007_000]])  # one of a run that is out of sight
     feed.run_ended(run_row(a_record(plan), "w, run 1", 0))
     server = LiveServer(feed)
     server.start()

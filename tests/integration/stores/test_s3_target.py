@@ -97,7 +97,8 @@ def test_a_new_campaign_marks_its_prefix_and_takes_it_back_when_unused(
     with hold(target(server, bucket, prefix="bench/")) as held:
         prefix = held.access.prefix
         assert prefix.startswith("bench/storlab-")
-        assert server.keys(bucket) == [f"{prefix}storlab.json", "somebody/else"]
+        own = [f"{prefix}storlab.json", "bench/storlab-claim.json"]
+        assert server.keys(bucket) == [*own, "somebody/else"]
         marker = json.loads(held.control.get(f"{prefix}storlab.json") or b"")
         assert marker["campaign"] == CAMPAIGN
         record = held.record()
@@ -279,7 +280,7 @@ def test_resuming_after_a_clean_begins_anew(server: S3Server, bucket: str) -> No
     with hold(aim, record, cleaning=True) as held:
         clean(held)
     with hold(aim, record) as held:
-        assert server.keys(bucket) == [f"{record['prefix']}storlab.json"]
+        assert server.keys(bucket) == [f"{record['prefix']}storlab.json", "storlab-claim.json"]
         held.control.put(f"{record['prefix']}{RUN}x", b"data")
     assert len(server.keys(bucket)) == 2
 

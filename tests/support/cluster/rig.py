@@ -193,13 +193,14 @@ class ClusterRig:
 
 
 def _command(pid: int) -> str:
-    """A process and what it was started as; empty where it has ended."""
+    """A process, where its threads wait, and what it was started as; empty where it has ended."""
     try:
         words = Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace")
-        state = Path(f"/proc/{pid}/wchan").read_text()
+        threads = Path(f"/proc/{pid}/task").iterdir()
+        waits = " ".join(sorted({(thread / "wchan").read_text() for thread in threads}))
     except OSError:
         return ""
-    return f"{pid} ({state}): {' '.join(words.split(chr(0)))}"
+    return f"{pid} ({waits}): {' '.join(words.split(chr(0)))}"
 
 
 def _counted(names: Sequence[str]) -> list[tuple[int, str]]:

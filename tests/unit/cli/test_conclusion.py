@@ -52,9 +52,27 @@ def test_one_question_is_answered_in_three_lines() -> None:
     ]
 
 
-def test_of_several_questions_the_first_is_answered() -> None:
-    second = replace(VERDICT, question="efficiency", winner="Memory")
-    assert conclusion.lines([VERDICT, second]) == conclusion.lines([VERDICT])
+def test_each_question_has_its_answer_while_there_is_room() -> None:
+    second = replace(VERDICT, question="efficiency", winner="Memory", caveat="Of the second.")
+    first, other = (conclusion.lines([each])[0] for each in (VERDICT, second))
+    assert other.startswith("Memory moves")
+    assert conclusion.lines([VERDICT, second]) == [first, other, VERDICT.caveat]
+    assert conclusion.lines([VERDICT, second, VERDICT]) == [first, other, first]
+    assert conclusion.lines([VERDICT, second, VERDICT, second]) == [
+        first,
+        other,
+        "2 more answers stand in the brief and in `storlab compare --json`.",
+    ]
+
+
+def test_every_workload_is_answered_before_a_second_question() -> None:
+    asked = [of("scan"), replace(of("scan"), winner="Memory"), of("ingest")]
+    told = conclusion.lines(asked)
+    assert [line.partition(" moves")[0] for line in told] == [
+        "scan: Disk",
+        "ingest: Disk",
+        "scan: Memory",
+    ]
 
 
 def test_each_workload_has_its_answer_while_there_is_room() -> None:
@@ -62,7 +80,7 @@ def test_each_workload_has_its_answer_while_there_is_room() -> None:
     assert [line.partition(":")[0] for line in told] == ["scan", "ingest"]
     told = conclusion.lines([of(name) for name in ("a", "b", "c", "d")])
     assert [line.partition(":")[0] for line in told[:2]] == ["a", "b"]
-    assert told[2] == "2 more workloads are answered in the brief and by `storlab compare`."
+    assert told[2] == "2 more answers stand in the brief and in `storlab compare --json`."
 
 
 def test_nothing_measured_says_nothing() -> None:

@@ -66,6 +66,17 @@ def test_a_slow_client_is_a_straggler() -> None:
     assert "c1 (0.08)" in kinds(run({"bytes_s": 6.0}))["straggler"]
 
 
+def test_where_no_bytes_are_moved_operations_are_the_share() -> None:
+    """HEAD, LIST and DELETE of objects; of a run that moves bytes, bytes alone."""
+    idle = {"bytes_s": 0.0, "bytes_read": 0}
+    rest = [idle | {"operations_s": 1000.0}] * 3
+    assert kinds(run(idle | {"operations_s": 751.0}, *rest)) == {}
+    message = kinds(run(idle | {"operations_s": 60.0}, *rest))["straggler"]
+    assert message == "less than 0.8 of a fair share: c1 (0.08)"
+    few = [{"operations_s": 1000.0}] * 3
+    assert kinds(run({"operations_s": 1.0}, *few)) == {}
+
+
 def test_where_nothing_was_moved_nobody_is_slow() -> None:
     assert kinds(run(*[{"bytes_s": 0.0, "bytes_read": 0}] * 4)) == {}
 

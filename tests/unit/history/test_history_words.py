@@ -128,7 +128,7 @@ def test_words_of_facts() -> None:
 @pytest.mark.parametrize("step", [timedelta(minutes=5), timedelta(days=1), timedelta(days=40)])
 def test_a_drawing_is_sound_at_any_length_and_pace(number: int, step: timedelta) -> None:
     marks = [
-        Mark(BEGIN + i * step, Interval(100.0 + i % 7, 99.0, 108.0, 2), [99.5, 101.0])
+        Mark((BEGIN + i * step).timestamp(), Interval(100.0 + i % 7, 99.0, 108.0, 2), [99.5, 101.0])
         for i in range(number)
     ]
     turns = [Turn(number // 2, "<−5 %>")] if number > 10 else []
@@ -156,7 +156,7 @@ def test_a_drawing_is_sound_at_any_length_and_pace(number: int, step: timedelta)
 )
 def test_a_tick_says_its_own_value(low: float, high: float, unit: str, words: list[str]) -> None:
     marks = [
-        Mark(BEGIN + timedelta(days=i), Interval(v, None, None, 1), [v])
+        Mark((BEGIN + timedelta(days=i)).timestamp(), Interval(v, None, None, 1), [v])
         for i, v in enumerate((low, high))
     ]
     svg, _ = draw_trend(Trend(marks, [], unit))
@@ -166,7 +166,7 @@ def test_a_tick_says_its_own_value(low: float, high: float, unit: str, words: li
 
 def test_values_that_do_not_vary_have_an_axis() -> None:
     for value in (0.0, 1e-9, 5.0, 1e12):
-        mark = Mark(BEGIN, Interval(value, None, None, 1), [value])
+        mark = Mark(BEGIN.timestamp(), Interval(value, None, None, 1), [value])
         svg, shares = draw_trend(Trend([mark], [], "ns"))
         assert "nan" not in svg
         assert len(shares) == 1

@@ -8,7 +8,8 @@ from typing import Any, cast
 
 import pytest
 
-from storlab.base.errors import GuardError, PreflightError
+from storlab.base.errors import GuardError, PreflightError, StudyError
+from storlab.cluster.places import places
 from storlab.cluster.task import ClientPlace
 from storlab.lab.plan.plan import make_plan
 from storlab.lab.site.view import (
@@ -169,9 +170,10 @@ class FakeHold:
     """A device that has been opened."""
 
     name = "/dev/disk/by-path/pci-1"
+    resumed = True
 
     def check_planned(self, planned: Mapping[str, object], *, resumed: bool) -> None:
-        assert resumed
+        assert resumed == self.resumed
         if planned != {"wwid": "mine"}:
             raise GuardError(self.name, "is another device than in the plan", "put it back")
 
@@ -182,13 +184,83 @@ def test_a_client_does_not_write_to_a_device_that_nobody_consented_to(tmp_path: 
     target = held.study.target[0]
     for planned in ({}, {hold.name: {"wwid": "that of the lab"}}):
         held.plan = held.plan.model_copy(update={"devices": planned})
-        with pytest.raises(GuardError, match="a device of this client alone") as caught:
+        with pytest.raises(GuardError, match="which was consented to does not have") as caught:
             held._check_planned(target, hold)
-        assert "read" in caught.value.fix
+        assert "storlab plan" in caught.value.fix
     held.plan = held.plan.model_copy(update={"devices": {hold.name: {"wwid": "mine"}}})
     held._check_planned(target, hold)
     held.plan = held.plan.model_copy(update={"devices": {}})
     held._check_planned(target.model_copy(update={"serial": "S1"}), hold)
+
+
+def test_what_the_plan_has_of_another_client_is_no_consent(tmp_path: Path) -> None:
+    held, hold = guard(tmp_path), cast(Any, FakeHold())
+    target = held.study.target[0]
+    facts: dict[str, str | int] = {"wwid": "mine"}
+    of_clients = {"c1": {hold.name: {}}, "c2": {hold.name: facts}}
+    held.plan = held.plan.model_copy(
+        update={"client_devices": of_clients, "devices": {hold.name: facts}}
+    )
+    with pytest.raises(GuardError, match="does not have"):
+        held._check_planned(target, hold)
+    held.plan = held.plan.model_copy(update={"client_devices": {"c1": {hold.name: facts}}})
+    held._check_planned(target, hold)
+
+
+OWN = """
+[study]
+name = "own"
+[cluster]
+hosts = ["c1", "c2"]
+[cluster.host.c2.target."{name}"]
+{own}
+[[target]]
+name = "drive"
+path = "/dev/disk/by-id/first"
+serial = "S1"
+[[workload]]
+kind = "block"
+read_percent = 0
+"""
+
+
+def own_study(tmp_path: Path, own: str, name: str = "drive") -> LoadedStudy:
+    path = tmp_path / "own.toml"
+    path.write_text(OWN.format(own=own, name=name))
+    return load_study(path)
+
+
+def test_a_client_has_its_own_device_and_its_own_consent(tmp_path: Path) -> None:
+    made = own_study(tmp_path, 'path = "/dev/disk/by-id/second"')
+    first, second = places(made.study.cluster, ["c1", "c2"], 2)  # type: ignore[arg-type]
+    assert shared_study(made.study, first, tmp_path).target[0] == made.study.target[0]
+    (other,) = shared_study(made.study, second, tmp_path).target
+    assert (other.path, other.serial) == ("/dev/disk/by-id/second", None)
+    plan = make_plan(made)
+    assert plan.client_devices == {
+        "c1": {"/dev/disk/by-id/first": {}},
+        "c2": {"/dev/disk/by-id/second": {}},
+    }
+    assert plan.destructive == ["/dev/disk/by-id/first", "/dev/disk/by-id/second"]
+    known = plan.model_copy(
+        update={"client_devices": {**plan.client_devices, "c2": {"/dev/x": {"wwid": "w"}}}}
+    )
+    assert known.plan_hash != plan.plan_hash
+
+
+@pytest.mark.parametrize(
+    ("own", "name", "what"),
+    [
+        ('path = "/dev/disk/by-id/x"', "drives", "is no target of the study"),
+        ('paths = ["/dev/a", "/dev/b"]', "drive", "has 2 files or devices, and the target 1"),
+        ('serial = "S2"', "drive", "has 0 files or devices"),
+        ('path = "dev/x"', "drive", "is no whole path"),
+        ('path = "/data/x"', "drive", "are not both files, or both devices"),
+    ],
+)
+def test_what_a_client_has_fits_the_target(tmp_path: Path, own: str, name: str, what: str) -> None:
+    with pytest.raises(StudyError, match=what):
+        make_plan(own_study(tmp_path, own, name))
 
 
 def test_files_of_others_are_refused_in_its_folder_too(tmp_path: Path) -> None:

@@ -40,6 +40,8 @@ FACT: dict[str, Any] = {
     "build": "optimised",
     "native": "0123456789ab",
     "io_uring": "",
+    "stores": {},
+    "devices": {},
     "engines": {"native": ""},
     "open_files": 1024,
     "memory_bytes": 10**9,
@@ -247,6 +249,7 @@ def test_clients_of_one_machine_share_its_cores(tmp_path: Path) -> None:
         ({"engines": {"fio": "the program fio is not installed"}}, "fio", "installed on c2"),
         ({"direct": {"/mnt/s/here": False}}, "O_DIRECT", "/mnt/s/here does not support it on c2"),
         ({"missing_nics": ["e7"]}, "network", "c2 has no e7"),
+        ({"devices": {"/dev/disk/by-id/x": {}}}, "devices", "/dev/disk/by-id/x on c2"),
     ],
 )
 def test_clients_on_which_it_could_not_run(

@@ -24,11 +24,12 @@ from storlab.lab.site.merge import Client, merge
 from storlab.lab.site.report import ClientReport
 from storlab.lab.site.whole import meeting_times
 from storlab.lab.study.file import LoadedStudy, load_study, parse_study
-from storlab.model.point import Point
+from storlab.model.point import PlannedRun, Point
 from storlab.model.result import EngineInfo, RunOutcome, Sample, Span
 from storlab.model.study import Header, Target
 from storlab.workloads.checkpoint.job import CheckpointJob
 from storlab.workloads.training.job import TrainingJob
+from support.run_records import run_record
 
 HEADER = Header(name="s")
 TARGET = Target(name="t", directory="d")
@@ -157,9 +158,18 @@ def test_a_checkpoint_lasts_until_the_last_rank_of_all_clients() -> None:
 
 def test_the_slowest_rank_is_named_with_its_client() -> None:
     (kind, _) = FAMILIES["checkpoint"].page.pieces
-    entry = {"ranks": [{**rank(5, 0, 10), "client": "c02"}, rank(6, 0, 9)]}
-    assert kind.clients(entry) == {5: "c02"}
-    assert kind.clients({}) == {}
+    write = {"start_ns": 0, "durable_ns": 10, "bytes": 10}
+    ranks = [{**rank(5, 0, 10), "client": "c02"}, rank(6, 0, 9)]
+    record = run_record(PlannedRun(order=0, repeat=1, point_id="p"), "t").model_copy(
+        update={
+            "params": {"profile": "p", "sync": "none"},
+            "details": {"writes": [{**write, "ranks": ranks}, write]},
+        }
+    )
+    of_clients, alone = kind.read(record)
+    assert (of_clients.clients, alone.clients) == ({5: "c02"}, {})
+    assert (of_clients.values["slowest_rank"], "slowest_rank" in alone.values) == (5, False)
+    assert "durable_s" not in alone.values, "nothing was flushed"
 
 
 def test_an_epoch_lasts_until_the_last_accelerator_of_all_clients() -> None:

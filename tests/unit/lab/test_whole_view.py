@@ -22,3 +22,12 @@ def test_clients_whose_engine_tells_no_rates_have_none_together() -> None:
     whole = whole_snapshot({"phase": "load", "clients": {"c1": silent, "c2": silent}})
     assert (whole.bytes_s, whole.operations_s, whole.cpu_percent) == (None, None, 80.0)
     assert whole.note == "load"
+
+
+def test_the_slowest_is_judged_by_operations_where_no_bytes_are_moved() -> None:
+    clients = {
+        name: {"phase": "measure", "bytes_s": 0.0, "operations_s": rate}
+        for name, rate in (("c1", 2000.0), ("c2", 1500.0))
+    }
+    whole = whole_snapshot({"phase": "load", "clients": clients})
+    assert whole.note == "slowest c2: 1,500 operations/s"

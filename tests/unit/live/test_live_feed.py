@@ -5,7 +5,9 @@ from __future__ import annotations
 import itertools
 import json
 import math
+from dataclasses import replace
 from queue import Empty
+from time import sleep
 from typing import Any
 
 import pytest
@@ -86,6 +88,29 @@ def test_names_cannot_leave_their_event() -> None:
     feed.note(HOSTILE)
     (_, state), (_, note) = events(watcher)
     assert [state["study"], note["text"]] == [HOSTILE, HOSTILE]
+
+
+def test_dips_are_those_of_the_briefs_rule() -> None:
+    """A rate of few operations falls by chance: the brief calls that no dip, nor does the page."""
+    plan = a_plan()
+    point = plan.points[plan.runs[0].point_id]
+    found = {}
+    for operations_s in (1e9, 100.0):
+        feed = Feed("s", "1")
+        reporter = FeedReporter(feed, named)
+        for planned in plan.runs[:2]:
+            reporter.run_started(planned, point, HOUR_NS)
+            for number in range(12):
+                part = 0.01 if number == 7 else 1.0
+                reporter.run_progress(
+                    replace(SNAPSHOT, bytes_s=1e8 * part, operations_s=operations_s * part)
+                )
+                sleep(0.002)
+                reporter.tick()
+        state = state_of(feed)
+        times = [moment[MOMENT.index("at_ms")] for moment in state["moments"]]
+        found[operations_s] = [tuple(map(times.index, dip)) for dip in state["dips"]]
+    assert found == {1e9: [(6, 7), (18, 19)], 100.0: []}
 
 
 def test_the_page_is_told_what_the_terminal_is() -> None:

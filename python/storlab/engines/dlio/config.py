@@ -112,7 +112,8 @@ def configuration(job: TrainingJob, work_dir: Path, *, model_table: bool = False
             "batch_size": job.batch,
             "read_threads": job.reader_threads,
             "prefetch_size": job.prefetch,
-            "file_shuffle": shuffle,
+            # given as a string, even "off" is a shuffle of files: both versions compare identities
+            **({} if shuffle == "off" else {"file_shuffle": shuffle}),
             "sample_shuffle": shuffle,
             "multiprocessing_context": "fork",
             "odirect": job.place.direct,

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path, PurePosixPath
 
 from storlab.base.errors import Problem, StudyError
-from storlab.cluster.places import client_counts, client_hosts
+from storlab.cluster.places import client_counts, client_hosts, places
+from storlab.cluster.task import ClientPlace
 from storlab.contracts.engine import SharesRuns
 from storlab.contracts.offers import DividesWork, SpreadsOtherwise, divides
 from storlab.contracts.registry import FAMILIES, get_engine
@@ -35,6 +36,7 @@ def cluster_problems(study: StudyBase) -> list[Problem]:
         for index, target in enumerate(study.target)
         for problem in _target_problems(target, study.cluster)
     ]
+    problems += _host_problems(study, study.cluster)
     for index, workload in enumerate(study.workload):
         family = FAMILIES[workload.kind]
         if family.fixed_work and divides(workload.kind) is None:
@@ -48,6 +50,26 @@ def cluster_problems(study: StudyBase) -> list[Problem]:
                 )
             )
     return problems
+
+
+def target_on(target: Target, place: ClientPlace) -> Target:
+    """A target with its files and devices as one client has them.
+
+    The serial number is that client's, too: consent to one device is none to another.
+    """
+    own = place.targets.get(target.name)
+    if own is None or not own.locations:
+        return target
+    return target.model_copy(update={"path": own.path, "paths": own.paths, "serial": own.serial})
+
+
+def client_places(study: StudyBase) -> list[ClientPlace]:
+    """All clients of other machines that a study uses; none where this machine makes the load."""
+    cluster = study.cluster
+    if cluster is None or cluster.is_local:
+        return []
+    hosts = client_hosts(cluster, Path.cwd())
+    return places(cluster, hosts, max(client_counts(cluster, hosts)))
 
 
 def point_problems(points: Iterable[Point]) -> list[Problem]:
@@ -79,6 +101,35 @@ def _division_problems(point: Point, clients: int, offer: DividesWork) -> Iterat
             f"{clients} clients are more than the {pieces} {offer.pieces_word} of {point.workload}",
             f"use at most {pieces}",
         )
+
+
+def _host_problems(study: StudyBase, cluster: Cluster) -> Iterator[Problem]:
+    """Of ``[cluster.host.NAME.target."..."]``."""
+    targets = {target.name: target for target in study.target}
+    for host, facts in cluster.host.items():
+        for name, own in facts.target.items():
+            field = ("cluster", "host", host, "target", name)
+            target = targets.get(name)
+            if target is None:
+                yield Problem(field, "is no target of the study", "name it as [[target]] does")
+                continue
+            usual = [] if target.directory is not None or target.is_null else target.locations
+            if not usual or len(own.locations) != len(usual) or None not in (own.path, own.paths):
+                yield Problem(
+                    field,
+                    f"has {len(own.locations)} files or devices, and the target {len(usual)}",
+                    "give path or paths, as many as the target has of its own; a directory lies "
+                    "below mount, and a store is the same for all",
+                )
+                continue
+            in_dev = is_kernel_place(Path(usual[0]))
+            for place in own.locations:
+                if not is_whole_path(place):
+                    what = f'"{place}" is no whole path'
+                    yield Problem(field, what, 'write it from "/" on, without ".."')
+                elif is_kernel_place(Path(place)) != in_dev:
+                    what = f'"{place}" and "{usual[0]}" are not both files, or both devices'
+                    yield Problem(field, what, "make a target of each")
 
 
 def _target_problems(target: Target, cluster: Cluster) -> Iterator[Problem]:

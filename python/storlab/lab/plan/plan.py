@@ -21,7 +21,13 @@ from storlab.base.units import NS_PER_S, format_bytes_si
 from storlab.contracts.family import Estimate
 from storlab.contracts.offers import NeedsMachine, divides
 from storlab.contracts.registry import FAMILIES
-from storlab.lab.plan.clients import cluster_problems, counts_of, point_problems
+from storlab.lab.plan.clients import (
+    client_places,
+    cluster_problems,
+    counts_of,
+    point_problems,
+    target_on,
+)
 from storlab.lab.plan.read_files import files_read
 from storlab.lab.plan.targets import TargetFacts, device_facts, place_of, store_note, target_facts
 from storlab.lab.study.file import LoadedStudy
@@ -94,12 +100,14 @@ def plan_of(loaded: LoadedStudy, points: Sequence[Point], runs: Sequence[Planned
     _refuse_too_much_memory(study, points)
     counts = Counter(run.point_id for run in runs)
     costs = {t.name: _cost(study, t, facts[t.name], points, counts) for t in study.target}
-    destructive = [
-        path
-        for t in study.target
-        if facts[t.name].kind == "device" and costs[t.name].writes
-        for path in t.locations
-    ]
+    written = [t for t in study.target if facts[t.name].kind == "device" and costs[t.name].writes]
+    # What they are is the clients' to say: storlab.lab.site.devices.
+    clients = {
+        place.name: {path: {} for t in written for path in target_on(t, place).locations}
+        for place in (client_places(study) if written else [])
+    }
+    paths = [path for t in written for path in t.locations]
+    destructive = list(dict.fromkeys(p for own in clients.values() for p in own)) or paths
     return Plan(
         study_name=study.study.name,
         study_sha256=loaded.sha256,
@@ -110,7 +118,8 @@ def plan_of(loaded: LoadedStudy, points: Sequence[Point], runs: Sequence[Planned
         bytes_written=sum(c.bytes_written for c in costs.values()),
         data_bytes_by_target={n: f.data_bytes for n, f in facts.items()},
         destructive=destructive,
-        devices={path: found for path in destructive if (found := device_facts(path))},
+        devices={} if clients else {p: found for p in destructive if (found := device_facts(p))},
+        client_devices=clients,
         files=files_read(study, points, Path.cwd()),
         notes=[*_notes(study, facts, costs)],
     )

@@ -322,17 +322,11 @@ def power_over_time(
     """
     wanted = boundary or record.power_boundary
     parts = [] if wanted is None else parts_at(record.power, wanted)
-    lines = []
-    by_sensor: dict[str, dict[int, Reading]] = {}
-    for row in readings.to_pylist():
-        own = by_sensor.setdefault(row["sensor"], {})
-        own[row["time_ns"]] = Reading(row["sensor"], row["time_ns"], row["value"])
-    for part in parts:
-        own = by_sensor.get(part.info.sensor, {})
-        try:
-            lines.append(power_line(part.info, [own[t] for t in sorted(own)]))
-        except ValueError:
-            return [], []
+    own = _by_sensor(readings)
+    try:
+        lines = [power_line(part.info, own.get(part.info.sensor, [])) for part in parts]
+    except ValueError:
+        return [], []
     if not lines:
         return [], []
     try:
@@ -341,6 +335,31 @@ def power_over_time(
         return [], []
     keep = np.concatenate((np.diff(total.times_ns) > 0, [True]))
     return total.times_ns[keep].tolist(), total.watts[keep].tolist()
+
+
+def power_gaps(record: RunRecord, readings: pa.Table) -> list[tuple[int, int]]:
+    """Stretches of the measure window, in ns of the run's clock, for which some sensor's readings
+    do not speak. A sensor with too few of them to make a line has none at all.
+    """
+    own = _by_sensor(readings)
+    found = []
+    for part in record.power:
+        try:
+            line = power_line(part.info, own.get(part.info.sensor, []))
+        except ValueError:
+            return [(record.window_start_ns, record.window_end_ns)]
+        before, after = (record.window_start_ns, line.start_ns), (line.end_ns, record.window_end_ns)
+        found += [(start, end) for start, end in (before, *line.gaps, after) if start < end]
+    return found
+
+
+def _by_sensor(readings: pa.Table) -> dict[str, list[Reading]]:
+    """In order of time, of each time the last."""
+    found: dict[str, dict[int, Reading]] = {}
+    for row in readings.to_pylist():
+        own = found.setdefault(row["sensor"], {})
+        own[row["time_ns"]] = Reading(row["sensor"], row["time_ns"], row["value"])
+    return {sensor: [own[time] for time in sorted(own)] for sensor, own in found.items()}
 
 
 def check_boundaries(target: Target, boundaries: Sequence[Boundary]) -> None:

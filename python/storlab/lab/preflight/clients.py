@@ -18,14 +18,18 @@ from storlab.contracts.check import Check
 from storlab.contracts.offers import divides
 from storlab.contracts.registry import FAMILIES
 from storlab.lab.preflight.client_resources import network_checks, resource_checks, same_check
+from storlab.lab.preflight.client_stores import client_store_checks, granted_stores
 from storlab.lab.preflight.power import power_checks
 from storlab.lab.site.asking import FIX as FIX_SILENT
 from storlab.lab.site.asking import Answers, ask_each, renumbered
 from storlab.lab.site.claim import FIX
 from storlab.lab.site.clients import Clients
+from storlab.lab.site.devices import device_paths
 from storlab.model.point import Plan
 from storlab.model.result import Failure
 from storlab.model.study import StudyBase, Target
+from storlab.stores.data_file import is_kernel_place
+from storlab.stores.s3.target import S3Hold
 
 DRIFT_NS = 1_000_000
 _SAME = {
@@ -47,14 +51,17 @@ def check_clients(
     *,
     campaign: str = "",
     resumed: bool = False,
+    stores: Mapping[str, S3Hold] | None = None,
 ) -> tuple[list[Check], dict[str, Any]]:
     """Ask all clients that the study uses; also what they are, by name. Writes only small files.
 
-    ``campaign``: whose checks they are; ``resumed``: it has run before. Where they do not come up
+    ``campaign``: whose checks they are; ``resumed``: it has run before; ``stores``: what its guard
+    holds. Where they do not come up
     together, each is asked by itself: who does not answer is named, the others are looked at.
     """
     everybody = clients.places(clients.most)
-    arguments = _question(study, plan, base, campaign)
+    store_checks, granted = granted_stores(study, plan, base, stores or {})
+    arguments = _question(study, plan, base, campaign) | {"granted": granted}
     directory = Path(tempfile.mkdtemp(prefix="storlab-check-"))
     answers = Answers()
     try:
@@ -69,7 +76,7 @@ def check_clients(
                 facts = _facts(gathered, rest) if gathered.failure is None else facts
     finally:
         shutil.rmtree(directory, ignore_errors=True)
-    checks = [_answering(answers, gathered, failure, len(everybody))]
+    checks = [_answering(answers, gathered, failure, len(everybody)), *store_checks]
     if gathered.failure is None:
         _tell_clocks(facts, gathered.clocks)
     elif facts and answers.facts:
@@ -99,6 +106,7 @@ def _question(study: StudyBase, plan: Plan, base: Path, campaign: str) -> dict[s
             if target.direct and target.name in unbuffered
         ],
         "engines": sorted({point.engine for point in points}),
+        "paths": device_paths(study, plan),
         "mount": None if study.cluster is None else study.cluster.mount,
         "campaign": campaign,
     }
@@ -163,6 +171,8 @@ def _checks(
     for key, words in _SAME.items():
         yield same_check(words, {name: str(fact[key]) for name, fact in facts.items()}, key)
     yield from _mounts(study, facts)
+    yield from _devices(facts)
+    yield from client_store_checks(facts)
     yield from _shared(facts, together=bool(clocks))
     yield from _claimed(facts)
     yield from _space(study, plan, facts, asked or len(facts), base, resumed)
@@ -196,6 +206,26 @@ def _mounts(study: StudyBase, facts: Mapping[str, dict[str, Any]]) -> Iterator[C
         )
     if not missing:
         yield from _like_mounts(facts)
+
+
+def _devices(facts: Mapping[str, dict[str, Any]]) -> Iterator[Check]:
+    """Every client has the devices that it is to have."""
+    every = [
+        (f"{path} on {name}", found)
+        for name, fact in facts.items()
+        for path, found in fact["devices"].items()
+        if is_kernel_place(Path(path))
+    ]
+    missing = [place for place, found in every if not found]
+    if missing:
+        yield Check(
+            name="devices",
+            status="error",
+            what=f"no block device: {', '.join(missing)}",
+            fix='say where a client has it: path in [cluster.host.NAME.target."..."]',
+        )
+    elif every:
+        yield Check(name="devices", status="ok", what=f"{len(every)} found on {len(facts)} clients")
 
 
 def _like_mounts(facts: Mapping[str, dict[str, Any]]) -> Iterator[Check]:

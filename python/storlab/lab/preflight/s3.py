@@ -19,7 +19,7 @@ from storlab.stores.s3.target import S3Hold
 
 SKEW_WARNING_S = 60.0
 SKEW_ERROR_S = 900.0  # stores refuse requests that are dated further away
-_LOOKING = "0" * 12  # stands for a campaign that has not begun
+LOOKING = "0" * 12  # stands for a campaign that has not begun
 
 
 def store_checks(target: Target, plan: Plan, base: Path, hold: S3Hold | None) -> Iterator[Check]:
@@ -31,7 +31,7 @@ def store_checks(target: Target, plan: Plan, base: Path, hold: S3Hold | None) ->
         yield from _held_checks(hold)
         return
     try:
-        with S3Hold(target, _LOOKING, base, None, look_only=True) as looked:
+        with S3Hold(target, LOOKING, base, None, look_only=True) as looked:
             yield from _held_checks(looked)
     except StorlabError as error:
         yield _check("error", "store", f"{error.where}: {error.what}", error.fix)
@@ -103,6 +103,14 @@ def _held_checks(hold: S3Hold) -> Iterator[Check]:
     yield _check("ok", "store", f"{hold.where}{state}")
     if hold.bucket_exists:
         yield from _left_behind_checks(hold)
+    if hold.claim_is_weak:
+        yield _check(
+            "warning",
+            "campaigns",
+            "the store knows no conditional writes: two campaigns that begin within the same two "
+            "seconds may both measure there",
+            "begin one after the other",
+        )
     yield from _clock_check(hold.skew_s)
 
 

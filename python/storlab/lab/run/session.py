@@ -168,8 +168,15 @@ def checks_of(
     if clients is None:
         check_feasible(study, plan, runs, guard.access)
         return check_study(study, plan, guard.base, guard.stores), {}
-    campaign = guard.campaign
-    return check_clients(study, plan, clients, guard.base, campaign=campaign, resumed=resumed)
+    return check_clients(
+        study,
+        plan,
+        clients,
+        guard.base,
+        campaign=guard.campaign,
+        resumed=resumed,
+        stores=guard.stores,
+    )
 
 
 def rehearse(study: StudyBase, plan: Plan, base: Path) -> Check:

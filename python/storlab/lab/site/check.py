@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
+from storlab.base.clock import monotonic_ns
 from storlab.base.errors import GuardError, StorlabError
 from storlab.cluster.client import ClientEnd
 from storlab.cluster.facts import client_facts, mount_facts
+from storlab.cluster.task import ClientPlace
 from storlab.contracts.registry import get_engine
+from storlab.lab.plan.targets import device_facts
 from storlab.lab.site.claim import holder_now
+from storlab.lab.site.grants import access_of
+from storlab.model.s3 import S3Store
 from storlab.stores.filesystems import free_bytes, supports_direct
+from storlab.stores.s3.control import S3Control
 
+STORE_S = 2.0  # for one answer: rank 0 waits meanwhile
 NONCE_DIGITS = 12  # hexadecimal, of an order
 
 
@@ -21,6 +30,8 @@ def check(end: ClientEnd) -> None:
     seen_here = {name: place.path_of(name, mount) for name in arguments["shared"]}
     shared = list(seen_here.values())
     facts = client_facts(place)
+    facts["stores"] = _stores(arguments.get("granted", {}))
+    facts["devices"] = _devices(place, arguments.get("paths", {}))
     facts["engines"] = {name: engine_problem(name) for name in arguments.get("engines", [])}
     facts["mount"] = place.mount
     facts["mounts"] = {name: mount_facts(path, place.mount) for name, path in seen_here.items()}
@@ -56,6 +67,42 @@ def check(end: ClientEnd) -> None:
     finally:
         for nonce in own:
             nonce.unlink(missing_ok=True)
+
+
+def _devices(place: ClientPlace, paths: dict[str, list[str]]) -> dict[str, dict[str, Any]]:
+    """By path what its block devices are; of one that is not there, nothing."""
+    own = {name: place.targets[name].locations for name in paths if name in place.targets}
+    return {path: device_facts(path) for each in {**paths, **own}.values() for path in each}
+
+
+def _stores(granted: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """By target and endpoint how a store answers a listing from here: "" as problem where it does.
+
+    The network, the certificates and the clock of a client are its own. All are asked at once.
+    """
+    asked = [
+        (name, endpoint, access.store.model_copy(update={"endpoints": [endpoint]}), access.prefix)
+        for name, each in granted.items()
+        for access in [access_of(each)]
+        for endpoint in access.store.endpoints
+    ]
+    found: dict[str, Any] = {name: {} for name in granted}
+    with ThreadPoolExecutor(max(1, len(asked))) as pool:
+        told = pool.map(lambda each: _store(*each[2:]), asked)
+        for (name, endpoint, *_), answer in zip(asked, told, strict=True):
+            found[name][endpoint] = answer
+    return found
+
+
+def _store(store: S3Store, prefix: str) -> dict[str, Any]:
+    began_ns = monotonic_ns()
+    try:
+        control = S3Control(store, STORE_S)
+        control.list_keys(prefix, 1)
+    except StorlabError as error:
+        return {"problem": error.what, "fix": error.fix, "skew_s": None, "listed_ns": None}
+    listed_ns = monotonic_ns() - began_ns
+    return {"problem": "", "fix": "", "skew_s": control.clock_skew_s(), "listed_ns": listed_ns}
 
 
 def engine_problem(name: str) -> str:

@@ -22,6 +22,7 @@ from storlab.contracts.registry import FAMILIES, get_engine
 from storlab.lab.prepare.dataset import PrepareError
 from storlab.lab.site.across import Reread, collect, read_by_others, reread
 from storlab.lab.site.claim import Claim, Holder, await_claim
+from storlab.lab.site.grants import access_of
 from storlab.lab.site.report import ClientReport, Filled, NicBytes
 from storlab.lab.site.shares import ClientSite
 from storlab.lab.site.telling import ClientReporter, Teller
@@ -38,7 +39,7 @@ from storlab.lab.study.file import parse_study
 from storlab.model.job import Job
 from storlab.model.point import Plan, PlannedRun, Point
 from storlab.model.result import Failure
-from storlab.model.s3 import Credentials, S3Access
+from storlab.model.s3 import S3Access
 from storlab.model.study import StudyBase, Target
 from storlab.process.counters import CounterReading, CounterWatch
 from storlab.process.execution import Interrupted
@@ -195,7 +196,7 @@ class ClientTask:
 
     def _make_guard(self, arguments: dict[str, Any], whole: StudyBase) -> ClientGuard:
         end = self._end
-        shared = {name: _access(grant) for name, grant in arguments["granted"].items()}
+        shared = {name: access_of(each) for name, each in arguments["granted"].items()}
         granted = {name: _own_access(access, end.place.name) for name, access in shared.items()}
         needed = end.order.task in WRITE
         meanwhile = self._await_others if needed else None
@@ -208,6 +209,7 @@ class ClientTask:
             place=end.place,
             common=CommonPlaces(whole, shared, meanwhile),
             peers=[client.name for client in end.order.clients if end.order.loads],
+            resumed=arguments["resumed"],
         )
 
     def _await_others(self) -> None:
@@ -340,15 +342,6 @@ def _late(limit_ns: int) -> Failure:
         "its files or makes its buffers",
         fix="see whether the target answers on that client; [cluster] arm_within gives more time",
     )
-
-
-def _access(grant: dict[str, Any]) -> S3Access:
-    """As it is granted to all clients."""
-    access = S3Access.model_validate(grant["access"])
-    keys = grant["credentials"]
-    credentials = None if keys is None else Credentials(**keys)
-    store = access.store.model_copy(update={"credentials": credentials})
-    return access.model_copy(update={"store": store})
 
 
 def _own_access(access: S3Access, name: str) -> S3Access:

@@ -16,7 +16,6 @@ from storlab.cluster.places import client_counts, client_hosts, places
 from storlab.cluster.session import Gathered, Session, program
 from storlab.cluster.task import ClientPlace, Order, Task, input_file
 from storlab.contracts.engine import Engine
-from storlab.contracts.family import Access
 from storlab.contracts.registry import FAMILIES
 from storlab.contracts.reporter import Reporter
 from storlab.lab.guard.guard import Guard
@@ -28,6 +27,7 @@ from storlab.lab.site.across import States, Written, handed_on, told
 from storlab.lab.site.claimed import away_ns, claim_of, claimed_directories
 from storlab.lab.site.clean_store import clean_store
 from storlab.lab.site.clients_run import ClientsRun
+from storlab.lab.site.grants import grant
 from storlab.lab.site.report import ClientReport
 from storlab.lab.site.verification import merged
 from storlab.model.cluster import Cluster
@@ -38,6 +38,7 @@ from storlab.process.execution import POLL_S, Interrupted, StopRequest, finish
 from storlab.stores.home import home_of
 
 RANK = "storlab.lab.site.rank"
+ASK_STORES_NS = 6 * NS_PER_S
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +101,7 @@ class Clients:
             arm_within_ns=cluster.arm_within,
             nonce=os.urandom(6).hex(),
             arguments=arguments,
+            facts_within_ns=ASK_STORES_NS if task == "check" and arguments.get("granted") else 0,
         )
         ranks = Ranks(
             hosts=self.hosts if cluster.is_local else [place.host for place in chosen],
@@ -375,9 +377,9 @@ class ClientsSite:
 
     def _arguments(self, targets: set[str]) -> dict[str, Any]:
         granted = {
-            name: _grant(self._guard.access[name])
+            name: grant(access)
             for name in targets
-            if self._guard.access[name].s3 is not None
+            if (access := self._guard.access[name].s3) is not None
         }
         return {
             "study": self._store.study_text,
@@ -387,6 +389,7 @@ class ClientsSite:
             "campaign": self._guard.campaign,
             "claim": self._claim(),
             "consented": self._guard.consent is not None,
+            "resumed": self._guard.recorded is not None,
             "granted": granted,
         }
 
@@ -439,10 +442,3 @@ class _Grounds:
 
 def _names(reports: Sequence[ClientReport]) -> list[str]:
     return sorted({name for report in reports for name in report.removed})
-
-
-def _grant(access: Access) -> dict[str, Any]:
-    if access.s3 is None:
-        raise ValueError("only stores are granted by the lab")
-    keys = access.s3.store.credentials
-    return {"access": access.s3.dump(), "credentials": None if keys is None else keys.as_dict()}

@@ -55,4 +55,4 @@ def _doer(task: str) -> Callable[[ClientEnd], None]:
 
 
 if __name__ == "__main__":
-    main()
+    rank.live(main)

@@ -15,6 +15,7 @@ from storlab.contracts.family import Access
 from storlab.contracts.offers import divides
 from storlab.lab.guard.device import DeviceHold
 from storlab.lab.guard.guard import Guard
+from storlab.lab.plan.clients import target_on
 from storlab.model.job import Member
 from storlab.model.point import Plan, Point
 from storlab.model.s3 import S3Access
@@ -25,8 +26,10 @@ from storlab.stores.home import HomeHold, await_home, uses_home
 
 
 def shared_study(study: StudyBase, place: ClientPlace, base: Path) -> StudyBase:
-    """The study with directories as they are called on this client."""
+    """The study with directories, files and devices as they are called on this client."""
     mount = None if study.cluster is None else study.cluster.mount
+    own = [target_on(target, place) for target in study.target]
+    study = study.model_copy(update={"target": own})
     return _moved(study, lambda directory: place.path_of(str(base / directory), mount))
 
 
@@ -88,6 +91,7 @@ class ClientGuard(Guard):
     The lab's consent to overwriting its devices is the client's: ``consented``. What all clients
     share is ``shared``: of a directory the first client holds the home, and the others find it.
     ``peers`` are clients that have made their folders: whoever does not see them is refused.
+    ``resumed``: the client may have restarted since the plan was made, and has counted disks anew.
     """
 
     def __init__(
@@ -101,6 +105,7 @@ class ClientGuard(Guard):
         place: ClientPlace,
         common: CommonPlaces,
         peers: Sequence[str] = (),
+        resumed: bool = True,
     ) -> None:
         recorded: dict[str, Any] = {"campaign": campaign}
         consent = plan.plan_hash if consented else None
@@ -109,6 +114,7 @@ class ClientGuard(Guard):
         self._place = place
         self._common = common
         self._peers = peers
+        self._resumed = resumed
         self._folders: list[Path] = []
         self._removes = False
         self.shared: dict[str, Access] = {}  # by target; also seen by the other clients
@@ -179,22 +185,23 @@ class ClientGuard(Guard):
         return members
 
     def _check_planned(self, target: Target, hold: DeviceHold) -> None:
-        """The plan knows the device of the lab's machine alone, if it has one of that name.
+        """The plan has the devices of each client; where all are on this machine, its own.
 
         Who typed the serial number has consented to the device that has it, wherever it is.
         """
-        planned = self.plan.devices.get(hold.name, {})
+        own = self.plan.client_devices.get(self._place.name, self.plan.devices)
+        planned = own.get(hold.name, {})
         if target.serial is not None and not planned:
             return
         try:
-            hold.check_planned(planned, resumed=True)
+            hold.check_planned(planned, resumed=self._resumed)
         except GuardError as error:
             raise GuardError(
                 hold.name,
-                "is a device of this client alone, and the plan that was consented to does not "
-                f"have it ({error.what})",
-                "only read from devices that each client has for itself, or measure a directory of "
-                "a shared file system (docs/cluster.md)",
+                "is a device of this client that the plan which was consented to does not have "
+                f"({error.what})",
+                "put the planned device back, or review `storlab plan` again: it asks every client "
+                "what its devices are",
             ) from error
 
     def remove_folders(self) -> None:

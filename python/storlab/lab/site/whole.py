@@ -130,7 +130,9 @@ def whole_snapshot(live: dict[str, Any]) -> Snapshot:
     """Sums over all clients, and the slowest named."""
     clients: dict[str, dict[str, Any]] = live["clients"]
     bytes_s = _sum_known(clients, "bytes_s")
-    rates = {} if bytes_s is None else {n: c.get("bytes_s") or 0.0 for n, c in clients.items()}
+    by = "bytes_s" if bytes_s else "operations_s"
+    told = _sum_known(clients, by) is not None
+    rates = {n: c.get(by) or 0.0 for n, c in clients.items()} if told else {}
     phases = [c.get("phase") for c in clients.values()]
     loading = [p for p in phases if p in ("ramp", "measure", "drain")]
     phase = min(loading, key=("ramp", "measure", "drain").index) if loading else "prepare"
@@ -138,7 +140,7 @@ def whole_snapshot(live: dict[str, Any]) -> Snapshot:
     lengths = [c["phase_ns"] for c in clients.values() if c.get("phase_ns")]
     latencies = [c["latency_p99_ns"] for c in clients.values() if c.get("latency_p99_ns")]
     slowest = min(rates, key=lambda name: rates[name]) if loading and len(rates) > 1 else ""
-    note = f"slowest {slowest}: {format_bytes_si(rates[slowest])}/s" if slowest else live["phase"]
+    note = f"slowest {slowest}: {_rate(by, rates[slowest])}" if slowest else live["phase"]
     return Snapshot(
         phase=phase,  # type: ignore[arg-type]
         elapsed_ns=longest if loading else 0,
@@ -150,6 +152,10 @@ def whole_snapshot(live: dict[str, Any]) -> Snapshot:
         note=note,
         latency_bins=_whole_bins(clients.values()),
     )
+
+
+def _rate(by: str, rate: float) -> str:
+    return f"{format_bytes_si(rate)}/s" if by == "bytes_s" else f"{rate:,.0f} operations/s"
 
 
 def _sum_known(clients: dict[str, dict[str, Any]], name: str) -> float | None:

@@ -4,7 +4,6 @@
   const SVG = "http://www.w3.org/2000/svg";
   const MOST_MOMENTS = 1800, MOST_RUNS = 200, MOST_NOTES = 30;
   const LEFT = 64, RIGHT = 12, LANE = 96, HEAT = 142, STRIP = 26, FOOT = 22, FLAG = 18;
-  const DIP = 0.75, LEAST_MOMENTS = 6; /* of a run's median, as in the brief */
   const $ = (id) => document.getElementById(id);
   let state = null;
   let pointed = null; /* a moment's time, while one is pointed at */
@@ -136,7 +135,7 @@
     svg.setAttribute("aria-label", spoken(moments, marks));
     strip(svg, moments, x);
     shade(svg, moments, x, low);
-    dips(svg, moments, x, low);
+    dips(svg, from, x, low);
     lanes.reduce((top, lane) => {
       (lane.heat ? heat : one)(svg, lane, moments, x, top, width);
       return top + tall(lane);
@@ -185,22 +184,11 @@
       draw(svg, "rect", { class: "shade", x: x(part.from), y: STRIP, width: x(part.to) - x(part.from), height: low - STRIP });
     }
   }
-  /* Moments of a run's window far below its median, as the brief tells them. */
-  function dips(svg, moments, x, low) {
-    const windows = new Map();
-    moments.forEach((moment, i) => {
-      if (!i || at(moment, "phase") !== "measure" || at(moment, "bytes_s") === null) { return; }
-      const number = at(moment, "run"), own = windows.get(number) || [];
-      own.push([at(moments[i - 1], "at_ms"), at(moment, "at_ms"), at(moment, "bytes_s")]);
-      windows.set(number, own);
-    });
-    for (const own of windows.values()) {
-      if (own.length < LEAST_MOMENTS) { continue; }
-      const usual = own.map((m) => m[2]).sort((a, b) => a - b)[own.length >> 1];
-      for (const [from, to, value] of own) {
-        if (value >= DIP * usual) { continue; }
-        draw(svg, "rect", { class: "dip", x: x(from), y: STRIP, width: x(to) - x(from), height: low - STRIP });
-      }
+  /* What the brief's rule finds in each run's window. */
+  function dips(svg, from, x, low) {
+    for (const [start, end] of state.dips.filter((dip) => dip[1] > from)) {
+      const left = x(Math.max(start, from));
+      draw(svg, "rect", { class: "dip", x: left, y: STRIP, width: x(end) - left, height: low - STRIP });
     }
   }
   /* By kind of flag, the stretches of the runs that have it. */

@@ -33,6 +33,7 @@ _NAME_SPACE = "http://s3.amazonaws.com/doc/2006-03-01/"
 
 Answer = tuple[int, dict[str, str], bytes]
 Pairs = list[tuple[str, str]]
+_Reply = tuple[int, Pairs, bytes]
 
 
 class S3Control:
@@ -168,6 +169,27 @@ class S3Control:
             return None
         return self._expect(answer, f"read {key}")
 
+    def get_tagged(self, key: str) -> tuple[bytes, str] | None:
+        """What ``get`` gives, and its etag (empty: the store tells none)."""
+        answer = self._request("GET", key, [])
+        if answer[0] == 404 and error_body(answer[2]).code == "NoSuchKey":
+            return None
+        return self._expect(answer, f"read {key}"), answer[1].get("etag", "")
+
+    def put_if(self, key: str, data: bytes, condition: tuple[str, str]) -> bool:
+        """Write a small object if ("if-none-match", "*") or ("if-match", etag) holds; else False.
+
+        False also where an answer was lost, and this is the second try. A store that knows no
+        conditions writes all the same.
+        """
+        answer = self._sent(lambda: self._client.put_if(key, data, condition, self._timeout_s))
+        if answer[0] in (409, 412) or (answer[0] == 404 and condition[0] == "if-match"):
+            return False
+        if answer[0] in (400, 501) and error_body(answer[2]).code == "NotImplemented":
+            answer = self._request("PUT", key, [], data)
+        self._expect(answer, f"write {key}")
+        return True
+
     def put(self, key: str, data: bytes) -> None:
         """Write a small object."""
         self._expect(self._request("PUT", key, [], data), f"write {key}")
@@ -211,12 +233,13 @@ class S3Control:
 
     def _request(self, method: str, key: str | None, query: Pairs, body: bytes = b"") -> Answer:
         """One request, again while the store is busy. Reads its clock on the way."""
+        return self._sent(lambda: self._client.request(method, key, query, body, self._timeout_s))
+
+    def _sent(self, ask: Callable[[], _Reply]) -> Answer:
         for pause_s in (*_PAUSES_S, None):
             before_ns = monotonic_ns()
             try:
-                status, pairs, content = self._client.request(
-                    method, key, query, body, self._timeout_s
-                )
+                status, pairs, content = ask()
             except OSError as error:
                 raise unreachable(self.where, error, self._hide) from error
             headers = {name.lower(): value for name, value in pairs}

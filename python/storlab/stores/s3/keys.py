@@ -14,6 +14,7 @@ from storlab.contracts.offers import kept_in_buckets
 OWNER = "storlab"
 MARKER = f"{OWNER}.json"
 CLIENT = "client"  # of a cluster has a prefix of its own: ``client-<name>/``
+CLAIM = f"{OWNER}-claim.json"  # beside the prefixes of campaigns: who measures there
 PROBE = "probe"  # a small object that is written and deleted to see whether that is allowed
 _CAMPAIGN = re.compile(r"[0-9a-f]{12}")
 _DATA = r"[0-9a-f]{8}"

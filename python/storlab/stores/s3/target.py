@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 from storlab.base.errors import GuardError, PreflightError, StorlabError
 from storlab.model.s3 import EMBEDDED, S3Access, S3Options, S3Store
 from storlab.model.target import Target
+from storlab.stores.s3.claim import BucketClaim
 from storlab.stores.s3.control import S3Control, top_of
 from storlab.stores.s3.credentials import resolve
 from storlab.stores.s3.embedded import BUCKET, EmbeddedServer, check_directory
@@ -71,6 +72,7 @@ class S3Hold:
         self._wrote = False  # the marker, in this session
         self._cleaned = False
         self.proof = _recorded_proof(recorded)
+        self._claim: BucketClaim | None = None  # of a store that others may use, too
         self._stack = ExitStack()
 
     def __enter__(self) -> S3Hold:
@@ -84,6 +86,7 @@ class S3Hold:
                 self._check_recorded()
                 self._check_bucket()
                 if self._exists:
+                    self._claim_place(stack)
                     self._check_prefix()
                     self._take()
                     self._check_other_endpoints()
@@ -104,6 +107,11 @@ class S3Hold:
     def bucket_exists(self) -> bool:
         """Whether there is a bucket, and so anything to look at."""
         return self._is_reachable and self._exists
+
+    @property
+    def claim_is_weak(self) -> bool:
+        """The place is claimed, and the store does not keep two from claiming it at once."""
+        return self._claim is not None and self._claim.is_weak
 
     @property
     def skew_s(self) -> float | None:
@@ -150,6 +158,8 @@ class S3Hold:
         """
         self.control.delete([self._prefix + MARKER])
         self._cleaned = True
+        if self._claim is not None:
+            self._claim.release(left=self.cleaning)  # else the bucket is not empty
         if self.server is not None and not self.control.list_keys("", 1):
             return self.server.remove_empty()
         return [f"bucket {self.control.where}"] if self.remove_bucket() else []
@@ -239,6 +249,18 @@ class S3Hold:
         if not self.look_only:
             self.control.create_bucket()
             self._exists = self.made_bucket = True
+
+    def _claim_place(self, stack: ExitStack) -> None:
+        """One campaign at a time measures in this bucket, below the study's prefix."""
+        if self.target.is_embedded:
+            return
+        prefix = self._options.prefix
+        self._claim = BucketClaim(self.access.store, prefix, self.campaign, str(self.base))
+        if self.look_only:
+            self._claim.look()
+        elif not self.cleaning:
+            stack.callback(self._claim.release)
+            self._claim.take()
 
     def _check_prefix(self) -> None:
         """Whose is the prefix? Refuses one that is not this campaign's."""

@@ -9,6 +9,7 @@ from pydantic import Field
 
 from storlab.model.job import Arrival, Member, RereadJob, WeightedSize
 from storlab.model.types import Table
+from storlab.workloads.block.params import Backend
 from storlab.workloads.common.drawn import Offsets
 
 
@@ -48,7 +49,7 @@ class BlockJob(RereadJob):
 
     kind: ClassVar[str] = "block"
 
-    backend: Literal["auto", "uring", "posix", "null"] = "auto"
+    backend: Backend = "auto"
     layout: Literal["jbod", "stripe", "per_job"] = "jbod"
     stripe_chunk: int | None = None
     direct: bool = True

@@ -37,7 +37,7 @@ class BlockSpec(WorkloadSpec):
 
     def reduced(self, params: dict[str, Any]) -> dict[str, Any]:
         """As for every family: fields that a point has no use for have their defaults."""
-        (point,) = BlockParams.every([params])
+        point = BlockParams.combined(params)
         return params | {name: self.default_of(name) for name in needless_fields(point)}
 
     def product(self) -> list[dict[str, Any]]:

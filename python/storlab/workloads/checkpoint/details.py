@@ -8,6 +8,8 @@ from storlab.contracts.details import Details, Told
 class RankTimes(Told):
     """One rank in one checkpoint or restore."""
 
+    rank: int  # from 0
+    client: str | None = None  # of a cluster, that it was on
     start_ns: int
     end_ns: int
     bytes: int

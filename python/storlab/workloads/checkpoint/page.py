@@ -109,7 +109,7 @@ CHECKPOINT_PAGE = Page(
     costs=(CPU_PER_IO,),
     says=says,
     threads=_ranks,
-    shrunk=lambda params: scale_text(float(params["scale"])),
+    shrunk=lambda params: scale_text(CheckpointParams.of(params).scale),
     flags=CHECKPOINT_FLAGS,
     margins=margins(rates={"iops": 0.05}, reported=("cpu_us_per_io",)),
     definitions=CHECKPOINT_DEFINITIONS,

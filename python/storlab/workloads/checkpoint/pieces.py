@@ -3,64 +3,71 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from storlab.base.units import MB, NS_PER_S
 from storlab.contracts.page import PieceColumn, PieceKind, PieceValues
+from storlab.model.result import RunRecord
+from storlab.workloads.checkpoint.details import (
+    CheckpointDetails,
+    CheckpointWrite,
+    Moved,
+    Restore,
+)
+from storlab.workloads.checkpoint.params import CheckpointParams
 from storlab.workloads.common.pieces import device_values
 
 
-def read_write(entry: Mapping[str, Any], params: Mapping[str, Any]) -> PieceValues:
-    """A checkpoint's values, and the time of each rank."""
-    stopped_s = (entry["durable_ns"] - entry["start_ns"]) / NS_PER_S
+def read_writes(record: RunRecord) -> list[PieceValues]:
+    """Values of all checkpoints, and the time of each rank."""
+    flushed = CheckpointParams.of(record.params).sync != "none"
+    return [_write(write, flushed=flushed) for write in CheckpointDetails.of(record).writes]
+
+
+def read_restores(record: RunRecord) -> list[PieceValues]:
+    """Values of all restores, and the time of each rank."""
+    return [_restore(restore) for restore in CheckpointDetails.of(record).restores]
+
+
+def _write(write: CheckpointWrite, *, flushed: bool) -> PieceValues:
+    stopped_s = (write.durable_ns - write.start_ns) / NS_PER_S
     values = {"stop_s": stopped_s}
-    if params.get("sync") != "none":  # else nothing was flushed
+    if flushed:
         values["durable_s"] = stopped_s
-    if entry.get("written_ns") is not None:
-        values["written_s"] = (entry["written_ns"] - entry["start_ns"]) / NS_PER_S
+    if write.written_ns is not None:
+        values["written_s"] = (write.written_ns - write.start_ns) / NS_PER_S
     if stopped_s > 0:
-        values["mb_s"] = entry["bytes"] / MB / stopped_s
-    ranks = _ranks(entry)
-    return values | _slowest(ranks) | device_values(entry, "device_written_bytes"), ranks
+        values["mb_s"] = write.bytes / MB / stopped_s
+    return _with_ranks(values, write)
 
 
-def read_restore(entry: Mapping[str, Any], _params: Mapping[str, Any]) -> PieceValues:
-    """A restore's values, and the time of each rank."""
-    values = {"time_s": (entry["end_ns"] - entry["start_ns"]) / NS_PER_S}
+def _restore(restore: Restore) -> PieceValues:
+    values = {"time_s": (restore.end_ns - restore.start_ns) / NS_PER_S}
     if values["time_s"] > 0:
-        values["mb_s"] = entry["bytes"] / MB / values["time_s"]
-    resident = entry.get("resident_before_bytes")
-    if resident is not None and entry["bytes"]:
-        values["resident_percent"] = 100 * resident / entry["bytes"]
-    if entry.get("verified") is not None:
-        values["verified"] = float(bool(entry["verified"]))
-    ranks = _ranks(entry)
-    return values | _slowest(ranks) | device_values(entry, "device_read_bytes"), ranks
+        values["mb_s"] = restore.bytes / MB / values["time_s"]
+    if restore.resident_before_bytes is not None and restore.bytes:
+        values["resident_percent"] = 100 * restore.resident_before_bytes / restore.bytes
+    if restore.verified is not None:
+        values["verified"] = float(restore.verified)
+    return _with_ranks(values, restore)
 
 
-def _ranks(entry: Mapping[str, Any]) -> dict[int, float]:
-    ranks = entry.get("ranks") or ()
-    return {each["rank"]: (each["end_ns"] - each["start_ns"]) / NS_PER_S for each in ranks}
-
-
-def rank_clients(entry: Mapping[str, Any]) -> dict[int, str]:
-    """Which client of a cluster each rank was on."""
-    ranks = entry.get("ranks") or ()
-    return {each["rank"]: each["client"] for each in ranks if each.get("client")}
-
-
-def _slowest(ranks: Mapping[int, float]) -> dict[str, float]:
-    if not ranks:
-        return {}
-    slowest = max(ranks, key=lambda number: ranks[number])
-    return {"slowest_rank": float(slowest), "slowest_s": ranks[slowest]}
+def _with_ranks(values: Mapping[str, float], moved: Moved) -> PieceValues:
+    times = {r.rank: (r.end_ns - r.start_ns) / NS_PER_S for r in moved.ranks}
+    slowest: dict[str, float] = {}
+    if times:
+        number = max(times, key=lambda rank: times[rank])
+        slowest = {"slowest_rank": float(number), "slowest_s": times[number]}
+    return PieceValues(
+        {**values, **slowest, **device_values(moved.device_bytes, moved.bytes)},
+        times,
+        {r.rank: r.client for r in moved.ranks if r.client},
+    )
 
 
 CHECKPOINT_PIECES = (
     PieceKind(
         kind="write",
-        details="writes",
-        read=read_write,
+        read=read_writes,
         word="checkpoint",
         caption="Checkpoint by checkpoint",
         columns=(
@@ -73,12 +80,10 @@ CHECKPOINT_PIECES = (
             PieceColumn("energy_wh", "energy", "Wh"),
         ),
         worker="rank",
-        clients=rank_clients,
     ),
     PieceKind(
         kind="restore",
-        details="restores",
-        read=read_restore,
+        read=read_restores,
         word="restore",
         caption="Restore by restore, with the proof that it was cold",
         columns=(
@@ -92,6 +97,5 @@ CHECKPOINT_PIECES = (
             PieceColumn("energy_wh", "energy", "Wh"),
         ),
         worker="rank",
-        clients=rank_clients,
     ),
 )

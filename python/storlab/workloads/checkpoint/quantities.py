@@ -110,7 +110,7 @@ CHECKPOINT_HEADLINE = Headline(
     keys=("durable_time_s.all", "write_time_s.all"),
     more="took more time for a checkpoint than",
     less="took less time for a checkpoint than",
-    noun="time",
+    noun="checkpoint time",
 )
 CHECKPOINT_FINDINGS = (
     "durable_time_s.all",
@@ -131,7 +131,8 @@ CHECKPOINT_QUESTIONS = (
         "training_lost",
         "Share of training lost",
         ("training_share_lost_percent.all",),
-        "loses training time {times} as slowly as {other}",
+        "loses less training time than {other}, which loses {times} as much",
+        unsure="{other} loses {times} as much training time as {ahead}",
         asked="answered",
     ),
     question.efficiency(

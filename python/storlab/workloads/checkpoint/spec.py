@@ -39,9 +39,10 @@ class CheckpointSpec(WorkloadSpec):
 
         So the plan and its hash hold that profile.
         """
-        if params["writer"] != "native":
+        point = CheckpointParams.combined(params)
+        if point.writer != "native":
             params = params | {"preallocate": None}
-        own = own_profile(params["profile"])
+        own = own_profile(point.profile)
         return params if own is None else {**params, "profile_data": own}
 
     def problems(self, values: list[dict[str, Any]]) -> list[Problem]:

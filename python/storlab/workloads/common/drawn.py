@@ -103,7 +103,7 @@ def sequential_offsets(product: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The same points: sequential access has no other offsets."""
     for params in product:
         if params["access"] == "sequential":
-            params["offsets"] = "sequential"
+            params |= {"offsets": "sequential"}
     return product
 
 

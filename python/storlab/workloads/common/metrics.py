@@ -324,8 +324,8 @@ def machine_flags(outcome: RunOutcome, workers: int = 0) -> Iterable[Flag]:
     if sentences:
         yield Flag(
             kind="starved",
-            message=f"{' and '.join(sentences)}: rates are too low by that, and latencies hold the "
-            "waits",
+            message=f"{' and '.join(sentences)}: rates are too low by that, and latencies "
+            "include the waits",
         )
 
 

@@ -29,7 +29,7 @@ class ObjectSpec(WorkloadSpec):
 
     def reduced(self, params: dict[str, Any]) -> dict[str, Any]:
         """As for every family: fields that a point has no use for have their defaults."""
-        (asked,) = ObjectParams.every([params])
+        asked = ObjectParams.combined(params)
         point = params | {name: self.default_of(name) for name in needless_fields(asked)}
         if point["concurrency_per_operation"] is not None:
             point["concurrency"] = sum(point["concurrency_per_operation"].values())

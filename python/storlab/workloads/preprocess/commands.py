@@ -216,10 +216,11 @@ def _print(planned: Preprocessing, outcome: RunOutcome, error: RunError | None) 
         return
     for flag in told_flags(planned, outcome):
         terminal.out.print(f"{flag.kind}: {flag.message}", soft_wrap=True)
-    output = outcome.details["output"]
-    rows, size = output["rows"], format_bytes_si(output["bytes"])
-    terminal.out.print(f"rows: {rows:,}, in binary {size}, digest {output['rows_digest']}")
-    terminal.out.print(f"vocabularies: digest {output['dictionary_digest']}")
+    output = _details(outcome).output
+    if output is not None:
+        size = format_bytes_si(output.bytes)
+        terminal.out.print(f"rows: {output.rows:,}, in binary {size}, digest {output.rows_digest}")
+        terminal.out.print(f"vocabularies: digest {output.dictionary_digest}")
     feature_spec = planned.directory / "binary" / "feature_spec.yaml"
     terminal.out.print(f"feature specification: {feature_spec}", soft_wrap=True)
 

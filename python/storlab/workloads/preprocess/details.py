@@ -50,6 +50,21 @@ class ClusterTold(Told):
     workers: tuple[ClusterWorker, ...] = ()
 
 
+class OutputDigests(Told):
+    """What identifies what came out."""
+
+    rows: int
+    rows_digest: str  # of the rows in order
+    dictionary_digest: str  # of all vocabularies
+    columns: Mapping[str, str] = Field(default_factory=dict)  # a digest of each column's values
+    bytes: int = 0  # of the split binary files
+
+    @property
+    def identity(self) -> tuple[Any, ...]:
+        """Equal for equal outputs."""
+        return (self.rows, self.rows_digest, self.dictionary_digest, *sorted(self.columns.items()))
+
+
 class PreprocessDetails(Details):
     """Of a whole run; of one that failed only what was known by then."""
 
@@ -60,7 +75,7 @@ class PreprocessDetails(Details):
     peak_memory_bytes: int = 0
     resumed_parts: int = 0
     malformed: MalformedLines | None = None
-    output: Mapping[str, Any] | None = None  # digests of what came out
+    output: OutputDigests | None = None  # None: nothing read it again
     cluster: ClusterTold | None = None
 
     @property

@@ -18,6 +18,7 @@ from storlab.workloads.preprocess.audit import RULE, differences
 from storlab.workloads.preprocess.details import MalformedLine, PreprocessDetails
 from storlab.workloads.preprocess.job import STAGES
 from storlab.workloads.preprocess.outputs import SameWork, outputs_of
+from storlab.workloads.preprocess.params import PreprocessParams
 from storlab.workloads.preprocess.saturation import (
     NOT_SWEPT,
     Saturation,
@@ -144,7 +145,7 @@ def _by_workers(
             numbers = [number_of(cell, column, scale) for column in columns]
             leaves.append(
                 Leaf(
-                    [f"{point.params['workers']:,}"],
+                    [f"{_workers(point):,}"],
                     cell,
                     [
                         numbers[0],
@@ -166,7 +167,11 @@ def _by_workers(
 
 
 def _step(saturation: Saturation, point: WorkloadPoint) -> Step | None:
-    return next((s for s in saturation.steps if s.workers == point.params["workers"]), None)
+    return next((s for s in saturation.steps if s.workers == _workers(point)), None)
+
+
+def _workers(point: WorkloadPoint) -> int:
+    return PreprocessParams.of(point.params).workers
 
 
 def _speedup(saturation: Saturation, step: Step | None, cell: Cell, least: int) -> Number:
@@ -189,7 +194,7 @@ def _by_stage(
 ) -> DataTable:
     """Every stage at the far end, and what the sweep says that it is bound by."""
     last = max(saturation.steps[-1].workers for saturation in found)
-    point = next(p for p in section.of_facet(facet) if p.params["workers"] == last)
+    point = next(p for p in section.of_facet(facet) if _workers(p) == last)
     names = [name for name in STAGE_COLUMNS if comparison.column(f"{name}.{STAGES[0]}") is not None]
     leaves = []
     for stage in STAGES:
@@ -274,9 +279,9 @@ def output_facts(comparison: Comparison) -> list[FactTable]:
             f"Output of {work.name}",
             [
                 ("Runs", work.text.partition(":")[0]),
-                ("Rows", f"{work.output['rows']:,}"),
-                ("Rows digest", str(work.output["rows_digest"])),
-                ("Dictionary digest", str(work.output["dictionary_digest"])),
+                ("Rows", f"{work.output.rows:,}"),
+                ("Rows digest", work.output.rows_digest),
+                ("Dictionary digest", work.output.dictionary_digest),
             ],
         )
         for work in outputs_of(comparison)

@@ -16,6 +16,8 @@ from typing import Any
 from storlab.analysis.compare import Comparison
 from storlab.analysis.dataset import RunData
 from storlab.analysis.points import describe, page_of
+from storlab.workloads.preprocess.details import OutputDigests, PreprocessDetails
+from storlab.workloads.preprocess.params import PreprocessParams
 
 SAME = ("rows", "files", "data_seed", "input", "threshold", "modulo", "numerical", "malformed")
 """Parameters that decide the output; the others decide only how it is made."""
@@ -36,15 +38,15 @@ class SameWork:
     name: str  # of its workloads, and what tells it from the other work of the comparison
     params: Mapping[str, Any]  # those of ``SAME``
     runs: tuple[RunData, ...]
-    output: Mapping[str, Any]
+    output: OutputDigests
     different: tuple[Difference, ...]
 
     @property
     def text(self) -> str:
         """``all 30 runs gave the same output: 400,000,000 rows, rows digest …, dictionary …``."""
         digests = (
-            f"{self.output['rows']:,} rows, rows digest {self.output['rows_digest']}, "
-            f"dictionary {self.output['dictionary_digest']}"
+            f"{self.output.rows:,} rows, rows digest {self.output.rows_digest}, "
+            f"dictionary {self.output.dictionary_digest}"
         )
         count = len(self.runs)
         if count == 1:
@@ -59,34 +61,35 @@ class SameWork:
 
 def same_work(runs: Iterable[RunData]) -> list[SameWork]:
     """Finished runs of preprocessing by what decides their output; those without digests not."""
-    groups: dict[str, list[RunData]] = {}
+    groups: dict[str, list[tuple[RunData, OutputDigests]]] = {}
     for run in runs:
-        if run.finished and run.record.details.get("output"):
-            groups.setdefault(_key(run), []).append(run)
-    every = [_params(group[0]) for group in groups.values()]
+        output = PreprocessDetails.of(run.record).output if run.finished else None
+        if output is not None:
+            groups.setdefault(_key(run), []).append((run, output))
+    every = [_params(group[0][0]) for group in groups.values()]
     swept = [name for name in SAME if any(params[name] != every[0][name] for params in every)]
     return [_compared(group, swept) for group in groups.values()]
 
 
 def _params(run: RunData) -> dict[str, Any]:
-    return {name: run.record.params.get(name) for name in SAME}
+    return PreprocessParams.of(run.record.params).model_dump(include=set(SAME))
 
 
 def _key(run: RunData) -> str:
     """Equal where the output must be: two workloads may have files of the user's that differ."""
-    params = _params(run)
-    whose = None if params["input"] is None else run.record.workload
-    return json.dumps([whose, params], sort_keys=True, default=str)
+    is_generated = PreprocessParams.of(run.record.params).input is None
+    whose = None if is_generated else run.record.workload
+    return json.dumps([whose, _params(run)], sort_keys=True, default=str)
 
 
-def _compared(runs: Sequence[RunData], swept: Sequence[str]) -> SameWork:
-    outputs = [_output(run) for run in runs]
-    usual = Counter(json.dumps(output, sort_keys=True) for output in outputs).most_common(1)[0][0]
-    most: dict[str, Any] = json.loads(usual)
+def _compared(group: Sequence[tuple[RunData, OutputDigests]], swept: Sequence[str]) -> SameWork:
+    usual = Counter(output.identity for _, output in group).most_common(1)[0][0]
+    most = next(output for _, output in group if output.identity == usual)
+    runs = [run for run, _ in group]
     differing = (
         Difference(run, tuple(_differences(output, most)))
-        for run, output in zip(runs, outputs, strict=True)
-        if output != most
+        for run, output in group
+        if output.identity != usual
     )
     workloads = " and ".join(dict.fromkeys(run.record.workload for run in runs))
     params = _params(runs[0])
@@ -100,21 +103,19 @@ def _compared(runs: Sequence[RunData], swept: Sequence[str]) -> SameWork:
     )
 
 
-def _output(run: RunData) -> dict[str, Any]:
-    output = run.record.details["output"]
-    return {name: output[name] for name in ("rows", "rows_digest", "dictionary_digest", "columns")}
-
-
-def _differences(output: Mapping[str, Any], most: Mapping[str, Any]) -> Iterator[str]:
-    if output["rows"] != most["rows"]:
-        yield f"{output['rows']:,} rows instead of {most['rows']:,}"
-    for name, words in (("rows_digest", "rows digest"), ("dictionary_digest", "dictionary")):
-        if output[name] != most[name]:
-            yield f"{words} {output[name]} instead of {most[name]}"
-    columns = {*output["columns"], *most["columns"]}
-    changed = [c for c in columns if output["columns"].get(c) != most["columns"].get(c)]
+def _differences(output: OutputDigests, most: OutputDigests) -> Iterator[str]:
+    if output.rows != most.rows:
+        yield f"{output.rows:,} rows instead of {most.rows:,}"
+    for words, digest, usual in (
+        ("rows digest", output.rows_digest, most.rows_digest),
+        ("dictionary", output.dictionary_digest, most.dictionary_digest),
+    ):
+        if digest != usual:
+            yield f"{words} {digest} instead of {usual}"
+    columns = {*output.columns, *most.columns}
+    changed = [c for c in columns if output.columns.get(c) != most.columns.get(c)]
     if changed:
-        order = output["rows_digest"] == most["rows_digest"]
+        order = output.rows_digest == most.rows_digest
         yield f"{len(changed)} of {len(columns)} columns{' in another order' if order else ''}"
 
 

@@ -20,7 +20,7 @@ faster, or not decided.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import Any, Literal
@@ -28,7 +28,10 @@ from typing import Any, Literal
 from storlab.analysis.compare import Cell, Comparison
 from storlab.analysis.points import Section
 from storlab.analysis.stats import Interval, ratio_interval
+from storlab.contracts.details import StageTimes
 from storlab.model.result import RunRecord
+from storlab.workloads.preprocess.details import PreprocessDetails
+from storlab.workloads.preprocess.params import PreprocessParams
 
 WORKERS = "workers"  # the swept parameter
 NOT_SWEPT = "The number of workers is not swept, so that nothing is known of saturation."
@@ -104,7 +107,7 @@ class Saturation:
             "for",
             "cpu": f"CPU-bound at {at}",
             "parts": f"too few parts for {at}",
-            "open": f"still faster at {at}",
+            "open": f"still getting faster at {at}",
             "one": "one number of workers, so that nothing is known of saturation",
             "none": "not measured",
         }[self.verdict]
@@ -188,9 +191,8 @@ def _saturation(
     comparison: Comparison, section: Section, facet: Any, target: str, operation: str
 ) -> Saturation:
     cells = [
-        (point.params[WORKERS], comparison.row(point).cells[target])
+        (PreprocessParams.of(point.params).workers, comparison.row(point).cells[target])
         for point in section.of_facet(facet)
-        if point.params.get(WORKERS) is not None
     ]
     steps = [step for workers, cell in cells if (step := _step(workers, cell, operation))]
     verdict, workers = judge(steps)
@@ -280,9 +282,9 @@ def allowed_share(record: RunRecord, workers: int, operation: str = "all") -> fl
     """The largest share of the time that workers can be busy for, 0 to 1, by the stages' parts."""
     at_once = workers if record.cpu is None else min(workers, record.cpu.cores)
     shares = [
-        (float(stage["end_ns"] - stage["start_ns"]), _stage_share(record, stage, workers, at_once))
-        for stage in record.details.get("stages") or ()
-        if operation in ("all", stage["name"]) and stage.get("parts")
+        (float(stage.end_ns - stage.start_ns), _stage_share(record, stage, workers, at_once))
+        for stage in PreprocessDetails.of(record).stages
+        if operation in ("all", stage.name) and stage.parts
     ]
     whole_ns = math.fsum(took_ns for took_ns, _ in shares)
     if whole_ns <= 0:
@@ -290,15 +292,15 @@ def allowed_share(record: RunRecord, workers: int, operation: str = "all") -> fl
     return math.fsum(took_ns * share for took_ns, share in shares) / whole_ns
 
 
-def _stage_share(record: RunRecord, stage: Mapping[str, Any], workers: int, at_once: int) -> float:
+def _stage_share(record: RunRecord, stage: StageTimes, workers: int, at_once: int) -> float:
     """P parts of one size take ceil(P / W) rounds, and in the last one some workers have none.
 
     Where a single part takes most of the stage the sizes are far from equal: then what the workers
     had in hand is counted (Little's law).
     """
-    parts, took_ns = int(stage["parts"]), int(stage["end_ns"] - stage["start_ns"])
+    parts, took_ns = stage.parts, stage.end_ns - stage.start_ns
     share = min(1.0, parts / math.ceil(parts / workers) / max(at_once, 1))
-    totals = record.totals.get(stage["name"])
+    totals = record.totals.get(stage.name)
     if took_ns <= 0 or totals is None or totals.latency is None:
         return share
     if totals.latency.max_ns < LONG_PART * took_ns:

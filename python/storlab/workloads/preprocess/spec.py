@@ -46,7 +46,7 @@ class PreprocessSpec(WorkloadSpec):
 
     def reduced(self, params: dict[str, Any]) -> dict[str, Any]:
         """As for every family: a point has nothing of what it has no use for."""
-        (combination,) = PreprocessParams.every([params])
+        combination = PreprocessParams.combined(params)
         point = params | dict.fromkeys(needless_fields(combination))
         scale = self.scale
         if scale is None:
@@ -56,7 +56,7 @@ class PreprocessSpec(WorkloadSpec):
 
     def engine_of(self, params: dict[str, Any]) -> str | None:
         """An implementation is an engine."""
-        implementation: str | None = params["implementation"]
+        implementation = PreprocessParams.combined(params).implementation
         if implementation or self.scale is None:
             return implementation or self.engine
         return self.scale.engine

@@ -8,6 +8,7 @@ from storlab.contracts.details import Details, Told
 class AcceleratorTimes(Told):
     """One accelerator in one epoch: clock readings, and sums over its steps, in ns."""
 
+    accelerator: int  # from 0
     steps: int
     start_ns: int
     end_ns: int

@@ -59,12 +59,12 @@ def phrase(name: str, params: Mapping[str, Any]) -> str | None:
 
 def profile_text(params: Mapping[str, Any]) -> str:
     """A profile's name, with what a reader must know of it: ``unet3d-small (not published)``."""
-    name = str(params["profile"])
+    point = TrainingParams.of(params)
     try:
-        published = profile_of(TrainingParams.of(params)).published
+        published = profile_of(point).published
     except StudyError:  # a file that was there when the runs were made
-        return name
-    return name if published else f"{name} (not a published profile)"
+        return point.profile
+    return point.profile if published else f"{point.profile} (not a published profile)"
 
 
 def _facts(params: Mapping[str, Any]) -> str:

@@ -3,31 +3,34 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import Any
 
 from storlab.base.units import MB, NS_PER_S
 from storlab.contracts.page import PieceColumn, PieceKind, PieceValues
+from storlab.model.result import RunRecord
 from storlab.workloads.common.pieces import device_values
+from storlab.workloads.training.details import EpochTimes, TrainingDetails
 
 
-def read_epoch(entry: Mapping[str, Any], _params: Mapping[str, Any]) -> PieceValues:
-    """An epoch's values, and how long each accelerator stood still."""
-    length_s = (entry["end_ns"] - entry["start_ns"]) / NS_PER_S
-    waits = {each["accelerator"]: each["wait_ns"] / NS_PER_S for each in entry["accelerators"]}
-    values = {"time_s": length_s, "read_mb": entry["bytes"] / MB}
+def read_epochs(record: RunRecord) -> list[PieceValues]:
+    """Values of all epochs, and how long each accelerator stood still."""
+    return [_epoch(epoch) for epoch in TrainingDetails.of(record).epochs]
+
+
+def _epoch(epoch: EpochTimes) -> PieceValues:
+    length_s = (epoch.end_ns - epoch.start_ns) / NS_PER_S
+    waits = {times.accelerator: times.wait_ns / NS_PER_S for times in epoch.accelerators}
+    values = {"time_s": length_s, "read_mb": epoch.bytes / MB}
     if length_s > 0:
-        values |= {"samples_s": entry["samples"] / length_s, "mb_s": values["read_mb"] / length_s}
+        values |= {"samples_s": epoch.samples / length_s, "mb_s": values["read_mb"] / length_s}
     if waits:
         values["stall_s"] = math.fsum(waits.values()) / len(waits)
-    return values | device_values(entry, "device_read_bytes"), waits
+    return PieceValues(values | device_values(epoch.device_read_bytes, epoch.bytes), waits)
 
 
 TRAINING_PIECES = (
     PieceKind(
         kind="epoch",
-        details="epochs",
-        read=read_epoch,
+        read=read_epochs,
         word="epoch",
         caption="Epoch by epoch",
         columns=(

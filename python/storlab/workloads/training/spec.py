@@ -42,12 +42,13 @@ class TrainingSpec(WorkloadSpec):
         A profile of the user's is read here, so that the plan holds it; where that fails, the
         plan is refused later, and results can still be read.
         """
-        own = {"profile_data": _own_profile(params["profile"])}
-        return params | dict.fromkeys(needless_fields(*TrainingParams.every([params]))) | own
+        point = TrainingParams.combined(params)
+        own = {"profile_data": _own_profile(point.profile)}
+        return params | dict.fromkeys(needless_fields(point)) | own
 
     def engine_of(self, params: dict[str, Any]) -> str | None:
         """A loader is an engine."""
-        loader = params["loader"]
+        loader = TrainingParams.combined(params).loader
         return self.engine if loader is None else ENGINES[loader]
 
 

@@ -65,7 +65,8 @@ def test_steps_seed_shuffle_and_direct_reach_it() -> None:
     )
     assert settings["train"]["total_training_steps"] == 3
     assert 0 <= settings["train"]["seed"] < 2**31
-    assert settings["reader"]["file_shuffle"] == settings["reader"]["sample_shuffle"] == "off"
+    assert settings["reader"]["sample_shuffle"] == "off"
+    assert "file_shuffle" not in settings["reader"]
     assert settings["reader"]["odirect"] is True
     tfrecord = dlio_config.configuration(job({"format": "tfrecord"}), Path("/w"))
     assert tfrecord["framework"] == tfrecord["reader"]["data_loader"] == "tensorflow"

@@ -1,0 +1,101 @@
+"""Stores of a cluster: as the lab reaches them, and as every client does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from storlab.base.errors import StorlabError
+from storlab.contracts.check import Check
+from storlab.lab.preflight.s3 import LOOKING, SKEW_ERROR_S, SKEW_WARNING_S, store_checks
+from storlab.lab.site.grants import grant
+from storlab.model.point import Plan
+from storlab.model.study import StudyBase
+from storlab.stores.s3.target import S3Hold
+
+_NAMED = 5
+
+
+def granted_stores(
+    study: StudyBase, plan: Plan, base: Path, held: Mapping[str, S3Hold]
+) -> tuple[list[Check], dict[str, Any]]:
+    """What the lab sees of the stores, and those that clients are to try: by target, as granted.
+
+    ``held`` are the guard's; another store is only looked at. One that is storlab's own server, or
+    whose bucket is yet to be made, no client can try.
+    """
+    used = {point.target for point in plan.points.values()}
+    checks: list[Check] = []
+    granted: dict[str, Any] = {}
+    for target in study.target:
+        if target.s3 is None or target.name not in used:
+            continue
+        hold = held.get(target.name)
+        found = list(store_checks(target, plan, base, hold))
+        checks += [c.model_copy(update={"name": f"{target.name}: {c.name}"}) for c in found]
+        if target.is_embedded or any(check.status == "error" for check in found):
+            continue
+        if hold is not None:
+            granted |= {target.name: grant(hold.access)} if hold.bucket_exists else {}
+            continue
+        try:
+            with S3Hold(target, LOOKING, base, None, look_only=True) as looked:
+                granted |= {target.name: grant(looked.access)} if looked.bucket_exists else {}
+        except StorlabError as error:  # it has gone meanwhile
+            checks.append(
+                Check(
+                    name=f"{target.name}: store",
+                    status="error",
+                    what=f"{error.where}: {error.what}",
+                    fix=error.fix,
+                )
+            )
+    return checks, granted
+
+
+def client_store_checks(facts: Mapping[str, dict[str, Any]]) -> Iterator[Check]:
+    """That every client lists every store at every endpoint, by a clock that the store accepts."""
+    listed: dict[str, list[dict[str, Any]]] = {}
+    refused: dict[tuple[str, str, str, str], list[str]] = {}
+    skews: dict[str, dict[str, float]] = {}
+    for name, fact in facts.items():
+        for target, endpoints in fact["stores"].items():
+            for endpoint, told in endpoints.items():
+                if told["problem"]:
+                    key = (target, endpoint, told["problem"], told["fix"])
+                    refused.setdefault(key, []).append(name)
+                else:
+                    listed.setdefault(target, []).append(told)
+                if told["skew_s"] is not None:
+                    skews.setdefault(target, {})[name] = told["skew_s"]
+    for (target, endpoint, problem, fix), names in refused.items():
+        what = f"{endpoint} cannot be listed from {_some(names)}: {problem}"
+        yield Check(name=f"{target}: clients", status="error", what=what, fix=f"there: {fix}")
+    bad = {target for target, *_ in refused}
+    for target, each in listed.items():
+        if target not in bad:
+            slowest_ms = max(told["listed_ns"] for told in each) / 1e6
+            what = f"{len(facts)} clients list it, the slowest in {slowest_ms:.0f} ms"
+            yield Check(name=f"{target}: clients", status="ok", what=what)
+    for target, by_client in skews.items():
+        yield from _clocks(target, by_client)
+
+
+def _clocks(target: str, skews: Mapping[str, float]) -> Iterator[Check]:
+    off = {name: skew for name, skew in skews.items() if abs(skew) > SKEW_WARNING_S}
+    if not off:
+        return
+    worst = max(map(abs, off.values()))
+    text = ", ".join(f"{name} ({-skew:+.0f} s)" for name, skew in list(off.items())[:_NAMED])
+    yield Check(
+        name=f"{target}: clocks of clients",
+        status="error" if worst > SKEW_ERROR_S else "warning",
+        what=f"ahead of the store's clock (+) or behind it (-): {text}",
+        fix="set the clocks there, for instance by NTP: requests are refused from 15 min on",
+    )
+
+
+def _some(names: list[str]) -> str:
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return ", ".join(names[:_NAMED]) + more

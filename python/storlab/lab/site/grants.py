@@ -1,0 +1,22 @@
+"""Stores as the lab grants them to clients: with their keys, which travel in orders alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from storlab.model.s3 import Credentials, S3Access
+
+
+def grant(access: S3Access) -> dict[str, Any]:
+    """For an order. Holds secrets: never written to a file."""
+    keys = access.store.credentials
+    return {"access": access.dump(), "credentials": None if keys is None else keys.as_dict()}
+
+
+def access_of(granted: dict[str, Any]) -> S3Access:
+    """As it is granted to all clients."""
+    access = S3Access.model_validate(granted["access"])
+    keys = granted["credentials"]
+    credentials = None if keys is None else Credentials(**keys)
+    store = access.store.model_copy(update={"credentials": credentials})
+    return access.model_copy(update={"store": store})

@@ -1,0 +1,42 @@
+"""Which of several processes runs which tests: those of clusters in one, and the rest beside it.
+
+A campaign on clients waits most of its time, and so would both cores if nothing ran beside it. But
+its clocks and time-outs are those of up to a dozen clients: what runs beside lets it go first.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import pytest
+from xdist.scheduler import LoadFileScheduling
+
+CLUSTERS = "tests/integration/cluster/"
+BEHIND = 10  # niceness: about a tenth of a core where a cluster wants all of them
+
+
+class Lanes(LoadFileScheduling):
+    """A file in one process, and all files of clusters in the same."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return CLUSTERS if nodeid.startswith(CLUSTERS) else str(super()._split_scope(nodeid))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Lanes | None:
+    """Of ``--dist loadfile``."""
+    return Lanes(config, log) if config.getvalue("dist") == "loadfile" else None
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Clusters take longest: their process begins with them, whatever else it has time for."""
+    items.sort(key=lambda item: not item.nodeid.startswith(CLUSTERS))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """This process and what it starts go behind clusters, from its first test that is none."""
+    if "PYTEST_XDIST_WORKER" in os.environ and not item.nodeid.startswith(CLUSTERS):
+        nice = os.getpriority(os.PRIO_PROCESS, 0)
+        os.setpriority(os.PRIO_PROCESS, 0, max(BEHIND, nice))
