@@ -90,7 +90,7 @@ static void read_order(void)
     const char *environment = getenv("STORLAB_SIM_CUFILE");
     char *text = strdup(environment ? environment : ""), *rest = text, *word, *colon;
     order = (struct Order){.version = NEWEST, .allow_compat = 1, .max_batch = 128,
-                           .statistics = true, .p2p = true, .wrong = -1, .eio = -1, .cut = -1};
+                           .statistics = true, .p2p = true, .wrong = -1, .lost = -1, .eio = -1, .cut = -1};
     while ((word = strsep(&rest, ", ")) != NULL) {
         char *value = strchr(word, '=');
         if (value == NULL)
@@ -108,6 +108,7 @@ static void read_order(void)
         else if (!strcmp(word, "poll")) order.poll_mode = atoi(value);
         else if (!strcmp(word, "max_batch")) order.max_batch = atoi(value);
         else if (!strcmp(word, "wrong")) order.wrong = (off_t)storlab_sim_size(value);
+        else if (!strcmp(word, "lost")) order.lost = (off_t)storlab_sim_size(value);
         else if (!strcmp(word, "eio")) order.eio = (off_t)storlab_sim_size(value);
         else if (!strcmp(word, "short")) order.cut = (off_t)storlab_sim_size(value);
         else if (!strcmp(word, "latency_us")) order.latency_us = atol(value);
@@ -407,6 +408,8 @@ static ssize_t transfer(const struct Io *io, char *memory, bool aligned)
     }
     if (io->write)
         return pwrite(fd, memory, size, io->file_offset);
+    if (covers(io, order.lost)) /* reported as done, and never moved */
+        return (ssize_t)size;
     ssize_t done = pread(fd, memory, size, io->file_offset);
     if (done > 0 && covers(io, order.wrong) && order.wrong < io->file_offset + done)
         memory[order.wrong - io->file_offset] ^= 0x5a;

@@ -54,7 +54,7 @@ extern struct Order {
     bool statistics, p2p, compat;
     long posix_percent, latency_us;
     size_t posix_below;
-    off_t wrong, eio, cut;
+    off_t wrong, lost, eio, cut;
     char call[64], hangs[64];
     int code;
     atomic_long hangs_left;

@@ -13,11 +13,13 @@ MIB = 1 << 20
 SIMULATORS = Path(__file__).resolve().parent.parent / "simulators"
 
 
-def make_job(*paths: Path | str, size: int = 8 * MIB, **changes: Any) -> GpuDirectJob:
+def make_job(
+    *paths: Path | str, size: int = 8 * MIB, block_size: int = 65536, **changes: Any
+) -> GpuDirectJob:
     members = [{"path": str(p), "name": str(p), "kind": "file", "size": size} for p in paths]
     fields: dict[str, Any] = {
         "members": members,
-        "block_size": 65536,
+        "block_sizes": [{"bytes": block_size}],
         "workers": len(paths),
         "window_ns": 1_000_000_000,
         "interval_ns": 250_000_000,

@@ -1,5 +1,6 @@
 //! What a run shows while it goes on, and what it leaves at its end.
 
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Condvar, Mutex};
 use std::time::Duration;
 
@@ -24,6 +25,8 @@ pub struct Board {
     now: Mutex<(Phase, Live)>,
     outcome: Mutex<Option<Outcome>>,
     ended: Condvar,
+    /// It has entered a phase: it got ready.
+    begun: AtomicBool,
 }
 
 impl Board {
@@ -34,6 +37,7 @@ impl Board {
             now: Mutex::new((phase, Live::default())),
             outcome: Mutex::new(None),
             ended: Condvar::new(),
+            begun: AtomicBool::new(false),
         }
     }
 
@@ -65,7 +69,13 @@ impl Board {
 
     /// Enter a phase.
     pub fn enter(&self, name: &'static str, length_ns: Option<u64>) {
+        self.begun.store(true, Relaxed);
         lock(&self.now).0 = Phase { name, since_ns: monotonic_ns(), length_ns };
+    }
+
+    /// It got ready, or has ended.
+    pub(crate) fn has_begun(&self) -> bool {
+        self.begun.load(Relaxed)
     }
 
     /// How long the phase should last, now that it can be told.
@@ -78,9 +88,10 @@ impl Board {
         lock(&self.now).1 = live;
     }
 
+    /// What the run left behind: the first word counts.
     pub(crate) fn publish(&self, outcome: Outcome) {
         self.enter("done", None);
-        *lock(&self.outcome) = Some(outcome);
+        lock(&self.outcome).get_or_insert(outcome);
         self.ended.notify_all();
     }
 }

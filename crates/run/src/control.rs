@@ -7,6 +7,7 @@ use std::time::Duration;
 use storlab_base::{lock, monotonic_ns};
 use storlab_io::Wake;
 
+use crate::arming::Signs;
 use crate::meeting::Meeting;
 
 /// When the load starts.
@@ -47,6 +48,8 @@ pub struct Control {
     changed: Condvar,
     armed: AtomicBool,
     meeting: Meeting,
+    /// Of those that get ready.
+    pub(crate) signs: Signs,
 }
 
 impl Control {
@@ -75,6 +78,11 @@ impl Control {
             self.changed.notify_all();
         }
         held
+    }
+
+    /// Of whoever takes its time to get ready: it goes on.
+    pub fn goes_on(&self) {
+        self.signs.give();
     }
 
     /// Where it meets the other parts of the work that it is a part of.

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use storlab_base::{Clock, Error, Result, lock, monotonic_ns};
 
+use crate::arming::ARM_TIMEOUT_NS;
 use crate::board::{Board, Phase};
 use crate::control::Control;
 use crate::cpu::ProcessCpu;
@@ -26,11 +27,17 @@ pub struct Snapshot {
     pub cpu_percent: Option<f64>,
 }
 
+/// A run that looks after its own silence has so much longer, and is asked so often.
+const GRACE_NS: u64 = 10_000_000_000;
+const LOOK: Duration = Duration::from_secs(1);
+
 /// A run in progress. Dropping it cancels the run.
 pub struct Run {
     control: Arc<Control>,
     board: Arc<Board>,
     last_cpu: Mutex<(u64, ProcessCpu)>,
+    /// How long it may say nothing while it gets ready.
+    silence_ns: u64,
 }
 
 impl Run {
@@ -58,11 +65,23 @@ impl Run {
             })
             .map_err(|e| Error::io("start a thread for", "the run", 0, e))?;
         let last_cpu = Mutex::new(ProcessCpu::timed());
-        Ok(Run { control, board, last_cpu })
+        Ok(Run { control, board, last_cpu, silence_ns: ARM_TIMEOUT_NS + GRACE_NS })
+    }
+
+    /// A call that does not come back, such as on a dead mount, keeps a run from its start for
+    /// good: its thread is left behind, and the run has failed. Whoever follows the run asks.
+    fn give_up_on_a_silent_start(&self) {
+        let silent_ns = self.control.signs.silent_ns(monotonic_ns(), 0);
+        if silent_ns >= self.silence_ns && !self.board.has_begun() {
+            let silent = Error::NotReady { workers: 1, waited_ms: silent_ns / 1_000_000 };
+            self.board.publish(Outcome::failed(monotonic_ns(), &silent));
+            self.control.end_soon();
+        }
     }
 
     /// What happens now.
     pub fn snapshot(&self) -> Snapshot {
+        self.give_up_on_a_silent_start();
         let (phase, live) = self.board.now();
         let (now, used) = ProcessCpu::timed();
         let mut last = lock(&self.last_cpu);
@@ -80,6 +99,7 @@ impl Run {
 
     /// True once all of a held run is ready: it waits for [`Run::open_at`], or has.
     pub fn armed(&self) -> bool {
+        self.give_up_on_a_silent_start();
         self.control.armed()
     }
 
@@ -96,7 +116,16 @@ impl Run {
 
     /// True when the run has ended; false when the time-out passed first.
     pub fn wait(&self, timeout: Option<Duration>) -> bool {
-        self.board.wait(timeout)
+        let until_ns = timeout.map(|limit| monotonic_ns().saturating_add(limit.as_nanos() as u64));
+        loop {
+            self.give_up_on_a_silent_start();
+            let left_ns = until_ns.map(|until| until.saturating_sub(monotonic_ns()));
+            let left = left_ns.map(Duration::from_nanos);
+            let ended = self.board.wait(Some(left.unwrap_or(LOOK).min(LOOK)));
+            if ended || left.is_some_and(|left| left <= LOOK) {
+                return ended;
+            }
+        }
     }
 
     /// What the run left behind; `None` while it runs.
@@ -117,6 +146,55 @@ impl Drop for Run {
 mod tests {
     use super::*;
     use crate::outcome::Status;
+
+    #[test]
+    fn a_run_that_never_gets_ready_ends_as_failed() {
+        let (release, held) = std::sync::mpsc::channel::<()>();
+        let control = Arc::new(Control::default());
+        let late = Outcome::lost(1);
+        let mut run = Run::begin(control.clone(), move |board| {
+            let _ = held.recv(); // as an open() on a dead mount
+            board.enter("measure", None);
+            late
+        })
+        .unwrap();
+        run.silence_ns = 50_000_000;
+        assert!(run.wait(Some(Duration::from_mins(1))));
+        let failure = || run.outcome().unwrap().summary.failure.unwrap().message;
+        assert!(failure().contains("did not get ready"), "{}", failure());
+        assert!(control.stopping());
+        drop(release); // what it says afterwards changes nothing
+        while Arc::strong_count(&run.board) > 1 {
+            std::thread::yield_now();
+        }
+        assert!(failure().contains("did not get ready"), "{}", failure());
+    }
+
+    #[test]
+    fn one_that_gives_signs_or_has_begun_may_take_its_time() {
+        let (tell, told) = std::sync::mpsc::channel::<()>();
+        let control = Arc::new(Control::default());
+        let signs = control.clone();
+        let mut run = Run::begin(control, move |board| {
+            while told.try_recv().is_err() {
+                signs.goes_on();
+            }
+            board.enter("measure", None);
+            let _ = told.recv();
+            Outcome::lost(monotonic_ns())
+        })
+        .unwrap();
+        run.silence_ns = 200_000_000;
+        assert!(!run.wait(Some(Duration::from_millis(500))));
+        tell.send(()).unwrap();
+        while !run.board.has_begun() {
+            std::thread::yield_now();
+        }
+        assert!(!run.wait(Some(Duration::from_millis(500))));
+        drop(tell);
+        assert!(run.wait(None));
+        assert!(run.outcome().unwrap().summary.failure.unwrap().message.contains("a mistake"));
+    }
 
     #[test]
     fn a_run_ends_though_its_coordinator_panics() {

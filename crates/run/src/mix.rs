@@ -1,10 +1,10 @@
-//! Which kinds of operation a load of reads and writes has, in which shares.
+//! Which kinds and lengths of operation a load of reads and writes has, in which shares.
 
 use rand_core::Rng as _;
 use serde::Deserialize;
 use storlab_base::{OpKind, Result, Rng, stream};
 
-use crate::order::must;
+use crate::order::{WeightedSize, must};
 use crate::sampling::Kind;
 
 /// Percent of operations by kind.
@@ -96,7 +96,49 @@ impl Shares {
     }
 }
 
+/// Draws lengths for one worker, from a stream of their own.
+pub struct SizeDraw {
+    sizes: Sizes,
+    random: Rng,
+}
+
+enum Sizes {
+    Always(u32),
+    /// Cumulated bound and length.
+    Weighted(Vec<(u64, u32)>),
+}
+
+impl SizeDraw {
+    /// For a worker of a run with this seed.
+    pub fn new(sizes: &[WeightedSize], seed: u64, worker: usize) -> Self {
+        let mut sum = 0.0;
+        let total: f64 = sizes.iter().map(|size| size.weight).sum();
+        let bounded = |size: &WeightedSize| {
+            sum += size.weight / total;
+            (bound(sum), size.bytes as u32)
+        };
+        let sizes = match sizes {
+            [only] => Sizes::Always(only.bytes as u32),
+            _ => Sizes::Weighted(sizes.iter().map(bounded).collect()),
+        };
+        SizeDraw { sizes, random: stream(seed, "size", worker as u64) }
+    }
+
+    /// Of the next operation.
+    #[inline]
+    pub fn draw(&mut self) -> u32 {
+        match &self.sizes {
+            Sizes::Always(len) => *len,
+            Sizes::Weighted(bounds) => {
+                let x = self.random.next_u64();
+                let found = bounds.iter().find(|(bound, _)| x < *bound);
+                found.or(bounds.last()).map_or(0, |&(_, len)| len)
+            }
+        }
+    }
+}
+
 /// `share` of the range of u64.
-pub fn bound(share: f64) -> u64 {
+fn bound(share: f64) -> u64 {
     (share.clamp(0.0, 1.0) * 2f64.powi(64)) as u64
 }

@@ -313,9 +313,14 @@ pub struct Outcome {
 impl Outcome {
     /// Of a run that lost the thread that knew what was done.
     pub fn lost(now_ns: u64) -> Self {
+        Outcome::failed(now_ns, &mistake("native", "the run"))
+    }
+
+    /// Of a run that did nothing, and why.
+    pub fn failed(now_ns: u64, why: &Error) -> Self {
         let mut summary = Summary::new(EngineInfo::native(None, Vec::new()), now_ns, now_ns);
         summary.status = Status::Failed;
-        summary.failure = Some(Failure::from(&mistake("native", "the run")));
+        summary.failure = Some(Failure::from(why));
         Outcome { summary, rows: Vec::new() }
     }
 }

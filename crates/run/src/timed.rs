@@ -13,7 +13,6 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 use storlab_base::{Error, Result, lock, monotonic_ns};
 
-use crate::arming::Signs;
 use crate::board::Board;
 use crate::control::Control;
 use crate::cpu::{CpuMark, CpuUse, WindowCpu};
@@ -96,7 +95,6 @@ pub struct Timed {
     plan: Plan,
     failure: Mutex<Option<Error>>,
     gate: Gate<Window>,
-    signs: Signs,
     gave_up: AtomicBool,
     sender: Sender<Message>,
 }
@@ -112,7 +110,6 @@ impl Timed {
             plan,
             failure: Mutex::new(None),
             gate: Gate::default(),
-            signs: Signs::default(),
             gave_up: AtomicBool::new(false),
             sender,
         };
@@ -144,7 +141,7 @@ impl Timed {
 
     /// Of a worker that takes its time to get ready: it goes on.
     pub fn goes_on(&self) {
-        self.signs.give();
+        self.control.goes_on();
     }
 
     /// Workers were left behind in calls that do not come back: what these calls hold, such as the
@@ -431,7 +428,7 @@ impl<'r, L: Load> Coordinator<'r, L> {
         } else {
             (0, arm_timeout_ns)
         };
-        let silent_ns = self.timed.signs.silent_ns(now, since_ns);
+        let silent_ns = self.timed.control.signs.silent_ns(now, since_ns);
         if silent_ns < limit_ns {
             return;
         }

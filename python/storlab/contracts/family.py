@@ -22,7 +22,7 @@ from storlab.model.study import Header, Target, WorkloadSpec
 class Estimate:
     """What one run of a point costs, before it runs."""
 
-    duration_ns: int  # ramp + window + settle, and comparing before them
+    duration_ns: int  # ramp + window + settle
     bytes_written: int | None  # None: bounded by time, not by bytes
     writes: bool  # does the point write to its target at all
     files: int  # for directory targets: how many files the point needs
@@ -32,7 +32,9 @@ class Estimate:
     data_set: str = ""  # which one that is: points that say the same share it; its name in a home
     space_bytes: int | None = None  # most that a run's own files take at once; None: bytes_written
     buffer_bytes: int = 0  # of memory that its I/O takes at once
-    compared_bytes: int = 0  # read before the load, to compare what arrives
+    compared_bytes: int = 0  # read before the load, to compare what arrives, and how long it takes
+    compared_ns: int = 0
+    compared_once: str = ""  # runs of a target that say the same compare once what none has changed
     open_files: int = 0  # at once, sockets included, about; 0: few
     raw_files: tuple[Path, ...] = ()  # of somebody's, that it reads; absolute
     cautions: tuple[str, ...] = ()  # what will bend its numbers and is known before it runs

@@ -76,6 +76,14 @@ class RereadJob(Job, ABC):
         """The same job with its record in that file. Of a job in verify mode."""
 
 
+class CheckedJob(Job, ABC):
+    """A job that checks its members before its load, but those that an earlier run did."""
+
+    @abstractmethod
+    def remembering(self, path: Path) -> Self:
+        """The same job, which keeps in that file what was checked."""
+
+
 class Arrival(Table):
     """Closed loop, or open loop at ``rate_iops`` operations per second over all jobs."""
 

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -130,8 +131,21 @@ def test_the_path_of_each_byte_is_proven(store: ResultStore) -> None:
             assert told.libraries.cufile is None
         if record.params["path"] != "host":
             assert told.first_pass is not None
-            assert told.first_pass.bytes == record.params["workers"] << 20
+            first = told.first_pass
+            assert first.bytes == first.files << 20
+            assert first.files + first.earlier == record.params["workers"]
             assert [gpu.number for gpu in told.gpus] == [0]
+
+
+def test_each_file_is_compared_once_for_each_way(store: ResultStore) -> None:
+    compared: Counter[tuple[str, int]] = Counter()
+    for record in store.records():
+        told = GpuDirectDetails.of(record).first_pass
+        assert told is not None
+        compared[record.params["path"], record.params["block_size"]] += told.files
+    assert set(compared.values()) == {4}
+    assert len(compared) == 4 * 2
+    assert len(list((store.directory / "verify").glob("folder*.checked"))) == 1
 
 
 def test_its_brief_puts_the_paths_side_by_side(store: ResultStore) -> None:

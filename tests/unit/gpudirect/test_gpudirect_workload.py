@@ -90,7 +90,7 @@ def test_how_much_a_worker_has_in_flight(lines: str, depth: int) -> None:
 def test_the_smallest_job() -> None:
     made = job()
     assert (made.path, made.api, made.workers, made.queue_depth) == ("direct", "sync", 1, 1)
-    assert (made.block_size, made.gpus, made.register_buffers) == (1 << 20, [0], True)
+    assert (made.longest, made.gpus, made.register_buffers) == (1 << 20, [0], True)
     assert (made.mix.read, made.mix.write, made.offsets.kind) == (100, 0, "uniform")
     assert (made.verify_bytes, made.direct) == (64 << 20, True)
     assert (made.ramp_ns, made.window_ns, made.window_bytes) == (2 * NS_PER_S, 10 * NS_PER_S, None)
@@ -129,7 +129,7 @@ def test_every_field_of_a_study_reaches_the_job() -> None:
         ),
         files=2,
     )
-    assert (made.api, made.offsets.kind, made.block_size) == ("batch", "sequential", 16384)
+    assert (made.api, made.offsets.kind, made.longest) == ("batch", "sequential", 16384)
     assert (made.mix.read, made.mix.write) == (70, 30)
     assert (made.workers, made.workers_per_file, made.queue_depth) == (6, 3, 16)
     assert (made.gpus, made.cpus, made.register_buffers) == ([1, 0], [3, 1], False)
@@ -140,6 +140,24 @@ def test_every_field_of_a_study_reaches_the_job() -> None:
     assert made.libraries.cufile == ["/opt/libcufile.so"]
     assert made.libraries.cuda == ["/opt/libcuda.so"]
     assert made.touches() == made.members
+
+
+def test_sizes_and_places_are_drawn_as_in_block_io() -> None:
+    made = job('block_size = { "64KiB" = 3, "1MiB" = 1 }\noffsets = "zipf"\nzipf_theta = 1.3')
+    sizes = [(size.bytes, size.weight) for size in made.block_sizes]
+    assert sizes == [(64 * KIB, 3), (MIB, 1)]
+    assert (made.offsets.kind, made.offsets.theta) == ("zipf", 1.3)
+    assert made.verify_bytes == 64 * MIB
+    hot = job('offsets = "hot_cold"\nhot_space_percent = 5\nhot_access_percent = 80').offsets
+    assert (hot.kind, hot.hot_space_percent, hot.hot_access_percent) == ("hot_cold", 5, 80)
+    drawn = points('access = ["random", "sequential"]\noffsets = ["uniform", "permutation"]')
+    assert [p.params["offsets"] for p in drawn] == ["uniform", "permutation", "sequential"]
+    rated = GPU.estimate(
+        point('block_size = { "4KiB" = 1, "12KiB" = 1 }\nrate_iops = 100\nread_percent = 0'),
+        HEADER,
+        FILES,
+    )
+    assert rated.bytes_written == 100 * 12 * 8 * KIB  # ramp and window at the mean size
 
 
 def test_what_is_compared_is_whole_blocks_of_each_file() -> None:
@@ -163,6 +181,9 @@ def test_what_is_compared_is_whole_blocks_of_each_file() -> None:
         ("gpu = [-1]", "GPU numbers begin at 0"),
         ("verify = true", "how much of each file is compared"),
         ("block_size = 0", "0 bytes"),
+        ("block_size = {}", "table of block sizes is empty"),
+        ("zipf_theta = 2", 'belongs to offsets = "zipf"'),
+        ('access = "sequential"\noffsets = "uniform"', "sequential access has no other offsets"),
     ],
 )
 def test_what_makes_no_sense_is_refused_with_its_reason(lines: str, text: str) -> None:
@@ -174,6 +195,7 @@ def test_what_makes_no_sense_is_refused_with_its_reason(lines: str, text: str) -
     ("lines", "target", "text"),
     [
         ('block_size = "5000B"', {}, "not a multiple of 4KiB, for it to move directly"),
+        ('block_size = { "4KiB" = 1, "6KiB" = 1 }', {}, "6KiB is not a multiple of 4KiB"),
         ('path = "host"\nblock_size = "1000B"', {}, "not a multiple of 512B, as O_DIRECT needs"),
         ("", {"direct": False}, "only for files that are opened with O_DIRECT"),
         ('region_start = "2GiB"', {}, "nothing of the 1GiB is left"),
@@ -224,8 +246,21 @@ def test_what_is_compared_before_a_run_is_in_its_cost(
     """Each file twice: by the path of the run, and as the kernel reads it."""
     found = GPU.estimate(point(lines), HEADER, target)
     assert found.compared_bytes == compared
-    rest_ns = found.duration_ns - 13 * NS_PER_S
-    assert rest_ns == compared * NS_PER_S // ASSUMED_BYTES_S
+    assert found.duration_ns == 13 * NS_PER_S
+    assert found.compared_ns == compared * NS_PER_S // ASSUMED_BYTES_S
+
+
+def test_files_are_compared_once_for_each_way_that_they_are_read() -> None:
+    def key(lines: str, target: Target = FILES, **changes: Any) -> str:
+        changed = point(lines).model_copy(update=changes)
+        return GPU.estimate(changed, HEADER, target).compared_once
+
+    assert key("workers = 2") == key("workers = 9\nrate_iops = 5") != ""
+    other = ('path = "bounce"', 'api = "batch"', 'block_size = "4KiB"', "gpu = [1]")
+    assert len({key(lines) for lines in ("", *other)}) == 5
+    assert key("read_percent = 50") == ""  # it changes what it compares
+    assert key("", clients=2) == ""  # nothing is kept there
+    assert key("", Target(name="t", path="/dev/null", size=GIB)) != ""
 
 
 def test_other_engines_compare_nothing() -> None:

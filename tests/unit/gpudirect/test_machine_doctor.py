@@ -31,7 +31,9 @@ FOUND = Probe(
     cufile={"path": "/lib/libcufile.so.0", "version": "1.15", "compat_allowed": True},
 )
 MIB = 1 << 20
-DIRECT = Demand("read", "direct", (0,), workers=32, block_size=MIB, worker_bytes=MIB)
+DIRECT = Demand(
+    "read", "direct", (0,), workers=32, block_size=MIB, worker_bytes=MIB, least_block=MIB
+)
 DRIVE = Drive("nvme0n1", "pcie", "0000:44:00.0")
 XFS = Under("xfs", frozenset({"rw"}), (), (DRIVE,))
 
@@ -287,6 +289,21 @@ def test_a_target_on_which_all_is_well(tree: PciTree, monkeypatch: pytest.Monkey
     assert rows["PCIe distance"].what == "nvme0n1 and GPU 0 meet below one PCIe switch"
     assert rows["ACS"].what == "redirects nothing between them"
     assert rows["nvme0n1 link"].what == "32 GT/s x4 (15.8 GB/s)"
+
+
+def test_transfers_that_cufile_is_told_to_move_by_posix_are_named(
+    tree: PciTree, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tree.text("etc/cufile.json", '{"fs": {"lustre": {"posix_gds_min_kb": 16}}}')
+    small = replace(DIRECT, least_block=4096)
+    lustre = Under("lustre", frozenset({"rw"}), (), ())
+    row = _target_rows(tree, monkeypatch, lustre, demands=[DIRECT, small])["small GPU I/O"]
+    assert row.status == "warning"
+    assert "below 16KiB on lustre" in row.what
+    assert "transfers have 4KiB" in row.what
+    assert f"to 0 in {tree.root / 'etc/cufile.json'}" in row.fix
+    for demand, place in ((replace(DIRECT, least_block=16384), lustre), (small, XFS)):
+        assert "small GPU I/O" not in _target_rows(tree, monkeypatch, place, demands=[demand])
 
 
 @pytest.mark.parametrize(

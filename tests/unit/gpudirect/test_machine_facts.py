@@ -204,6 +204,7 @@ CUFILE_JSON = """{
             "use_pci_p2pdma": true,
     },
     "block": { "nvme": { "use_pci_p2pdma": false } },
+    "fs": { "lustre": { "posix_gds_min_kb": 16 }, "beegfs": { "posix_gds_min_kb": 0 } },
 }
 """
 
@@ -215,6 +216,7 @@ def test_the_configuration_may_have_comments(tree: PciTree) -> None:
     assert (told.allow_compat, told.p2pdma, told.poll_mode) == (True, True, False)
     assert (told.direct_io_kb, told.problem) == (16384, "")
     assert told.nvme_p2pdma is False
+    assert told.posix_below_kb == {"lustre": 16}
     assert parse(CUFILE_JSON)["logging"]["dir"] == "/var/log//cufile"
 
 

@@ -8,7 +8,8 @@ import pytest
 
 from storlab.base.errors import PreflightError, StudyError
 from storlab.base.units import NS_PER_S
-from storlab.lab.plan.plan import absent_devices, make_plan, prepare_ns_by_target
+from storlab.contracts.family import Estimate
+from storlab.lab.plan.plan import absent_devices, comparisons, make_plan, prepare_ns_by_target
 from storlab.lab.study.file import LoadedStudy, load_study
 from storlab.model.point import Plan
 
@@ -366,3 +367,22 @@ def test_buffers_beyond_memory_are_refused_by_the_plan(tmp_path: Path) -> None:
     with pytest.raises(PreflightError, match=r"buffers need 4.4 TB.*queue depth") as caught:
         make_plan(load_study(study))
     assert caught.value.exit_code == 4
+
+
+def test_what_runs_compare_once_is_counted_once_unless_files_change() -> None:
+    def runs(size: int, once: str, *, writes: bool = False) -> tuple[Estimate, int]:
+        found = Estimate(
+            duration_ns=1,
+            bytes_written=0,
+            writes=writes,
+            files=1,
+            compared_bytes=size,
+            compared_ns=10 * size,
+            compared_once=once,
+        )
+        return found, 5
+
+    reads = [runs(100, "a"), runs(300, "a"), runs(20, "b"), runs(7, "")]
+    assert comparisons(reads) == (300 + 20 + 5 * 7, 10 * (300 + 20 + 5 * 7))
+    all_of_them = 5 * (100 + 300 + 20 + 7)
+    assert comparisons([*reads, runs(0, "", writes=True)]) == (all_of_them, 10 * all_of_them)

@@ -1,8 +1,7 @@
 //! What the next operation is: its kind, length and place, each from its own seeded stream.
 
-use rand_core::Rng as _;
-use storlab_base::{Offsets, OpKind, Result, Rng, stream};
-use storlab_run::mix::{KindDraw, bound};
+use storlab_base::{Offsets, OpKind, Result};
+use storlab_run::mix::{KindDraw, SizeDraw};
 
 use crate::layout::Layout;
 use crate::spec::BlockJob;
@@ -12,13 +11,6 @@ pub struct Draw {
     kinds: KindDraw,
     sizes: SizeDraw,
     offsets: Offsets,
-    size_rng: Rng,
-}
-
-enum SizeDraw {
-    Always(u32),
-    /// Length and cumulated bound.
-    Weighted(Vec<(u64, u32)>),
 }
 
 impl Draw {
@@ -38,9 +30,8 @@ impl Draw {
         )?;
         Ok(Draw {
             kinds: KindDraw::new(&job.mix, job.seed, index),
-            sizes: SizeDraw::new(job),
+            sizes: SizeDraw::new(&job.block_sizes, job.seed, index),
             offsets,
-            size_rng: stream(job.seed, "size", index as u64),
         })
     }
 
@@ -53,35 +44,13 @@ impl Draw {
     /// Length of the next operation.
     #[inline]
     pub fn len(&mut self) -> u32 {
-        match &self.sizes {
-            SizeDraw::Always(len) => *len,
-            SizeDraw::Weighted(bounds) => {
-                let x = self.size_rng.next_u64();
-                let found = bounds.iter().find(|(bound, _)| x < *bound);
-                found.or(bounds.last()).map_or(0, |&(_, len)| len)
-            }
-        }
+        self.sizes.draw()
     }
 
     /// Place of an operation of `len` bytes, in the layout's flat space.
     #[inline]
     pub fn offset(&mut self, len: u32) -> u64 {
         self.offsets.next(u64::from(len))
-    }
-}
-
-impl SizeDraw {
-    fn new(job: &BlockJob) -> Self {
-        if let [only] = &job.block_sizes[..] {
-            return SizeDraw::Always(only.bytes as u32);
-        }
-        let total: f64 = job.block_sizes.iter().map(|s| s.weight).sum();
-        let mut sum = 0.0;
-        let bounds = job.block_sizes.iter().map(|size| {
-            sum += size.weight / total;
-            (bound(sum), size.bytes as u32)
-        });
-        SizeDraw::Weighted(bounds.collect())
     }
 }
 

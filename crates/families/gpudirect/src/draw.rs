@@ -1,16 +1,16 @@
-//! What the next operation is: its kind and its place, each from its own seeded stream.
+//! What the next operation is: its kind, length and place, each from its own seeded stream.
 
 use storlab_base::{Offsets, OpKind, Result};
-use storlab_run::mix::KindDraw;
+use storlab_run::mix::{KindDraw, SizeDraw};
 
 use crate::spec::GpuDirectJob;
 
 /// Draws operations for one worker.
 pub struct Draw {
     offsets: Offsets,
-    block: u64,
     base: u64,
     kinds: KindDraw,
+    sizes: SizeDraw,
 }
 
 impl Draw {
@@ -21,12 +21,13 @@ impl Draw {
     pub fn new(job: &GpuDirectJob, worker: usize) -> Result<Self> {
         let (number, share) = job.place_of(worker);
         let member = &job.members[number];
-        let (space, block) = (job.space_of(member), job.block_size);
-        let unit = job.offsets.unit(block, space);
+        let (space, longest) = (job.space_of(member), job.longest_block());
+        let unit = job.offsets.unit(job.unit(), space);
         let seed = job.seed.wrapping_add((number as u64) << 32);
-        let offsets = Offsets::new(&job.offsets, space, unit, block, share, seed)?;
+        let offsets = Offsets::new(&job.offsets, space, unit, longest, share, seed)?;
         let kinds = KindDraw::new(&job.mix, job.seed, worker);
-        Ok(Draw { offsets, block, base: member.offset, kinds })
+        let sizes = SizeDraw::new(&job.block_sizes, job.seed, worker);
+        Ok(Draw { offsets, base: member.offset, kinds, sizes })
     }
 
     /// Kind of the next operation.
@@ -35,10 +36,16 @@ impl Draw {
         self.kinds.draw()
     }
 
-    /// Where it goes, in the file.
+    /// Its length.
     #[inline]
-    pub fn offset(&mut self) -> u64 {
-        self.base + self.offsets.next(self.block)
+    pub fn len(&mut self) -> u32 {
+        self.sizes.draw()
+    }
+
+    /// Where it goes with that length, in the file.
+    #[inline]
+    pub fn offset(&mut self, len: u32) -> u64 {
+        self.base + self.offsets.next(u64::from(len))
     }
 }
 
@@ -60,7 +67,7 @@ mod tests {
         });
         let blocks = |worker: usize| -> BTreeSet<u64> {
             let mut draw = Draw::new(&job, worker).unwrap();
-            (0..128).map(|_| draw.offset()).collect()
+            (0..128).map(|_| draw.offset(4096)).collect()
         };
         let (first, second) = (blocks(0), blocks(1));
         assert_eq!((first.len(), second.len()), (128, 128));
@@ -77,11 +84,28 @@ mod tests {
     }
 
     #[test]
+    fn lengths_hold_their_weights_and_fit() {
+        let job = job(|j| {
+            j["block_sizes"] =
+                json!([{"bytes": 4096, "weight": 3.0}, {"bytes": 65536, "weight": 1.0}]);
+        });
+        let mut draw = Draw::new(&job, 0).unwrap();
+        let mut small = 0;
+        for _ in 0..40_000 {
+            let len = draw.len();
+            small += u32::from(len == 4096);
+            let offset = draw.offset(len);
+            assert!(offset + u64::from(len) <= 1 << 20 && offset.is_multiple_of(4096));
+        }
+        assert!((29_500..30_500).contains(&small), "{small}");
+    }
+
+    #[test]
     fn the_region_of_a_member_begins_where_it_says() {
         let job = job(|j| j["members"][0]["offset"] = json!(1 << 30));
         let mut draw = Draw::new(&job, 0).unwrap();
         for _ in 0..1000 {
-            let offset = draw.offset();
+            let offset = draw.offset(4096);
             assert!(
                 (1 << 30..(1 << 30) + (1 << 20)).contains(&offset) && offset.is_multiple_of(4096)
             );

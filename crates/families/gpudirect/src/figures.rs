@@ -16,7 +16,8 @@ pub struct Registration {
     pub handles_ns: u64,
 }
 
-/// What was compared byte for byte.
+/// What was compared byte for byte; `earlier`: files that an earlier run compared, and nobody has
+/// changed since. `wrong`: bytes of operations that differ.
 #[derive(Clone, Copy, Debug, Default, Serialize, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub struct Compared {
@@ -24,6 +25,7 @@ pub struct Compared {
     pub bytes: u64,
     pub ns: u64,
     pub wrong: u64,
+    pub earlier: u64,
 }
 
 impl AddAssign<&Registration> for Registration {
@@ -42,6 +44,7 @@ impl AddAssign<&Compared> for Compared {
         self.bytes += more.bytes;
         self.ns = self.ns.max(more.ns); // they go on side by side
         self.wrong += more.wrong;
+        self.earlier += more.earlier;
     }
 }
 

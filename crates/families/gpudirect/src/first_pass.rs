@@ -1,16 +1,22 @@
 //! Before the load: the beginning of each file goes the very way of the load, and what came to the
 //! GPU's memory is compared with what the kernel reads. A library was seen to call an operation
 //! complete whose data was wrong.
+//!
+//! Before each read its memory is filled with what no file holds: what a library did not bring is
+//! seen whatever the file is made of. A file is looked at once in a campaign, unless it changes.
 
 use std::os::unix::fs::FileExt;
 use std::time::Duration;
 
-use storlab_base::{Error, OpKind, monotonic_ns};
+use storlab_base::{Content, Error, OpKind, monotonic_ns};
+use storlab_run::order::Member;
 
+use crate::checked::line_of;
 use crate::figures::Compared;
 use crate::files;
 use crate::paths::{Completion, Io, Mover};
 use crate::shared::Shared;
+use crate::spec::GpuDirectJob;
 
 const LOOK: Duration = Duration::from_millis(100);
 
@@ -38,6 +44,11 @@ pub fn check(shared: &Shared, worker: usize, mover: &mut impl Mover) -> Result<(
     if job.verify_bytes == 0 || !job.reads() || share.index != 0 {
         return Ok(());
     }
+    let line = line_of(job, worker, &job.members[file]);
+    if line.as_deref().is_some_and(|line| shared.checked.knows(line)) {
+        shared.add_first_pass(&Compared { earlier: 1, ..Compared::default() });
+        return Ok(());
+    }
     let begun_ns = monotonic_ns();
     let (mut found, mut first_wrong) = (Compared { files: 1, ..Compared::default() }, None);
     let passed = compare(shared, file, mover, &mut found, &mut first_wrong);
@@ -45,13 +56,17 @@ pub fn check(shared: &Shared, worker: usize, mover: &mut impl Mover) -> Result<(
     shared.add_first_pass(&found);
     passed?;
     match first_wrong {
-        None => Ok(()),
+        None if shared.control.stopping() => Ok(()),
+        None => {
+            line.iter().for_each(|line| shared.checked.add(line));
+            Ok(())
+        }
         Some(offset) => {
             let what = format!(
                 "what came by way of {} is not what the file holds ({} of {} bytes compared are in \
                  blocks that differ)",
                 job.path.name(),
-                found.wrong * job.block_size,
+                found.wrong,
                 found.bytes
             );
             Err(wrong(&job.members[file].name, offset, what).into())
@@ -73,46 +88,64 @@ fn compare(
     first_wrong: &mut Option<u64>,
 ) -> Result<(), Failed> {
     let (job, member) = (&shared.job, &shared.job.members[file]);
-    let block = job.block_size;
+    let longest = job.longest_block() as usize;
     let plain = files::open_to_compare(job, member)?;
-    let mut expected = files::pages(block as usize)?;
-    let mut came = files::pages(block as usize)?;
-    let blocks = job.verify_bytes.div_ceil(block).min(job.space_of(member) / block);
-    let mut next = 0;
-    while next < blocks && !shared.control.stopping() {
-        let upto = blocks.min(next + job.queue_depth as u64);
-        let place = |number: u64| member.offset + number * block;
-        for (slot, number) in (next..upto).enumerate() {
-            mover.push(Io { slot: slot as u16, kind: OpKind::Read, offset: place(number) });
+    let mut expected = files::pages(longest)?;
+    let mut came = files::pages(longest)?;
+    let foreign = Content::new(!job.seed, 1, longest);
+    let mut places = places(job, job.verify_bytes.next_multiple_of(longest as u64), member);
+    while !shared.control.stopping() {
+        let turn: Vec<Io> = places.by_ref().take(job.queue_depth).collect();
+        if turn.is_empty() {
+            break;
         }
-        fetch(shared, file, mover, next..upto)?;
-        for (slot, number) in (next..upto).enumerate() {
-            let offset = place(number);
-            let copied = mover.copy_back(slot as u16, &mut came);
+        for io in &turn {
+            let spoilt = mover
+                .landing(io.slot)
+                .and_then(|mut memory| memory.write(&foreign.pattern(0)[..io.len as usize]));
+            spoilt.map_err(|fault| fault.of("copying to the GPU"))?;
+            mover.push(*io);
+        }
+        fetch(shared, file, mover, &turn)?;
+        for &Io { slot, offset, len, .. } in &turn {
+            let (came, expected) = (&mut came[..len as usize], &mut expected[..len as usize]);
+            let copied = mover.landing(slot).and_then(|memory| memory.read(came));
             copied.map_err(|fault| fault.of("copying from the GPU"))?;
-            let whole = plain.read_exact_at(&mut expected, offset);
+            let whole = plain.read_exact_at(expected, offset);
             whole.map_err(|e| Error::io("read", &member.name, offset, e))?;
-            found.bytes += block;
-            if came[..] != expected[..] {
-                found.wrong += 1;
+            found.bytes += u64::from(len);
+            if came != expected {
+                found.wrong += u64::from(len);
                 first_wrong.get_or_insert(offset);
             }
         }
-        next = upto;
     }
     Ok(())
 }
 
+/// Reads from the beginning of a member on, of all lengths in turn, that fit into so many bytes.
+fn places<'j>(
+    job: &'j GpuDirectJob,
+    wanted: u64,
+    member: &Member,
+) -> impl Iterator<Item = Io> + 'j {
+    let (space, begin) = (wanted.min(job.space_of(member)), member.offset);
+    let lengths = job.block_sizes.iter().map(|size| size.bytes).cycle();
+    let slots = (0..job.queue_depth as u16).cycle();
+    let mut next = 0;
+    lengths.zip(slots).map_while(move |(len, slot)| {
+        let at = next;
+        next += len;
+        let io = Io { slot, kind: OpKind::Read, offset: begin + at, len: len as u32 };
+        (next <= space).then_some(io)
+    })
+}
+
 /// Until all that was pushed has ended.
-fn fetch(
-    shared: &Shared,
-    file: usize,
-    mover: &mut impl Mover,
-    numbers: std::ops::Range<u64>,
-) -> Result<(), Failed> {
+fn fetch(shared: &Shared, file: usize, mover: &mut impl Mover, turn: &[Io]) -> Result<(), Failed> {
     let (job, member) = (&shared.job, &shared.job.members[file]);
     let give_up_ns = monotonic_ns().saturating_add(job.drain_timeout_ns);
-    let mut left = (numbers.end - numbers.start) as usize;
+    let mut left = turn.len();
     let (mut ended, mut bad) = (Vec::with_capacity(left), None);
     while left > 0 {
         if let Err(fault) = mover.turn(LOOK, &mut ended) {
@@ -125,9 +158,9 @@ fn fetch(
         }
         left = left.saturating_sub(ended.len());
         for Completion { slot, result } in ended.drain(..) {
-            let offset = member.offset + (numbers.start + u64::from(slot)) * job.block_size;
-            if result != Ok(job.block_size) {
-                let wanted = job.block_size;
+            let Some(io) = turn.iter().find(|io| io.slot == slot) else { continue };
+            let (offset, wanted) = (io.offset, u64::from(io.len));
+            if result != Ok(wanted) {
                 bad.get_or_insert(match result {
                     Ok(moved) => {
                         let (operation, path) = ("read", member.name.clone());

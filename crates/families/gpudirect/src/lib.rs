@@ -3,6 +3,7 @@
 //! Neither cuFile nor the CUDA driver is needed to build this: both are loaded by the runs that use
 //! them.
 
+mod checked;
 mod content;
 mod cuda;
 mod cufile;

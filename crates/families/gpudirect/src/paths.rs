@@ -44,7 +44,7 @@ const LOOK_MAX_NS: u64 = 5_000_000;
 const SHORT_NS: u64 = 50_000;
 const YIELDS: u32 = 2;
 
-/// An operation, of the job's block size.
+/// An operation.
 #[derive(Clone, Copy, Debug)]
 pub struct Io {
     /// Of the buffer.
@@ -53,6 +53,53 @@ pub struct Io {
     pub kind: OpKind,
     /// In the file.
     pub offset: u64,
+    /// Bytes.
+    pub len: u32,
+}
+
+impl Io {
+    #[inline]
+    fn bytes(&self) -> usize {
+        self.len as usize
+    }
+}
+
+/// Where a read brings its data.
+pub enum Landing<'m> {
+    /// At this place in memory of a GPU.
+    Gpu(&'m DeviceBuffer, usize),
+    /// In memory of the host.
+    Host(&'m mut [u8]),
+}
+
+impl Landing<'_> {
+    /// What lies there.
+    ///
+    /// # Errors
+    /// Of the copy.
+    pub fn read(&self, into: &mut [u8]) -> Done<()> {
+        match self {
+            Landing::Gpu(buffer, at) => buffer.read(*at, into),
+            Landing::Host(memory) => {
+                into.copy_from_slice(&memory[..into.len()]);
+                Ok(())
+            }
+        }
+    }
+
+    /// Put something there.
+    ///
+    /// # Errors
+    /// Of the copy.
+    pub fn write(&mut self, from: &[u8]) -> Done<()> {
+        match self {
+            Landing::Gpu(buffer, at) => buffer.write(*at, from),
+            Landing::Host(memory) => {
+                memory[..from.len()].copy_from_slice(from);
+                Ok(())
+            }
+        }
+    }
 }
 
 /// An operation that has ended: its data is where it should be, or not.
@@ -81,11 +128,11 @@ pub trait Mover {
     /// What ends the run; errors of operations come with them.
     fn turn(&mut self, limit: Duration, ended: &mut Vec<Completion>) -> Done<()>;
 
-    /// What a read has brought to where it should be.
+    /// Where reads of a slot bring their data.
     ///
     /// # Errors
-    /// Of the copy.
-    fn copy_back(&mut self, slot: u16, into: &mut [u8]) -> Done<()>;
+    /// Where there is no such memory.
+    fn landing(&mut self, slot: u16) -> Done<Landing<'_>>;
 
     /// Ask for what is in flight to be given up.
     fn cancel(&mut self) {}
@@ -104,11 +151,11 @@ pub trait OneByOne {
     /// Why not.
     fn move_now(&mut self, io: &Io) -> Done<u64>;
 
-    /// As [`Mover::copy_back`].
+    /// As [`Mover::landing`].
     ///
     /// # Errors
-    /// Of the copy.
-    fn copy_back(&mut self, slot: u16, into: &mut [u8]) -> Done<()>;
+    /// Where there is no such memory.
+    fn landing(&mut self, slot: u16) -> Done<Landing<'_>>;
 }
 
 /// The mover of such a way.
@@ -138,8 +185,8 @@ impl<W: OneByOne> Mover for InTurn<W> {
         Ok(())
     }
 
-    fn copy_back(&mut self, slot: u16, into: &mut [u8]) -> Done<()> {
-        self.way.copy_back(slot, into)
+    fn landing(&mut self, slot: u16) -> Done<Landing<'_>> {
+        self.way.landing(slot)
     }
 }
 
@@ -147,8 +194,8 @@ impl<W: OneByOne> Mover for InTurn<W> {
 pub struct Seat {
     /// Number of its member.
     pub file: usize,
-    /// Bytes of each of its operations.
-    pub block: usize,
+    /// Bytes of the longest of its operations.
+    pub longest: usize,
     stride: usize,
     gpu: usize,
     /// Where the content of its file begins.
@@ -169,7 +216,7 @@ impl Seat {
         }
         Ok(Seat {
             file,
-            block: job.block_size as usize,
+            longest: job.longest_block() as usize,
             stride: job.stride(),
             gpu,
             begin: stack.source.as_ref().map_or(0, |source| source.begin_of(file)),
@@ -199,9 +246,10 @@ impl Seat {
         driver.map(Driver::cufile).ok_or_else(|| Fault::CuFile(5001, 0).of("cuFile"))
     }
 
-    /// What a read has brought into these buffers.
-    fn copy_back(&self, buffer: Option<&DeviceBuffer>, slot: u16, into: &mut [u8]) -> Done<()> {
-        buffer.ok_or(Fault::Errno(libc::ENOBUFS))?.read(self.at(slot), into)
+    /// Where in these buffers reads of a slot bring their data.
+    fn landing<'b>(&self, buffer: Option<&'b DeviceBuffer>, slot: u16) -> Done<Landing<'b>> {
+        let buffer = buffer.ok_or(Fault::Errno(libc::ENOBUFS))?;
+        Ok(Landing::Gpu(buffer, self.at(slot)))
     }
 
     /// Buffers for reads, in the GPU.
@@ -249,8 +297,8 @@ impl Registered {
         }
     }
 
-    fn copy_back(&self, seat: &Seat, slot: u16, into: &mut [u8]) -> Done<()> {
-        seat.copy_back(self.buffer.as_ref(), slot, into)
+    fn landing(&self, seat: &Seat, slot: u16) -> Done<Landing<'_>> {
+        seat.landing(self.buffer.as_ref(), slot)
     }
 }
 

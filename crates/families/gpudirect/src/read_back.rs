@@ -20,7 +20,7 @@ use crate::shared::Shared;
 pub fn read_back(
     shared: &Shared,
 ) -> std::result::Result<Option<Compared>, (Option<Compared>, Error)> {
-    let mut files: BTreeMap<usize, Vec<u64>> = BTreeMap::new();
+    let mut files: BTreeMap<usize, Vec<(u64, u32)>> = BTreeMap::new();
     for (file, places) in std::mem::take(&mut *lock(&shared.written)) {
         files.entry(file).or_default().extend(places);
     }
@@ -60,23 +60,24 @@ fn compare(
     shared: &Shared,
     source: &Source,
     file: usize,
-    mut places: Vec<u64>,
+    mut places: Vec<(u64, u32)>,
     found: &mut Compared,
 ) -> Result<()> {
     let (job, member) = (&shared.job, &shared.job.members[file]);
-    let block = job.block_size as usize;
+    let longest = job.longest_block() as usize;
     let plain = files::open_to_compare(job, member)?;
-    let (mut expected, mut came) = (files::pages(block)?, files::pages(block)?);
+    let (mut expected, mut came) = (files::pages(longest)?, files::pages(longest)?);
     places.sort_unstable();
     places.dedup();
     let mut first = None;
-    for offset in places {
-        let read = plain.read_exact_at(&mut came, offset);
+    for (offset, len) in places {
+        let (expected, came) = (&mut expected[..len as usize], &mut came[..len as usize]);
+        let read = plain.read_exact_at(came, offset);
         read.map_err(|e| Error::io("read", &member.name, offset, e))?;
-        source.expect(file, offset, &mut expected);
-        found.bytes += job.block_size;
-        if came[..] != expected[..] {
-            found.wrong += 1;
+        source.expect(file, offset, expected);
+        found.bytes += u64::from(len);
+        if came != expected {
+            found.wrong += u64::from(len);
             first.get_or_insert(offset);
         }
     }

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use storlab_base::{Error, lock};
 use storlab_run::timed::{Message, Plan, Timed};
 
+use crate::checked::Checked;
 use crate::devices::{Devices, Reading};
 use crate::errors::Fault;
 use crate::figures::{Compared, Registration};
@@ -16,8 +17,8 @@ use crate::route::Counters;
 use crate::spec::GpuDirectJob;
 use crate::stack::Stack;
 
-/// What a worker wrote: the file's number, and places in it.
-pub type Written = (usize, Vec<u64>);
+/// What a worker wrote: the file's number, and places in it with their lengths.
+pub type Written = (usize, Vec<(u64, u32)>);
 
 /// A timed run, and what this family adds to it.
 pub struct Shared {
@@ -39,6 +40,8 @@ pub struct Shared {
     pub registration: Mutex<Registration>,
     /// Of the first pass.
     pub first_pass: Mutex<Option<Compared>>,
+    /// Files that need no first pass.
+    pub checked: Checked,
     /// What the workers remember of their writes.
     pub written: Mutex<Vec<Written>>,
     /// Of the movers.
@@ -60,6 +63,7 @@ impl Shared {
             prepares: false,
         });
         let devices = Devices::of(&job.members);
+        let checked = Checked::of(&job);
         let shared = Shared {
             timed,
             job,
@@ -71,6 +75,7 @@ impl Shared {
             moved_bytes: AtomicU64::new(0),
             registration: Mutex::default(),
             first_pass: Mutex::default(),
+            checked,
             written: Mutex::default(),
             features: Mutex::default(),
         };

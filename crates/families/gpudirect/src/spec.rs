@@ -1,12 +1,14 @@
 //! The order for one run of storage to GPU memory.
 
+use std::path::PathBuf;
+
 use serde::Deserialize;
-use storlab_base::{Pattern, Result, Share};
+use storlab_base::{Pattern, Result, Share, gcd};
 use storlab_run::arming::ARM_TIMEOUT_NS;
 use storlab_run::mix::Mix;
 use storlab_run::order::{
-    Arrival, ArrivalKind, Member, MemberKind, Order, alignment, at_least_one, bearable,
-    bearable_buffers, must, one_window, whole_sectors,
+    Arrival, ArrivalKind, Member, MemberKind, Order, WeightedSize, alignment, at_least_one,
+    bearable, bearable_buffers, must, one_window, whole_sectors,
 };
 
 /// What is to be done.
@@ -87,8 +89,8 @@ pub struct GpuDirectJob {
     pub mix: Mix,
     /// Where operations go.
     pub offsets: Pattern,
-    /// Length of every operation.
-    pub block_size: u64,
+    /// Lengths of operations.
+    pub block_sizes: Vec<WeightedSize>,
     /// Threads.
     pub workers: usize,
     /// Workers that share a file.
@@ -105,6 +107,8 @@ pub struct GpuDirectJob {
     pub cpus: Option<Vec<usize>>,
     /// So much of each file is checked; 0: nothing is.
     pub verify_bytes: u64,
+    /// Remembers from run to run what was checked; `None`: nothing does.
+    pub checked: Option<PathBuf>,
     /// Where to look for them.
     pub libraries: Libraries,
     /// `O_DIRECT`.
@@ -136,7 +140,7 @@ impl Default for GpuDirectJob {
             api: Api::default(),
             mix: Mix { read: 100.0, write: 0.0, trim: 0.0 },
             offsets: Pattern::Uniform,
-            block_size: 1 << 20,
+            block_sizes: vec![WeightedSize { bytes: 1 << 20, weight: 1.0 }],
             workers: 1,
             workers_per_file: 1,
             queue_depth: 1,
@@ -145,6 +149,7 @@ impl Default for GpuDirectJob {
             arrival: Arrival { kind: ArrivalKind::Closed, rate_iops: None },
             cpus: None,
             verify_bytes: 0,
+            checked: None,
             libraries: Libraries::default(),
             direct: true,
             ramp_ns: 0,
@@ -186,7 +191,6 @@ impl GpuDirectJob {
             ("workers", self.workers as u64),
             ("workers_per_file", self.workers_per_file as u64),
             ("queue_depth", self.queue_depth as u64),
-            ("block_size", self.block_size),
         ])?;
         must(!self.members.is_empty(), "members", || "there are none".into(), "name a file")?;
         let real = self.members.iter().all(|m| m.kind != MemberKind::Null);
@@ -225,10 +229,15 @@ impl GpuDirectJob {
     }
 
     fn check_sizes(&self) -> Result<()> {
-        let (field, bytes) = ("block_size", self.block_size);
-        let what = || format!("{bytes} bytes");
-        must(bytes <= BLOCK_MAX, field, what, "use 1 GiB at most")?;
-        whole_sectors(field, bytes, self.direct)?;
+        let field = "block_size";
+        must(!self.block_sizes.is_empty(), field, || "there is none".into(), "give one")?;
+        for WeightedSize { bytes, weight } in &self.block_sizes {
+            let what = || format!("{bytes} bytes with weight {weight}");
+            let good = (1..=BLOCK_MAX).contains(bytes) && *weight > 0.0;
+            must(good, field, what, "use 1 byte to 1 GiB, and a weight above 0")?;
+            whole_sectors(field, *bytes, self.direct)?;
+        }
+        let bytes = self.longest_block();
         let what = || "do not begin at a multiple of 512 bytes".into();
         let aligned =
             self.members.iter().all(|m| m.offset.is_multiple_of(alignment(1, self.direct)));
@@ -246,6 +255,16 @@ impl GpuDirectJob {
         bearable_buffers(needed, which, "lower queue_depth, workers or block_size")
     }
 
+    /// Length of the longest operation.
+    pub fn longest_block(&self) -> u64 {
+        self.block_sizes.iter().map(|size| size.bytes).max().unwrap_or(0)
+    }
+
+    /// The largest length of which all lengths are multiples.
+    pub fn unit(&self) -> u64 {
+        self.block_sizes.iter().fold(0, |unit, size| gcd(unit, size.bytes)).max(1)
+    }
+
     /// Bytes of a member that I/Os can reach.
     pub fn space_of(&self, member: &Member) -> u64 {
         member.size / self.alignment() * self.alignment()
@@ -256,9 +275,9 @@ impl GpuDirectJob {
         self.alignment() == GRAIN && self.members.iter().all(|m| m.offset.is_multiple_of(GRAIN))
     }
 
-    /// What offsets are multiples of, besides the block's size.
+    /// What offsets are multiples of, besides the unit.
     fn alignment(&self) -> u64 {
-        alignment(self.block_size, self.direct)
+        alignment(self.unit(), self.direct)
     }
 
     /// The member that a worker uses, and its place among those that use it too.
@@ -276,7 +295,7 @@ impl GpuDirectJob {
 
     /// Between the buffers of a worker.
     pub fn stride(&self) -> usize {
-        self.block_size.next_multiple_of(GRAIN) as usize
+        self.longest_block().next_multiple_of(GRAIN) as usize
     }
 
     /// Buffers for reads of one worker, in memory of a GPU.
@@ -303,7 +322,7 @@ impl GpuDirectJob {
     /// Bytes that a worker moves in a window by bytes, in whole blocks.
     pub fn window_bytes_of(&self, worker: usize) -> Option<u64> {
         let share = Share { index: worker as u64, count: self.workers as u64 };
-        Some(share.of(self.window_bytes?.div_ceil(self.block_size)) * self.block_size)
+        Some(share.of(self.window_bytes?.div_ceil(self.unit())) * self.unit())
     }
 }
 

@@ -91,7 +91,7 @@ impl Stack {
 
     /// The plan knows of GPUs as they were; this is as they are.
     fn check_room(&self, job: &GpuDirectJob) -> Result<()> {
-        let pool = if job.writes() { Source::pool_bytes(job.block_size as usize) } else { 0 };
+        let pool = if job.writes() { Source::pool_bytes(job.longest_block() as usize) } else { 0 };
         for (at, gpu) in self.gpus.iter().enumerate() {
             let same = |other: &Gpu| other.facts.number == gpu.facts.number;
             let workers = (0..job.workers).filter(|&w| same(&self.gpus[job.gpu_of(w)])).count();
@@ -115,7 +115,7 @@ impl Stack {
 
     fn fill_host_pool(&mut self, job: &GpuDirectJob) -> Result<()> {
         if let Some(source) = &self.source {
-            let mut pool = pages(Source::pool_bytes(job.block_size as usize))?;
+            let mut pool = pages(Source::pool_bytes(job.longest_block() as usize))?;
             source.fill(0, &mut pool);
             self.host_pool = Some(pool);
         }
@@ -125,7 +125,7 @@ impl Stack {
     fn fill_pool(&mut self, job: &GpuDirectJob, gpu: usize) -> Result<()> {
         let Some(source) = &self.source else { return Ok(()) };
         self.gpus[gpu].enter()?;
-        let bytes = Source::pool_bytes(job.block_size as usize);
+        let bytes = Source::pool_bytes(job.longest_block() as usize);
         let buffer = DeviceBuffer::new(self.gpus[gpu].cuda, bytes)?;
         let mut piece = vec![0; PIECE];
         for at in (0..bytes).step_by(PIECE) {

@@ -31,15 +31,16 @@ const REFUSALS_MAX: usize = 10;
 struct Flight {
     kind: OpKind,
     offset: u64,
+    len: u32,
     sent: Sent,
 }
 
 const NO_FLIGHT: Flight =
-    Flight { kind: OpKind::Read, offset: 0, sent: Sent { at_ns: 0, due_ns: 0 } };
+    Flight { kind: OpKind::Read, offset: 0, len: 0, sent: Sent { at_ns: 0, due_ns: 0 } };
 
-/// The places that were written last.
+/// The places that were written last, and their lengths.
 struct Places {
-    all: Vec<u64>,
+    all: Vec<(u64, u32)>,
     room: usize,
     next: usize,
 }
@@ -50,11 +51,11 @@ impl Places {
     }
 
     #[inline]
-    fn add(&mut self, offset: u64) {
+    fn add(&mut self, place: (u64, u32)) {
         if self.all.len() < self.room {
-            self.all.push(offset);
+            self.all.push(place);
         } else if self.room > 0 {
-            self.all[self.next] = offset;
+            self.all[self.next] = place;
             self.next = if self.next + 1 == self.room { 0 } else { self.next + 1 };
         }
     }
@@ -65,7 +66,6 @@ pub struct Worker<'r, M: Mover> {
     shared: &'r Shared,
     index: usize,
     file: usize,
-    block: u64,
     mover: M,
     clock: Clock,
     nap: Arc<Nap>,
@@ -91,13 +91,12 @@ impl<'r, M: Mover> Worker<'r, M> {
         let (job, open_loop) = (&shared.job, shared.job.arrival.open_loop());
         let (file, share) = job.place_of(index);
         let depth = job.queue_depth;
-        let remembered = job.verify_bytes.div_ceil(job.block_size).div_ceil(share.count);
+        let remembered = job.verify_bytes.div_ceil(job.longest_block()).div_ceil(share.count);
         let room = if job.writes() { remembered as usize } else { 0 };
         Ok(Worker {
             shared,
             index,
             file,
-            block: job.block_size,
             mover,
             clock: Clock::new(),
             nap,
@@ -188,20 +187,21 @@ impl<'r, M: Mover> Worker<'r, M> {
     fn complete(&mut self, Completion { slot, result }: Completion, now: u64) {
         let flight = self.flights[usize::from(slot)];
         self.free.push(slot);
-        if result != Ok(self.block) {
+        let bytes = u64::from(flight.len);
+        if result != Ok(bytes) {
             self.failed(&flight, result);
             return;
         }
-        self.moved_bytes += self.block;
+        self.moved_bytes += bytes;
         if flight.kind == OpKind::Write {
-            self.written.add(flight.offset);
+            self.written.add((flight.offset, flight.len));
         }
         let done = Success {
             place: flight.kind as usize,
             start_ns: flight.sent.at_ns,
             due_ns: flight.sent.due_ns,
             first_byte_ns: None,
-            bytes: self.block,
+            bytes,
         };
         self.recorder.succeed(&done, now);
     }
@@ -216,7 +216,7 @@ impl<'r, M: Mover> Worker<'r, M> {
                 path: name.clone(),
                 offset,
                 moved,
-                wanted: self.block,
+                wanted: u64::from(flight.len),
             }),
             // What was asked to be given up ends in this way.
             Err(Fault::Errno(libc::ECANCELED) | Fault::Batch(0x08))
@@ -289,11 +289,12 @@ impl<M: Mover> Turns for Worker<'_, M> {
         while !self.free.is_empty() {
             let Some(due_ns) = self.schedule.due(now) else { return };
             let Some(slot) = self.free.pop() else { return };
-            self.schedule.spend(self.block, now);
-            let (kind, offset) = (self.draw.kind(), self.draw.offset());
+            let (kind, len) = (self.draw.kind(), self.draw.len());
+            self.schedule.spend(u64::from(len), now);
+            let offset = self.draw.offset(len);
             let sent = Sent { at_ns: 0, due_ns };
-            self.flights[usize::from(slot)] = Flight { kind, offset, sent };
-            self.mover.push(Io { slot, kind, offset });
+            self.flights[usize::from(slot)] = Flight { kind, offset, len, sent };
+            self.mover.push(Io { slot, kind, offset, len });
             self.fresh.push(slot);
             self.schedule.advance();
         }

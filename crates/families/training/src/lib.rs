@@ -226,6 +226,7 @@ fn drop_caches(shared: &Shared) {
         if let Err(error) = drop_cache(&path).map_err(failed("drop the cache of", &path)) {
             return shared.fail(error);
         }
+        shared.control.goes_on();
     }
 }
 

@@ -13,10 +13,10 @@ from pathlib import Path
 from storlab.base.errors import EngineError
 from storlab.engines.fio import job as fio_job
 from storlab.engines.fio.job import Section
-from storlab.model.job import Member, WeightedSize
+from storlab.model.job import Member
 from storlab.model.result import Failure
 from storlab.process.program import ask_program, asked_once
-from storlab.workloads.block.job import BlockJob, Mix, Offsets
+from storlab.workloads.block.job import BlockJob, Mix
 from storlab.workloads.gpudirect.job import GpuDirectJob
 
 BACKEND = "libcufile"
@@ -66,8 +66,8 @@ def as_block(job: GpuDirectJob) -> BlockJob:
         queue_depth=1,
         cpus=job.cpus,
         mix=Mix(read=job.mix.read, write=job.mix.write),
-        block_sizes=[WeightedSize(bytes=job.block_size)],
-        offsets=Offsets(kind=job.offsets.kind),
+        block_sizes=job.block_sizes,
+        offsets=job.offsets,
         arrival=job.arrival,
         window_ns=job.window_ns,
         window_bytes=job.window_bytes,
@@ -95,11 +95,11 @@ def sections(job: GpuDirectJob) -> list[Section]:
         member = members[place]
         begin, end = 0, member.size
         if job.offsets.kind == "sequential":
-            blocks, sharers = member.size // job.block_size, places.count(place)
+            blocks, sharers = member.size // job.longest, places.count(place)
             turn = places[:worker].count(place)
-            begin = blocks * turn // sharers * job.block_size
+            begin = blocks * turn // sharers * job.longest
             if turn + 1 < sharers:
-                end = blocks * (turn + 1) // sharers * job.block_size
+                end = blocks * (turn + 1) // sharers * job.longest
         cpu = job.cpus[worker % len(job.cpus)] if job.cpus else None
         gpu = f"gpu_dev_ids={job.gpus[worker % len(job.gpus)]}"
         found.append(Section((member,), member.offset + begin, end - begin, cpu, (gpu,)))

@@ -121,8 +121,10 @@ def _refuse_arrangement(job: GpuDirectJob) -> str | None:
         return "gdsio takes a NUMA node, no CPUs: leave cpus out, or run storlab under taskset"
     if not job.direct:
         return "gdsio reads past the page cache on these paths: leave direct on, or use native"
-    if job.block_size % _KIB:
-        return f"gdsio takes its I/O size in KiB, and {job.block_size} bytes are no whole number"
+    if len(job.block_sizes) > 1:
+        return "gdsio's transfers are all of one size: set one block_size, or use native"
+    if job.longest % _KIB:
+        return f"gdsio takes its I/O size in KiB, and {job.longest} bytes are no whole number"
     return None
 
 
@@ -148,7 +150,7 @@ def _refuse_files(job: GpuDirectJob) -> str | None:
     member = members[0]
     if member.offset % _KIB:
         return f"gdsio takes offsets in KiB, and {member.name} begins at {member.offset}"
-    if _size(job) < job.block_size:
+    if _size(job) < job.longest:
         return f"{member.name} is smaller than one I/O"
     if job.offsets.kind == "sequential" and 1 < len(members) < job.workers:
         return (
@@ -161,7 +163,7 @@ def _refuse_files(job: GpuDirectJob) -> str | None:
 
 def _size(job: GpuDirectJob) -> int:
     """Of each file, in bytes: whole blocks."""
-    return members_of(job)[0].size // job.block_size * job.block_size
+    return members_of(job)[0].size // job.longest * job.longest
 
 
 def seconds(length_ns: int) -> int:
@@ -205,7 +207,7 @@ def arguments(job: GpuDirectJob, length_ns: int) -> list[str]:
         words += ["-f" if group.one_file else "-D", group.place]
         words += ["-d", str(group.gpu), "-w", str(group.threads)]
     member = members_of(job)[0]
-    words += ["-s", f"{_size(job) // _KIB}K", "-i", f"{job.block_size // _KIB}K"]
+    words += ["-s", f"{_size(job) // _KIB}K", "-i", f"{job.longest // _KIB}K"]
     if member.offset:
         words += ["-o", f"{member.offset // _KIB}K"]
     words += ["-x", str(xfer_type(job)), "-I", str(_IO_TYPES[io_type(job)])]

@@ -76,7 +76,7 @@ class GdsioRun(ChildRun):
         wanted = gdsio_command.io_type(self._job)
         if result.io_type.removeprefix("RAND") != wanted.removeprefix("RAND"):
             raise GdsioFormatError(f"it has done {result.io_type}, and was asked for {wanted}")
-        if result.block_bytes != self._job.block_size:
+        if result.block_bytes != self._job.longest:
             raise GdsioFormatError(f"its I/O had {result.block_bytes} bytes")
         return result
 

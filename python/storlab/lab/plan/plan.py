@@ -301,13 +301,14 @@ def _cost(
         (estimate.bytes_written or 0) * count * _times_done(point)
         for point, (estimate, count) in zip(own, every, strict=True)
     )
+    compared_bytes, compared_ns = comparisons(every)
     return _Cost(
-        run_ns=sum(e.duration_ns * count for e, count in every),
+        run_ns=sum(e.duration_ns * count for e, count in every) + compared_ns,
         prepare_ns=prepare_ns,
         bytes_written=prepared + written,
         unbounded_runs=sum(count for _, count in unbounded),
         unbounded_ns=sum(e.duration_ns * e.write_share * count for e, count in unbounded),
-        compared_bytes=sum(e.compared_bytes * count for e, count in every),
+        compared_bytes=compared_bytes,
         writes=target.precondition is not None or any(e.writes for e in estimates),
         reads=any(e.reads for e in estimates),
     )
@@ -396,9 +397,33 @@ def prepare_ns_by_target(loaded: LoadedStudy, plan: Plan) -> dict[str, int]:
     """By target: how much of its estimated time is preparation."""
     header = loaded.study.study
     left = dict(plan.estimated_ns_by_target)
+    every: dict[str, list[tuple[Estimate, int]]] = {name: [] for name in left}
     for point_id, count in Counter(run.point_id for run in plan.runs).items():
         point = plan.points[point_id]
         target = loaded.study.target_named(point.target)
-        estimate = FAMILIES[point.kind].estimate(point, header, target)
-        left[point.target] -= estimate.duration_ns * count
+        every[point.target].append((FAMILIES[point.kind].estimate(point, header, target), count))
+    for name, estimates in every.items():
+        left[name] -= sum(e.duration_ns * count for e, count in estimates)
+        left[name] -= comparisons(estimates)[1]
     return left
+
+
+def comparisons(every: Iterable[tuple[Estimate, int]]) -> tuple[int, int]:
+    """Bytes that the runs of one target read before their loads, to compare what arrives, and how
+    long that takes in ns. ``every``: of each point, with its runs.
+
+    At most: where a run writes, what it wrote to is compared again.
+    """
+    estimates = list(every)
+    changes = any(estimate.writes for estimate, _ in estimates)
+    once: dict[str, Estimate] = {}
+    size = length = 0
+    for estimate, count in estimates:
+        key = estimate.compared_once
+        if key and not changes:  # the largest has all that the others have
+            once[key] = max(once.get(key, estimate), estimate, key=lambda e: e.compared_bytes)
+        else:
+            size += estimate.compared_bytes * count
+            length += estimate.compared_ns * count
+    size += sum(estimate.compared_bytes for estimate in once.values())
+    return size, length + sum(estimate.compared_ns for estimate in once.values())

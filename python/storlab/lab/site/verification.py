@@ -2,6 +2,7 @@
 
 ``verify/<target>/`` holds the job and the state of the last verify-mode run on a target. A later
 run that writes to the target without verify mode makes that state worthless, and removes it.
+``verify/<target>.checked`` is of jobs that check files before their load: which they have checked.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from storlab.base.errors import ResultError
 from storlab.base.files import replace_file
 from storlab.contracts.offers import rereads_members
 from storlab.lab.prepare.precondition import target_slug
-from storlab.model.job import Job, Member, RereadJob
+from storlab.model.job import CheckedJob, Job, Member, RereadJob
 from storlab.model.result import RunOutcome, VerifyReport
 from storlab.model.study import Target
 from storlab.process.execution import Interrupted, StopRequest
@@ -45,6 +46,9 @@ class Verification:
         Returns the job to run. The job is on the device before the run is: a crash finds it.
         """
         _forget(self._root, job.touches())
+        if isinstance(job, CheckedJob):
+            self._root.mkdir(parents=True, exist_ok=True)
+            return job.remembering(self._home.with_name(f"{self._home.name}.checked"))
         if not asks_for_check(job):
             return job
         shutil.rmtree(self._home, ignore_errors=True)  # of one that was killed before its job.json

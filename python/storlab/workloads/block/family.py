@@ -17,7 +17,7 @@ from storlab.model.point import Point
 from storlab.model.result import Concurrency, Flag, Metric, RunOutcome
 from storlab.model.study import Header, Target, WorkloadSpec
 from storlab.stores.devices import Device, device_number, read_fact
-from storlab.workloads.block.job import BlockJob, Offsets, Payload, Sync, Verify
+from storlab.workloads.block.job import BlockJob, Payload, Sync, Verify
 from storlab.workloads.block.layout import Layout
 from storlab.workloads.block.metrics import run_concurrency, run_flags, run_metrics
 from storlab.workloads.block.page import BLOCK_PAGE
@@ -26,10 +26,8 @@ from storlab.workloads.block.rules import target_problem
 from storlab.workloads.block.spec import (
     ASSUMED_BYTES_S,
     BlockSpec,
-    block_sizes,
     granule,
     largest_block,
-    mean_block,
     mix_of,
 )
 from storlab.workloads.block.starter import Starter
@@ -44,6 +42,7 @@ from storlab.workloads.common.drawings import (
     THROUGHPUT_VS_JOBS,
     TIME_SERIES,
 )
+from storlab.workloads.common.drawn import mean_size, offsets_of, weighted_sizes
 from storlab.workloads.common.in_place import InPlace, window_and_written
 from storlab.workloads.common.io_fields import arrival_of
 from storlab.workloads.common.regions import part_of, region_of
@@ -77,7 +76,8 @@ class BlockWorkload(InPlace, Layout, Starter):
         """Time and bytes of one run; bytes None where only time bounds them."""
         params = BlockParams.of(point.params)
         mix = mix_of(params)
-        rated = None if params.rate_iops is None else params.rate_iops * mean_block(params)
+        mean, rate = mean_size(params.block_size), params.rate_iops
+        rated = None if rate is None else rate * mean
         window_ns, written = window_and_written(
             header, params.total_bytes, rated, ASSUMED_BYTES_S, mix.write
         )
@@ -109,13 +109,8 @@ class BlockWorkload(InPlace, Layout, Starter):
             batch=params.batch,
             cpus=params.cpus,
             mix=mix_of(params),
-            block_sizes=block_sizes(params),
-            offsets=Offsets(
-                kind=params.offsets,
-                theta=params.zipf_theta,
-                hot_space_percent=params.hot_space_percent,
-                hot_access_percent=params.hot_access_percent,
-            ),
+            block_sizes=weighted_sizes(params.block_size),
+            offsets=offsets_of(params),
             arrival=arrival_of(params.rate_iops, params.arrival),
             sync=_sync(params),
             payload=Payload(

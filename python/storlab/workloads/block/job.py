@@ -10,6 +10,7 @@ from pydantic import Field
 from storlab.model.job import Arrival, Member, RereadJob, WeightedSize
 from storlab.model.types import Table
 from storlab.workloads.block.params import Backend
+from storlab.workloads.common.drawn import Offsets
 
 
 class Mix(Table):
@@ -18,15 +19,6 @@ class Mix(Table):
     read: float = Field(ge=0, le=100)
     write: float = Field(ge=0, le=100)
     trim: float = Field(default=0, ge=0, le=100)
-
-
-class Offsets(Table):
-    """How offsets are drawn. ``theta`` belongs to zipf, ``hot_*`` to hot_cold."""
-
-    kind: Literal["uniform", "sequential", "zipf", "hot_cold", "permutation"]
-    theta: float = 1.1
-    hot_space_percent: float = 10.0  # this share of the region ...
-    hot_access_percent: float = 90.0  # ... receives this share of the operations
 
 
 class Sync(Table):

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from storlab.model.job import Member, WeightedSize
 from storlab.model.study import Precondition, Target
-from storlab.workloads.block.job import BlockJob, Mix, Offsets, Sync
+from storlab.workloads.block.job import BlockJob, Mix, Sync
+from storlab.workloads.common.drawn import Offsets
 
 QUEUE_DEPTH = 8
 

@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
-import math
 from typing import Annotated, Literal
 
-from pydantic import BeforeValidator, Field, WithJsonSchema
+from pydantic import Field
 
-from storlab.base.units import LARGEST, format_size
-from storlab.model.params import InStudy, Nanoseconds, Params, Sweep
-from storlab.model.types import SIZE_PATTERN, Size
+from storlab.base.units import LARGEST
+from storlab.model.params import Nanoseconds, Params, Sweep
+from storlab.model.types import Size
+from storlab.workloads.common.drawn import (
+    HOT_ACCESS,
+    HOT_SPACE,
+    OFFSETS,
+    ZIPF_THETA,
+    HotAccess,
+    HotSpace,
+    IoSize,
+    OffsetKind,
+    Theta,
+)
 from storlab.workloads.common.io_fields import (
     REGION_SIZE,
     REGION_START,
@@ -20,53 +30,8 @@ from storlab.workloads.common.io_fields import (
     Percent,
     Rate,
     Region,
-    read_block,
 )
 
-_size_schema = {"anyOf": [{"type": "string", "pattern": SIZE_PATTERN}, {"type": "integer"}]}
-
-
-def _read_block_size(value: object) -> int | dict[str, float]:
-    """Bytes, or weights by size with the sizes in their shortest spelling."""
-    if not isinstance(value, dict):
-        return read_block(value)
-    weights: dict[str, float] = {}
-    for text, weight in value.items():
-        size = format_size(read_block(text))
-        number = isinstance(weight, (int, float)) and not isinstance(weight, bool)
-        if not (number and math.isfinite(weight) and weight > 0):
-            raise ValueError(f'"{text}" = {weight!r}: weights are numbers above 0')
-        if size in weights:
-            raise ValueError(f'"{text}" stands in the table twice')
-        weights[size] = float(weight)
-    if not weights:
-        raise ValueError("the table of block sizes is empty")
-    return weights
-
-
-BlockSize = Annotated[
-    int | dict[str, float],
-    BeforeValidator(_read_block_size),
-    WithJsonSchema(
-        {
-            "anyOf": [
-                {"type": "string", "pattern": SIZE_PATTERN, "examples": ["256KiB", "4MiB"]},
-                {"type": "integer", "exclusiveMinimum": 0},
-                {
-                    "type": "object",
-                    "minProperties": 1,
-                    "propertyNames": {"pattern": SIZE_PATTERN},
-                    "additionalProperties": {"type": "number", "exclusiveMinimum": 0},
-                },
-            ]
-        }
-    ),
-]
-DrawnOffsets = Literal["uniform", "zipf", "hot_cold", "permutation"]
-OffsetKind = Annotated[
-    Literal["uniform", "zipf", "hot_cold", "permutation", "sequential"], InStudy(DrawnOffsets)
-]
-"""A point says ``sequential`` where its access is: the table has a field of its own for that."""
 Backend = Literal["auto", "uring", "posix", "null"]
 
 
@@ -74,7 +39,7 @@ class BlockParams(Params):
     """Of one point."""
 
     access: Sweep[Access] = Field(default="random", description="random or sequential; swept")
-    block_size: Sweep[BlockSize] = Field(
+    block_size: Sweep[IoSize] = Field(
         default="4KiB",  # type: ignore[assignment]
         description='size of an I/O, or weights such as { "4KiB" = 70, "64KiB" = 30 }; swept',
     )
@@ -95,20 +60,10 @@ class BlockParams(Params):
         description="most operations handed over by one system call; it changes the result of "
         "many devices, so it is printed with every result; swept",
     )
-    offsets: Sweep[OffsetKind] = Field(
-        default="uniform",
-        description="how random access draws offsets; permutation visits every block once "
-        "before any a second time; swept",
-    )
-    zipf_theta: Annotated[float, Field(gt=0, le=10)] = Field(
-        default=1.1, description="skew of offsets = zipf; larger is more skewed"
-    )
-    hot_space_percent: Annotated[float, Field(gt=0, lt=100)] = Field(
-        default=10.0, description="offsets = hot_cold: this share of the region ..."
-    )
-    hot_access_percent: Annotated[float, Field(gt=0, le=100)] = Field(
-        default=90.0, description="... receives this share of the operations"
-    )
+    offsets: Sweep[OffsetKind] = OFFSETS
+    zipf_theta: Theta = ZIPF_THETA
+    hot_space_percent: HotSpace = HOT_SPACE
+    hot_access_percent: HotAccess = HOT_ACCESS
     region_start: Region = REGION_START
     region_size: Region | None = REGION_SIZE
     rate_iops: Sweep[Rate | None] = Field(

@@ -6,9 +6,10 @@ import math
 from collections.abc import Iterable
 
 from storlab.base.errors import Problem
-from storlab.base.units import format_size, parse_size
+from storlab.base.units import format_size
 from storlab.model.study import Target
 from storlab.workloads.block.params import BlockParams
+from storlab.workloads.common import drawn
 from storlab.workloads.common.io_fields import arrival_problems
 from storlab.workloads.common.regions import (
     SECTOR,
@@ -17,7 +18,7 @@ from storlab.workloads.common.regions import (
     room_problem,
     size_problems,
 )
-from storlab.workloads.common.skew import needless, skew_problems
+from storlab.workloads.common.skew import needless
 
 LEAST_VERIFIED = 512  # a verified block holds a header
 
@@ -54,13 +55,7 @@ def _mix_problems(values: list[BlockParams]) -> Iterable[Problem]:
 
 def _needless_problems(values: list[BlockParams], given: set[str]) -> Iterable[Problem]:
     """Fields that say something about what the workload does not do."""
-    offsets = {v.offsets for v in values}
-    if offsets == {"sequential"} and "offsets" in given:
-        yield Problem(
-            ("offsets",), "sequential access has no other offsets", 'set access = "random"'
-        )
-        return
-    yield from skew_problems("offsets", offsets, given)
+    yield from drawn.offset_problems({v.offsets for v in values}, given)
     yield from arrival_problems(values[0].arrival, values[0].rate_iops, "rate_iops = 1000")
 
 
@@ -146,8 +141,7 @@ def _alignment_problem(params: BlockParams, target: Target, sizes: list[int]) ->
 
 def sizes_of(params: BlockParams) -> list[int]:
     """Block sizes of a point, in bytes."""
-    value = params.block_size
-    return [parse_size(text) for text in value] if isinstance(value, dict) else [value]
+    return drawn.sizes_of(params.block_size)
 
 
 def write_percent(params: BlockParams) -> float:

@@ -8,12 +8,16 @@ from typing import Any, ClassVar, Literal
 from pydantic import Field
 
 from storlab.base.errors import Problem
-from storlab.base.units import parse_size
-from storlab.model.job import WeightedSize
 from storlab.model.study import WorkloadSpec, study_table
 from storlab.workloads.block.job import Mix
 from storlab.workloads.block.params import BlockParams
-from storlab.workloads.block.rules import combination_problems, needless_fields, write_percent
+from storlab.workloads.block.rules import (
+    combination_problems,
+    needless_fields,
+    sizes_of,
+    write_percent,
+)
+from storlab.workloads.common.drawn import sequential_offsets
 
 ASSUMED_BYTES_S = 500_000_000  # where a run is bounded by bytes: only to estimate its time
 
@@ -38,32 +42,12 @@ class BlockSpec(WorkloadSpec):
 
     def product(self) -> list[dict[str, Any]]:
         """Every combination of the lists; sequential access has no other offsets."""
-        product = super().product()
-        for params in product:
-            if BlockParams.combined(params).access == "sequential":
-                params |= {"offsets": "sequential"}
-        return product
-
-
-def block_sizes(params: BlockParams) -> list[WeightedSize]:
-    """Sizes with weights, from a point's ``block_size`` (bytes, or weights by size)."""
-    value = params.block_size
-    if isinstance(value, dict):
-        return [
-            WeightedSize(bytes=parse_size(text), weight=weight) for text, weight in value.items()
-        ]
-    return [WeightedSize(bytes=value)]
-
-
-def mean_block(params: BlockParams) -> float:
-    """Weighted mean of the block sizes, in bytes."""
-    sizes = block_sizes(params)
-    return sum(s.bytes * s.weight for s in sizes) / sum(s.weight for s in sizes)
+        return sequential_offsets(super().product())
 
 
 def largest_block(params: BlockParams) -> int:
     """In bytes; each operation in flight has a buffer of this size."""
-    return max(size.bytes for size in block_sizes(params))
+    return max(sizes_of(params))
 
 
 def mix_of(params: BlockParams) -> Mix:
@@ -74,4 +58,4 @@ def mix_of(params: BlockParams) -> Mix:
 
 def granule(params: BlockParams) -> int:
     """The largest length of which all block sizes are multiples: what verify mode checks."""
-    return math.gcd(*(size.bytes for size in block_sizes(params)))
+    return math.gcd(*sizes_of(params))

@@ -96,7 +96,8 @@ class Compared(Told):
     files: int = 0
     bytes: int = 0
     ns: int = 0
-    wrong: int = 0  # bytes in blocks that differ
+    wrong: int = 0  # bytes of transfers that differ
+    earlier: int = 0  # files that an earlier run compared, and nobody has changed since
 
 
 class GpuDirectDetails(Details):

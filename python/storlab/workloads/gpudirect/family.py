@@ -17,18 +17,20 @@ from storlab.model.job import Member
 from storlab.model.point import Point
 from storlab.model.result import Concurrency, Flag, Metric, RunOutcome
 from storlab.model.study import Header, Target, WorkloadSpec
+from storlab.workloads.common.drawn import mean_size, offsets_of, weighted_sizes
 from storlab.workloads.common.in_place import InPlace, window_and_written
 from storlab.workloads.common.io_fields import arrival_of
 from storlab.workloads.common.regions import part_of, region_of
 from storlab.workloads.gpudirect.details import GpuDirectDetails
 from storlab.workloads.gpudirect.figures import GPUDIRECT_FIGURES
 from storlab.workloads.gpudirect.gpu_memory import memory_problem
-from storlab.workloads.gpudirect.job import GpuDirectJob, Libraries, Mix, Offsets
+from storlab.workloads.gpudirect.job import GpuDirectJob, Libraries, Mix
 from storlab.workloads.gpudirect.libraries import cuda_places, cufile_places
 from storlab.workloads.gpudirect.machine.points import examine_here, examine_points
 from storlab.workloads.gpudirect.metrics import run_concurrency, run_flags, run_metrics
 from storlab.workloads.gpudirect.needs import (
     compared_bytes,
+    compared_once,
     files_of,
     host_buffer_bytes,
     open_files,
@@ -37,6 +39,7 @@ from storlab.workloads.gpudirect.page import GPUDIRECT_PAGE
 from storlab.workloads.gpudirect.params import GpuDirectParams
 from storlab.workloads.gpudirect.rules import (
     depth_of,
+    longest,
     sharers_of,
     target_problem,
     verified_bytes,
@@ -69,15 +72,15 @@ class GpuDirectWorkload(InPlace):
         """Time and bytes of one run; bytes None where only time bounds them."""
         params = GpuDirectParams.of(point.params)
         writes = 100 - params.read_percent
-        rated = None if params.rate_iops is None else params.rate_iops * params.block_size
+        mean, rate = mean_size(params.block_size), params.rate_iops
+        rated = None if rate is None else rate * mean
         window_ns, written = window_and_written(
             header, params.total_bytes, rated, ASSUMED_BYTES_S, writes
         )
         # Other engines compare nothing.
         compared = compared_bytes(params, target) if point.engine == "native" else 0
-        compared_ns = compared * NS_PER_S // ASSUMED_BYTES_S
         return Estimate(
-            duration_ns=compared_ns + header.ramp + window_ns + header.settle,
+            duration_ns=header.ramp + window_ns + header.settle,
             bytes_written=written,
             writes=writes > 0,
             files=files_of(params, target) if target.directory is not None else 0,
@@ -86,6 +89,8 @@ class GpuDirectWorkload(InPlace):
             buffer_bytes=host_buffer_bytes(params),
             open_files=open_files(params, target),
             compared_bytes=compared,
+            compared_ns=compared * NS_PER_S // ASSUMED_BYTES_S,
+            compared_once=compared_once(point, params, target),
         )
 
     def job(self, point: Point, context: JobContext) -> GpuDirectJob:
@@ -99,8 +104,8 @@ class GpuDirectWorkload(InPlace):
             path=params.path,
             api=params.api,
             mix=Mix(read=params.read_percent, write=round(100 - params.read_percent, 9)),
-            offsets=Offsets(kind="uniform" if params.access == "random" else "sequential"),
-            block_size=params.block_size,
+            offsets=offsets_of(params),
+            block_sizes=weighted_sizes(params.block_size),
             workers=params.workers,
             workers_per_file=params.workers_per_file,
             queue_depth=depth_of(params),
@@ -148,6 +153,6 @@ class GpuDirectWorkload(InPlace):
 
 def _narrowed(member: Member, params: GpuDirectParams, members: int | None) -> Member:
     start, length = region_of(params, member.size)
-    block, sharers = params.block_size, sharers_of(params, members)
+    block, sharers = longest(params), sharers_of(params, members)
     needs = f"{sharers} worker(s) need a block of {block} each"
     return part_of(member, start, length, block * sharers, needs)

@@ -5,12 +5,14 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal
+from pathlib import Path
+from typing import Any, ClassVar, Literal, Self
 
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
-from storlab.model.job import Arrival, Job, Member
+from storlab.model.job import Arrival, CheckedJob, Member, WeightedSize
 from storlab.model.types import Table
+from storlab.workloads.common.drawn import Offsets
 
 
 class Mix(Table):
@@ -20,12 +22,6 @@ class Mix(Table):
     write: float = Field(ge=0, le=100)
 
 
-class Offsets(Table):
-    """How offsets are drawn."""
-
-    kind: Literal["uniform", "sequential"]
-
-
 class Libraries(Table):
     """Shared libraries by path or name, tried in this order."""
 
@@ -33,7 +29,7 @@ class Libraries(Table):
     cuda: list[str] = Field(default_factory=list)
 
 
-class GpuDirectJob(Job):
+class GpuDirectJob(CheckedJob):
     """One run, engine-independent. All sizes in bytes, all times in ns."""
 
     kind: ClassVar[str] = "gpudirect"
@@ -44,7 +40,7 @@ class GpuDirectJob(Job):
     api: Literal["sync", "batch", "async"] = "sync"
     mix: Mix = Mix(read=100, write=0)
     offsets: Offsets = Offsets(kind="uniform")
-    block_size: int = Field(default=1 << 20, ge=1)
+    block_sizes: list[WeightedSize] = Field(default=[WeightedSize(bytes=1 << 20)], min_length=1)
     workers: int = Field(default=1, ge=1)
     workers_per_file: int = Field(default=1, ge=1)
     queue_depth: int = Field(default=1, ge=1)
@@ -53,6 +49,7 @@ class GpuDirectJob(Job):
     arrival: Arrival = Arrival()
     cpus: list[int] | None = None  # worker w is pinned to cpus[w % len]
     verify_bytes: int = 0  # of each file before the window; 0: none
+    checked: str | None = None  # file that remembers which were compared; None: nothing does
     libraries: Libraries = Libraries()
     direct: bool = True  # O_DIRECT
     window_ns: int | None = None  # exactly one of window_ns and window_bytes
@@ -64,6 +61,15 @@ class GpuDirectJob(Job):
         found: dict[str, Any] = dump(self)
         found["register"] = found.pop("register_buffers")
         return found
+
+    @property
+    def longest(self) -> int:
+        """The longest transfer, in bytes."""
+        return max(size.bytes for size in self.block_sizes)
+
+    def remembering(self, path: Path) -> Self:
+        """What it compares is kept there, and what is there need not be compared."""
+        return self.model_copy(update={"checked": str(path)})
 
     def touches(self) -> list[Member]:
         """All members, when it writes."""

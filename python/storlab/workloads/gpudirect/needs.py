@@ -5,12 +5,22 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
+from pathlib import Path
 
+from storlab.model.point import Point
 from storlab.model.study import Target
+from storlab.stores.devices import device_number
 from storlab.workloads.common.regions import region_of
 from storlab.workloads.gpudirect.params import GpuDirectParams
-from storlab.workloads.gpudirect.rules import GRAIN, depth_of, members_of, verified_bytes
+from storlab.workloads.gpudirect.rules import (
+    GRAIN,
+    depth_of,
+    longest,
+    members_of,
+    verified_bytes,
+)
 
 POOL_BYTES = 4093 * 4096  # beside one block: what the writes of a GPU are sent from
 LARGE_PAGE = 2 << 20
@@ -24,19 +34,19 @@ def host_buffer_bytes(params: GpuDirectParams) -> int:
         return 0
     least = LARGE_PAGE if params.path == "bounce-overlapped" else 0
     pool = pool_bytes(params) if params.path == "host" else 0
-    return max(params.block_size * depth_of(params), least) * params.workers + pool
+    return max(longest(params) * depth_of(params), least) * params.workers + pool
 
 
 def pool_bytes(params: GpuDirectParams) -> int:
     """Of the memory that writes are sent from; 0 where nothing is written."""
-    return POOL_BYTES + params.block_size if params.read_percent < 100 else 0
+    return POOL_BYTES + longest(params) if params.read_percent < 100 else 0
 
 
 def worker_gpu_bytes(params: GpuDirectParams) -> int:
     """Of the buffers of one worker in its GPU: what it reads goes there."""
     if params.path == "host" or params.read_percent == 0:
         return 0
-    stride = _up(params.block_size, GRAIN)
+    stride = _up(longest(params), GRAIN)
     return _up(depth_of(params) * stride, _BUFFER_GRAIN)
 
 
@@ -69,12 +79,29 @@ def open_files(params: GpuDirectParams, target: Target) -> int:
 
 
 def compared_bytes(params: GpuDirectParams, target: Target) -> int:
-    """Read before a run: twice of each file, by the run's own path and past it."""
+    """Read before a run whose files nobody has looked at yet: twice of each, by the run's own path
+    and past it.
+    """
     if params.read_percent == 0 or params.verify == 0:
         return 0
-    wanted = max(params.verify, params.block_size)
+    wanted = max(params.verify, longest(params))
     length = wanted if target.size is None else region_of(params, target.size)[1]
     return 2 * files_of(params, target) * verified_bytes(params, length)
+
+
+def compared_once(point: Point, params: GpuDirectParams, target: Target) -> str:
+    """Runs that say the same need not compare a file again. Empty: this run always does.
+
+    The engine remembers files only, whose time of change tells whether they are the same still; on
+    clients nothing is kept from run to run.
+    """
+    places = [Path(location) for location in target.locations]
+    devices = target.directory is None and any(device_number(place) is not None for place in places)
+    if devices or params.read_percent < 100 or point.clients is not None:
+        return ""
+    way = params.path, params.api, params.register_buffers, params.gpu, depth_of(params) > 1
+    part = params.block_size, params.region_start, params.region_size, params.verify
+    return json.dumps([*way, *part, params.workers_per_file])
 
 
 def _up(value: int, grain: int) -> int:

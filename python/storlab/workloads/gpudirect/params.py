@@ -9,6 +9,17 @@ from pydantic import BeforeValidator, Field, WithJsonSchema
 from storlab.base.units import parse_size
 from storlab.model.params import Nanoseconds, Params, Sweep
 from storlab.model.types import SIZE_PATTERN, Size
+from storlab.workloads.common.drawn import (
+    HOT_ACCESS,
+    HOT_SPACE,
+    OFFSETS,
+    ZIPF_THETA,
+    HotAccess,
+    HotSpace,
+    IoSize,
+    OffsetKind,
+    Theta,
+)
 from storlab.workloads.common.io_fields import (
     REGION_SIZE,
     REGION_START,
@@ -20,7 +31,6 @@ from storlab.workloads.common.io_fields import (
     Rate,
     Region,
     numbered,
-    read_block,
 )
 
 
@@ -31,18 +41,6 @@ def _read_verify(value: object) -> int:
     return 0 if value is False else parse_size(value)  # type: ignore[arg-type]
 
 
-TransferSize = Annotated[
-    int,
-    BeforeValidator(read_block),
-    WithJsonSchema(
-        {
-            "anyOf": [
-                {"type": "string", "pattern": SIZE_PATTERN, "examples": ["16KiB", "1MiB"]},
-                {"type": "integer", "exclusiveMinimum": 0},
-            ]
-        }
-    ),
-]
 Verified = Annotated[
     int,
     BeforeValidator(_read_verify),
@@ -75,9 +73,9 @@ class GpuDirectParams(Params):
         description="of cuFile, for path = direct: sync, batch, or async on a CUDA stream; swept",
     )
     access: Sweep[Access] = Field(default="random", description="random or sequential; swept")
-    block_size: Sweep[TransferSize] = Field(
+    block_size: Sweep[IoSize] = Field(
         default="1MiB",  # type: ignore[assignment]
-        description="size of a transfer; swept",
+        description='size of a transfer, or weights such as { "64KiB" = 70, "1MiB" = 30 }; swept',
     )
     read_percent: Sweep[Percent] = Field(
         default=100.0,
@@ -100,6 +98,10 @@ class GpuDirectParams(Params):
         description="register GPU buffers with cuFile before the load, as it advises for buffers "
         "that are used again; the time it takes is reported apart; swept",
     )
+    offsets: Sweep[OffsetKind] = OFFSETS
+    zipf_theta: Theta = ZIPF_THETA
+    hot_space_percent: HotSpace = HOT_SPACE
+    hot_access_percent: HotAccess = HOT_ACCESS
     region_start: Region = REGION_START
     region_size: Region | None = REGION_SIZE
     rate_iops: Sweep[Rate | None] = Field(
@@ -120,8 +122,9 @@ class GpuDirectParams(Params):
     )
     verify: Verified = Field(
         default="64MiB",  # type: ignore[assignment]
-        description="so much of each file is read before the window by the same path, copied back "
-        "from GPU memory and compared with what storage holds; false: nothing is",
+        description="so much of each file is read before the window of its first run, and again "
+        "when it has changed, by the same path, copied back from GPU memory and compared with what "
+        "storage holds; false: nothing is",
     )
     drain_timeout: Annotated[Nanoseconds, Field(gt=0)] = Field(
         default="30s",  # type: ignore[assignment]

@@ -6,13 +6,16 @@ from collections.abc import Iterable
 
 from storlab.base.errors import Problem
 from storlab.model.study import Target
+from storlab.workloads.common.drawn import offset_problems, sizes_of
 from storlab.workloads.common.io_fields import arrival_problems
 from storlab.workloads.common.regions import (
+    SECTOR,
     alignment_problem,
     directory_problem,
     room_problem,
     size_problems,
 )
+from storlab.workloads.common.skew import needless
 from storlab.workloads.gpudirect.params import GpuDirectParams
 
 BATCH_MAX = 128  # entries of cuFileBatchIOSetUp
@@ -38,7 +41,13 @@ def has_depth(params: GpuDirectParams) -> bool:
 
 def needless_fields(params: GpuDirectParams) -> list[str]:
     """What one point has no use for, because it belongs to other values of what is swept."""
-    return [] if params.path == "direct" else ["api", "register_buffers"]
+    named = needless(params.offsets)
+    return named if params.path == "direct" else [*named, "api", "register_buffers"]
+
+
+def longest(params: GpuDirectParams) -> int:
+    """The longest transfer, in bytes: each in flight has a buffer of this size."""
+    return max(sizes_of(params.block_size))
 
 
 def combination_problems(values: list[GpuDirectParams], given: set[str]) -> list[Problem]:
@@ -46,7 +55,7 @@ def combination_problems(values: list[GpuDirectParams], given: set[str]) -> list
     return [
         *_needless_problems(values, given),
         *_depth_problems(values, given),
-        *size_problems(values, lambda v: v.block_size),
+        *size_problems(values, longest),
     ]
 
 
@@ -69,6 +78,7 @@ def _needless_problems(values: list[GpuDirectParams], given: set[str]) -> Iterab
                     "path = host moves data to no GPU",
                     f"add another path, or remove {name}",
                 )
+    yield from offset_problems({v.offsets for v in values}, given)
     yield from arrival_problems(values[0].arrival, values[0].rate_iops, "rate_iops = 1000")
 
 
@@ -112,7 +122,7 @@ def target_problem(params: GpuDirectParams, target: Target) -> Problem | None:
     return (
         directory_problem(target, "48GB")
         or _alignment_problem(params, target)
-        or room_problem(params, target, params.block_size, sharers_of(params, members_of(target)))
+        or room_problem(params, target, longest(params), sharers_of(params, members_of(target)))
     )
 
 
@@ -125,8 +135,10 @@ def _alignment_problem(params: GpuDirectParams, target: Target) -> Problem | Non
         )
     if not target.direct:
         return None
+    grain = GRAIN if params.path == "direct" else SECTOR
+    sizes = sizes_of(params.block_size)
     fields = {
-        "block_size": params.block_size,
+        "block_size": next((size for size in sizes if size % grain), None),
         "region_start": params.region_start,
         "offset": target.offset,
     }
@@ -153,5 +165,5 @@ def verified_bytes(params: GpuDirectParams, length: int) -> int:
     """So much of a file of ``length`` bytes is compared: whole blocks, and one at least; or 0."""
     if params.verify == 0:
         return 0
-    wanted = min(max(params.verify, params.block_size), length)
-    return wanted // params.block_size * params.block_size
+    block = longest(params)
+    return min(max(params.verify, block), length) // block * block

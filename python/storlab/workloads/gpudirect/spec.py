@@ -8,6 +8,7 @@ from pydantic import Field
 
 from storlab.base.errors import Problem
 from storlab.model.study import WorkloadSpec, study_table
+from storlab.workloads.common.drawn import sequential_offsets
 from storlab.workloads.gpudirect.params import GpuDirectParams
 from storlab.workloads.gpudirect.rules import combination_problems, depth_of, needless_fields
 
@@ -32,3 +33,7 @@ class GpuDirectSpec(WorkloadSpec):
         (point,) = GpuDirectParams.every([params])
         kept = {name: self.default_of(name) for name in needless_fields(point)}
         return params | kept | {"queue_depth": depth_of(point)}
+
+    def product(self) -> list[dict[str, Any]]:
+        """Every combination of the lists; sequential access has no other offsets."""
+        return sequential_offsets(super().product())

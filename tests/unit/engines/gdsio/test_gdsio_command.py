@@ -126,6 +126,8 @@ def test_a_ramp_is_a_gdsio_of_its_own() -> None:
         ({"cpus": [0]}, "NUMA node"),
         ({"direct": False}, "page cache"),
         ({"block_size": 512}, "in KiB"),
+        ({"block_sizes": [{"bytes": 4096}, {"bytes": 8192}]}, "all of one size"),
+        ({"offsets": {"kind": "zipf"}}, 'no "zipf" offsets'),
         ({"api": "async", "queue_depth": 4}, "queue_depth = 1"),
         ({"api": "batch", "queue_depth": 4, "workers": 2, "workers_per_file": 2}, "workers = 1"),
         ({"api": "batch", "queue_depth": 129}, "at most 128"),

@@ -5,7 +5,7 @@ use std::fs::File;
 
 use storlab_base::{OpKind, Result};
 
-use super::{Io, OneByOne, Seat, read_at, write_at};
+use super::{Io, Landing, OneByOne, Seat, read_at, write_at};
 use crate::cuda::{DeviceBuffer, PinnedBuffer};
 use crate::errors::{Done, Fault};
 use crate::files;
@@ -27,7 +27,7 @@ impl Bounce {
     pub fn new(shared: &Shared, seat: Seat) -> Result<Self> {
         let job = &shared.job;
         let file = files::open(job, &job.members[seat.file])?;
-        let pinned = PinnedBuffer::new(seat.cuda()?, seat.block)?;
+        let pinned = PinnedBuffer::new(seat.cuda()?, seat.longest)?;
         let buffer = seat.read_buffers(job)?;
         Ok(Bounce { file, pinned, buffer, seat })
     }
@@ -36,7 +36,7 @@ impl Bounce {
 impl OneByOne for Bounce {
     #[inline]
     fn move_now(&mut self, io: &Io) -> Done<u64> {
-        let pinned = self.pinned.bytes();
+        let pinned = &mut self.pinned.bytes()[..io.bytes()];
         if io.kind == OpKind::Read {
             let moved = read_at(&self.file, pinned, io.offset)?;
             let buffer = self.buffer.as_ref().ok_or(Fault::Errno(libc::ENOBUFS))?;
@@ -48,7 +48,7 @@ impl OneByOne for Bounce {
         write_at(&self.file, pinned, io.offset)
     }
 
-    fn copy_back(&mut self, slot: u16, into: &mut [u8]) -> Done<()> {
-        self.seat.copy_back(self.buffer.as_ref(), slot, into)
+    fn landing(&mut self, slot: u16) -> Done<Landing<'_>> {
+        self.seat.landing(self.buffer.as_ref(), slot)
     }
 }

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use storlab_base::{OpKind, Result, monotonic_ns};
 
-use super::{Completion, Io, Mover, Patience, Registered, Seat, next_look_ns, usual_after};
+use super::{
+    Completion, Io, Landing, Mover, Patience, Registered, Seat, next_look_ns, usual_after,
+};
 use crate::cuda::{Event, Stream};
 use crate::cufile::{AsyncIo, IoStream, Opcode};
 use crate::errors::Done;
@@ -57,9 +59,9 @@ impl DirectAsync {
     fn start(&mut self, io: &Io, now: u64) -> Done<()> {
         let opcode = if io.kind == OpKind::Read { Opcode::Read } else { Opcode::Write };
         let place = self.registered.place(&self.seat, io)?;
-        let (handle, block) = (&self.registered.handle, self.seat.block);
+        let (handle, len) = (&self.registered.handle, io.bytes());
         let lane = &mut self.lanes[usize::from(io.slot)];
-        lane.io.start(opcode, handle, io.offset, block, place, &lane.stream)?;
+        lane.io.start(opcode, handle, io.offset, len, place, &lane.stream)?;
         (lane.busy, lane.begun_ns) = (true, now);
         self.in_flight += 1;
         Ok(())
@@ -133,8 +135,8 @@ impl Mover for DirectAsync {
         }
     }
 
-    fn copy_back(&mut self, slot: u16, into: &mut [u8]) -> Done<()> {
-        self.registered.copy_back(&self.seat, slot, into)
+    fn landing(&mut self, slot: u16) -> Done<Landing<'_>> {
+        self.registered.landing(&self.seat, slot)
     }
 
     fn features(&self) -> Vec<&'static str> {

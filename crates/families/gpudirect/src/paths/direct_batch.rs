@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use storlab_base::{OpKind, Result};
 
-use super::{Completion, Io, Mover, Registered, Seat};
+use super::{Completion, Io, Landing, Mover, Registered, Seat};
 use crate::cufile::{Batch, Opcode};
 use crate::errors::Done;
 use crate::shared::Shared;
@@ -45,11 +45,11 @@ impl Mover for DirectBatch {
     #[inline]
     fn push(&mut self, io: Io) {
         let opcode = if io.kind == OpKind::Read { Opcode::Read } else { Opcode::Write };
-        let (block, cookie) = (self.seat.block, usize::from(io.slot));
+        let (len, cookie) = (io.bytes(), usize::from(io.slot));
         match self.registered.place(&self.seat, &io) {
             Ok(place) => {
                 let handle = &self.registered.handle;
-                self.batch.push(opcode, handle, io.offset, block, place, cookie);
+                self.batch.push(opcode, handle, io.offset, len, place, cookie);
                 self.pushed += 1;
                 self.busy[cookie] = true;
             }
@@ -89,8 +89,8 @@ impl Mover for DirectBatch {
         Ok(())
     }
 
-    fn copy_back(&mut self, slot: u16, into: &mut [u8]) -> Done<()> {
-        self.registered.copy_back(&self.seat, slot, into)
+    fn landing(&mut self, slot: u16) -> Done<Landing<'_>> {
+        self.registered.landing(&self.seat, slot)
     }
 
     fn cancel(&mut self) {

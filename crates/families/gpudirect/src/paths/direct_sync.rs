@@ -2,7 +2,7 @@
 
 use storlab_base::{OpKind, Result};
 
-use super::{Io, OneByOne, Registered, Seat};
+use super::{Io, Landing, OneByOne, Registered, Seat};
 use crate::errors::Done;
 use crate::shared::Shared;
 
@@ -26,14 +26,14 @@ impl OneByOne for DirectSync {
     #[inline]
     fn move_now(&mut self, io: &Io) -> Done<u64> {
         let (buffer, at) = self.registered.place(&self.seat, io)?;
-        let (handle, block) = (&self.registered.handle, self.seat.block);
+        let (handle, len) = (&self.registered.handle, io.bytes());
         match io.kind {
-            OpKind::Read => handle.read(io.offset, block, buffer, at),
-            _ => handle.write(io.offset, block, buffer, at),
+            OpKind::Read => handle.read(io.offset, len, buffer, at),
+            _ => handle.write(io.offset, len, buffer, at),
         }
     }
 
-    fn copy_back(&mut self, slot: u16, into: &mut [u8]) -> Done<()> {
-        self.registered.copy_back(&self.seat, slot, into)
+    fn landing(&mut self, slot: u16) -> Done<Landing<'_>> {
+        self.registered.landing(&self.seat, slot)
     }
 }

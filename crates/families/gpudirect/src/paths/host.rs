@@ -5,7 +5,7 @@ use std::fs::File;
 use memmap2::MmapMut;
 use storlab_base::{OpKind, Result};
 
-use super::{Io, OneByOne, Seat, read_at, write_at};
+use super::{Io, Landing, OneByOne, Seat, read_at, write_at};
 use crate::content::place_of;
 use crate::errors::{Done, Fault};
 use crate::files;
@@ -26,7 +26,7 @@ impl Host {
     pub fn new(shared: &Shared, seat: Seat) -> Result<Self> {
         let job = &shared.job;
         let file = files::open(job, &job.members[seat.file])?;
-        let mut buffer = files::pages(seat.block)?;
+        let mut buffer = files::pages(seat.longest)?;
         buffer.fill(0); // not within the first operation
         Ok(Host { file, buffer, seat })
     }
@@ -35,17 +35,16 @@ impl Host {
 impl OneByOne for Host {
     #[inline]
     fn move_now(&mut self, io: &Io) -> Done<u64> {
-        let block = self.seat.block;
+        let len = io.bytes();
         if io.kind == OpKind::Read {
-            return read_at(&self.file, &mut self.buffer[..block], io.offset);
+            return read_at(&self.file, &mut self.buffer[..len], io.offset);
         }
         let pool = self.seat.stack.host_pool.as_ref().ok_or(Fault::Errno(libc::ENOBUFS))?;
         let at = place_of(self.seat.begin, io.offset);
-        write_at(&self.file, &pool[at..at + block], io.offset)
+        write_at(&self.file, &pool[at..at + len], io.offset)
     }
 
-    fn copy_back(&mut self, _: u16, into: &mut [u8]) -> Done<()> {
-        into.copy_from_slice(&self.buffer[..into.len()]);
-        Ok(())
+    fn landing(&mut self, _: u16) -> Done<Landing<'_>> {
+        Ok(Landing::Host(&mut self.buffer))
     }
 }

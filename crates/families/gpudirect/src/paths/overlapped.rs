@@ -10,7 +10,7 @@ use storlab_io::{
     Access, Arena, Backend, Completion as Ended, File, Op, PosixBackend, UringBackend, Wake, probe,
 };
 
-use super::{Completion, Io, Mover, Patience, Seat, next_look_ns, usual_after};
+use super::{Completion, Io, Landing, Mover, Patience, Seat, next_look_ns, usual_after};
 use crate::cuda::{DeviceBuffer, Event, PinnedArena, Stream};
 use crate::errors::{Done, Fault};
 use crate::shared::Shared;
@@ -67,6 +67,7 @@ impl Lane {
 struct Slot {
     kind: OpKind,
     offset: u64,
+    len: u32,
     moved: u64,
 }
 
@@ -108,8 +109,8 @@ pub fn begin<U: Use>(shared: &Shared, seat: Seat, then: U) -> Result<U::Output> 
     let access = Access { read: true, write: job.writes(), direct: job.direct };
     let files = Arc::new(vec![File::open(&member.path, &member.name, access)?]);
     let depth = job.queue_depth;
-    let arena =
-        Arena::new(depth, seat.block).map_err(|e| Error::io("get memory for", "buffers", 0, e))?;
+    let arena = Arena::new(depth, seat.longest)
+        .map_err(|e| Error::io("get memory for", "buffers", 0, e))?;
     if has_uring() {
         let backend = UringBackend::new(files, arena, depth, depth)?;
         let waker = backend.waker();
@@ -141,7 +142,7 @@ impl<B: Backend> Overlapped<B> {
             buffer,
             backend,
             seat,
-            slots: vec![Slot { kind: OpKind::Read, offset: 0, moved: 0 }; depth],
+            slots: vec![Slot { kind: OpKind::Read, offset: 0, len: 0, moved: 0 }; depth],
             pushed: Vec::with_capacity(depth),
             reaped: Vec::with_capacity(depth),
             unsent: false,
@@ -150,14 +151,14 @@ impl<B: Backend> Overlapped<B> {
 
     #[inline]
     fn ask_kernel(&mut self, slot: u16) {
-        let Slot { kind, offset, .. } = self.slots[usize::from(slot)];
+        let Slot { kind, offset, len, .. } = self.slots[usize::from(slot)];
         self.backend.push(&Op {
             kind,
             file: 0,
             data_only: false,
             slot: u32::from(slot),
             slot_offset: 0,
-            len: self.seat.block as u32,
+            len,
             offset,
             tag: u64::from(slot),
         });
@@ -167,7 +168,7 @@ impl<B: Backend> Overlapped<B> {
     /// Start the copy of what lies in a slot, or is to be written from there.
     #[inline]
     fn copy(&mut self, slot: u16) -> Done<()> {
-        let Slot { kind, offset, moved } = self.slots[usize::from(slot)];
+        let Slot { kind, offset, len, moved } = self.slots[usize::from(slot)];
         let (arena, number) = (self.backend.arena(), u32::from(slot));
         let lane = &mut self.lanes[if kind == OpKind::Read { READS } else { WRITES }];
         if kind == OpKind::Read {
@@ -176,7 +177,7 @@ impl<B: Backend> Overlapped<B> {
             self.pinned.start_to_device(arena, number, moved as usize, place, &lane.stream)?;
         } else {
             let place = self.seat.source(offset)?;
-            self.pinned.start_to_host(arena, number, self.seat.block, place, &lane.stream)?;
+            self.pinned.start_to_host(arena, number, len as usize, place, &lane.stream)?;
         }
         self.events[usize::from(slot)].mark(&lane.stream)?;
         lane.queue.push_back((slot, monotonic_ns()));
@@ -245,7 +246,7 @@ impl<B: Backend> Mover for Overlapped<B> {
     #[inline]
     fn push(&mut self, io: Io) {
         let slot = &mut self.slots[usize::from(io.slot)];
-        *slot = Slot { kind: io.kind, offset: io.offset, moved: 0 };
+        *slot = Slot { kind: io.kind, offset: io.offset, len: io.len, moved: 0 };
         self.pushed.push(io.slot);
     }
 
@@ -278,8 +279,8 @@ impl<B: Backend> Mover for Overlapped<B> {
         }
     }
 
-    fn copy_back(&mut self, slot: u16, into: &mut [u8]) -> Done<()> {
-        self.seat.copy_back(self.buffer.as_ref(), slot, into)
+    fn landing(&mut self, slot: u16) -> Done<Landing<'_>> {
+        self.seat.landing(self.buffer.as_ref(), slot)
     }
 
     fn cancel(&mut self) {

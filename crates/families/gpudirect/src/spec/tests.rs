@@ -8,7 +8,8 @@ pub(crate) fn job_json(change: impl FnOnce(&mut Value)) -> Value {
     let mut job = json!({
         "version": 1, "kind": "gpudirect", "do": "load", "members": [member("a"), member("b")],
         "path": "direct", "api": "sync", "mix": {"read": 100.0, "write": 0.0},
-        "offsets": {"kind": "uniform"}, "block_size": 4096, "workers": 1, "workers_per_file": 1,
+        "offsets": {"kind": "uniform"},
+        "block_sizes": [{"bytes": 4096, "weight": 1.0}], "workers": 1, "workers_per_file": 1,
         "queue_depth": 1, "gpus": [0], "register": true,
         "arrival": {"kind": "closed", "rate_iops": null}, "cpus": null, "verify_bytes": 0,
         "libraries": {"cufile": ["libcufile.so.0"], "cuda": ["libcuda.so.1"]}, "direct": true,
@@ -39,9 +40,9 @@ fn what_cannot_be_done_is_refused_by_its_field() {
         (|j| j["queue_depth"] = json!(2), "queue_depth"),
         (|j| (j["api"], j["queue_depth"]) = (json!("batch"), json!(129)), "queue_depth"),
         (|j| (j["path"], j["api"]) = (json!("bounce"), json!("async")), "api"),
-        (|j| j["block_size"] = json!(1000), "block_size"),
-        (|j| j["block_size"] = json!(2 << 20), "size"),
-        (|j| j["block_size"] = json!(2u64 << 30), "block_size"),
+        (|j| j["block_sizes"][0]["bytes"] = json!(1000), "block_size"),
+        (|j| j["block_sizes"][0]["bytes"] = json!(2 << 20), "size"),
+        (|j| j["block_sizes"][0]["bytes"] = json!(2u64 << 30), "block_size"),
         (|j| j["arrival"] = json!({"kind": "poisson", "rate_iops": null}), "arrival.rate_iops"),
     ];
     for (change, field) in cases {
@@ -72,7 +73,7 @@ fn workers_lie_on_files_in_groups_and_on_gpus_in_turn() {
 #[test]
 fn whole_pages_are_whole_wherever_they_go() {
     assert!(job(|_| {}).in_whole_pages());
-    assert!(!job(|j| j["block_size"] = json!(1536)).in_whole_pages());
+    assert!(!job(|j| j["block_sizes"][0]["bytes"] = json!(1536)).in_whole_pages());
     assert!(!job(|j| j["direct"] = json!(false)).in_whole_pages());
     assert!(!job(|j| j["members"][1]["offset"] = json!(512)).in_whole_pages());
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use storlab_run::outcome::Status;
 
-use crate::support::{FILE, PATHS, Rig, finish, number, simulated, told};
+use crate::support::{FILE, PATHS, Rig, finish, number, remembering, simulated, told};
 
 simulated! {
     fn a_fallback_to_posix_shows_in_the_route("", "posix=25") {
@@ -56,8 +56,30 @@ simulated! {
                 .with(|j| (j["api"], j["queue_depth"]) = (json!(api), json!(depth)));
             let (message, summary) = rig.bad();
             assert!(message.starts_with("verify of f0 at offset 20480 failed"), "{message}");
-            assert_eq!(number(&summary, "first_pass.wrong"), 1);
+            assert_eq!(number(&summary, "first_pass.wrong"), 4096);
             assert_eq!(number(&summary, "first_pass.bytes"), 1 << 16);
+        }
+    }
+}
+
+simulated! {
+    fn data_that_never_came_is_missed_though_the_file_is_all_zeros("", "lost=20K") {
+        for (api, depth) in [("sync", 1), ("batch", 4), ("async", 4)] {
+            let rig = Rig::new(1)
+                .with(|j| (j["api"], j["queue_depth"]) = (json!(api), json!(depth)));
+            rig.put(0, &vec![0; FILE as usize]);
+            let (message, summary) = rig.bad();
+            assert!(message.starts_with("verify of f0 at offset 20480 failed"), "{message}");
+            assert_eq!(number(&summary, "first_pass.wrong"), 4096, "{api}");
+        }
+    }
+}
+
+simulated! {
+    fn a_file_that_was_found_wrong_is_looked_at_again("", "wrong=20K") {
+        let rig = Rig::new(1).with(remembering);
+        for _ in 0..2 {
+            assert!(rig.bad().0.starts_with("verify of f0"));
         }
     }
 }

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use storlab_run::outcome::Summary;
 
-use crate::support::{FILE, PATHS, Rig, number, simulated, told};
+use crate::support::{FILE, PATHS, Rig, number, remembering, simulated, told};
 
 fn reads(rig: &Rig) -> Summary {
     let summary = rig.good();
@@ -153,7 +153,7 @@ simulated! {
         {
             let rig = Rig::new(1).with(|j| {
                 (j["path"], j["api"], j["queue_depth"]) = (json!(path), json!(api), json!(depth));
-                j["block_size"] = json!(1536);
+                j["block_sizes"][0]["bytes"] = json!(1536);
                 j["mix"] = json!({"read": 50.0, "write": 50.0});
                 j["window_bytes"] = json!(1536 * 300);
             });
@@ -162,6 +162,53 @@ simulated! {
             assert_eq!(moved, 1536 * 300);
             assert_eq!(number(&summary, "read_back.wrong"), 0);
         }
+    }
+}
+
+simulated! {
+    fn lengths_are_mixed_on_all_ways("", "") {
+        for (path, api, depth) in PATHS.into_iter().chain([("host", "sync", 1)]) {
+            let rig = Rig::new(1).with(|j| {
+                (j["path"], j["api"], j["queue_depth"]) = (json!(path), json!(api), json!(depth));
+                j["block_sizes"] =
+                    json!([{"bytes": 4096, "weight": 3.0}, {"bytes": 16384, "weight": 1.0}]);
+                j["mix"] = json!({"read": 50.0, "write": 50.0});
+            });
+            let summary = rig.good();
+            let all = [&summary.totals["read"], &summary.totals["write"]];
+            let (bytes, operations) =
+                all.iter().fold((0, 0), |sum, t| (sum.0 + t.bytes, sum.1 + t.operations));
+            assert!((2 * FILE..2 * FILE + depth as u64 * 16384).contains(&bytes), "{bytes}");
+            assert_eq!((bytes - 4096 * operations) % 12288, 0, "{path} {api}");
+            let mean = bytes / operations;
+            assert!((6000..8500).contains(&mean), "{path} {api}: {mean}"); // 7,168 by the weights
+            assert_eq!(number(&summary, "first_pass.bytes"), 1 << 16);
+            assert_eq!(number(&summary, "first_pass.wrong"), 0);
+            assert!(number(&summary, "read_back.bytes") >= 1 << 14);
+            assert_eq!(number(&summary, "read_back.wrong"), 0);
+        }
+    }
+}
+
+simulated! {
+    fn a_file_has_its_first_pass_once_unless_it_changes("", "") {
+        let rig = Rig::new(2).with(remembering);
+        let passed = |rig: &Rig| {
+            let summary = rig.good();
+            (number(&summary, "first_pass.files"), number(&summary, "first_pass.earlier"))
+        };
+        assert_eq!(passed(&rig), (2, 0));
+        assert_eq!(passed(&rig), (0, 2));
+        rig.put(1, &rig.file(1)); // the same bytes, but who knows that?
+        assert_eq!(passed(&rig), (1, 1));
+        let rig = rig.with(api("async", 4)); // another way into the GPU
+        assert_eq!(passed(&rig), (2, 0));
+        let rig = rig.with(|j| j["mix"] = json!({"read": 50.0, "write": 50.0}));
+        assert_eq!(passed(&rig), (2, 0));
+        assert_eq!(passed(&rig), (2, 0)); // the run before wrote
+        let rig = rig.with(|j| j["mix"] = json!({"read": 100.0, "write": 0.0}));
+        assert_eq!(passed(&rig), (2, 0));
+        assert_eq!(passed(&rig), (0, 2));
     }
 }
 

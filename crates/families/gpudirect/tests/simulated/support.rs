@@ -96,7 +96,8 @@ impl Rig {
         let order = json!({
             "version": 1, "do": "load", "members": members, "path": "direct", "api": "sync",
             "mix": {"read": 100.0, "write": 0.0}, "offsets": {"kind": "uniform"},
-            "block_size": BLOCK, "workers": files, "workers_per_file": 1, "queue_depth": 1,
+            "block_sizes": [{"bytes": BLOCK, "weight": 1.0}],
+            "workers": files, "workers_per_file": 1, "queue_depth": 1,
             "gpus": [0], "register": true, "arrival": {"kind": "closed", "rate_iops": null},
             "cpus": null, "verify_bytes": 1 << 16,
             "libraries": {"cufile": place("libcufile.so.0"), "cuda": place("libcuda.so.1")},
@@ -113,6 +114,10 @@ impl Rig {
 
     pub fn file(&self, number: usize) -> Vec<u8> {
         fs::read(self.directory.path().join(format!("f{number}"))).unwrap()
+    }
+
+    pub fn put(&self, number: usize, content: &[u8]) {
+        fs::write(self.directory.path().join(format!("f{number}")), content).unwrap();
     }
 
     pub fn start(&self) -> Run {
@@ -137,6 +142,12 @@ impl Rig {
         let failure = summary.failure.clone().unwrap();
         (failure.message, summary)
     }
+}
+
+/// Runs of this order remember which files were looked at.
+pub fn remembering(order: &mut Value) {
+    let file = Path::new(order["members"][0]["path"].as_str().unwrap());
+    order["checked"] = json!(file.with_file_name("checked"));
 }
 
 pub fn finish(run: &Run) -> Outcome {

@@ -215,8 +215,8 @@ def _compared(proof: Proof) -> Number:
     both = [each for d in proof.details for each in (d.first_pass, d.read_back) if each is not None]
     if not both:
         return NONE
-    wrong = sum(each.wrong for each in both)
-    text = format_bytes_si(sum(each.bytes for each in both))
+    wrong, compared = sum(each.wrong for each in both), sum(each.bytes for each in both)
+    text = format_bytes_si(compared) if compared else "by earlier runs"
     verdict = f"{format_bytes_si(wrong)} wrong" if wrong else "equal"
     return Number(f"{text}, {verdict}", "", proof.cell.point_id)
 

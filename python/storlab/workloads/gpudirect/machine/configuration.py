@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,7 @@ class CuFileConfiguration:
     poll_mode: bool | None = None
     poll_kb: int | None = None
     direct_io_kb: int | None = None
+    posix_below_kb: Mapping[str, int] = field(default_factory=dict)  # by file system, above 0
 
 
 def configuration(root: Path, environment: Mapping[str, str]) -> CuFileConfiguration:
@@ -57,6 +58,11 @@ def configuration(root: Path, environment: Mapping[str, str]) -> CuFileConfigura
             poll_mode=_flag(known.get("use_poll_mode")),
             poll_kb=_number(known.get("poll_mode_max_size_kb")),
             direct_io_kb=_number(known.get("max_direct_io_size_kb")),
+            posix_below_kb={
+                name: least
+                for name in _table(values, "fs")
+                if (least := _number(_table(values, f"fs.{name}").get("posix_gds_min_kb")))
+            },
         ),
         environment,
     )

@@ -24,6 +24,7 @@ from storlab.workloads.gpudirect.machine.routes import (
     library_rows,
     memlock_row,
     p2pdma_lacks,
+    posix_row,
     proof_row,
     route_rows,
     small_io_row,
@@ -96,7 +97,9 @@ def examine_target(
         and (card := pci.device(machine.root, gpu.pci)) is not None
     ]
     rows += [row for gpu, card in cards for row in aperture_rows(demands, gpu.number, card)]
-    held = in_force(configuration(machine.root, machine.environment), probed)
+    configured = configuration(machine.root, machine.environment)
+    held = in_force(configured, probed)
+    sizes = [demand.least_block for demand in demands if demand.needs_cufile]
     nvidia_fs = held.finds(kernels.nvidia_fs_version(machine.root))
     seen: set[storage.Under] = set()
     for place in places:
@@ -104,6 +107,8 @@ def examine_target(
         if under not in seen:
             seen.add(under)
             rows += _place_rows(machine.root, under, cards, direct=direct, nvidia_fs=nvidia_fs)
+            small = posix_row(under.file_system, sizes, configured)
+            rows += [] if small is None else [small]
     return rows
 
 

@@ -23,9 +23,10 @@ class Demand:
     path: str
     gpus: tuple[int, ...]  # worker w uses the one at w modulo their count
     workers: int
-    block_size: int
+    block_size: int  # the longest of its transfers, in bytes
     worker_bytes: int  # of the buffers of each in its GPU
     pool_bytes: int = 0  # of what the writes of a GPU are sent from
+    least_block: int = 0  # the shortest of its transfers
 
     @property
     def needs_gpu(self) -> bool:

@@ -7,12 +7,14 @@ from pathlib import Path
 
 from storlab.contracts.check import Check
 from storlab.model.point import Point
+from storlab.workloads.common.drawn import sizes_of
 from storlab.workloads.gpudirect.libraries import cuda_places, cufile_places
 from storlab.workloads.gpudirect.machine.doctor import Machine, examine_machine, examine_target
 from storlab.workloads.gpudirect.machine.memory import Demand
 from storlab.workloads.gpudirect.machine.probe import Libraries
 from storlab.workloads.gpudirect.needs import pool_bytes, worker_gpu_bytes
 from storlab.workloads.gpudirect.params import GpuDirectParams
+from storlab.workloads.gpudirect.rules import longest
 
 
 def examine_here(points: Sequence[Point] = (), machine: Machine | None = None) -> list[Check]:
@@ -54,7 +56,8 @@ def _demand(label: str, params: GpuDirectParams) -> Demand:
         path=params.path,
         gpus=tuple(params.gpu),
         workers=params.workers,
-        block_size=params.block_size,
+        block_size=longest(params),
+        least_block=min(sizes_of(params.block_size)),
         worker_bytes=worker_gpu_bytes(params),
         pool_bytes=pool_bytes(params),
     )

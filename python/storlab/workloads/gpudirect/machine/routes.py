@@ -192,8 +192,23 @@ def small_io_row(environment: Mapping[str, str]) -> Check:
     return ok(
         "small GPU I/O",
         f"storlab calls cuFile at every size; applications over KvikIO read by POSIX below "
-        f"{format_size(least)} ({KVIKIO_VARIABLE}); what is not aligned to 4 KiB cuFile copies "
-        "once more",
+        f"{format_size(least)} (set {KVIKIO_VARIABLE} lower for the direct path); what is not "
+        "aligned to 4 KiB cuFile copies once more",
+    )
+
+
+def posix_row(kind: str | None, sizes: Sequence[int], found: CuFileConfiguration) -> Check | None:
+    """Transfers so small that cuFile is configured to move them by POSIX on this file system."""
+    least = 1024 * found.posix_below_kb.get(kind or "", 0)
+    small = [size for size in sizes if size < least]
+    if not small:
+        return None
+    field = f"fs.{kind}.posix_gds_min_kb"
+    return warning(
+        "small GPU I/O",
+        f"cuFile moves what is below {format_size(least)} on {kind} through host memory without a "
+        f"word ({field}), and transfers have {format_size(min(small))}",
+        f"set {field} to 0 in {found.path}, or leave these transfer sizes out",
     )
 
 
