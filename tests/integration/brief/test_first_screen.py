@@ -1,0 +1,71 @@
+"""The briefs of families: the answer on the first screen, and nothing clipped on paper."""
+
+from __future__ import annotations
+
+from typing import cast
+
+import pytest
+from playwright.sync_api import Browser
+
+from integration.brief.test_accessibility import BRIEFS
+from integration.brief.test_brief_browser import CLIPPED, Visit, background, unfold
+from integration.conftest import Made
+from storlab.analysis.compare import compare
+from storlab.analysis.dataset import load_dataset
+from storlab.analysis.verdict import verdicts
+
+pytestmark = pytest.mark.browser
+SHOWN = BRIEFS[:5]
+PRINTED = BRIEFS[:1]
+SIZES = ((1366, 768), (390, 844))
+
+
+@pytest.fixture
+def brief(request: pytest.FixtureRequest) -> Made:
+    return cast(Made, request.getfixturevalue(request.param))
+
+
+def plain(text: str) -> str:
+    return " ".join(text.replace("\u2060", "").split())
+
+
+@pytest.mark.parametrize("brief", SHOWN, indirect=True)
+def test_the_answer_stands_on_the_first_screen(browser: Browser, brief: Made) -> None:
+    """Who, by how much, how sure, at what, and the caveat; what it costs where that was asked."""
+    first, *others = verdicts(compare(load_dataset([brief.store])))
+    for width, height in SIZES:
+        with Visit(browser, brief, viewport={"width": width, "height": height}) as visit:
+            page = visit.page
+            strip = page.locator(".verdict.first")
+            box = strip.bounding_box()
+            assert box is not None
+            assert box["y"] + box["height"] <= height, width
+            assert box["x"] + box["width"] <= width
+            text = plain(strip.inner_text())
+            assert first.headline is not None
+            wanted = [first.headline.where, first.caveat]
+            if first.told:
+                wanted += [plain(each) for pair in first.told for each in pair]
+            elif first.winner:
+                wanted += [first.winner, first.amount, first.interval, first.headline.behind]
+            for each in wanted:
+                assert plain(each) in text, (width, each)
+            for place, verdict in enumerate(others, start=1):
+                if verdict.question == "cost":
+                    cost = page.locator(".verdict").nth(place).bounding_box()
+                    assert cost is not None
+                    assert cost["y"] + cost["height"] <= height, width
+
+
+@pytest.mark.parametrize("brief", PRINTED, indirect=True)
+def test_nothing_is_clipped_on_paper(browser: Browser, brief: Made) -> None:
+    """Printed from a dark screen, folded: light, whole, and not over the edge of the page."""
+    size = {"width": 700, "height": 990}
+    with Visit(browser, brief, viewport=size, color_scheme="dark") as visit:
+        page = visit.page
+        folded = page.pdf(prefer_css_page_size=True).count(b"/Type /Page\n")
+        page.emulate_media(media="print", color_scheme="dark")
+        assert background(page) == "rgb(255, 255, 255)"
+        unfold(page)
+        assert page.evaluate(CLIPPED) == []
+        assert page.pdf(prefer_css_page_size=True).count(b"/Type /Page\n") == folded > 4
