@@ -200,8 +200,11 @@ class _Course:
         """The dips of all runs, where those of the current one have changed; else nothing."""
         before, now = self._before_ms, moment["at_ms"]
         self._before_ms = now
-        moved, done = moment.get("bytes_s"), moment.get("operations_s")
-        if moment["phase"] != "measure" or not self._has_dips or None in (moved, done):
+        moved: float | None = moment.get("bytes_s")
+        done: float | None = moment.get("operations_s")
+        if moment["phase"] != "measure" or not self._has_dips:
+            return {}
+        if moved is None or done is None:
             return {}
         self._moments.append((before, now, moved, done * (now - before) / 1000))
         if len(self._moments) < LEAST_INTERVALS:
