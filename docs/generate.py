@@ -20,6 +20,7 @@ from storlab.brief.flags import meanings
 from storlab.cli.documents import documents, schema_of
 from storlab.cli.main import EXIT_CODES, app, verbs
 from storlab.contracts.page import FlagMeaning
+from storlab.figures.signs import DRAWN_SIGNS
 
 ROOT = Path(__file__).resolve().parent.parent
 REFERENCE = ROOT / "docs" / "reference"
@@ -46,6 +47,14 @@ that *bind claims* must stand beside every finding that rests on such a run, whi
 | mark | flag | what it means | beside | and |
 |---|---|---|---|---|
 """
+SIGNS_HEAD = """
+## Signs in drawings
+
+The same in every figure of a brief.
+
+| sign | what it means |
+|---|---|
+"""
 
 
 def pages() -> dict[str, str]:
@@ -58,8 +67,10 @@ def pages() -> dict[str, str]:
 
 
 def marks_page() -> str:
-    """Every mark: its letter, its flag, what it means, beside which numbers it stands."""
-    return MARKS_HEAD + "".join(f"{_mark(meaning)}\n" for meaning in meanings().values())
+    """Every mark: its letter, its flag, what it means, beside which numbers; signs of drawings."""
+    marks = "".join(f"{_mark(meaning)}\n" for meaning in meanings().values())
+    signs = "".join(f"| {sign} | {meaning} |\n" for sign, meaning in DRAWN_SIGNS)
+    return f"{MARKS_HEAD}{marks}{SIGNS_HEAD}{signs}"
 
 
 def _mark(meaning: FlagMeaning) -> str:

@@ -23,7 +23,7 @@ class Mark:
 MARKS = (
     FlagMeaning(
         "one-run",
-        "°",
+        "o",
         "Only one run finished: there is no interval.",
     ),
     FlagMeaning(
@@ -58,7 +58,7 @@ MARKS = (
     ),
     FlagMeaning(
         "share",
-        "%",
+        "a",
         "The target is charged a share of what its meter reads.",
     ),
     FlagMeaning(

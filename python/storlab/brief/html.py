@@ -12,6 +12,7 @@ from jinja2 import DictLoader, Environment, StrictUndefined
 
 from storlab.brief.bundle import vega_bundle
 from storlab.brief.text import plural
+from storlab.figures.signs import DRAWN_SIGNS
 from storlab.figures.svg import inline
 from storlab.figures.theme import DARK, LIGHT, SERIES
 
@@ -87,6 +88,7 @@ def render_html(brief: Brief, figures_href: str = "figures/") -> str:
         audit_points=brief.audit_points,
         counted=_counted,
         most_rows=MOST_ROWS,
+        drawn_signs=DRAWN_SIGNS,
     )
 
 

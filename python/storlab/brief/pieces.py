@@ -186,5 +186,4 @@ def _rank_number(cell: Cell, worker: Worker | None, word: str, *, is_slowest: bo
         spread_text(interval),
         cell.point_id,
         marks,
-        strong=is_slowest,
     )

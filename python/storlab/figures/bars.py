@@ -208,10 +208,8 @@ def _chart(
     ]
     if label_room([bar["label"] for bar in bars], WIDTH):
         text = base.encode(x=x, xOffset=centred, y=alt.Y("high:Q"), text="label:N")
-        ground = text.mark_text(
-            dy=-6, fontSize=11, baseline="bottom", stroke=role("fig-paper"), strokeWidth=4
-        )
-        layers += [ground, text.mark_text(dy=-6, fontSize=11, baseline="bottom")]
+        ground = text.mark_text(dy=-6, baseline="bottom", stroke=role("fig-paper"), strokeWidth=4)
+        layers += [ground, text.mark_text(dy=-6, baseline="bottom")]
     return alt.layer(*layers).properties(width=WIDTH, height=HEIGHT)
 
 

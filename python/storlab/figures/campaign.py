@@ -23,15 +23,16 @@ PUBLISHED_MIXES = FigureKind(
     "published_mixes",
     "campaign",
     "By mix, as published",
-    "Plain: measured here. Hatched: as published, not repeated here. Logarithmic scale.",
+    "Plain: measured here, with its 95 % interval. Hatched: as published, not repeated here. "
+    "Logarithmic scale.",
     place="storlab.figures.published_mixes:draw",
 )
 COST_CAPACITY = FigureKind(
     "cost_capacity",
     "campaign",
     "Cost against capacity",
-    "All that the study declares of each configuration’s cost, over what it holds; hollow, because "
-    "nothing of it is measured.",
+    "All that the study declares of each configuration’s cost, over what it holds; hatched, "
+    "because nothing of it is measured.",
     place="storlab.figures.cost_capacity:draw",
 )
 WORTH = FigureKind(

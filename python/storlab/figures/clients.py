@@ -51,7 +51,8 @@ def _figure(
         if (datum := _datum(target, name, names.index(name) + 1, runs)) is not None
     ]
     where = place_at(section, facet, point)
-    title = f"{where}: the slowest client is {', '.join(_words(t, b) for t, b in balances.items())}"
+    slowest = ", ".join(_words(t, b) for t, b in balances.items())
+    title = f"{where}: the slowest of {len(names)} clients is {slowest}"
     chart = _chart(comparison, targets, names, data)
     return Figure(
         name=figure_name("balance", section, facet),
@@ -112,7 +113,7 @@ def _chart(
     top = 1.1 * max(1.0, *(datum["high"] for datum in data))
     y = alt.Y(
         "value:Q",
-        title="throughput over the mean of all clients",
+        title="throughput / mean of all",
         scale=alt.Scale(domain=[0, top], nice=False),
         axis=alt.Axis(format="~r", tickCount=6),
     )

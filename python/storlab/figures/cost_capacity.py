@@ -13,7 +13,7 @@ from storlab.analysis.points import Section
 from storlab.base.units import TB
 from storlab.figures.common import digits3, slug
 from storlab.figures.figure import Figure
-from storlab.figures.theme import HEIGHT, WIDTH, colour, configured, shape
+from storlab.figures.theme import HEIGHT, WIDTH, colour, configured, fill_of, shape
 
 
 def draw(comparison: Comparison, _sections: Sequence[Section]) -> list[Figure]:
@@ -24,7 +24,8 @@ def draw(comparison: Comparison, _sections: Sequence[Section]) -> list[Figure]:
         if cost is None or not target.capacity:
             continue
         tb = target.capacity / TB
-        datum = {"target": column.label, "tb": tb, "cost": cost, "per_tb": cost / tb}
+        fill = fill_of(comparison.targets.index(column.label), "declared")
+        datum = {"target": column.label, "tb": tb, "cost": cost, "per_tb": cost / tb, "fill": fill}
         usable = None if target.usable is None else target.usable / TB
         found.setdefault(target.currency, []).append(datum | {"usable": usable})
     return [
@@ -75,8 +76,10 @@ def _chart(comparison: Comparison, currency: str, data: list[dict[str, Any]]) ->
         axis=alt.Axis(format=",~s", tickCount=6),
     )
     base = alt.Chart(alt.NamedData("targets")).encode(x=x, y=y)
-    marks = base.mark_point(size=110, filled=False, strokeWidth=2.4, opacity=1).encode(
+    fills = alt.Scale(domain=targets, range=[d["fill"] for d in data])
+    marks = base.mark_point(size=110, strokeWidth=1.6, opacity=1).encode(
         color=colour(comparison.targets, targets),
+        fill=alt.Fill("target:N", title=None, scale=fills),
         shape=shape(comparison.targets, targets),
         tooltip=[
             alt.Tooltip("target:N"),

@@ -16,7 +16,7 @@ from storlab.figures.figure import Figure
 from storlab.figures.theme import WIDTH, configured, part_fill, role
 
 PARTS = ("servers", "network", "storage")
-ROW_HEIGHT = 64
+ROW_HEIGHT = 78
 BAR = 22
 
 
@@ -40,7 +40,11 @@ def _figure(currency: str, columns: list[tuple[int, Any]]) -> Figure:
         kind="cost_stack",
         title=title,
         alt=f"Stacked bar chart of declared costs in {currency}: {' + '.join(PARTS)}. {title}",
-        spec=configured(_chart(ends, currency), {"parts": data, "ends": ends}),
+        spec=configured(
+            _chart(ends, currency),
+            {"parts": data, "ends": ends},
+            beside=[end["target"] for end in ends],
+        ),
         columns=["target", *(f"{part} ({currency})" for part in PARTS), "together", "per TB"],
         rows=[_row(column) for _, column in columns],
         note="declared in the study",
@@ -69,18 +73,17 @@ def _end(column: Any, currency: str) -> dict[str, Any]:
     total = sum(value for _, value in parts)
     each = f"{total:,.0f}"
     per_tb = _per_tb(column, total)
-    if per_tb:
-        each += f" ({per_tb} per TB)"
     words = " + ".join(f"{name} {value:,.0f}" for name, value in parts)
+    words = words.replace(f" + {PARTS[-1]}", f"|+ {PARTS[-1]}")  # where the line breaks
     absent = [part for part in PARTS if part not in dict(parts)]
     if absent:
-        words += f"; {' and '.join(absent)} not declared"
+        words += f"|{' and '.join(absent)} not declared"
     return {
         "target": column.label,
         "total": total,
         "label": each,
-        "words": words,
-        "clause": f"{column.label} {currency} {each}",
+        "words": f"{words}; {per_tb} per TB" if per_tb else words,
+        "clause": f"{column.label} {currency} {each}" + (f" ({per_tb} per TB)" if per_tb else ""),
     }
 
 
@@ -98,7 +101,7 @@ def _row(column: Any) -> list[str]:
 
 def _chart(ends: list[dict[str, Any]], currency: str) -> alt.TopLevelMixin:
     order = [end["target"] for end in ends]
-    top = max(end["total"] for end in ends) * 1.42
+    top = max(end["total"] for end in ends) * 1.3
     y = alt.Y(
         "target:N",
         sort=order,
@@ -118,9 +121,9 @@ def _chart(ends: list[dict[str, Any]], currency: str) -> alt.TopLevelMixin:
         bars.mark_bar(height=BAR, stroke=role("fig-paper"), strokeWidth=1.5).encode(
             fill=alt.Fill("fill:N", scale=None, legend=None), tooltip=tooltip
         ),
-        names.mark_text(align="left", dx=6, fontWeight="bold").encode(x="total:Q", text="label:N"),
+        names.mark_text(align="left", dx=6).encode(x="total:Q", text="label:N"),
         names.mark_text(
-            align="left", dy=BAR / 2 + 10, dx=1, fontSize=11, color=role("fig-muted")
+            align="left", dy=BAR / 2 + 10, dx=1, lineBreak="|", color=role("fig-muted")
         ).encode(x=alt.X(datum=0), text="words:N"),
     ]
-    return alt.layer(*layers).properties(width=WIDTH - 40, height=ROW_HEIGHT * len(order))
+    return alt.layer(*layers).properties(width=WIDTH - 80, height=ROW_HEIGHT * len(order))

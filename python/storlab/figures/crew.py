@@ -44,7 +44,7 @@ def crew_figure(
         f"{crew.worker} {worker.number} on {target}, {digits3(worker.interval.estimate)}\u00a0s"
         for target, worker in slowest.items()
     )
-    title = f"{where}: {crew.what} is {text}"
+    title = f"{where}: {crew.what} of {len(numbers)} is {text}"
     return Figure(
         name=figure_name(crew.name, section, facet),
         kind=kind,

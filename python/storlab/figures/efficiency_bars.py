@@ -138,7 +138,7 @@ def _chart(
         sort=order,
         title=mix,
         scale=alt.Scale(paddingInner=0.24, paddingOuter=0.14),
-        axis=alt.Axis(labelExpr=LINES, labelLimit=150),
+        axis=alt.Axis(labelExpr=LINES, labelLimit=220),
     )
     offset = alt.XOffset(
         "target:N", sort=targets, scale=alt.Scale(domain=targets, paddingInner=0.1)
@@ -174,13 +174,13 @@ def _chart(
         _energy_axis(top, ticks),
     ]
     if label_room([d["label"] for d in data], WIDTH - 30):
-        text = base.mark_text(dy=-7, fontSize=11, baseline="bottom")
+        text = base.mark_text(dy=-7, baseline="bottom")
         layers.append(
             text.encode(x=x, xOffset=centre, y=alt.Y("high:Q", axis=None), text="label:N")
         )
     if missing:
         gap = alt.Chart(alt.NamedData("missing")).mark_text(
-            angle=270, align="left", baseline="middle", fontSize=11, fontStyle="italic",
+            angle=270, align="left", baseline="middle", fontStyle="italic",
             color=role("fig-muted"), dx=4,
         )  # fmt: skip
         layers.append(gap.encode(x=x, xOffset=centre, y=alt.Y(datum=0, axis=None), text="text:N"))

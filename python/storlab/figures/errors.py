@@ -11,7 +11,7 @@ from storlab.analysis.compare import Comparison
 from storlab.analysis.points import Section
 from storlab.figures.figure import Figure
 from storlab.figures.mixes import Mixes, fill, mixes_of, series_of
-from storlab.figures.theme import WIDTH, configured, role
+from storlab.figures.theme import SMALL_PX, WIDTH, configured, role
 
 MOST_ROWS = 16  # the most frequent ones; the figure's data has all
 ROW_HEIGHT = 20
@@ -28,7 +28,7 @@ def _figure(mixes: Mixes) -> Figure | None:
     if not data:
         return None
     shown = sorted(data, key=lambda d: -float(d["share"]))[:MOST_ROWS]
-    labels = [d["label"] for d in data if d in shown]
+    order = list(dict.fromkeys(d["label"] for d in data if d in shown))
     bars = [d for d in data if d in shown]
     left = f", the {MOST_ROWS} most frequent of {len(data)}" if len(data) > len(bars) else ""
     title = f"{mixes.where('Failed requests')}: {_title(mixes)}{left}"
@@ -37,7 +37,7 @@ def _figure(mixes: Mixes) -> Figure | None:
         kind="errors",
         title=title,
         alt=f"Bar chart of the share of requests that failed, by mix, operation and kind. {title}",
-        spec=configured(_chart(mixes, bars, list(dict.fromkeys(labels))), {"bars": bars}),
+        spec=configured(_chart(mixes, bars, order), {"bars": bars}, beside=order),
         columns=["mix", "target", "operation", "kind", "failed", "of its requests"],
         rows=[
             [d["x"], d["target"], d["operation"], d["kind"], f"{d['count']:,}", d["percent"]]
@@ -77,11 +77,13 @@ def _data(mixes: Mixes) -> list[dict[str, Any]]:
 def _chart(mixes: Mixes, bars: list[dict[str, Any]], labels: list[str]) -> alt.TopLevelMixin:
     top = max(float(d["share"]) for d in bars) * 1.35
     targets = [t for t in mixes.targets if any(d["target"] == t for d in bars)]
-    y = alt.Y("label:N", sort=labels, title=None, axis=alt.Axis(labelLimit=230, labelFontSize=11))
+    y = alt.Y(
+        "label:N", sort=labels, title=None, axis=alt.Axis(labelLimit=230, labelFontSize=SMALL_PX)
+    )
     offset = alt.YOffset("target:N", sort=targets, scale=alt.Scale(domain=targets))
     x = alt.X(
         "share:Q",
-        title="failed, % of the operation’s requests",
+        title="failed, % of its requests",
         scale=alt.Scale(domain=[0, top], nice=False),
         axis=alt.Axis(format="~g", tickCount=5, grid=True),
     )
@@ -105,7 +107,7 @@ def _chart(mixes: Mixes, bars: list[dict[str, Any]], labels: list[str]) -> alt.T
         base.mark_bar(height={"band": 0.8}).encode(
             x=x, y=y, yOffset=offset, fill=fill(bars), tooltip=tooltip
         ),
-        base.mark_text(align="left", dx=5, fontSize=11, color=role("fig-ink")).encode(
+        base.mark_text(align="left", dx=5, color=role("fig-ink")).encode(
             x=alt.X("share:Q"), y=y, yOffset=middle, text="text:N"
         ),
     ]

@@ -10,12 +10,11 @@ from datetime import UTC, datetime
 from storlab.analysis.compare import Cell, Comparison
 from storlab.analysis.points import Section
 from storlab.figures.figure import Figure
-from storlab.figures.theme import role
+from storlab.figures.theme import SMALL_PX, role
 from storlab.model.result import RunRecord
 from storlab.workloads.common.flags import flag_meanings
 
-FONT_PX = 11
-CHARACTER_PX = 6.1  # of DejaVu Sans, the widest that a system without Helvetica or Arial takes
+CHARACTER_PX = 6.65  # of DejaVu Sans, the widest that a system without Helvetica or Arial takes
 NARROWEST = 250  # px of a drawing area that is narrower for its long labels
 MARGIN = 60  # px that an axis takes beside the drawing area
 
@@ -35,7 +34,7 @@ def with_foot(
         *(_flags(figure, cells) if not run_id else ()),
         *_scale(comparison, sections, figure),
         *([figure.remark] if figure.remark else ()),
-        _source(comparison, records),
+        _source(comparison, records) + ("" if run_id else _single(cells)),
     ]
     width = int((_width(figure) + MARGIN) / CHARACTER_PX)
     text = [part for line in lines for part in textwrap.wrap(line, width)]
@@ -43,10 +42,10 @@ def with_foot(
         "text": text,
         "orient": "bottom",
         "anchor": "start",
-        "fontSize": FONT_PX,
+        "fontSize": SMALL_PX,
         "fontWeight": "normal",
         "color": role("fig-muted"),
-        "lineHeight": FONT_PX + 3,
+        "lineHeight": SMALL_PX + 3,
         "offset": 10,
         "frame": "bounds",
     }
@@ -80,6 +79,16 @@ def _source(comparison: Comparison, records: Sequence[RunRecord]) -> str:
     when = first if first == last else f"{first} to {last}"
     count = f"{len(records):,} run{'' if len(records) == 1 else 's'}"
     return f"{study}: {count} by {', '.join(engines)}, {when}"
+
+
+def _single(cells: Sequence[Cell]) -> str:
+    """Where there is no interval, because there was one run: ``, one of each: no intervals``."""
+    counts = [len(cell.runs) for cell in cells if cell.runs]
+    if 1 not in counts:
+        return ""
+    if set(counts) == {1}:
+        return ", one of each: no intervals"
+    return f", no intervals at {counts.count(1)} of {len(counts)} points with one run"
 
 
 def _flags(figure: Figure, cells: Sequence[Cell]) -> Iterator[str]:

@@ -11,6 +11,7 @@ from storlab.analysis import digits
 from storlab.analysis.answer import inverse
 from storlab.analysis.compare import Cell, Comparison, Ratio
 from storlab.analysis.points import Section, WorkloadPoint, title_of
+from storlab.analysis.stats import Interval
 from storlab.figures.common import (
     MISSING,
     axis_title,
@@ -26,6 +27,7 @@ from storlab.figures.common import (
     x_text,
 )
 from storlab.figures.figure import Figure
+from storlab.figures.reach import edge_words, ends_within, log_reach
 from storlab.figures.theme import (
     HEIGHT,
     LATENCY_LABELS,
@@ -34,7 +36,6 @@ from storlab.figures.theme import (
     colour,
     configured,
     dash_of,
-    log_bounds,
     log_ticks,
     panel_width,
     shape,
@@ -58,19 +59,23 @@ def draw_swept(comparison: Comparison, sections: Sequence[Section]) -> list[Figu
 
 
 def _bounds(comparison: Comparison, section: Section) -> tuple[float, float] | None:
+    means, tails = (_times(comparison, section, section.points, s) for s in ("mean", "p99"))
+    values = [time.estimate for time in (*means, *tails)]
+    return log_reach(values, means) if values else None
+
+
+def _times(
+    comparison: Comparison, section: Section, points: Sequence[WorkloadPoint], statistic: str
+) -> list[Interval]:
+    """Of every operation and target at these points."""
     prefix, _ = latency_kind(comparison, section)
-    values = [
-        cell.values[key].estimate
-        for point in section.points
+    return [
+        cell.values[key]
+        for point in points
         for cell in comparison.row(point).cells.values()
         for operation in section.page.moved
-        for key in (f"{prefix}_mean_ns.{operation}", f"{prefix}_p99_ns.{operation}")
-        if key in cell.values
+        if (key := f"{prefix}_{statistic}_ns.{operation}") in cell.values
     ]
-    if not values:
-        return None
-    low, high = log_bounds(values)
-    return low, high
 
 
 def _figure(
@@ -106,6 +111,7 @@ def _figure(
         rows=_table(comparison, section, facet, panels),
         point_ids=point_ids(comparison, points),
         note=place_of(section, facet),
+        remark=edge_words(_times(comparison, section, points, "mean"), bounds),
     )
 
 
@@ -140,8 +146,7 @@ def _datum(
         "operation": operation,
         "mean": round(mean.estimate),
         "p99": round(top),
-        "low": round(mean.estimate if mean.low is None else max(mean.low, bounds[0])),
-        "high": round(mean.estimate if mean.high is None else min(mean.high, bounds[1])),
+        **ends_within(mean, bounds),
         "mean_text": interval_text(mean, latency_text),
         "p99_text": latency_text(top),
         "provenance": cell.provenance,

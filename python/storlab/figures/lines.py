@@ -173,7 +173,7 @@ def rule_layers(rule: Rule) -> list[alt.Chart]:
     data = alt.Data(values=[{"rule": rule.value, "text": rule.text}])
     line = alt.Chart(data).mark_rule(strokeWidth=1.5, strokeDash=[2, 3], color=role("fig-ink"))
     words = alt.Chart(data).mark_text(
-        align="left", baseline="top", dx=4, dy=4, fontSize=11, color=role("fig-ink")
+        align="left", baseline="top", dx=4, dy=4, color=role("fig-ink")
     )
     return [
         line.encode(y=alt.Y("rule:Q")),
@@ -207,7 +207,7 @@ def _ends(means: list[dict[str, Any]], axes: Axes) -> list[tuple[dict[str, Any],
 
 def _end_label(x: alt.X, end: dict[str, Any], nudge: int) -> alt.Chart:
     data = alt.Data(values=[{"x": end["x"], "mean": end["mean"], "label": end["label"]}])
-    mark = alt.Chart(data).mark_text(align="left", dx=17, dy=nudge, fontWeight="bold")
+    mark = alt.Chart(data).mark_text(align="left", dx=17, dy=nudge)
     label: alt.Chart = mark.encode(
         x=x, y="mean:Q", text="label:N", color=alt.ColorValue(role("fig-ink"))
     )

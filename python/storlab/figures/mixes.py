@@ -164,9 +164,9 @@ def dot_plot(
 ) -> alt.TopLevelMixin:
     """Times on a logarithmic axis: the mean as its target's marker, and ticks for the tail.
 
-    Data sets: ``spans`` (x, target, low, high) and ``dots`` (x, target, statistic, value, text).
-    The first statistic is the marker; a tick is the wider, the further out its percentile is. A
-    statistic that is none of the same time has a cross.
+    Data sets: ``spans`` (x, target, low, high) and ``dots`` (x, target, statistic, value, low,
+    high, text). The first statistic is the marker, with its interval; a tick is the wider, the
+    further out its percentile is. A statistic that is none of the same time has a cross.
     """
     low, high = bounds
     x, centred = mixes.x(), mixes.offset(centred=True)
@@ -188,13 +188,14 @@ def dot_plot(
             ("runs", "runs"),
         )
     ]
-    first, tails = statistics[0], [s for s in statistics[1:] if s in PERCENTILES]
+    is_first = f"datum.statistic === '{statistics[0]}'"
+    tails = [s for s in statistics[1:] if s in PERCENTILES]
     sizes = [PERCENTILES[tail] for tail in tails]
     size = alt.Size(
         "statistic:O",
         sort=tails,
         title=None,
-        scale=alt.Scale(domain=tails, range=sizes),
+        scale=alt.Scale(type="ordinal", domain=tails, range=sizes),
         legend=alt.Legend(
             orient="bottom",
             symbolType=TAIL,
@@ -212,12 +213,15 @@ def dot_plot(
     layers = [
         spans.encode(x=x, xOffset=centred, y=alt.Y("low:Q"), y2="high:Q", color=colours),
         ticks.transform_filter(is_tail).encode(size=size, **own),
-        mark.transform_filter(f"datum.statistic === '{first}'").encode(
+        dots.mark_rule(strokeWidth=2.4)
+        .transform_filter(is_first)
+        .encode(x=x, xOffset=centred, y=alt.Y("low:Q"), y2="high:Q", color=colours),
+        mark.transform_filter(is_first).encode(
             shape=shape(comparison.targets, mixes.targets), **own
         ),
     ]
     if len(tails) < len(statistics) - 1:
         cross = dots.mark_point(shape=CROSS, size=70, opacity=1, strokeWidth=1.8)
-        other = f"datum.statistic !== '{first}' && !({is_tail})"
+        other = f"!({is_first}) && !({is_tail})"
         layers.append(cross.transform_filter(other).encode(**own))
     return alt.layer(*layers).properties(width=WIDTH, height=HEIGHT)

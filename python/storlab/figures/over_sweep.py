@@ -161,7 +161,8 @@ def _title(comparison: Comparison, section: Section, facet: Any, column: Column,
     parts = ratio_words(comparison, comparison.row(point), column.key, column.label, ratio)
     if not parts:
         found = _best(comparison, section, facet, column)
-        return f"{column.label}: at most {', '.join(found)}"
+        points = len(section.of_facet(facet))
+        return f"{column.label}, highest mean of {points}: {', '.join(found)}"
     return f"{'; '.join(parts)} at {section.at(point)}"
 
 

@@ -137,9 +137,9 @@ def _charts(
     size = {"width": WIDTH, "height": PANEL_HEIGHT}
     panels = [
         alt.layer(
-            _shade(x, quiet, None), *_words(f"the {words}" if words == "run" else words, x), above
+            _frame(x, quiet, None), *_words(f"the {words}" if words == "run" else words, x), above
         ),
-        alt.layer(_shade(x, plain, time), below),
+        alt.layer(_frame(x, plain, time), below),
     ]
     return alt.vconcat(*(panel.properties(**size) for panel in panels), spacing=10)
 
@@ -153,18 +153,18 @@ def _y(name: str, title: str, values: list[float], room: float) -> alt.Y:
     )
 
 
-def _shade(scale: alt.Scale, axis: alt.Axis, title: str | None) -> alt.Chart:
-    area = alt.Chart(alt.NamedData("window")).mark_rect(opacity=0.35, fill=role("fig-grid"))
+def _frame(scale: alt.Scale, axis: alt.Axis, title: str | None) -> alt.Chart:
+    area = alt.Chart(alt.NamedData("window")).mark_rect(fillOpacity=0, stroke=role("fig-rule"))
     x = alt.X("start:Q", scale=scale, axis=axis, title=title)
-    shade: alt.Chart = area.encode(x=x, x2="end:Q")
-    return shade
+    frame: alt.Chart = area.encode(x=x, x2="end:Q")
+    return frame
 
 
 def _words(label: str, scale: alt.Scale) -> list[alt.Chart]:
     if not label:
         return []
     text = alt.Chart(alt.NamedData("window")).mark_text(
-        align="left", baseline="top", dx=4, fontSize=11, color=role("fig-muted"), y=3, text=label
+        align="left", baseline="top", dx=4, color=role("fig-muted"), y=3, text=label
     )
     return [text.encode(x=alt.X("start:Q", scale=scale))]
 

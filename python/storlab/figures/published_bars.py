@@ -168,11 +168,11 @@ def _chart(
         x=x, xOffset=alt.XOffset("series:N", sort=used, scale=domain), y=y, fill=fill,
         tooltip=tooltip,
     )  # fmt: skip
-    words = base.mark_text(dy=-3, fontSize=10, baseline="bottom", color=role("fig-ink")).encode(
+    words = base.mark_text(dy=-3, baseline="bottom", color=role("fig-ink")).encode(
         x=x,
         xOffset=alt.XOffset("series:N", sort=used, bandPosition=0.5),
         y="value:Q",
         text="label:N",
     )
-    layers = [bars, words] if label_room([d["label"] for d in data], WIDTH, 10) else [bars]
+    layers = [bars, words] if label_room([d["label"] for d in data], WIDTH) else [bars]
     return alt.layer(*layers).properties(width=WIDTH, height=HEIGHT)

@@ -14,20 +14,25 @@ from storlab.analysis.columns import COLUMNS, Column
 from storlab.analysis.compare import Comparison
 from storlab.analysis.points import Section
 from storlab.analysis.published import PublishedCell, published_words
+from storlab.analysis.stats import Interval
 from storlab.figures.common import MISSING, digits3, interval_text, latency_text, sentence
 from storlab.figures.figure import Figure
 from storlab.figures.mixes import Mixes, fill, mixes_of
+from storlab.figures.reach import edge_words, ends_within, log_reach
 from storlab.figures.theme import (
     HEIGHT,
+    SHAPES,
     WIDTH,
     configured,
     fill_of,
     label_room,
-    log_bounds,
+    legend_columns,
     log_ticks,
     role,
+    series_role,
 )
 
+MS_LABELS = "format(datum.value / 1e6, ',~g')"
 SHOWN = ("throughput_mb_s", "latency_mean_ns", "ttfb_mean_ns")
 
 
@@ -60,7 +65,7 @@ def _text(column: Column, value: float) -> str:
 
 
 def _label(column: Column, value: float, digits: str = "") -> str:
-    """On top of a bar there is no room for a unit: the axis has it."""
+    """Above a mark there is no room for a unit: the axis has it."""
     value = value / 1e6 if column.unit == "ns" else value
     return f"{value:g}" if digits else digits3(value)
 
@@ -69,7 +74,8 @@ def _figure(mixes: Mixes, column: Column) -> Figure:
     cells = _cells(mixes, column)
     cells = sorted(cells, key=mixes.comparison.series_index)
     configs = list(dict.fromkeys(cell.label for cell in cells))
-    data = [*_measured(mixes, column), *_printed(mixes, column, cells)]
+    bounds = _bounds(mixes, column, cells)
+    data = [*_measured(mixes, column, bounds), *_printed(mixes, column, cells)]
     sources = list(dict.fromkeys(cell.source for cell in cells))
     names = " and ".join(config.removesuffix(" (published)") for config in configs)
     what = column.label
@@ -79,26 +85,41 @@ def _figure(mixes: Mixes, column: Column) -> Figure:
     )
     stated = all(cell.stated for cell in cells)
     unsaid = "" if stated else " The publication does not name its concurrency."
+    cut = edge_words(_intervals(mixes, column), bounds)
+    chart = _chart(mixes, column, data, [*mixes.targets, *configs], bounds)
     return Figure(
         name=mixes.name("published", column.name, column.operation),
         kind="published_mixes",
         title=title,
-        alt=f"Bar chart of {what} by mix, measured and published ({', '.join(sources)}), on a "
-        f"logarithmic scale. {title}.{unsaid}",
-        spec=configured(_chart(mixes, column, data, [*mixes.targets, *configs]), {"bars": data}),
+        alt=f"{'Markers' if column.unit == 'ns' else 'Bars'}: {what} by mix, measured and "
+        f"published ({', '.join(sources)}), on a logarithmic scale. {title}.{unsaid}",
+        spec=configured(chart, {"values": data}),
         columns=["mix", "configuration", f"{what} ({_unit(column)})", "provenance", "source"],
         rows=[[d["x"], d["name"], d["text"], d["provenance"], d["source"]] for d in data],
         point_ids=mixes.point_ids,
         note=mixes.place,
-        remark=published_words(cells),
+        remark=". ".join(part for part in (published_words(cells), cut) if part),
     )
+
+
+def _intervals(mixes: Mixes, column: Column) -> list[Interval]:
+    return [c.values[column.key] for _, _, c in mixes.cells() if column.key in c.values]
+
+
+def _bounds(mixes: Mixes, column: Column, cells: Sequence[PublishedCell]) -> tuple[float, float]:
+    """With room for the words above the largest, and for the foot of the smallest bar."""
+    intervals = _intervals(mixes, column)
+    values = [
+        each for each in (*(i.estimate for i in intervals), *(c.value for c in cells)) if each
+    ]
+    return log_reach([*values, min(values) / 2.5, max(values) * 1.4], intervals)
 
 
 def _unit(column: Column) -> str:
     return "time" if column.unit == "ns" else column.unit
 
 
-def _measured(mixes: Mixes, column: Column) -> list[dict[str, Any]]:
+def _measured(mixes: Mixes, column: Column, bounds: tuple[float, float]) -> list[dict[str, Any]]:
     data = []
     for mix, index, cell in mixes.cells():
         value = cell.values.get(column.key)
@@ -107,8 +128,10 @@ def _measured(mixes: Mixes, column: Column) -> list[dict[str, Any]]:
                 "x": mix,
                 "series": cell.target,
                 "name": cell.target,
+                "index": index,
                 "fill": fill_of(index, cell.provenance),
                 "value": None if value is None else value.estimate,
+                **({} if value is None else ends_within(value, bounds)),
                 "label": "" if value is None else _label(column, value.estimate),
                 "text": MISSING
                 if value is None
@@ -121,14 +144,18 @@ def _measured(mixes: Mixes, column: Column) -> list[dict[str, Any]]:
 
 
 def _printed(mixes: Mixes, column: Column, cells: list[PublishedCell]) -> list[dict[str, Any]]:
-    mix_of = {point.key: section.mix for section, point in mixes.places}
+    mix_of = {p.key: mix for mix, p in zip(mixes.order, mixes.points, strict=True)}
+    index = mixes.comparison.series_index
     return [
         {
             "x": mix_of[cell.point_key],
             "series": cell.label,
             "name": cell.config,
-            "fill": fill_of(mixes.comparison.series_index(cell), "published"),
+            "index": index(cell),
+            "fill": fill_of(index(cell), "published"),
             "value": cell.value,
+            "low": cell.value,
+            "high": cell.value,
             "label": cell.printed or _label(column, cell.value, digits="g"),
             "text": cell.printed or _text(column, cell.value),
             "provenance": "published",
@@ -139,30 +166,26 @@ def _printed(mixes: Mixes, column: Column, cells: list[PublishedCell]) -> list[d
 
 
 def _chart(
-    mixes: Mixes, column: Column, data: list[dict[str, Any]], series: list[str]
+    mixes: Mixes,
+    column: Column,
+    data: list[dict[str, Any]],
+    series: list[str],
+    bounds: tuple[float, float],
 ) -> alt.TopLevelMixin:
     """Logarithmic, because what is published and what is measured may be decades apart."""
-    values = [float(d["value"]) for d in data if d["value"]]
-    low, high = log_bounds([*values, min(values) / 2.5, max(values) * 1.4])
+    low, high = bounds
     used = [name for name in series if any(d["series"] == name for d in data)]
     is_time = column.unit == "ns"
-    ticks = log_ticks(low, high)
-    axis = (
-        alt.Axis(values=ticks, labelExpr="format(datum.value / 1e6, ',~g')")
-        if is_time
-        else alt.Axis(values=ticks, format=",~r")
-    )
-    title = f"{column.label} (ms, log scale)" if is_time else f"{column.label} (MB/s, log scale)"
+    unit, label = ("ms", MS_LABELS) if is_time else (column.unit, "format(datum.value, ',~r')")
     y = alt.Y(
         "value:Q",
-        title=title,
+        title=[column.label, f"({unit}, log scale)"],
         scale=alt.Scale(type="log", domain=[low, high], nice=False),
-        axis=axis,
+        axis=alt.Axis(values=log_ticks(low, high, most=9), labelExpr=label),
     )
     for datum in data:
         datum["floor"] = low
-    scale = alt.Scale(domain=used, paddingInner=0.1)
-    base = alt.Chart(alt.NamedData("bars")).transform_filter("isValid(datum.value)")
+    base = alt.Chart(alt.NamedData("values")).transform_filter("isValid(datum.value)")
     tooltip = [
         alt.Tooltip(f"{name}:N", title=text)
         for name, text in (
@@ -173,20 +196,62 @@ def _chart(
             ("source", "source"),
         )
     ]
-    x = mixes.x()
-    bars = base.mark_bar().encode(
-        x=x,
-        xOffset=alt.XOffset("series:N", sort=used, scale=scale),
-        y=y,
-        y2="floor:Q",
-        fill=fill(data),
-        tooltip=tooltip,
-    )
-    words = base.mark_text(dy=-3, fontSize=10, baseline="bottom", color=role("fig-ink")).encode(
-        x=x,
-        xOffset=alt.XOffset("series:N", sort=used, bandPosition=0.5, scale=scale),
-        y="value:Q",
-        text="label:N",
-    )
-    layers = [bars, words] if label_room([d["label"] for d in data], WIDTH, 10) else [bars]
+    x, scale = mixes.x(), alt.Scale(domain=used, paddingInner=0.1)
+    middle = alt.XOffset("series:N", sort=used, bandPosition=0.5, scale=scale)
+    if is_time:
+        layers = _points(base, (x, middle, y), data, used, tooltip)
+    else:
+        offset = alt.XOffset("series:N", sort=used, scale=scale)
+        layers = [
+            base.mark_bar().encode(
+                x=x, xOffset=offset, y=y, y2="floor:Q", fill=fill(data), tooltip=tooltip
+            ),
+            base.mark_rule(strokeWidth=1.4).encode(
+                x=x, xOffset=middle, y=alt.Y("low:Q"), y2="high:Q",
+                color=alt.ColorValue(role("fig-ink")),
+            ),
+        ]  # fmt: skip
+    if label_room([d["label"] for d in data], WIDTH):
+        words = base.mark_text(dy=-8 if is_time else -3, baseline="bottom").encode(
+            x=x, xOffset=middle, y=alt.Y("high:Q"), text="label:N"
+        )
+        layers.append(words)
     return alt.layer(*layers).properties(width=WIDTH, height=HEIGHT)
+
+
+def _points(
+    base: alt.Chart,
+    places: tuple[alt.X, alt.XOffset, alt.Y],
+    data: list[dict[str, Any]],
+    used: list[str],
+    tooltip: list[alt.Tooltip],
+) -> list[alt.Chart]:
+    """Markers with the intervals of what was measured; hatched as bars are where nothing was."""
+    x, middle, y = places
+    index = {d["series"]: d["index"] for d in data}
+
+    def scale(values: list[str]) -> alt.Scale:
+        return alt.Scale(domain=used, range=values)
+
+    colours = alt.Color(
+        "series:N",
+        title=None,
+        scale=scale([series_role(index[name]) for name in used]),
+        legend=alt.Legend(columns=legend_columns(used), symbolOpacity=1),
+    )
+    shapes = scale([SHAPES[index[name] % len(SHAPES)] for name in used])
+    fills = scale([next(d["fill"] for d in data if d["series"] == name) for name in used])
+    return [
+        base.mark_rule(strokeWidth=2.4).encode(
+            x=x, xOffset=middle, y=alt.Y("low:Q"), y2="high:Q", color=colours
+        ),
+        base.mark_point(size=90, strokeWidth=1.6, opacity=1).encode(
+            x=x,
+            xOffset=middle,
+            y=y,
+            color=colours,
+            fill=alt.Fill("series:N", title=None, scale=fills),
+            shape=alt.Shape("series:N", title=None, scale=shapes),
+            tooltip=tooltip,
+        ),
+    ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -12,10 +13,22 @@ from storlab.analysis.compare import Comparison
 from storlab.analysis.points import Section, short_mix
 from storlab.figures.common import family_name, operations_of, point_ids, ratio_text, sentence
 from storlab.figures.figure import Figure
-from storlab.figures.theme import colour, configured, log_bounds, log_ticks, role, shape
+from storlab.figures.mixes import told_apart
+from storlab.figures.theme import (
+    CHARACTER_PX,
+    SMALL_PX,
+    colour,
+    configured,
+    log_bounds,
+    log_ticks,
+    role,
+    shape,
+)
 
-ROW_HEIGHT = 13
-PLOT_WIDTH = 190
+ROW_HEIGHT = 14
+ROOM, NARROWEST = 410, 150  # px of names and plot together, and of a plot beside long names
+MOST = 36  # characters of a line of a name
+LABEL_PX = 300  # more than such a line takes in any font: none is cut off
 DECIDED, OPEN, APART = "interval excludes 1", "interval includes 1", "different concurrency"
 
 
@@ -58,13 +71,15 @@ def _figure(
     data, order = _data(comparison, sections, key)
     if not data:
         return None
+    names, shared = _names(order)
+    for datum in data:
+        datum["place"] = names[datum["label"]]
     low, high = log_bounds([*(d["low"] for d in data), *(d["high"] for d in data), 0.99, 1.01])
-    chart = _chart(
-        order,
-        comparison,
-        (low, high),
-        [f"{metric}, ratio to {comparison.baseline}", f"(log scale; {better})"],
-    )
+    words = [metric, f"ratio to {comparison.baseline}"]
+    words += [f"(log scale; {better})" if better else "(log scale)"]
+    words += [f"all: {shared}"] if shared else []
+    places = list(names.values())
+    chart = _chart(places, comparison, (low, high), words)
     title = f"{sentence(metric)}: {_title(data, comparison.baseline)}"
     points = [point for section in sections for point in section.points]
     return Figure(
@@ -72,7 +87,7 @@ def _figure(
         kind="ratios",
         title=title,
         alt=f"Forest plot of ratios to {comparison.baseline} with 95 % intervals. {title}",
-        spec=configured(chart, {"ratios": data}),
+        spec=configured(chart, {"ratios": data}, beside="|".join(places).split("|")),
         columns=["point", "target", f"ratio to {comparison.baseline}", "reading"],
         rows=[[d["label"], d["target"], d["text"], d["state"]] for d in data],
         point_ids=point_ids(comparison, points),
@@ -110,6 +125,17 @@ def _data(
     return data, order
 
 
+def _names(labels: Sequence[str]) -> tuple[dict[str, str], str]:
+    """By label what stands beside its line, "|" where it breaks; and what all have in common."""
+    heads = {label.rpartition(": ")[0] for label in labels}
+    head = heads.pop() if len(heads) == 1 else ""
+    bare = [label.removeprefix(f"{head}: ") for label in labels] if head else list(labels)
+    short = told_apart(bare)
+    shared = [part for part in bare[0].split(", ") if part not in short[0].split(", ")]
+    lines = ["|".join(textwrap.wrap(text, MOST, break_on_hyphens=False)) for text in short]
+    return dict(zip(labels, lines, strict=True)), ", ".join([head, *shared] if head else shared)
+
+
 def _or(value: float | None, otherwise: float) -> float:
     return otherwise if value is None or value <= 0 or value > 1e6 else value
 
@@ -121,16 +147,27 @@ def _chart(
     title: list[str],
 ) -> alt.TopLevelMixin:
     y = alt.Y(
-        "label:N",
+        "place:N",
         sort=order,
         title=None,
-        axis=alt.Axis(labelLimit=260, grid=True, labelFontSize=11),
+        axis=alt.Axis(
+            labelExpr="split(datum.label, '|')",
+            labelLimit=LABEL_PX,
+            grid=True,
+            labelFontSize=SMALL_PX,
+        ),
     )
     x = alt.X(
         "ratio:Q",
         title=title,
         scale=alt.Scale(type="log", domain=list(bounds), nice=False),
-        axis=alt.Axis(values=log_ticks(*bounds, 1.2, 5), format="~g", grid=True, labelOverlap=True),
+        axis=alt.Axis(
+            values=log_ticks(*bounds, 1.2, 5),
+            format="~g",
+            grid=True,
+            labelOverlap=True,
+            titleAnchor="end",
+        ),
     )
     # colours follow the order of all targets, as in every other figure
     shown = list(comparison.others)
@@ -164,8 +201,11 @@ def _chart(
         .transform_filter("datum.apart")
         .encode(x=alt.X("high:Q"))
     )
+    longest = max(len(line) for name in order for line in name.split("|"))
+    lines = max(name.count("|") + 1 for name in order)
     return alt.layer(chart, spread, dots, apart).properties(
-        width=PLOT_WIDTH, height=max(ROW_HEIGHT * len(order), 60)
+        width=max(round(ROOM - CHARACTER_PX * longest), NARROWEST),
+        height=max(ROW_HEIGHT * lines * len(order), 60),
     )
 
 

@@ -9,8 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from storlab.analysis.stats import Interval
+from storlab.figures.theme import log_bounds
+
 FAR = 2.0  # times the largest mean or run
 CUT_WORDS = "Intervals that end far above all means and runs are cut off"
+EDGE_WORDS = "Intervals that leave the drawing end at its edge"
 
 
 def in_sight(values: Sequence[float], highs: Sequence[float]) -> list[float]:
@@ -28,3 +32,34 @@ def cut_words(
     for bar in longer:
         bar["high"] = most
     return CUT_WORDS if longer else ""
+
+
+def log_reach(values: Sequence[float], intervals: Sequence[Interval]) -> tuple[float, float]:
+    """Bounds of a logarithmic axis around ``values`` and, where they end near them, intervals."""
+    least, most = min(values, default=1.0) / FAR, FAR * max(values, default=1.0)
+    lows = [max(each.low, least) for each in intervals if each.low is not None]
+    highs = [min(each.high, most) for each in intervals if each.high is not None]
+    return log_bounds([*values, *lows, *highs])
+
+
+def ends_within(interval: Interval, bounds: tuple[float, float]) -> dict[str, int]:
+    """``low`` and ``high`` of an interval as they are drawn; without bounds both at the estimate.
+
+    A logarithmic axis has no place for 0, where an interval may begin.
+    """
+    low, high = bounds
+    estimate = interval.estimate
+    return {
+        "low": round(estimate if interval.low is None else max(interval.low, low)),
+        "high": round(estimate if interval.high is None else min(interval.high, high)),
+    }
+
+
+def edge_words(intervals: Sequence[Interval], bounds: tuple[float, float]) -> str:
+    """Says so where one of them leaves the drawing."""
+    low, high = bounds
+    left = (
+        (each.low is not None and each.low < low) or (each.high is not None and each.high > high)
+        for each in intervals
+    )
+    return EDGE_WORDS if any(left) else ""

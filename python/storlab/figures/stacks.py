@@ -153,9 +153,9 @@ def stack_chart(targets: Sequence[str], stacks: Stacks, axes: Stacked) -> alt.To
     if label_room([whole["label"] for whole in stacks.wholes], WIDTH):
         text = wholes.encode(x=x, xOffset=centred, y=alt.Y("high:Q"), text="label:N")
         layers += [
-            text.mark_text(dy=-6, fontSize=11, baseline="bottom", stroke=role("fig-paper"),
+            text.mark_text(dy=-6, baseline="bottom", stroke=role("fig-paper"),
                            strokeWidth=4),
-            text.mark_text(dy=-6, fontSize=11, baseline="bottom"),
+            text.mark_text(dy=-6, baseline="bottom"),
         ]  # fmt: skip
     return alt.layer(*layers).properties(width=WIDTH, height=HEIGHT)
 

@@ -21,7 +21,9 @@ WIDTH = 340  # of a drawing area, px: with its axis a drawing fits a phone's scr
 HEIGHT = 190
 PANEL_GAP = 16  # between panels side by side
 FONT_PX = 13
-CHARACTER_PX = 6.6  # of a label's average character
+SMALL_PX = 12  # the smallest text: on a phone, where a drawing shrinks by a quarter, still read
+CHARACTER_PX = 6.6  # of a label's average character of that size
+WIDER = 0.1  # of their width that words take more in the widest font of a reader
 LEGEND_CHARACTERS = 46  # that find room in one line of a legend
 TAIL = "stroke"  # the sign of a percentile: a tick, where means have their target's marker
 
@@ -139,10 +141,10 @@ def legend_columns(names: Sequence[str]) -> int:
     return 2 if len(names) > 2 and 2 * max(len(n) + 4 for n in names) <= LEGEND_CHARACTERS else 1
 
 
-def label_room(labels: Sequence[str], width: float, font: float = 11) -> bool:
+def label_room(labels: Sequence[str], width: float) -> bool:
     """Whether a label on each of so many bars side by side has room of its own."""
     longest = max((len(label) for label in labels), default=0)
-    return len(labels) * (longest + 1) * CHARACTER_PX * font / 12 <= 0.92 * width
+    return len(labels) * (longest + 1) * CHARACTER_PX <= 0.95 * width
 
 
 def _legend(symbol_size: int | None, names: Sequence[str]) -> alt.Legend:
@@ -163,9 +165,14 @@ def shape(targets: Sequence[str], shown: Sequence[str] | None = None) -> alt.Sha
 
 
 def configured(
-    chart: alt.TopLevelMixin, datasets: Mapping[str, Sequence[Mapping[str, Any]]]
+    chart: alt.TopLevelMixin,
+    datasets: Mapping[str, Sequence[Mapping[str, Any]]],
+    beside: Sequence[str] = (),
 ) -> dict[str, Any]:
     """The specification of a chart in the house look.
+
+    ``beside``: long names beside a vertical axis. They have room in a font wider than the one that
+    they are laid out by, too.
 
     ``datasets`` holds what the chart's layers name (``alt.NamedData``): once, and past Altair's
     copying and checking of every value. The tests validate whole specifications.
@@ -174,7 +181,8 @@ def configured(
     spec: dict[str, Any] = chart.to_dict(validate=False)
     spec["datasets"] = {name: [*values] for name, values in datasets.items()}
     spec["background"] = "transparent"
-    spec["padding"] = {"left": 4, "right": 8, "top": 4, "bottom": 4}
+    wider = round(WIDER * CHARACTER_PX * max((len(name) for name in beside), default=0))
+    spec["padding"] = {"left": 4 + wider, "right": 12, "top": 4, "bottom": 4}
     spec["config"] = {
         "font": FONT,
         "aria": False,
@@ -204,12 +212,12 @@ def configured(
             "columnPadding": 24,  # where the font is wider than the one that they are laid out by
             "offset": 6,
             "labelLimit": WIDTH - 20,  # a column of its own has room for the name as it is written
-            "titleFontSize": 12,
+            "titleFontSize": SMALL_PX,
             "titleFontWeight": "normal",
         },
         "header": {"labelColor": ink, "labelFontSize": FONT_PX, "title": None, "labelPadding": 6},
-        "title": {"color": ink, "fontSize": 12, "fontWeight": "bold", "anchor": "start"},
-        "text": {"color": ink, "fontSize": 12},
+        "title": {"color": ink, "fontSize": SMALL_PX, "fontWeight": "bold", "anchor": "start"},
+        "text": {"color": ink, "fontSize": SMALL_PX},
     }
     return spec
 

@@ -35,8 +35,8 @@ def timeline_figure(timeline: Timeline, index: int, where: str, point_ids: list[
     data = _data(timeline)
     lanes = [_heat(data["heat"], index), _rates(data, index)]
     lanes += [_device(data["device"])] if data["device"] else []
-    lanes += [_line("power", "W", data["power"], "s4")] if data["power"] else []
-    lanes += [_line("celsius", "°C", data["celsius"], "s2")] if data["celsius"] else []
+    lanes += [_line("power", "W", data["power"])] if data["power"] else []
+    lanes += [_line("celsius", "°C", data["celsius"])] if data["celsius"] else []
     scale = alt.Scale(domain=[0, round(timeline.window_s, 3)], nice=False)
     layers = [[_dips(), lane] for lane in lanes]
     layers += [_flags(data["flags"])] if data["flags"] else []
@@ -208,7 +208,7 @@ def _device(readings: Sequence[dict[str, Any]]) -> alt.Chart:
     colours = alt.Color(
         "what:N",
         title=None,
-        scale=alt.Scale(domain=names, range=[role("s3"), role("s5")]),
+        scale=alt.Scale(domain=names, range=[role("fig-ink"), role("fig-rule")]),
         legend=alt.Legend(columns=2),
     )
     chart: alt.Chart = (
@@ -225,11 +225,13 @@ def _device(readings: Sequence[dict[str, Any]]) -> alt.Chart:
     return chart
 
 
-def _line(name: str, unit: str, readings: Sequence[dict[str, Any]], colour: str) -> alt.Chart:
+def _line(name: str, unit: str, readings: Sequence[dict[str, Any]]) -> alt.Chart:
+    """In ink: the colours are the targets'."""
+    ink = role("fig-ink")
     more = {"detail": "what:N"} if readings and "what" in readings[0] else {}
     chart: alt.Chart = (
         alt.Chart(alt.NamedData(name))
-        .mark_line(strokeWidth=1.4, stroke=role(colour), point={"size": 14, "fill": role(colour)})
+        .mark_line(strokeWidth=1.4, stroke=ink, point={"size": 14, "fill": ink})
         .encode(
             x=alt.X("time:Q"),
             y=_y("value", unit, readings),
@@ -246,10 +248,8 @@ def _flags(flags: Sequence[dict[str, Any]]) -> list[alt.Chart]:
     axis = alt.Axis(labels=False, minExtent=AXIS_PX, ticks=False)
     base = alt.Chart(alt.NamedData("flags"), height=FLAG_HEIGHT * len(kinds))
     y = alt.Y("kind:N", sort=kinds, title="flags", axis=axis)
-    bars = base.mark_bar(fill=role("s2"), opacity=0.3, height=FLAG_HEIGHT - 3)
-    words = base.mark_text(
-        align="left", baseline="middle", dx=3, fontSize=11, color=role("fig-ink")
-    )
+    bars = base.mark_bar(fill=role("fig-muted"), opacity=0.3, height=FLAG_HEIGHT - 3)
+    words = base.mark_text(align="left", baseline="middle", dx=3, color=role("fig-ink"))
     tooltip = [alt.Tooltip("kind:N"), alt.Tooltip("start:Q"), alt.Tooltip("end:Q")]
     return [
         bars.encode(x=alt.X("start:Q"), x2="end:Q", y=y, tooltip=tooltip),

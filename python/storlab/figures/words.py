@@ -45,18 +45,23 @@ def spans_in_words(
 def span_words(
     ratios: Sequence[Ratio], target: str, baseline: str, what: str, say: str = OF
 ) -> str:
-    """The least and the largest of the decided ratios, and that there are others.
+    """The least and the largest of the decided ratios, and of how many they were picked.
 
     ``can’t be told apart`` where none is decided. Of one run each, there is nothing to decide by.
     """
     told = [ratio.interval for ratio in ratios if ratio.decided or not ratio.interval.is_known]
     if not told:
         return f"{target} and {baseline} can’t be told apart in {what}"
-    words = _larger_first(told, target, baseline, say.replace("{what}", what))
-    return words if len(told) == len(ratios) else f"{words}, where they can be told apart"
+    words = _larger_first(told, target, baseline, say.replace("{what}", what), len(ratios))
+    sides = {each.estimate > 1 for each in told}
+    if len(told) == len(ratios) or len(sides) > 1:
+        return words
+    return f"{words} at {len(told)} of {len(ratios)} points, and can’t be told apart at the others"
 
 
-def _larger_first(told: Sequence[Interval], target: str, baseline: str, say: str) -> str:
+def _larger_first(
+    told: Sequence[Interval], target: str, baseline: str, say: str, points: int
+) -> str:
     least, *_, most = sorted([*told, told[0]], key=_estimate)
     if least.estimate >= 1:
         return say.format(larger=target, times=_span(least, most), smaller=baseline)
@@ -67,8 +72,11 @@ def _larger_first(told: Sequence[Interval], target: str, baseline: str, say: str
         return say.format(larger=baseline, times=span, smaller=target)
     up = f"up to {_short(most)}"
     down = f"up to {_short(inverse(least))}" if least.estimate > 0 else "more"
+    above = sum(each.estimate > 1 for each in told)
     ahead = say.format(larger=target, times=up, smaller=baseline)
-    return f"{ahead}, and elsewhere {say.format(larger=baseline, times=down, smaller=target)}"
+    behind = say.format(larger=baseline, times=down, smaller=target)
+    below = len(told) - above
+    return f"{ahead} at {above} of {points} points, and {behind} at {below}"
 
 
 def _estimate(interval: Interval) -> float:

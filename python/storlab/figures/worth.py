@@ -245,6 +245,6 @@ def _chart(mixes: Mixes, bars: list[dict[str, Any]], unit: str) -> alt.TopLevelM
         ),
     ]
     if label_room([bar["label"] for bar in bars], WIDTH):
-        text = base.mark_text(dy=-6, fontSize=11, baseline="bottom")
+        text = base.mark_text(dy=-6, baseline="bottom")
         layers.append(text.encode(x=x, xOffset=centred, y=alt.Y("high:Q"), text="label:N"))
     return alt.layer(*layers).properties(width=WIDTH, height=HEIGHT)

@@ -39,7 +39,7 @@ CHECKPOINT_FLAGS = (
     ),
     FlagMeaning(
         "slowest",
-        "▲",
+        "z",
         "The slowest of its kind: a checkpoint is done when its last rank is.",
     ),
 )

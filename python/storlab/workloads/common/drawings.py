@@ -67,7 +67,7 @@ POWER_OVER_TIME = FigureKind(
     "power_over_time",
     "section",
     "Power over time",
-    "Throughput and power on one clock, one line per repeat. Shaded: what was measured, over "
+    "Throughput and power on one clock, one line per repeat. Framed: what was measured, over "
     "which energy is integrated. Dashed: declared, not measured.",
     place="storlab.figures.power_over_time:draw",
     most_open=0,

@@ -31,7 +31,7 @@ PREPROCESS_FLAGS = (
     ),
     FlagMeaning(
         "several-passes",
-        "2",
+        "p",
         "Memory was so short that data was read more than once: more memory would be faster.",
         severity="note",
         why=(

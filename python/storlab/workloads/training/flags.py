@@ -29,7 +29,7 @@ TRAINING_FLAGS = (
     ),
     FlagMeaning(
         "few-steps",
-        "1",
+        "f",
         "An epoch has so few steps that utilisation, which leaves out the first, says little.",
         severity="warning",
         why="Utilisation leaves out the first step of an epoch: of few steps that is a large part.",

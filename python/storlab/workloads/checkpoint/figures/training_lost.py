@@ -13,6 +13,7 @@ from storlab.analysis.points import Section, WorkloadPoint
 from storlab.base.units import NS_PER_S, format_duration
 from storlab.figures.common import digits3, figure_name, place_at, point_ids
 from storlab.figures.figure import Figure
+from storlab.figures.mixes import CROSS
 from storlab.figures.theme import (
     HEIGHT,
     WIDTH,
@@ -34,6 +35,8 @@ from storlab.workloads.checkpoint.params import CheckpointParams
 
 COSTS = ("durable_time_s.all", "write_time_s.all")
 RESTORE = "restore_time_s.all"
+STUDY, BEST = "as in the study", "Daly’s optimum"
+MARKS = {STUDY: CROSS, BEST: "circle"}  # a cross for comparison, and a ring, which the title names
 STEPS = 80
 LABELS = (
     "datum.value >= 86400 ? format(datum.value / 86400, '~g') + ' d'"
@@ -127,9 +130,9 @@ def _marks(
     chosen: float,
     mtbf: float | None,
 ) -> list[dict[str, Any]]:
-    places = [("as in the study", chosen)]
+    places = [(STUDY, chosen)]
     if mtbf is not None:
-        places.append(("Daly’s optimum", daly_interval(cost, mtbf)))
+        places.append((BEST, daly_interval(cost, mtbf)))
     return [
         {"target": target, "what": what, "x": float(f"{at:.6g}"), "y": float(f"{lost(at):.6g}")}
         for what, at in places
@@ -164,19 +167,15 @@ def _chart(
     shapes = alt.Shape(
         "what:N",
         title=None,
-        scale=alt.Scale(domain=names, range=["circle", "diamond"][: len(names)]),
+        scale=alt.Scale(domain=names, range=[MARKS[name] for name in names]),
         legend=alt.Legend(orient="bottom", symbolOpacity=1, symbolSize=60),
     )
     line = alt.Chart(alt.NamedData("curves")).mark_line(
         strokeWidth=2, strokeDash=dash_of("modelled")
     )
-    dots = alt.Chart(alt.NamedData("marks")).mark_point(
-        size=80, strokeWidth=1.8, opacity=1, fill=role("fig-paper")
-    )
+    dots = alt.Chart(alt.NamedData("marks")).mark_point(size=120, strokeWidth=1.8, opacity=1)
     # A legend's symbols look like the first layer that has them: this one is never seen.
-    key = alt.Chart(alt.NamedData("marks")).mark_point(
-        filled=True, color=role("fig-muted"), opacity=0, size=1
-    )
+    key = alt.Chart(alt.NamedData("marks")).mark_point(color=role("fig-muted"), opacity=0, size=1)
     tooltip = [
         alt.Tooltip("target:N"),
         alt.Tooltip("what:N", title="interval"),
@@ -192,7 +191,7 @@ def _chart(
 
 
 def _title(marks: list[dict[str, Any]], chosen: float) -> str:
-    best = [m for m in marks if m["what"] == "Daly’s optimum"]
+    best = [m for m in marks if m["what"] == BEST]
     shown = best or marks
     each = ", ".join(f"{digits3(m['y'])}\u00a0% on {m['target']}" for m in shown)
     if best:

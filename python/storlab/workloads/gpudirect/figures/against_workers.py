@@ -137,7 +137,7 @@ def _figure(comparison: Comparison, section: Section, facet: Any, wanted: _Wante
 def _title(
     wanted: _Wanted, column: Column, comparison: Comparison, section: Section, facet: Any
 ) -> str:
-    """``highest throughput: 3.1 GB/s on A with 256 workers, 2.6 GB/s on B with 512 workers``."""
+    """``highest throughput of 11 points: 3.1 GB/s on A with 256 workers, ...``."""
     parts = []
     for best in best_points(comparison, section, facet, wanted.key, most=wanted.most):
         value = best.value.estimate
@@ -147,4 +147,5 @@ def _title(
             else f"{digits3(value * wanted.factor)}{NBSP}{wanted.unit}"
         )
         parts.append(f"{shown} on {best.target} with {best.at}")
-    return f"{wanted.best} {wanted.words}: {', '.join(parts)}"
+    points = len(section.of_facet(facet))
+    return f"{wanted.best} {wanted.words} of {points} points: {', '.join(parts)}"

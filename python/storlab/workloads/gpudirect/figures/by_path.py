@@ -185,7 +185,8 @@ def _figure(comparison: Comparison, same: _Same, wanted: _Wanted) -> Figure | No
         title=title,
         alt=f"Line chart of {axes.y_title} by each path against {heading}. {title}",
         spec=configured(
-            line_chart(comparison, ways, axes, means, series=ways), {"means": means, "runs": dots}
+            line_chart(comparison, ways, axes, means, series=[*comparison.targets, *ways]),
+            {"means": means, "runs": dots},
         ),
         columns=[same.section.axes.x, *(f"{way} ({wanted.unit})" for way in ways)],
         rows=[[x, *(_text(by_place.get((way, x)), column, wanted) for way in ways)] for x in order],
@@ -241,12 +242,14 @@ def _text(cell: Cell | None, column: Column, wanted: _Wanted) -> str:
 def _title(
     same: _Same, cells: Sequence[tuple[str, str, Cell]], column: Column, wanted: _Wanted
 ) -> str:
-    """``highest throughput by path: 3.1 GB/s direct, 2.6 GB/s bounce``: nothing picked."""
+    """``highest throughput of 4 points: 3.1 GB/s direct; 2.6 GB/s bounce``."""
     parts = []
     for way in same.ways:
         own = (c.values.get(column.key) for name, _, c in cells if name == way)
         values = [v for each in own if (v := wanted.interval(each)) is not None]
         if values:
-            best = (max if wanted.more else min)(values, key=lambda v: v.estimate)
-            parts.append(f"{wanted.text(best)} {way}")
-    return f"{'highest' if wanted.more else 'lowest'} {wanted.words}: {'; '.join(parts)}"
+            chosen = (max if wanted.more else min)(values, key=lambda v: v.estimate)
+            parts.append(f"{wanted.text(chosen)} {way}")
+    points = len({x for _, x, _ in cells})
+    best = "highest" if wanted.more else "lowest"
+    return f"{best} {wanted.words} of {points} points: {'; '.join(parts)}"

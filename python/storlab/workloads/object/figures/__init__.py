@@ -36,8 +36,9 @@ LATENCY = FigureKind(
     "object_latency",
     "family",
     "Latency by mix",
-    "From the start of a request to the last byte of its answer. Marker: mean. Ticks: "
-    "percentiles of the repeats’ merged histograms, the wider the further out. Logarithmic scale.",
+    "From the start of a request to the last byte of its answer. Marker: mean, with its "
+    "95 % interval. Ticks: percentiles of the repeats’ merged histograms, the wider the further "
+    "out. Logarithmic scale.",
     place="storlab.workloads.object.figures.latency:draw",
 )
 TTFB_BARS = FigureKind(
@@ -45,7 +46,8 @@ TTFB_BARS = FigureKind(
     "family",
     "Time to first byte by mix",
     "From the start of a request to the first byte of the answer’s body, and beside it how "
-    "long the whole request takes (cross). Marker: mean. Ticks: percentiles. Logarithmic scale.",
+    "long the whole request takes (cross). Marker: mean, with its 95 % interval. Ticks: "
+    "percentiles. Logarithmic scale.",
     place="storlab.workloads.object.figures.first_byte:draw",
 )
 OBJECT_FIGURES = (

@@ -9,9 +9,11 @@ from storlab.analysis.compare import Comparison
 from storlab.analysis.points import Section
 from storlab.figures.figure import Figure
 from storlab.figures.mixes import Mixes, dot_plot, mixes_of
+from storlab.figures.reach import edge_words
 from storlab.figures.theme import configured
 from storlab.workloads.object.figures.latency import (
     bounds_of,
+    intervals_of,
     times_data,
     times_in_words,
     times_row,
@@ -36,12 +38,12 @@ def _figure(mixes: Mixes, operation: str) -> Figure | None:
     if mixes.comparison.column(labels["mean"]) is None:
         return None
     labels[f"whole {name}, mean"] = f"latency_mean_ns.{operation}"
-    spans, dots = times_data(mixes, labels)
+    bounds = bounds_of(mixes, list(labels.values()))
+    spans, dots = times_data(mixes, labels, bounds)
     if not dots:
         return None
     text = times_in_words(mixes, labels["mean"], "mean time to first byte")
     title = f"{mixes.where(f'{name}s')}: {text or 'time to first byte, mean and percentiles'}"
-    bounds = bounds_of(mixes, list(labels.values()))
     chart = dot_plot(mixes, list(labels), bounds, f"{name} time to first byte (log scale)")
     return Figure(
         name=mixes.name("first-byte", name),
@@ -54,4 +56,5 @@ def _figure(mixes: Mixes, operation: str) -> Figure | None:
         rows=[times_row(mix, cell, list(labels.values())) for mix, _, cell in mixes.cells()],
         point_ids=mixes.point_ids,
         note=mixes.place,
+        remark=edge_words(intervals_of(mixes, labels["mean"]), bounds),
     )

@@ -8,6 +8,7 @@ from typing import Any
 from storlab.analysis.columns import STATISTICS
 from storlab.analysis.compare import Cell, Comparison
 from storlab.analysis.points import Section
+from storlab.analysis.stats import Interval
 from storlab.figures.common import (
     interval_text,
     latency_kind,
@@ -16,7 +17,8 @@ from storlab.figures.common import (
 )
 from storlab.figures.figure import Figure
 from storlab.figures.mixes import Mixes, dot_plot, mixes_of
-from storlab.figures.theme import configured, log_bounds
+from storlab.figures.reach import edge_words, ends_within, log_reach
+from storlab.figures.theme import configured
 from storlab.figures.words import spans_in_words
 
 
@@ -38,16 +40,23 @@ def draw(comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:
 
 
 def bounds_of(mixes: Mixes, keys: Sequence[str]) -> tuple[float, float]:
-    """Bounds of the vertical axis around all of these columns."""
+    """Bounds of the vertical axis around all of these columns, and the intervals of means."""
     cells = [cell for _, _, cell in mixes.cells()]
-    return log_bounds([c.values[key].estimate for c in cells for key in keys if key in c.values])
+    known = [(key, c.values[key]) for c in cells for key in keys if key in c.values]
+    means = [value for key, value in known if "_mean_ns" in key]
+    return log_reach([value.estimate for _, value in known], means)
+
+
+def intervals_of(mixes: Mixes, key: str) -> list[Interval]:
+    """Of every mix and target."""
+    return [cell.values[key] for _, _, cell in mixes.cells() if key in cell.values]
 
 
 def _figure(
     mixes: Mixes, name: str, words: str, keys: dict[str, str], bounds: tuple[float, float]
 ) -> Figure | None:
     labels = {STATISTICS[statistic]: key for statistic, key in keys.items()}
-    spans, dots = times_data(mixes, labels)
+    spans, dots = times_data(mixes, labels, bounds)
     if not dots:
         return None
     title = f"{mixes.where(f'{name}s')}: {_title(mixes, keys['mean'], words)}"
@@ -63,6 +72,7 @@ def _figure(
         rows=[times_row(mix, cell, list(labels.values())) for mix, _, cell in mixes.cells()],
         point_ids=mixes.point_ids,
         note=mixes.place,
+        remark=edge_words(intervals_of(mixes, keys["mean"]), bounds),
     )
 
 
@@ -73,7 +83,7 @@ def times_row(mix: str, cell: Cell, keys: Sequence[str]) -> list[str]:
 
 
 def times_data(
-    mixes: Mixes, labels: dict[str, str]
+    mixes: Mixes, labels: dict[str, str], bounds: tuple[float, float]
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Lines and markers; ``labels`` maps the words of a statistic to the key of its column."""
     spans, dots = [], []
@@ -89,6 +99,7 @@ def times_data(
                 **place,
                 "statistic": word,
                 "value": max(round(interval.estimate), 1),
+                **ends_within(interval, bounds),
                 "text": interval_text(interval, latency_text),
                 "provenance": cell.provenance,
                 "runs": ", ".join(cell.run_ids),

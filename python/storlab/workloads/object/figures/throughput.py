@@ -113,7 +113,7 @@ def _chart(mixes: Mixes, bars: list[dict[str, Any]], ceiling: float) -> alt.TopL
     base = alt.Chart(alt.NamedData("bars"))
     layers = bar_layers(base, (x, offset, centred, y), fill(bars), shown)
     if label_room([bar["label"] for bar in bars], NARROW):
-        text = base.mark_text(dy=-6, fontSize=11, baseline="bottom")
+        text = base.mark_text(dy=-6, baseline="bottom")
         layers.append(text.encode(x=x, xOffset=centred, y=alt.Y("high:Q"), text="label:N"))
     return alt.layer(*layers).properties(width=NARROW, height=HEIGHT)
 

@@ -72,21 +72,19 @@ THROUGHPUT = FigureKind(
     "section",
     "Throughput against workers",
     "Raw data that went in over the completion time, and what the device read and wrote, all "
-    "stages together. Ring: the device saturates.",
+    "stages together.",
     parts=(
         OverSweep(
             ("input_mb_s.all",),
             name="raw-data",
             words="raw data",
             ratio="{larger} takes in {times} as much as {smaller}",
-            rings=_RINGS,
         ),
         OverSweep(
             ("device_mb_s.all",),
             name="device-throughput",
             words="what the device read and wrote",
             ratio="{larger}’s device moves {times} as much as {smaller}’s",
-            rings=_RINGS,
         ),
         Bars(
             "throughput",

@@ -95,7 +95,7 @@ def _chart(targets: list[str], data: list[dict[str, Any]]) -> alt.TopLevelMixin:
     )
     layers = [bars]
     if len(data) <= 12:
-        text = base.mark_text(dy=-5, fontSize=11, baseline="bottom", color=role("fig-ink"))
+        text = base.mark_text(dy=-5, baseline="bottom", color=role("fig-ink"))
         centred = alt.XOffset("target:N", sort=targets, bandPosition=0.5, scale=scale)
         layers.append(text.encode(x=x, xOffset=centred, y=y, text="text:N"))
     drawn: alt.TopLevelMixin = alt.layer(*layers, *rule_layers(Rule(100.0, ""))).properties(

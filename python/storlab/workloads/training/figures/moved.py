@@ -70,7 +70,7 @@ def _demand(order: list[str], end: str) -> list[alt.Chart]:
         x=alt.X("x:O", sort=order), y=alt.Y("mean:Q"), color=alt.ColorValue(role("fig-muted"))
     )
     last = alt.Chart(alt.NamedData("wanted")).transform_filter(f"datum.x === '{end}'")
-    words = last.mark_text(align="right", baseline="bottom", dx=-6, dy=-4, fontSize=11)
+    words = last.mark_text(align="right", baseline="bottom", dx=-6, dy=-4)
     return [
         base.mark_line(strokeWidth=1.5, strokeDash=[2, 3]),
         words.encode(
