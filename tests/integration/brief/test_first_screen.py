@@ -15,8 +15,8 @@ from storlab.analysis.dataset import load_dataset
 from storlab.analysis.verdict import verdicts
 
 pytestmark = pytest.mark.browser
-SHOWN = BRIEFS[:5]
-PRINTED = BRIEFS[:1]
+SHOWN = BRIEFS
+PRINTED = BRIEFS
 SIZES = ((1366, 768), (390, 844))
 
 
