@@ -123,6 +123,8 @@ def do_linger(link: Link, job: dict[str, Any]) -> Any:
         Path(job["told"] + ".part").write_text(json.dumps(told))
         Path(job["told"] + ".part").rename(job["told"])
     if link.rank == 1:
+        while not Path(job["told"]).exists():  # a failed rank ends the others
+            sleep_s(0.01)
         globals()["lingering"] = Lingering(job["lingers"])
         raise RuntimeError("as a test wants it")
     sleep_s(600)

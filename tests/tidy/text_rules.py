@@ -25,9 +25,9 @@ _LOCKED = re.compile(
 )
 _EXIT_ROW = re.compile(r"^\|\s*(\d+)\s*\|\s*`?([A-Z_]+)`?\s*\|", re.MULTILINE)
 _CODE = re.compile(r"^```.*?\n(.*?)^```|`([^`\n]+)`", re.MULTILINE | re.DOTALL)
-_MAKE_COMMAND = re.compile(r"^(?:\$ )?make ([a-z][a-z-]*)", re.MULTILINE)
+_MAKE_COMMAND = re.compile(r"^(?:\$ )?make ([a-z][a-z0-9-]*)", re.MULTILINE)
 _STORLAB_COMMAND = re.compile(r"^(?:\$ )?storlab ([a-z][a-z-]*)", re.MULTILINE)
-_MAKE_TARGET = re.compile(r"^([a-z][a-z-]*):(?!=)", re.MULTILINE)
+_MAKE_TARGET = re.compile(r"^([a-z][a-z0-9-]*):(?!=)", re.MULTILINE)
 
 
 def machine_complaints(text: str) -> list[str]:

@@ -158,32 +158,12 @@ impl Counts {
     /// # Errors
     /// `Error::Spec` when the bytes are not such an encoding; part of it may have been added.
     pub fn add_v2(&mut self, bytes: &[u8]) -> Result<()> {
-        let Some(mut counts) = counts_of_own(bytes) else {
-            // Of other bounds: once more with these.
-            let own = Histogram::from_v2(bytes)?.to_v2();
-            return if counts_of_own(&own).is_some() { self.add_v2(&own) } else { Ok(()) };
-        };
-        let mut place = 0_usize;
-        while let Some((&byte, rest)) = counts.split_first() {
-            let count = if byte & 0x80 == 0 {
-                counts = rest; // as most of them are
-                signed(u64::from(byte))
-            } else {
-                next_count(&mut counts).ok_or_else(|| not_v2("cut short"))?
-            };
-            let places = usize::try_from(count.unsigned_abs()).unwrap_or(usize::MAX);
-            if count <= 0 {
-                place = place.saturating_add(places.max(1));
-                continue;
-            }
+        each_count(bytes, &mut |place, _, count| {
             if place >= self.0.len() {
-                lowest_at(place).ok_or_else(|| not_v2("more counts than buckets"))?;
                 self.0.resize((place + 1).next_multiple_of(1 << HALF_BITS), 0);
             }
-            self.0[place] = self.0[place].saturating_add(count.unsigned_abs());
-            place += 1;
-        }
-        Ok(())
+            self.0[place] = self.0[place].saturating_add(count);
+        })
     }
 
     /// Add all of another's counts.
@@ -206,9 +186,75 @@ impl Counts {
     }
 }
 
+/// What tables tell of a distribution, in ns, as [`Histogram`] does. All zeros when it is empty.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Figures {
+    /// Mean.
+    pub mean_ns: f64,
+    /// The value that half of all values do not exceed.
+    pub p50_ns: u64,
+    /// That 99 % do not exceed.
+    pub p99_ns: u64,
+    /// Largest value, to 3 digits.
+    pub max_ns: u64,
+}
+
+impl Figures {
+    /// Of a V2 encoding, without making a histogram of it: a cluster has one for every client,
+    /// second and kind of operation. `places` is room to work in.
+    ///
+    /// # Errors
+    /// `Error::Spec` when the bytes are not such an encoding.
+    pub fn of_v2(bytes: &[u8], places: &mut Vec<(usize, u64, u64)>) -> Result<Self> {
+        places.clear();
+        each_count(bytes, &mut |place, lowest, count| places.push((place, lowest, count)))?;
+        let total = places.iter().fold(0_u64, |sum, (.., count)| sum.saturating_add(*count));
+        let target = |share: f64| ((share * total as f64).ceil() as u64).max(1);
+        let (half, most) = (target(0.5), target(0.99));
+        let (mut figures, mut passed) = (Figures::default(), 0_u64);
+        for &(place, lowest, count) in places.iter() {
+            let width = width_at(place);
+            let highest = lowest + (width - 1);
+            figures.mean_ns += (lowest + (width >> 1)) as f64 * count as f64 / total as f64;
+            figures.p50_ns = if passed < half { highest } else { figures.p50_ns };
+            figures.p99_ns = if passed < most { highest } else { figures.p99_ns };
+            figures.max_ns = highest;
+            passed = passed.saturating_add(count);
+        }
+        Ok(figures)
+    }
+}
+
 fn not_v2(why: impl std::fmt::Display) -> Error {
     let what = format!("not HdrHistogram V2: {why}");
     Error::spec("histogram", what, "read it from a samples file")
+}
+
+/// Every count of an encoding that is not 0, by place, with the lowest value that is counted there.
+fn each_count(bytes: &[u8], take: &mut impl FnMut(usize, u64, u64)) -> Result<()> {
+    let Some(mut counts) = counts_of_own(bytes) else {
+        // Of other bounds: once more with these.
+        let own = Histogram::from_v2(bytes)?.to_v2();
+        return if counts_of_own(&own).is_some() { each_count(&own, take) } else { Ok(()) };
+    };
+    let mut place = 0_usize;
+    while let Some((&byte, rest)) = counts.split_first() {
+        let count = if byte & 0x80 == 0 {
+            counts = rest; // as most of them are
+            signed(u64::from(byte))
+        } else {
+            next_count(&mut counts).ok_or_else(|| not_v2("cut short"))?
+        };
+        let places = usize::try_from(count.unsigned_abs()).unwrap_or(usize::MAX);
+        if count <= 0 {
+            place = place.saturating_add(places.max(1));
+            continue;
+        }
+        let lowest = lowest_at(place).ok_or_else(|| not_v2("more counts than buckets"))?;
+        take(place, lowest, count.unsigned_abs());
+        place += 1;
+    }
+    Ok(())
 }
 
 /// The counts of an encoding with the bounds and digits of [`Histogram`]; `None` for any other.
@@ -257,6 +303,11 @@ fn lowest_at(place: usize) -> Option<u64> {
     };
     // The last power of two is counted whole.
     (value < (MAX_NS + 1).next_power_of_two()).then_some(value)
+}
+
+/// How many values are counted at a place.
+fn width_at(place: usize) -> u64 {
+    1 << (place >> HALF_BITS).saturating_sub(1)
 }
 
 #[cfg(test)]
@@ -366,6 +417,19 @@ mod tests {
         }
 
         #[test]
+        fn figures_are_those_of_the_histogram(
+            values in prop::collection::vec((0u64..2 * MAX_NS, 1u64..1 << 40), 0..200),
+            quick in prop::collection::vec((1u64..5_000_000, 1u64..100), 0..200),
+        ) {
+            let mut h = Histogram::new();
+            for &(v, n) in values.iter().chain(&quick) { h.record_n(v, n); }
+            let figures = Figures::of_v2(&h.to_v2(), &mut Vec::new()).unwrap();
+            let (p50_ns, p99_ns) = (h.percentile(50.0), h.percentile(99.0));
+            let (mean_ns, max_ns) = (h.mean_ns(), h.max_ns());
+            prop_assert_eq!(figures, Figures { mean_ns, p50_ns, p99_ns, max_ns });
+        }
+
+        #[test]
         fn a_damaged_encoding_is_refused_or_read(
             values in prop::collection::vec(1u64..MAX_NS, 1..20),
             at in 0usize..4000,
@@ -379,6 +443,7 @@ mod tests {
             bytes[at] ^= flip;
             bytes.truncate(bytes.len() - cut.min(bytes.len()));
             let _ = Counts::default().add_v2(&bytes); // whatever it says, it comes back
+            let _ = Figures::of_v2(&bytes, &mut Vec::new());
         }
 
         #[test]

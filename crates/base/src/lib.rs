@@ -20,7 +20,7 @@ pub use clock::{
 pub use content::{Content, FileContent, Identity};
 pub use error::{Error, OpKind, Result, failed};
 pub use file_lock::try_lock_file;
-pub use histogram::{Coarse, Counts, Histogram};
+pub use histogram::{Coarse, Counts, Figures, Histogram};
 pub use lock::lock;
 pub use pattern::{Offsets, Pattern, Share, gcd};
 pub use payload::{Payload, PayloadSpec};

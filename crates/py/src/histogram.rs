@@ -2,7 +2,30 @@
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::PyBytes;
+use pyo3::types::{PyBytes, PyBytesMethods};
+use storlab_base::{Figures, Result};
+
+/// Mean, p50, p99 and maximum in ns of HdrHistogram V2 encodings, a list of each. All zeros where
+/// nothing was counted. Raises ValueError for what is not such an encoding.
+#[pyfunction]
+#[allow(clippy::needless_pass_by_value, clippy::type_complexity)] // as Python gives and takes them
+pub fn latency_columns(
+    py: Python<'_>,
+    encoded: Vec<Bound<'_, PyBytes>>,
+) -> PyResult<(Vec<f64>, Vec<u64>, Vec<u64>, Vec<u64>)> {
+    let encoded: Vec<_> = encoded.iter().map(PyBytesMethods::as_bytes).collect();
+    let figures = py.detach(|| {
+        let mut places = Vec::new();
+        encoded.iter().map(|bytes| Figures::of_v2(bytes, &mut places)).collect::<Result<Vec<_>>>()
+    });
+    let figures = figures.map_err(|e| PyValueError::new_err(e.to_string()))?;
+    Ok((
+        figures.iter().map(|found| found.mean_ns).collect(),
+        figures.iter().map(|found| found.p50_ns).collect(),
+        figures.iter().map(|found| found.p99_ns).collect(),
+        figures.iter().map(|found| found.max_ns).collect(),
+    ))
+}
 
 /// A latency histogram: HdrHistogram, 1 ns to 1 h, 3 significant digits.
 #[pyclass(module = "storlab._native")]

@@ -26,7 +26,7 @@ mod _native {
     #[pymodule_export]
     use super::family_names;
     #[pymodule_export]
-    use super::histogram::Histogram;
+    use super::histogram::{Histogram, latency_columns};
     #[pymodule_export]
     use super::merge::Merger;
     #[pymodule_export]

@@ -9,35 +9,35 @@ import threading
 import traceback
 from collections.abc import Callable
 from contextlib import suppress
-from typing import NoReturn
 
 from storlab.base.clock import sleep_s
 from storlab.cluster import leftovers
 from storlab.cluster.link import Link, connect
+from storlab.process.parent_death import die_with_parent
 
 _LOOK_S = 0.5
 _GONE = 75  # exit code of a rank whose launcher has gone
 
 
-def live(work: Callable[[], None]) -> NoReturn:
-    """Do the work of a rank, watched from before it begins, and end this process behind it.
+def live(work: Callable[[], None]) -> None:
+    """Do the work of a rank, watched from before it begins until this process has ended.
 
-    Without Python's own end, which waits for threads and lets libraries put away what they have:
-    what hangs there, as on a file system that has gone, nobody would end. Python has stopped its
-    own threads by then, the watching one too.
+    Where the work fails the process ends here, without Python's own end, which waits for threads
+    and lets libraries put away what they have: what hangs there, as on a file system that has gone,
+    nobody would end, since Python has stopped the watching thread by then. After work that is done
+    the kernel watches instead. The process then takes its time: one that is quick to go while
+    others still take leave of MPI counts as failed for MPICH, which kills them.
     """
     end_with_parent()
-    code = 1
     try:
         work()
-        code = 0
-    finally:
-        if code:
-            traceback.print_exc()
+    except BaseException:  # noqa: BLE001 (whatever it is, this process ends here)
+        traceback.print_exc()
         for stream in (sys.stdout, sys.stderr):
             with suppress(OSError, ValueError):
                 stream.flush()
-        os._exit(code)
+        os._exit(1)
+    die_with_parent()
 
 
 def join() -> Link:

@@ -107,7 +107,9 @@ def samples_to_table(samples: Sequence[Sample]) -> pa.Table:
 
     Raises ``ValueError`` when a sample's histogram is damaged.
     """
-    latencies = [summarise_latency(sample.latency) for sample in samples]
+    from storlab._native import latency_columns
+
+    mean, p50, p99, most = latency_columns([sample.latency for sample in samples])
     columns = {
         "interval": [s.interval for s in samples],
         "start_ns": [s.start_ns for s in samples],
@@ -115,10 +117,10 @@ def samples_to_table(samples: Sequence[Sample]) -> pa.Table:
         "operation": [s.operation for s in samples],
         "operations": [s.operations for s in samples],
         "bytes": [s.bytes for s in samples],
-        "latency_mean_ns": [latency.mean_ns for latency in latencies],
-        "latency_p50_ns": [latency.p50_ns for latency in latencies],
-        "latency_p99_ns": [latency.p99_ns for latency in latencies],
-        "latency_max_ns": [latency.max_ns for latency in latencies],
+        "latency_mean_ns": mean,
+        "latency_p50_ns": p50,
+        "latency_p99_ns": p99,
+        "latency_max_ns": most,
         "latency_hist": [s.latency for s in samples],
         "intended_hist": [s.intended for s in samples],
         "worker_cpu_ns": [s.worker_cpu_ns for s in samples],

@@ -49,6 +49,17 @@ def start_child(
     return _STARTER.submit(_start, command, death_signal, pass_fds, options).result()
 
 
+def die_with_parent() -> None:
+    """From now on the kernel kills this process when its parent ends, or that has ended already.
+
+    It counts the thread of the parent that started this process: for the last moments of it.
+    """
+    parent = os.getppid()
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        os._exit(1)
+
+
 def run_child(
     command: Sequence[str], timeout_s: float, **options: Any
 ) -> subprocess.CompletedProcess[bytes]:

@@ -58,7 +58,7 @@ class ClientsRun:
 
     def _judge(self, gathered: Gathered) -> RunOutcome:
         reports = [
-            (place, ClientReport.unpack(gathered.outcomes[place.rank]))
+            (place, ClientReport.unpack(gathered.outcomes.pop(place.rank)))
             for place in self._places
             if place.rank in gathered.outcomes
         ]

@@ -30,6 +30,7 @@ from storlab.model.result import (
 
 NumberT = TypeVar("NumberT", int, float)
 CLIENTS_FILE = "clients.parquet"
+_CLIENTS_AT_ONCE = 100  # whose samples are in memory twice
 
 
 @dataclass(frozen=True, slots=True)
@@ -320,18 +321,25 @@ def clients_to_parquet(clients: Sequence[Client]) -> bytes:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    from storlab.model.samples import samples_to_table
+    from storlab.model.samples import SAMPLES_SCHEMA, samples_to_table
 
-    tables = []
-    for client in clients:
-        offset = client.before.offset_ns
-        samples = [
-            replace(sample, start_ns=sample.start_ns - offset, end_ns=sample.end_ns - offset)
-            for sample in client.outcome.samples
-        ]
-        table = samples_to_table(samples)
-        names = pa.array([client.place.name] * table.num_rows, pa.string())
-        tables.append(table.add_column(0, pa.field("client", pa.string(), nullable=False), names))
+    name = pa.field("client", pa.string(), nullable=False)
+    schema = SAMPLES_SCHEMA.insert(0, name)
     sink = pa.BufferOutputStream()
-    pq.write_table(pa.concat_tables(tables), sink, compression="zstd")
+    with pq.ParquetWriter(sink, schema, compression="zstd") as file:
+        for begin in range(0, len(clients), _CLIENTS_AT_ONCE):
+            tables = []
+            for client in clients[begin : begin + _CLIENTS_AT_ONCE]:
+                table = samples_to_table(_on_controllers_clock(client))
+                names = pa.array([client.place.name] * table.num_rows, pa.string())
+                tables.append(table.add_column(0, name, names))
+            file.write_table(pa.concat_tables(tables))
     return sink.getvalue().to_pybytes()
+
+
+def _on_controllers_clock(client: Client) -> list[Sample]:
+    offset = client.before.offset_ns
+    return [
+        replace(sample, start_ns=sample.start_ns - offset, end_ns=sample.end_ns - offset)
+        for sample in client.outcome.samples
+    ]
