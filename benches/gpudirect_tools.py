@@ -106,7 +106,7 @@ def job(load: Load, seconds: float, stack: Stack) -> GpuDirectJob:
             "members": members,
             "path": load.path,
             "api": load.api,
-            "block_size": load.block,
+            "block_sizes": [{"bytes": load.block}],
             "workers": len(load.files),
             "queue_depth": load.depth,
             "gpus": [load.gpu],

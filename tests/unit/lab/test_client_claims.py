@@ -97,6 +97,7 @@ def arguments_of(tmp_path: Path, *, ends: bool) -> dict[str, Any]:
         "campaign": OWN.campaign,
         "claim": claim_of(shared, ends=ends),
         "consented": False,
+        "resumed": False,
         "granted": {},
     }
 

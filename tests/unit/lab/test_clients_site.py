@@ -55,7 +55,8 @@ def store_of(place: Path, target: str, workload: str) -> Any:
 
 def guard_of(place: Path) -> Any:
     access = {"t": Access()}
-    return SimpleNamespace(base=place, access=access, campaign="own", consent=None, stores={})
+    told = {"campaign": "own", "consent": None, "recorded": None}
+    return SimpleNamespace(base=place, access=access, stores={}, **told)
 
 
 @pytest.mark.parametrize(
