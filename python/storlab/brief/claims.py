@@ -165,11 +165,6 @@ def cards(
     return asked or [c for c in fresh if c.kind != "latency" and not is_open]
 
 
-def asked_keys(comparison: Comparison, sections: Sequence[Section]) -> list[str]:
-    """The columns that may answer what is asked of a family, in the order of its questions."""
-    return list(dict.fromkeys(key for keys in _asked(comparison, sections) for key in keys))
-
-
 def _asked(comparison: Comparison, sections: Sequence[Section]) -> list[tuple[str, ...]]:
     return [question.keys for question in questions_of(comparison, sections) if not question.per]
 
