@@ -86,9 +86,10 @@ class S3Hold:
                 self._check_recorded()
                 self._check_bucket()
                 if self._exists:
-                    self._claim_place(stack)
+                    self._look_for_rivals()
                     self._check_prefix()
                     self._take()
+                    self._claim_place(stack)
                     self._check_other_endpoints()
             self._stack = stack.pop_all()
         return self
@@ -250,15 +251,18 @@ class S3Hold:
             self.control.create_bucket()
             self._exists = self.made_bucket = True
 
-    def _claim_place(self, stack: ExitStack) -> None:
+    def _look_for_rivals(self) -> None:
         """One campaign at a time measures in this bucket, below the study's prefix."""
         if self.target.is_embedded:
             return
         prefix = self._options.prefix
         self._claim = BucketClaim(self.access.store, prefix, self.campaign, str(self.base))
-        if self.look_only:
+        if not self.cleaning:
             self._claim.look()
-        elif not self.cleaning:
+
+    def _claim_place(self, stack: ExitStack) -> None:
+        """Once it is known that objects can be deleted here: a claim must not stay behind."""
+        if self._claim is not None and not self.look_only and not self.cleaning:
             stack.callback(self._claim.release)
             self._claim.take()
 
