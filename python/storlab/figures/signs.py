@@ -24,7 +24,7 @@ DRAWN_SIGNS = (
     ("solid to pale", "parts of one bar, from the bottom"),
     ("grey ground", "a dip of throughput"),
     ("frame", "the window that was measured"),
-    ("≠", "two latencies at different effective concurrency, as beside numbers"),
+    ("≠", "two latencies that were not taken under the same load, as beside numbers"),
     ("a marker is missing on its line", "the interval includes 1: nothing is decided"),
 )
 """Each sign, and what it means."""

@@ -290,7 +290,7 @@ def test_published_values_are_converted_and_drawn(object_store: ResultStore) -> 
         "mixed-get-and-put-throughput-mb-s-put-4-mib",
         "mixed-get-and-put-ttfb-mean-ns-get-4-mib",
     ]
-    printed = [d for d in figures[3].spec["datasets"]["bars"] if d["provenance"] == "published"]
+    printed = [d for d in figures[3].spec["datasets"]["values"] if d["provenance"] == "published"]
     assert len(printed) == 8
     hdd = {d["x"]: d["value"] for d in printed if d["name"] == HDD}
     assert hdd == pytest.approx({"30/70": 180e6, "50/50": 196e6, "70/30": 227e6, "90/10": 289e6})
