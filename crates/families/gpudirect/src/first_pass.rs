@@ -58,7 +58,9 @@ pub fn check(shared: &Shared, worker: usize, mover: &mut impl Mover) -> Result<(
     match first_wrong {
         None if shared.control.stopping() => Ok(()),
         None => {
-            line.iter().for_each(|line| shared.checked.add(line));
+            if let Some(line) = &line {
+                shared.checked.add(line);
+            }
             Ok(())
         }
         Some(offset) => {
