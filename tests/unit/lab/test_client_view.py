@@ -252,8 +252,8 @@ def test_a_client_has_its_own_device_and_its_own_consent(tmp_path: Path) -> None
     ("own", "name", "what"),
     [
         ('path = "/dev/disk/by-id/x"', "drives", "is no target of the study"),
-        ('paths = ["/dev/a", "/dev/b"]', "drive", "has 2 files or devices, and the target 1"),
-        ('serial = "S2"', "drive", "has 0 files or devices"),
+        ('paths = ["/dev/a", "/dev/b"]', "drive", "files or devices: 2 here, and 1 of the target"),
+        ('serial = "S2"', "drive", "files or devices: 0 here"),
         ('path = "dev/x"', "drive", "is no whole path"),
         ('path = "/data/x"', "drive", "are not both files, or both devices"),
     ],

@@ -117,7 +117,7 @@ def _host_problems(study: StudyBase, cluster: Cluster) -> Iterator[Problem]:
             if not usual or len(own.locations) != len(usual) or None not in (own.path, own.paths):
                 yield Problem(
                     field,
-                    f"has {len(own.locations)} files or devices, and the target {len(usual)}",
+                    f"files or devices: {len(own.locations)} here, and {len(usual)} of the target",
                     "give path or paths, as many as the target has of its own; a directory lies "
                     "below mount, and a store is the same for all",
                 )
