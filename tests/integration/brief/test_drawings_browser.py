@@ -7,19 +7,11 @@ from typing import cast
 import pytest
 from playwright.sync_api import Browser
 
+from integration.brief.test_accessibility import BRIEFS
 from integration.brief.test_brief_browser import Visit, scroll_through, unfold
 from integration.conftest import Made
 
 pytestmark = pytest.mark.browser
-FAMILIES = (
-    "made",
-    "object_made",
-    "training_made",
-    "checkpoint_made",
-    "preprocess_made",
-    "gpudirect_made",
-    "swept_clients_made",
-)
 LEAST_PX = 8.9  # of a text as it is seen
 # A word may stand on a ground of its own: the same word twice at one place.
 MISPLACED = """() => [...document.querySelectorAll('figure.figure svg')].flatMap(svg => {
@@ -49,7 +41,7 @@ def family(request: pytest.FixtureRequest) -> Made:
     return cast(Made, request.getfixturevalue(request.param))
 
 
-@pytest.mark.parametrize("family", FAMILIES, indirect=True)
+@pytest.mark.parametrize("family", BRIEFS, indirect=True)
 def test_words_of_drawings_have_room_and_are_read_on_a_phone(
     browser: Browser, family: Made
 ) -> None:

@@ -15,8 +15,6 @@ from storlab.analysis.dataset import load_dataset
 from storlab.analysis.verdict import verdicts
 
 pytestmark = pytest.mark.browser
-SHOWN = BRIEFS
-PRINTED = BRIEFS
 SIZES = ((1366, 768), (390, 844))
 
 
@@ -29,7 +27,7 @@ def plain(text: str) -> str:
     return " ".join(text.replace("\u2060", "").split())
 
 
-@pytest.mark.parametrize("brief", SHOWN, indirect=True)
+@pytest.mark.parametrize("brief", BRIEFS, indirect=True)
 def test_the_answer_stands_on_the_first_screen(browser: Browser, brief: Made) -> None:
     """Who, by how much, how sure, at what, and the caveat; what it costs where that was asked."""
     first, *others = verdicts(compare(load_dataset([brief.store])))
@@ -57,7 +55,7 @@ def test_the_answer_stands_on_the_first_screen(browser: Browser, brief: Made) ->
                     assert cost["y"] + cost["height"] <= height, width
 
 
-@pytest.mark.parametrize("brief", PRINTED, indirect=True)
+@pytest.mark.parametrize("brief", BRIEFS, indirect=True)
 def test_nothing_is_clipped_on_paper(browser: Browser, brief: Made) -> None:
     """Printed from a dark screen, folded: light, whole, and not over the edge of the page."""
     size = {"width": 700, "height": 990}
