@@ -29,6 +29,7 @@ from storlab.history.words import (
     shift_levels,
     shift_sign,
     shift_text,
+    unchanged_text,
 )
 
 POINTS, BRIEFS = "points", "briefs"
@@ -291,7 +292,7 @@ def _figure(point: PointHistory, series: Series) -> Figure:
     shifts = [
         f"{shift_text(s)} from {date_text(point.results[s.index].time)}" for s in series.shifts
     ]
-    told = "; ".join(shifts) if shifts else "no change found"
+    told = "; ".join(shifts) if shifts else unchanged_text(number, "no change found")
     latest = value_text(series.intervals[-1].estimate, unit)
     return Figure(
         name=slug("course", series.column.key),
