@@ -166,6 +166,7 @@ def test_a_campaign_interrupted_and_resumed(browser: Browser, tmp_path: Path) ->
             visit.page.locator("#brief iframe").wait_for()
         assert process.wait() == 0
         for visit in visits:  # the program has gone, and its brief is here
+            expect(visit.page.locator("#figures")).to_be_hidden()
             frame = visit.page.frame_locator("#brief iframe")
             expect(frame.locator("h1")).to_contain_text(HOSTILE)
             expect(visit.page.locator("#runs tr")).to_have_count(6)
@@ -222,6 +223,11 @@ def test_a_dip_lies_below_its_moment_and_a_flag_below_its_run(browser: Browser) 
     assert "Device (MB/s; dashed: written)" in titles
     words = visit.page.locator("#course .word").all_text_contents()
     assert words == ["⚑ client bound", "⚑ starved", "⚑ late start"]
+    visit.page.set_viewport_size({"width": 900, "height": 900})
+    feed.run_ended({**row, "flags": [{**timed, "kind": "concurrency-mismatch"}] * 6})
+    visit.page.locator("#runs tr").nth(1).wait_for()
+    scroll = visit.page.locator(".scroll").evaluate("e => [e.scrollWidth, e.clientWidth]")
+    assert scroll[0] == scroll[1]  # flags go on in another line
     assert visit.logged == []
     visit.context.close()
     server.stop()

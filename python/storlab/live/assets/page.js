@@ -87,8 +87,9 @@
     }
   }
   function figures() {
+    $("figures-section").hidden = Boolean(state.over); /* nothing is measured any more */
     const last = state.moments.at(-1);
-    const tiles = [["Phase", state.phase || (state.over ? "over" : "–"), ""]];
+    const tiles = [["Phase", state.phase || "–", ""]];
     for (const line of LINES) {
       if (!known(line)) { continue; }
       const value = last ? at(last, line.field) : null;
