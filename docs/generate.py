@@ -168,7 +168,7 @@ def man_pages() -> dict[str, str]:
 
 def _command_page() -> str:
     group: Any = typer.main.get_command(app)
-    others = [f"storlab\\-{verb}(1)" for verb in sorted(verbs())]
+    others = [rf"\%storlab\-{verb}(1)" for verb in sorted(verbs())]
     return _page(
         "storlab",
         "which storage should this workload run on?",
@@ -177,10 +177,17 @@ def _command_page() -> str:
             ("DESCRIPTION", _prose(group.help)),
             ("COMMANDS", _terms((name, verb.summary) for name, verb in verbs().items())),
             ("OPTIONS", _terms(_described(p) for p in group.params)),
-            ("EXIT STATUS", _terms(re.findall(r"(?m)^ +([0-9]+)  (.+)$", EXIT_CODES))),
+            ("EXIT STATUS", _terms(_exit_codes())),
             ("SEE ALSO", [*(f"{name}," for name in others[:-1]), others[-1]]),
         ],
     )
+
+
+def _exit_codes() -> list[tuple[str, str]]:
+    """Code and meaning, which may go on in indented lines."""
+    told = EXIT_CODES.split("\n\n")[0]
+    found = re.findall(r"(?m)^ +([0-9]+)  (.+(?:\n {4,}\D.*)*)$", told)
+    return [(code, " ".join(words.split())) for code, words in found]
 
 
 def _verb_page(verb: str, command: Any) -> str:

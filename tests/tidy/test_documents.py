@@ -17,7 +17,7 @@ import pytest
 from conftest import need_program
 from storlab.base.errors import ExitCode
 from storlab.brief.flags import meanings
-from storlab.cli.main import verbs
+from storlab.cli.main import EXIT_CODES, verbs
 from storlab.contracts.registry import ENGINES, FAMILIES, METERS
 from storlab.engines.native.engine import NativeEngine
 from storlab.model.s3 import S3Options
@@ -128,6 +128,14 @@ def _drawn(roff: str) -> str:
     done = subprocess.run(program, input=roff, capture_output=True, text=True, check=True)
     assert not done.stderr
     return done.stdout
+
+
+def test_the_command_s_man_page_tells_exit_codes_whole() -> None:
+    told = EXIT_CODES.split("\n\n")[0].split("\n", 2)[2]
+    page = _generate().man_pages()["storlab.1"]
+    meanings = page[page.index(".SH EXIT STATUS") : page.index(".SH SEE ALSO")]
+    plain = re.sub(r"\.SH EXIT STATUS|\.TP|\\fB|\\fR", "", meanings).replace("\\-", "-")
+    assert plain.replace("\\(aq", "'").split() == told.split()
 
 
 def test_man_pages_are_roff() -> None:

@@ -62,6 +62,7 @@ TABLE: dict[int, tuple[float, float, float]] = {
     2000: (8.35, 9.86, 12.33),
 }
 """By number of values, what the largest difference stays below but for those chances."""
+FEWEST = min(TABLE)  # values; a change in fewer cannot be told from chance
 
 Floats = NDArray[np.float64]
 
@@ -75,7 +76,7 @@ class Change:
 
 
 def change_points(values: Sequence[float]) -> list[Change]:
-    """In order. Empty for fewer values than can tell: the shortest length of ``TABLE``.
+    """In order. Empty for fewer values than ``FEWEST``.
 
     Raises ValueError for a value that is not finite.
     """
@@ -83,7 +84,7 @@ def change_points(values: Sequence[float]) -> list[Change]:
     if not np.isfinite(data).all():
         raise ValueError("change points of values that are not finite")
     found: list[int] = []
-    if len(data) < min(TABLE):
+    if len(data) < FEWEST:
         return []
     _divide(data, 0, len(data), found)
     return _refined(data, sorted(found))

@@ -7,7 +7,6 @@ are found in the intervals as they were sampled; only then are those of a long r
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -18,23 +17,15 @@ from typing import Any
 from storlab._native import Histogram
 from storlab.analysis.dataset import RunData
 from storlab.analysis.dips import LEAST_INTERVALS, find_dips
-from storlab.analysis.points import page_of
+from storlab.analysis.flag_times import Span, flag_times_in
 from storlab.analysis.power_trace import Moment, power_trace
-from storlab.base.errors import ResultError
+from storlab.analysis.run_intervals import Interval, counted_beside, intervals_of
 from storlab.base.units import MB, NS_PER_S
 from storlab.contracts.registry import FAMILIES
-from storlab.lab.power.metering import power_gaps
-from storlab.model.run_course import COURSE_FILE
-from storlab.workloads.common.metrics import CLIENT_BOUND_PERCENT
 
 MOST_COLUMNS = 60  # of the axis; more intervals are put together
 MOST_DIPS = 8  # that are told, the deepest
 LATENCY_BINS = 16
-COLUMNS = [
-    *("interval", "start_ns", "end_ns", "operation"),
-    *("operations", "bytes", "errors", "latency_hist", "worker_cpu_ns"),
-]
-Span = tuple[float, float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,33 +130,19 @@ class Timeline:
         return shades
 
 
-@dataclass(frozen=True, slots=True)
-class _Interval:
-    rows: list[dict[str, Any]]  # one for each operation
-    start_s: float
-    end_s: float
-    moved_mb: float
-    operations: int  # of those that moved it
-    cores: float  # that the workers used
-
-    @property
-    def mb_s(self) -> float:
-        return self.moved_mb / max(self.end_s - self.start_s, 1 / NS_PER_S)
-
-
 def timeline(run: RunData, least: int = LEAST_INTERVALS) -> Timeline | None:
     """The timeline of a finished run; None where its window has fewer intervals than ``least``.
 
     Raises ResultError where its samples or what lies beside them are damaged.
     """
-    intervals = _intervals(run)
+    intervals = intervals_of(run)
     if len(intervals) < least or not any(each.moved_mb for each in intervals):
         return None
     record = run.record
     window_s = (record.window_end_ns - record.window_start_ns) / NS_PER_S
     boundary = record.power_boundary
     power = power_trace(run, boundary) if boundary is not None else []
-    beside = _beside(run)
+    beside = counted_beside(run)
     usual_mb_s = median(each.mb_s for each in intervals)
     dips = [] if FAMILIES[record.kind].fixed_work else _dips(intervals)
     low = {id(interval) for dip in dips for interval in dip}
@@ -181,72 +158,16 @@ def timeline(run: RunData, least: int = LEAST_INTERVALS) -> Timeline | None:
         list(_counted(beside, record.window_start_ns)),
         [moment for moment in power if 0 <= moment.time_s <= window_s],
         list(_celsius(beside, record.window_start_ns, window_s)),
-        _flag_times(run, intervals),
+        flag_times_in(run, intervals, beside),
     )
 
 
-def _dips(intervals: Sequence[_Interval]) -> list[list[_Interval]]:
+def _dips(intervals: Sequence[Interval]) -> list[list[Interval]]:
     rates, counts = [each.mb_s for each in intervals], [each.operations for each in intervals]
     return [[intervals[at] for at in places] for places in find_dips(rates, counts)]
 
 
-def _flag_times(run: RunData, intervals: Sequence[_Interval]) -> dict[str, list[Span]]:
-    """By kind of flag when it held, in s of the window, where that is known of single moments."""
-    record, found = run.record, {}
-    kinds = {flag.kind for flag in record.flags}
-    if "client-bound" in kinds and record.cpu is not None:
-        limit = record.cpu.cores * CLIENT_BOUND_PERCENT / 100
-        found["client-bound"] = [
-            (each.start_s, each.end_s) for each in intervals if each.cores > limit
-        ]
-    if "power-not-measured" in kinds:
-        start, end = record.window_start_ns, record.window_end_ns
-        gaps = power_gaps(record, run.store.power(run.directory_name))
-        found["power-not-measured"] = [
-            ((max(first, start) - start) / NS_PER_S, (min(last, end) - start) / NS_PER_S)
-            for first, last in gaps
-            if first < end and last > start
-        ]
-    return {kind: _joined(spans) for kind, spans in found.items() if spans}
-
-
-def _joined(spans: list[Span]) -> list[Span]:
-    """In order of time, those that touch as one."""
-    joined: list[Span] = []
-    for first, last in sorted(spans):
-        if joined and first <= joined[-1][1] + 1e-3:
-            joined[-1] = (joined[-1][0], max(last, joined[-1][1]))
-        else:
-            joined.append((first, last))
-    return joined
-
-
-def _intervals(run: RunData) -> list[_Interval]:
-    page, window_ns = page_of(run.record.kind), run.record.window_start_ns
-    moved = page.series or page.moved
-    by_number: dict[int, list[dict[str, Any]]] = {}
-    for row in run.store.samples(run.directory_name).select(COLUMNS).to_pylist():
-        if row["operation"] in page.operations:
-            by_number.setdefault(row["interval"], []).append(row)
-    found = [_interval(by_number[number], window_ns, moved) for number in sorted(by_number)]
-    usual_s = median(each.end_s - each.start_s for each in found) if found else 0.0
-    # The last one may be cut short by the window's end, and tells little.
-    return [each for each in found if each.end_s - each.start_s > usual_s / 2]
-
-
-def _interval(rows: list[dict[str, Any]], window_ns: int, moved: Sequence[str]) -> _Interval:
-    own = [row for row in rows if row["operation"] in moved]
-    return _Interval(
-        rows,
-        (min(row["start_ns"] for row in rows) - window_ns) / NS_PER_S,
-        (max(row["end_ns"] for row in rows) - window_ns) / NS_PER_S,
-        sum(row["bytes"] for row in own) / MB,
-        sum(row["operations"] for row in own),
-        sum(row["worker_cpu_ns"] for row in rows) / max(1, rows[0]["end_ns"] - rows[0]["start_ns"]),
-    )
-
-
-def _stretch(intervals: Sequence[_Interval], dips: bool) -> Stretch:
+def _stretch(intervals: Sequence[Interval], dips: bool) -> Stretch:
     latency = Histogram()
     rows = [row for each in intervals for row in each.rows]
     for row in rows:
@@ -261,18 +182,6 @@ def _stretch(intervals: Sequence[_Interval], dips: bool) -> Stretch:
         latency,
         dips,
     )
-
-
-def _beside(run: RunData) -> dict[str, Any]:
-    if COURSE_FILE not in run.record.raw:
-        return {}
-    content = run.store.raw(run.directory_name, COURSE_FILE)
-    try:
-        found: dict[str, Any] = json.loads(content)
-    except ValueError as error:
-        where = f"{run.directory_name}/raw/{COURSE_FILE}"
-        raise ResultError(where, f"is not JSON: {error}", "restore it from a copy") from error
-    return found
 
 
 def _counted(beside: dict[str, Any], window_ns: int) -> Iterator[Counted]:

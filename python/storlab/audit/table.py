@@ -7,7 +7,8 @@ from storlab.model.published import (
     PublishedTable,
     Row,
     load_published,
+    published_names,
     read_table,
 )
 
-__all__ = ["NOT_STATED", "PublishedTable", "Row", "load_published", "read_table"]
+__all__ = ["NOT_STATED", "PublishedTable", "Row", "load_published", "published_names", "read_table"]

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from storlab.base.errors import ExitCode, UsageError
-from storlab.base.nearest import suggest
+from storlab.base.errors import ExitCode, ResultError, UsageError
+from storlab.base.nearest import nearest, suggest
 from storlab.cli import completion, terminal
 from storlab.cli.common import JsonOption, emit_json
 
@@ -89,8 +89,14 @@ def _findings(path: str, rules: list[str] | None) -> tuple[PublishedTable | None
     """A result directory's findings are those of its brief; a table's are those of its rows."""
 
     from storlab.audit import audit_table
-    from storlab.audit.table import load_published
+    from storlab.audit.table import load_published, published_names
 
+    shipped = published_names()
+    if not Path(path).exists() and path not in shipped:
+        what = "is not there, and no shipped table has this name"
+        meant = nearest(path, shipped)
+        fix = f"give a result directory, a CSV file or a shipped table: {', '.join(shipped)}"
+        raise ResultError(path, what, fix if meant is None else f'did you mean "{meant}"?')
     if Path(path).is_dir():
         from storlab.brief.audited import audit_directory
 

@@ -138,6 +138,8 @@ def _change(point: PointHistory, shift: Shift) -> dict[str, Any]:
 
 def _print(site: Site) -> None:
     from storlab.brief.text import plural
+    from storlab.history.html import most_results
+    from storlab.history.words import unchanged_text
 
     changed = [view for view in site.views if view.changes]
     for view in changed[:MOST_TOLD]:
@@ -151,7 +153,8 @@ def _print(site: Site) -> None:
     if len(changed) > MOST_TOLD:
         terminal.out.print(f"and {plural(len(changed) - MOST_TOLD, 'more point')} that changed")
     if not changed:
-        terminal.out.print("no change was found")
+        most = most_results(site.views)
+        terminal.out.print(unchanged_text(most, "no change was found"), soft_wrap=True)
     count = plural(site.directories, "result")
     terminal.out.print(
         f"wrote {site.path / 'index.html'}: {plural(len(site.views), 'point')} in {count}, "

@@ -13,6 +13,7 @@ from storlab.figures.common import interval_text
 from storlab.lab.study.problems import show
 
 WORDS = {"held": "held", "broken": "broken", "undecided": "could not tell"}
+VAGUE = 1_000  # high over low
 SIDES = {"at_most": "at most", "at_least": "at least"}
 
 
@@ -25,7 +26,12 @@ def rule_text(check: Check) -> str:
 
 def measured_text(check: Check) -> str:
     """``1.23 ms [1.2 ms, 1.26 ms]``; of a ratio ``0.97 x [0.95 x, 0.99 x]``."""
-    return interval_text(check.interval, lambda v: format_quantity(v, check.unit or "x"))
+    known, unit = check.interval, check.unit or "x"
+    if check.verdict == "undecided" and known is not None and known.low and known.high:
+        times = known.high / known.low
+        if times > VAGUE:  # its ends may be femtoseconds and millennia
+            return f"{format_quantity(known.estimate, unit)} [not known to a factor of {VAGUE:,}]"
+    return interval_text(known, lambda v: format_quantity(v, unit))
 
 
 def advice_text(check: Check) -> str:

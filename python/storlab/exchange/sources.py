@@ -28,6 +28,9 @@ def _of_files() -> list[FileImporter]:
     return [each for each in IMPORTERS.values() if isinstance(each, FileImporter)]
 
 
+_READABLE = "give a file or a directory of results that is there and that you may read"
+
+
 def _of_directories() -> list[DirectoryImporter]:
     return [each for each in IMPORTERS.values() if isinstance(each, DirectoryImporter)]
 
@@ -53,7 +56,7 @@ def _imported_directory(directory: Path, importer: DirectoryImporter) -> Importe
         files = importer.files(directory)
     except OSError as error:
         what = f"cannot be read: {error.strerror}"
-        raise ResultError(str(error.filename or directory), what) from error
+        raise ResultError(str(error.filename or directory), what, _READABLE) from error
     digest = hashlib.sha256(b"".join(name.encode() + files[name] for name in sorted(files)))
     return ImportedFile(
         path=directory,
@@ -73,7 +76,7 @@ def read_file(path: Path) -> ImportedFile:
     try:
         content = path.read_bytes()
     except OSError as error:
-        raise ResultError(str(path), f"cannot be read: {error.strerror}") from error
+        raise ResultError(str(path), f"cannot be read: {error.strerror}", _READABLE) from error
     try:
         text = zstd.unpacked(content).decode("utf-8")
     except UnicodeDecodeError as error:

@@ -111,7 +111,7 @@ def _flag_data(timeline: Timeline) -> list[dict[str, Any]]:
             "start": _s(start),
             "end": _s(end),
             "kind": kind,
-            "text": "" if number else kind.replace("-", " "),
+            "text": "" if number else f"{kind.replace('-', ' ')}{_extent(timeline, kind)}",
         }
         for kind in kinds
         for number, (start, end) in enumerate(timeline.flag_times.get(kind, window))
@@ -126,6 +126,14 @@ def _flag_data(timeline: Timeline) -> list[dict[str, Any]]:
         }
         for each in failed
     ]
+
+
+def _extent(timeline: Timeline, kind: str) -> str:
+    """What its bar does not show."""
+    spans = timeline.flag_times.get(kind)
+    if spans is None:
+        return " (of the whole run)"
+    return "" if any(end > start for start, end in spans) else " (before the window)"
 
 
 def _s(seconds: float) -> float:

@@ -27,7 +27,7 @@ LEFT, RIGHT, TOP, BOTTOM = 66, 14, 40, 30
 _TIMES = (("s", NS_PER_S), ("ms", 1e6), ("µs", 1e3))
 FEW = 120  # results whose marks have room of their own
 _DAY = 86_400
-_STEPS = (_DAY / 24, _DAY / 4, _DAY, 2 * _DAY, 7 * _DAY, 14 * _DAY)
+_STEPS = (60.0, 300.0, 900.0, _DAY / 24, _DAY / 4, _DAY, 2 * _DAY, 7 * _DAY, 14 * _DAY)
 _MONTHS = (1, 2, 3, 6, 12, 24, 60)
 Values = TypeVar("Values", float, NDArray[np.float64])
 

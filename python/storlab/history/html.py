@@ -8,6 +8,7 @@ from importlib.resources import files
 from jinja2 import DictLoader, Environment, StrictUndefined
 
 from storlab import __version__
+from storlab.analysis.changes import FEWEST
 from storlab.brief.html import brief_script, style_sheet
 from storlab.brief.text import plural
 from storlab.figures.common import sentence
@@ -15,6 +16,7 @@ from storlab.figures.svg import inline
 from storlab.history.page import OPEN, DirectoryRow, PointView
 from storlab.history.read import Problem
 from storlab.history.series import NEAR
+from storlab.history.words import unchanged_text
 
 NEWEST = 3  # changes of a point that stand open
 _TEMPLATES = ("base", "macros", "index", "point", "method")
@@ -43,7 +45,13 @@ class Pages:
             trim_blocks=False,
         )
         self._environment.globals.update(
-            version=__version__, plural=plural, sentence=sentence, near=NEAR, inline=inline
+            version=__version__,
+            plural=plural,
+            sentence=sentence,
+            near=NEAR,
+            inline=inline,
+            unchanged=unchanged_text,
+            fewest=FEWEST,
         )
 
     def index(
@@ -79,12 +87,17 @@ def script() -> bytes:
 def _summary(points: Sequence[PointView]) -> str:
     changed = [view for view in points if view.changes]
     if not changed:
-        return "No change was found."
+        return f"{sentence(unchanged_text(most_results(points), 'no change was found'))}."
     newest = changed[0]
     return (
         f"{plural(len(changed), 'point')} changed. The newest change: {newest.changed} of "
         f"{newest.target}, {newest.newest} UTC."
     )
+
+
+def most_results(points: Sequence[PointView]) -> int:
+    """Of any point."""
+    return max((view.results for view in points), default=0)
 
 
 def _bytes(text: str) -> bytes:

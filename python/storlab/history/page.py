@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
+from storlab.analysis.changes import FEWEST
 from storlab.analysis.compare import PLACES
 from storlab.analysis.stats import Interval
 from storlab.brief.text import plural, spread_text
@@ -291,7 +292,8 @@ def _figure(point: PointHistory, series: Series) -> Figure:
     shifts = [
         f"{shift_text(s)} from {date_text(point.results[s.index].time)}" for s in series.shifts
     ]
-    told = "; ".join(shifts) if shifts else "no change found"
+    none = "no change found" if number >= FEWEST else "too few results to tell a change"
+    told = "; ".join(shifts) if shifts else none
     latest = value_text(series.intervals[-1].estimate, unit)
     return Figure(
         name=slug("course", series.column.key),

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from storlab.analysis.changes import LEVELS
+from storlab.analysis.changes import FEWEST, LEVELS
 from storlab.brief.text import change, plural
 from storlab.figures.trend import value_text
 from storlab.history.series import Candidate, PointHistory, Shift
@@ -15,6 +15,13 @@ MOST_CANDIDATES = 6
 _DRIVE = re.compile(r"drives\.(\d+)(?:\.(.+))?")
 _CHANCES = dict(zip(LEVELS, ("under 5\u00a0%", "under 1\u00a0%", "under 0.1\u00a0%"), strict=True))
 _LONGEST = 160  # characters of a fact; mount options of an overlay are longer
+
+
+def unchanged_text(results: int, found: str) -> str:
+    """``found``, or why nothing can be."""
+    if not 0 < results < FEWEST:
+        return found
+    return f"{plural(results, 'result')}: too few to tell a change, {FEWEST} are needed"
 
 
 def shift_text(shift: Shift) -> str:

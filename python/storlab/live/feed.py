@@ -56,6 +56,9 @@ class State:
     run: dict[str, Any] | None = None  # id, number, target, workload, name, unit, expected_s, at_ms
     phase: str = ""
     dips: list[list[int]] = field(default_factory=list)  # from, to, in ms as at_ms; as in the brief
+    held: dict[int, dict[str, list[list[int]]]] = field(default_factory=dict)
+    """By number of a run and kind of flag when it held, in ms as at_ms. A run or a kind that is not
+    in it held all along, or nobody knows when."""
     moments: deque[list[Any]] = field(default_factory=lambda: deque(maxlen=MOST_MOMENTS))
     runs: deque[dict[str, Any]] = field(default_factory=lambda: deque(maxlen=MOST_RUNS))
     notes: deque[str] = field(default_factory=lambda: deque(maxlen=MOST_NOTES))

@@ -11,8 +11,11 @@ from types import TracebackType
 from urllib.parse import urlsplit
 
 from storlab import __version__
+from storlab.analysis.dataset import RunData
+from storlab.analysis.flag_times import Span, flag_times
 from storlab.base.errors import StorlabError, UsageError
 from storlab.contracts.reporter import Reporter
+from storlab.lab.results.store import ResultStore
 from storlab.lab.run.progress import Names
 from storlab.live.feed import Feed
 from storlab.live.reporter import Beside, FeedReporter, rows_of
@@ -89,7 +92,7 @@ class LivePage:
         self._server.start()
         self._write_scrape_file(self._server)
         self._announce(self._server.url)
-        return Beside(reporter, FeedReporter(self._feed, self._names))
+        return Beside(reporter, FeedReporter(self._feed, self._names, self._when_flags_held))
 
     def over(self, text: str, sentences: Sequence[str] = (), brief: Path | None = None) -> None:
         """How it went. Pages that are open load the brief before the program ends."""
@@ -103,6 +106,14 @@ class LivePage:
             "brief": None if brief is None else str(brief),
         }
         self._feed.news(stage="is over", over=told)
+
+    def _when_flags_held(self, record: RunRecord) -> dict[str, list[Span]]:
+        """As the brief has it; of a run that cannot be read nothing, and the brief says why."""
+        try:
+            store = ResultStore.open(self._directory)
+            return flag_times(RunData(record, record.target, store))
+        except (StorlabError, OSError):
+            return {}
 
     @property
     def _scrape_file(self) -> Path:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from types import TracebackType
 from typing import Any
@@ -26,15 +26,22 @@ from storlab.process.defect import DEFECTS
 PERIOD_S = 1.0
 SHADES = 9
 SHADING = 0.4
+Held = Callable[[RunRecord], Mapping[str, Sequence[tuple[float, float]]]]
+"""By kind of flag when it held in a stored run, in s of its window, as far as that is known."""
 MOVED = {"read": "device_read_s", "written": "device_written_s"}
 
 
 class FeedReporter(Reporter):
     """Whatever the campaign's thread says is only kept here; a thread of its own tells it."""
 
-    def __init__(self, feed: Feed, names: Names, period_s: float = PERIOD_S) -> None:
+    def __init__(
+        self, feed: Feed, names: Names, held: Held | None = None, period_s: float = PERIOD_S
+    ) -> None:
         self._feed = feed
         self._names = names
+        self._held_of = held
+        self._flagged = deque[tuple[int, RunRecord]]()  # that nobody has asked yet
+        self._held: dict[int, dict[str, list[list[int]]]] = {}
         self._period_s = period_s
         self._snapshot: Snapshot | None = None
         self._read: Callable[[], Sequence[Gauge]] = tuple
@@ -57,7 +64,8 @@ class FeedReporter(Reporter):
     def __exit__(self, *_: object) -> None:
         self._end.set()
         self._thread.join()
-        self._feed.news(stage="concludes", run=None, step=None, phase="", left_s=0.0)
+        news = self._when_flags_held()
+        self._feed.news(stage="concludes", run=None, step=None, phase="", left_s=0.0, **news)
 
     @override
     def campaign(self, runs: int, done: int, left_ns: int) -> None:
@@ -107,6 +115,8 @@ class FeedReporter(Reporter):
         self._counts["failed"] += record.status == "failed"
         name, number = ("", None) if run is None else (run["name"], run["number"])
         row = run_row(record, name, number)
+        if record.flags and number is not None:
+            self._flagged.append((number, record))
         self._feed.run_ended(row, **self._counts, run=None, phase="", left_s=self._left_s())
 
     @override
@@ -123,12 +133,13 @@ class FeedReporter(Reporter):
         moment: dict[str, Any] = {"at_ms": self._wall_ms()}
         if snapshot is not None:
             self._phase = snapshot.phase if self._run is not None else ""
+            moment["cpu_percent"] = _rounded(snapshot.cpu_percent)
+        if snapshot is not None and snapshot.phase != "drain":  # it has the window's last interval
             moment |= {
                 "bytes_s": _rounded(snapshot.bytes_s, 0),
                 "operations_s": _rounded(snapshot.operations_s, 1),
                 "p99_ns": snapshot.latency_p99_ns,
                 "heat": heat_of(snapshot.latency_bins),
-                "cpu_percent": _rounded(snapshot.cpu_percent),
             }
         gauges = self._ask()
         own = [gauge for gauge in gauges if gauge.target == self._target]
@@ -143,7 +154,7 @@ class FeedReporter(Reporter):
             "run": None if run is None else run["number"],
         }
         news = {"left_s": self._left_s(), "step": None if step is None else dict(step)}
-        news |= self._course.goes_on(moment)
+        news |= self._course.goes_on(moment) | self._when_flags_held()
         values = [moment.get(name) for name in MOMENT]
         self._feed.moment(values, gauges, phase=self._phase, **news)
 
@@ -159,6 +170,21 @@ class FeedReporter(Reporter):
                 more = max(0.0, value - before[kind, target, place]) / length_s
                 rates[MOVED[kind]] = rates.get(MOVED[kind], 0) + round(more)
         return rates
+
+    def _when_flags_held(self) -> dict[str, Any]:
+        """Of all runs on the axis, where another flagged one has ended; else nothing."""
+        if self._held_of is None or not self._flagged:
+            return {}
+        found = dict(self._held)
+        while self._flagged:
+            number, record = self._flagged.popleft()
+            start_ms = (record.window_start_ns + self._wall_ns) / NS_PER_MS
+            found[number] = {
+                kind: [[round(start_ms + 1000 * second) for second in span] for span in spans]
+                for kind, spans in self._held_of(record).items()
+            }
+        self._held = dict(list(found.items())[-MOST_RUNS:])
+        return {"held": self._held}
 
     def _live(self) -> None:
         while not self._end.wait(self._period_s):

@@ -6,5 +6,10 @@ COURSE_FILE = "course.json"
 """Counters of the devices behind the target, and temperatures of drives, along the window.
 
 ``time_ns`` (of the run's clock), and of the same length ``read_bytes`` and ``written_bytes``, as
-the kernel had counted them then; ``celsius``: by drive, pairs of a time and a temperature.
+the kernel had counted them then; ``celsius``: by drive, pairs of a time and a temperature;
+``WAITS``.
+"""
+WAITS = "waits"
+"""What was kept from its core: ``time_ns``, and counted until then ``waited_ns`` (of each stretch
+the worker that waited longest), ``stolen`` and all ``ticks`` of the machine's cores.
 """

@@ -4,12 +4,28 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from storlab.base.clock import monotonic_ns
 
 _IDLE, _WAITING, _STOLEN = 3, 4, 7  # ticks of /proc/stat
 _FIELDS = 8  # those of guests, behind them, are in user time already
+
+
+class MachineTicks(NamedTuple):
+    """Of all cores, since the machine began."""
+
+    busy: int
+    stolen: int  # by its host, for others
+    all: int
+
+
+def machine_ticks() -> MachineTicks:
+    """Until now. Raises OSError where the kernel does not tell."""
+    first = Path("/proc/stat").read_text().split("\n", 1)[0]
+    ticks = [int(field) for field in first.split()[1 : 1 + _FIELDS]]
+    busy = sum(ticks) - ticks[_IDLE] - ticks[_WAITING]
+    return MachineTicks(busy, ticks[_STOLEN], sum(ticks))
 
 
 class MachineTrace:
@@ -20,10 +36,7 @@ class MachineTrace:
 
     def read(self) -> None:
         """Add a reading."""
-        first = Path("/proc/stat").read_text().split("\n", 1)[0]
-        ticks = [int(field) for field in first.split()[1 : 1 + _FIELDS]]
-        busy = sum(ticks) - ticks[_IDLE] - ticks[_WAITING]
-        self._readings.append((monotonic_ns(), busy, ticks[_STOLEN], sum(ticks)))
+        self._readings.append((monotonic_ns(), *machine_ticks()))
 
     def between(self, start_ns: int, end_ns: int) -> dict[str, Any]:
         """Fields of ``CpuUse`` about the machine; None where nothing was read."""

@@ -22,7 +22,7 @@ from storlab.brief.timelines import MOST_DRAWN, run_figures, timelines_section
 from storlab.cli.main import main
 from storlab.figures.timeline import timeline_figure
 from storlab.lab.results.store import ResultStore
-from storlab.model.result import CpuUse, Flag, Sample
+from storlab.model.result import Flag, Sample
 from storlab.model.run_course import COURSE_FILE
 from storlab.model.samples import table_to_samples
 from support.vega import assert_vega_lite
@@ -92,43 +92,6 @@ def store(tmp_path: Path) -> ResultStore:
 
 def first_of(store: ResultStore, target: str) -> str:
     return next(r.run_id for r in store.records() if r.target == target)
-
-
-def test_flags_stand_where_they_held(store: ResultStore) -> None:
-    run_id = first_of(store, "Disk")
-    record = store.record(run_id)
-    start, length = record.window_start_ns, INTERVAL_NS
-    samples = table_to_samples(store.samples(run_id))
-    busy = {2, 3, 6}
-    first: set[int] = set()
-    for place, sample in enumerate(samples):
-        once = sample.interval not in first
-        first.add(sample.interval)
-        used = length if sample.interval in busy else length // 5
-        samples[place] = replace(sample, worker_cpu_ns=used if once else 0)
-    cpu = CpuUse(user_ns=0, system_ns=0, cores=1, worker_ns=0)
-    kinds = ("client-bound", "not-steady", "power-not-measured")
-    record = record.model_copy(
-        update={"flags": [Flag(kind=kind, message="m") for kind in kinds], "cpu": cpu}
-    )
-    store.write_run(record, samples, {})
-    run = runs_of(compared(store))[run_id]
-    known = timeline(run)
-    assert known is not None
-    near = pytest.approx
-    tenth = length / 1e9
-    assert known.flag_times["client-bound"] == [
-        (near(2 * tenth), near(4 * tenth)), (near(6 * tenth), near(7 * tenth)),
-    ]  # fmt: skip
-    assert "not-steady" not in known.flag_times
-    assert start == run.record.window_start_ns
-    figure = timeline_figure(known, 0, "here", [run.record.point_id])
-    drawn = [f for f in figure.spec["datasets"]["flags"] if f["kind"] == "client-bound"]
-    assert [(f["start"], f["text"]) for f in drawn] == [
-        (near(2 * tenth), "client bound"), (near(6 * tenth), ""),
-    ]  # fmt: skip
-    (whole,) = [f for f in figure.spec["datasets"]["flags"] if f["kind"] == "not-steady"]
-    assert (whole["start"], whole["end"]) == (0.0, near(known.window_s, abs=0.001))
 
 
 def test_planted_dips_are_found_with_what_happened_beside_them(store: ResultStore) -> None:

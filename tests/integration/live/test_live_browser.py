@@ -166,6 +166,7 @@ def test_a_campaign_interrupted_and_resumed(browser: Browser, tmp_path: Path) ->
             visit.page.locator("#brief iframe").wait_for()
         assert process.wait() == 0
         for visit in visits:  # the program has gone, and its brief is here
+            expect(visit.page.locator("#figures")).to_be_hidden()
             frame = visit.page.frame_locator("#brief iframe")
             expect(frame.locator("h1")).to_contain_text(HOSTILE)
             expect(visit.page.locator("#runs tr")).to_have_count(6)
@@ -192,24 +193,41 @@ def test_a_dip_lies_below_its_moment_and_a_flag_below_its_run(browser: Browser) 
         }
         feed.moment([moment[name] for name in MOMENT], [])
     feed.news(dips=[[3_000, 5_000], [1_006_000, 1_007_000]])  # one of a run that is out of sight
-    feed.run_ended(run_row(a_record(plan), "w, run 1", 0))
+    row = run_row(a_record(plan), "w, run 1", 0)
+    timed = {"kind": "starved", "message": "m"}
+    feed.run_ended({**row, "flags": [*row["flags"], timed, {**timed, "kind": "late-start"}]})
+    held = [[999_000, 1_002_000], [1_008_000, 1_009_000]]
+    feed.news(held={0: {"starved": held, "late-start": [[1_001_000, 1_001_000]]}})
     server = LiveServer(feed)
     server.start()
     visit = Visit(browser)
     visit.page.goto(server.url)
     visit.page.locator("#course svg").wait_for()
     boxes = "all => all.map(e => [e.x.baseVal.value, e.width.baseVal.value])"
-    (dip,), (mark,) = (
+    (dip,), (mark, *spans) = (
         visit.page.locator(f"#course .{name}").evaluate_all(boxes) for name in ("dip", "mark")
     )
     second_px = mark[1] / 11
-    assert dip == [pytest.approx(mark[0] + 6 * second_px), pytest.approx(second_px)]
+
+    def box(second: int, length: int) -> list[object]:
+        return [pytest.approx(mark[0] + second * second_px), pytest.approx(length * second_px)]
+
+    assert dip == box(6, 1)
+    assert spans == [box(0, 2), box(8, 1), [box(1, 0)[0], 2]]  # a moment is seen, too
+    whole = visit.page.locator("#course .mark.whole").evaluate_all(boxes)
+    assert whole == [mark]
     heat = visit.page.locator("#course .heat").all()
     assert [shade.get_attribute("style") for shade in heat] == ["fill-opacity: 1;"]
     assert (heat[0].get_attribute("d") or "").count("M") == 11 * 2  # bins without any are empty
     titles = visit.page.locator("#course .title").all_text_contents()
     assert "Device (MB/s; dashed: written)" in titles
-    assert visit.page.locator("#course .word").all_text_contents() == ["⚑ client bound"]
+    words = visit.page.locator("#course .word").all_text_contents()
+    assert words == ["⚑ client bound", "⚑ starved", "⚑ late start"]
+    visit.page.set_viewport_size({"width": 900, "height": 900})
+    feed.run_ended({**row, "flags": [{**timed, "kind": "concurrency-mismatch"}] * 6})
+    visit.page.locator("#runs tr").nth(1).wait_for()
+    scroll = visit.page.locator(".scroll").evaluate("e => [e.scrollWidth, e.clientWidth]")
+    assert scroll[0] == scroll[1]  # flags go on in another line
     assert visit.logged == []
     visit.context.close()
     server.stop()

@@ -19,10 +19,10 @@ from storlab.analysis.gate import ERROR, Gate, _never, judge, verdict_of
 from storlab.analysis.gate_interval import Measured
 from storlab.analysis.gate_power import repeats_to_decide
 from storlab.analysis.points import as_read, as_written, matches
-from storlab.analysis.stats import mean_interval, ratio_interval
+from storlab.analysis.stats import Interval, mean_interval, ratio_interval
 from storlab.base.errors import StudyError
 from storlab.contracts.registry import FAMILIES
-from storlab.exchange.gate_report import advice_text
+from storlab.exchange.gate_report import advice_text, measured_text
 from storlab.model.gate import GateRule, Limit
 from storlab.model.params import InStudy
 from storlab.model.result import RunRecord
@@ -247,6 +247,23 @@ def test_a_report_says_how_many_more_repeats(results: Comparison) -> None:
     (check,) = judged(results, rule(at_least=1)).checks
     for needed, words in ((17, "9 more repeats would"), (9, "1 more repeat would")):
         assert advice_text(replace(check, needed=needed)) == f"{words} decide it ({needed} in all)"
+
+
+@pytest.mark.parametrize(
+    ("low", "verdict", "words"),
+    [
+        (0.1, "undecided", "10 MB/s [not known to a factor of 1,000]"),
+        (10.0, "undecided", "10 MB/s [10 MB/s, 1,000 MB/s]"),
+        (0.1, "broken", "10 MB/s [0.1 MB/s, 1,000 MB/s]"),  # an end is why
+        (0.0, "undecided", "10 MB/s [0 MB/s, 1,000 MB/s]"),
+    ],
+)
+def test_ends_that_say_nothing_are_no_numbers(
+    results: Comparison, low: float, verdict: Any, words: str
+) -> None:
+    (check,) = judged(results, rule(at_least=1)).checks
+    wide = Interval(10.0, low, 1000.0, 3)
+    assert measured_text(replace(check, interval=wide, verdict=verdict)) == words
 
 
 @pytest.mark.parametrize("bound", [5e-5, 0.00005, "5e-5", "1.5e3MB/s", 1e16])

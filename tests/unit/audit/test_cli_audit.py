@@ -22,6 +22,23 @@ def _table(directory: Path, text: str) -> str:
     return str(path)
 
 
+@pytest.mark.parametrize(
+    ("path", "fix"),
+    [
+        ("results/nowhere", "give a result directory, a CSV file or a shipped table: micron-"),
+        ("absent.csv", "give a result directory, a CSV file or a shipped table: micron-"),
+        (f"{published_names()[0]}x", f'did you mean "{published_names()[0]}"?'),
+    ],
+)
+def test_what_is_not_there_is_said_to_be(
+    path: str, fix: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["audit", path]) == ExitCode.RESULT
+    told = capsys.readouterr().err
+    assert f"{path}: is not there" in told
+    assert fix in told
+
+
 def test_errors_give_exit_code_10_and_all_fields(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

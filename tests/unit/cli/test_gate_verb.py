@@ -323,7 +323,12 @@ def test_a_wrong_baseline_is_told_before_missing_rules(
     assert main([*words, str(place / "new")]) == ExitCode.USAGE
     assert "--baseline: " in capsys.readouterr().err
     assert main([*words, "never"]) == ExitCode.RESULT
-    assert "never" in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert "never" in told
+    assert "fix: make it" in told
+    assert gate(place, AMID, "--save", "stable") == ExitCode.OK
+    assert main([*words, "never"]) == ExitCode.RESULT
+    assert "fix: name one of stable, or make it" in capsys.readouterr().err
     assert main([*words, str(place / "old")]) == ExitCode.USAGE
     assert "--rules: " in capsys.readouterr().err
 

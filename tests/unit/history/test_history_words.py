@@ -14,7 +14,14 @@ from storlab.analysis.stats import Interval
 from storlab.figures.trend import Mark, Trend, Turn, date_text, draw_trend
 from storlab.history.record import PointRecord, Record
 from storlab.history.series import Candidate, history_of
-from storlab.history.words import candidate_text, field_text, shift_levels, shift_sign, shift_text
+from storlab.history.words import (
+    candidate_text,
+    field_text,
+    shift_levels,
+    shift_sign,
+    shift_text,
+    unchanged_text,
+)
 
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 FACTS = {"kernel": "Linux 6.8", "targets.Disk.drives.1.firmware": "A", "targets.Other.kind": "file"}
@@ -112,6 +119,19 @@ def test_words_of_a_change() -> None:
     assert levels.endswith("% less")
 
 
+@pytest.mark.parametrize(
+    ("results", "words"),
+    [
+        (2, "2 results: too few to tell a change, 8 are needed"),
+        (7, "7 results: too few to tell a change, 8 are needed"),
+        (8, "none found"),
+        (0, "none found"),  # then the page says that there are none
+    ],
+)
+def test_few_results_say_nothing_of_changes(results: int, words: str) -> None:
+    assert unchanged_text(results, "none found").replace("\u00a0", " ") == words
+
+
 def test_words_of_facts() -> None:
     assert field_text("drives.2.firmware") == "firmware of drive 2"
     assert field_text("drives.2") == "drive 2"
@@ -143,6 +163,16 @@ def test_a_drawing_is_sound_at_any_length_and_pace(number: int, step: timedelta)
         assert ("<−5 %>" in texts) == bool(turns)
         values = [float(t) for t in texts if re.fullmatch(r"\d+(\.\d+)?", t)]
         assert len(values) >= 2
+
+
+def test_results_within_an_hour_have_times_below_them() -> None:
+    times = [BEGIN + timedelta(minutes=minute) for minute in (10, 30, 50)]
+    marks = [Mark(time.timestamp(), Interval(100.0, 99.0, 108.0, 2), []) for time in times]
+    svg, _ = draw_trend(Trend(marks, [], "MB/s"), wide=True)
+    texts = [e.text or "" for e in ElementTree.fromstring(svg).iter() if e.tag.endswith("text")]
+    times = [text for text in texts if text.startswith("1 Jan ")]
+    assert len(times) > 1
+    assert all("1 Jan 00:05" <= time <= "1 Jan 00:55" for time in times)
 
 
 @pytest.mark.parametrize(

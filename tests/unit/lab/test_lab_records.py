@@ -102,6 +102,18 @@ def test_a_drifting_run_is_flagged_and_a_steady_one_is_not() -> None:
     assert "drifted by -50 %" in flag.message
 
 
+def test_the_offered_rate_of_a_cluster_is_that_of_all_clients() -> None:
+    """A point says what each of them is offered; a third of it done is far behind."""
+    of, result = study(), outcome([100] * 5)
+    result.totals["read"] = OperationTotals(operations=500, bytes=1)
+    place = point(of, clients=3, params={**of.workload[0].values()[0], "rate_iops": 100})
+    run = PlannedRun(order=0, repeat=1, point_id=place.point_id)
+    record = completed_record(run, place, of, "now", result)
+    (behind,) = [flag for flag in record.flags if flag.kind == "open-loop-behind"]
+    assert behind.message.startswith("100 of 300 operations per second were completed")
+    assert record.params["rate_iops"] == 100
+
+
 def test_a_short_run_has_no_verdict_and_no_flag() -> None:
     short = record_of(outcome([100, 10]))
     assert short.steady is not None

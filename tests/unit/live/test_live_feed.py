@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from storlab.base.clock import monotonic_ns
 from storlab.contracts.reporter import Gauge
 from storlab.lab.run.progress import PlainReporter
 from storlab.live.feed import MOMENT, MOST_MOMENTS, MOST_RUNS, QUEUE_LENGTH, Feed, Watcher
@@ -167,6 +168,44 @@ def test_the_page_is_told_what_the_terminal_is() -> None:
     assert state["run"] is None
     assert state["left_s"] == pytest.approx(3600)
     assert "FAILED, gone" in text.getvalue()
+
+
+def test_flags_are_told_with_the_times_when_they_held() -> None:
+    """On the axis of the page; those of the last run, too, which no tick follows."""
+    plan, feed = a_plan(), Feed("s", "1")
+    point = plan.points[plan.runs[0].point_id]
+    record = a_record(plan)
+    spans = {"client-bound": [(0.0, 1.5), (2.0, 2.5)]}
+    with FeedReporter(feed, named, lambda _: spans, period_s=1e9) as reporter:
+        for number, planned in enumerate(plan.runs[:2]):
+            reporter.run_started(planned, point, HOUR_NS)
+            reporter.tick()
+            at_ms = state_of(feed)["moments"][-1][0]
+            started_ns = monotonic_ns()
+            reporter.run_ended(record.model_copy(update={"window_start_ns": started_ns}))
+            if number == 0:
+                assert state_of(feed)["held"] == {}
+                reporter.tick()
+                (first,) = state_of(feed)["held"].values()
+                (start, end), (again, last) = first["client-bound"]
+                assert at_ms <= start
+                assert [end - start, again - start, last - start] == [1500, 2000, 2500]
+    assert list(state_of(feed)["held"]) == ["0", "1"]
+
+
+def test_what_is_drained_has_no_rate() -> None:
+    """Nothing is counted then, and a snapshot still has the last interval of the window."""
+    feed, plan = Feed("s", "1"), a_plan()
+    reporter = FeedReporter(feed, named)
+    reporter.run_started(plan.runs[0], plan.points[plan.runs[0].point_id], HOUR_NS)
+    for phase in ("measure", "drain"):
+        reporter.run_progress(replace(SNAPSHOT, phase=phase))
+        reporter.tick()
+    measured, drained = (dict(zip(MOMENT, m, strict=True)) for m in state_of(feed)["moments"])
+    names = ("bytes_s", "operations_s", "p99_ns", "heat")
+    assert None not in [measured[name] for name in names]
+    assert [drained[name] for name in names] == [None] * 4
+    assert (drained["phase"], drained["cpu_percent"]) == ("drain", 87.4)
 
 
 def test_an_instrument_that_breaks_costs_its_values_only() -> None:

@@ -65,10 +65,12 @@ def open_baseline(name: str, beside: Path) -> ResultStore:
         directory = (path.parent / told["directory"]).resolve()
         digest = told["runs_sha256"]
     except FileNotFoundError:
+        saved = sorted(found.stem for found in path.parent.glob("*.json"))
+        others = f"name one of {', '.join(saved)}, or " if saved else ""
         raise ResultError(
             name,
             "is neither a result directory nor a saved baseline",
-            f"make it with `storlab gate RESULTS --save {name}`",
+            f"{others}make it with `storlab gate RESULTS --save {name}`",
         ) from None
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ResultError(str(path), f"cannot be read: {error}", "save the baseline anew") from None

@@ -105,11 +105,12 @@ def _later_flags(target: Target, power: MeteredRun, outcome: RunOutcome) -> list
 
 def _of_all_clients(point: Point) -> Point:
     """With the load of all clients: what a point says is done by each of them."""
-    load = FAMILIES[point.kind].page.per_client
-    if point.clients is None or not point.params.get(load):
+    page = FAMILIES[point.kind].page
+    loads = [name for name in (page.per_client, page.paced) if point.params.get(name)]
+    if point.clients is None or not loads:
         return point
-    params = {**point.params, load: point.params[load] * point.clients}
-    return point.model_copy(update={"params": params})
+    more = {name: point.params[name] * point.clients for name in loads}
+    return point.model_copy(update={"params": {**point.params, **more}})
 
 
 def _is_empty(outcome: RunOutcome) -> bool:

@@ -21,16 +21,18 @@ from storlab.lab.prepare import dataset
 from storlab.lab.prepare.precondition import Members, Start, precondition
 from storlab.lab.prepare.steps import Steps
 from storlab.lab.site.clean_store import clean_store
-from storlab.lab.site.device_bytes import DeviceBytes, devices_behind
+from storlab.lab.site.device_bytes import MOST_OF_COURSE, DeviceBytes, devices_behind
 from storlab.lab.site.verification import Verification, asks_for_check
 from storlab.model.job import Job
 from storlab.model.point import PlannedRun, Point
 from storlab.model.result import RunOutcome
-from storlab.model.run_course import COURSE_FILE
+from storlab.model.run_course import COURSE_FILE, WAITS
 from storlab.model.study import StudyBase, Target
 from storlab.process.execution import Interrupted, StopRequest, finish
+from storlab.process.run_queue import CoreWaits
 from storlab.process.server_cpu import ServerCpu
 from storlab.process.temperature import TemperatureWatch, temperature_files
+from storlab.workloads.common.metrics import STARVED_PERCENT
 
 if TYPE_CHECKING:  # Arrow comes with it, and a client keeps no results
     from storlab.lab.results.store import ResultStore
@@ -148,6 +150,7 @@ class LocalSite:
             cpu = None if server is None else stack.enter_context(ServerCpu(server.cpu))
             drives = {n: f for d in devices for n, f in temperature_files(d.whole.sysfs).items()}
             warm = stack.enter_context(TemperatureWatch(drives)) if drives else None
+            waits = stack.enter_context(CoreWaits())
             handle = self._start(engine, job, context.work_dir)
             outcome = finish(handle, self._stop, self._reporter.run_progress)
         window = (outcome.window_start_ns, outcome.window_end_ns)
@@ -156,6 +159,8 @@ class LocalSite:
         course: dict[str, Any] = {} if moved is None else dict(moved.course(*window))
         if warm is not None:
             course["celsius"] = warm.by_drive()
+        if kept := waits.course(*window, STARVED_PERCENT / 100, MOST_OF_COURSE):
+            course[WAITS] = kept
         if course:
             outcome.raw[COURSE_FILE] = json.dumps(course, separators=(",", ":")).encode()
         return outcome

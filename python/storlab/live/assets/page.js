@@ -87,8 +87,9 @@
     }
   }
   function figures() {
+    $("figures-section").hidden = Boolean(state.over); /* nothing is measured any more */
     const last = state.moments.at(-1);
-    const tiles = [["Phase", state.phase || (state.over ? "over" : "–"), ""]];
+    const tiles = [["Phase", state.phase || "–", ""]];
     for (const line of LINES) {
       if (!known(line)) { continue; }
       const value = last ? at(last, line.field) : null;
@@ -191,12 +192,16 @@
       draw(svg, "rect", { class: "dip", x: left, y: STRIP, width: x(end) - left, height: low - STRIP });
     }
   }
-  /* By kind of flag, the stretches of the runs that have it. */
+  /* By kind of flag when it held in the runs that have it; the whole run where nobody knows when. */
   function flagged(moments) {
     const found = new Map(), own = new Map(state.runs.map((run) => [run.number, run.flags]));
     for (const part of stretches(moments, "run")) {
-      for (const flag of part.value === null ? [] : own.get(part.value) || []) {
-        found.set(flag.kind, [...found.get(flag.kind) || [], part]);
+      const held = state.held[part.value] || {};
+      for (const { kind } of part.value === null ? [] : own.get(part.value) || []) {
+        const spans = held[kind] === undefined ? [{ ...part, whole: true }]
+          : held[kind].filter((span) => span[1] >= part.from)
+            .map(([from, to]) => ({ from: Math.max(from, part.from), to }));
+        if (spans.length) { found.set(kind, [...found.get(kind) || [], ...spans]); }
       }
     }
     return found;
@@ -205,7 +210,7 @@
     [...marks].forEach(([kind, parts], row) => {
       const top = low + row * FLAG;
       for (const part of parts) {
-        draw(svg, "rect", { class: "mark", x: x(part.from), y: top + 1, width: Math.max(2, x(part.to) - x(part.from)), height: FLAG - 3 });
+        draw(svg, "rect", { class: part.whole ? "mark whole" : "mark", x: x(part.from), y: top + 1, width: Math.max(2, x(part.to) - x(part.from)), height: FLAG - 3 });
       }
       const first = x(parts[0].from), late = first > svg.viewBox.baseVal.width / 2;
       draw(svg, "text", { class: "word", x: late ? x(parts.at(-1).to) - 4 : first + 4, y: top + FLAG - 5,

@@ -348,9 +348,7 @@ def rate_flag(
     done = operations_done(outcome, operations)
     late = sum(outcome.totals[op].late_operations for op in operations if op in outcome.totals)
     due = offered * length / NS_PER_S
-    chance = RATE_SIGMAS * due**0.5 if arrival == "poisson" else 0.0
-    allowed = RATE_TOLERANCE * due + min(in_flight, max(1.0, IN_FLIGHT_SHARE * due))
-    if done >= due - allowed - chance and late <= allowed:
+    if done >= due - may_lack(due, in_flight, arrival) and late <= may_lack(due, in_flight):
         return None
     ended = f"{late:,} that were due in the window of {format_duration(length)} ended after it"
     if done < due:
@@ -359,6 +357,12 @@ def rate_flag(
             f"completed, and {ended}"
         )
     return Flag(kind="open-loop-behind", message=ended)
+
+
+def may_lack(due: float, in_flight: float, arrival: str | None = None) -> float:
+    """How many operations of ``due`` ones need not be done yet for an open loop to keep up."""
+    chance = RATE_SIGMAS * due**0.5 if arrival == "poisson" else 0.0
+    return RATE_TOLERANCE * due + min(in_flight, max(1.0, IN_FLIGHT_SHARE * due)) + chance
 
 
 def store_flags(target: Target) -> Iterable[Flag]:

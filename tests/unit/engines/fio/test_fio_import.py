@@ -141,8 +141,9 @@ def test_other_files_are_refused_by_name_and_field(tmp_path: Path, text: str, wh
 
 
 def test_missing_file_is_an_error_not_a_traceback(tmp_path: Path) -> None:
-    with pytest.raises(StorlabError, match=r"absent\.json"):
+    with pytest.raises(StorlabError, match=r"absent\.json") as refused:
         import_files([tmp_path / "absent.json"], tmp_path / "result")
+    assert "that is there" in refused.value.fix
 
 
 def test_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,0 +1,117 @@
+"""When the flags of a run held, as far as that is known of moments of its window."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+from storlab.analysis.dataset import RunData
+from storlab.analysis.points import page_of
+from storlab.analysis.run_intervals import Interval, counted_beside, intervals_of
+from storlab.base.units import NS_PER_S
+from storlab.contracts.registry import FAMILIES
+from storlab.lab.power.metering import power_gaps
+from storlab.model.run_course import WAITS
+from storlab.workloads.common.metrics import (
+    CLIENT_BOUND_PERCENT,
+    STARVED_PERCENT,
+    may_lack,
+)
+
+Span = tuple[float, float]
+"""In s of the window."""
+
+
+def flag_times(run: RunData) -> dict[str, list[Span]]:
+    """As :func:`flag_times_in`. Raises ResultError where what is stored of the run is damaged."""
+    return flag_times_in(run, intervals_of(run), counted_beside(run))
+
+
+def flag_times_in(
+    run: RunData, intervals: Sequence[Interval], beside: Mapping[str, Any]
+) -> dict[str, list[Span]]:
+    """By kind of flag when it held, in order of time; a kind that is not in it held all along, or
+    nobody knows when. ``beside``: what was counted beside the intervals.
+    """
+    finders = {
+        "client-bound": lambda: _bound(run, intervals),
+        "open-loop-behind": lambda: _behind(run, intervals),
+        "starved": lambda: _waits(run, beside),
+        "late-start": lambda: _late(run),
+        "power-not-measured": lambda: _unmetered(run),
+    }
+    kinds = dict.fromkeys(flag.kind for flag in run.record.flags if flag.kind in finders)
+    found = {kind: list(finders[kind]()) for kind in kinds}
+    return {kind: _joined(spans) for kind, spans in found.items() if spans}
+
+
+def _bound(run: RunData, intervals: Sequence[Interval]) -> Iterator[Span]:
+    """The workers were at the limit of their cores."""
+    if run.record.cpu is not None:
+        limit = run.record.cpu.cores * CLIENT_BOUND_PERCENT / 100
+        yield from ((each.start_s, each.end_s) for each in intervals if each.cores > limit)
+
+
+def _behind(run: RunData, intervals: Sequence[Interval]) -> Iterator[Span]:
+    """More was due since the window's start than had been done, by the rule of the flag."""
+    record = run.record
+    offered = record.params.get(page_of(record.kind).paced or "")
+    if not isinstance(offered, (int, float)) or not intervals:
+        return
+    in_flight = 0.0 if record.concurrency is None else record.concurrency.configured
+    offered, done = offered * (record.clients or 1), 0
+    for each in intervals:
+        done += each.done
+        due = offered * each.end_s
+        if done < due - may_lack(due, in_flight, record.params.get("arrival")):
+            yield each.start_s, each.end_s
+
+
+def _waits(run: RunData, beside: Mapping[str, Any]) -> Iterator[Span]:
+    """A worker, or the whole machine, was kept from its core."""
+    known = beside.get(WAITS, {})
+    names = ("time_ns", "waited_ns", "stolen", "ticks")
+    for before, after in pairwise(zip(*(known.get(name, []) for name in names), strict=True)):
+        length, waited, stolen, ticks = (b - a for a, b in zip(before, after, strict=True))
+        if max(waited / max(1, length), stolen / max(1, ticks)) >= STARVED_PERCENT / 100:
+            yield _within(run, before[0], after[0])
+
+
+def _late(run: RunData) -> Iterator[Span]:
+    """From the common start of all clients to the first operation of the last of them.
+
+    One that was over before the window, in the ramp, has no length, at the window's start.
+    """
+    record = run.record
+    if record.cluster is None:
+        return
+    ramp_ns = 0 if FAMILIES[record.kind].fixed_work else run.store.study.study.ramp
+    most_ns = max((c.first_io_late_ns or 0 for c in record.cluster.clients), default=0)
+    yield 0.0, max(0, most_ns - ramp_ns) / NS_PER_S
+
+
+def _unmetered(run: RunData) -> Iterator[Span]:
+    """Some sensor said nothing."""
+    record = run.record
+    for start_ns, end_ns in power_gaps(record, run.store.power(run.directory_name)):
+        if start_ns < record.window_end_ns and end_ns > record.window_start_ns:
+            yield _within(run, start_ns, end_ns)
+
+
+def _within(run: RunData, start_ns: int, end_ns: int) -> Span:
+    """Times of the run's clock, in s of its window."""
+    first_ns, last_ns = run.record.window_start_ns, run.record.window_end_ns
+    start_ns, end_ns = max(start_ns, first_ns), min(end_ns, last_ns)
+    return (start_ns - first_ns) / NS_PER_S, (end_ns - first_ns) / NS_PER_S
+
+
+def _joined(spans: Sequence[Span]) -> list[Span]:
+    """In order of time, those that touch as one."""
+    joined: list[Span] = []
+    for first, last in sorted(spans):
+        if joined and first <= joined[-1][1] + 1e-3:
+            joined[-1] = (joined[-1][0], max(last, joined[-1][1]))
+        else:
+            joined.append((first, last))
+    return joined

@@ -1,0 +1,84 @@
+"""The intervals of a run's window as they were sampled, and what was counted beside them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Any
+
+from storlab.analysis.dataset import RunData
+from storlab.analysis.points import page_of
+from storlab.base.errors import ResultError
+from storlab.base.units import MB, NS_PER_S
+from storlab.model.run_course import COURSE_FILE
+
+COLUMNS = [
+    *("interval", "start_ns", "end_ns", "operation"),
+    *("operations", "bytes", "errors", "latency_hist", "worker_cpu_ns"),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """One of them, in s from the window's start."""
+
+    rows: list[dict[str, Any]]  # one for each operation
+    start_s: float
+    end_s: float
+    moved_mb: float
+    operations: int  # of those that moved it
+    cores: float  # that the workers used
+
+    @property
+    def mb_s(self) -> float:
+        """Throughput."""
+        return self.moved_mb / max(self.end_s - self.start_s, 1 / NS_PER_S)
+
+    @property
+    def done(self) -> int:
+        """Operations of all kinds."""
+        return sum(row["operations"] for row in self.rows)
+
+
+def intervals_of(run: RunData) -> list[Interval]:
+    """In order of time. Raises ResultError where the samples are damaged."""
+    page, window_ns = page_of(run.record.kind), run.record.window_start_ns
+    moved = page.series or page.moved
+    by_number: dict[int, list[dict[str, Any]]] = {}
+    for row in run.store.samples(run.directory_name).select(COLUMNS).to_pylist():
+        if row["operation"] in page.operations:
+            by_number.setdefault(row["interval"], []).append(row)
+    found = [_interval(by_number[number], window_ns, moved) for number in sorted(by_number)]
+    usual_s = median(each.end_s - each.start_s for each in found) if found else 0.0
+    # The last one may be cut short by the window's end, and tells little.
+    return [each for each in found if each.end_s - each.start_s > usual_s / 2]
+
+
+def _interval(rows: list[dict[str, Any]], window_ns: int, moved: Sequence[str]) -> Interval:
+    own = [row for row in rows if row["operation"] in moved]
+    return Interval(
+        rows,
+        (min(row["start_ns"] for row in rows) - window_ns) / NS_PER_S,
+        (max(row["end_ns"] for row in rows) - window_ns) / NS_PER_S,
+        sum(row["bytes"] for row in own) / MB,
+        sum(row["operations"] for row in own),
+        sum(row["worker_cpu_ns"] for row in rows) / max(1, rows[0]["end_ns"] - rows[0]["start_ns"]),
+    )
+
+
+def counted_beside(run: RunData) -> dict[str, Any]:
+    """The content of ``COURSE_FILE``; empty where a run has none.
+
+    Raises ResultError where it is damaged.
+    """
+    if COURSE_FILE not in run.record.raw:
+        return {}
+    content = run.store.raw(run.directory_name, COURSE_FILE)
+    try:
+        found: dict[str, Any] = json.loads(content)
+    except ValueError as error:
+        where = f"{run.directory_name}/raw/{COURSE_FILE}"
+        raise ResultError(where, f"is not JSON: {error}", "restore it from a copy") from error
+    return found

@@ -1,0 +1,91 @@
+"""When workers had no core: threads that others keep from theirs, and which readings are kept."""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from storlab.process.counters import CounterReading
+from storlab.process.run_queue import CoreWaits, _RunQueues
+
+PR_SET_NAME = 15
+MS = 1_000_000
+
+
+@contextmanager
+def working(name: str) -> Iterator[None]:
+    """A thread of this process with this name, which shares one core with a busy program."""
+    core = min(os.sched_getaffinity(0))
+    end = threading.Event()
+
+    def work() -> None:
+        ctypes.CDLL(None).prctl(PR_SET_NAME, name.encode(), 0, 0, 0)
+        os.sched_setaffinity(0, {core})
+        while not end.is_set():
+            hashlib.sha256(bytes(1 << 20))  # without the GIL
+
+    loop = f"import os; os.sched_setaffinity(0, {{{core}}})\nwhile True: pass"
+    with subprocess.Popen([sys.executable, "-c", loop]) as other:
+        thread = threading.Thread(target=work)
+        thread.start()
+        try:
+            yield
+        finally:
+            end.set()
+            thread.join()
+            other.kill()
+
+
+def test_a_worker_that_shares_its_core_waits() -> None:
+    with working("storlab-job0"):
+        queues = _RunQueues()
+        begin = queues.read()
+        while queues.read()[0] < begin[0] + 20 * MS:
+            pass
+        assert queues.read()[2] >= begin[2]
+
+
+def test_threads_that_make_no_load_do_not_count() -> None:
+    with working("storlab-live"):
+        queues, workers = _RunQueues(), _RunQueues()
+        tasks = [task.name for task in Path("/proc/self/task").iterdir()]
+        workers._names |= dict.fromkeys(tasks, "storlab-job0")
+        while workers.read()[0] < 20 * MS:
+            assert queues.read()[0] == 0
+
+
+def watch(*readings: tuple[int, int, int, int]) -> CoreWaits:
+    made = CoreWaits()
+    made._readings += [CounterReading(time, tuple(values)) for time, *values in readings]
+    return made
+
+
+def test_the_readings_around_the_window_are_kept() -> None:
+    times = [(10, 0, 0, 0), (20, 5, 0, 1), (30, 5, 0, 2), (40, 5, 1, 3), (50, 5, 1, 4)]
+    found = watch(*times).course(25, 35, 0.02, 200)
+    assert found == {"time_ns": [20, 30, 40], "waited_ns": [5, 5, 5], "stolen": [0, 0, 1],
+                     "ticks": [1, 2, 3]}  # fmt: skip
+    assert watch(*times).course(5, 15, 0.02, 200)["time_ns"] == [10, 20]
+    thinned = watch(*times).course(0, 60, 0.02, 3)["time_ns"]
+    assert thinned == [10, 30, 50]
+
+
+@pytest.mark.parametrize(
+    ("waited", "stolen", "kept"), [(19, 1, False), (20, 0, True), (0, 2, True)]
+)
+def test_nothing_is_kept_of_a_run_that_had_its_cores(waited: int, stolen: int, kept: bool) -> None:
+    readings = [(0, 0, 0, 0), (1000, waited, stolen, 100)]
+    assert bool(watch(*readings).course(0, 1000, 0.02, 200)) is kept
+
+
+def test_nothing_was_read() -> None:
+    assert watch().course(0, 1, 0.02, 200) == {}
