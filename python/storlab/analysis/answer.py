@@ -119,7 +119,21 @@ class Verdict:
     @property
     def amount(self) -> str:
         """By how much: ``1.47×``, ``at least 1.5×``; empty without a winner."""
-        return digits.times(self.headline.times) if self.winner and self.headline else ""
+        if not self.winner or self.headline is None:
+            return ""
+        if digits.is_sizeless(self.headline.times):
+            return "ahead"
+        return digits.times(self.headline.times)
+
+    @property
+    def against(self) -> str:
+        """Of whom that is: ``over Disk``; empty without a winner."""
+        if not self.winner or self.headline is None:
+            return ""
+        if digits.is_sizeless(self.headline.times):
+            return f"of {self.headline.behind}"
+        # "So many times over" of what there should be little of would be read the wrong way round.
+        return f"{'better than' if self.headline.less else 'over'} {self.headline.behind}"
 
     @property
     def interval(self) -> str:
@@ -149,6 +163,13 @@ class Verdict:
         Before them what answers the question in words, where something does.
         """
         return [text for text in (_told(self), _answer(self), _against(self), self.caveat) if text]
+
+    @property
+    def warnings(self) -> list[str]:
+        """Those of the sentences that speak against the answer."""
+        is_worse = self.kind == "winner" and bool(self.worse)
+        found = (_against(self) if is_worse else "", self.caveat)
+        return [text for text in found if text]
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
@@ -206,6 +227,8 @@ def _answer(verdict: Verdict) -> str:
     at = verdict.headline
     if verdict.kind == "winner" and at is not None:
         next_best = ", the next best" if len(verdict.targets) > 2 else ""
+        if digits.is_sizeless(at.times):
+            return f"{_of(verdict)}{_sizeless(verdict, at, next_best)}"
         return (
             f"{_of(verdict)}{verdict.winner} {_does(verdict, at, next_best)}{_middle_of(verdict)}."
         )
@@ -227,6 +250,16 @@ def _each_ahead(verdict: Verdict) -> str:
     (first, count), *others = [(t, n) for t, n in verdict.ahead.items() if n]
     rest = "".join(f", and {target} at {n}" for target, n in others)
     return f"{first} is ahead at {count} of {verdict.points} points{rest}"
+
+
+def _sizeless(verdict: Verdict, at: Advantage, next_best: str) -> str:
+    """Who is ahead where nothing but that is known."""
+    comma = "," if next_best else ""
+    return (
+        f"{at.ahead} is ahead of {at.behind}{next_best}{comma} in {at.what} at {at.where}"
+        f"{_middle_of(verdict)}: {digits.times(at.times, ' times')}, and more repeats would tell "
+        "how much."
+    )
 
 
 def _does(verdict: Verdict, at: Advantage, more: str = "") -> str:
@@ -262,8 +295,11 @@ def _against(verdict: Verdict) -> str:
         more = len(verdict.worse) - len(parts)
         if not parts:
             return "It is not clearly worse in anything that was measured."
-        rest = f", and in {more} more" if more > 0 else ""
-        return f"It is worse in {', and in '.join(parts)}{rest}."
+        if more:
+            parts.append(f"{more} other {'quantity' if more == 1 else 'quantities'}")
+        *first, last = parts
+        before = f"{', '.join(first)} and " if first else ""
+        return f"It is worse in {before}{last}."
     if verdict.kind == "undecided" and at is not None and at.times.is_known:
         if digits.is_open(at.times):
             return "Not even the size of the difference is known: more repeats would tell."
@@ -280,5 +316,5 @@ def _against(verdict: Verdict) -> str:
 def _worse(standing: Standing, verdict: Verdict) -> str:
     to = f" than {standing.ahead}" if len(verdict.targets) > 2 else ""
     if standing.of == 1:
-        return f"{standing.what}{to} by {digits.times(standing.example.times)}"
-    return f"{standing.what}{to}, at {standing.points} of {standing.of} points"
+        return f"{standing.what}{to} ({digits.times(standing.example.times)})"
+    return f"{standing.what}{to} (at {standing.points} of {standing.of} points)"

@@ -15,6 +15,7 @@ from storlab.analysis.stats import Interval
 NOT_DECIDED = "not decided"
 WIDE = 10.0  # high over low: the size is not known beyond this
 LOOSE = 4.0  # beyond this a decided ratio is said by its end near 1: "at least 1.5 times"
+SLIGHT = 1.1  # where that end is nearer to 1, "at least" says nothing of the size
 
 
 def is_open(interval: Interval) -> bool:
@@ -90,6 +91,13 @@ def is_loose(ratio: Interval) -> bool:
     if ratio.low is None or ratio.high is None or not ratio.excludes(1.0):
         return False
     return ratio.high > LOOSE * ratio.low
+
+
+def is_sizeless(ratio: Interval) -> bool:
+    """True of a decided ratio that may be next to nothing, or large."""
+    if not is_loose(ratio):
+        return False
+    return (ratio.low if ratio.estimate > 1 else 1 / (ratio.high or 1.0)) < SLIGHT
 
 
 def _near(ratio: Interval) -> str:

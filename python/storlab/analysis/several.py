@@ -110,8 +110,8 @@ def differences(stores: Sequence[ResultStore], names: Sequence[str]) -> list[str
     if len(stores) < 2:
         return []
     sentences = [
-        f"These are {len(stores)} campaigns, whose runs were not interleaved: a difference between "
-        "them may be one of time, machine or set-up.",
+        f"These are {len(stores)} campaigns whose runs were not interleaved: a difference between "
+        "them may come from the time, the machine or the set-up.",
         _differing("Measured", stores, names, _dates),
         _differing("Engine", stores, names, _engines),
         _differing("Measure window", stores, names, _windows),

@@ -209,7 +209,7 @@ def _verdict(
     told = replace(plain, points=len(keys), ahead=ahead, targets=tuple(sides))
     winner = next((side for side in sides if _beats_all(contests, side, list(sides))), "")
     if not winner:
-        return _with_sides(comparison, sections, _no_winner(told, contests))
+        return _with_sides(comparison, sections, _no_winner(told, contests, question.per))
     next_best = _next_best(contests, winner)
     won = [c for c in next_best if c.winner == winner]
     middle = _middle(won, winner)
@@ -219,7 +219,7 @@ def _verdict(
         kind="winner",
         winner=winner,
         index=comparison.targets.index(winner),
-        headline=_advantage(middle, winner),
+        headline=_advantage(middle, winner, question.per),
         least=min(every),
         most=max(every),
         won=len(won),
@@ -261,7 +261,7 @@ def _middle(contests: Sequence[_Contest], target: str) -> _Contest:
     return ordered[(len(ordered) - 1) // 2]
 
 
-def _no_winner(told: Verdict, contests: Sequence[_Contest]) -> Verdict:
+def _no_winner(told: Verdict, contests: Sequence[_Contest], per: Per) -> Verdict:
     """It depends on the point, or nothing is decided; the largest difference is named."""
     decided = [c for c in contests if c.winner] or list(contests)
 
@@ -273,12 +273,12 @@ def _no_winner(told: Verdict, contests: Sequence[_Contest]) -> Verdict:
     return replace(
         told,
         kind="depends" if any(c.winner for c in contests) else "undecided",
-        headline=_advantage(largest, leader),
+        headline=_advantage(largest, leader, per),
         caveat=_caveat(largest, leader),
     )
 
 
-def _advantage(contest: _Contest, ahead: str) -> Advantage:
+def _advantage(contest: _Contest, ahead: str, per: Per) -> Advantage:
     behind = contest.other if ahead == contest.first else contest.first
     cells = [contest.row.cells[side] for side in (ahead, behind)]
     page = contest.section.page
@@ -286,7 +286,7 @@ def _advantage(contest: _Contest, ahead: str) -> Advantage:
     shrunk = page.shrunk(contest.row.point.params)
     return Advantage(
         key=contest.column.key,
-        what=label_of(page, contest.column, whole=True),
+        what=f"{label_of(page, contest.column, whole=True)}{PER_WORDS[per]}",
         ahead=ahead,
         behind=behind,
         where=f"{where} ({shrunk})" if shrunk and shrunk not in where else where,
@@ -326,11 +326,9 @@ def _standings(comparison: Comparison, sections: Sequence[Section], target: str)
             for ahead, behind in ((target, other), (other, target)):
                 won = [contest for contest in contests if contest.winner == ahead]
                 if won:
-                    example = _advantage(_middle(won, ahead), ahead)
-                    what = f"{example.what}{PER_WORDS[per]}"
-                    example = replace(example, what=what)
+                    example = _advantage(_middle(won, ahead), ahead, per)
                     counts = (len(won), len(contests))
-                    found.append(Standing(key, what, ahead, behind, *counts, example))
+                    found.append(Standing(key, example.what, ahead, behind, *counts, example))
     return found
 
 
@@ -349,23 +347,26 @@ def _caveat(contest: _Contest, target: str) -> str:
         return "The two were measured at different effective concurrency."
     if contest.ratio.boundaries:
         return f"Their power was measured at unequal boundaries: {contest.ratio.boundaries}."
+    first, second = ({id(run.store) for run in cell.runs} for cell in cells)
+    if not first & second:
+        return (
+            "The two were measured in different campaigns: what changed between them is part of "
+            "the difference."
+        )
     for meaning in flag_meanings().values():
         on = [c.target for c in cells if any(f.kind == meaning.kind for f in c.flags)]
         told = not meaning.about or contest.column.name.startswith(meaning.about)
         if on and meaning.claims and told:
-            return f"On {' and '.join(on)}: {_first(meaning.meaning)}"
-    first, second = ({id(run.store) for run in cell.runs} for cell in cells)
-    if not first & second:
-        return "The two were measured in different campaigns: what changed between them counts too."
+            return f"On {' and '.join(on)}, {_first(meaning.meaning)}"
     weak = {cell.provenance_of(contest.column): cell.target for cell in cells}
     for word in ("modelled", "emulated", "declared"):
         if word in weak:
             return f"The {label_of(contest.section.page, contest.column)} is {word}."
     runs = min(len(cell.runs) for cell in cells)
-    return f"Only {runs} runs of each point: the interval is wide." if runs == 2 else ""
+    return "Each point was run only twice." if runs == 2 else ""
 
 
 def _first(text: str) -> str:
-    """The first sentence, as it goes on behind a colon."""
+    """The first sentence, as it goes on behind a comma."""
     first = text.partition(". ")[0].rstrip(".")
     return f"{first[:1].lower()}{first[1:]}."

@@ -53,7 +53,7 @@ def _answer(
         winner=verdict.winner,
         index=verdict.index,
         amount=verdict.amount,
-        against="" if at is None or not verdict.winner else f"over {at.behind}",
+        against=verdict.against,
         sure=verdict.interval,
         sentences=_sentences(verdict, first),
         basis=verdict.basis if at is not None else "",
@@ -65,7 +65,19 @@ def _answer(
         leader=verdict.leader,
         told=_told(comparison, verdict),
         outcome="It depends" if verdict.kind == "depends" else "No winner",
+        worse_title=_worse_title(verdict),
+        warnings=verdict.warnings,
     )
+
+
+def _worse_title(verdict: Verdict) -> str:
+    """Nobody is called worse where there is no winner; of two targets the other one is better."""
+    if verdict.winner or not verdict.leader:
+        return "Where it is worse"
+    if len(verdict.targets) > 2:
+        return f"Where {verdict.leader} is worse"
+    (other,) = (target for target in verdict.targets if target != verdict.leader)
+    return f"Where {other} is better"
 
 
 def _told(comparison: Comparison, verdict: Verdict) -> list[tuple[str, str, int | None]]:

@@ -122,6 +122,7 @@ def build_brief(
         verdicts=verdicts(whole),
         answers=answered,
         not_compared=not_compared(whole),
+        differing=facts.differing(whole),
         summary=summarise(whole),
         of_families=_of_families(whole),
         claims=claims,
@@ -407,7 +408,7 @@ def _provenance(comparison: Comparison) -> str:
     )
     if not words:
         return "No run has finished yet."
-    weak = facts.weak_values(comparison) + facts.weak_power(comparison)
+    weak = facts.weak_values(comparison)
     every = "All values are" if not weak else "Values are"
     return f"{every} {and_list(words)}, by {and_list(engines)}{weak}."
 

@@ -156,10 +156,17 @@ def cards(
 ) -> list[Claim]:
     """The claims with a large number: those that answer what is asked, else no latencies.
 
-    Only what all comparisons together decide, and not what an answer says already: ``answered`` has
-    the points of each. Where what is asked is not decided, what nobody asked takes no place of it.
+    Only what all comparisons together decide, with a size that is known, and not what an answer
+    says already: ``answered`` has the points of each. Where what is asked is not decided, what
+    nobody asked takes no place of it.
     """
-    fresh = [c for c in claims if c.joint.decided and set(c.point_ids) not in answered]
+    fresh = [
+        claim
+        for claim in claims
+        if claim.joint.decided
+        and not digits.is_sizeless(claim.joint.ratio)
+        and set(claim.point_ids) not in answered
+    ]
     asked = [claim for claim in fresh if claim.asked]
     is_open = any(verdict.kind == "undecided" for verdict in found)
     return asked or [c for c in fresh if c.kind != "latency" and not is_open]

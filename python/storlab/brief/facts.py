@@ -7,6 +7,7 @@ from typing import Any
 
 from storlab.analysis.compare import Comparison
 from storlab.analysis.dataset import TargetColumn, directory_names
+from storlab.analysis.density import storage_price, whole_cost
 from storlab.analysis.points import (
     WorkloadPoint,
     constants,
@@ -18,11 +19,12 @@ from storlab.analysis.points import (
     value_text,
 )
 from storlab.analysis.several import differences
-from storlab.base.units import SIZE_UNITS, format_bytes_si, format_duration
+from storlab.base.units import SIZE_UNITS, TB, format_bytes_si, format_duration
 from storlab.brief.family import reach
 from storlab.brief.fixed_method import fixed_method, has_window
 from storlab.brief.model import FactTable, TargetCard
 from storlab.brief.text import and_list, plural
+from storlab.figures.common import digits3
 from storlab.lab.results.store import ResultStore
 from storlab.model.s3 import S3Options
 from storlab.model.study import Target
@@ -60,14 +62,28 @@ def target_card(comparison: Comparison, index: int, column: TargetColumn) -> Tar
         facts.append(("Drives", str(target.drives)))
     if target.rack_units is not None:
         facts.append(("Rack units", f"{target.rack_units:g}"))
-    if target.price is not None:
-        facts.append(("Price", f"{target.currency} {target.price:,.0f}"))
+    facts += _prices(target)
     if target.size is not None:
         facts.append(("Data set", spaced_size(target.size)))
     in_memory = found.get("in_memory") == "yes"
     facts.append(("Access", _access(target, _kinds_on(comparison, column.label), in_memory)))
     is_baseline = bool(comparison.others) and column.label == comparison.baseline
     return TargetCard(column.label, index, is_baseline, facts)
+
+
+def _prices(target: Target) -> list[tuple[str, str]]:
+    """What the storage costs, and with what belongs to it: each per terabyte of raw capacity too.
+
+    What a terabyte costs is the buyer's first question, and no finding, as nothing is measured.
+    """
+    storage, whole = storage_price(target), whole_cost(target)
+    prices = [("Price", storage), ("Whole cost", whole if whole != storage else None)]
+    facts = []
+    for name, price in prices:
+        if price is not None:
+            per_tb = f" ({digits3(price / target.capacity * TB)} per TB)" if target.capacity else ""
+            facts.append((name, f"{target.currency} {price:,.0f}{per_tb}"))
+    return facts
 
 
 def _kinds_on(comparison: Comparison, target: str) -> list[str]:
@@ -368,10 +384,16 @@ def rule(comparison: Comparison) -> str:
     return "; ".join(sentences)
 
 
+def differing(comparison: Comparison) -> list[str]:
+    """What differed among the campaigns of a brief; empty for one."""
+    stores = comparison.dataset.stores
+    return differences(stores, directory_names(stores))
+
+
 def caveats(comparison: Comparison) -> list[str]:
     """What a reader must know before using the numbers."""
     stores = comparison.dataset.stores
-    sentences = differences(stores, directory_names(stores))
+    sentences = []
     cells = [cell for row in comparison.rows.values() for cell in row.cells.values()]
     planned = sum(cell.planned for cell in cells)
     done, failed = sum(len(c.runs) for c in cells), sum(len(c.failed) for c in cells)
@@ -428,17 +450,20 @@ def _own_waits(comparison: Comparison) -> list[str]:
 
 
 def _touched(comparison: Comparison, kind: str) -> list[str]:
-    where = []
+    where, everywhere = [], 0
     flagged = comparison.flagged(kind)
     for target in (target for target in comparison.targets if target in flagged):
         cells = (row.cells[target] for row in comparison.rows.values())
         planned = sum(cell.point_id is not None for cell in cells)
-        where.append(f"{target} at {len(flagged[target])} of {plural(planned, 'point')}")
-    return where
+        count = len(flagged[target])
+        everywhere += count == planned
+        at = "every point" if count == planned > 1 else f"{count} of {plural(planned, 'point')}"
+        where.append(target if count == planned == 1 else f"{target} at {at}")
+    return ["every point"] if everywhere == len(comparison.targets) > 1 else where
 
 
 def weak_values(comparison: Comparison) -> str:
-    """Which of the families' own quantities are not measured: ``; utilisation is emulated``."""
+    """What is not measured of the families' own quantities and of power: ``; declared: power``."""
     words: dict[str, list[str]] = {}
     for kind in comparison.kinds:
         cells = [
@@ -453,20 +478,17 @@ def weak_values(comparison: Comparison) -> str:
             found = {cell.provenance_of(column) for cell in cells if column.key in cell.values}
             for word in sorted(found & {"emulated", "modelled"}):
                 words.setdefault(word, []).append(keys[column.key])
-    return "".join(
-        f"; {word}: {and_list(list(dict.fromkeys(titles)))}" for word, titles in words.items()
-    )
-
-
-def weak_power(comparison: Comparison) -> str:
-    """Whether power, and what rests on it, is not measured: ``; declared: power``."""
-    found = {
+    of_power = {
         metric.provenance
         for run in comparison.dataset.all_runs()
         for metric in run.record.metrics
         if metric.boundary is not None
     }
-    return "".join(f"; {word}: power" for word in sorted(found - {"measured"}))
+    for word in sorted(of_power - {"measured"}):
+        words.setdefault(word, []).append("power")
+    return "".join(
+        f"; {word}: {and_list(list(dict.fromkeys(titles)))}" for word, titles in words.items()
+    )
 
 
 def where_measured(comparison: Comparison) -> str:

@@ -248,7 +248,7 @@ class Answer:
     winner: str  # empty where there is none
     index: int  # its colour
     amount: str  # 1.47 times, with the sign
-    against: str  # "over Disk"
+    against: str  # "over Disk", "better than Disk" of what is better the less there is of it
     sure: str  # the ends of its interval
     sentences: list[str]  # at most three sentences; the first is the answer
     basis: str
@@ -259,6 +259,8 @@ class Answer:
     marks: list[Mark]
     leader: str = ""  # whose sides ``better`` and ``worse`` are: the winner, else who is ahead most
     outcome: str = "No winner"  # where there is none
+    worse_title: str = "Where it is worse"
+    warnings: list[str] = field(default_factory=list)  # those sentences that speak against it
     as_under: tuple[str, int] | None = None  # an earlier answer whose sides are the same
     # What answers in words, in place of the winner: target, words, its colour.
     told: list[tuple[str, str, int | None]] = field(default_factory=list)
@@ -288,6 +290,7 @@ class Brief:
     verdicts: list[Verdict]  # as they were found: what is said beside the page rests on them
     answers: list[Answer]  # to the questions, in their order
     not_compared: str  # what nobody can answer, and why; empty where there is nothing
+    differing: list[str]  # what differed among its campaigns, where there are several
     summary: list[str]  # how often each target is ahead, and how far
     of_families: list[str]  # what only the families of the study can say
     claims: list[Claim]

@@ -95,6 +95,7 @@ def _model(brief: Brief) -> dict[str, Any]:
         "warnings": brief.warnings,
         "answers": [asdict(answer) for answer in brief.answers],
         "not_compared": brief.not_compared,
+        "differing": " ".join(brief.differing),
         "summary": [*brief.summary, *brief.of_families],
         "cards": cards,
         "listed": [c for c in claims if c not in cards],

@@ -27,7 +27,7 @@ def test_the_answer_about_block_io(comparison: Comparison) -> None:
             "Memory moves 3.3 times as much data per second as Disk (2.9 to 3.7) at 30/70 "
             "read/write, 4 MiB, 8 jobs, the middle one of 4 points.",
             "It is not clearly worse in anything that was measured.",
-            "On Memory: the load generator was near the limit of its CPU: the target may be faster "
+            "On Memory, the load generator was near the limit of its CPU: the target may be faster "
             "than this number shows.",
         ]
     }

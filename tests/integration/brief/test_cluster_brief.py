@@ -212,6 +212,12 @@ def test_facts_of_clients_servers_and_networks(cluster_made: Made, together: Com
     assert "fig-cost-capacity-usd" in html
 
 
+def test_a_card_tells_what_a_terabyte_costs(cluster_made: Made) -> None:
+    """Of the storage, and of all that belongs to it."""
+    assert "<dt>Price</dt><dd>USD 310,000 (210 per TB)</dd>" in cluster_made.html
+    assert "<dt>Whole cost</dt><dd>USD 470,000 (319 per TB)</dd>" in cluster_made.html
+
+
 def test_shares_lie_in_the_page_for_programs(cluster_made: Made) -> None:
     pattern = r'<script type="application/json" id="storlab-data">(.*?)</script>'
     text = re.search(pattern, cluster_made.html, re.S)

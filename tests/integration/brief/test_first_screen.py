@@ -67,3 +67,23 @@ def test_nothing_is_clipped_on_paper(browser: Browser, brief: Made) -> None:
         unfold(page)
         assert page.evaluate(CLIPPED) == []
         assert page.pdf(prefer_css_page_size=True).count(b"/Type /Page\n") == folded > 4
+
+
+def test_the_answers_have_the_whole_width(browser: Browser, object_made: Made) -> None:
+    """A second answer stands beside the third, or over all of the width: not in a narrow column."""
+    with Visit(browser, object_made, viewport={"width": 1366, "height": 768}) as visit:
+        boxes = [each.bounding_box() for each in visit.page.locator(".verdict").all()]
+        first, second = boxes
+        assert first is not None
+        assert second is not None
+        assert second["width"] == first["width"]
+
+
+@pytest.mark.parametrize("brief", ["checkpoint_made"], indirect=True)
+def test_a_number_and_its_mark_are_not_parted(browser: Browser, brief: Made) -> None:
+    with Visit(browser, brief, viewport={"width": 390, "height": 844}) as visit:
+        number = visit.page.locator(".verdict.first b").bounding_box()
+        mark = visit.page.locator(".verdict.first .mark").bounding_box()
+        assert number is not None
+        assert mark is not None
+        assert number["y"] <= mark["y"] + mark["height"] / 2 <= number["y"] + number["height"]

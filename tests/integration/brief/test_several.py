@@ -71,13 +71,16 @@ def test_names_of_several_studies_are_quoted() -> None:
 def test_what_differs_is_said_once_and_first(two: list[ResultStore]) -> None:
     told = differences(two, ["old", "new"])
     assert told == [
-        "These are 2 campaigns, whose runs were not interleaved: a difference between them may be "
-        "one of time, machine or set-up.",
+        "These are 2 campaigns whose runs were not interleaved: a difference between them may come "
+        "from the time, the machine or the set-up.",
         "Repeats: 2 in old, 3 in new.",
     ]
     assert differences(two[:1], ["old"]) == []
     brief = build_brief(two[0], two[1:], beside=two[0].directory)
-    assert brief.caveats[: len(told)] == told
+    assert brief.differing == told
+    assert not set(told) & set(brief.caveats)
+    head = render_html(brief, "figures/").partition('<p class="subtitle">')[0]
+    assert " ".join(told) in head
 
 
 def of(name: str, engine: str, workload: str, **more: Any) -> ResultStore:

@@ -109,7 +109,7 @@ def test_emulated_values_are_marked_and_hatched_and_measured_ones_are_not(
     training_made: Made, training_comparison: Comparison
 ) -> None:
     html = training_made.html
-    assert "emulated: utilisation of the emulated accelerators" in html
+    assert "emulated: utilisation of the emulated accelerators and power" in html
     assert "MLPerf" in html
     section = training_comparison.sections
     swept, bars = draw("au_vs_accelerators", training_comparison, section)
@@ -289,6 +289,6 @@ def test_the_answer_about_training(training_comparison: Comparison) -> None:
         "D5-P5336: 2 emulated accelerators kept busy at 90 % or more.",
         "Micron 6550 ION feeds accelerators 1.57 times as many samples per second as Solidigm "
         f"D5-P5336 (1.50 to 1.65) at {at}",
-        "It is worse in energy of an epoch, at 1 of 4 points, and in throughput per watt, at 2 of "
-        "4 points, and in 1 more.",
+        "It is worse in energy of an epoch (at 1 of 4 points), throughput per watt (at 2 of 4 "
+        "points) and 1 other quantity.",
     ]

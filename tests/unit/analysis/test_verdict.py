@@ -11,6 +11,7 @@ import pytest
 
 from storlab.analysis.compare import Comparison
 from storlab.analysis.points import WorkloadPoint
+from storlab.analysis.stats import Interval
 from storlab.analysis.verdict import Verdict, questions_of, verdicts
 from support.made_comparisons import comparison_of, dataset_of, filled, noisy, study_of
 
@@ -172,7 +173,7 @@ def test_a_disadvantage_at_any_point_is_said_beside_the_advantages() -> None:
     (worse,) = verdict.worse
     assert (worse.ahead, worse.behind, worse.points, worse.of) == ("B", "A", 1, 2)
     assert worse.example.times.estimate == pytest.approx(5.0, rel=0.1)
-    assert verdict.sentences()[1] == "It is worse in read latency, mean, at 1 of 2 points."
+    assert verdict.sentences()[1] == "It is worse in read latency, mean (at 1 of 2 points)."
 
 
 def test_money_and_capacity_are_divided_by() -> None:
@@ -243,6 +244,50 @@ def test_the_far_point_is_the_last_that_most_targets_have() -> None:
     (facet,) = section.facets()
     far = comparison.last_point(section, facet)
     assert far is not None and far.params["jobs"] == 2
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "amount", "against"),
+    [
+        (1.005, 24.0, "ahead", "of B"),
+        (1.49, 19.7, "at least 1.5×", "over B"),
+        (1.9, 2.1, "2.0×", "over B"),
+    ],
+)
+def test_a_gain_that_may_be_next_to_nothing_is_no_headline(
+    low: float, high: float, amount: str, against: str
+) -> None:
+    found = only(made({"A": 200.0, "B": 100.0}, sizes=("4KiB",), mixes=(0,)))
+    assert found.headline is not None
+    times = Interval(2.0, low, high, 3)
+    verdict = replace(found, headline=replace(found.headline, times=times))
+    assert (verdict.amount, verdict.against) == (amount, against)
+    first = verdict.compared.replace("\u00a0", " ")
+    if amount == "ahead":
+        assert first == (
+            "A is ahead of B in throughput at writes only, 4 KiB, 1 job: at least 1.005 times, "
+            "and more repeats would tell how much."
+        )
+    else:
+        assert first.startswith("A moves ")
+
+
+def test_of_what_should_be_little_the_winner_is_not_so_many_times_over_the_other() -> None:
+    found = only(made({"A": 200.0, "B": 100.0}, mixes=(0,)))
+    assert found.headline is not None
+    assert found.against == "over B"
+    late = replace(found, headline=replace(found.headline, less=True))
+    assert late.against == "better than B"
+
+
+def test_only_what_speaks_against_the_answer_is_a_warning() -> None:
+    found = only(made({"A": 200.0, "B": 100.0}, mixes=(0,)))
+    assert not found.worse
+    assert found.warnings == []
+    assert replace(found, caveat="Careful.").warnings == ["Careful."]
+    open_one = only(made({"A": 100.0, "B": 100.0}, mixes=(0,), seed=8))
+    assert open_one.kind == "undecided"
+    assert open_one.warnings == []
 
 
 def test_plain_values_for_programs() -> None:

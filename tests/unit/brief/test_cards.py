@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pytest
 
 from storlab.analysis.compare import Comparison
 from storlab.analysis.points import WorkloadPoint
+from storlab.analysis.stats import Interval
 from storlab.analysis.verdict import verdicts
 from storlab.brief.claims import Claim, cards, make_claims
 from support.made_comparisons import Draw, comparison_of, dataset_of, filled, noisy, study_of
@@ -106,3 +108,12 @@ def test_what_nobody_asked_takes_no_place_of_what_is_open() -> None:
     assert all(claim.joint.decided and not claim.note for claim in rates)
     assert {claim.joint.count for claim in rates} == {6}  # two asked, four more looked at
     assert large(comparison) == []
+
+
+def test_a_card_tells_a_size_that_is_known() -> None:
+    comparison = comparison_of(study_of(("A", "B"), mixes=(0,)), both(random.Random(3), 1.5))
+    claims = make_claims(comparison)
+    rate = next(claim for claim in claims if claim.metric == RATE)
+    for low, known in ((1.3, True), (1.01, False)):
+        joint = replace(rate.joint, ratio=Interval(2.0, low, 9.0, 3))
+        assert cards([replace(rate, joint=joint)], [], []) == [replace(rate, joint=joint)] * known

@@ -35,7 +35,7 @@ VERDICT = Verdict(
     won=1,
     ahead={"Disk": 1},
     comparisons=1,
-    caveat="Only 2 runs of each point: the interval is wide.",
+    caveat="Each point was run only twice.",
 )
 
 
@@ -48,7 +48,7 @@ def test_one_question_is_answered_in_three_lines() -> None:
         "Disk moves 1.47 times as much data per second as Memory (1.43 to 1.51) at 70/30 "
         "read/write, 256 KiB, 8 jobs.",
         "It is not clearly worse in anything that was measured.",
-        "Only 2 runs of each point: the interval is wide.",
+        "Each point was run only twice.",
     ]
 
 

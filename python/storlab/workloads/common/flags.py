@@ -107,8 +107,8 @@ _OUTCOMES = (
     FlagMeaning(
         "embedded-server",
         "L",
-        "storlab’s own small server, over loopback: it shares this machine’s cores with the load "
-        "generator, and is not a product.",
+        "The server was storlab’s own small one, over loopback: it shares this machine’s cores "
+        "with the load generator, and is not a product.",
         severity="note",
         why=(
             "Server and load generator shared one machine: these are numbers of storlab's own "
