@@ -27,6 +27,7 @@ from storlab.stores.filesystems import (
 
 _NETWORK = Path("/sys/class/net")
 _INFINIBAND = Path("/sys/class/infiniband")
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
 def client_facts(place: ClientPlace) -> dict[str, Any]:
@@ -34,6 +35,7 @@ def client_facts(place: ClientPlace) -> dict[str, Any]:
     probed = json.loads(_native.probe())
     return {
         "host": socket.gethostname(),
+        "boot": _BOOT_ID.read_text().strip(),  # containers of one machine have the same
         "storlab": __version__,
         "build": "optimised" if probed["optimised"] else "for tests",
         "native": native_digest(Path(_native.__file__)),

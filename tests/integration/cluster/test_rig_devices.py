@@ -162,6 +162,20 @@ def test_a_device_that_was_exchanged_since_the_plan_is_refused(drives: Drives) -
     assert drives.written() == [False, False]
 
 
+def test_a_device_that_two_clients_have_is_refused(drives: Drives) -> None:
+    """The clients of a rig are one machine's; it has one device of this file, whatever its name."""
+    first, _ = drives.images
+    study = drives.study("shared", [drives.links[0], drives.devices[0]], (first, first))
+    for verb in (["plan"], ["doctor"], ["run", "--out", drives.place / "refused"]):
+        done = drives.storlab(*verb, study)
+        said = " ".join((done.stdout + done.stderr).split())
+        assert done.returncode == (ExitCode.PREFLIGHT if verb == ["doctor"] else ExitCode.GUARD)
+        pair = f"{drives.links[0]} on c1 and {drives.devices[0]} on c2 are one device"
+        assert pair in said
+    assert not (drives.place / "refused").exists()
+    assert drives.written() == [False, False]
+
+
 def test_a_typed_serial_consents_to_one_device(drives: Drives) -> None:
     """A loop device's is the file that it is made of."""
     first, other = map(str, drives.images)

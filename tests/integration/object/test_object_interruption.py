@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -82,22 +82,27 @@ class Campaign:
 
     def cut_off(self, number: signal.Signals = signal.SIGINT) -> None:
         """Start it, and end it in its second run."""
+        code = int(ExitCode.INTERRUPTED if number is signal.SIGINT else -number)
+        self.disturb(lambda process: process.send_signal(number), code)
+
+    def disturb(self, by: Callable[[subprocess.Popen[str]], None], code: int) -> str:
+        """Start it, and do that in its second run; what it then says, and that it ends so."""
         command = [*COMMAND, "run", "study.toml", "--out", "out", "--quiet"]
         with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
             try:
                 while not list(self.server.root.glob(f"{self.bucket}/storlab-*/run-*-r2")):
                     assert process.poll() is None, process.communicate()
                     time.sleep(0.005)
-                process.send_signal(number)
+                by(process)
                 printed = process.communicate()
             finally:
                 process.kill()
-        wanted = ExitCode.INTERRUPTED if number is signal.SIGINT else -number
-        assert process.returncode == wanted, printed
+        assert process.returncode == code, printed
         # A server carries out what it has begun, also when nobody waits for its answer.
         before = None
         while before != (before := self.keys()):
             time.sleep(0.2)
+        return printed[1]
 
     def keys(self, part: str = "") -> list[str]:
         if not (self.server.root / self.bucket).is_dir():
@@ -218,3 +223,25 @@ def test_a_bucket_that_was_there_is_never_deleted(new: Campaign, server: S3Serve
     new("run", "study.toml", "--out", "out", "--quiet", "--no-report")
     assert new.keys() == []
     assert (server.root / "was-there").is_dir()
+
+
+def test_a_suspended_campaign_whose_place_another_has_taken_ends(campaign: Campaign) -> None:
+    """The run that it was in has failed, and no other begins."""
+    ended = {"campaign": "ba9876543210", "session": "another", "until_s": 1.0}  # nobody minds it
+
+    def take(process: subprocess.Popen[str]) -> None:
+        process.send_signal(signal.SIGSTOP)
+        claim = campaign.server.root / campaign.bucket / "storlab-claim.json"
+        content = json.loads(claim.read_text()) | ended
+        claim.write_text(json.dumps(content))
+        process.send_signal(signal.SIGCONT)
+
+    printed = campaign.disturb(take, ExitCode.GUARD)
+    assert "is in use by campaign ba9876543210" in " ".join(printed.split())
+    assert "storlab resume" in printed
+    assert campaign.status() | {"finished": 1, "failed": 1, "missing": 1} == campaign.status()
+    record = json.loads(next(campaign.out.glob("runs/*-r2/run.json")).read_text())
+    assert "is in use by campaign ba9876543210" in record["failure"]["message"]
+    campaign("resume", "out", "--retry-failed", "--quiet", "--no-report")
+    assert campaign.status()["finished"] == 3
+    assert campaign.keys() == FOREIGN

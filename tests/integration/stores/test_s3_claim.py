@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from storlab.base.errors import GuardError
+from storlab.base.units import NS_PER_S
 from storlab.lab.preflight.s3 import store_checks
 from storlab.model.point import Plan
 from storlab.model.s3 import S3Options, S3Store
@@ -120,6 +121,62 @@ def test_it_is_renewed_and_noticed_when_it_is_lost(
     held._renewing.join()  # type: ignore[union-attr]
     held.release()
     assert json.loads(control.get(KEY) or b"")["campaign"] == OTHER
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
+    """Sets claims' clock ahead of this machine's by so many seconds, as of one that slept."""
+    true = claim.wall_at_ns
+
+    def set_ahead(seconds: float) -> None:
+        ahead_ns = round(seconds * NS_PER_S)
+        monkeypatch.setattr(claim, "wall_at_ns", lambda time_ns: true(time_ns) + ahead_ns)
+
+    return set_ahead
+
+
+def test_a_campaign_that_was_suspended_hears_that_another_has_come(
+    store: S3Store, monkeypatch: pytest.MonkeyPatch, clock: Callable[[float], None]
+) -> None:
+    """RENEW_S is longer than this test: nothing is renewed, as of a process that is stopped."""
+    held = claim_of(store, FIRST)
+    held.take()
+    beside = claim_of(store, FIRST)  # of another target, which has the first one's
+    beside.take()
+    assert (held.check(), beside.check()) == ("", "")
+    clock(LEASE_S + 5)
+    rival = another_session(monkeypatch, claim_of(store, OTHER))
+    rival.take()
+    for own in (held, beside):
+        with pytest.raises(GuardError, match=f"is in use by campaign {OTHER}") as caught:
+            own.check()
+        assert caught.value.where.endswith("/bench/")
+        assert "storlab resume" in caught.value.fix
+    rival.release()
+    with pytest.raises(GuardError, match="is not claimed any more"):
+        held.check()
+    held.release()
+
+
+def test_a_suspension_that_nobody_used_is_told_and_the_claim_renewed(
+    store: S3Store, clock: Callable[[float], None]
+) -> None:
+    held = claim_of(store, FIRST)
+    held.take()
+    clock(LEASE_S + 1000)
+    assert "had ended 1000 s ago; nobody has come meanwhile" in held.check()
+    assert held.check() == ""
+    with pytest.raises(GuardError, match=f"is in use by campaign {FIRST}"):
+        claim_of(store, OTHER).look()
+    held.release()
+
+
+def test_a_store_that_does_not_answer_is_asked_the_next_time(tmp_path: Path) -> None:
+    with gofakes3(tmp_path / "s3") as server:
+        held = claim_of(server.store(), FIRST)
+        held.take()
+    assert held.check() == ""
+    held.release()
 
 
 def test_the_servers_here_heed_conditions(store: S3Store) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from storlab.base.errors import StudyError
 from storlab.cluster.offsets import ClockOffset
 from storlab.contracts.check import Check
 from storlab.lab.plan.clients import cluster_problems, counts_of
@@ -36,6 +37,7 @@ NAMES = ("c1", "c2", "c3")
 MOUNT = {"point": "/mnt/s", "kind": "nfs4", "source": "srv:/x", "options": "rw"}
 FACT: dict[str, Any] = {
     "host": "h",
+    "boot": "0f3a",
     "storlab": "1.0",
     "build": "optimised",
     "native": "0123456789ab",
@@ -259,6 +261,82 @@ def test_clients_on_which_it_could_not_run(
     assert check.status == "error"
     assert told in check.what
     assert check.fix
+
+
+LUN = "/dev/disk/by-id/scsi-lun"
+NAA = "naa.600a098038314c6c6d5d4f2f55344c36"
+MPATH = f"mpath-3{NAA.removeprefix('naa.')}"
+
+
+def one_name(
+    tmp_path: Path, first: dict[str, Any], other: dict[str, Any], read_percent: int = 0
+) -> Check:
+    """What is said of c1 and c3, whose device has these facts; c2 has one of its own."""
+    study = {"target": f'path = "{LUN}"\nsize = "1MiB"'}
+    study |= {"workload": f"read_percent = {read_percent}", "cluster": 'hosts = ["c[1-3]"]'}
+    size = {"size": 1 << 30}
+    alone = size | {"wwid": "naa.5000000000000001", "serial": "alone"}
+    facts = {"c1": size | first, "c2": alone, "c3": size | other}
+    told = {n: {"devices": {LUN: f}, "boot": f"boot of {n}"} for n, f in facts.items()}
+    return table(tmp_path, study=study, **told)["devices"]
+
+
+@pytest.mark.parametrize(
+    ("first", "other"),
+    [
+        ({"wwid": NAA}, {"wwid": NAA}),
+        ({"wwid": NAA, "serial": "A"}, {"uuid": MPATH}),
+        ({"uuid": MPATH}, {"uuid": MPATH, "partition": "1"}),
+        ({"wwid": "uuid.12ab", "partition": "1"}, {"wwid": "uuid.12ab", "partition": "1"}),
+    ],
+)
+def test_a_device_that_two_clients_write_to_is_refused(
+    tmp_path: Path, first: dict[str, Any], other: dict[str, Any]
+) -> None:
+    check = one_name(tmp_path, first, other)
+    assert check.status == "error"
+    assert f"{LUN} on c1 and {LUN} on c3 are one device" in check.what
+    assert "c2" not in check.what
+    assert "cluster.host" in check.fix
+    assert one_name(tmp_path, first, other, read_percent=100).status == "ok"
+
+
+@pytest.mark.parametrize(
+    ("first", "other"),
+    [
+        ({"wwid": NAA}, {"wwid": NAA.replace("6", "7")}),
+        ({"wwid": NAA, "partition": "1"}, {"wwid": NAA, "partition": "2"}),
+        ({"wwid": NAA, "serial": "array"}, {"wwid": "naa.6", "serial": "array"}),
+        ({"backing_file": "/var/tmp/disk"}, {"backing_file": "/var/tmp/disk"}),
+        ({"diskseq": "9"}, {"diskseq": "9"}),
+        ({}, {}),
+    ],
+)
+def test_devices_of_two_clients_are_their_own(
+    tmp_path: Path, first: dict[str, Any], other: dict[str, Any]
+) -> None:
+    assert one_name(tmp_path, first, other).status == "ok"
+
+
+@pytest.mark.parametrize(
+    "facts", [{"wwid": "nvme.1ae0-6e76-1"}, {"serial": "nvme_card", "nsid": "1"}, {"udev": "x"}]
+)
+def test_a_name_that_virtual_drives_repeat_is_a_warning(
+    tmp_path: Path, facts: dict[str, Any]
+) -> None:
+    check = one_name(tmp_path, facts, facts)
+    assert check.status == "warning"
+    assert f"{LUN} on c1 and {LUN} on c3 answer to one name" in check.what
+
+
+def test_clients_of_this_machine_do_not_write_to_one_device(tmp_path: Path) -> None:
+    study = {"cluster": LOCAL, "target": f'path = "{LUN}"\nsize = "1MiB"'}
+    make_plan(loaded(tmp_path, **study, workload="read_percent = 100"))
+    with pytest.raises(StudyError) as caught:
+        make_plan(loaded(tmp_path, **study, workload="read_percent = 0"))
+    (problem,) = caught.value.problems
+    assert problem["where"].endswith("[[target]] #1 path")
+    assert "3 clients of this machine cannot each have it" in problem["what"]
 
 
 def test_reads_that_fit_into_the_memory_of_a_client(tmp_path: Path) -> None:

@@ -72,6 +72,21 @@ def client_places(study: StudyBase) -> list[ClientPlace]:
     return places(cluster, hosts, max(client_counts(cluster, hosts)))
 
 
+def written_problems(study: StudyBase, written: Iterable[Target]) -> list[Problem]:
+    """Of clients on this machine, which would all write to one device."""
+    cluster = study.cluster
+    if cluster is None or not cluster.is_local or cluster.most_asked == 1:
+        return []
+    return [
+        Problem(
+            ("target", study.target.index(target), "path" if target.path is not None else "paths"),
+            f"is written to, and {cluster.most_asked} clients of this machine cannot each have it",
+            "use one client, or a directory: each client makes files of its own in it",
+        )
+        for target in written
+    ]
+
+
 def point_problems(points: Iterable[Point]) -> list[Problem]:
     """Why work cannot be divided among the clients of these points."""
     found: dict[tuple[tuple[str | int, ...], str], Problem] = {}

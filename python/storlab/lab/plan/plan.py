@@ -27,6 +27,7 @@ from storlab.lab.plan.clients import (
     counts_of,
     point_problems,
     target_on,
+    written_problems,
 )
 from storlab.lab.plan.read_files import files_read
 from storlab.lab.plan.targets import TargetFacts, device_facts, place_of, store_note, target_facts
@@ -101,6 +102,8 @@ def plan_of(loaded: LoadedStudy, points: Sequence[Point], runs: Sequence[Planned
     counts = Counter(run.point_id for run in runs)
     costs = {t.name: _cost(study, t, facts[t.name], points, counts) for t in study.target}
     written = [t for t in study.target if facts[t.name].kind == "device" and costs[t.name].writes]
+    if problems := written_problems(study, written):
+        raise loaded.errors([(p.field, p.what, p.fix) for p in problems])
     # What they are is the clients' to say: storlab.lab.site.devices.
     clients: dict[str, dict[str, dict[str, str | int]]] = {
         place.name: {path: {} for t in written for path in target_on(t, place).locations}

@@ -24,7 +24,7 @@ from storlab.lab.site.asking import FIX as FIX_SILENT
 from storlab.lab.site.asking import Answers, ask_each, renumbered
 from storlab.lab.site.claim import FIX
 from storlab.lab.site.clients import Clients
-from storlab.lab.site.devices import device_paths
+from storlab.lab.site.devices import SHARED, SHARED_FIX, device_paths, shared_devices
 from storlab.model.point import Plan
 from storlab.model.result import Failure
 from storlab.model.study import StudyBase, Target
@@ -172,6 +172,7 @@ def _checks(
         yield same_check(words, {name: str(fact[key]) for name, fact in facts.items()}, key)
     yield from _mounts(study, facts)
     yield from _devices(facts)
+    yield from _shared_devices(plan, facts)
     yield from client_store_checks(facts)
     yield from _shared(facts, together=bool(clocks))
     yield from _claimed(facts)
@@ -226,6 +227,22 @@ def _devices(facts: Mapping[str, dict[str, Any]]) -> Iterator[Check]:
         )
     elif every:
         yield Check(name="devices", status="ok", what=f"{len(every)} found on {len(facts)} clients")
+
+
+def _shared_devices(plan: Plan, facts: Mapping[str, dict[str, Any]]) -> Iterator[Check]:
+    """No two clients write to one device."""
+    pairs = list(shared_devices(plan, facts))
+    if sure := [pair for pair in pairs if pair.sure]:
+        what = f"{'; '.join(map(str, sure))} {SHARED}"
+        yield Check(name="devices", status="error", what=what, fix=SHARED_FIX)
+    elif pairs:
+        yield Check(
+            name="devices",
+            status="warning",
+            what=f"{pairs[0].first} and {pairs[0].second} answer to one name ({pairs[0].name}), "
+            f"which virtual drives may; if they are one device, it {SHARED}",
+            fix=SHARED_FIX,
+        )
 
 
 def _like_mounts(facts: Mapping[str, dict[str, Any]]) -> Iterator[Check]:

@@ -89,7 +89,8 @@ class Campaign:
         """Prepare the targets, then run what is missing. A stop request ends it early.
 
         ``clean`` removes data even when runs are left over, ``keep`` leaves them although none are.
-        Raises EngineError when an engine is missing, ResultError when results cannot be stored.
+        Raises EngineError when an engine is missing, ResultError when results cannot be stored,
+        GuardError where another campaign has come to a store of this one.
         """
         todo = self.store.missing(retry_failed)
         summary = Summary(directory=self.store.directory, planned=len(self.store.plan.runs))
@@ -144,6 +145,7 @@ class Campaign:
         for run in todo:
             point = self.store.plan.points[run.point_id]
             self.stop.pause(0)
+            self._check_claim(point.target)
             if self._after_again(point.target) and self._metering.any:
                 self._metering.idle_begins()
                 self.stop.pause(self.study.study.settle / NS_PER_S)
@@ -223,6 +225,7 @@ class Campaign:
             # Meters read from before this load until after the settle pause; the outcome's window
             # is on the clock that they share (storlab.base.clock).
             outcome = self._site.run(run, point, engine, work_dir, raw)
+            self._check_claim(point.target)
         except (StorlabError, OSError, ValueError) as error:
             self._metering.idle_begins()
             failure = _failure(error)
@@ -241,6 +244,12 @@ class Campaign:
         if point.target in self._unsteady:
             record = _with_note(record, "preconditioning ended without a steady state")
         return self._write(record, outcome.samples, {**outcome.raw, **raw}, metered.readings)
+
+    def _check_claim(self, target: str) -> None:
+        """Raise GuardError where another campaign may measure on the target, too."""
+        hold = self.guard.stores.get(target)
+        if hold is not None and (note := hold.check_claim()):
+            self.reporter.note(f"{target}: {note}")
 
     def _power_states(self, target: Target) -> list[AppliedPowerState]:
         states, changed = self._states.apply(target)

@@ -5,20 +5,30 @@ from __future__ import annotations
 import json
 import shutil
 import tempfile
+from collections.abc import Iterator, Mapping
+from itertools import combinations
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from storlab.base.errors import PreflightError
+from storlab.base.errors import GuardError, PreflightError
 from storlab.lab.site.clients import Clients
 from storlab.model.point import Plan
 from storlab.model.study import StudyBase
+
+SHARED = "would be written to by both, each with content of its own"
+SHARED_FIX = (
+    'give each client a device or a partition of its own: path in [cluster.host.NAME.target."..."]'
+)
+# Of one machine, as it runs now: they tell nothing of a device that two machines see.
+_OF_THIS_BOOT = ("backing_file", "diskseq")
+_NAA = "3"  # as device-mapper's multipath writes the type of a SCSI name; the kernel writes "naa."
 
 
 def plan_with_devices(study: StudyBase, plan: Plan, base: Path) -> Plan:
     """The plan with what each client says of the devices that would be overwritten there.
 
     Every other plan is returned as it is, and nobody is asked. Raises PreflightError where not all
-    clients answer, and as ``Clients.of``.
+    clients answer, GuardError for a device that two of them have, and as ``Clients.of``.
     """
     if study.cluster is None or not any(plan.client_devices.values()):
         return plan
@@ -39,9 +49,12 @@ def plan_with_devices(study: StudyBase, plan: Plan, base: Path) -> Plan:
             f"the devices of the clients are not known: {gathered.failure.message}",
             gathered.failure.fix or "see `storlab doctor STUDY`",
         )
-    told = {p.name: json.loads(gathered.outcomes[p.rank])["devices"] for p in everybody}
+    told = {p.name: json.loads(gathered.outcomes[p.rank]) for p in everybody}
+    for pair in shared_devices(plan, told):
+        if pair.sure:
+            raise GuardError("[cluster]", f"{pair} {SHARED}", SHARED_FIX)
     devices = {
-        name: {path: told[name].get(path, {}) for path in paths}
+        name: {path: told[name]["devices"].get(path, {}) for path in paths}
         for name, paths in plan.client_devices.items()
     }
     return plan.model_copy(update={"client_devices": devices})
@@ -55,3 +68,52 @@ def device_paths(study: StudyBase, plan: Plan) -> dict[str, list[str]]:
         for t in study.target
         if t.name in used and t.directory is None and t.s3 is None and not t.is_null
     }
+
+
+class SharedDevice(NamedTuple):
+    """Two clients that answer for what they write to with one name."""
+
+    first: str  # PATH on CLIENT
+    second: str
+    name: str
+    sure: bool  # the name is one device's in the world; makers of virtual drives repeat others
+
+    def __str__(self) -> str:
+        return f"{self.first} and {self.second} are one device ({self.name}), which"
+
+
+def shared_devices(plan: Plan, told: Mapping[str, Mapping[str, Any]]) -> Iterator[SharedDevice]:
+    """Which devices that the work overwrites belong to two clients, by what ``check`` is told.
+
+    Partitions of one device are devices of their own.
+    """
+    places = [
+        (client, path, facts, name)
+        for client, fact in told.items()
+        for path in plan.client_devices.get(client, {})
+        if (facts := fact["devices"].get(path)) and (name := _name_of(facts, fact["boot"]))
+    ]
+    for (client, path, own, name), (other, there, others, same) in combinations(places, 2):
+        parts = {own.get("partition"), others.get("partition")}
+        if client != other and name == same and (None in parts or len(parts) == 1):
+            yield SharedDevice(f"{path} on {client}", f"{there} on {other}", name, _is_sure(name))
+
+
+def _name_of(facts: Mapping[str, str | int], boot: str) -> str | None:
+    """What a device is called on every machine that sees it; of some, on this one as it runs."""
+    for fact in ("wwid", "uuid", "cid"):
+        if name := str(facts.get(fact, "")).removeprefix("mpath-"):
+            naa = name.removeprefix(_NAA)
+            is_naa = fact == "uuid" and name != naa and set(naa) <= set("0123456789abcdef")
+            return f"naa.{naa}" if is_naa else name
+    if "serial" in facts:
+        return "serial " + "/".join(str(facts[f]) for f in ("serial", "nsid") if f in facts)
+    if "udev" in facts:
+        return f"serial {facts['udev']}"
+    counted = [f"{fact} {facts[fact]}" for fact in _OF_THIS_BOOT if fact in facts]
+    return f"{counted[0]} of one machine, {boot}" if counted else None
+
+
+def _is_sure(name: str) -> bool:
+    """Without a name of its own an NVMe drive has one that is made of its serial number."""
+    return not name.startswith(("serial ", "nvme."))

@@ -17,7 +17,7 @@ from socket import gethostname
 from typing import Any
 
 from storlab.base.clock import monotonic_ns, sleep_s, wall_at_ns
-from storlab.base.errors import GuardError, StorlabError
+from storlab.base.errors import GuardError, PreflightError, StorlabError
 from storlab.base.units import NS_PER_S
 from storlab.model.s3 import S3Store
 from storlab.stores.s3.control import S3Control
@@ -73,6 +73,34 @@ class BucketClaim:
         self._held = True
         self._renewing = threading.Thread(target=self._renew, name="storlab-claim", daemon=True)
         self._renewing.start()
+
+    def check(self) -> str:
+        """Raise GuardError where the place is not this campaign's any more.
+
+        Returns a note where its claim had ended, as of a campaign that was suspended, and nobody
+        has come meanwhile: it is renewed then. A store that does not answer is asked the next time.
+        """
+        try:
+            found = self._control.get_tagged(self.key)
+            holder = None if found is None else read_holder(found[0])
+            over_s = 0.0 if holder is None else self._now_s() - holder.until_s
+            ours = holder is not None and _identity_of(holder) == self._identity
+            if found is not None and ours and over_s > 0 and not self._write(found[1]):
+                holder = self._there()
+        except PreflightError:
+            return ""
+        if holder is None or _identity_of(holder) != self._identity:
+            lost = f"is in use by {holder} now" if holder else "is not claimed any more"
+            raise GuardError(
+                self._place,
+                f"{lost}: this campaign stood still for longer than the {LEASE_S:.0f} s for which "
+                "it claims the place, or somebody removed its claim",
+                "see that nobody else measures there, then go on with `storlab resume`, or begin "
+                "anew with another s3_options.prefix",
+            )
+        if over_s <= 0:
+            return ""
+        return f"the claim on {self._place} had ended {over_s:.0f} s ago; nobody has come meanwhile"
 
     def release(self, *, left: bool = False) -> None:
         """Give up what ``take`` took; ``left``: also what an earlier session left.

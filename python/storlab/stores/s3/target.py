@@ -114,6 +114,10 @@ class S3Hold:
         """The place is claimed, and the store does not keep two from claiming it at once."""
         return self._claim is not None and self._claim.is_weak
 
+    def check_claim(self) -> str:
+        """As ``BucketClaim.check``; nothing of a place that is not claimed."""
+        return "" if self._claim is None else self._claim.check()
+
     @property
     def skew_s(self) -> float | None:
         """How far the store's clock is ahead, in s; None where it does not tell, or is ours."""
