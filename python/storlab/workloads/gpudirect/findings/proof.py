@@ -16,7 +16,7 @@ from storlab.brief.tables import Leaf, table_of
 from storlab.brief.text import and_list, plural
 from storlab.figures.common import digits3
 from storlab.model.result import Operation, OperationTotals
-from storlab.workloads.gpudirect.details import GpuDirectDetails, LibraryTold, RouteTold
+from storlab.workloads.gpudirect.details import CuFileTold, GpuDirectDetails, LibraryTold, RouteTold
 from storlab.workloads.gpudirect.findings.best import NONE, sections_of
 from storlab.workloads.gpudirect.flags import NOT_DIRECT, UNPROVEN
 from storlab.workloads.gpudirect.metrics import LEAST_DIRECT_PERCENT
@@ -259,5 +259,6 @@ def machine_facts(comparison: Comparison) -> list[FactTable]:
 
 def _library(library: LibraryTold) -> str:
     compat = {True: ", compatibility mode allowed", False: ", compatibility mode not allowed"}
-    mode = "" if library.compat_allowed is None else compat[library.compat_allowed]
+    allowed = library.compat_allowed if isinstance(library, CuFileTold) else None
+    mode = "" if allowed is None else compat[allowed]
     return f"{library.version} ({library.path}){mode}"

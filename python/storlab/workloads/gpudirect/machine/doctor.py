@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from storlab.contracts.check import Check
+from storlab.workloads.gpudirect.details import CuFileTold, GpuTold
 from storlab.workloads.gpudirect.machine import kernel as kernels
 from storlab.workloads.gpudirect.machine import pci, storage
 from storlab.workloads.gpudirect.machine.configuration import configuration
@@ -16,7 +17,7 @@ from storlab.workloads.gpudirect.machine.in_force import in_force
 from storlab.workloads.gpudirect.machine.media import drive_rows, file_system_row
 from storlab.workloads.gpudirect.machine.memory import Demand, aperture_rows, memory_rows, used_gpus
 from storlab.workloads.gpudirect.machine.placement import distance_rows, gpu_row, link_row
-from storlab.workloads.gpudirect.machine.probe import Libraries, Probe, ProbedGpu, Probing, probe
+from storlab.workloads.gpudirect.machine.probe import Libraries, Probe, Probing, probe
 from storlab.workloads.gpudirect.machine.routes import (
     configuration_row,
     driver_row,
@@ -115,7 +116,7 @@ def examine_target(
 def _place_rows(
     root: Path,
     under: storage.Under,
-    cards: Sequence[tuple[ProbedGpu, pci.PciDevice]],
+    cards: Sequence[tuple[GpuTold, pci.PciDevice]],
     *,
     direct: bool,
     nvidia_fs: bool,
@@ -145,8 +146,7 @@ def _probed(machine: Machine, libraries: Libraries, *, direct: bool, others: boo
     if probed.trouble is None or not others:
         return probed
     alone = machine.probing(without)
-    told = {"what": probed.trouble.what, "fix": probed.trouble.fix}
-    return replace(alone, cufile={"error": told})
+    return replace(alone, cufile=CuFileTold(error=probed.trouble))
 
 
 def _needed_rows(probed: Probe, *, direct: bool, others: bool) -> Iterator[Check]:
@@ -171,9 +171,9 @@ def _trouble_rows(probed: Probe) -> Iterator[Check]:
             yield warning(name, trouble.what, trouble.fix)
 
 
-def _told(card: pci.PciDevice, probed: Probe) -> ProbedGpu | None:
+def _told(card: pci.PciDevice, probed: Probe) -> GpuTold | None:
     return next((gpu for gpu in probed.gpus if pci.normal(gpu.pci) == card.address), None)
 
 
-def _name(gpu: ProbedGpu | None) -> str:
+def _name(gpu: GpuTold | None) -> str:
     return "GPU" if gpu is None else f"GPU {gpu.number}"

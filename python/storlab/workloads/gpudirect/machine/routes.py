@@ -11,7 +11,7 @@ from storlab.process.host_memory import host_memory_bytes
 from storlab.stores.devices import read_fact
 from storlab.workloads.gpudirect.flags import SWITCH_ON_COUNTING
 from storlab.workloads.gpudirect.machine.configuration import CuFileConfiguration
-from storlab.workloads.gpudirect.machine.in_force import InForce
+from storlab.workloads.gpudirect.machine.in_force import InForce, first_known
 from storlab.workloads.gpudirect.machine.kernel import (
     Driver,
     Kernel,
@@ -142,10 +142,11 @@ def _no_route(against: Sequence[tuple[str, str]], nvidia_fs: str | None, held: I
 def configuration_row(found: CuFileConfiguration, held: InForce, probe: Probe) -> Check:
     """What is in force; the library itself is believed before the file."""
     allowed = held.compat_allowed
+    polling = None if probe.cufile is None else probe.cufile.poll_mode
     told = {
         "compatibility mode": allowed,
         "P2PDMA": held.p2pdma,
-        "polling": probe.cufile.get("poll_mode", found.poll_mode),
+        "polling": first_known(polling, found.poll_mode),
     }
     words = {True: "on", False: "off", None: "by default"}
     parts = [f"{name} {words[value]}" for name, value in told.items() if value in words]
@@ -163,14 +164,13 @@ def configuration_row(found: CuFileConfiguration, held: InForce, probe: Probe) -
 def library_rows(probe: Probe) -> Iterator[Check]:
     """As loaded; what could not be loaded is told by who needs it."""
     for name, library in (("libcuda", probe.cuda), ("libcufile", probe.cufile)):
-        if library and not library.get("error"):
-            what = f"version {library.get('version') or 'unknown'}, {library.get('path')}"
-            yield ok(name, what)
+        if library is not None and library.error is None:
+            yield ok(name, f"version {library.version or 'unknown'}, {library.path}")
 
 
 def proof_row(root: Path, probe: Probe) -> Check | None:
     """Whether anybody counts which way I/Os go; None where cuFile itself does."""
-    version = str(probe.cufile.get("version") or "")
+    version = "" if probe.cufile is None else probe.cufile.version
     numbers = tuple(int(part) for part in version.split(".")[:2] if part.isdigit())
     if len(numbers) < 2 or numbers >= COUNTING:
         return None
