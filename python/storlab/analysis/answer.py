@@ -194,11 +194,11 @@ def _told(verdict: Verdict) -> str:
     same: dict[str, list[str]] = {}
     for target, text in verdict.told:
         same.setdefault(text, []).append(target)
-    each = [
+    statements = [
         f"{' and '.join(targets)}: {text}" if all(targets) else text
         for text, targets in same.items()
     ]
-    return f"{_of(verdict)}{'; '.join(each).rstrip('.')}."
+    return f"{_of(verdict)}{'; '.join(statements).rstrip('.')}."
 
 
 def _answer(verdict: Verdict) -> str:

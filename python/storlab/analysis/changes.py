@@ -194,6 +194,6 @@ def _limits(number: int, share: float) -> list[float]:
     steepness = (known[-1] - known[-2]) / (places[-1] - places[-2])
     wanted = places - np.log(share)
     return [
-        float(np.interp(each, places, known)) + steepness * max(0.0, float(each - places[-1]))
-        for each in wanted
+        float(np.interp(place, places, known)) + steepness * max(0.0, float(place - places[-1]))
+        for place in wanted
     ]

@@ -63,8 +63,8 @@ def _plans(comparison: Comparison) -> Iterator[WorkloadPoint]:
 def by_client(seen: list[Seen]) -> dict[str, list[Seen]]:
     """The same by name, in the order of the study."""
     found: dict[str, list[Seen]] = {}
-    for each in seen:
-        found.setdefault(each.client.name, []).append(each)
+    for observed in seen:
+        found.setdefault(observed.client.name, []).append(observed)
     return found
 
 
@@ -95,7 +95,7 @@ def balance_of(cell: Cell) -> Balance | None:
     """None with fewer than two clients, or where they did nothing."""
     shares = {}
     for name, runs in by_client(clients_of(cell)).items():
-        known = [share for each in runs if (share := each.share) is not None]
+        known = [share for run in runs if (share := run.share) is not None]
         if known:
             shares[name] = sum(known) / len(known)
     return Balance(shares, len(shares)) if len(shares) > 1 else None

@@ -106,8 +106,10 @@ class Cell:
             operation, time = OWN_TIMES[time].operation, "latency"
         key = (operation, time, *self.run_ids)
         if key not in self._merged:
-            each = [run.times[time] for run in self.runs]
-            self._merged[key] = merge([found[operation] for found in each if operation in found])
+            histograms = [run.times[time] for run in self.runs]
+            self._merged[key] = merge(
+                [found[operation] for found in histograms if operation in found]
+            )
         return self._merged[key]
 
     def percentile(self, column: Column) -> float | None:

@@ -130,8 +130,8 @@ class Account:
 
     def meter_relative(self, *, net: bool = False) -> float | None:
         """Relative standard uncertainty of the joules; None where a meter states no accuracy."""
-        each = [e.net_uncertainty_j if net else e.uncertainty_j for e in self.entries]
-        known = [u for u in each if u is not None]
+        uncertainties = [e.net_uncertainty_j if net else e.uncertainty_j for e in self.entries]
+        known = [u for u in uncertainties if u is not None]
         total = math.fsum((e.net_j or 0.0) if net else e.energy_j for e in self.entries)
         if len(known) < len(self.entries) or total <= 0:
             return None
@@ -335,13 +335,13 @@ def choose_boundaries(dataset: Dataset) -> dict[str, Boundary | None]:
     known: dict[str, list[Boundary]] = {column.label: [] for column in dataset.targets}
     for run in dataset.all_runs():
         headline = run.record.power_boundary
-        each = [m.boundary for m in run.record.metrics if m.name == "energy_j" and m.boundary]
-        for boundary in sorted(each, key=lambda b, h=headline: b != h):  # type: ignore[misc]
+        metered_at = [m.boundary for m in run.record.metrics if m.name == "energy_j" and m.boundary]
+        for boundary in sorted(metered_at, key=lambda b, h=headline: b != h):  # type: ignore[misc]
             if boundary not in known[run.target]:
                 known[run.target].append(boundary)
     metered = [boundaries for boundaries in known.values() if boundaries]
-    common = [b for b in WIDEST_FIRST if metered and all(b in each for each in metered)]
-    headlines = {each[0] for each in metered}
+    common = [b for b in WIDEST_FIRST if metered and all(b in boundaries for boundaries in metered)]
+    headlines = {boundaries[0] for boundaries in metered}
     agreed = headlines.pop() if len(headlines) == 1 else next(iter(common), None)
     return {
         label: (agreed or boundaries[0]) if boundaries else None

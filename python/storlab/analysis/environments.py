@@ -56,7 +56,7 @@ class Difference:
 
 def facts_by_path(value: Any, *above: str) -> dict[FactPath, Any]:
     """Nested facts made flat; what lies in a list of tables goes by its number, from 1."""
-    if isinstance(value, list) and any(isinstance(each, Mapping) for each in value):
+    if isinstance(value, list) and any(isinstance(element, Mapping) for element in value):
         value = dict(enumerate(value, 1))
     if not isinstance(value, Mapping):
         return {above: value}
@@ -99,7 +99,10 @@ def between(here: Mapping[str, Any], there: Mapping[str, Any]) -> list[Differenc
         for path in differing((here, there))
         if not _DRIVE.fullmatch(path) and not _alike(path, here.get(path), there.get(path))
     ]
-    return [*found, *(each for path, both in pairs.items() for each in _of_drives(path, both))]
+    return [
+        *found,
+        *(difference for path, both in pairs.items() for difference in _of_drives(path, both)),
+    ]
 
 
 def _alike(path: str, here: Any, there: Any) -> bool:
@@ -185,7 +188,9 @@ def _drive_text(drive: Mapping[str, Any] | None) -> str | None:
 
 def unaccepted(found: Sequence[Difference], accepted: Sequence[str]) -> list[Difference]:
     """Those that nobody said would do."""
-    return [each for each in found if not any(each.within(path) for path in accepted)]
+    return [
+        difference for difference in found if not any(difference.within(path) for path in accepted)
+    ]
 
 
 def facts(store: ResultStore) -> dict[str, Any]:
@@ -219,8 +224,8 @@ def _facts(store: ResultStore, targets: set[str], engines: set[str]) -> dict[str
                 del settings["places"]  # its drives say more
             if "mount_options" in machine:
                 machine["mount_options"] = _lasting(machine["mount_options"])
-            for each in (machine, settings):  # both have drives: which, and how many
-                flat |= _joined(facts_by_path(each, "targets", target.name))
+            for part in (machine, settings):  # both have drives: which, and how many
+                flat |= _joined(facts_by_path(part, "targets", target.name))
     return flat
 
 
@@ -230,10 +235,10 @@ def _joined(found: Mapping[FactPath, Any]) -> dict[str, Any]:
 
 def _of_clients(clients: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     """Each fact of all clients together: one value, or all of them in order."""
-    each = [facts_by_path(_client(client)) for client in clients.values()]
+    facts = [facts_by_path(_client(client)) for client in clients.values()]
     together: dict[str, Any] = {}
-    for path in dict.fromkeys(path for client in each for path in client):
-        values = sorted((client.get(path) for client in each), key=sort_value)
+    for path in dict.fromkeys(path for client in facts for path in client):
+        values = sorted((client.get(path) for client in facts), key=sort_value)
         together[".".join(path)] = values if values[0] != values[-1] else values[0]
     return together
 

@@ -171,7 +171,7 @@ def judge(rules: Sequence[GateRule], results: Comparison, baseline: Comparison |
     judged = [(number, rule) for number, rule in enumerate(rules) if rule.bounds]
     tasks = [_tasks(number, rule, results, baseline) for number, rule in judged]
     confidence = 1 - ERROR / sum(map(len, tasks))
-    stores = [s for each in (results, baseline) if each is not None for s in each.dataset.stores]
+    stores = [s for side in (results, baseline) if side is not None for s in side.dataset.stores]
     accepted = all(store.study.study.accept_unequal_boundaries for store in stores)
     return Gate(
         [

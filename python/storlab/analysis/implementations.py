@@ -79,10 +79,10 @@ def _shared(workload: str, points: Sequence[WorkloadPoint]) -> Iterator[SharedWo
     works = [found for found in by_params.values() if len(found) > 1]
     params = [next(iter(work.values())).params for work in works]
     names = [name for name in choose_axes(points).varying if name != told.parameter]
-    swept = [n for n in names if any(each.get(n) != params[0].get(n) for each in params)]
+    swept = [n for n in names if any(values.get(n) != params[0].get(n) for values in params)]
     common = describe(page, params[0], [n for n in names if n not in swept]) if params else ""
-    for each, work in zip(params, works, strict=True):
-        yield SharedWork(workload, common, describe(page, each, swept), work, told)
+    for values, work in zip(params, works, strict=True):
+        yield SharedWork(workload, common, describe(page, values, swept), work, told)
 
 
 def _without(point: WorkloadPoint, name: str) -> str:

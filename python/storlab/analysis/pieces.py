@@ -90,7 +90,7 @@ def interval_of(pieces: Sequence[Piece], name: str) -> Interval | None:
 
 def workers_of(cell: Cell, kind: str, *, summed: bool = False) -> list[Worker]:
     """Every rank or accelerator: mean over the pieces of a run, or their sum."""
-    each: dict[int, list[float]] = {}
+    durations: dict[int, list[float]] = {}
     clients: dict[int, str] = {}
     for run in cell.runs:
         pieces = [piece for piece in pieces_of(run) if piece.kind == kind]
@@ -99,8 +99,8 @@ def workers_of(cell: Cell, kind: str, *, summed: bool = False) -> list[Worker]:
         for number in sorted({number for piece in pieces for number in piece.workers}):
             times = [piece.workers[number] for piece in pieces if number in piece.workers]
             total = math.fsum(times)
-            each.setdefault(number, []).append(total if summed else total / len(times))
+            durations.setdefault(number, []).append(total if summed else total / len(times))
     return [
         Worker(number, mean_interval(values), min(values), max(values), clients.get(number, ""))
-        for number, values in sorted(each.items())
+        for number, values in sorted(durations.items())
     ]

@@ -132,10 +132,10 @@ def _differing(
     values = [told(store) for store in stores]
     if len(set(values)) == 1 or not any(values):
         return ""
-    return f"{what}: {_each(values, names)}."
+    return f"{what}: {_by_place(values, names)}."
 
 
-def _each(values: Sequence[str], names: Sequence[str]) -> str:
+def _by_place(values: Sequence[str], names: Sequence[str]) -> str:
     """Each value with the directories that have it."""
     where: dict[str, list[str]] = {}
     for value, name in zip(values, names, strict=True):
@@ -168,7 +168,7 @@ def _windows(store: ResultStore) -> str:
         for record in store.records()
         if record.status == "finished"
     }
-    return " to ".join(format_duration(each) for each in dict.fromkeys(_ends(lengths)))
+    return " to ".join(format_duration(length) for length in dict.fromkeys(_ends(lengths)))
 
 
 def _asides(stores: Sequence[ResultStore], names: Sequence[str]) -> list[str]:
@@ -184,8 +184,8 @@ def _asides(stores: Sequence[ResultStore], names: Sequence[str]) -> list[str]:
             }
             if len(set(told.values())) > 1:
                 what = title_of(page, name)
-                each = _each([*told.values()], [*told])
-                sentences.append(f"{what[:1].upper()}{what[1:]}: {each}.")
+                clause = _by_place([*told.values()], [*told])
+                sentences.append(f"{what[:1].upper()}{what[1:]}: {clause}.")
     return sentences
 
 
@@ -217,7 +217,7 @@ def _environments(stores: Sequence[ResultStore], names: Sequence[str]) -> list[s
     facts = [_told_facts(s.environment) for s in known]
     keys = differing(facts)
     sentences += [
-        f"{_words(key)}: {_each([str(each.get(key, '')) for each in facts], places)}."
+        f"{_words(key)}: {_by_place([str(fact.get(key, '')) for fact in facts], places)}."
         for key in keys[:MOST_NAMED]
     ]
     if len(keys) > MOST_NAMED:

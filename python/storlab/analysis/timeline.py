@@ -103,7 +103,7 @@ class Timeline:
     @property
     def deepest(self) -> Stretch | None:
         """The dip with the interval that lacks most."""
-        return min(self.dips, key=lambda each: each.least_mb_s, default=None)
+        return min(self.dips, key=lambda dip: dip.least_mb_s, default=None)
 
     @property
     def depth(self) -> float:
@@ -112,23 +112,23 @@ class Timeline:
 
     def heat(self) -> list[Shade]:
         """The cells that are not empty, in bins of equal ratio."""
-        known = [each.latency for each in self.stretches if each.latency.count]
+        known = [stretch.latency for stretch in self.stretches if stretch.latency.count]
         if not known:
             return []
         low = max(1, min(latency.min_ns for latency in known))
         high = max(2 * low, *(latency.max_ns for latency in known))
         step = math.log(high / low) / LATENCY_BINS
         shades = []
-        for each in self.stretches:
+        for stretch in self.stretches:
             bins = [0] * LATENCY_BINS
-            for least, most, count in each.latency.buckets():
+            for least, most, count in stretch.latency.buckets():
                 place = int(math.log(max(low, math.sqrt(max(1, least) * most)) / low) / step)
                 bins[min(place, LATENCY_BINS - 1)] += count
             total = sum(bins)
             shades += [
                 Shade(
-                    each.start_s,
-                    each.end_s,
+                    stretch.start_s,
+                    stretch.end_s,
                     low * math.exp(step * place),
                     low * math.exp(step * (place + 1)),
                     count / total,
@@ -159,24 +159,24 @@ def timeline(run: RunData, least: int = LEAST_INTERVALS) -> Timeline | None:
     Raises ResultError where its samples or what lies beside them are damaged.
     """
     intervals = _intervals(run)
-    if len(intervals) < least or not any(each.moved_mb for each in intervals):
+    if len(intervals) < least or not any(interval.moved_mb for interval in intervals):
         return None
     record = run.record
     window_s = (record.window_end_ns - record.window_start_ns) / NS_PER_S
     boundary = record.power_boundary
     power = power_trace(run, boundary) if boundary is not None else []
     beside = _beside(run)
-    usual_mb_s = median(each.mb_s for each in intervals)
+    usual_mb_s = median(interval.mb_s for interval in intervals)
     dips = [] if FAMILIES[record.kind].fixed_work else _dips(intervals)
     low = {id(interval) for dip in dips for interval in dip}
     size = -(-len(intervals) // MOST_COLUMNS)
     columns = [intervals[at : at + size] for at in range(0, len(intervals), size)]
-    deepest = sorted(dips, key=lambda dip: min(each.mb_s for each in dip))[:MOST_DIPS]
+    deepest = sorted(dips, key=lambda dip: min(interval.mb_s for interval in dip))[:MOST_DIPS]
     return Timeline(
         run,
         window_s,
         usual_mb_s,
-        [_stretch(column, any(id(each) in low for each in column)) for column in columns],
+        [_stretch(column, any(id(interval) in low for interval in column)) for column in columns],
         [_stretch(dip, True) for dip in sorted(deepest, key=lambda dip: dip[0].start_s)],
         list(_counted(beside, record.window_start_ns)),
         [moment for moment in power if 0 <= moment.time_s <= window_s],
@@ -186,7 +186,10 @@ def timeline(run: RunData, least: int = LEAST_INTERVALS) -> Timeline | None:
 
 
 def _dips(intervals: Sequence[_Interval]) -> list[list[_Interval]]:
-    rates, counts = [each.mb_s for each in intervals], [each.operations for each in intervals]
+    rates, counts = (
+        [interval.mb_s for interval in intervals],
+        [interval.operations for interval in intervals],
+    )
     return [[intervals[at] for at in places] for places in find_dips(rates, counts)]
 
 
@@ -197,7 +200,7 @@ def _flag_times(run: RunData, intervals: Sequence[_Interval]) -> dict[str, list[
     if "client-bound" in kinds and record.cpu is not None:
         limit = record.cpu.cores * CLIENT_BOUND_PERCENT / 100
         found["client-bound"] = [
-            (each.start_s, each.end_s) for each in intervals if each.cores > limit
+            (interval.start_s, interval.end_s) for interval in intervals if interval.cores > limit
         ]
     if "power-not-measured" in kinds:
         start, end = record.window_start_ns, record.window_end_ns
@@ -229,9 +232,9 @@ def _intervals(run: RunData) -> list[_Interval]:
         if row["operation"] in page.operations:
             by_number.setdefault(row["interval"], []).append(row)
     found = [_interval(by_number[number], window_ns, moved) for number in sorted(by_number)]
-    usual_s = median(each.end_s - each.start_s for each in found) if found else 0.0
+    usual_s = median(interval.end_s - interval.start_s for interval in found) if found else 0.0
     # The last one may be cut short by the window's end, and tells little.
-    return [each for each in found if each.end_s - each.start_s > usual_s / 2]
+    return [interval for interval in found if interval.end_s - interval.start_s > usual_s / 2]
 
 
 def _interval(rows: list[dict[str, Any]], window_ns: int, moved: Sequence[str]) -> _Interval:
@@ -248,15 +251,15 @@ def _interval(rows: list[dict[str, Any]], window_ns: int, moved: Sequence[str]) 
 
 def _stretch(intervals: Sequence[_Interval], dips: bool) -> Stretch:
     latency = Histogram()
-    rows = [row for each in intervals for row in each.rows]
+    rows = [row for interval in intervals for row in interval.rows]
     for row in rows:
         latency.add(Histogram.from_v2(row["latency_hist"]))
     start_s, end_s = intervals[0].start_s, intervals[-1].end_s
     return Stretch(
         start_s,
         end_s,
-        sum(each.moved_mb for each in intervals) / max(end_s - start_s, 1 / NS_PER_S),
-        min(each.mb_s for each in intervals),
+        sum(interval.moved_mb for interval in intervals) / max(end_s - start_s, 1 / NS_PER_S),
+        min(interval.mb_s for interval in intervals),
         sum(row["errors"] or 0 for row in rows),
         latency,
         dips,

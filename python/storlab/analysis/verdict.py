@@ -252,7 +252,7 @@ def _next_best(contests: Sequence[_Contest], winner: str) -> list[_Contest]:
         if winner in (contest.first, contest.other):
             other = contest.other if contest.first == winner else contest.first
             by_other.setdefault(other, []).append(contest)
-    return min(by_other.values(), key=lambda each: _middle(each, winner).of(winner).estimate)
+    return min(by_other.values(), key=lambda ratios: _middle(ratios, winner).of(winner).estimate)
 
 
 def _middle(contests: Sequence[_Contest], target: str) -> _Contest:
@@ -337,7 +337,12 @@ def _standings(comparison: Comparison, sections: Sequence[Section], target: str)
 def _looked_at(page: Page) -> list[tuple[str, Per]]:
     """Every quantity that is compared; then per terabyte and per money what the page asks so."""
     plain: list[tuple[str, Per]] = [(key, "") for key in (*ratio_table_keys(page), "power_w.all")]
-    divided = [(key, each.per) for each in page.questions if each.per for key in each.keys[:1]]
+    divided = [
+        (key, question.per)
+        for question in page.questions
+        if question.per
+        for key in question.keys[:1]
+    ]
     return list(dict.fromkeys([*plain, *divided]))
 
 

@@ -113,13 +113,13 @@ def _links(
         ports = number(table, config, per)
         if count is None or not rates:
             continue
-        each = max(_exactly(row) for row in rates)
+        link = max(_exactly(row) for row in rates)
         many = ports.value.high if ports is not None else 1.0
         ids = (*(row.id for row in rates), *(ports.rows if ports else ()), *count.rows)
-        words = f"{count.value.high:g} {who} x {many:g} x {each * 8 / 1e9:.4g} Gb/s"
+        words = f"{count.value.high:g} {who} x {many:g} x {link * 8 / 1e9:.4g} Gb/s"
         severity: Severity = "error" if ports is not None else "warning"
-        if each > 0:
-            yield count.value.high * many * each, ids, words, severity
+        if link > 0:
+            yield count.value.high * many * link, ids, words, severity
     yield from _drive_links(table, config)
 
 
@@ -140,10 +140,10 @@ def _drive_links(
         ids = (row.id, *(lanes.rows if lanes else ()), *drives.rows)
         yield drives.value.high * width * lane, ids, words, severity
     for row in settings(table, config, _LINK_RATE):
-        each = _exactly(row)
-        if each > 0:
-            words = f"{drives.value.high:g} drives x {each * 8 / 1e9:.4g} Gb/s"
-            yield drives.value.high * each, (row.id, *drives.rows), words, "error"
+        link = _exactly(row)
+        if link > 0:
+            words = f"{drives.value.high:g} drives x {link * 8 / 1e9:.4g} Gb/s"
+            yield drives.value.high * link, (row.id, *drives.rows), words, "error"
 
 
 def _exactly(row: Row) -> float:

@@ -131,9 +131,9 @@ def configured(table: PublishedTable, config: str, x_name: str, x_value: str) ->
         and (_JOBS.fullmatch(match[1]) or _STREAMS.fullmatch(match[1]))
     ]
     if per_client and clients is not None:
-        each = hull(Interval(r.value, r.value) for r in per_client if r.value is not None)
+        jobs_of_client = hull(Interval(r.value, r.value) for r in per_client if r.value is not None)
         ids = tuple(row.id for row in per_client)
-        jobs = Fact(each * clients.value, (*ids, *clients.rows))
+        jobs = Fact(jobs_of_client * clients.value, (*ids, *clients.rows))
     elif jobs is not None and clients is not None:
         return None  # jobs in all, or of each client: not said
     if streams is not None and depth is None and jobs is None:

@@ -108,8 +108,8 @@ def _is_disordered(known: dict[str, float], operations: Sequence[str]) -> bool:
     """A higher percentile is never the lower number."""
     names = [name for name in STATISTICS if name != "mean"]
     for operation in operations:
-        each = [known.get(f"latency_{name}_ns.{operation}") for name in names]
-        values = [value for value in each if value is not None]
+        latencies = [known.get(f"latency_{name}_ns.{operation}") for name in names]
+        values = [value for value in latencies if value is not None]
         if any(low > high for low, high in pairwise(values)):
             return True
     return False

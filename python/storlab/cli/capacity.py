@@ -129,9 +129,9 @@ def _telling(cases: list[CaseResult]) -> list[str]:
     """Parameters that tell the cases apart."""
     searched = {case.case.search.parameter for case in cases}
     params = [case.case.point.params for case in cases]
-    names = list(dict.fromkeys(n for each in params for n in each))
+    names = list(dict.fromkeys(n for values in params for n in values))
     return [
-        n for n in names if n not in searched and len({str(each.get(n)) for each in params}) > 1
+        n for n in names if n not in searched and len({str(values.get(n)) for values in params}) > 1
     ]
 
 

@@ -210,8 +210,8 @@ def _print_verdicts(found: Gate, accepted: Sequence[Difference]) -> None:
         _print_verdict(rule.verdict, rule_line(rule))
         for check in rule.checks:
             _print_verdict(check.verdict, line(check), indent="  ")
-    for each in accepted:
-        terminal.out.print(f"accepted: {difference_text(each)}", soft_wrap=True)
+    for difference in accepted:
+        terminal.out.print(f"accepted: {difference_text(difference)}", soft_wrap=True)
     terminal.out.print(summary(found), soft_wrap=True)
 
 

@@ -83,7 +83,7 @@ def report(
 
     store, *others = (ResultStore.open(directory) for directory in directories)
     if others:
-        out = _file_of(out, [each.directory for each in (store, *others)])
+        out = _file_of(out, [result.directory for result in (store, *others)])
     elif out is not None:
         _refuse_other_files(out)
     published_by = None if publisher is None else (load_publisher(publisher), publisher.parent)

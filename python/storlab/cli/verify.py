@@ -112,7 +112,7 @@ def _verified_by_clients(
         written = states.written(target, places)
         if not written or run_id not in (None, written[0].run_id):
             continue
-        missing = set(states.known(target)) - {each.writer for each in written}
+        missing = set(states.known(target)) - {state.writer for state in written}
         if missing:
             raise ResultError(
                 ", ".join(sorted(missing)),

@@ -76,11 +76,11 @@ def summary(gate: Gate) -> str:
 
 def confidence_text(gate: Gate) -> str:
     """``together at 95 % (99.75 % each, by Bonferroni's correction for 20 checks)``."""
-    whole, each = (f"{100 * value:.4g} %" for value in (1 - ERROR, gate.confidence))
+    whole, single = (f"{100 * value:.4g} %" for value in (1 - ERROR, gate.confidence))
     checks = len(gate.checks)
     if checks == 1:
         return f"at {whole}"
-    return f"together at {whole} ({each} each, by Bonferroni's correction for {checks} checks)"
+    return f"together at {whole} ({single} each, by Bonferroni's correction for {checks} checks)"
 
 
 def to_markdown(title: str, gate: Gate, accepted: Sequence[Difference]) -> str:
@@ -103,7 +103,7 @@ def to_markdown(title: str, gate: Gate, accepted: Sequence[Difference]) -> str:
             _plain(more),
         )
         rows.append(f"| {' | '.join(cells)} |")
-    told = [f"- accepted: {_plain(difference_text(each))}" for each in accepted]
+    told = [f"- accepted: {_plain(difference_text(difference))}" for difference in accepted]
     head = [f"### storlab gate: {_plain(title)}: {WORDS[gate.verdict]}", "", summary(gate)]
     return "\n".join([*head, "", *rules, "", *rows, "", *told, ""]).rstrip() + "\n"
 
@@ -140,7 +140,7 @@ def to_junit(title: str, gate: Gate, accepted: Sequence[Difference]) -> bytes:
         ("confidence", f"{gate.confidence:.6g}"),
         ("intervals", f"hold {confidence_text(gate)}"),
         *((f"rule {rule.number}", rule_line(rule)) for rule in gate.rules),
-        *(("accepted", difference_text(each)) for each in accepted),
+        *(("accepted", difference_text(difference)) for difference in accepted),
     ]
     for name, value in told:
         ElementTree.SubElement(properties, "property", name=name, value=_xml(value))

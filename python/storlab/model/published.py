@@ -197,7 +197,7 @@ def _about(place: Path) -> About:
         return About()
     except (OSError, ValueError) as error:
         raise ResultError(str(place), f"cannot be read: {error}", "write it as TOML") from error
-    names = [each.name for each in fields(About)]
+    names = [attribute.name for attribute in fields(About)]
     for name, value in found.items():
         if name not in names:
             raise ResultError(f"{place}, {name}", "is no field of a source", suggest(name, names))

@@ -87,8 +87,8 @@ def merged(samples: Sequence[Sample]) -> dict[str, dict[str, str]]:
 
     found: dict[str, dict[str, Any]] = {}
     for sample in samples:
-        each = {"latency": sample.latency, "intended_latency": sample.intended}
-        for time, encoded in {**each, "ttfb": sample.ttfb}.items():
+        recorded = {"latency": sample.latency, "intended_latency": sample.intended}
+        for time, encoded in {**recorded, "ttfb": sample.ttfb}.items():
             if encoded:
                 own = found.setdefault(time, {})
                 own.setdefault(sample.operation, Histogram()).add(Histogram.from_v2(encoded))

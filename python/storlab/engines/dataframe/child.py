@@ -95,7 +95,7 @@ class MemoryWatch(threading.Thread):
         self.join()
 
     def _look(self) -> None:
-        pids = [os.getpid(), *(each.pid for each in multiprocessing.active_children())]
+        pids = [os.getpid(), *(process.pid for process in multiprocessing.active_children())]
         self._most = max(self._most, sum(map(_resident_bytes, filter(None, pids))))
 
 
@@ -265,7 +265,7 @@ class Run:
         files_out = (place / f"{name}.{kind}" for name in CATEGORIES for kind in _VOCABULARY)
         self._ended(files_out, self.result["rows"])
         kept = [json.loads((place / f"{name}.json").read_text())["kept"] for name in CATEGORIES]
-        self.result["cardinalities"] = [each + 1 for each in kept]
+        self.result["cardinalities"] = [size + 1 for size in kept]
 
     def _encode(self) -> None:
         whole, partial = self._directory / "binary", self._directory / "binary.partial"

@@ -114,8 +114,8 @@ class PandasLibrary:
             return Tally(np.empty(0, dtype=np.uint32), np.empty(0, dtype=np.int64))
         if len(tallies) == 1:
             return tallies[0]
-        values = np.concatenate([each.values for each in tallies])
-        counts = pd.Series(np.concatenate([each.counts for each in tallies]))
+        values = np.concatenate([tally.values for tally in tallies])
+        counts = pd.Series(np.concatenate([tally.counts for tally in tallies]))
         sums = counts.groupby(values, sort=False).sum()
         return Tally(sums.index.to_numpy(np.uint32), sums.to_numpy(np.int64))
 

@@ -73,9 +73,9 @@ class Worker:
     def parts_at_once(self) -> int:
         """As many as there is memory for, and at least one."""
         share = _CHUNK_SHARE + _CHUNK_ROW_BYTES / self.row_bytes
-        each = self._part_memory + share * self.chunk_bytes
+        part_bytes = self._part_memory + share * self.chunk_bytes
         workers = int(self.job["workers"])
-        return max(1, min(workers, int(self.memory_bytes * workers // each)))
+        return max(1, min(workers, int(self.memory_bytes * workers // part_bytes)))
 
     @property
     def _part_memory(self) -> int:

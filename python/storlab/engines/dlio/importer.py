@@ -177,7 +177,7 @@ def _settings(directory: Path) -> dict[str, str]:
         names: list[tuple[int, str]] = []
         for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
             if match := _SETTING.fullmatch(line):
-                names = [each for each in names if each[0] < len(match[1])]
+                names = [indexed for indexed in names if indexed[0] < len(match[1])]
                 names.append((len(match[1]), match[2]))
                 found[".".join(name for _, name in names)] = (match[3] or "").strip("'\"")
     return found
@@ -235,12 +235,12 @@ def _checkpoint(directory: Path, results: Results) -> ImportedRun:
     moved = results.checkpoints or _means(results)
     if not moved:
         raise DlioFormatError("metric", "it tells no duration of a checkpoint")
-    first_ns = min(each.start_ns for each in moved)
+    first_ns = min(piece.start_ns for piece in moved)
     outcome = RunOutcome(
         status="finished",
         engine=_engine(results),
         window_start_ns=0,
-        window_end_ns=max(each.end_ns for each in moved) - first_ns,
+        window_end_ns=max(piece.end_ns for piece in moved) - first_ns,
         samples=[],
         totals=_checkpoint_totals(moved, size),
         cpu=None,
@@ -248,20 +248,20 @@ def _checkpoint(directory: Path, results: Results) -> ImportedRun:
         details=_checkpoint_details(moved, size, first_ns),
         spans=[
             Span(
-                kind="restore" if each.kind == "read" else "write",
+                kind="restore" if piece.kind == "read" else "write",
                 name=f"checkpoint {number}",
-                start_ns=each.start_ns - first_ns,
-                end_ns=each.end_ns - first_ns,
+                start_ns=piece.start_ns - first_ns,
+                end_ns=piece.end_ns - first_ns,
                 bytes=size,
             )
-            for number, each in enumerate(moved, 1)
+            for number, piece in enumerate(moved, 1)
         ],
     )
     model = _model(directory) or "imported"
     fields: dict[str, Any] = {
         "profile": model if model in checkpoint_names() else f"{model}.toml",
-        "writes": max(1, sum(each.kind == "write" for each in moved)),
-        "restores": sum(each.kind == "read" for each in moved),
+        "writes": max(1, sum(piece.kind == "write" for piece in moved)),
+        "restores": sum(piece.kind == "read" for piece in moved),
         "sync": "none",
     }
     began_ns = first_ns if results.checkpoints else _started_ns(results)
@@ -282,8 +282,8 @@ def _means(results: Results) -> list[Moved]:
 
 def _checkpoint_totals(moved: Iterable[Moved], size: int) -> dict[str, OperationTotals]:
     counted: dict[str, int] = {}
-    for each in moved:
-        counted[each.kind] = counted.get(each.kind, 0) + 1
+    for piece in moved:
+        counted[piece.kind] = counted.get(piece.kind, 0) + 1
     return {
         kind: OperationTotals(operations=count, bytes=count * size)
         for kind, count in counted.items()
@@ -292,15 +292,15 @@ def _checkpoint_totals(moved: Iterable[Moved], size: int) -> dict[str, Operation
 
 def _checkpoint_details(moved: Iterable[Moved], size: int, first_ns: int) -> dict[str, Any]:
     details: dict[str, Any] = {"writes": [], "restores": [], "device_counters": False}
-    for number, each in enumerate(moved, 1):
-        start_ns, end_ns = each.start_ns - first_ns, each.end_ns - first_ns
-        share = math.ceil(size / len(each.ranks))
+    for number, piece in enumerate(moved, 1):
+        start_ns, end_ns = piece.start_ns - first_ns, piece.end_ns - first_ns
+        share = math.ceil(size / len(piece.ranks))
         entry: dict[str, Any] = {"number": number, "start_ns": start_ns, "bytes": size}
         entry["ranks"] = [
             {"rank": rank, "bytes": share, "start_ns": begin - first_ns, "end_ns": end - first_ns}
-            for rank, (begin, end) in enumerate(each.ranks)
+            for rank, (begin, end) in enumerate(piece.ranks)
         ]
-        if each.kind == "write":
+        if piece.kind == "write":
             details["writes"].append({**entry, "written_ns": end_ns, "durable_ns": end_ns})
         else:
             details["restores"].append({**entry, "end_ns": end_ns})

@@ -198,7 +198,7 @@ def _checkpoints(stats: Mapping[int, dict[str, Any]]) -> list[Moved]:
         )
         for (_, name), ranks in found.items()
     ]
-    return sorted(moved, key=lambda each: each.start_ns)
+    return sorted(moved, key=lambda piece: piece.start_ns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,9 +239,9 @@ def timeline(results: Results, offset_ns: int, batch: int, sample_bytes: float) 
             for block, span in zip(blocks, times, strict=True):
                 ends, wait = _placed(block, span)
                 waits.append(np.stack([ends, wait, np.zeros_like(ends)], axis=1))
-                each = np.full(len(ends) * batch, round(sample_bytes), dtype=np.int64)
-                reads.append(np.stack([np.repeat(ends, batch), each, each], axis=1))
-        moved = sum(each["bytes"] for each in accelerators)
+                sizes = np.full(len(ends) * batch, round(sample_bytes), dtype=np.int64)
+                reads.append(np.stack([np.repeat(ends, batch), sizes, sizes], axis=1))
+        moved = sum(accelerator["bytes"] for accelerator in accelerators)
         start_ns, end_ns = times[0][0], times[-1][1]
         name = f"epoch {epoch}"
         spans.append(Span(kind="epoch", name=name, start_ns=start_ns, end_ns=end_ns, bytes=moved))
@@ -251,7 +251,7 @@ def timeline(results: Results, offset_ns: int, batch: int, sample_bytes: float) 
                 "start_ns": start_ns,
                 "end_ns": end_ns,
                 "bytes": moved,
-                "samples": sum(each["steps"] for each in accelerators) * batch,
+                "samples": sum(accelerator["steps"] for accelerator in accelerators) * batch,
                 "device_read_bytes": None,
                 "accelerators": accelerators,
             }

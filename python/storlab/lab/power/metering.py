@@ -163,7 +163,7 @@ class Metering:
             for info, own, meter in sensors
             if info.sensor in parts
         ]
-        known = [each for each in watts if each is not None]
+        known = [reading for reading in watts if reading is not None]
         return (boundary, math.fsum(known)) if known and len(known) == len(watts) else None
 
     def idle_begins(self) -> None:

@@ -73,9 +73,9 @@ def client_store_checks(facts: Mapping[str, dict[str, Any]]) -> Iterator[Check]:
         what = f"{endpoint} cannot be listed from {_some(names)}: {problem}"
         yield Check(name=f"{target}: clients", status="error", what=what, fix=f"there: {fix}")
     bad = {target for target, *_ in refused}
-    for target, each in listed.items():
+    for target, stores in listed.items():
         if target not in bad:
-            slowest_ms = max(told["listed_ns"] for told in each) / 1e6
+            slowest_ms = max(told["listed_ns"] for told in stores) / 1e6
             what = f"{len(facts)} clients list it, the slowest in {slowest_ms:.0f} ms"
             yield Check(name=f"{target}: clients", status="ok", what=what)
     for target, by_client in skews.items():

@@ -197,8 +197,8 @@ def _open_files(study: StudyBase, plan: Plan) -> Check:
         (FAMILIES[p.kind].estimate(p, study.study, study.target_named(p.target)).open_files, p)
         for p in plan.points.values()
     ]
-    each, point = max(needs, key=lambda found: found[0])
-    need, most = each + OWN_FILES, most_open_files()
+    files, point = max(needs, key=lambda found: found[0])
+    need, most = files + OWN_FILES, most_open_files()
     if need <= most:
         return _ok("open files", f"{most:,} may be open at once, and about {need:,} are needed")
     return _error(

@@ -56,9 +56,9 @@ class Explainer:
                 path = (*path, "kind")  # tables of several families are told apart by it
             cause = detail.get("ctx", {}).get("error")
             if isinstance(cause, FieldProblems):
-                for each in cause.problems:
-                    where = (*path, *each.field)
-                    found[where, each.what] = self.problem(where, each.what, each.fix)
+                for problem in cause.problems:
+                    where = (*path, *problem.field)
+                    found[where, problem.what] = self.problem(where, problem.what, problem.fix)
             else:
                 what, fix = self._say(path, detail["type"], detail)
                 found[path, what] = self.problem(path, what, fix)

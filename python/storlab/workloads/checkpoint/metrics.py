@@ -85,7 +85,7 @@ def _rates(outcome: RunOutcome) -> Iterable[Metric]:
 
 
 def _seconds(found: Sequence[Moved]) -> list[float]:
-    return [(each.ended_ns - each.start_ns) / NS_PER_S for each in found]
+    return [(piece.ended_ns - piece.start_ns) / NS_PER_S for piece in found]
 
 
 def _time_and_rate(name: str, seconds: Sequence[float], moved: int) -> Iterable[Metric]:
@@ -120,8 +120,8 @@ def _restore_metrics(restores: Sequence[Restore]) -> Iterable[Metric]:
 def _slowest(found: Sequence[Moved], name: str) -> Iterable[Metric]:
     """Of each checkpoint the rank that took longest, and the one with the lowest rate."""
     times, rates = [], []
-    for each in found:
-        own = [(rank.end_ns - rank.start_ns, rank.bytes) for rank in each.ranks]
+    for piece in found:
+        own = [(rank.end_ns - rank.start_ns, rank.bytes) for rank in piece.ranks]
         if own:
             times.append(max(length for length, _ in own) / NS_PER_S)
         moved = [size * NS_PER_S / length / MB for length, size in own if length > 0 and size > 0]

@@ -139,7 +139,7 @@ def _compared_flag(
 
 
 def _wrong_flag(details: GpuDirectDetails) -> Flag | None:
-    wrong = sum(each.wrong for each in (details.first_pass, details.read_back) if each is not None)
+    wrong = sum(part.wrong for part in (details.first_pass, details.read_back) if part is not None)
     if not wrong:
         return None
     what = f"{format_bytes_si(wrong)} are in blocks that are not what storage holds"

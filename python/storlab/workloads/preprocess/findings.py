@@ -92,7 +92,7 @@ def _held_back(comparison: Comparison, place: _Place, found: Sequence[Saturation
                 stages[saturation.target].append(
                     f"{stage} at {plural(saturation.workers or 0, 'worker')}"
                 )
-    parts = [f"{and_list(each)} on {target}" for target, each in stages.items() if each]
+    parts = [f"{and_list(names)} on {target}" for target, names in stages.items() if names]
     return f" Of single stages the device saturates in {'; in '.join(parts)}." if parts else ""
 
 

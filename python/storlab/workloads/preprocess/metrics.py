@@ -248,11 +248,11 @@ def _passes_flag(params: PreprocessParams, outcome: RunOutcome) -> Flag | None:
 
 def _remote_flag(outcome: RunOutcome) -> Flag | None:
     cluster = PreprocessDetails.of(outcome).cluster
-    remote = [] if cluster is None else [each for each in cluster.workers if each.remote]
+    remote = [] if cluster is None else [worker for worker in cluster.workers if worker.remote]
     if not remote:
         return None
-    used_s = sum(each.user_ns + each.system_ns for each in remote) / NS_PER_S
-    hosts = ", ".join(sorted({each.host for each in remote}))
+    used_s = sum(worker.user_ns + worker.system_ns for worker in remote) / NS_PER_S
+    hosts = ", ".join(sorted({worker.host for worker in remote}))
     return Flag(
         kind="remote-workers",
         message=f"{len(remote):,} worker{'s' if len(remote) > 1 else ''} on {hosts} used "

@@ -84,14 +84,14 @@ def combination_problems(
                 what = "is of generated data, and input names files"
                 yield Problem((field,), what, "remove one of the two")
     else:
-        made = [clicks for each in values if (clicks := clicks_of(each)) is not None]
+        made = [clicks for params in values if (clicks := clicks_of(params)) is not None]
         least = min(clicks.rows for clicks in made)
         if made[0].files > least:
             what = f"{made[0].files:,} files are more than the {least:,} rows"
             yield Problem(("files",), what, "make rows larger, or files fewer")
     points = (
-        each.model_copy(update={"implementation": implementation_of(each, engine)})
-        for each in values
+        params.model_copy(update={"implementation": implementation_of(params, engine)})
+        for params in values
     )
     problem = next((found for params in points if (found := _memory_problem(params))), None)
     if problem is not None:
@@ -103,7 +103,7 @@ def scale_problems(
 ) -> Iterable[Problem]:
     """Where ``[workload.scale]`` contradicts the other fields."""
     cluster = scale.engine
-    named = [each.implementation for each in values]
+    named = [params.implementation for params in values]
     if "implementation" in given and cluster not in named:
         what = f'no implementation is "{cluster}", whose cluster this is'
         yield Problem(("implementation",), what, f'add "{cluster}", or remove [workload.scale]')
@@ -158,8 +158,8 @@ def engine_costs(engine: str | None) -> EngineCosts:
 def _row_group_memory(params: PreprocessParams) -> int:
     rows: int = params.row_group_rows
     groups = max(0, (params.part_size // LEAST_ROW_BYTES + 1) // rows - FREE_GROUPS)
-    each: int = ROW_MEMORY_BYTES * rows + WORKER_MEMORY_BYTES + GROUP_MEMORY_BYTES * groups
-    return each * int(params.workers)
+    worker_bytes: int = ROW_MEMORY_BYTES * rows + WORKER_MEMORY_BYTES + GROUP_MEMORY_BYTES * groups
+    return worker_bytes * int(params.workers)
 
 
 def _memory_problem(params: PreprocessParams) -> Problem | None:
@@ -289,14 +289,14 @@ def raw_data(params: PreprocessParams, target: Target) -> RawData:
     part: int = params.part_size
     files: list[Path] = []
     if (clicks := clicks_of(params)) is not None:
-        each, more = divmod(clicks.rows, clicks.files)
-        sizes = [ROW_BYTES * (each + (n < more)) for n in range(clicks.files)]
+        share, more = divmod(clicks.rows, clicks.files)
+        sizes = [ROW_BYTES * (share + (n < more)) for n in range(clicks.files)]
     else:
         files = input_files(params.input or [], Path(target.directory or "."))
         sizes = [file.stat().st_size for file in files]
     size = sum(sizes)
     rows = params.rows or max(1, size // ROW_BYTES)
-    parts = sum(-(-each // part) for each in sizes)
+    parts = sum(-(-rows // part) for rows in sizes)
     return RawData(rows, size, len(sizes), parts, tuple(files))
 
 

@@ -41,7 +41,9 @@ class PreprocessSpec(WorkloadSpec):
             return [*combination_problems(every, given, self.engine)]
         found = [*scale_problems(every, given, scale, self.engine)]
         return found or [
-            *combination_problems([with_scale(each, scale) for each in every], given, self.engine)
+            *combination_problems(
+                [with_scale(values, scale) for values in every], given, self.engine
+            )
         ]
 
     def reduced(self, params: dict[str, Any]) -> dict[str, Any]:

@@ -49,8 +49,8 @@ def capacity_section(comparison: Comparison) -> ExtraSection | None:
 
 
 def _places(found: Sequence[Found]) -> str:
-    each = dict.fromkeys(f"{search.threshold_percent:g} %" for search in found)
-    return and_list(list(each))
+    thresholds = dict.fromkeys(f"{search.threshold_percent:g} %" for search in found)
+    return and_list(list(thresholds))
 
 
 def _lead(found: Sequence[Found]) -> str:

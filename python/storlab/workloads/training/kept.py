@@ -65,8 +65,8 @@ def title(asked: float | None, kept: Mapping[str, tuple[str, str]]) -> str:
     """``most accelerators at 90 % or more: 8 on A, none on B``."""
     if asked is None or not kept:
         return "utilisation of the emulated accelerators"
-    each = ", ".join(f"{text} on {target}" for target, (_, text) in kept.items())
-    return f"most accelerators at {asked:g} % or more: {each}"
+    shares = ", ".join(f"{text} on {target}" for target, (_, text) in kept.items())
+    return f"most accelerators at {asked:g} % or more: {shares}"
 
 
 def kept_busy(comparison: Comparison, section: Section, facet: Any) -> str:

@@ -83,7 +83,7 @@ def epochs_of(outcome: RunOutcome) -> list[Epoch]:
             bytes=epoch.bytes,
             samples=epoch.samples,
             device_read_bytes=epoch.device_read_bytes,
-            accelerators=[AcceleratorEpoch.of(each) for each in epoch.accelerators],
+            accelerators=[AcceleratorEpoch.of(accelerator) for accelerator in epoch.accelerators],
         )
         for epoch in TrainingDetails.of(outcome).epochs
     ]
@@ -95,7 +95,7 @@ def utilisation(
     """Mean over epochs, of each the mean over its accelerators, in percent."""
     means = []
     for epoch in epochs:
-        shares = [share(each) for each in epoch.accelerators]
+        shares = [share(accelerator) for accelerator in epoch.accelerators]
         known = [value for value in shares if value is not None]
         if known:
             means.append(fmean(known))
@@ -138,10 +138,10 @@ def late_percent(epochs: Sequence[Epoch], computation_ns: int) -> float | None:
 
     None where the engine does not know it, or nothing is computed.
     """
-    each = [a for epoch in epochs for a in epoch.accelerators]
-    late = [a.late for a in each if a.late is not None]
-    computing = computation_ns * sum(a.steps for a in each)
-    if not late or len(late) < len(each) or computing <= 0:
+    accelerators = [a for epoch in epochs for a in epoch.accelerators]
+    late = [a.late for a in accelerators if a.late is not None]
+    computing = computation_ns * sum(a.steps for a in accelerators)
+    if not late or len(late) < len(accelerators) or computing <= 0:
         return None
     return 100 * sum(late) / computing
 

@@ -246,7 +246,7 @@ def _title(
     parts = []
     for way in same.ways:
         own = (c.values.get(column.key) for name, _, c in cells if name == way)
-        values = [v for each in own if (v := wanted.interval(each)) is not None]
+        values = [v for cell in own if (v := wanted.interval(cell)) is not None]
         if values:
             chosen = (max if wanted.more else min)(values, key=lambda v: v.estimate)
             parts.append(f"{wanted.text(chosen)} {way}")

@@ -264,7 +264,7 @@ def _sentence(
         for word, key in words.items()
     }
     energies = [e for f, o in pairs if (e := energy_ratio(f.cell, o.cell)) is not None]
-    every[ENERGY] = [Ratio(each) for each in energies]
+    every[ENERGY] = [Ratio(energy) for energy in energies]
     parts = [f"{word} {_range(ratios)}" for word, ratios in every.items() if ratios]
     apart = any(ratio.concurrency is not None for ratio in every[_tail_words(tail)])
     doubt = " (which not all bytes took, or nobody counted)" if _doubtful(pairs) else ""

@@ -212,10 +212,10 @@ def counted_and_moved(
 
 def _compared(proof: Proof) -> Number:
     """Bytes that were compared before and after the windows, and how many were wrong."""
-    both = [each for d in proof.details for each in (d.first_pass, d.read_back) if each is not None]
-    if not both:
+    passes = [c for d in proof.details for c in (d.first_pass, d.read_back) if c is not None]
+    if not passes:
         return NONE
-    wrong, compared = sum(each.wrong for each in both), sum(each.bytes for each in both)
+    wrong, compared = sum(p.wrong for p in passes), sum(p.bytes for p in passes)
     text = format_bytes_si(compared) if compared else "by earlier runs"
     verdict = f"{format_bytes_si(wrong)} wrong" if wrong else "equal"
     return Number(f"{text}, {verdict}", "", proof.cell.point_id)

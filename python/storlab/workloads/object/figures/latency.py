@@ -32,7 +32,7 @@ def draw(comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:
             operation: {s: f"{prefix}_{s}_ns.{operation}" for s in wanted}
             for operation, _ in operations_of(mixes.section)
         }
-        bounds = bounds_of(mixes, [key for each in keys.values() for key in each.values()])
+        bounds = bounds_of(mixes, [key for by_mix in keys.values() for key in by_mix.values()])
         for operation, name in operations_of(mixes.section):
             figure = _figure(mixes, name, words, keys[operation], bounds)
             found += [figure] if figure is not None else []
