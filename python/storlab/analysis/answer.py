@@ -171,10 +171,10 @@ class Verdict:
         }
 
 
-def in_words(found: Iterable[tuple[str, str, str]]) -> tuple[tuple[str, str], ...]:
+def in_words(clauses: Iterable[tuple[str, str, str]]) -> tuple[tuple[str, str], ...]:
     """By target what is told of it; with the places, where that differs from place to place."""
     by_target: dict[str, dict[str, list[str]]] = {}
-    for target, text, place in found:
+    for target, text, place in clauses:
         by_target.setdefault(target, {}).setdefault(text, []).append(place)
     return tuple(
         (target, "; ".join(_placed(text, places, len(texts)) for text, places in texts.items()))

@@ -82,11 +82,11 @@ def change_points(values: Sequence[float]) -> list[Change]:
     data = np.asarray(values, dtype=np.float64)
     if not np.isfinite(data).all():
         raise ValueError("change points of values that are not finite")
-    found: list[int] = []
+    places: list[int] = []
     if len(data) < min(TABLE):
         return []
-    _divide(data, 0, len(data), found)
-    return _refined(data, sorted(found))
+    _divide(data, 0, len(data), places)
+    return _refined(data, sorted(places))
 
 
 def largest_difference(values: Floats) -> tuple[float, int]:
@@ -120,12 +120,12 @@ def chance_of(difference: float, number: int, share: float = 1.0) -> float:
     return passed[-1] if passed else 1.0
 
 
-def _divide(data: Floats, start: int, end: int, found: list[int]) -> None:
+def _divide(data: Floats, start: int, end: int, places: list[int]) -> None:
     difference, place = largest_difference(data[start:end])
     if chance_of(difference, end - start, (end - start) / len(data)) < 1.0:
-        found.append(start + place)
-        _divide(data, start, start + place, found)
-        _divide(data, start + place, end, found)
+        places.append(start + place)
+        _divide(data, start, start + place, places)
+        _divide(data, start + place, end, places)
 
 
 def _refined(data: Floats, places: list[int]) -> list[Change]:

@@ -106,19 +106,19 @@ class Account:
         if any(v is None for v in (*above, *below)):
             return None
         scale = TB_KWH_PER_MB_J if name == "efficiency_tb_kwh" else 1.0
-        found = ratio_of_sums([v or 0.0 for v in above], [v or 0.0 for v in below])
-        if found is None:
+        ratio = ratio_of_sums([v or 0.0 for v in above], [v or 0.0 for v in below])
+        if ratio is None:
             return None
         meter = self._meter_of(name)
-        return Spread(found.estimate * scale, found.repeats, meter, found.n)
+        return Spread(ratio.estimate * scale, ratio.repeats, meter, ratio.n)
 
     def value(self, name: str, confidence: float = 0.95) -> Interval | None:
         """The metric with its interval; None where it is not measured."""
         if name in READ_OFF:
             values = self.repeats(name)
             return mean_interval(values, confidence) if values else None
-        found = self.spread(name)
-        return None if found is None else found.interval(confidence)
+        spread = self.spread(name)
+        return None if spread is None else spread.interval(confidence)
 
     def _meter_of(self, name: str) -> float | None:
         """Relative standard uncertainty of a metric, as far as it is the meter's."""
@@ -262,7 +262,7 @@ def _entry(record: RunRecord, boundary: Boundary) -> RunEnergy | None:
     if energy is None or window_s <= 0:
         return None
     net = metric_at(record, "energy_net_j", boundary)
-    found = ((name, metric_at(record, name, boundary)) for name in (*READ_OFF, "power_peak_w"))
+    metrics = ((name, metric_at(record, name, boundary)) for name in (*READ_OFF, "power_peak_w"))
     page = page_of(record.kind)
     moved = (t.bytes for operation, t in record.totals.items() if operation in page.moved)
     done = (t.operations for operation, t in record.totals.items() if operation in page.operations)
@@ -275,7 +275,7 @@ def _entry(record: RunRecord, boundary: Boundary) -> RunEnergy | None:
         window_s=window_s,
         moved_bytes=float(sum(moved)),
         operations=float(sum(done)),
-        read_off={name: metric.value for name, metric in found if metric is not None},
+        read_off={name: metric.value for name, metric in metrics if metric is not None},
         own=_own(record, boundary),
         divides=not idles(record, page),
     )
@@ -292,13 +292,13 @@ def _net_uncertainty_j(record: RunRecord, energy: Metric, net: Metric) -> float 
 
 def _own(record: RunRecord, boundary: Boundary) -> dict[str, Metric]:
     """What rests on power of the family's own quantities, by the name in an account."""
-    found: dict[str, Metric] = {}
+    metrics: dict[str, Metric] = {}
     for quantity in page_of(record.kind).quantities:
         name = quantity.name if quantity.operation == "all" else quantity.key
         if quantity.power and name not in (*SUMMED, *_MOVED):
             metric = metric_at(record, quantity.name, boundary, quantity.operation)
-            found |= {} if metric is None else {name: metric}
-    return found
+            metrics |= {} if metric is None else {name: metric}
+    return metrics
 
 
 def metric_at(

@@ -195,22 +195,22 @@ def _dips(intervals: Sequence[_Interval]) -> list[list[_Interval]]:
 
 def _flag_times(run: RunData, intervals: Sequence[_Interval]) -> dict[str, list[Span]]:
     """By kind of flag when it held, in s of the window, where that is known of single moments."""
-    record, found = run.record, {}
+    record, times = run.record, {}
     kinds = {flag.kind for flag in record.flags}
     if "client-bound" in kinds and record.cpu is not None:
         limit = record.cpu.cores * CLIENT_BOUND_PERCENT / 100
-        found["client-bound"] = [
+        times["client-bound"] = [
             (interval.start_s, interval.end_s) for interval in intervals if interval.cores > limit
         ]
     if "power-not-measured" in kinds:
         start, end = record.window_start_ns, record.window_end_ns
         gaps = power_gaps(record, run.store.power(run.directory_name))
-        found["power-not-measured"] = [
+        times["power-not-measured"] = [
             ((max(first, start) - start) / NS_PER_S, (min(last, end) - start) / NS_PER_S)
             for first, last in gaps
             if first < end and last > start
         ]
-    return {kind: _joined(spans) for kind, spans in found.items() if spans}
+    return {kind: _joined(spans) for kind, spans in times.items() if spans}
 
 
 def _joined(spans: list[Span]) -> list[Span]:
@@ -231,10 +231,12 @@ def _intervals(run: RunData) -> list[_Interval]:
     for row in run.store.samples(run.directory_name).select(COLUMNS).to_pylist():
         if row["operation"] in page.operations:
             by_number.setdefault(row["interval"], []).append(row)
-    found = [_interval(by_number[number], window_ns, moved) for number in sorted(by_number)]
-    usual_s = median(interval.end_s - interval.start_s for interval in found) if found else 0.0
+    intervals = [_interval(by_number[number], window_ns, moved) for number in sorted(by_number)]
+    usual_s = (
+        median(interval.end_s - interval.start_s for interval in intervals) if intervals else 0.0
+    )
     # The last one may be cut short by the window's end, and tells little.
-    return [interval for interval in found if interval.end_s - interval.start_s > usual_s / 2]
+    return [interval for interval in intervals if interval.end_s - interval.start_s > usual_s / 2]
 
 
 def _interval(rows: list[dict[str, Any]], window_ns: int, moved: Sequence[str]) -> _Interval:
@@ -271,11 +273,11 @@ def _beside(run: RunData) -> dict[str, Any]:
         return {}
     content = run.store.raw(run.directory_name, COURSE_FILE)
     try:
-        found: dict[str, Any] = json.loads(content)
+        document: dict[str, Any] = json.loads(content)
     except ValueError as error:
         where = f"{run.directory_name}/raw/{COURSE_FILE}"
         raise ResultError(where, f"is not JSON: {error}", "restore it from a copy") from error
-    return found
+    return document
 
 
 def _counted(beside: dict[str, Any], window_ns: int) -> Iterator[Counted]:

@@ -54,7 +54,7 @@ def members(config: str) -> list[str]:
 
 def settings(table: PublishedTable, config: str, pattern: re.Pattern[str]) -> list[Row]:
     """Rows of settings whose metric's name fits; those that name the configuration win."""
-    found = [
+    rows = [
         row
         for row in table.rows
         if row.kind in _SETTINGS
@@ -62,7 +62,7 @@ def settings(table: PublishedTable, config: str, pattern: re.Pattern[str]) -> li
         and covers(row, config)
         and pattern.fullmatch(metric_name(row))
     ]
-    return [row for row in found if row.config] or found
+    return [row for row in rows if row.config] or rows
 
 
 def number(table: PublishedTable, config: str, pattern: re.Pattern[str]) -> Fact | None:

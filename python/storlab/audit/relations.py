@@ -223,13 +223,13 @@ def _densities(
     if wanted is None:
         return []
     same = replace(value.quantity, name=wanted)
-    found = [
+    rates = [
         v
         for v in values
         if (v.config, v.place) == (value.config, value.place) and v.quantity.same == same.same
     ]
-    sizes = capacities(table, value.config) if found else []
-    return [(v.interval / c.interval, v, c) for v in found for c in sizes]
+    sizes = capacities(table, value.config) if rates else []
+    return [(v.interval / c.interval, v, c) for v in rates for c in sizes]
 
 
 def coarse_densities(table: PublishedTable) -> Iterator[Broken]:

@@ -60,14 +60,14 @@ def spread(count: int, wanted: int) -> list[int]:
 
 def _extremes(comparison: Comparison, points: Sequence[WorkloadPoint]) -> Iterator[int]:
     """Of each target and quantity the points with the highest and the lowest value."""
-    found: dict[tuple[str, str], tuple[tuple[float, int], tuple[float, int]]] = {}
+    extremes: dict[tuple[str, str], tuple[tuple[float, int], tuple[float, int]]] = {}
     for place, point in enumerate(points):
         for label, cell in comparison.row(point).cells.items():
             for key, interval in cell.values.items():
                 here = (interval.estimate, place)
-                low, high = found.get((label, key), (here, here))
-                found[label, key] = (min(low, here), max(high, here))
-    for low, high in found.values():
+                low, high = extremes.get((label, key), (here, here))
+                extremes[label, key] = (min(low, here), max(high, here))
+    for low, high in extremes.values():
         yield low[1]
         yield high[1]
 

@@ -88,10 +88,10 @@ def _in_value(field: tuple[str | int, ...], value: object) -> list[Problem]:
         return [p for n, element in enumerate(value) for p in _in_value((*field, n), element)]
     if not isinstance(value, str):
         return []
-    found = _carried(value)
-    if found is None:
+    secret = _carried(value)
+    if secret is None:
         return []
-    carried, instead = found
+    carried, instead = secret
     name = ".".join(map(str, field))
     fix = f'write it without that, and set {instead} = "NAME"'
     return [Problem(field, f"{name} has {carried}", fix)]

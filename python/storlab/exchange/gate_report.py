@@ -37,25 +37,25 @@ def advice_text(check: Check) -> str:
     return check.reason
 
 
-def rule_words(found: RuleVerdict) -> str:
+def rule_words(judged: RuleVerdict) -> str:
     """What a rule asks: ``rule 1, throughput of SSD A at jobs = 1, at least 0.95 x baseline``."""
-    rule = found.rule
+    rule = judged.rule
     words = [rule.metric]
     words += [f"of {rule.target}"] if rule.target is not None else []
     words += [f"in {rule.workload}"] if rule.workload is not None else []
     values = ", ".join(f"{name} = {show(value)}" for name, value in rule.at.items())
     words += [f"at {values}"] if values else []
     bounds = " and ".join(f"{SIDES[side]} {limit.text}" for side, limit in rule.bounds)
-    return f"rule {found.number}, {' '.join(words)}, {bounds}"
+    return f"rule {judged.number}, {' '.join(words)}, {bounds}"
 
 
-def rule_line(found: RuleVerdict) -> str:
+def rule_line(judged: RuleVerdict) -> str:
     """A rule in one line, with its checks counted."""
-    return f"{WORDS[found.verdict]}: {rule_words(found)}: {_counts(found)}"
+    return f"{WORDS[judged.verdict]}: {rule_words(judged)}: {_counts(judged)}"
 
 
-def _counts(found: RuleVerdict | Gate) -> str:
-    of = {verdict: sum(c.verdict == verdict for c in found.checks) for verdict in VERDICTS}
+def _counts(judged: RuleVerdict | Gate) -> str:
+    of = {verdict: sum(c.verdict == verdict for c in judged.checks) for verdict in VERDICTS}
     return ", ".join(f"{number} {WORDS[verdict]}" for verdict, number in of.items())
 
 

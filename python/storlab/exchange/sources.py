@@ -41,11 +41,11 @@ def read_path(path: Path) -> list[ImportedFile]:
         return [read_file(path)]
     importers = _of_directories()
     for importer in importers:
-        found = [
+        imported = [
             _imported_directory(directory, importer) for directory in importer.directories(path)
         ]
-        if found:
-            return found
+        if imported:
+            return imported
     known = " or ".join(
         f"{importer.main}, which each run of {importer.name} leaves" for importer in importers
     )

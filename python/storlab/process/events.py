@@ -59,13 +59,13 @@ def samples(
     edges = [*range(start_ns, end_ns, interval_ns), end_ns]
     places = [np.searchsorted(edges, kind.end_ns, side="right") - 1 for kind in events]
     last = len(edges) - 2
-    found: list[Sample] = []
+    samples: list[Sample] = []
     for interval, (begin, end) in enumerate(pairwise(edges)):
         used_ns = 0 if cpu_ns is None else cpu_ns(begin, end)
         for kind, at in zip(events, places, strict=True):
             chosen = np.minimum(at, last) == interval
             latency = kind.latency_ns[chosen] if len(kind.latency_ns) else NONE
-            found.append(
+            samples.append(
                 Sample(
                     interval=interval,
                     start_ns=begin,
@@ -78,4 +78,4 @@ def samples(
                 )
             )
             used_ns = 0
-    return found
+    return samples

@@ -299,8 +299,8 @@ class Run:
 
     def _files(self) -> list[tuple[Path, int]]:
         """Parquet files with their rows."""
-        found = zip(self._parts, self._found, strict=True)
-        return [(part.parquet, summary["rows"]) for part, summary in found]
+        summaries = zip(self._parts, self._found, strict=True)
+        return [(part.parquet, summary["rows"]) for part, summary in summaries]
 
     def account(self) -> None:
         """How many bytes of Parquet every unit read: after the run, since it takes footers."""
@@ -330,12 +330,14 @@ def _column_bytes(paths: Iterable[Path]) -> Counter[str]:
     return sizes
 
 
-def _malformed(parts: Sequence[Part], found: Sequence[dict[str, Any]], most: int) -> dict[str, Any]:
+def _malformed(
+    parts: Sequence[Part], summaries: Sequence[dict[str, Any]], most: int
+) -> dict[str, Any]:
     """Counts and samples of all parts, with lines as they are numbered in their files, from 1."""
     reasons: Counter[str] = Counter()
     samples: list[dict[str, Any]] = []
     lines: Counter[int] = Counter()
-    for part, summary in zip(parts, found, strict=True):
+    for part, summary in zip(parts, summaries, strict=True):
         reasons.update(summary["malformed"])
         for sample in summary["samples"]:
             line = lines[part.file] + sample["line"] + 1
@@ -346,16 +348,16 @@ def _malformed(parts: Sequence[Part], found: Sequence[dict[str, Any]], most: int
 
 
 def _refusal(
-    malformed: dict[str, Any], parts: Sequence[Part], found: Sequence[dict[str, Any]]
+    malformed: dict[str, Any], parts: Sequence[Part], summaries: Sequence[dict[str, Any]]
 ) -> str:
     """How many lines, and which one was the first: known where samples are kept."""
-    count, lines = malformed["count"], sum(summary["lines"] for summary in found)
+    count, lines = malformed["count"], sum(summary["lines"] for summary in summaries)
     if malformed["samples"]:
         first = malformed["samples"][0]
         where = f"{first['file']}, line {first['line']}: {first['reason']}"
     else:
-        at = next(n for n, summary in enumerate(found) if summary["malformed"])
-        where = f"{parts[at].source}: {', '.join(sorted(found[at]['malformed']))}"
+        at = next(n for n, summary in enumerate(summaries) if summary["malformed"])
+        where = f"{parts[at].source}: {', '.join(sorted(summaries[at]['malformed']))}"
     return f"{count} of {lines} lines are malformed, the first one is {where}"
 
 

@@ -135,10 +135,10 @@ class PandasLibrary:
         """``Index.get_indexer``, which says -1 for what is not in it."""
         cells: Any = _read(paths, [column]).column(0)
         values = _reduced(cells.fill_null(0).to_numpy(), modulo)
-        found: Ids = (index.get_indexer(values) + 1).astype(np.int32)
+        places: Ids = (index.get_indexer(values) + 1).astype(np.int32)
         if cells.null_count:
-            found[cells.is_null().to_numpy()] = 0
-        return found
+            places[cells.is_null().to_numpy()] = 0
+        return places
 
 
 def _read(paths: Sequence[Path], columns: list[str]) -> pa.Table:

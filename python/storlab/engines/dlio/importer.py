@@ -161,16 +161,18 @@ def _batches_by_rate(results: Results) -> list[float]:
         for block, (start_ns, end_ns) in zip(results.ranks[0].get(epoch, []), times, strict=True):
             seconds, steps = (end_ns - start_ns) / NS_PER_S, len(block.load)
             if block.throughput > 0:
-                found = [block.throughput * seconds / steps]  # the release on PyPI
+                candidates = [block.throughput * seconds / steps]  # the release on PyPI
                 if steps > 2:
-                    found.append(block.throughput * (seconds - float(block.proc[0])) / (steps - 2))
-                return found
+                    candidates.append(
+                        block.throughput * (seconds - float(block.proc[0])) / (steps - 2)
+                    )
+                return candidates
     return []
 
 
 def _settings(directory: Path) -> dict[str, str]:
     """Its configuration as hydra keeps it beside the results, by dotted names; without lists."""
-    found: dict[str, str] = {}
+    settings: dict[str, str] = {}
     for path in (directory / place / "config.yaml" for place in _CONFIG_PLACES):
         if not path.is_file():
             continue
@@ -179,15 +181,20 @@ def _settings(directory: Path) -> dict[str, str]:
             if match := _SETTING.fullmatch(line):
                 names = [indexed for indexed in names if indexed[0] < len(match[1])]
                 names.append((len(match[1]), match[2]))
-                found[".".join(name for _, name in names)] = (match[3] or "").strip("'\"")
-    return found
+                settings[".".join(name for _, name in names)] = (match[3] or "").strip("'\"")
+    return settings
 
 
 def _training_fields(
     directory: Path, results: Results, batch: int, nominal: int
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Of the workload; and a profile in full where it is none that ships with storlab."""
-    blocks = [b for epochs in results.ranks for found in epochs.values() for b in found]
+    blocks = [
+        b
+        for epochs in results.ranks
+        for blocks_of_epoch in epochs.values()
+        for b in blocks_of_epoch
+    ]
     compute_s = float(np.median(np.concatenate([block.compute for block in blocks])))
     summary = results.summary
     files = int(summary.get("num_files_train") or 1)
@@ -270,14 +277,14 @@ def _checkpoint(directory: Path, results: Results) -> ImportedRun:
 
 def _means(results: Results) -> list[Moved]:
     """One checkpoint of the mean duration for each direction, where no single one is told."""
-    found, at_ns = [], 0
+    pieces, at_ns = [], 0
     for kind, name in (("write", "save"), ("read", "load")):
         seconds = dlio_result.number(results.metric.get(f"{name}_checkpoint_duration_mean_seconds"))
         if seconds is not None and seconds > 0:
             end_ns = at_ns + round(seconds * NS_PER_S)
-            found.append(Moved(kind, at_ns, end_ns, [(at_ns, end_ns)]))
+            pieces.append(Moved(kind, at_ns, end_ns, [(at_ns, end_ns)]))
             at_ns = end_ns
-    return found
+    return pieces
 
 
 def _checkpoint_totals(moved: Iterable[Moved], size: int) -> dict[str, OperationTotals]:
@@ -316,11 +323,11 @@ def _checkpoint_notes(results: Results) -> list[str]:
     ]
     if not results.checkpoints:
         notes.append("only means are told: one checkpoint of the mean duration stands for all")
-    for what, name in (("writes", "save"), ("restores", "load")):
+    for kind, name in (("writes", "save"), ("restores", "load")):
         rate = dlio_result.number(results.metric.get(f"{name}_checkpoint_io_mean_GB_per_second"))
         if rate is not None:
             notes.append(
-                f'DLIO\'s own summary says {rate:.5g} "GB/s" of {what}: the mean of the rates of '
+                f'DLIO\'s own summary says {rate:.5g} "GB/s" of {kind}: the mean of the rates of '
                 f"single checkpoints, in GiB/s ({rate * GIB / MB:,.5g} MB/s); here it is all bytes "
                 "over all their time"
             )

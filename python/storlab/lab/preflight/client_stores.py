@@ -32,9 +32,9 @@ def granted_stores(
         if target.s3 is None or target.name not in used:
             continue
         hold = held.get(target.name)
-        found = list(store_checks(target, plan, base, hold))
-        checks += [c.model_copy(update={"name": f"{target.name}: {c.name}"}) for c in found]
-        if target.is_embedded or any(check.status == "error" for check in found):
+        own = list(store_checks(target, plan, base, hold))
+        checks += [c.model_copy(update={"name": f"{target.name}: {c.name}"}) for c in own]
+        if target.is_embedded or any(check.status == "error" for check in own):
             continue
         if hold is not None:
             granted |= {target.name: grant(hold.access)} if hold.bucket_exists else {}

@@ -107,13 +107,13 @@ def capacity_cases(
     names = [target.name for target in loaded.study.target]
     if target is not None and target not in names:
         raise UsageError("--target", f'"{target}" is not in the study', suggest(target, names))
-    found: dict[str, Case] = {}
+    cases: dict[str, Case] = {}
     for point in make_plan(loaded, searched=True).points.values():
         if FAMILIES[point.kind].page.search and target in (None, point.target):
             fewest = Case(point, 1, None).first
-            if fewest.point_id not in found:
-                found[fewest.point_id] = _case(loaded, fewest, most)
-    if not found:
+            if fewest.point_id not in cases:
+                cases[fewest.point_id] = _case(loaded, fewest, most)
+    if not cases:
         searched = {k: w.page.search for k, w in FAMILIES.items() if w.page.search}
         kinds, words = sorted(searched), sorted({search.parameter for search in searched.values()})
         where = "the study" if target is None else f'target "{target}"'
@@ -121,7 +121,7 @@ def capacity_cases(
         raise UsageError(
             str(loaded.path), f"{where} has no workload with {' or '.join(words)}", fix
         )
-    return list(found.values())
+    return list(cases.values())
 
 
 def _case(loaded: LoadedStudy, point: Point, most: int | None) -> Case:
@@ -261,7 +261,7 @@ def _grown(loaded: LoadedStudy, plan: Plan | None, tries: Sequence[Try]) -> Plan
     return plan_of(loaded, list(points.values()), runs)
 
 
-def write_capacity(store: ResultStore, found: dict[str, Any]) -> None:
+def write_capacity(store: ResultStore, document: dict[str, Any]) -> None:
     """``capacity.json`` of the result directory, in one step."""
-    content = json.dumps(found, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    content = json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
     replace_file(store.directory / "capacity.json", content.encode())

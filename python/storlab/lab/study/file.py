@@ -44,11 +44,11 @@ class LoadedStudy:
         """A StudyError about one field of this file, with its line."""
         return self.errors([(field, what, fix)])
 
-    def errors(self, found: Iterable[tuple[tuple[str | int, ...], str, str]]) -> StudyError:
+    def errors(self, details: Iterable[tuple[tuple[str | int, ...], str, str]]) -> StudyError:
         """A StudyError about several fields: of each the field, what is wrong, and the fix."""
         file = str(self.path)
         explainer = _explainer(file, self.text, tomllib.loads(self.text), study_class())
-        return study_error(file, [explainer.problem(*detail) for detail in found])
+        return study_error(file, [explainer.problem(*detail) for detail in details])
 
 
 def load_study(path: Path | str) -> LoadedStudy:

@@ -36,8 +36,8 @@ def late_error(body: bytes) -> ErrorBody | None:
         parsed(body, "Error")
     except ValueError:
         return None
-    found = error_body(body)
-    return found if found.code else None
+    error = error_body(body)
+    return error if error.code else None
 
 
 def error_body(body: bytes) -> ErrorBody:

@@ -39,8 +39,8 @@ class PreprocessSpec(WorkloadSpec):
         scale = self.scale
         if scale is None:
             return [*combination_problems(every, given, self.engine)]
-        found = [*scale_problems(every, given, scale, self.engine)]
-        return found or [
+        scaled = [*scale_problems(every, given, scale, self.engine)]
+        return scaled or [
             *combination_problems(
                 [with_scale(values, scale) for values in every], given, self.engine
             )

@@ -29,9 +29,9 @@ def largest(
 
     From the search for a capacity where there is one, else of what the study swept.
     """
-    found = [search for search in searches(comparison) if _same(search, section, points[0])]
-    if found:
-        return {search.target: (f"{search.number}", search.text) for search in found}
+    results = [search for search in searches(comparison) if _same(search, section, points[0])]
+    if results:
+        return {search.target: (f"{search.number}", search.text) for search in results}
     if asked is None or section.axes.x != NUMBER:
         return {}
     kept: dict[str, tuple[str, str]] = {}

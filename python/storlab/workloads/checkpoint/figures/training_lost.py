@@ -112,15 +112,15 @@ def _curve(
     target: str, lost: Callable[[float], float], ends: tuple[float, float]
 ) -> list[dict[str, Any]]:
     low, high = ends
-    found = []
+    curve = []
     for step in range(STEPS + 1):
         interval = low * (high / low) ** (step / STEPS)
         share = lost(interval)
         if 0 < share < 100:
-            found.append(
+            curve.append(
                 {"target": target, "x": float(f"{interval:.5g}"), "y": float(f"{share:.5g}")}
             )
-    return found
+    return curve
 
 
 def _marks(
@@ -134,8 +134,8 @@ def _marks(
     if mtbf is not None:
         places.append((BEST, daly_interval(cost, mtbf)))
     return [
-        {"target": target, "what": what, "x": float(f"{at:.6g}"), "y": float(f"{lost(at):.6g}")}
-        for what, at in places
+        {"target": target, "what": curve, "x": float(f"{at:.6g}"), "y": float(f"{lost(at):.6g}")}
+        for curve, at in places
     ]
 
 

@@ -240,17 +240,17 @@ def _made(name: str, tables: str) -> Profile:
     ranks, files = table.ranks or 1, _listed(table)
     if table.model is not None and table.sharding is not None:
         ranks, files = table.sharding.ranks, derived_files(table.model, table.sharding)
-    found = tuple(files)
-    names = [file.name for file in found]
+    profile_files = tuple(files)
+    names = [file.name for file in profile_files]
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
         raise StudyError(name, f'two files are named "{twice}"', "use {rank} and {number} in names")
     for path in names:
         if any(part in ("", ".", "..") for part in path.split("/")):
             raise StudyError(name, f'"{path}" is no name below a directory', "use a relative name")
-    if not sum(file.bytes for file in found):
+    if not sum(file.bytes for file in profile_files):
         raise StudyError(name, "all its files are empty", "give them bytes")
-    return Profile(name, table.title, table.source, ranks, found)
+    return Profile(name, table.title, table.source, ranks, profile_files)
 
 
 def _explained(name: str, error: ValidationError) -> StudyError:

@@ -68,10 +68,10 @@ def _summed(routes: Sequence[RouteTold]) -> RouteTold:
 
 def not_direct(comparison: Comparison) -> list[str]:
     """For the head of the findings: points that asked for the direct path and did not get it."""
-    found = [proof for proof in proofs(comparison) if proof.path == DIRECT]
+    direct = [proof for proof in proofs(comparison) if proof.path == DIRECT]
     sentences = []
-    for target in dict.fromkeys(proof.cell.target for proof in found):
-        own = [proof for proof in found if proof.cell.target == target]
+    for target in dict.fromkeys(proof.cell.target for proof in direct):
+        own = [proof for proof in direct if proof.cell.target == target]
         bad = [proof for proof in own if proof.has(NOT_DIRECT)]
         if bad:
             sentences.append(_not_direct(target, bad, len(own)))
@@ -111,10 +111,10 @@ def _not_direct(target: str, bad: Sequence[Proof], count: int) -> str:
 
 def proven(comparison: Comparison) -> list[str]:
     """Targets whose direct runs all went the direct path, with who counted it."""
-    found = [proof for proof in proofs(comparison) if proof.path == DIRECT]
+    direct = [proof for proof in proofs(comparison) if proof.path == DIRECT]
     good: dict[str, list[str]] = {}
-    for target in dict.fromkeys(proof.cell.target for proof in found):
-        own = [proof for proof in found if proof.cell.target == target]
+    for target in dict.fromkeys(proof.cell.target for proof in direct):
+        own = [proof for proof in direct if proof.cell.target == target]
         if any(proof.has(NOT_DIRECT) or proof.has(UNPROVEN) for proof in own):
             continue
         p2p, nvfs = (sum(getattr(p.route, n) for p in own) for n in ("p2p_bytes", "nvfs_bytes"))
@@ -186,10 +186,10 @@ def _device(proof: Proof) -> Number:
     counted, moved = 0.0, 0.0
     for run, told in zip(proof.cell.runs, proof.details, strict=True):
         window_ns = run.record.window_end_ns - run.record.window_start_ns
-        both = counted_and_moved(told, run.record.totals, window_ns)
-        if both is None:
+        totals = counted_and_moved(told, run.record.totals, window_ns)
+        if totals is None:
             return NONE
-        counted, moved = counted + both[0], moved + both[1]
+        counted, moved = counted + totals[0], moved + totals[1]
     return Number(f"{100 * counted / moved:.0f}", "", proof.cell.point_id) if moved else NONE
 
 

@@ -59,12 +59,12 @@ def examine_machine(libraries: Libraries, machine: Machine | None = None) -> lis
         rows.append(gpu_row(card, told))
         link = link_row(_name(told), card, idles=True)
         rows += [] if link is None else [link]
-    found = configuration(machine.root, machine.environment)
+    configured = configuration(machine.root, machine.environment)
     kernel = kernels.kernel(machine.root)
     lacks = p2pdma_lacks(kernel, driver, cards, probed, machine.processor)
     nvidia_fs = kernels.nvidia_fs_version(machine.root)
-    held = in_force(found, probed)
-    rows += [*route_rows(nvidia_fs, lacks, held), configuration_row(found, held, probed)]
+    held = in_force(configured, probed)
+    rows += [*route_rows(nvidia_fs, lacks, held), configuration_row(configured, held, probed)]
     rows += iommu_rows(machine.root, cards)
     rows.append(small_io_row(machine.environment))
     more = (proof_row(machine.root, probed), memlock_row(machine.root, machine.is_root))
@@ -124,17 +124,17 @@ def _place_rows(
     if direct:
         yield file_system_row(under)
         yield from drive_rows(under, nvidia_fs=nvidia_fs)
-    found = [
+    drives = [
         (drive, device)
         for drive in under.drives
         if drive.pci is not None and (device := pci.device(root, drive.pci)) is not None
     ]
-    for drive, device in found:
+    for drive, device in drives:
         link = link_row(drive.name, device)
         if link is not None:
             yield link
     for gpu, card in cards if direct else ():
-        yield from distance_rows(root, card, _name(gpu), found)
+        yield from distance_rows(root, card, _name(gpu), drives)
 
 
 def _probed(machine: Machine, libraries: Libraries, *, direct: bool, others: bool) -> Probe:

@@ -60,7 +60,7 @@ def distance_rows(
     if not drives:
         return
     far = [(distance(card, device), drive, device) for drive, device in drives]
-    worst, drive, device = max(far, key=lambda found: found[0])
+    worst, drive, device = max(far, key=lambda placed: placed[0])
     what = f"{drive.name} and {name} meet {_WORDS[worst]}"
     if worst >= Distance.NODE:
         yield warning(

@@ -41,8 +41,8 @@ def examine_points(
     others = not all(demand.needs_cufile for demands in asked.values() for demand in demands)
     rows: dict[Check, None] = {}
     for libraries, demands in asked.items():
-        found = examine_target(places, demands, libraries, machine, others=others)
-        rows |= dict.fromkeys(found)
+        checks = examine_target(places, demands, libraries, machine, others=others)
+        rows |= dict.fromkeys(checks)
     return list(rows)
 
 
