@@ -100,7 +100,9 @@ class IpmiMeter:
     def describe(self) -> list[SensorInfo]:
         """One sensor. IPMI states no accuracy for DCMI; an SDR's tolerance is taken over."""
         names = self._options.sensors
-        source = f"sum of {', '.join(names)}" if names and len(names) > 1 else (names or ["DCMI"])[0]
+        source = (
+            f"sum of {', '.join(names)}" if names and len(names) > 1 else (names or ["DCMI"])[0]
+        )
         return [
             self._options.info(
                 sensor=self._sensor,

@@ -215,9 +215,9 @@ def _percentile_note(
     truth_ns = float(np.percentile(values_ns, 99, method="inverted_cdf"))
     if not truth_ns or abs(printed_ns / truth_ns - 1) <= _WORTH_SAYING:
         return
-    statistic = "p99 of the time to first byte" if ttfb else "p99"
+    tail = "p99 of the time to first byte" if ttfb else "p99"
     yield (
-        f"warp's own summary says {format_latency(printed_ns)} as {statistic} of {of_kind.operation}, "
+        f"warp's own summary says {format_latency(printed_ns)} as {tail} of {of_kind.operation}, "
         f"the mean of the p99 of {len(known)} pieces of 10 s; over all of these requests it is "
         f"{format_latency(truth_ns)}"
     )

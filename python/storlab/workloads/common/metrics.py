@@ -240,7 +240,8 @@ def concurrency_flag(
     return Flag(
         kind="concurrency-mismatch",
         message=f"rate x mean latency is {concurrency.implied:.3g} outstanding {outstanding}, and "
-        f"{concurrency.configured:g} are configured: read the latencies as taken at {concurrency.implied:.3g}",
+        f"{concurrency.configured:g} are configured: read the latencies as taken at "
+        f"{concurrency.implied:.3g}",
     )
 
 
