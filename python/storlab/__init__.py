@@ -34,15 +34,15 @@ sys.meta_path.insert(0, _BeforeNative)
 def __getattr__(name: str) -> Any:
     """What is looked up or imported when it is asked for: the command does without most of it."""
     if name == "__version__":
-        found: Any = _version()
+        member: Any = _version()
     elif name in __all__:
         from storlab import api
 
-        found = getattr(api, name)
+        member = getattr(api, name)
     else:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    globals()[name] = found
-    return found
+    globals()[name] = member
+    return member
 
 
 def _version() -> str:

@@ -188,13 +188,13 @@ class Agreement:
     def counts(self) -> dict[str, int]:
         """Judged metrics by verdict, and how many were shown to be equivalent."""
         judged = [m for point in self.points for m in point.metrics if m.margin is not None]
-        found = {
+        statistics = {
             name: sum(m.verdict == name for m in judged)
             for name in ("agree", "differ", "inconclusive")
         }
         return {
             "judged": len(judged),
-            **found,
+            **statistics,
             "equivalent": sum(bool(m.equivalent) for m in judged),
         }
 
@@ -282,18 +282,18 @@ def _finished(records: Sequence[RunRecord]) -> list[RunRecord]:
 def _sides(pair: tuple[str, str], records: Mapping[str, list[RunRecord]]) -> _Sides:
     """Values of both sides; only where a logarithm can be taken."""
     native, reference = (_values(_finished(records.get(point_id, []))) for point_id in pair)
-    found: _Sides = {}
+    sides: _Sides = {}
     for key, values in native.items():
         others = reference.get(key, [])
         if values and others and min(*values, *others) > 0:
-            found[key] = (values, others)
-    return found
+            sides[key] = (values, others)
+    return sides
 
 
 def _values(records: Sequence[RunRecord]) -> dict[_Key, list[float]]:
-    found: dict[_Key, list[float]] = {}
+    values: dict[_Key, list[float]] = {}
     if not records:
-        return found
+        return values
     page = page_of(records[0].kind)  # all are of one point
     for name in page.margins:
         kinds = _operations(name, page)
@@ -301,8 +301,8 @@ def _values(records: Sequence[RunRecord]) -> dict[_Key, list[float]]:
             for metric in record.metrics:
                 if metric.name == name and metric.operation in kinds:
                     key = (name, metric.operation, metric.unit)
-                    found.setdefault(key, []).append(metric.value)
-    return found
+                    values.setdefault(key, []).append(metric.value)
+    return values
 
 
 def _operations(name: str, page: Page) -> tuple[str, ...]:
@@ -337,7 +337,7 @@ def _point(
     family_confidence: float,
 ) -> PointAgreement:
     point = store.plan.points[pair[0]]
-    both = [record for point_id in pair for record in records.get(point_id, [])]
+    runs = [record for point_id in pair for record in records.get(point_id, [])]
     margins = page_of(point.kind).margins
     metrics = [
         _metric(key, *values, margins[key[0]], family_confidence) for key, values in sides.items()
@@ -350,8 +350,8 @@ def _point(
         native_point=pair[0],
         reference_point=pair[1],
         metrics=metrics,
-        failed=[record.run_id for record in both if record.status == "failed"],
-        notes=[*_concurrency_note(metrics), *_engine_notes(both)],
+        failed=[record.run_id for record in runs if record.status == "failed"],
+        notes=[*_concurrency_note(metrics), *_engine_notes(runs)],
     )
 
 

@@ -192,10 +192,10 @@ class Verdict:
         }
 
 
-def in_words(found: Iterable[tuple[str, str, str]]) -> tuple[tuple[str, str], ...]:
+def in_words(clauses: Iterable[tuple[str, str, str]]) -> tuple[tuple[str, str], ...]:
     """By target what is told of it; with the places, where that differs from place to place."""
     by_target: dict[str, dict[str, list[str]]] = {}
-    for target, text, place in found:
+    for target, text, place in clauses:
         by_target.setdefault(target, {}).setdefault(text, []).append(place)
     return tuple(
         (target, "; ".join(_placed(text, places, len(texts)) for text, places in texts.items()))
@@ -215,11 +215,11 @@ def _told(verdict: Verdict) -> str:
     same: dict[str, list[str]] = {}
     for target, text in verdict.told:
         same.setdefault(text, []).append(target)
-    each = [
+    statements = [
         f"{' and '.join(targets)}: {text}" if all(targets) else text
         for text, targets in same.items()
     ]
-    return f"{_of(verdict)}{'; '.join(each).rstrip('.')}."
+    return f"{_of(verdict)}{'; '.join(statements).rstrip('.')}."
 
 
 def _answer(verdict: Verdict) -> str:

@@ -98,41 +98,43 @@ class CaseResult:
 
     def notes(self) -> list[str]:
         """What a reader must know beside the number."""
-        found, case = [], self.case
+        remarks, case = [], self.case
         ended = self.next is None
         above = self.first_not_kept
         if ended and above is None:
             why = f": {self.case.limit}" if self.case.limit else ", as asked"
-            found.append(f"a lower bound: no more than {self.case.largest:,} were tried{why}")
+            remarks.append(f"a lower bound: no more than {self.case.largest:,} were tried{why}")
         if above is not None and above.number == case.smallest > 1:
-            found.append(
+            remarks.append(
                 f"a search with {case.smallest} clients begins with {case.smallest}, one for each: "
                 "with fewer clients it may find a smaller number"
             )
         if above is not None and "client-bound" in above.flags:
-            found.append(
+            remarks.append(
                 f"at {above.number:,} the client's CPU was at its limit: the target may feed "
                 "more from a larger client"
             )
         if above is not None and not {"busy-machine", "starved"}.isdisjoint(above.flags):
-            found.append(
+            remarks.append(
                 f"at {above.number:,} the client's cores were not this run's alone: the "
                 "target may feed more from a machine that has nothing else to do"
             )
         if above is not None and above.verdict == "undecided":
-            found.append(f"{above.number:,} could not be decided: the interval holds the threshold")
+            remarks.append(
+                f"{above.number:,} could not be decided: the interval holds the threshold"
+            )
         if above is not None and above.failures:
-            found.append(f"{above.number:,} failed: {above.failures[0]}")
+            remarks.append(f"{above.number:,} failed: {above.failures[0]}")
         largest = self.largest
         cached = [] if largest is None else [f for f in largest.flags if f in _CACHED]
         if cached:
-            found.append(
+            remarks.append(
                 f"flagged {', '.join(cached)}: memory may have fed the {case.search.noun}s, not "
                 "the target"
             )
         flags = () if largest is None else largest.flags
         known = (meaning for meaning in flag_meanings().values() if meaning.kind in flags)
-        return [*found, *(f"flagged {m.kind}: {m.advice}" for m in known if m.advice)]
+        return [*remarks, *(f"flagged {m.kind}: {m.advice}" for m in known if m.advice)]
 
     def as_dict(self) -> dict[str, Any]:
         """For ``capacity.json``."""
@@ -229,11 +231,11 @@ def next_number(verdicts: Mapping[int, Verdict], largest: int, smallest: int = 1
 
 def judge(number: int, records: Sequence[RunRecord], rule: Rule, metric: str) -> Tried:
     """What the runs of one point say. A run that failed, or has no such metric, is a failure."""
-    found = [record.metric(metric) for record in records]
-    values = [value for value in found if value is not None]
+    readings = [record.metric(metric) for record in records]
+    values = [value for value in readings if value is not None]
     failures = [
         record.failure.message if record.failure else f"{record.run_id} has no {metric}"
-        for record, value in zip(records, found, strict=True)
+        for record, value in zip(records, readings, strict=True)
         if value is None
     ]
     interval = mean_interval(values, CONFIDENCE) if values else None

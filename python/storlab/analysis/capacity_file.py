@@ -50,14 +50,14 @@ def searches(comparison: Comparison) -> list[Found]:
     Raises ResultError for a file that is no search's.
     """
     labels = {(id(c.store), c.target.name): c.label for c in comparison.dataset.targets}
-    found = []
+    searched = []
     for store in comparison.dataset.stores:
         kinds = {point.workload: point.kind for point in store.plan.points.values()}
         for threshold, case in _cases(store):
             label = labels.get((id(store), case["target"]))
             if label is not None:
-                found.append(_found(label, kinds[case["workload"]], threshold, case))
-    return found
+                searched.append(_search(label, kinds[case["workload"]], threshold, case))
+    return searched
 
 
 def _cases(store: ResultStore) -> list[tuple[float, dict[str, Any]]]:
@@ -83,7 +83,7 @@ def _outcome(case: dict[str, Any], parameter: str) -> Outcome:
     return "at-least" if case["is_lower_bound"] or not case["complete"] else "found"
 
 
-def _found(label: str, kind: str, threshold: float, case: dict[str, Any]) -> Found:
+def _search(label: str, kind: str, threshold: float, case: dict[str, Any]) -> Found:
     parameter = FAMILIES[kind].page.searched.parameter
     number = case[f"{parameter}_at_threshold"]
     tried = next((t for t in case["tried"] if t[parameter] == number), None)

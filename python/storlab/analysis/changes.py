@@ -83,11 +83,11 @@ def change_points(values: Sequence[float]) -> list[Change]:
     data = np.asarray(values, dtype=np.float64)
     if not np.isfinite(data).all():
         raise ValueError("change points of values that are not finite")
-    found: list[int] = []
+    places: list[int] = []
     if len(data) < FEWEST:
         return []
-    _divide(data, 0, len(data), found)
-    return _refined(data, sorted(found))
+    _divide(data, 0, len(data), places)
+    return _refined(data, sorted(places))
 
 
 def largest_difference(values: Floats) -> tuple[float, int]:
@@ -121,12 +121,12 @@ def chance_of(difference: float, number: int, share: float = 1.0) -> float:
     return passed[-1] if passed else 1.0
 
 
-def _divide(data: Floats, start: int, end: int, found: list[int]) -> None:
+def _divide(data: Floats, start: int, end: int, places: list[int]) -> None:
     difference, place = largest_difference(data[start:end])
     if chance_of(difference, end - start, (end - start) / len(data)) < 1.0:
-        found.append(start + place)
-        _divide(data, start, start + place, found)
-        _divide(data, start + place, end, found)
+        places.append(start + place)
+        _divide(data, start, start + place, places)
+        _divide(data, start + place, end, places)
 
 
 def _refined(data: Floats, places: list[int]) -> list[Change]:
@@ -195,6 +195,6 @@ def _limits(number: int, share: float) -> list[float]:
     steepness = (known[-1] - known[-2]) / (places[-1] - places[-2])
     wanted = places - np.log(share)
     return [
-        float(np.interp(each, places, known)) + steepness * max(0.0, float(each - places[-1]))
-        for each in wanted
+        float(np.interp(place, places, known)) + steepness * max(0.0, float(place - places[-1]))
+        for place in wanted
     ]

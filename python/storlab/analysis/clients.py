@@ -62,10 +62,10 @@ def _plans(comparison: Comparison) -> Iterator[WorkloadPoint]:
 
 def by_client(seen: list[Seen]) -> dict[str, list[Seen]]:
     """The same by name, in the order of the study."""
-    found: dict[str, list[Seen]] = {}
-    for each in seen:
-        found.setdefault(each.client.name, []).append(each)
-    return found
+    clients: dict[str, list[Seen]] = {}
+    for observed in seen:
+        clients.setdefault(observed.client.name, []).append(observed)
+    return clients
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,7 @@ def balance_of(cell: Cell) -> Balance | None:
     """None with fewer than two clients, or where they did nothing."""
     shares = {}
     for name, runs in by_client(clients_of(cell)).items():
-        known = [share for each in runs if (share := each.share) is not None]
+        known = [share for run in runs if (share := run.share) is not None]
         if known:
             shares[name] = sum(known) / len(known)
     return Balance(shares, len(shares)) if len(shares) > 1 else None
@@ -123,15 +123,15 @@ class Ending:
 
 def endings_of(cell: Cell) -> list[Ending]:
     """Of every run of a cell that counts, where several clients had a fixed work."""
-    found = []
+    endings = []
     for run in cell.runs:
         together = run.record.cluster
         done = [] if together is None else [c for c in together.clients if c.done_ns is not None]
         if together is not None and len(done) > 1:
             ordered = sorted(done, key=lambda client: client.done_ns or 0)
             moved = sum(client.bytes for client in together.clients)
-            found.append(Ending(ordered[0], ordered[-1], together.bytes_s_till_first_done, moved))
-    return found
+            endings.append(Ending(ordered[0], ordered[-1], together.bytes_s_till_first_done, moved))
+    return endings
 
 
 def sections_by_clients(comparison: Comparison) -> list[Section]:
@@ -139,7 +139,7 @@ def sections_by_clients(comparison: Comparison) -> list[Section]:
 
     At the far end of that other axis; none where clients are the axis of the page anyway.
     """
-    found: dict[tuple[object, ...], Section] = {}
+    sections: dict[tuple[object, ...], Section] = {}
     for section in comparison.sections:
         axes = section.axes
         if axes.x == CLIENTS or CLIENTS not in axes.section:
@@ -149,9 +149,11 @@ def sections_by_clients(comparison: Comparison) -> list[Section]:
         for facet in section.facets():
             far = section.of_facet(facet)[-1]
             key = (section.family, section_key(far, client_axes))
-            if key not in found:
-                found[key] = replace(section, axes=client_axes, points=[])
-            found[key].points.append(far)
-    for section in found.values():
+            if key not in sections:
+                sections[key] = replace(section, axes=client_axes, points=[])
+            sections[key].points.append(far)
+    for section in sections.values():
         section.points.sort(key=lambda p: sort_value(p.clients))
-    return [section for section in found.values() if len({p.clients for p in section.points}) > 1]
+    return [
+        section for section in sections.values() if len({p.clients for p in section.points}) > 1
+    ]

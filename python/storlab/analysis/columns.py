@@ -76,19 +76,19 @@ def noun_of(page: Page) -> str:
 
 def _rates(page: Page) -> Iterator[Column]:
     unit = "1/s"
-    what = noun_of(page)
+    noun = noun_of(page)
     yield Column("throughput_mb_s", "all", "throughput", "MB/s", "more", short="throughput")
     if page.split:
         for operation in page.moved:
             name = page.name_of(operation)
             label = f"{name} throughput"
             yield Column("throughput_mb_s", operation, label, "MB/s", "more", short=name)
-    yield Column(page.rate.name, "all", what, unit, "more", short=page.rate_short)
+    yield Column(page.rate.name, "all", noun, unit, "more", short=page.rate_short)
     if page.split:
         for operation in page.operations:
             name = page.name_of(operation)
             yield Column(
-                page.rate.name, operation, f"{name} {what}", unit, "more", short=f"{name}s"
+                page.rate.name, operation, f"{name} {noun}", unit, "more", short=f"{name}s"
             )
 
 
@@ -148,9 +148,9 @@ NET = _power(
 
 def rate_per_watt(page: Page) -> Column:
     """Operations per joule, under the family's own name for a rate."""
-    what = noun_of(page)
+    noun = noun_of(page)
     unit = f"{page.rate_short}/W"
-    return _power(f"{page.rate.name}_w", f"{what} per watt", unit, "more", f"{what} per watt")
+    return _power(f"{page.rate.name}_w", f"{noun} per watt", unit, "more", f"{noun} per watt")
 
 
 def _own(quantities: Sequence[Quantity]) -> Iterator[Column]:
@@ -184,19 +184,19 @@ def columns_of(page: Page) -> list[Column]:
 
 
 def _all_columns() -> tuple[Column, ...]:
-    found: dict[str, Column] = {}
+    columns: dict[str, Column] = {}
     for workload in FAMILIES.values():
         for column in columns_of(workload.page):
-            found.setdefault(column.key, column)
-    return tuple(found.values())
+            columns.setdefault(column.key, column)
+    return tuple(columns.values())
 
 
 def groups_of(page: Page) -> dict[str, list[str]]:
     """The tables of a family with quantities of its own: keys of columns by caption."""
-    found: dict[str, list[str]] = {}
+    groups: dict[str, list[str]] = {}
     for quantity in page.quantities:
-        found.setdefault(quantity.group, []).append(quantity.key)
-    return found
+        groups.setdefault(quantity.group, []).append(quantity.key)
+    return groups
 
 
 def label_of(page: Page, column: Column, *, whole: bool = False) -> str:

@@ -106,8 +106,10 @@ class Cell:
             operation, time = OWN_TIMES[time].operation, "latency"
         key = (operation, time, *self.run_ids)
         if key not in self._merged:
-            each = [run.times[time] for run in self.runs]
-            self._merged[key] = merge([found[operation] for found in each if operation in found])
+            histograms = [run.times[time] for run in self.runs]
+            self._merged[key] = merge(
+                [histogram[operation] for histogram in histograms if operation in histogram]
+            )
         return self._merged[key]
 
     def percentile(self, column: Column) -> float | None:
@@ -149,15 +151,15 @@ class Cell:
     @property
     def errors(self) -> dict[str, dict[str, int]]:
         """Failed operations of all finished repeats: by operation, then by kind."""
-        found: dict[str, dict[str, int]] = {}
+        errors: dict[str, dict[str, int]] = {}
         for run in self.runs:
             for operation, totals in run.record.totals.items():
                 for kind, count in totals.errors.items():
-                    kinds = found.setdefault(operation, {})
+                    kinds = errors.setdefault(operation, {})
                     kinds[kind] = kinds.get(kind, 0) + count
         return {
             operation: {kind: count for kind, count in sorted(kinds.items()) if count}
-            for operation, kinds in found.items()
+            for operation, kinds in errors.items()
             if any(kinds.values())
         }
 
@@ -208,8 +210,8 @@ class Comparison:
             self._flagged = {}
             for row in self.rows.values():
                 for target, cell in row.cells.items():
-                    for found in dict.fromkeys(flag.kind for flag in cell.flags):
-                        by_target = self._flagged.setdefault(found, {})
+                    for raised in dict.fromkeys(flag.kind for flag in cell.flags):
+                        by_target = self._flagged.setdefault(raised, {})
                         by_target.setdefault(target, []).append(row)
         return self._flagged.get(kind, {})
 
@@ -260,10 +262,10 @@ class Comparison:
     @property
     def kinds(self) -> dict[str, list[Section]]:
         """The sections of each family, in the order of the page."""
-        found: dict[str, list[Section]] = {}
+        by_kind: dict[str, list[Section]] = {}
         for section in self.sections:
-            found.setdefault(section.kind, []).append(section)
-        return found
+            by_kind.setdefault(section.kind, []).append(section)
+        return by_kind
 
     def series_index(self, cell: PublishedCell) -> int:
         """Its colour: that of the target of the same name, else one of its own."""
@@ -395,11 +397,11 @@ def _value(cell: Cell, column: Column, confidence: float) -> Interval | None:
     interval = _at_most(mean_interval(values, confidence), column.most)
     if column.percent is None:
         return _not_negative(interval)
-    found = cell.percentile(column)
-    if found is None:
+    value = cell.percentile(column)
+    if value is None:
         # Without histograms there is nothing to merge, and a mean of percentiles is no percentile.
         return interval if len(values) == 1 else None
-    return _not_negative(_around(interval, found))
+    return _not_negative(_around(interval, value))
 
 
 def _not_negative(interval: Interval) -> Interval:
@@ -424,12 +426,12 @@ def _around(interval: Interval, estimate: float) -> Interval:
 
 
 def _run_flags(runs: Sequence[RunData]) -> list[CellFlag]:
-    found: dict[str, list[str]] = {}
+    by_kind: dict[str, list[str]] = {}
     for run in runs:
         for kind in dict.fromkeys(flag.kind for flag in run.record.flags):
             message = next(f.message for f in run.record.flags if f.kind == kind)
-            found.setdefault(kind, []).append(message)
-    return [CellFlag(kind, messages[0], len(messages)) for kind, messages in found.items()]
+            by_kind.setdefault(kind, []).append(message)
+    return [CellFlag(kind, messages[0], len(messages)) for kind, messages in by_kind.items()]
 
 
 def _few_flags(cell: Cell) -> list[CellFlag]:

@@ -191,14 +191,14 @@ def directory_names(stores: Sequence[ResultStore]) -> list[str]:
                 "DIR", f"{path} is given twice", "name each result directory once: runs that are "
                 "counted twice make an interval look narrower than it is"
             )  # fmt: skip
-    found = []
+    names = []
     for path in paths:
         others = [other.parts for other in paths if other != path]
         size = 1
         while size < len(path.parts) and any(o[-size:] == path.parts[-size:] for o in others):
             size += 1
-        found.append("/".join(path.parts[-size:]).replace("//", "/"))
-    return found
+        names.append("/".join(path.parts[-size:]).replace("//", "/"))
+    return names
 
 
 def _add_plan(
@@ -233,11 +233,13 @@ def _reduce(store: ResultStore, record: RunRecord, name: str) -> Reduced:
     intervals: dict[int, list[tuple[dict[str, Any], Histogram]]] = {}
     for row in _rows(table):
         operation = row["operation"]
-        found = {time: Histogram.from_v2(row[name]) for time, name in TIMES.items() if row[name]}
-        for time, histogram in found.items():
+        histograms = {
+            time: Histogram.from_v2(row[name]) for time, name in TIMES.items() if row[name]
+        }
+        for time, histogram in histograms.items():
             times[time].setdefault(operation, Histogram()).add(histogram)
         if operation in page.operations:
-            latency = found.get("latency", Histogram())
+            latency = histograms.get("latency", Histogram())
             intervals.setdefault(row["interval"], []).append((row, latency))
     start_ns, moved = record.window_start_ns, page.series or page.moved
     series = [_interval(intervals[i], start_ns, moved) for i in sorted(intervals)]

@@ -71,8 +71,8 @@ def fit(comparison: Comparison, column: TargetColumn) -> RackFit:
     idle = [value for a in accounts for value in a.repeats("idle_power_w")]
     complete = len(p95) == len(mean) > 0
     name = "power_p95_w" if complete else "power_w"
-    each = [(v, c.point_id) for c in cells if c.power for v in c.power.repeats(name)]
-    busy, point_id = max(each, key=lambda pair: pair[0], default=(None, None))
+    repeats = [(v, c.point_id) for c in cells if c.power for v in c.power.repeats(name)]
+    busy, point_id = max(repeats, key=lambda pair: pair[0], default=(None, None))
     words = sorted({a.provenance for a in accounts} - {"measured"})
     budget = rack.power_budget
     return RackFit(

@@ -19,11 +19,11 @@ def find_dips(rates: Sequence[float], counts: Sequence[float]) -> list[range]:
     one at least.
     """
     least, usual = DIP * median(rates), median(counts)
-    found = []
+    dips = []
     for is_low, group in groupby(range(len(rates)), key=lambda at: rates[at] < least):
         places = list(group)
         expected = usual * len(places)
         done = sum(counts[at] for at in places)
         if is_low and done < expected - CHANCE * math.sqrt(expected):
-            found.append(range(places[0], places[-1] + 1))
-    return found
+            dips.append(range(places[0], places[-1] + 1))
+    return dips

@@ -106,19 +106,19 @@ class Account:
         if any(v is None for v in (*above, *below)):
             return None
         scale = TB_KWH_PER_MB_J if name == "efficiency_tb_kwh" else 1.0
-        found = ratio_of_sums([v or 0.0 for v in above], [v or 0.0 for v in below])
-        if found is None:
+        ratio = ratio_of_sums([v or 0.0 for v in above], [v or 0.0 for v in below])
+        if ratio is None:
             return None
         meter = self._meter_of(name)
-        return Spread(found.estimate * scale, found.repeats, meter, found.n)
+        return Spread(ratio.estimate * scale, ratio.repeats, meter, ratio.n)
 
     def value(self, name: str, confidence: float = 0.95) -> Interval | None:
         """The metric with its interval; None where it is not measured."""
         if name in READ_OFF:
             values = self.repeats(name)
             return mean_interval(values, confidence) if values else None
-        found = self.spread(name)
-        return None if found is None else found.interval(confidence)
+        spread = self.spread(name)
+        return None if spread is None else spread.interval(confidence)
 
     def _meter_of(self, name: str) -> float | None:
         """Relative standard uncertainty of a metric, as far as it is the meter's."""
@@ -130,8 +130,8 @@ class Account:
 
     def meter_relative(self, *, net: bool = False) -> float | None:
         """Relative standard uncertainty of the joules; None where a meter states no accuracy."""
-        each = [e.net_uncertainty_j if net else e.uncertainty_j for e in self.entries]
-        known = [u for u in each if u is not None]
+        uncertainties = [e.net_uncertainty_j if net else e.uncertainty_j for e in self.entries]
+        known = [u for u in uncertainties if u is not None]
         total = math.fsum((e.net_j or 0.0) if net else e.energy_j for e in self.entries)
         if len(known) < len(self.entries) or total <= 0:
             return None
@@ -262,7 +262,7 @@ def _entry(record: RunRecord, boundary: Boundary) -> RunEnergy | None:
     if energy is None or window_s <= 0:
         return None
     net = metric_at(record, "energy_net_j", boundary)
-    found = ((name, metric_at(record, name, boundary)) for name in (*READ_OFF, "power_peak_w"))
+    metrics = ((name, metric_at(record, name, boundary)) for name in (*READ_OFF, "power_peak_w"))
     page = page_of(record.kind)
     moved = (t.bytes for operation, t in record.totals.items() if operation in page.moved)
     done = (t.operations for operation, t in record.totals.items() if operation in page.operations)
@@ -275,7 +275,7 @@ def _entry(record: RunRecord, boundary: Boundary) -> RunEnergy | None:
         window_s=window_s,
         moved_bytes=float(sum(moved)),
         operations=float(sum(done)),
-        read_off={name: metric.value for name, metric in found if metric is not None},
+        read_off={name: metric.value for name, metric in metrics if metric is not None},
         own=_own(record, boundary),
         divides=not idles(record, page),
     )
@@ -292,13 +292,13 @@ def _net_uncertainty_j(record: RunRecord, energy: Metric, net: Metric) -> float 
 
 def _own(record: RunRecord, boundary: Boundary) -> dict[str, Metric]:
     """What rests on power of the family's own quantities, by the name in an account."""
-    found: dict[str, Metric] = {}
+    metrics: dict[str, Metric] = {}
     for quantity in page_of(record.kind).quantities:
         name = quantity.name if quantity.operation == "all" else quantity.key
         if quantity.power and name not in (*SUMMED, *_MOVED):
             metric = metric_at(record, quantity.name, boundary, quantity.operation)
-            found |= {} if metric is None else {name: metric}
-    return found
+            metrics |= {} if metric is None else {name: metric}
+    return metrics
 
 
 def metric_at(
@@ -335,13 +335,13 @@ def choose_boundaries(dataset: Dataset) -> dict[str, Boundary | None]:
     known: dict[str, list[Boundary]] = {column.label: [] for column in dataset.targets}
     for run in dataset.all_runs():
         headline = run.record.power_boundary
-        each = [m.boundary for m in run.record.metrics if m.name == "energy_j" and m.boundary]
-        for boundary in sorted(each, key=lambda b, h=headline: b != h):  # type: ignore[misc]
+        metered_at = [m.boundary for m in run.record.metrics if m.name == "energy_j" and m.boundary]
+        for boundary in sorted(metered_at, key=lambda b, h=headline: b != h):  # type: ignore[misc]
             if boundary not in known[run.target]:
                 known[run.target].append(boundary)
     metered = [boundaries for boundaries in known.values() if boundaries]
-    common = [b for b in WIDEST_FIRST if metered and all(b in each for each in metered)]
-    headlines = {each[0] for each in metered}
+    common = [b for b in WIDEST_FIRST if metered and all(b in boundaries for boundaries in metered)]
+    headlines = {boundaries[0] for boundaries in metered}
     agreed = headlines.pop() if len(headlines) == 1 else next(iter(common), None)
     return {
         label: (agreed or boundaries[0]) if boundaries else None

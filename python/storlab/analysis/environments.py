@@ -56,7 +56,7 @@ class Difference:
 
 def facts_by_path(value: Any, *above: str) -> dict[FactPath, Any]:
     """Nested facts made flat; what lies in a list of tables goes by its number, from 1."""
-    if isinstance(value, list) and any(isinstance(each, Mapping) for each in value):
+    if isinstance(value, list) and any(isinstance(element, Mapping) for element in value):
         value = dict(enumerate(value, 1))
     if not isinstance(value, Mapping):
         return {above: value}
@@ -77,8 +77,8 @@ def differences(here: ResultStore, there: ResultStore) -> list[Difference]:
     """In the order of the one; of targets and engines only those that both have."""
     targets = _shared({t.name for t in store.study.target} for store in (here, there))
     engines = _shared(_engines(store) for store in (here, there))
-    found = (_facts(store, targets, engines) for store in (here, there))
-    return between(*found)
+    sides = (_facts(store, targets, engines) for store in (here, there))
+    return between(*sides)
 
 
 def _shared(names: Iterable[set[str]]) -> set[str]:
@@ -94,12 +94,15 @@ def between(here: Mapping[str, Any], there: Mapping[str, Any]) -> list[Differenc
     drives = _drives(here), _drives(there)
     lists = dict.fromkeys(path for side in drives for path in side)
     pairs = {path: _paired(*(side.get(path, {}) for side in drives)) for path in lists}
-    found = [
+    plain = [
         Difference(path, here.get(path), there.get(path))
         for path in differing((here, there))
         if not _DRIVE.fullmatch(path) and not _alike(path, here.get(path), there.get(path))
     ]
-    return [*found, *(each for path, both in pairs.items() for each in _of_drives(path, both))]
+    return [
+        *plain,
+        *(difference for path, pair in pairs.items() for difference in _of_drives(path, pair)),
+    ]
 
 
 def _alike(path: str, here: Any, there: Any) -> bool:
@@ -119,13 +122,13 @@ def _near(first: Any, second: Any) -> bool:
 
 
 def _drives(facts: Mapping[str, Any]) -> Drives:
-    found: Drives = {}
+    drives: Drives = {}
     for path, value in facts.items():
         match = _DRIVE.fullmatch(path)
         if match is not None:
             listed, number, name = match.groups()
-            found.setdefault(listed, {}).setdefault(int(number), {})[name] = value
-    return found
+            drives.setdefault(listed, {}).setdefault(int(number), {})[name] = value
+    return drives
 
 
 Pair = tuple[dict[str, Any] | None, dict[str, Any] | None]
@@ -137,9 +140,9 @@ def _paired(
     """By their number here: each drive with the same one there, the others in their order."""
     left = dict(there)
     same = {
-        number: left.pop(found)
+        number: left.pop(twin)
         for number, drive in here.items()
-        if (found := _same(drive, left)) is not None
+        if (twin := _same(drive, left)) is not None
     }
     others = iter([left[number] for number in sorted(left)])
     pairs: dict[int, Pair] = {
@@ -183,9 +186,13 @@ def _drive_text(drive: Mapping[str, Any] | None) -> str | None:
     return " ".join(str(word) for word in words if word) or str(drive.get("name") or "a drive")
 
 
-def unaccepted(found: Sequence[Difference], accepted: Sequence[str]) -> list[Difference]:
+def unaccepted(differences: Sequence[Difference], accepted: Sequence[str]) -> list[Difference]:
     """Those that nobody said would do."""
-    return [each for each in found if not any(each.within(path) for path in accepted)]
+    return [
+        difference
+        for difference in differences
+        if not any(difference.within(path) for path in accepted)
+    ]
 
 
 def facts(store: ResultStore) -> dict[str, Any]:
@@ -200,7 +207,7 @@ def _engines(store: ResultStore) -> set[str]:
 def _facts(store: ResultStore, targets: set[str], engines: set[str]) -> dict[str, Any]:
     environment = store.environment
     described = environment.get("engines", {})
-    found = {
+    facts = {
         **{name: value for name, value in environment.items() if name not in _PASSING},
         "versions": {"storlab": environment.get("versions", {}).get("storlab")},
         "engines": {name: described[name] for name in sorted(engines) if name in described},
@@ -210,7 +217,7 @@ def _facts(store: ResultStore, targets: set[str], engines: set[str]) -> dict[str
             **_of_clients(environment.get("cluster", {})),
         },
     }
-    flat = _joined(facts_by_path(found))
+    flat = _joined(facts_by_path(facts))
     for target in store.study.target:
         if target.name in targets:
             machine = without_empty(environment.get("targets", {}).get(target.name, {}))
@@ -219,21 +226,21 @@ def _facts(store: ResultStore, targets: set[str], engines: set[str]) -> dict[str
                 del settings["places"]  # its drives say more
             if "mount_options" in machine:
                 machine["mount_options"] = _lasting(machine["mount_options"])
-            for each in (machine, settings):  # both have drives: which, and how many
-                flat |= _joined(facts_by_path(each, "targets", target.name))
+            for part in (machine, settings):  # both have drives: which, and how many
+                flat |= _joined(facts_by_path(part, "targets", target.name))
     return flat
 
 
-def _joined(found: Mapping[FactPath, Any]) -> dict[str, Any]:
-    return {".".join(path): value for path, value in found.items()}
+def _joined(facts: Mapping[FactPath, Any]) -> dict[str, Any]:
+    return {".".join(path): value for path, value in facts.items()}
 
 
 def _of_clients(clients: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     """Each fact of all clients together: one value, or all of them in order."""
-    each = [facts_by_path(_client(client)) for client in clients.values()]
+    facts = [facts_by_path(_client(client)) for client in clients.values()]
     together: dict[str, Any] = {}
-    for path in dict.fromkeys(path for client in each for path in client):
-        values = sorted((client.get(path) for client in each), key=sort_value)
+    for path in dict.fromkeys(path for client in facts for path in client):
+        values = sorted((client.get(path) for client in facts), key=sort_value)
         together[".".join(path)] = values if values[0] != values[-1] else values[0]
     return together
 

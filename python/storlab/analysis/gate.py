@@ -160,8 +160,8 @@ def count(checks: Iterable[Check], verdict: Verdict) -> int:
 
 
 def _together(checks: Iterable[Check]) -> Verdict:
-    found = {check.verdict for check in checks}
-    return "broken" if "broken" in found else "undecided" if "undecided" in found else "held"
+    verdicts = {check.verdict for check in checks}
+    return "broken" if "broken" in verdicts else "undecided" if "undecided" in verdicts else "held"
 
 
 def judge(rules: Sequence[GateRule], results: Comparison, baseline: Comparison | None) -> Gate:
@@ -171,7 +171,7 @@ def judge(rules: Sequence[GateRule], results: Comparison, baseline: Comparison |
     judged = [(number, rule) for number, rule in enumerate(rules) if rule.bounds]
     tasks = [_tasks(number, rule, results, baseline) for number, rule in judged]
     confidence = 1 - ERROR / sum(map(len, tasks))
-    stores = [s for each in (results, baseline) if each is not None for s in each.dataset.stores]
+    stores = [s for side in (results, baseline) if side is not None for s in side.dataset.stores]
     accepted = all(store.study.study.accept_unequal_boundaries for store in stores)
     return Gate(
         [
@@ -199,24 +199,24 @@ def _tasks(
         if limit.of_baseline and baseline is None:
             what = f'"{limit.text}" needs a baseline, and none is given'
             raise _error(number, side, what, "give --baseline DIR, or the name of a saved one")
-    found = []
+    tasks = []
     for row, where in _rows(number, rule, results):
         for name, cell in row.cells.items():
             if rule.target not in (None, name) or not cell.planned:
                 continue
             base = _baseline_cell(row, name, baseline)
             due = [c for c in columns if is_due(c, cell, base, _like(cell, row, results))]
-            found += [
+            tasks += [
                 _Task(number, side, limit, cell, base, column, where)
                 for side, limit in rule.bounds
                 for column in due
             ]
-    if not found:
+    if not tasks:
         what = f"of target {rule.target}, where " if rule.target else ""
         what = f"{rule.metric} was not measured {what}the rule applies"
         raise _error(number, "metric", what, "name another, or other points")
-    _refuse_contradiction(found)
-    return found
+    _refuse_contradiction(tasks)
+    return tasks
 
 
 def _refuse_contradiction(tasks: Sequence[_Task]) -> None:
@@ -255,14 +255,14 @@ def _rows(number: int, rule: GateRule, results: Comparison) -> Iterator[tuple[Ro
     if rule.workload is not None and rule.workload not in names:
         what = f'"{rule.workload}" is no workload of the results'
         raise _error(number, "workload", what, suggest(rule.workload, sorted(names)))
-    found = False
+    compared = False
     for section in results.sections:
         for point in section.points:
             named = rule.workload in (None, point.workload)
             if named and matches(section.page, point.params, as_read(section.page, rule.at)):
-                found = True
+                compared = True
                 yield results.rows[point.key], section.where(point)
-    if not found:
+    if not compared:
         text = ", ".join(f"{name} = {show(value)}" for name, value in rule.at.items())
         raise _error(number, "at", f"no point has {text}", _measured_at(rule, results))
 
@@ -308,14 +308,14 @@ def _check(task: _Task, confidence: float, *, accepted: bool) -> Check:
     cell, other, column = task.cell, task.other, task.column
     bound = _bound(task)
     if task.limit.of_baseline:
-        found = ratio(cell, other, column, confidence, accepted=accepted)
+        ratio_or_none = ratio(cell, other, column, confidence, accepted=accepted)
     else:
-        found = measured(cell, column, confidence)
-    verdict = verdict_of(found.interval, bound, task.side)
-    needed, reason = None, found.reason
+        ratio_or_none = measured(cell, column, confidence)
+    verdict = verdict_of(ratio_or_none.interval, bound, task.side)
+    needed, reason = None, ratio_or_none.reason
     if verdict == "undecided" and not reason:
-        needed = _needed(found, bound, confidence)
-        reason = "" if needed else _never(found, bound, confidence)
+        needed = _needed(ratio_or_none, bound, confidence)
+        reason = "" if needed else _never(ratio_or_none, bound, confidence)
     return Check(
         number=task.rule + 1,
         target=cell.target,
@@ -324,30 +324,32 @@ def _check(task: _Task, confidence: float, *, accepted: bool) -> Check:
         side=task.side,
         limit=task.limit,
         bound=bound,
-        interval=found.interval,
+        interval=ratio_or_none.interval,
         verdict=verdict,
         reason=reason,
         needed=needed,
-        repeats=len(found.values),
-        remarks=tuple(_remarks(task, found)),
+        repeats=len(ratio_or_none.values),
+        remarks=tuple(_remarks(task, ratio_or_none)),
         runs=tuple(cell.run_ids),
     )
 
 
-def _needed(found: Measured, bound: float, confidence: float) -> int | None:
-    return repeats_to_decide(found.values, found.against, bound, confidence, found.meter)
+def _needed(measurement: Measured, bound: float, confidence: float) -> int | None:
+    return repeats_to_decide(
+        measurement.values, measurement.against, bound, confidence, measurement.meter
+    )
 
 
-def _never(found: Measured, bound: float, confidence: float) -> str:
+def _never(measurement: Measured, bound: float, confidence: float) -> str:
     """Why more repeats would not do: bound too near, meter too coarse, or baseline too vague."""
-    exact = replace(found, meter=0.0)
-    if found.meter and _needed(exact, bound, confidence):
+    exact = replace(measurement, meter=0.0)
+    if measurement.meter and _needed(exact, bound, confidence):
         return "the meter is not accurate enough to decide it"
-    if found.against:
-        mean = geometric_mean(found.against)
-        shares = [value / mean for value in found.values]
+    if measurement.against:
+        mean = geometric_mean(measurement.against)
+        shares = [value / mean for value in measurement.values]
         if repeats_to_decide(shares, [], bound, confidence):
-            given = len(found.against)
+            given = len(measurement.against)
             repeats = f"{given} repeats" if given > 1 else "one repeat"
             return f"the baseline's {repeats} are too few to decide it: give it more"
     return "no number of repeats would decide it: they lie on the bound"
@@ -374,13 +376,13 @@ def _bound(task: _Task) -> float:
     return limit.number * factors[limit.unit]
 
 
-def _remarks(task: _Task, found: Measured) -> Iterator[str]:
+def _remarks(task: _Task, measurement: Measured) -> Iterator[str]:
     cell, other = task.cell, task.other
     if cell.failed:
         yield f"{len(cell.failed)} of {cell.planned} runs failed"
     yield from partly_missing(cell, task.column)
-    if found.boundaries:
-        yield f"across power boundaries: {found.boundaries}"
+    if measurement.boundaries:
+        yield f"across power boundaries: {measurement.boundaries}"
     for flag in cell.flags:
         yield f"{flag.kind} on {flag.runs} of {len(cell.runs)} runs"
     if task.limit.of_baseline and other is not None and task.column.is_latency:

@@ -73,7 +73,7 @@ def ratio(
     why = "one repeat on a side has no interval"
     if spreads[0] is not None and spreads[1] is not None:
         interval = spread_ratio(spreads[0], spreads[1], confidence)
-        meter = sum((each.meter or 0.0) ** 2 for each in spreads if each) ** 0.5
+        meter = sum((spread.meter or 0.0) ** 2 for spread in spreads if spread) ** 0.5
         return _known(interval, why, values, against, meter=meter, boundaries=differs)
     if column.is_power and column.account_name not in READ_OFF:
         return Measured(None, "it is not known of all runs on both sides")
@@ -145,7 +145,7 @@ def is_due(column: Column, cell: Cell, base: Cell | None, others: Iterable[Cell]
 def _divides(cell: Cell, other: Cell) -> bool:
     """Whether both, or neither, moved data in all of their window: else rates per watt differ."""
     first, second = (
-        all(entry.divides for entry in each.power.entries) if each.power else True
-        for each in (cell, other)
+        all(entry.divides for entry in measured.power.entries) if measured.power else True
+        for measured in (cell, other)
     )
     return first == second

@@ -54,9 +54,9 @@ class SharedWork:
         for name, point in self.points.items():
             cells = comparison.row(point).cells
             for target in comparison.planned([point]):
-                found = ratios_of(cells[target], base[target], keys)
-                own = [key for key in keys if key in found and name != self.reference]
-                yield Entry(name, cells[target], {key: found[key] for key in own})
+                ratios = ratios_of(cells[target], base[target], keys)
+                own = [key for key in keys if key in ratios and name != self.reference]
+                yield Entry(name, cells[target], {key: ratios[key] for key in own})
 
 
 def shared_works(comparison: Comparison) -> list[SharedWork]:
@@ -76,13 +76,13 @@ def _shared(workload: str, points: Sequence[WorkloadPoint]) -> Iterator[SharedWo
     by_params: dict[str, dict[str, WorkloadPoint]] = {}
     for point in points:
         by_params.setdefault(_without(point, told.parameter), {})[point.engine] = point
-    works = [found for found in by_params.values() if len(found) > 1]
+    works = [alike for alike in by_params.values() if len(alike) > 1]
     params = [next(iter(work.values())).params for work in works]
     names = [name for name in choose_axes(points).varying if name != told.parameter]
-    swept = [n for n in names if any(each.get(n) != params[0].get(n) for each in params)]
+    swept = [n for n in names if any(values.get(n) != params[0].get(n) for values in params)]
     common = describe(page, params[0], [n for n in names if n not in swept]) if params else ""
-    for each, work in zip(params, works, strict=True):
-        yield SharedWork(workload, common, describe(page, each, swept), work, told)
+    for values, work in zip(params, works, strict=True):
+        yield SharedWork(workload, common, describe(page, values, swept), work, told)
 
 
 def _without(point: WorkloadPoint, name: str) -> str:

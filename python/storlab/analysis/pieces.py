@@ -44,7 +44,7 @@ class Worker:
 def pieces_of(run: RunData, boundary: Boundary | None = None) -> list[Piece]:
     """All pieces of a run, by kind and in order of time; empty where the engine told none."""
     record = run.record
-    found: list[Piece] = []
+    pieces: list[Piece] = []
     for piece in FAMILIES[record.kind].page.pieces:
         kind, energies = piece.kind, _energies(run, piece.kind, boundary)
         for place, read in enumerate(piece.read(record)):
@@ -52,8 +52,8 @@ def pieces_of(run: RunData, boundary: Boundary | None = None) -> list[Piece]:
             if energy is not None:
                 values = {**values, "energy_j": energy, "energy_wh": energy / J_PER_WH}
             provenance = _provenance(run, boundary)
-            found.append(Piece(kind, place + 1, values, read.workers, provenance, read.clients))
-    return found
+            pieces.append(Piece(kind, place + 1, values, read.workers, provenance, read.clients))
+    return pieces
 
 
 def _energies(run: RunData, kind: str, boundary: Boundary | None) -> dict[int, float]:
@@ -74,12 +74,12 @@ def _provenance(run: RunData, boundary: Boundary | None) -> str:
 def cell_pieces(cell: Cell, kind: str) -> dict[int, list[Piece]]:
     """The pieces of a kind of all finished repeats, by number."""
     boundary = None if cell.power is None else cell.power.boundary
-    found: dict[int, list[Piece]] = {}
+    by_number: dict[int, list[Piece]] = {}
     for run in cell.runs:
         for piece in pieces_of(run, boundary):
             if piece.kind == kind:
-                found.setdefault(piece.number, []).append(piece)
-    return dict(sorted(found.items()))
+                by_number.setdefault(piece.number, []).append(piece)
+    return dict(sorted(by_number.items()))
 
 
 def interval_of(pieces: Sequence[Piece], name: str) -> Interval | None:
@@ -90,7 +90,7 @@ def interval_of(pieces: Sequence[Piece], name: str) -> Interval | None:
 
 def workers_of(cell: Cell, kind: str, *, summed: bool = False) -> list[Worker]:
     """Every rank or accelerator: mean over the pieces of a run, or their sum."""
-    each: dict[int, list[float]] = {}
+    durations: dict[int, list[float]] = {}
     clients: dict[int, str] = {}
     for run in cell.runs:
         pieces = [piece for piece in pieces_of(run) if piece.kind == kind]
@@ -99,8 +99,8 @@ def workers_of(cell: Cell, kind: str, *, summed: bool = False) -> list[Worker]:
         for number in sorted({number for piece in pieces for number in piece.workers}):
             times = [piece.workers[number] for piece in pieces if number in piece.workers]
             total = math.fsum(times)
-            each.setdefault(number, []).append(total if summed else total / len(times))
+            durations.setdefault(number, []).append(total if summed else total / len(times))
     return [
         Worker(number, mean_interval(values), min(values), max(values), clients.get(number, ""))
-        for number, values in sorted(each.items())
+        for number, values in sorted(durations.items())
     ]

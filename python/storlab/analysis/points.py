@@ -346,12 +346,12 @@ class Section:
     def of_facet(self, value: Any) -> list[WorkloadPoint]:
         """The points of one small multiple, along the axis."""
         facet = self.axes.facet
-        found = [
+        points = [
             p
             for p in self.points
             if facet is None or _frozen(p.params.get(facet)) == _frozen(value)
         ]
-        return sorted(found, key=lambda p: sort_value(p.params.get(self.axes.x)))
+        return sorted(points, key=lambda p: sort_value(p.params.get(self.axes.x)))
 
 
 def sections_of(points: Sequence[WorkloadPoint]) -> list[Section]:

@@ -50,8 +50,8 @@ def repeats_to_decide(
 
 def least_repeats(enough: Callable[[int], bool], made: int) -> int | None:
     """The fewest that are enough, and more than were made; None where ``MOST`` are too few."""
-    found = 2 + bisect_left(range(2, MOST + 1), True, key=enough)
-    return None if found > MOST else max(found, made + 1)
+    repeats = 2 + bisect_left(range(2, MOST + 1), True, key=enough)
+    return None if repeats > MOST else max(repeats, made + 1)
 
 
 def _decided(ratio: float, error: float, margin: float, half: float, family: float) -> float:

@@ -45,17 +45,17 @@ class Work:
 
 def work_of(stores: Sequence[ResultStore]) -> Work:
     """The work of all points. Of one directory it is what its plan says."""
-    found = Work()
+    work = Work()
     for number, store in enumerate(stores, 1):
         others = [other for other in stores if other is not store]
         for point_id, point in store.plan.points.items():
             place = (id(store), point_id)
             shared = any(point_id in other.plan.points for other in others)
-            found.points[place] = WorkloadPoint.of(point)
-            found.ids[place] = f"{point_id}-{number}" if shared else point_id
+            work.points[place] = WorkloadPoint.of(point)
+            work.ids[place] = f"{point_id}-{number}" if shared else point_id
     if len(stores) > 1:
-        _unify(stores, found.points)
-    return found
+        _unify(stores, work.points)
+    return work
 
 
 def _unify(stores: Sequence[ResultStore], points: dict[Place, WorkloadPoint]) -> None:
@@ -69,13 +69,13 @@ def _unify(stores: Sequence[ResultStore], points: dict[Place, WorkloadPoint]) ->
         same: dict[str, list[Place]] = {}
         for place in rest:
             same.setdefault(told(points[place]), []).append(place)
-        found = [places for places in same.values() if _belong_together(places, plans, points)]
-        for places in found:
+        united = [places for places in same.values() if _belong_together(places, plans, points)]
+        for places in united:
             engines = list(dict.fromkeys(points[place].engine for place in places))
             first = points[places[0]]
             for place in places:
                 points[place] = replace(first, engine=" and ".join(engines))
-        rest = [place for place in rest if not any(place in places for places in found)]
+        rest = [place for place in rest if not any(place in places for places in united)]
 
 
 def _work_alone(work: WorkloadPoint) -> str:
@@ -123,7 +123,7 @@ def differences(stores: Sequence[ResultStore], names: Sequence[str]) -> list[str
 
 
 def _differing(
-    what: str,
+    subject: str,
     stores: Sequence[ResultStore],
     names: Sequence[str],
     told: Callable[[ResultStore], str],
@@ -132,10 +132,10 @@ def _differing(
     values = [told(store) for store in stores]
     if len(set(values)) == 1 or not any(values):
         return ""
-    return f"{what}: {_each(values, names)}."
+    return f"{subject}: {_by_place(values, names)}."
 
 
-def _each(values: Sequence[str], names: Sequence[str]) -> str:
+def _by_place(values: Sequence[str], names: Sequence[str]) -> str:
     """Each value with the directories that have it."""
     where: dict[str, list[str]] = {}
     for value, name in zip(values, names, strict=True):
@@ -149,8 +149,8 @@ def _dates(store: ResultStore) -> str:
 
 
 def _engines(store: ResultStore) -> str:
-    found = (record.engine for record in store.records())
-    return " and ".join(sorted({f"{engine.name} {engine.version}".strip() for engine in found}))
+    engines = (record.engine for record in store.records())
+    return " and ".join(sorted({f"{engine.name} {engine.version}".strip() for engine in engines}))
 
 
 def _repeats(store: ResultStore) -> str:
@@ -168,7 +168,7 @@ def _windows(store: ResultStore) -> str:
         for record in store.records()
         if record.status == "finished"
     }
-    return " to ".join(format_duration(each) for each in dict.fromkeys(_ends(lengths)))
+    return " to ".join(format_duration(length) for length in dict.fromkeys(_ends(lengths)))
 
 
 def _asides(stores: Sequence[ResultStore], names: Sequence[str]) -> list[str]:
@@ -183,16 +183,16 @@ def _asides(stores: Sequence[ResultStore], names: Sequence[str]) -> list[str]:
                 if (values := _values_of(store, kind, name))
             }
             if len(set(told.values())) > 1:
-                what = title_of(page, name)
-                each = _each([*told.values()], [*told])
-                sentences.append(f"{what[:1].upper()}{what[1:]}: {each}.")
+                title = title_of(page, name)
+                clause = _by_place([*told.values()], [*told])
+                sentences.append(f"{title[:1].upper()}{title[1:]}: {clause}.")
     return sentences
 
 
 def _values_of(store: ResultStore, kind: str, name: str) -> list[str]:
     points = [p for p in store.plan.points.values() if p.kind == kind and name in p.params]
-    found = (format_value(FAMILIES[kind].page, name, point.params[name]) for point in points)
-    return [*dict.fromkeys(found)]
+    texts = (format_value(FAMILIES[kind].page, name, point.params[name]) for point in points)
+    return [*dict.fromkeys(texts)]
 
 
 def _ends(values: Iterable[int]) -> list[int]:
@@ -217,7 +217,7 @@ def _environments(stores: Sequence[ResultStore], names: Sequence[str]) -> list[s
     facts = [_told_facts(s.environment) for s in known]
     keys = differing(facts)
     sentences += [
-        f"{_words(key)}: {_each([str(each.get(key, '')) for each in facts], places)}."
+        f"{_words(key)}: {_by_place([str(fact.get(key, '')) for fact in facts], places)}."
         for key in keys[:MOST_NAMED]
     ]
     if len(keys) > MOST_NAMED:

@@ -94,7 +94,7 @@ class Timeline:
     @property
     def deepest(self) -> Stretch | None:
         """The dip with the interval that lacks most."""
-        return min(self.dips, key=lambda each: each.least_mb_s, default=None)
+        return min(self.dips, key=lambda dip: dip.least_mb_s, default=None)
 
     @property
     def depth(self) -> float:
@@ -103,23 +103,23 @@ class Timeline:
 
     def heat(self) -> list[Shade]:
         """The cells that are not empty, in bins of equal ratio."""
-        known = [each.latency for each in self.stretches if each.latency.count]
+        known = [stretch.latency for stretch in self.stretches if stretch.latency.count]
         if not known:
             return []
         low = max(1, min(latency.min_ns for latency in known))
         high = max(2 * low, *(latency.max_ns for latency in known))
         step = math.log(high / low) / LATENCY_BINS
         shades = []
-        for each in self.stretches:
+        for stretch in self.stretches:
             bins = [0] * LATENCY_BINS
-            for least, most, count in each.latency.buckets():
+            for least, most, count in stretch.latency.buckets():
                 place = int(math.log(max(low, math.sqrt(max(1, least) * most)) / low) / step)
                 bins[min(place, LATENCY_BINS - 1)] += count
             total = sum(bins)
             shades += [
                 Shade(
-                    each.start_s,
-                    each.end_s,
+                    stretch.start_s,
+                    stretch.end_s,
                     low * math.exp(step * place),
                     low * math.exp(step * (place + 1)),
                     count / total,
@@ -136,24 +136,24 @@ def timeline(run: RunData, least: int = LEAST_INTERVALS) -> Timeline | None:
     Raises ResultError where its samples or what lies beside them are damaged.
     """
     intervals = intervals_of(run)
-    if len(intervals) < least or not any(each.moved_mb for each in intervals):
+    if len(intervals) < least or not any(interval.moved_mb for interval in intervals):
         return None
     record = run.record
     window_s = (record.window_end_ns - record.window_start_ns) / NS_PER_S
     boundary = record.power_boundary
     power = power_trace(run, boundary) if boundary is not None else []
     beside = counted_beside(run)
-    usual_mb_s = median(each.mb_s for each in intervals)
+    usual_mb_s = median(interval.mb_s for interval in intervals)
     dips = [] if FAMILIES[record.kind].fixed_work else _dips(intervals)
     low = {id(interval) for dip in dips for interval in dip}
     size = -(-len(intervals) // MOST_COLUMNS)
     columns = [intervals[at : at + size] for at in range(0, len(intervals), size)]
-    deepest = sorted(dips, key=lambda dip: min(each.mb_s for each in dip))[:MOST_DIPS]
+    deepest = sorted(dips, key=lambda dip: min(interval.mb_s for interval in dip))[:MOST_DIPS]
     return Timeline(
         run,
         window_s,
         usual_mb_s,
-        [_stretch(column, any(id(each) in low for each in column)) for column in columns],
+        [_stretch(column, any(id(interval) in low for interval in column)) for column in columns],
         [_stretch(dip, True) for dip in sorted(deepest, key=lambda dip: dip[0].start_s)],
         list(_counted(beside, record.window_start_ns)),
         [moment for moment in power if 0 <= moment.time_s <= window_s],
@@ -163,21 +163,22 @@ def timeline(run: RunData, least: int = LEAST_INTERVALS) -> Timeline | None:
 
 
 def _dips(intervals: Sequence[Interval]) -> list[list[Interval]]:
-    rates, counts = [each.mb_s for each in intervals], [each.operations for each in intervals]
+    rates = [interval.mb_s for interval in intervals]
+    counts = [interval.operations for interval in intervals]
     return [[intervals[at] for at in places] for places in find_dips(rates, counts)]
 
 
 def _stretch(intervals: Sequence[Interval], dips: bool) -> Stretch:
     latency = Histogram()
-    rows = [row for each in intervals for row in each.rows]
+    rows = [row for interval in intervals for row in interval.rows]
     for row in rows:
         latency.add(Histogram.from_v2(row["latency_hist"]))
     start_s, end_s = intervals[0].start_s, intervals[-1].end_s
     return Stretch(
         start_s,
         end_s,
-        sum(each.moved_mb for each in intervals) / max(end_s - start_s, 1 / NS_PER_S),
-        min(each.mb_s for each in intervals),
+        sum(interval.moved_mb for interval in intervals) / max(end_s - start_s, 1 / NS_PER_S),
+        min(interval.mb_s for interval in intervals),
         sum(row["errors"] or 0 for row in rows),
         latency,
         dips,

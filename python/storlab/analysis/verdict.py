@@ -116,7 +116,7 @@ def _contests(
     comparison: Comparison, sections: Sequence[Section], question: Question, confidence: float
 ) -> list[_Contest]:
     """Every pair of targets at the far point of every mix and size."""
-    found = []
+    contests = []
     for section in sections:
         for facet in section.facets():
             point = comparison.last_point(section, facet)
@@ -127,9 +127,9 @@ def _contests(
                         comparison, section, row, (first, other), key, confidence, question.per
                     )
                     if contest is not None:
-                        found.append(contest)
+                        contests.append(contest)
                         break
-    return found
+    return contests
 
 
 def _contest(
@@ -214,7 +214,7 @@ def _verdict(
     won = [c for c in next_best if c.winner == winner]
     middle = _middle(won, winner)
     every = [c.of(winner).estimate for c in next_best]
-    found = replace(
+    verdict = replace(
         told,
         kind="winner",
         winner=winner,
@@ -225,15 +225,15 @@ def _verdict(
         won=len(won),
         caveat=_caveat(middle, winner),
     )
-    return _with_sides(comparison, sections, found)
+    return _with_sides(comparison, sections, verdict)
 
 
 def _with_sides(comparison: Comparison, sections: Sequence[Section], verdict: Verdict) -> Verdict:
     """With what the leader is better in, and what it is worse in."""
     leader = verdict.leader
-    found = _standings(comparison, sections, leader)
-    better = tuple(standing for standing in found if standing.ahead == leader)
-    worse = tuple(standing for standing in found if standing.behind == leader)
+    standings = _standings(comparison, sections, leader)
+    better = tuple(standing for standing in standings if standing.ahead == leader)
+    worse = tuple(standing for standing in standings if standing.behind == leader)
     return replace(verdict, better=better, worse=worse)
 
 
@@ -252,7 +252,7 @@ def _next_best(contests: Sequence[_Contest], winner: str) -> list[_Contest]:
         if winner in (contest.first, contest.other):
             other = contest.other if contest.first == winner else contest.first
             by_other.setdefault(other, []).append(contest)
-    return min(by_other.values(), key=lambda each: _middle(each, winner).of(winner).estimate)
+    return min(by_other.values(), key=lambda ratios: _middle(ratios, winner).of(winner).estimate)
 
 
 def _middle(contests: Sequence[_Contest], target: str) -> _Contest:
@@ -311,7 +311,7 @@ def _note(ratio: Ratio) -> str:
 def _standings(comparison: Comparison, sections: Sequence[Section], target: str) -> list[Standing]:
     """In which quantities it is decided ahead of another target, or behind it, at any point."""
     page = sections[0].page
-    found = []
+    standings = []
     for other in (label for label in comparison.targets if label != target):
         for key, per in _looked_at(page):
             contests = [
@@ -328,14 +328,19 @@ def _standings(comparison: Comparison, sections: Sequence[Section], target: str)
                 if won:
                     example = _advantage(_middle(won, ahead), ahead, per)
                     counts = (len(won), len(contests))
-                    found.append(Standing(key, example.what, ahead, behind, *counts, example))
-    return found
+                    standings.append(Standing(key, example.what, ahead, behind, *counts, example))
+    return standings
 
 
 def _looked_at(page: Page) -> list[tuple[str, Per]]:
     """Every quantity that is compared; then per terabyte and per money what the page asks so."""
     plain: list[tuple[str, Per]] = [(key, "") for key in (*ratio_table_keys(page), "power_w.all")]
-    divided = [(key, each.per) for each in page.questions if each.per for key in each.keys[:1]]
+    divided = [
+        (key, question.per)
+        for question in page.questions
+        if question.per
+        for key in question.keys[:1]
+    ]
     return list(dict.fromkeys([*plain, *divided]))
 
 

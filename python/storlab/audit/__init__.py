@@ -66,8 +66,8 @@ def audit_table(table: PublishedTable, rules: Iterable[str] | None = None) -> li
     Raises ``UsageError`` for a rule that does not exist.
     """
     modules = [_rule(name) for name in (RULES if rules is None else rules)]
-    found = [finding for module in modules for finding in module.check(table)]
-    return sort_findings(found, [row.id for row in table.rows])
+    findings = [finding for module in modules for finding in module.check(table)]
+    return sort_findings(findings, [row.id for row in table.rows])
 
 
 def sort_findings(findings: Iterable[Finding], row_ids: Iterable[str] = ()) -> list[Finding]:

@@ -59,16 +59,16 @@ def check(table: PublishedTable) -> Iterable[Finding]:
 
 def _flows(places: Places, config: str) -> list[tuple[Place, Value]]:
     """Every total throughput of a configuration: printed, or IOPS x block size."""
-    found = []
+    flows = []
     for place in places.of_config(config):
         known = places.throughput(config, place)
-        found += [(place, value) for value in known.values()]
+        flows += [(place, value) for value in known.values()]
         sizes = size_bytes(place[2])
         for point, rate in places.rate(config, place, "total").items():
             if point not in known and sizes:
                 span = rate.span * Interval(min(sizes), max(sizes))
-                found.append((place, Value(span, rate.rows, point)))
-    return found
+                flows.append((place, Value(span, rate.rows, point)))
+    return flows
 
 
 def _throughput(table: PublishedTable, places: Places, config: str) -> Iterator[Finding]:
@@ -83,7 +83,7 @@ def _throughput(table: PublishedTable, places: Places, config: str) -> Iterator[
             if one_way.low > limit * 1.01:
                 over.append((one_way.low, place, value))
         if over:
-            low, place, value = max(over, key=lambda found: found[0])
+            low, place, value = max(over, key=lambda flow: flow[0])
             yield Finding(
                 rule="ceilings",
                 severity=severity,
@@ -105,7 +105,7 @@ def _links(
 ) -> Iterator[tuple[float, tuple[str, ...], str, Severity]]:
     """Limits in B/s and one direction, with rows, words, and error where nothing is assumed."""
     nodes, clients = node_count(table, config), client_count(table, config)
-    for count, rate, per, who in (
+    for count, rate, per, end in (
         (nodes, _NIC_RATE, _NICS, "storage nodes"),
         (clients, _CLIENT_NIC_RATE, _CLIENT_NICS, "clients"),
     ):
@@ -113,13 +113,13 @@ def _links(
         ports = number(table, config, per)
         if count is None or not rates:
             continue
-        each = max(_exactly(row) for row in rates)
+        link = max(_exactly(row) for row in rates)
         many = ports.value.high if ports is not None else 1.0
         ids = (*(row.id for row in rates), *(ports.rows if ports else ()), *count.rows)
-        words = f"{count.value.high:g} {who} x {many:g} x {each * 8 / 1e9:.4g} Gb/s"
+        words = f"{count.value.high:g} {end} x {many:g} x {link * 8 / 1e9:.4g} Gb/s"
         severity: Severity = "error" if ports is not None else "warning"
-        if each > 0:
-            yield count.value.high * many * each, ids, words, severity
+        if link > 0:
+            yield count.value.high * many * link, ids, words, severity
     yield from _drive_links(table, config)
 
 
@@ -140,10 +140,10 @@ def _drive_links(
         ids = (row.id, *(lanes.rows if lanes else ()), *drives.rows)
         yield drives.value.high * width * lane, ids, words, severity
     for row in settings(table, config, _LINK_RATE):
-        each = _exactly(row)
-        if each > 0:
-            words = f"{drives.value.high:g} drives x {each * 8 / 1e9:.4g} Gb/s"
-            yield drives.value.high * each, (row.id, *drives.rows), words, "error"
+        link = _exactly(row)
+        if link > 0:
+            words = f"{drives.value.high:g} drives x {link * 8 / 1e9:.4g} Gb/s"
+            yield drives.value.high * link, (row.id, *drives.rows), words, "error"
 
 
 def _exactly(row: Row) -> float:
@@ -239,7 +239,7 @@ def _stated_limits(table: PublishedTable, places: Places, config: str) -> Iterat
             and span.low > limit.high * 1.02
         ]
         if over:
-            span, claimed = max(over, key=lambda found: found[0].low)
+            span, claimed = max(over, key=lambda claimed_span: claimed_span[0].low)
             yield Finding(
                 rule="ceilings",
                 severity="warning",

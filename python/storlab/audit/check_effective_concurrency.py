@@ -35,8 +35,8 @@ def check(table: PublishedTable) -> Iterable[Finding]:
     configs = places.configs()
     for place_index, first in enumerate(configs):
         for other in configs[place_index + 1 :]:
-            both = [p for p in places.of_config(first) if p in places.of_config(other)]
-            for place in both:
+            shared = [p for p in places.of_config(first) if p in places.of_config(other)]
+            for place in shared:
                 if frozenset((first, other, *place)) not in done:
                     yield from _finding(places, first, other, place, [])
 

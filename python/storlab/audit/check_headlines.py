@@ -95,19 +95,19 @@ def _ratio(rows: list[Row], cells: Cells) -> Iterator[Finding]:
     readings = claimed_ratios(_exact(claim))
     if not readings or not claim.compare_config:
         return
-    found = _supports(claim, cells)
-    if not found:
+    supports = _supports(claim, cells)
+    if not supports:
         if not _has_values(claim, cells.table):
             yield _unsupported(rows)
         return
-    if _end(claim) == "any" and any(_within(r, found) for r in readings):
-        yield from _one_of_many(rows, found, cells)  # a mean, or less than the cells would bear
+    if _end(claim) == "any" and any(_within(r, supports) for r in readings):
+        yield from _one_of_many(rows, supports, cells)  # a mean, or less than the cells would bear
         return
-    fitting = [r for r in readings if r.meets(_extreme(found, _direction(r, _end(claim))))]
+    fitting = [r for r in readings if r.meets(_extreme(supports, _direction(r, _end(claim))))]
     if fitting:
-        yield from _one_of_many(rows, found, cells)
+        yield from _one_of_many(rows, supports, cells)
         return
-    misfit = _misfit(rows, _on_side(readings, found[0].interval.middle > 1), found, cells)
+    misfit = _misfit(rows, _on_side(readings, supports[0].interval.middle > 1), supports, cells)
     why = misfit.why + across_words(claim, readings, cells.direct)
     yield misfit.model_copy(update={"why": why})
 
@@ -117,9 +117,9 @@ def _on_side(readings: list[Interval], above_one: bool) -> Interval:
     return next((r for r in readings if (r.middle > 1) == above_one), readings[0])
 
 
-def _within(reading: Interval, found: list[Support]) -> bool:
+def _within(reading: Interval, supports: list[Support]) -> bool:
     """Whether a headline that names no end of the cells says no more than the best of them."""
-    cells = hull(s.interval for s in found)
+    cells = hull(s.interval for s in supports)
     if reading.middle >= 1:
         return reading.low <= cells.high and (cells.low >= 1 or reading.meets(cells))
     return reading.high >= cells.low and (cells.high <= 1 or reading.meets(cells))
@@ -132,18 +132,18 @@ def _direction(reading: Interval, end: str) -> str:
     return "max" if end == "min" else "min"
 
 
-def _extreme(found: list[Support], direction: str) -> Interval:
+def _extreme(supports: list[Support], direction: str) -> Interval:
     pick = max if direction == "max" else min
-    return Interval(pick(s.interval.low for s in found), pick(s.interval.high for s in found))
+    return Interval(pick(s.interval.low for s in supports), pick(s.interval.high for s in supports))
 
 
 def _supports(claim: Row, cells: Cells) -> list[Support]:
     """Measured pairs, pairs of derived values where these lack, and claims about one cell."""
-    found = _by_place([_of_pair(p, True) for p in pairs(claim, cells.direct)])
-    known = {s.place for s in found}
+    supports = _by_place([_of_pair(p, True) for p in pairs(claim, cells.direct)])
+    known = {s.place for s in supports}
     mixed = [_of_pair(p, False) for p in pairs(claim, [*cells.direct, *cells.made])]
-    found += _by_place([s for s in mixed if s.place not in known])
-    return [*found, *_cell_claims(claim, cells.table, found)]
+    supports += _by_place([s for s in mixed if s.place not in known])
+    return [*supports, *_cell_claims(claim, cells.table, supports)]
 
 
 def _by_place(supports: list[Support]) -> list[Support]:
@@ -173,9 +173,9 @@ def _of_pair(pair: Pair, is_direct: bool) -> Support:
     )
 
 
-def _cell_claims(claim: Row, table: PublishedTable, found: list[Support]) -> list[Support]:
+def _cell_claims(claim: Row, table: PublishedTable, given_supports: list[Support]) -> list[Support]:
     """Claims about one cell, read the way round that the measured pairs have."""
-    wanted, q, known = place_of(claim), quantity_of(claim), {s.place for s in found}
+    wanted, q, known = place_of(claim), quantity_of(claim), {s.place for s in given_supports}
     supports = []
     for row in table.rows:
         other, place = quantity_of(row), place_of(row)
@@ -187,7 +187,9 @@ def _cell_claims(claim: Row, table: PublishedTable, found: list[Support]) -> lis
             continue
         readings = claimed_ratios(row)
         if readings and all(w in ("", have) for w, have in zip(wanted, place, strict=True)):
-            side = found[0].interval.middle > 1 if found else readings[0].middle > 1
+            side = (
+                given_supports[0].interval.middle > 1 if given_supports else readings[0].middle > 1
+            )
             reading = _on_side(readings, side)
             supports.append(Support(reading, place, (row.id,), row.x_value, shown(row)))
     return _by_place(supports)
@@ -223,12 +225,12 @@ def _printed(claim: Row) -> str:
     return f"{claim.metric} {shown(claim)}, {words} ({claim.config}{to})"
 
 
-def _misfit(rows: list[Row], reading: Interval, found: list[Support], cells: Cells) -> Finding:
+def _misfit(rows: list[Row], reading: Interval, supports: list[Support], cells: Cells) -> Finding:
     claim, direction = rows[0], _direction(reading, _end(rows[0]))
-    extreme = _extreme(found, direction)
+    extreme = _extreme(supports, direction)
     beyond = extreme.below(reading) if direction == "max" else reading.below(extreme)
     pick = max if direction == "max" else min
-    best = pick(found, key=lambda s: s.interval.middle)
+    best = pick(supports, key=lambda s: s.interval.middle)
     end = {"max": "highest", "min": "lowest"}[direction if reading.middle >= 1 else "max"]
     inverse = reading.middle < 1 and quantity_of(claim).form == "ratio"
     shown_extreme = Interval(1 / extreme.high, 1 / extreme.low) if inverse else extreme
@@ -240,20 +242,20 @@ def _misfit(rows: list[Row], reading: Interval, found: list[Support], cells: Cel
             why += " The cell was rounded up past the nearest number."
     return Finding(
         rule=RULE,
-        severity="error" if beyond and _is_complete(claim, found, cells.table) else "warning",
+        severity="error" if beyond and _is_complete(claim, supports, cells.table) else "warning",
         rows=[*(r.id for r in rows), *best.rows],
         printed=_printed(claim),
-        recomputed=f"{end} of {len({s.place for s in found})} cells: {best.text} = "
+        recomputed=f"{end} of {len({s.place for s in supports})} cells: {best.text} = "
         f"x {shown_extreme}",
         why=why,
     )
 
 
-def _is_complete(claim: Row, found: list[Support], table: PublishedTable) -> bool:
+def _is_complete(claim: Row, supports: list[Support], table: PublishedTable) -> bool:
     """Whether the table shows no sign of cells of this quantity that were left out."""
-    if any(s.x_value == NOT_STATED or not s.is_direct for s in found):
+    if any(s.x_value == NOT_STATED or not s.is_direct for s in supports):
         return False
-    wanted, covered = place_of(claim)[:3], {s.place[:3] for s in found}
+    wanted, covered = place_of(claim)[:3], {s.place[:3] for s in supports}
     configs = {*configs_of(claim.config), *configs_of(claim.compare_config)}
     for row in table.rows:
         if row.kind not in ("measured", "ratio_claim") or not configs & set(configs_of(row.config)):
@@ -262,12 +264,12 @@ def _is_complete(claim: Row, found: list[Support], table: PublishedTable) -> boo
         fits = all(want in ("", have) for want, have in zip(wanted, place, strict=True))
         if fits and any(place) and place not in covered:
             return False
-    return _swept(found, table) <= {normal(s.x_value) for s in found}
+    return _swept(supports, table) <= {normal(s.x_value) for s in supports}
 
 
-def _swept(found: list[Support], table: PublishedTable) -> set[str]:
+def _swept(supports: list[Support], table: PublishedTable) -> set[str]:
     """Operating points that the set-up names as tried, of the parameter that the cells sweep."""
-    names = {s.place[4] for s in found if s.place[4]}
+    names = {s.place[4] for s in supports if s.place[4]}
     return {
         normal(f"{row.value:g}")
         for row in table.rows
@@ -276,11 +278,11 @@ def _swept(found: list[Support], table: PublishedTable) -> set[str]:
     }
 
 
-def _one_of_many(rows: list[Row], found: list[Support], cells: Cells) -> Iterator[Finding]:
+def _one_of_many(rows: list[Row], supports: list[Support], cells: Cells) -> Iterator[Finding]:
     """A note where a maximum stands without the range that it was picked from."""
     claim = rows[0]
-    places = {s.place for s in found}
-    middles = [s.interval.middle for s in found]
+    places = {s.place for s in supports}
+    middles = [s.interval.middle for s in supports]
     spread = max(middles) / min(middles) if min(middles) > 0 else float("inf")
     ranged = quantity_of(claim).bound or claim.qualifier.lower().startswith("range_")
     if _end(claim) == "min" or ranged or len(places) < FEW or spread < ALIKE:
@@ -292,7 +294,7 @@ def _one_of_many(rows: list[Row], found: list[Support], cells: Cells) -> Iterato
     yield Finding(
         rule=RULE,
         severity="note",
-        rows=[*(r.id for r in rows), *dict.fromkeys(i for s in found for i in s.rows)],
+        rows=[*(r.id for r in rows), *dict.fromkeys(i for s in supports for i in s.rows)],
         printed=_printed(claim),
         recomputed=f"the highest of {len(places)} cells, which lie between x {number(ends[0])} "
         f"and x {number(ends[1])}",
@@ -319,10 +321,10 @@ def _has_low_end(claim: Row, table: PublishedTable) -> bool:
 def _plain(rows: list[Row], cells: Cells) -> Iterator[Finding]:
     """A headline that states a value of one configuration: 3 ms to 5 ms, below 1 MB/s."""
     claim = rows[0]
-    found = _values(claim, cells)
+    values = _values(claim, cells)
     printed = printed_interval(claim)
     unit = quantity_of(claim).unit
-    if not found or printed is None or unit is None:
+    if not values or printed is None or unit is None:
         return
     words = claim.qualifier.lower()
     one_sided = words in AT_LEAST or (words in AT_MOST and words != "up_to")
@@ -330,23 +332,23 @@ def _plain(rows: list[Row], cells: Cells) -> Iterator[Finding]:
         printed = printed_interval(_exact(claim)) or printed
     stated = printed.scaled(unit.factor)
     if one_sided:
-        wrong = [s for s in found if not s.interval.meets(stated)]
+        wrong = [s for s in values if not s.interval.meets(stated)]
         if wrong:
-            yield _outside(rows, wrong[0], len(found), "error", "A cell contradicts the headline.")
+            yield _outside(rows, wrong[0], len(values), "error", "A cell contradicts the headline.")
         return
     end = _end(claim)
     if end == "any":
-        supported = any(s.interval.meets(stated) for s in found)
+        supported = any(s.interval.meets(stated) for s in values)
     else:
-        supported = _extreme(found, end).meets(stated)
+        supported = _extreme(values, end).meets(stated)
     if supported:
         return
     pick = min if end == "min" else max
-    best = pick(found, key=lambda s: s.interval.middle)
+    best = pick(values, key=lambda s: s.interval.middle)
     inside = stated.below(best.interval) if end == "max" else best.interval.below(stated)
-    is_error = not inside and _is_complete(claim, found, cells.table)
+    is_error = not inside and _is_complete(claim, values, cells.table)
     why = "A cell lies outside of the stated range." if inside else "No printed cell supports it."
-    yield _outside(rows, best, len(found), "error" if is_error else "warning", why)
+    yield _outside(rows, best, len(values), "error" if is_error else "warning", why)
 
 
 def _outside(rows: list[Row], cell: Support, count: int, severity: Severity, why: str) -> Finding:

@@ -25,9 +25,9 @@ def check(table: PublishedTable) -> Iterable[Finding]:
     places = Places(table)
     for config in places.configs():
         off = [
-            found
+            finding
             for place in places.of_config(config)
-            if (found := _off(table, places, config, place)) is not None
+            if (finding := _off(table, places, config, place)) is not None
         ]
         if off:
             rows = list(dict.fromkeys(row for _, ids, _, _ in off for row in ids))

@@ -43,14 +43,14 @@ def _families(every: list[Watts]) -> list[list[Watts]]:
     kinds: dict[str, dict[str, list[Watts]]] = {}
     for watts in every:
         kinds.setdefault(_kind(watts.place), {}).setdefault(watts.point, []).append(watts)
-    found = []
+    families = []
     for by_point in kinds.values():
         large = [group for group in by_point.values() if len(group) >= FEWEST]
         guesses = [group for group in large if any(watts.is_guess for watts in group)]
-        found += [group for group in large if group not in guesses]
+        families += [group for group in large if group not in guesses]
         if guesses:
-            found.append(min(guesses, key=_scatter))
-    return found
+            families.append(min(guesses, key=_scatter))
+    return families
 
 
 def _kind(place: Place) -> str:
@@ -71,7 +71,7 @@ def _scatter(group: list[Watts]) -> float:
 
 
 def _outliers(config: str, family: list[Watts], every: list[Watts]) -> Iterator[Finding]:
-    found: list[tuple[Watts, str]] = []
+    outliers: list[tuple[Watts, str]] = []
     left = list(family)
     for test in (_beyond_neighbours, _far_from):
         for watts in [candidate for candidate in left if not candidate.is_printed]:
@@ -81,11 +81,11 @@ def _outliers(config: str, family: list[Watts], every: list[Watts]) -> Iterator[
                 w for w in every if w.is_guess and w.place == watts.place and w.point != watts.point
             ]
             if expected is not None and not any(_fits(other, others) for other in elsewhere):
-                found.append((watts, expected))
-        left = [watts for watts in left if all(watts is not out for out, _ in found)]
-    if len(found) * 2 >= len(family):
+                outliers.append((watts, expected))
+        left = [watts for watts in left if all(watts is not out for out, _ in outliers)]
+    if len(outliers) * 2 >= len(family):
         return  # with so many outside there is no family
-    for watts, expected in found:
+    for watts, expected in outliers:
         siblings = ", ".join(other.words for other in family if other is not watts)
         at = f" at {watts.point}" if watts.point else ""
         yield Finding(
@@ -180,13 +180,13 @@ def _claims(table: PublishedTable) -> Iterator[Finding]:
 
 def _gains(table: PublishedTable) -> dict[tuple[str, str, Place, str], dict[str, Row]]:
     """The exact claims of each cell and operating point, by quantity."""
-    found: dict[tuple[str, str, Place, str], dict[str, Row]] = {}
+    gains: dict[tuple[str, str, Place, str], dict[str, Row]] = {}
     for row in table.rows:
         exact = row.kind == "ratio_claim" and row.compare_config and not is_headline(row)
         if exact and _ratio(row) is not None:
             key = (row.config, row.compare_config, place_of(row), point_of(row))
-            found.setdefault(key, {}).setdefault(quantity_of(row).name, row)
-    return found
+            gains.setdefault(key, {}).setdefault(quantity_of(row).name, row)
+    return gains
 
 
 def _opposes(row: Row, config: str, compared: str, implied: Interval) -> bool:

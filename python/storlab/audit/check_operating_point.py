@@ -187,17 +187,17 @@ def _agrees(ratio: Interval | None, printed: Interval) -> bool:
 
 def _different_points(table: PublishedTable) -> Iterator[Finding]:
     """Configurations printed side by side, each at a different load: one note per table."""
-    found: dict[tuple[str, str, Place], dict[str, list[Row]]] = {}
+    rows_by_config: dict[tuple[str, str, Place], dict[str, list[Row]]] = {}
     for row in table.rows:
         quantity = quantity_of(row)
         is_rate = row.is_measured and quantity.name in PERFORMANCE
         if is_rate and is_load_x(row.x_name) and points_of(row):
             key = (quantity.name, operation_of(row), place_of(row))
-            found.setdefault(key, {}).setdefault(row.config, []).append(row)
+            rows_by_config.setdefault(key, {}).setdefault(row.config, []).append(row)
     rows: list[str] = []
     places: list[str] = []
     x_name = ""
-    for (_, _, place), by_config in found.items():
+    for (_, _, place), by_config in rows_by_config.items():
         points = {
             config: {x for row in config_rows for x in points_of(row)}
             for config, config_rows in by_config.items()

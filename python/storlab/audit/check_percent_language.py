@@ -85,18 +85,18 @@ def _time_and_throughput(claims: list[Row]) -> Iterator[Finding]:
             if same and _work(time) == _work(rate) and _about_work(time, rate):
                 key = (time.config, time.compare_config, _work(time), time.value, rate.value)
                 groups[key, time.metric, rate.metric].append((time, rate))
-    for found in groups.values():
-        if any(_reciprocal(time, rate) for time, rate in found):
+    for readings in groups.values():
+        if any(_reciprocal(time, rate) for time, rate in readings):
             continue
-        time, rate = found[0]
+        time, rate = readings[0]
         needed = [_ONE / t for t in _exact_ratios(time)]
-        loose = any(_is_loose(r) for pair in found for r in pair)
+        loose = any(_is_loose(r) for pair in readings for r in pair)
         if not needed or not _exact_ratios(rate):
             continue
         yield Finding(
             rule=RULE,
             severity="warning" if loose else "error",
-            rows=sorted({r.id for pair in found for r in pair}),
+            rows=sorted({r.id for pair in readings for r in pair}),
             printed=f"{time.metric} {shown(time)}, {rate.metric} {shown(rate)} "
             f"({time.config} to {time.compare_config})",
             recomputed=f"throughput x {needed[0]}, which is {_in_percent(needed[0])}",

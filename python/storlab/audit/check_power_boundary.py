@@ -60,7 +60,12 @@ def _unequal(
     rows: list[Row],
 ) -> Finding:
     ids = [row.id for row in rows]
-    ids += [row for side in (first, other) for found in stated[side].values() for row in found]
+    ids += [
+        row
+        for side in (first, other)
+        for ids_of_boundary in stated[side].values()
+        for row in ids_of_boundary
+    ]
     return Finding(
         rule="power_boundary",
         severity="warning",
@@ -75,8 +80,10 @@ def _unequal(
 
 
 def _unstated(rows: list[str], stated: dict[str, dict[str, list[str]]]) -> Finding:
-    known = [f"{config}: {'/'.join(found)}" for config, found in stated.items() if found]
-    silent = [config for config, found in stated.items() if not found]
+    known = [
+        f"{config}: {'/'.join(boundaries)}" for config, boundaries in stated.items() if boundaries
+    ]
+    silent = [config for config, boundaries in stated.items() if not boundaries]
     return Finding(
         rule="power_boundary",
         severity="note",
@@ -91,11 +98,11 @@ def _unstated(rows: list[str], stated: dict[str, dict[str, list[str]]]) -> Findi
 
 def boundaries(table: PublishedTable, config: str) -> dict[str, list[str]]:
     """The boundaries that the table names for a configuration, with the rows that name them."""
-    found: dict[str, list[str]] = {}
+    rows: dict[str, list[str]] = {}
     for row in table.rows:
         for scope in _scopes(row, config):
-            found.setdefault(scope, []).append(row.id)
-    return found
+            rows.setdefault(scope, []).append(row.id)
+    return rows
 
 
 def _scopes(row: Row, config: str) -> Iterator[str]:

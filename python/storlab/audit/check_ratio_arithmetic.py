@@ -37,23 +37,23 @@ def check(table: PublishedTable) -> Iterable[Finding]:
         if claim.kind in ("context", "config"):
             continue
         readings = claimed_ratios(claim)
-        found = pairs(claim, values) or pairs(claim, others)
-        if readings and found:
-            yield from _judge(claim, readings, found, values)
+        candidates = pairs(claim, values) or pairs(claim, others)
+        if readings and candidates:
+            yield from _judge(claim, readings, candidates, values)
 
 
 def _judge(
-    claim: Row, readings: list[Interval], found: list[Pair], values: list[Value]
+    claim: Row, readings: list[Interval], candidates: list[Pair], values: list[Value]
 ) -> Iterable[Finding]:
-    fitting = [p for p in found if any(r.meets(p.ratio) for r in readings)]
+    fitting = [p for p in candidates if any(r.meets(p.ratio) for r in readings)]
     if fitting:
         yield from _too_fine(claim, fitting)
         return
-    places = {p.config.place for p in found}
-    if len(places) > 1 and any(hull(p.ratio for p in found).meets(r) for r in readings):
+    places = {p.config.place for p in candidates}
+    if len(places) > 1 and any(hull(p.ratio for p in candidates).meets(r) for r in readings):
         return  # the claim may be a mean over places
-    rows = [claim.id, *dict.fromkeys(i for p in found for i in p.rows)]
-    turned = [p for p in found if any(r.meets(_inverse(p)) for r in readings)]
+    rows = [claim.id, *dict.fromkeys(i for p in candidates for i in p.rows)]
+    turned = [p for p in candidates if any(r.meets(_inverse(p)) for r in readings)]
     if turned and quantity_of(claim).name in HIGHER_IS_BETTER:
         yield Finding(
             rule=RULE,
@@ -69,8 +69,8 @@ def _judge(
         severity="error",
         rows=rows,
         printed=_printed(claim),
-        recomputed="; ".join(dict.fromkeys(_division(p) for p in found[:4])),
-        why=_why(claim, found) + across_words(claim, readings, values),
+        recomputed="; ".join(dict.fromkeys(_division(p) for p in candidates[:4])),
+        why=_why(claim, candidates) + across_words(claim, readings, values),
     )
 
 
@@ -91,18 +91,18 @@ def _division(pair: Pair) -> str:
     return text
 
 
-def _why(claim: Row, found: list[Pair]) -> str:
+def _why(claim: Row, candidates: list[Pair]) -> str:
     text = "The ratio does not follow from its cells, whether these were rounded or truncated."
     form, value = quantity_of(claim).form, claim.value or 0.0
     percent = claim.unit.strip() in ("%", "percent", "pct")
     share = Interval((abs(value) - 1) / 100, (abs(value) + 1) / 100)
     more = percent and form in ("increase", "better", "faster")
-    if more and any(share.meets(p.ratio) for p in found):
+    if more and any(share.meets(p.ratio) for p in candidates):
         text += f" {value:g} % of is {value - 100:g} % more."
     for factor in (1e3, 1e6):
         for reading in claimed_ratios(claim):
-            both = (reading.scaled(factor), reading.scaled(1 / factor))
-            if any(r.meets(q) for r in both for p in found for q in (p.ratio, _inverse(p))):
+            slipped = (reading.scaled(factor), reading.scaled(1 / factor))
+            if any(r.meets(q) for r in slipped for p in candidates for q in (p.ratio, _inverse(p))):
                 return f"{text} It is off by {factor:,.0f}: units were mixed up."
     return text
 

@@ -179,22 +179,22 @@ def broken_products(table: PublishedTable) -> Iterator[Broken]:
     """Wholes that are not count times size: drives x capacity, DIMMs x size, files x size."""
     wholes = [r for r in table.rows if r.kind == "config" and r.value is not None]
     for row in wholes:
-        for thing, pattern in _WHOLES.items():
+        for part, pattern in _WHOLES.items():
             if pattern.fullmatch(row.metric.lower()):
-                yield from _product(table, row, thing)
+                yield from _product(table, row, part)
 
 
-def _product(table: PublishedTable, whole: Row, thing: str) -> Iterator[Broken]:
+def _product(table: PublishedTable, whole: Row, part: str) -> Iterator[Broken]:
     for config in configs_of(whole.config):
-        made = [p for p in products(table, config, thing) if len(p.rows) > 1]
+        made = [p for p in products(table, config, part) if len(p.rows) > 1]
         values = [v for v in values_of(whole) if v.config == config and not v.unit]
         if not made or not values:
             continue
         value = values[0]
         wanted = value.interval
-        if any(wanted.meets(size) for p in made for size in _sizes(p, thing)):
+        if any(wanted.meets(size) for p in made for size in _sizes(p, part)):
             continue
-        if _is_another(table, whole, made, thing):
+        if _is_another(table, whole, made, part):
             continue
         best = min(made, key=lambda p: abs(math.log(p.interval.middle / wanted.middle)))
         factor = _factor(value)
@@ -210,7 +210,7 @@ def _product(table: PublishedTable, whole: Row, thing: str) -> Iterator[Broken]:
         return
 
 
-def _is_another(table: PublishedTable, whole: Row, made: list[Product], thing: str) -> bool:
+def _is_another(table: PublishedTable, whole: Row, made: list[Product], part: str) -> bool:
     """Whether the row may be about something else than the products.
 
     A rated capacity may be that of one drive; what names no configuration may be of another
@@ -227,13 +227,13 @@ def _is_another(table: PublishedTable, whole: Row, made: list[Product], thing: s
         for r in others
         for v in values_of(r)
         for p in made
-        for size in _sizes(p, thing)
+        for size in _sizes(p, part)
     )
 
 
-def _sizes(product: Product, thing: str) -> list[Interval]:
+def _sizes(product: Product, part: str) -> list[Interval]:
     """Memory is sold in GiB that are called GB: either reading of the total is admitted."""
     readings = [product.interval]
-    if thing == "dimm":
+    if part == "dimm":
         readings += [product.interval.scaled(1.024**power) for power in (-1, 1)]
     return readings

@@ -20,9 +20,13 @@ RULE = "units"
 
 def check(table: PublishedTable) -> Iterable[Finding]:
     """Identities, totals and repeated cells that only a mix-up of units breaks."""
-    found = [*broken_identities(table), *broken_products(table), *broken_quotients(table)]
-    wrong = {broken.rows[0].id for broken in found if broken.slip is None}
-    for broken in found:
+    broken_relations = [
+        *broken_identities(table),
+        *broken_products(table),
+        *broken_quotients(table),
+    ]
+    wrong = {broken.rows[0].id for broken in broken_relations if broken.slip is None}
+    for broken in broken_relations:
         if broken.slip is None or (broken.slip[1] in BINARY and broken.rows[0].id in wrong):
             continue  # where another identity is broken as well, a prefix explains nothing
         yield _slipped(broken, broken.slip)

@@ -65,9 +65,9 @@ def bounds(text: str) -> tuple[str, Interval] | None:
         low = 10.0**power if match[1] in ("more than", "over") else 10.0 ** (power - 0.5)
         return match.group(), Interval(low, high) if open_end else _orders(power, low)
     for pattern, low, high in _PATTERNS:
-        found = pattern.search(text)
-        if found is not None:
-            return found.group(), Interval(low, high)
+        hit = pattern.search(text)
+        if hit is not None:
+            return hit.group(), Interval(low, high)
     return None
 
 
@@ -121,7 +121,7 @@ def multiple(row: Row) -> Interval | None:
 def _from_cells(table: PublishedTable, row: Row) -> tuple[Interval, tuple[str, ...]] | None:
     """The ratio of measured values of the same cell; the range over several points."""
     name = quantity_of(row).name
-    found: list[Interval] = []
+    bounds: list[Interval] = []
     ids: list[str] = []
     sides = [
         [
@@ -148,9 +148,9 @@ def _from_cells(table: PublishedTable, row: Row) -> tuple[Interval, tuple[str, .
             ratio = above / below
             up = max(ratio.high, 1 / ratio.low)
             down = min(max(ratio.low, 1 / ratio.low), max(ratio.high, 1 / ratio.high))
-            found.append(Interval(1.0 if ratio.low <= 1 <= ratio.high else down, up))
+            bounds.append(Interval(1.0 if ratio.low <= 1 <= ratio.high else down, up))
             ids += [first.id, other.id]
-    return (hull(found), tuple(dict.fromkeys(ids))) if found else None
+    return (hull(bounds), tuple(dict.fromkeys(ids))) if bounds else None
 
 
 def _finding(

@@ -28,10 +28,10 @@ def estimate(metric: str, records: Sequence[RunRecord], values: Sequence[float])
 
 def percentile(metric: str, records: Sequence[RunRecord]) -> float | None:
     """In s, of the histograms that the runs recorded; None of another metric, and without them."""
-    found = _PERCENTILE.fullmatch(metric)
-    if found is None:
+    match = _PERCENTILE.fullmatch(metric)
+    if match is None:
         return None
-    time, statistic, operation = found.groups()
+    time, statistic, operation = match.groups()
     if time in OWN_TIMES:
         time, operation = "latency", OWN_TIMES[time].operation
     encoded = [record.histograms.get(time, {}).get(operation) for record in records]

@@ -40,25 +40,25 @@ def capacities(table: PublishedTable, config: str) -> list[Value]:
     return [*whole, *made, *single]
 
 
-def products(table: PublishedTable, config: str, thing: str) -> list[Product]:
+def products(table: PublishedTable, config: str, part: str) -> list[Product]:
     """Counts times the size of a thing (drive, dimm, file), also times the nodes."""
-    sizes = [r for r in _of(table, config) if _names(r, thing, ("size", "capacity")) and r.value]
-    counts = [r for r in _of(table, config) if _counts(r, thing)]
+    sizes = [r for r in _of(table, config) if _names(r, part, ("size", "capacity")) and r.value]
+    counts = [r for r in _of(table, config) if _counts(r, part)]
     nodes = [r for r in _of(table, config, shared=True) if _counts(r, "node")]
-    found: dict[str, Product] = {}
+    by_text: dict[str, Product] = {}
     for size in sizes:
         for value in [v for v in values_of(size) if not v.unit][:1]:
             product = Product(config, value.interval, value.rounded, (size,), value.text)
-            if thing == "file" and value.quantity.unit is not None:  # a setting, not rounded
+            if part == "file" and value.quantity.unit is not None:  # a setting, not rounded
                 exact = (size.value or 0.0) * value.quantity.unit.factor
                 product = replace(product, interval=Interval(exact, exact))
             for count in counts:
                 per_node = _times(product, count)
-                found[per_node.text] = per_node
+                by_text[per_node.text] = per_node
                 for node in nodes:
                     cluster = _times(per_node, node)
-                    found.setdefault(cluster.text, cluster)
-    return list(found.values())
+                    by_text.setdefault(cluster.text, cluster)
+    return list(by_text.values())
 
 
 def _times(product: Product, count: Row) -> Product:
@@ -89,23 +89,23 @@ _THINGS = {
 _COUNT_WORDS = {"count", "number", "num", "total", "of", "per", "cluster", "storage", "n"}
 
 
-def _names(row: Row, thing: str, kinds: tuple[str, ...]) -> bool:
+def _names(row: Row, part: str, kinds: tuple[str, ...]) -> bool:
     words = set(re.split(r"[^a-z0-9]+", row.metric.lower()))
-    extra = words - {*_THINGS[thing], *kinds, "per", "raw", "each", "worker", "tb", "gb"}
-    return bool(words & set(_THINGS[thing])) and bool(words & set(kinds)) and not extra
+    extra = words - {*_THINGS[part], *kinds, "per", "raw", "each", "worker", "tb", "gb"}
+    return bool(words & set(_THINGS[part])) and bool(words & set(kinds)) and not extra
 
 
-def _counts(row: Row, thing: str) -> bool:
+def _counts(row: Row, part: str) -> bool:
     """Whether a row counts things of the configuration: drive_count, drives, drives_per_node."""
     value = row.value
     if value is None or value <= 0 or not math.isclose(value, round(value)):
         return False
-    if row.unit.strip().lower() not in ("count", "", "1", *_THINGS[thing]):
+    if row.unit.strip().lower() not in ("count", "", "1", *_THINGS[part]):
         return False
     words = set(re.split(r"[^a-z0-9]+", row.metric.lower()))
-    other = {"node", "server"} if thing == "drive" else set()
-    extra = words - {*_THINGS[thing], *_COUNT_WORDS, *other}
-    return bool(words & set(_THINGS[thing])) and not extra
+    other = {"node", "server"} if part == "drive" else set()
+    extra = words - {*_THINGS[part], *_COUNT_WORDS, *other}
+    return bool(words & set(_THINGS[part])) and not extra
 
 
 def derived(table: PublishedTable) -> list[Value]:

@@ -54,7 +54,7 @@ def members(config: str) -> list[str]:
 
 def settings(table: PublishedTable, config: str, pattern: re.Pattern[str]) -> list[Row]:
     """Rows of settings whose metric's name fits; those that name the configuration win."""
-    found = [
+    rows = [
         row
         for row in table.rows
         if row.kind in _SETTINGS
@@ -62,7 +62,7 @@ def settings(table: PublishedTable, config: str, pattern: re.Pattern[str]) -> li
         and covers(row, config)
         and pattern.fullmatch(metric_name(row))
     ]
-    return [row for row in found if row.config] or found
+    return [row for row in rows if row.config] or rows
 
 
 def number(table: PublishedTable, config: str, pattern: re.Pattern[str]) -> Fact | None:
@@ -131,9 +131,9 @@ def configured(table: PublishedTable, config: str, x_name: str, x_value: str) ->
         and (_JOBS.fullmatch(match[1]) or _STREAMS.fullmatch(match[1]))
     ]
     if per_client and clients is not None:
-        each = hull(Interval(r.value, r.value) for r in per_client if r.value is not None)
+        jobs_of_client = hull(Interval(r.value, r.value) for r in per_client if r.value is not None)
         ids = tuple(row.id for row in per_client)
-        jobs = Fact(each * clients.value, (*ids, *clients.rows))
+        jobs = Fact(jobs_of_client * clients.value, (*ids, *clients.rows))
     elif jobs is not None and clients is not None:
         return None  # jobs in all, or of each client: not said
     if streams is not None and depth is None and jobs is None:

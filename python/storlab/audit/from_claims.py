@@ -163,13 +163,13 @@ def _audit(claim: ClaimData, model: BriefClaims) -> Iterator[Finding]:
         yield _finding(claim, f"some runs have no {claim.metric}", "The value that is asserted "
                        "was not measured in every run it is said to rest on.")  # fmt: skip
         return
-    both = [estimate(claim.metric, r, v) for r, v in zip(runs, known, strict=True)]
+    estimates = [estimate(claim.metric, r, v) for r, v in zip(runs, known, strict=True)]
     again = ratio_interval(known[0], known[1], claim.confidence)
     if is_percentile(claim.metric):
-        again = widened(again, both[0] / both[1])
+        again = widened(again, estimates[0] / estimates[1])
     again = scaled(again, claim.share)
     yield from _ratio_findings(claim, again)
-    yield from _number_findings(claim, both, again)
+    yield from _number_findings(claim, estimates, again)
     yield from _context_findings(claim, runs)
 
 
@@ -220,9 +220,9 @@ def _ratio_findings(claim: ClaimData, again: Interval) -> Iterator[Finding]:
     if is_power(claim.metric):
         return  # its interval holds the meter's uncertainty as well, which no run tells
     ends = zip((claim.ratio.low, claim.ratio.high), (again.low, again.high), strict=True)
-    for printed, found in ends:
-        if (printed is None) != (found is None) or (
-            printed is not None and found is not None and not _near(printed, found)
+    for printed, recomputed in ends:
+        if (printed is None) != (recomputed is None) or (
+            printed is not None and recomputed is not None and not _near(printed, recomputed)
         ):
             text, sure = f"{again.low} to {again.high}", f"{100 * claim.confidence:.6g}"
             yield _finding(claim, f"{sure} % interval {text}",
@@ -312,15 +312,15 @@ def is_power(metric: str) -> bool:
 
 def mean_outstanding(records: Sequence[RunRecord]) -> float | None:
     """Little's law over some runs: the mean of operations x mean latency / window, or None."""
-    found = []
+    outstanding = []
     for record in records:
         work = page_of(record.kind).operations
         totals = [t for op, t in record.totals.items() if op in work and t.latency is not None]
         window_ns = record.window_end_ns - record.window_start_ns
         if totals and window_ns > 0:
             waited = sum(t.operations * t.latency.mean_ns for t in totals if t.latency)
-            found.append(waited / window_ns)
-    return sum(found) / len(found) if found else None
+            outstanding.append(waited / window_ns)
+    return sum(outstanding) / len(outstanding) if outstanding else None
 
 
 def recompute(metric: str, record: RunRecord) -> float | None:
@@ -373,12 +373,12 @@ def summed(metric: str, records: Sequence[RunRecord], boundary: str | None) -> f
 
 
 def _energy_j(record: RunRecord, boundary: str | None) -> float | None:
-    found = (
+    energies = (
         metric.value
         for metric in record.metrics
         if metric.name == "energy_j" and boundary in (None, metric.boundary)
     )
-    return next(found, None)
+    return next(energies, None)
 
 
 def _record_problems(claim: ClaimData, record: RunRecord) -> Iterator[str]:

@@ -38,11 +38,11 @@ def audit_comparison(comparison: Comparison) -> list[Finding]:
     """The same for a comparison that was made already. Rows of findings are point or run ids."""
     chosen = select(comparison)
     table = results_table(comparison, chosen.points)
-    found = audit_table(table, [name for name in RULES if name not in FROM_RUNS])
-    found += _left_out(chosen)
+    findings = audit_table(table, [name for name in RULES if name not in FROM_RUNS])
+    findings += _left_out(chosen)
     for check in CHECKS:
-        found += check(comparison)
-    return sort_findings(found, comparison.dataset.point_ids.values())
+        findings += check(comparison)
+    return sort_findings(findings, comparison.dataset.point_ids.values())
 
 
 def _left_out(chosen: Selection) -> Iterator[Finding]:
@@ -182,11 +182,11 @@ def _runs(comparison: Comparison) -> Iterator[Finding]:
 
 
 def _engines(comparison: Comparison) -> Iterator[Finding]:
-    found: dict[str, list[tuple[Row, Cell, Cell]]] = {}
+    cells: dict[str, list[tuple[Row, Cell, Cell]]] = {}
     for row, cell, base in _compared(comparison):
         if _programs(cell) != _programs(base):
-            found.setdefault(cell.target, []).append((row, cell, base))
-    for target, places in found.items():
+            cells.setdefault(cell.target, []).append((row, cell, base))
+    for target, places in cells.items():
         rows = [i for _, cell, base in places for i in _ids(cell, base)]
         row, cell, base = places[-1]
         first, other = (_programs(side) for side in (cell, base))

@@ -30,7 +30,7 @@ def implied(places: Places, config: str, place: Place, op: str = "") -> list[Imp
     """
     latency = places.latency(config, place)
     wanted = {name: rows for name, rows in latency.items() if not op or name == op}
-    found: list[Implied] = []
+    loads: list[Implied] = []
     for at in dict.fromkeys(point_of(row) for rows in wanted.values() for row in rows):
         at_point = {name: [r for r in rows if point_of(r) == at] for name, rows in wanted.items()}
         known = {name: rows for name, rows in at_point.items() if rows}
@@ -38,8 +38,8 @@ def implied(places: Places, config: str, place: Place, op: str = "") -> list[Imp
         for point in sorted(points) if not at else [p for p in points if p == at]:
             load = _at(places, config, place, known, point, op)
             if load is not None:
-                found.append(load)
-    return found
+                loads.append(load)
+    return loads
 
 
 def _at(

@@ -115,7 +115,7 @@ def _above(
         return [Part(c.interval, c.rows, c.text) for c in capacities(table, row.config)]
     wanted = quantity(left, whole_unit[wanted.name])
     place = place_of(row)
-    found = [
+    above = [
         v
         for v in values
         if v.config == row.config
@@ -126,9 +126,9 @@ def _above(
         and (wanted.statistic in ("", v.quantity.statistic) or v.quantity.statistic == "")
     ]
     if wanted.name == "price":
-        lasting = [v for v in found if not _PER_TIME.search(metric_name(v.rows[0]))]
-        found = lasting if len({v.quantity.part for v in lasting}) == 1 else []
-    return [Part(v.interval, v.rows, v.text) for v in found]
+        lasting = [v for v in above if not _PER_TIME.search(metric_name(v.rows[0]))]
+        above = lasting if len({v.quantity.part for v in lasting}) == 1 else []
+    return [Part(v.interval, v.rows, v.text) for v in above]
 
 
 def _below(table: PublishedTable, row: Row, right: str, is_whole: bool) -> list[Part]:
@@ -138,16 +138,16 @@ def _below(table: PublishedTable, row: Row, right: str, is_whole: bool) -> list[
         return _prices(table, row) if not is_whole else []
     for name, metric in _COUNTED:
         if re.fullmatch(f"(?:{name})s?", right):
-            found = [
+            parts = [
                 Part(Interval(counted.value, counted.value), (counted,), f"{counted.value:g}")
                 for counted in table.rows
                 if counted.value and covers(counted, row.config) and _counts(counted, row, metric)
             ]
             if re.fullmatch(metric, row.x_name.lower()) and row.x:
-                found.append(Part(Interval(row.x, row.x), (row,), f"{row.x:g}"))
+                parts.append(Part(Interval(row.x, row.x), (row,), f"{row.x:g}"))
             if "drive" in name:
-                found += _all_drives(table, row.config)
-            return found
+                parts += _all_drives(table, row.config)
+            return parts
     return []
 
 

@@ -110,15 +110,15 @@ class Places:
     def throughput(self, config: str, place: Place) -> dict[str, Value]:
         """Total throughput by operating point: printed as a total, of parts, or per TB x TB."""
         rows = self.of(config, place, "throughput")
-        found = {point: value for point in _points(rows) if (value := _total(rows, point, place))}
-        return found or self._from_density(config, place)
+        values = {point: value for point in _points(rows) if (value := _total(rows, point, place))}
+        return values or self._from_density(config, place)
 
     def rate(self, config: str, place: Place, op: str) -> dict[str, Value]:
         """Operations per second of one kind (or ``total``) by operating point."""
         asked = (config, place, op)
         if asked in self._rates:
             return self._rates[asked]
-        found = self._rates[asked] = {}
+        rates = self._rates[asked] = {}
         for quantity in ("iops", "throughput"):
             rows = self.of(config, place, quantity)
             for point in _points(rows):
@@ -126,16 +126,16 @@ class Places:
                 if value is not None and quantity == "throughput":
                     value = _divided(value, place)
                 if value is not None:
-                    found.setdefault(point, value)
-        return found
+                    rates.setdefault(point, value)
+        return rates
 
     def latency(self, config: str, place: Place) -> dict[str, list[Row]]:
         """Rows of mean latency by kind of operation: read, write or total."""
-        found: dict[str, list[Row]] = {}
+        rows_of: dict[str, list[Row]] = {}
         for row in self.of(config, place, "latency"):
             if quantity_of(row).statistic in _MEANS:
-                found.setdefault(_operation(row, place), []).append(row)
-        return found
+                rows_of.setdefault(_operation(row, place), []).append(row)
+        return rows_of
 
     def capacity(self, config: str) -> Value | None:
         """Raw capacity of a whole configuration, as the range of what the table prints for it."""
@@ -189,7 +189,7 @@ def _operation(row: Row, place: Place) -> str:
 
 def _single(rows: Iterable[Row], point: str, op: str, place: Place) -> Value | None:
     """The value printed for one operation; the narrowest where it is printed several times."""
-    found = [
+    values = [
         Value(span, (row.id,), point)
         for row in rows
         if point_of(row) == point
@@ -197,7 +197,7 @@ def _single(rows: Iterable[Row], point: str, op: str, place: Place) -> Value | N
         and (span := si_interval(row)) is not None
         and span.low > 0
     ]
-    return min(found, key=lambda v: v.span.high / v.span.low) if found else None
+    return min(values, key=lambda v: v.span.high / v.span.low) if values else None
 
 
 def _total(rows: Iterable[Row], point: str, place: Place) -> Value | None:

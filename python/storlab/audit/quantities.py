@@ -261,7 +261,7 @@ def _form(tokens: list[str], unit: Unit | None) -> Form:
 
 def _statistic(tokens: list[str]) -> tuple[str, list[str]]:
     """The statistic, and the tokens without it; a percentile counts more than min or max."""
-    found: list[str] = []
+    statistics: list[str] = []
     rest: list[str] = []
     skip = False
     for place, token in enumerate(tokens):
@@ -269,16 +269,16 @@ def _statistic(tokens: list[str]) -> tuple[str, list[str]]:
         if skip:
             skip = False
         elif token in _STATISTICS:
-            found.append(_STATISTICS[token])
+            statistics.append(_STATISTICS[token])
         elif match := _PERCENTILE.fullmatch(token):
             digits = match[3] or (match[1] + (match[2] or ""))
             if re.fullmatch(r"9+", following) and not match[2] and not match[3]:
                 digits, skip = digits + following, True
-            found.append(f"p{digits.rstrip('0') if len(digits) > 2 else digits}")
+            statistics.append(f"p{digits.rstrip('0') if len(digits) > 2 else digits}")
         else:
             rest.append(token)
-    strong = [word for word in found if word not in ("min", "max")]
-    return (strong or found or [""])[0], rest
+    strong = [word for word in statistics if word not in ("min", "max")]
+    return (strong or statistics or [""])[0], rest
 
 
 def _name(tokens: list[str], unit: Unit | None, form: Form) -> tuple[str, list[str]]:
@@ -333,14 +333,14 @@ def _settled(name: str, by_unit: str) -> str:
 @lru_cache(maxsize=REMEMBERED)
 def quantity_of(row: Row) -> Quantity:
     """What a row is about. In headlines and ranges, min and max name an end of the range."""
-    found = quantity(row.metric, row.unit)
+    parsed = quantity(row.metric, row.unit)
     ranged = _RANGE_ENDS.get(row.qualifier.lower(), "")
     if ranged:
-        extreme = found.statistic in ("min", "max")
-        return replace(found, bound=ranged, statistic="" if extreme else found.statistic)
-    if row.kind != "headline_claim" or found.is_claim or found.statistic not in ("min", "max"):
-        return found
-    return replace(found, statistic="", bound="min" if found.statistic == "min" else "max")
+        extreme = parsed.statistic in ("min", "max")
+        return replace(parsed, bound=ranged, statistic="" if extreme else parsed.statistic)
+    if row.kind != "headline_claim" or parsed.is_claim or parsed.statistic not in ("min", "max"):
+        return parsed
+    return replace(parsed, statistic="", bound="min" if parsed.statistic == "min" else "max")
 
 
 _RANGE_ENDS: dict[str, Bound] = {"range_min": "min", "range_max": "max"}

@@ -116,7 +116,7 @@ def _joined(groups: Groups) -> Iterator[list[Value]]:
             yield group
 
 
-def _each(group: list[Value], *names: str) -> Iterator[tuple[Value, ...]]:
+def _combinations(group: list[Value], *names: str) -> Iterator[tuple[Value, ...]]:
     """Combinations of values of the named quantities that are means, or say nothing else."""
     lists = [
         [v for v in group if v.quantity.name == n and v.quantity.statistic in ("", "avg")]
@@ -147,13 +147,13 @@ def _printed_factor(value: Value) -> float:
 
 def _efficiencies(group: list[Value]) -> Iterator[Broken]:
     why = "MB/s/W is MB/J, and TB/kWh is 3.6 x MB/J by definition: both cannot be right."
-    for energy, power in _each(group, "energy_efficiency", "power_efficiency"):
+    for energy, power in _combinations(group, "energy_efficiency", "power_efficiency"):
         ratio = _printed_factor(power) / _printed_factor(energy)
         formula = f"{number(ratio)} x {power.text}"
         yield from _broken(energy, power.interval, (power,), formula, why, binary=False)
     why = "Energy per byte is one over bytes per joule."
     for name in ("power_efficiency", "energy_efficiency"):
-        for work, power in _each(group, "energy_per_work", name):
+        for work, power in _combinations(group, "energy_per_work", name):
             made = Interval(1.0, 1.0) / power.interval
             yield from _broken(work, made, (power,), f"1 / ({power.text})", why, binary=False)
 
@@ -164,7 +164,7 @@ def _over_power(group: list[Value]) -> Iterator[Broken]:
         ("energy_efficiency", "throughput"),
         ("iops_per_watt", "iops"),
     ):
-        triples = list(_each(group, efficiency, rate, "power"))
+        triples = list(_combinations(group, efficiency, rate, "power"))
         why = f"{efficiency.replace('_', ' ')} is {rate} over mean power."
         if any(t[0].interval.meets(t[1].interval / t[2].interval) for t in triples):
             continue
@@ -175,7 +175,7 @@ def _over_power(group: list[Value]) -> Iterator[Broken]:
 
 
 def _block_size(group: list[Value]) -> Iterator[Broken]:
-    for rate, iops in _each(group, "throughput", "iops"):
+    for rate, iops in _combinations(group, "throughput", "iops"):
         text = rate.rows[0].block_size
         sizes = size_bytes(text)
         if not sizes:
@@ -190,7 +190,7 @@ def _block_size(group: list[Value]) -> Iterator[Broken]:
 
 def _energy(group: list[Value]) -> Iterator[Broken]:
     why = "Energy is mean power times time."
-    for energy, power, time in _each(group, "energy", "power", "duration"):
+    for energy, power, time in _combinations(group, "energy", "power", "duration"):
         made = power.interval * time.interval
         yield from _broken(
             energy, made, (power, time), f"{power.text} x {time.text}", why, binary=False
@@ -223,13 +223,13 @@ def _densities(
     if wanted is None:
         return []
     same = replace(value.quantity, name=wanted)
-    found = [
+    rates = [
         v
         for v in values
         if (v.config, v.place) == (value.config, value.place) and v.quantity.same == same.same
     ]
-    sizes = capacities(table, value.config) if found else []
-    return [(v.interval / c.interval, v, c) for v in found for c in sizes]
+    sizes = capacities(table, value.config) if rates else []
+    return [(v.interval / c.interval, v, c) for v in rates for c in sizes]
 
 
 def coarse_densities(table: PublishedTable) -> Iterator[Broken]:

@@ -60,14 +60,14 @@ def spread(count: int, wanted: int) -> list[int]:
 
 def _extremes(comparison: Comparison, points: Sequence[WorkloadPoint]) -> Iterator[int]:
     """Of each target and quantity the points with the highest and the lowest value."""
-    found: dict[tuple[str, str], tuple[tuple[float, int], tuple[float, int]]] = {}
+    extremes: dict[tuple[str, str], tuple[tuple[float, int], tuple[float, int]]] = {}
     for place, point in enumerate(points):
         for label, cell in comparison.row(point).cells.items():
             for key, interval in cell.values.items():
                 here = (interval.estimate, place)
-                low, high = found.get((label, key), (here, here))
-                found[label, key] = (min(low, here), max(high, here))
-    for low, high in found.values():
+                low, high = extremes.get((label, key), (here, here))
+                extremes[label, key] = (min(low, here), max(high, here))
+    for low, high in extremes.values():
         yield low[1]
         yield high[1]
 
@@ -108,8 +108,8 @@ def _is_disordered(known: dict[str, float], operations: Sequence[str]) -> bool:
     """A higher percentile is never the lower number."""
     names = [name for name in STATISTICS if name != "mean"]
     for operation in operations:
-        each = [known.get(f"latency_{name}_ns.{operation}") for name in names]
-        values = [value for value in each if value is not None]
+        latencies = [known.get(f"latency_{name}_ns.{operation}") for name in names]
+        values = [value for value in latencies if value is not None]
         if any(low > high for low, high in pairwise(values)):
             return True
     return False

@@ -134,14 +134,14 @@ def parse_unit(text: str) -> Unit | None:
     dims, factor, kind = [0, 0, 0, 0, 0], 1.0, ""
     parts: list[tuple[Dims, int]] = []
     for place, token in enumerate(clean.split("/")):
-        found = _UNITS.get(token.strip()) or _LOWER.get(token.strip().lower())
-        if found is None:
+        unit = _UNITS.get(token.strip()) or _LOWER.get(token.strip().lower())
+        if unit is None:
             return None
         sign = -1 if place else 1
-        dims = [total + sign * power for total, power in zip(dims, found[0], strict=True)]
-        factor *= found[1] ** sign
-        kind = found[2] if not place else ""
-        parts.append((found[0], sign))
+        dims = [total + sign * power for total, power in zip(dims, unit[0], strict=True)]
+        factor *= unit[1] ** sign
+        kind = unit[2] if not place else ""
+        parts.append((unit[0], sign))
     return Unit((dims[0], dims[1], dims[2], dims[3], dims[4]), factor, tuple(parts), kind)
 
 

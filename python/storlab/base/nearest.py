@@ -9,8 +9,8 @@ from collections.abc import Iterable
 def nearest(word: str, valid: Iterable[str]) -> str | None:
     """The valid name closest to ``word`` (case does not count), or None when none is close."""
     by_lower = {name.lower(): name for name in valid}
-    found = difflib.get_close_matches(word.lower(), by_lower, n=1, cutoff=0.6)
-    return by_lower[found[0]] if found else None
+    matches = difflib.get_close_matches(word.lower(), by_lower, n=1, cutoff=0.6)
+    return by_lower[matches[0]] if matches else None
 
 
 def suggest(word: str, valid: Iterable[str]) -> str:

@@ -82,16 +82,16 @@ def secret_problems(fields: Mapping[str, object]) -> list[Problem]:
 
 def _in_value(field: tuple[str | int, ...], value: object) -> list[Problem]:
     if isinstance(value, Mapping):
-        below = secret_problems({str(name): each for name, each in value.items()})
+        below = secret_problems({str(name): below for name, below in value.items()})
         return [Problem((*field, *p.field), p.what, p.fix) for p in below]
     if isinstance(value, (list, tuple)):
-        return [p for n, each in enumerate(value) for p in _in_value((*field, n), each)]
+        return [p for n, element in enumerate(value) for p in _in_value((*field, n), element)]
     if not isinstance(value, str):
         return []
-    found = _carried(value)
-    if found is None:
+    secret = _carried(value)
+    if secret is None:
         return []
-    carried, instead = found
+    carried, instead = secret
     name = ".".join(map(str, field))
     fix = f'write it without that, and set {instead} = "NAME"'
     return [Problem(field, f"{name} has {carried}", fix)]

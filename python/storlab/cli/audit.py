@@ -100,8 +100,8 @@ def _findings(path: str, rules: list[str] | None) -> tuple[PublishedTable | None
     if Path(path).is_dir():
         from storlab.brief.audited import audit_directory
 
-        found = audit_directory(Path(path))
-        return None, [f for f in found if not rules or f.rule in rules]
+        findings = audit_directory(Path(path))
+        return None, [f for f in findings if not rules or f.rule in rules]
     table = load_published(path)
     return table, audit_table(table, rules)
 
@@ -129,6 +129,6 @@ def _print(
         )
     if findings:
         terminal.out.print(drawn)
-    what = f"{path}: {len(table.rows)} rows" if table is not None else path
+    source = f"{path}: {len(table.rows)} rows" if table is not None else path
     text = ", ".join(f"{n} {level}{'' if n == 1 else 's'}" for level, n in counts.items())
-    terminal.out.print(f"{what}, {len(rule_summaries())} rules: {text}", soft_wrap=True)
+    terminal.out.print(f"{source}, {len(rule_summaries())} rules: {text}", soft_wrap=True)

@@ -84,15 +84,15 @@ def conclude(
     found wrong data and no run failed, and 8 where all is well but for a brief that has no room.
     """
     code = _exit_code(store, summary)
-    found: list[Verdict] = []
+    verdicts: list[Verdict] = []
     brief, problem = None, None
     try:
         if code is not ExitCode.INTERRUPTED:
             if report and summary.missing == 0:
-                brief = _brief(store, found.extend)
-            found = found or conclusion.verdicts_of([store])
+                brief = _brief(store, verdicts.extend)
+            verdicts = verdicts or conclusion.verdicts_of([store])
     except KeyboardInterrupt:
-        code, found = ExitCode.INTERRUPTED, []
+        code, verdicts = ExitCode.INTERRUPTED, []
     except OSError as error:
         problem = unwritten_brief(store, error)
         code = ExitCode.RESULT if code is ExitCode.OK else code
@@ -100,13 +100,15 @@ def conclude(
         ended = _counted(store.records(), summary) + (
             "; interrupted" if code is ExitCode.INTERRUPTED else ""
         )
-        page.over(ended, conclusion.lines(found), None if brief is None else Path(brief))
+        page.over(ended, conclusion.lines(verdicts), None if brief is None else Path(brief))
     if as_json:
         told = _as_dict(store, summary, brief, code)
         unwritten = problem.as_dict() if problem else None
-        emit_json("run", {**told, "verdicts": conclusion.as_json(found), "brief_error": unwritten})
+        emit_json(
+            "run", {**told, "verdicts": conclusion.as_json(verdicts), "brief_error": unwritten}
+        )
     else:
-        _print(store, summary, brief, code, conclusion.lines(found))
+        _print(store, summary, brief, code, conclusion.lines(verdicts))
         if problem is not None:
             report_error(problem, as_json=False)
     if code is not ExitCode.OK:

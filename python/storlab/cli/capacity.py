@@ -72,10 +72,10 @@ def capacity(
     directory = out or Path("results") / f"capacity-{study.stem}-{utc_stamp()}"
 
     def look(store: ResultStore | None) -> Capacity:
-        found = survey(cases, store.records() if store else [], rule)
+        result = survey(cases, store.records() if store else [], rule)
         if store is not None:
-            write_capacity(store, found.as_dict())
-        return found
+            write_capacity(store, result.as_dict())
+        return result
 
     def next_tries(store: ResultStore | None) -> list[Try]:
         return look(store).tries
@@ -85,15 +85,15 @@ def capacity(
 
     with StopRequest().installed() as stop:
         session = search(loaded, directory, next_tries, reporter=reporter, stop=stop)
-    found = look(session.store)
+    result = look(session.store)
     code = _exit_code(session)
     if as_json:
         emit_json(
             "capacity",
-            {**found.as_dict(), "directory": session.store.directory, "exit_code": int(code)},
+            {**result.as_dict(), "directory": session.store.directory, "exit_code": int(code)},
         )
     else:
-        _print(found, session, study)
+        _print(result, session, study)
     if code is not ExitCode.OK:
         raise typer.Exit(int(code))
 
@@ -104,13 +104,13 @@ def _exit_code(session: SearchSession) -> ExitCode:
     return ExitCode.RUN_FAILED if session.failed else ExitCode.OK
 
 
-def _print(found: Capacity, session: SearchSession, study: Path) -> None:
-    told = _telling(found.cases)
-    for case in found.cases:
+def _print(result: Capacity, session: SearchSession, study: Path) -> None:
+    told = _telling(result.cases)
+    for case in result.cases:
         terminal.out.print()
         terminal.out.print(_title(case, told), style="bold", soft_wrap=True)
-        terminal.out.print(_table(case, found.rule))
-        terminal.out.print(_answer(case, found.rule), style="bold", soft_wrap=True)
+        terminal.out.print(_table(case, result.rule))
+        terminal.out.print(_answer(case, result.rule), style="bold", soft_wrap=True)
         common = _common_flags(case)
         if common:
             terminal.out.print(f"  flagged throughout: {', '.join(common)}", soft_wrap=True)
@@ -129,9 +129,9 @@ def _telling(cases: list[CaseResult]) -> list[str]:
     """Parameters that tell the cases apart."""
     searched = {case.case.search.parameter for case in cases}
     params = [case.case.point.params for case in cases]
-    names = list(dict.fromkeys(n for each in params for n in each))
+    names = list(dict.fromkeys(n for values in params for n in values))
     return [
-        n for n in names if n not in searched and len({str(each.get(n)) for each in params}) > 1
+        n for n in names if n not in searched and len({str(values.get(n)) for values in params}) > 1
     ]
 
 
@@ -156,8 +156,8 @@ def _answer(case: CaseResult, rule: Rule) -> str:
     at_least = "at least " if not case.first_not_kept else ""
     so_far = "" if case.next is None else "so far, "
     search = case.case.search
-    what = search.noun if number == 1 else search.parameter
-    return f"{so_far}{at_least}{number:,} {what} at {rule.threshold_percent:g} % or more"
+    noun = search.noun if number == 1 else search.parameter
+    return f"{so_far}{at_least}{number:,} {noun} at {rule.threshold_percent:g} % or more"
 
 
 def _table(case: CaseResult, rule: Rule) -> Table:

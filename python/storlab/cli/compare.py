@@ -79,15 +79,15 @@ def _keys(comparison: Comparison, metrics: list[str] | None) -> set[str] | None:
     """The keys of the columns that are asked for; None for all."""
     if not metrics:
         return None
-    found = set()
+    known_keys = set()
     for metric in metrics:
         wanted = metric.replace(":", ".")
         keys = {c.key for c in comparison.columns if wanted in (c.name, c.key)}
         if not keys:
             names = ", ".join(dict.fromkeys(c.name for c in comparison.columns)) or "none"
             raise UsageError("--metric", f'"{metric}" was not measured', f"the table has: {names}")
-        found |= keys
-    return found
+        known_keys |= keys
+    return known_keys
 
 
 def _print(comparison: Comparison, keys: set[str] | None) -> None:

@@ -36,9 +36,9 @@ def results(incomplete: str) -> list[str]:
 def result_folders(incomplete: str) -> list[str]:
     """Result directories there, and folders that hold some directly."""
     near = list(_near(incomplete))
-    found = {place for place in near if Path(place, "result.json").is_file()}
-    folders = {place.rpartition("/")[0] for place in found}
-    return _offered(place for place in near if place in found | folders)
+    directories = {place for place in near if Path(place, "result.json").is_file()}
+    folders = {place.rpartition("/")[0] for place in directories}
+    return _offered(place for place in near if place in directories | folders)
 
 
 def baselines(ctx: typer.Context, incomplete: str) -> list[str]:
@@ -88,8 +88,8 @@ def among(place: str) -> Callable[[], list[str]]:
     def names() -> list[str]:
         from storlab.contracts.hook import load
 
-        found = load(place)
-        return _offered(found() if callable(found) else found)
+        collection = load(place)
+        return _offered(collection() if callable(collection) else collection)
 
     return names
 
@@ -147,8 +147,8 @@ def _read(path: Path, load: Callable[[Any], Any]) -> Any:
         return None
 
 
-def _names(found: Any, key: str) -> list[object]:
+def _names(document: Any, key: str) -> list[object]:
     """Of the tables below that key, if it is what it should be."""
-    tables_of_it = found.get(key) if isinstance(found, dict) else None
+    tables_of_it = document.get(key) if isinstance(document, dict) else None
     items = tables_of_it if isinstance(tables_of_it, list) else []
     return [item.get("name") for item in items if isinstance(item, dict)]

@@ -33,14 +33,14 @@ def answers(comparison: Comparison) -> list[Verdict]:
     return verdicts(comparison)
 
 
-def lines(found: Sequence[Verdict]) -> list[str]:
+def lines(verdicts: Sequence[Verdict]) -> list[str]:
     """At most three sentences, behind what answers in words.
 
     Of one question the answer, what speaks against it and the caveat; of several the answer of
     each, while there is room: the first question of every family before the second of any.
     """
     asked: dict[str, list[Verdict]] = {}
-    for verdict in found:
+    for verdict in verdicts:
         asked.setdefault(verdict.workload, []).append(verdict)
     turns = zip_longest(*asked.values())
     answered = [verdict for turn in turns for verdict in turn if verdict is not None]
@@ -80,6 +80,6 @@ def wrapped(sentence: str) -> list[str]:
     )
 
 
-def as_json(found: Sequence[Verdict]) -> list[dict[str, Any]]:
+def as_json(verdicts: Sequence[Verdict]) -> list[dict[str, Any]]:
     """For ``--json``: all of them."""
-    return [verdict.as_dict() for verdict in found]
+    return [verdict.as_dict() for verdict in verdicts]

@@ -85,15 +85,15 @@ def crosscheck(
             reporter=lambda: reporter_of(plan, quiet, as_json),
             stop=stop,
         )
-    found = agreement(store, reference)
+    agreed = agreement(store, reference)
     if as_json:
         emit_json(
-            "crosscheck", {**found.as_dict(), "directory": store.directory, **_session(summary)}
+            "crosscheck", {**agreed.as_dict(), "directory": store.directory, **_session(summary)}
         )
     else:
-        _print(found)
+        _print(agreed)
         terminal.out.print(f"results: {store.directory}", soft_wrap=True)
-    raise typer.Exit(_exit_code(found, summary))
+    raise typer.Exit(_exit_code(agreed, summary))
 
 
 def _session(summary: Summary) -> dict[str, Any]:
@@ -105,12 +105,12 @@ def _session(summary: Summary) -> dict[str, Any]:
     }
 
 
-def _exit_code(found: Agreement, summary: Summary) -> int:
+def _exit_code(agreed: Agreement, summary: Summary) -> int:
     if summary.interrupted:
         return int(ExitCode.INTERRUPTED)
     if summary.failed:
         return int(ExitCode.RUN_FAILED)
-    return int(_CODES[found.verdict])
+    return int(_CODES[agreed.verdict])
 
 
 _CODES = {
@@ -120,54 +120,54 @@ _CODES = {
 }
 
 
-def _print(found: Agreement) -> None:
-    for point in found.points:
+def _print(agreed: Agreement) -> None:
+    for point in agreed.points:
         terminal.out.print()
         terminal.out.print(_title(point), style="bold", soft_wrap=True)
-        terminal.out.print(_table(point, found.reference))
+        terminal.out.print(_table(point, agreed.reference))
         for note in point.notes:
             terminal.out.print(f"  note: {note}", soft_wrap=True)
         for run_id in point.failed:
             terminal.out.print(f"  failed: {run_id}", style="red", soft_wrap=True)
     terminal.out.print()
-    counts = found.counts()
+    counts = agreed.counts()
     terminal.out.print(
-        f"{_headline(found)}: of {counts['judged']} metrics {counts['agree']} agree "
+        f"{_headline(agreed)}: of {counts['judged']} metrics {counts['agree']} agree "
         f"({counts['equivalent']} shown to be equivalent), {counts['differ']} differ, "
         f"{counts['inconclusive']} are inconclusive",
         style="bold",
         soft_wrap=True,
     )
-    if advice := _advice(found):
+    if advice := _advice(agreed):
         terminal.out.print(advice, soft_wrap=True)
 
 
-def _headline(found: Agreement) -> str:
-    if found.verdict == "agree":
-        return f"native and {found.reference} agree"
-    if found.verdict == "differ":
-        return f"native and {found.reference} DO NOT AGREE"
-    undecided = sum(point.verdict == "inconclusive" for point in found.points)
+def _headline(agreed: Agreement) -> str:
+    if agreed.verdict == "agree":
+        return f"native and {agreed.reference} agree"
+    if agreed.verdict == "differ":
+        return f"native and {agreed.reference} DO NOT AGREE"
+    undecided = sum(point.verdict == "inconclusive" for point in agreed.points)
     return (
-        f"NOT DECIDED whether native and {found.reference} agree, at {undecided} of "
-        f"{len(found.points)} points"
+        f"NOT DECIDED whether native and {agreed.reference} agree, at {undecided} of "
+        f"{len(agreed.points)} points"
     )
 
 
-def _advice(found: Agreement) -> str:
+def _advice(agreed: Agreement) -> str:
     """What would decide; empty where all is."""
     from storlab.analysis.repeats import MOST
 
-    if found.verdict != "inconclusive":
+    if agreed.verdict != "inconclusive":
         return ""
-    if found.too_few:
+    if agreed.too_few:
         return "a point needs two finished runs of each engine before anything is decided"
-    if found.needed is None:
+    if agreed.needed is None:
         return f"{MOST:,} repeats would not decide it: make runs longer, so that they spread less"
-    more = max(1, found.needed - found.repeats)
+    more = max(1, agreed.needed - agreed.repeats)
     return (
         f"about {more:,} more repeats of each engine would decide it, if they spread as these did: "
-        f"--repeats {found.repeats + more}"
+        f"--repeats {agreed.repeats + more}"
     )
 
 

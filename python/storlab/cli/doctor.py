@@ -115,7 +115,9 @@ def _print_clients(facts: dict[str, Any]) -> None:
 def _print_stores(facts: dict[str, Any]) -> None:
     stores = terminal.table("client", "target", "endpoint", "listing", "its clock", pad_edge=False)
     for name, fact in facts.items():
-        rows = [(t, e, told) for t, each in fact["stores"].items() for e, told in each.items()]
+        rows = [
+            (t, e, told) for t, endpoints in fact["stores"].items() for e, told in endpoints.items()
+        ]
         for number, (target, endpoint, told) in enumerate(rows):
             listed, skew = told["listed_ns"], told["skew_s"]
             stores.add_row(

@@ -469,12 +469,12 @@ OWN: dict[str, Any] = {
 
 def documents() -> dict[str, Any]:
     """All of them; a family's verb has its own beside it, as ``Document``."""
-    found = dict(OWN)
+    schemas = dict(OWN)
     for name, verb in FURTHER.items():
         own = getattr(import_module(verb.place.partition(":")[0]), "Document", None)
         if own is not None:
-            found[name] = own
-    return found
+            schemas[name] = own
+    return schemas
 
 
 def schema_of(name: str) -> dict[str, Any]:

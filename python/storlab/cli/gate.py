@@ -106,14 +106,14 @@ def gate(
         raise UsageError(
             "--rules", "the study has no [[gate]] tables", "write some, or give --rules FILE"
         )
-    found = _judged(held_to, store, other)
+    judged = _judged(held_to, store, other)
     title = store.study.study.name
-    _write(title, found, accepted, junit, markdown)
+    _write(title, judged, accepted, junit, markdown)
     # Of several reasons not to be a baseline, the plainest: what broke a rule.
-    keep = save is not None and found.verdict != "broken"
+    keep = save is not None and judged.verdict != "broken"
     kept = save_baseline(store, save) if save is not None and keep else None
-    _print(found, accepted, results, other, kept, as_json)
-    raise typer.Exit(CODES[found.verdict])
+    _print(judged, accepted, results, other, kept, as_json)
+    raise typer.Exit(CODES[judged.verdict])
 
 
 def _compared(here: ResultStore, there: ResultStore, accept: Sequence[str]) -> list[Difference]:
@@ -125,8 +125,8 @@ def _compared(here: ResultStore, there: ResultStore, accept: Sequence[str]) -> l
         what = f"{there.directory} would be held against itself"
         raise UsageError("--baseline", what, "name earlier results")
 
-    found = differences(here, there)
-    if left := unaccepted(found, accept):
+    changed = differences(here, there)
+    if left := unaccepted(changed, accept):
         first, *rest = left
         more = f"; and {len(rest)} more: {', '.join(d.field for d in rest)}" if rest else ""
         raise UsageError(
@@ -134,7 +134,7 @@ def _compared(here: ResultStore, there: ResultStore, accept: Sequence[str]) -> l
             f"it was measured under other conditions: {difference_text(first)}{more}",
             f"measure both alike, or accept it: --accept {shlex.quote(first.field)}",
         )
-    return found
+    return changed
 
 
 def _without_baseline(rules: Sequence[GateRule]) -> list[GateRule]:
@@ -162,7 +162,7 @@ def _comparison(store: ResultStore) -> Comparison:
 
 def _write(
     title: str,
-    found: Gate,
+    judged: Gate,
     accepted: Sequence[Difference],
     junit: Path | None,
     markdown: Path | None,
@@ -171,13 +171,13 @@ def _write(
     from storlab.exchange.gate_report import to_junit, to_markdown
 
     if junit is not None:
-        write_output(junit, to_junit(title, found, accepted))
+        write_output(junit, to_junit(title, judged, accepted))
     if markdown is not None:
-        write_output(markdown, to_markdown(title, found, accepted).encode())
+        write_output(markdown, to_markdown(title, judged, accepted).encode())
 
 
 def _print(
-    found: Gate | None,
+    judged: Gate | None,
     accepted: Sequence[Difference],
     results: Path,
     other: ResultStore | None,
@@ -185,34 +185,34 @@ def _print(
     as_json: bool,
 ) -> None:
     if not as_json:
-        if found is not None:
-            _print_verdicts(found, accepted)
+        if judged is not None:
+            _print_verdicts(judged, accepted)
         if saved is not None:
             terminal.out.print(f"saved: {saved}", soft_wrap=True)
         return
     told = {
         "directory": results,
         "baseline": None if other is None else other.directory,
-        "verdict": None if found is None else found.verdict,
-        "confidence": None if found is None else found.confidence,
+        "verdict": None if judged is None else judged.verdict,
+        "confidence": None if judged is None else judged.confidence,
         "accepted": accepted,
-        "rules": [] if found is None else [rule.as_dict() for rule in found.rules],
-        "checks": [] if found is None else [check.as_dict() for check in found.checks],
+        "rules": [] if judged is None else [rule.as_dict() for rule in judged.rules],
+        "checks": [] if judged is None else [check.as_dict() for check in judged.checks],
         "saved": saved,
     }
     emit_json("gate", told)
 
 
-def _print_verdicts(found: Gate, accepted: Sequence[Difference]) -> None:
+def _print_verdicts(judged: Gate, accepted: Sequence[Difference]) -> None:
     from storlab.exchange.gate_report import difference_text, line, rule_line, summary
 
-    for rule in found.rules:
+    for rule in judged.rules:
         _print_verdict(rule.verdict, rule_line(rule))
         for check in rule.checks:
             _print_verdict(check.verdict, line(check), indent="  ")
-    for each in accepted:
-        terminal.out.print(f"accepted: {difference_text(each)}", soft_wrap=True)
-    terminal.out.print(summary(found), soft_wrap=True)
+    for difference in accepted:
+        terminal.out.print(f"accepted: {difference_text(difference)}", soft_wrap=True)
+    terminal.out.print(summary(judged), soft_wrap=True)
 
 
 def _print_verdict(verdict: Verdict, told: str, indent: str = "") -> None:

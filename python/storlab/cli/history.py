@@ -125,13 +125,13 @@ def _change(point: PointHistory, shift: Shift) -> dict[str, Any]:
         "chance": shift.chance,
         "candidates": [
             {
-                "field": found.difference.field,
-                "before": found.difference.there,
-                "after": found.difference.here,
-                "offset": found.offset,
-                "elsewhere": found.elsewhere,
+                "field": change.difference.field,
+                "before": change.difference.there,
+                "after": change.difference.here,
+                "offset": change.offset,
+                "elsewhere": change.elsewhere,
             }
-            for found in shift.candidates
+            for change in shift.candidates
         ],
     }
 

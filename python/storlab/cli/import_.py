@@ -75,14 +75,14 @@ def _own(record: RunRecord) -> list[str]:
     page = FAMILIES[record.kind].page
     if not page.line:
         return [f"{record.metric(page.rate.name) or 0:,.0f} {page.rate_short}"]
-    found = []
+    targets = []
     for quantity in (q for q in page.quantities if q.key in page.line):
         value = record.metric(quantity.name, quantity.operation)
         if value is not None:
             rate = quantity.unit == "1/s"
-            found.append(
+            targets.append(
                 f"{value:,.1f} {quantity.short}"
                 if rate
                 else f"{quantity.short} {value:.1f} {quantity.unit}"
             )
-    return found
+    return targets

@@ -38,12 +38,12 @@ def meters(
     if kind is not None and kind not in METERS:
         raise UsageError("KIND", f"{kind} is not a kind of meter", suggest(kind, METERS))
     kinds = list(METERS) if kind is None else [kind]
-    found = [sensor for name in kinds for sensor in get_meter(name).discover()]
+    sensors = [sensor for name in kinds for sensor in get_meter(name).discover()]
     if as_json:
-        emit_json("meters", {"meters": found})
+        emit_json("meters", {"meters": sensors})
         return
-    here = [sensor for sensor in found if sensor.available]
-    missing = [sensor for sensor in found if not sensor.available]
+    here = [sensor for sensor in sensors if sensor.available]
+    missing = [sensor for sensor in sensors if not sensor.available]
     for title, group in (("available", here), ("not available here", missing)):
         if group:
             terminal.out.print(f"{title}:", style="bold")

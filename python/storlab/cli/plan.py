@@ -157,11 +157,11 @@ def _shown(kind: str, name: str, value: Any) -> str:
 
 def _order(loaded: LoadedStudy, planned: Plan, limit: int) -> Table:
     swept = [_swept(workload) for workload in loaded.study.workload]
-    names = list(dict.fromkeys(name for each in swept for name in each))
+    names = list(dict.fromkeys(name for parameters in swept for name in parameters))
     several = ["workload"] if len(swept) > 1 else []
     spread = ["clients"] if any(p.clients is not None for p in planned.points.values()) else []
-    each = [f"{name} per client" if _is_load(planned, name) else name for name in names]
-    table = _table("run", "repeat", "target", *several, *spread, *(each if spread else names))
+    parameters = [f"{name} per client" if _is_load(planned, name) else name for name in names]
+    table = _table("run", "repeat", "target", *several, *spread, *(parameters if spread else names))
     for run in planned.runs[:limit]:
         point = planned.points[run.point_id]
         values = [_shown(point.kind, name, point.params.get(name)) for name in names]
@@ -189,7 +189,7 @@ def _print_cost(loaded: LoadedStudy, planned: Plan) -> None:
         extra = f", of which {format_duration(prepare[name])} prepare it" if prepare[name] else ""
         terminal.out.print(f"  {name}: {format_duration(estimated_ns)}{extra}", soft_wrap=True)
     counted = format_bytes_si(planned.bytes_written)
-    ends_by_itself = all(FAMILIES[each.kind].fixed_work for each in loaded.study.workload)
+    ends_by_itself = all(FAMILIES[workload.kind].fixed_work for workload in loaded.study.workload)
     rest = "" if ends_by_itself else "; see the notes for the rest"
     terminal.out.print(f"bytes written: {counted} counted beforehand{rest}")
     for note in planned.notes:

@@ -83,15 +83,15 @@ def report(
 
     store, *others = (ResultStore.open(directory) for directory in directories)
     if others:
-        out = _file_of(out, [each.directory for each in (store, *others)])
+        out = _file_of(out, [result.directory for result in (store, *others)])
     elif out is not None:
         _refuse_other_files(out)
     published_by = None if publisher is None else (load_publisher(publisher), publisher.parent)
-    found: list[Verdict] = []
+    verdicts: list[Verdict] = []
     try:
         path = write_brief(
             store, others, title=title, out=out, pdf=pdf, published_by=published_by,
-            runs=runs or (), tell=found.extend,
+            runs=runs or (), tell=verdicts.extend,
         )  # fmt: skip
     except OSError as error:
         if out is None:
@@ -103,9 +103,9 @@ def report(
     pdf_path = made if pdf and made.exists() else None
     if as_json:
         told = {"html": path, "pdf": pdf_path, "directory": store.directory}
-        emit_json("report", {**told, "verdicts": conclusion.as_json(found)})
+        emit_json("report", {**told, "verdicts": conclusion.as_json(verdicts)})
         return
-    conclusion.print_lines(conclusion.lines(found))
+    conclusion.print_lines(conclusion.lines(verdicts))
     terminal.out.print(f"wrote {path}", soft_wrap=True)
     if pdf_path is not None:
         terminal.out.print(f"wrote {pdf_path}", soft_wrap=True)

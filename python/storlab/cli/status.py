@@ -26,11 +26,11 @@ def status(
 
     Example: storlab status results/demo-20261120t113000z
     """
-    found = _status(directory.absolute())
+    document = _status(directory.absolute())
     if as_json:
-        emit_json("status", found)
+        emit_json("status", document)
         return
-    _print(found)
+    _print(document)
 
 
 def _status(directory: Path) -> dict[str, Any]:
@@ -118,10 +118,10 @@ def _clients_now(directory: Path) -> list[dict[str, Any]]:
         return []
     for path in (directory / "work").glob("**/live.json"):
         with suppress(OSError, ValueError):
-            found = json.loads(path.read_bytes())["clients"]
+            clients = json.loads(path.read_bytes())["clients"]
             return [
                 {"name": name, **{key: facts.get(key) for key in _TOLD}}
-                for name, facts in found.items()
+                for name, facts in clients.items()
             ]
     return []
 
@@ -136,32 +136,32 @@ def _by_target(plan: dict[str, Any], by_id: dict[str, str]) -> dict[str, dict[st
     return counts
 
 
-def _print(found: dict[str, Any]) -> None:
-    state = "running" if found["running"] else "not running"
-    typer.secho(f"{found['study']} ({state})", bold=True)
+def _print(document: dict[str, Any]) -> None:
+    state = "running" if document["running"] else "not running"
+    typer.secho(f"{document['study']} ({state})", bold=True)
     columns = ("target", "planned", "finished", "failed", "missing")
     rows = [
         (name, *(f"{row[key]:,}" for key in columns[1:]))
-        for name, row in found["by_target"].items()
+        for name, row in document["by_target"].items()
     ]
     width = max(len(row[0]) for row in (columns, *rows))
     for row in (columns, *rows):
         typer.echo(" ".join([row[0].ljust(width), *(cell.rjust(9) for cell in row[1:])]))
-    for row in found.get("by_clients", []):
+    for row in document.get("by_clients", []):
         parts = ", ".join(f"{row[key]:,} {key}" for key in columns[2:])
         typer.echo(f"{row['clients']} clients: {parts}")
-    for client in found.get("clients_now", []):
+    for client in document.get("clients_now", []):
         rate = "" if client["bytes_s"] is None else f", {format_bytes_si(client['bytes_s'])}/s"
         typer.echo(f"now: {client['name']}: {client['phase'] or 'silent'}{rate}")
-    for failure in found["failures"]:
+    for failure in document["failures"]:
         message = failure["failure"]["message"] if failure["failure"] else "failed"
         typer.echo(f"failed: {failure['run_id']} on {failure['target']}: {message}")
-    for kind, count in found["flags"].items():
+    for kind, count in document["flags"].items():
         typer.echo(f"flag: {kind} on {count:,} runs")
-    if found["errors"]:
-        kinds = ", ".join(f"{count:,} {kind}" for kind, count in found["errors"].items())
+    if document["errors"]:
+        kinds = ", ".join(f"{count:,} {kind}" for kind, count in document["errors"].items())
         typer.echo(f"failed requests: {kinds}")
-    if found["runs"]["missing"]:
-        typer.echo(f"time left: {format_duration(found['left_ns'])}, estimated")
-        if not found["running"]:
-            typer.echo(f"go on with: storlab resume {found['directory']}")
+    if document["runs"]["missing"]:
+        typer.echo(f"time left: {format_duration(document['left_ns'])}, estimated")
+        if not document["running"]:
+            typer.echo(f"go on with: storlab resume {document['directory']}")

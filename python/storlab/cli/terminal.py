@@ -19,5 +19,5 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from storlab.cli import consoles
 
-    globals()[name] = found = getattr(consoles, name)
-    return found
+    globals()[name] = member = getattr(consoles, name)
+    return member

@@ -107,12 +107,12 @@ def _verified_by_clients(
     base = Path(store.environment["guard"]["working_directory"])
     clients = Clients.of(cluster, base)
     places = clients.places(clients.most)
-    states, found = States(store.directory), {}
+    states, reports = States(store.directory), {}
     for target in store.study.target:
         written = states.written(target, places)
         if not written or run_id not in (None, written[0].run_id):
             continue
-        missing = set(states.known(target)) - {each.writer for each in written}
+        missing = set(states.known(target)) - {state.writer for state in written}
         if missing:
             raise ResultError(
                 ", ".join(sorted(missing)),
@@ -121,9 +121,9 @@ def _verified_by_clients(
             )
         claim = claim_once(store, base, campaign, target.name)
         arguments = {"campaign": campaign, "claim": claim}
-        found[written[0].run_id] = _read_again(clients, written, target.name, arguments)
-    if found:
-        return found
+        reports[written[0].run_id] = _read_again(clients, written, target.name, arguments)
+    if reports:
+        return reports
     own = [target.name for target in store.study.target if target.directory is None]
     if own:
         raise ResultError(
@@ -177,9 +177,9 @@ def _as_dict(report: VerifyReport) -> dict[str, Any]:
 
 
 def _print(run_id: str, report: VerifyReport) -> None:
-    found = ", ".join(f"{count:,} {kind}" for kind, count in report.bad_blocks.items() if count)
+    damage = ", ".join(f"{count:,} {kind}" for kind, count in report.bad_blocks.items() if count)
     terminal.out.print(
-        f"{run_id}: {report.checked_blocks:,} blocks checked, {found or 'all as written'}",
+        f"{run_id}: {report.checked_blocks:,} blocks checked, {damage or 'all as written'}",
         soft_wrap=True,
     )
     for bad in report.examples[:FIRST_EXAMPLES]:

@@ -170,8 +170,8 @@ def fills_members() -> FillsMembers:
 
 def rereads_members() -> RereadsMembers:
     """The family whose stored jobs can be read again."""
-    found = (f for f in FAMILIES.values() if isinstance(f, RereadsMembers))
-    return _first(found, "reads again what runs wrote")
+    families = (f for f in FAMILIES.values() if isinstance(f, RereadsMembers))
+    return _first(families, "reads again what runs wrote")
 
 
 def clears_buckets() -> ClearsBuckets:
@@ -179,7 +179,7 @@ def clears_buckets() -> ClearsBuckets:
     return _first((f for f in FAMILIES.values() if isinstance(f, ClearsBuckets)), "clears buckets")
 
 
-def _first(found: Iterator[T], what: str) -> T:
-    for family in found:
+def _first(families: Iterator[T], what: str) -> T:
+    for family in families:
         return family
     raise EngineError("families", f"none that is installed {what}", "install storlab anew, whole")

@@ -29,16 +29,16 @@ class Registry(Mapping[str, T], Generic[T]):
         """What is registered, by name."""
         from importlib.metadata import entry_points  # a third of the time of a light verb
 
-        found: dict[str, EntryPoint] = {}
+        by_name: dict[str, EntryPoint] = {}
         for point in sorted(entry_points(group=self.group), key=lambda p: p.name):
-            other = found.setdefault(point.name, point)
+            other = by_name.setdefault(point.name, point)
             if other.value != point.value:
                 raise StudyError(
                     self.group,
                     f"{point.name} is registered twice: {other.value} and {point.value}",
                     "remove one of the two packages",
                 )
-        return found
+        return by_name
 
     def __getitem__(self, name: str) -> T:
         """Raises KeyError for a name that is not registered, and what its import raises."""

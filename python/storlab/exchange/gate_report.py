@@ -43,25 +43,25 @@ def advice_text(check: Check) -> str:
     return check.reason
 
 
-def rule_words(found: RuleVerdict) -> str:
+def rule_words(judged: RuleVerdict) -> str:
     """What a rule asks: ``rule 1, throughput of SSD A at jobs = 1, at least 0.95 x baseline``."""
-    rule = found.rule
+    rule = judged.rule
     words = [rule.metric]
     words += [f"of {rule.target}"] if rule.target is not None else []
     words += [f"in {rule.workload}"] if rule.workload is not None else []
     values = ", ".join(f"{name} = {show(value)}" for name, value in rule.at.items())
     words += [f"at {values}"] if values else []
     bounds = " and ".join(f"{SIDES[side]} {limit.text}" for side, limit in rule.bounds)
-    return f"rule {found.number}, {' '.join(words)}, {bounds}"
+    return f"rule {judged.number}, {' '.join(words)}, {bounds}"
 
 
-def rule_line(found: RuleVerdict) -> str:
+def rule_line(judged: RuleVerdict) -> str:
     """A rule in one line, with its checks counted."""
-    return f"{WORDS[found.verdict]}: {rule_words(found)}: {_counts(found)}"
+    return f"{WORDS[judged.verdict]}: {rule_words(judged)}: {_counts(judged)}"
 
 
-def _counts(found: RuleVerdict | Gate) -> str:
-    of = {verdict: sum(c.verdict == verdict for c in found.checks) for verdict in VERDICTS}
+def _counts(judged: RuleVerdict | Gate) -> str:
+    of = {verdict: sum(c.verdict == verdict for c in judged.checks) for verdict in VERDICTS}
     return ", ".join(f"{number} {WORDS[verdict]}" for verdict, number in of.items())
 
 
@@ -82,11 +82,11 @@ def summary(gate: Gate) -> str:
 
 def confidence_text(gate: Gate) -> str:
     """``together at 95 % (99.75 % each, by Bonferroni's correction for 20 checks)``."""
-    whole, each = (f"{100 * value:.4g} %" for value in (1 - ERROR, gate.confidence))
+    whole, single = (f"{100 * value:.4g} %" for value in (1 - ERROR, gate.confidence))
     checks = len(gate.checks)
     if checks == 1:
         return f"at {whole}"
-    return f"together at {whole} ({each} each, by Bonferroni's correction for {checks} checks)"
+    return f"together at {whole} ({single} each, by Bonferroni's correction for {checks} checks)"
 
 
 def to_markdown(title: str, gate: Gate, accepted: Sequence[Difference]) -> str:
@@ -109,7 +109,7 @@ def to_markdown(title: str, gate: Gate, accepted: Sequence[Difference]) -> str:
             _plain(more),
         )
         rows.append(f"| {' | '.join(cells)} |")
-    told = [f"- accepted: {_plain(difference_text(each))}" for each in accepted]
+    told = [f"- accepted: {_plain(difference_text(difference))}" for difference in accepted]
     head = [f"### storlab gate: {_plain(title)}: {WORDS[gate.verdict]}", "", summary(gate)]
     return "\n".join([*head, "", *rules, "", *rows, "", *told, ""]).rstrip() + "\n"
 
@@ -146,7 +146,7 @@ def to_junit(title: str, gate: Gate, accepted: Sequence[Difference]) -> bytes:
         ("confidence", f"{gate.confidence:.6g}"),
         ("intervals", f"hold {confidence_text(gate)}"),
         *((f"rule {rule.number}", rule_line(rule)) for rule in gate.rules),
-        *(("accepted", difference_text(each)) for each in accepted),
+        *(("accepted", difference_text(difference)) for difference in accepted),
     ]
     for name, value in told:
         ElementTree.SubElement(properties, "property", name=name, value=_xml(value))

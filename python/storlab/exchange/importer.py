@@ -125,10 +125,10 @@ def _given(table: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _distinct(sources: Sequence[_Source]) -> list[ImportedRun]:
-    found: dict[str, ImportedRun] = {}
+    distinct: dict[str, ImportedRun] = {}
     for source in sources:
-        found.setdefault(_identity(source.run), source.run)
-    return list(found.values())
+        distinct.setdefault(_identity(source.run), source.run)
+    return list(distinct.values())
 
 
 def _identity(run: ImportedRun) -> str:
@@ -151,12 +151,12 @@ def _points(study: StudyBase, sources: Sequence[_Source]) -> list[tuple[Point, i
             clients=run.clients,
         )
     repeats: dict[str, int] = {}
-    found = []
+    points = []
     for source in sources:
         point = by_identity[_identity(source.run)]
         repeats[point.point_id] = repeats.get(point.point_id, 0) + 1
-        found.append((point, repeats[point.point_id]))
-    return found
+        points.append((point, repeats[point.point_id]))
+    return points
 
 
 def _plan(text: str, study: StudyBase, points: Sequence[tuple[Point, int]]) -> Plan:

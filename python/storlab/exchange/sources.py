@@ -25,14 +25,14 @@ class ImportedFile:
 
 
 def _of_files() -> list[FileImporter]:
-    return [each for each in IMPORTERS.values() if isinstance(each, FileImporter)]
+    return [importer for importer in IMPORTERS.values() if isinstance(importer, FileImporter)]
 
 
 _READABLE = "give a file or a directory of results that is there and that you may read"
 
 
 def _of_directories() -> list[DirectoryImporter]:
-    return [each for each in IMPORTERS.values() if isinstance(each, DirectoryImporter)]
+    return [importer for importer in IMPORTERS.values() if isinstance(importer, DirectoryImporter)]
 
 
 def read_path(path: Path) -> list[ImportedFile]:
@@ -44,10 +44,14 @@ def read_path(path: Path) -> list[ImportedFile]:
         return [read_file(path)]
     importers = _of_directories()
     for importer in importers:
-        found = [_imported_directory(each, importer) for each in importer.directories(path)]
-        if found:
-            return found
-    known = " or ".join(f"{each.main}, which each run of {each.name} leaves" for each in importers)
+        imported = [
+            _imported_directory(directory, importer) for directory in importer.directories(path)
+        ]
+        if imported:
+            return imported
+    known = " or ".join(
+        f"{importer.main}, which each run of {importer.name} leaves" for importer in importers
+    )
     raise ResultError(str(path), f"is a directory without {known}", _fix())
 
 
@@ -107,7 +111,9 @@ def _imported(path: Path, content: bytes, text: str, importer: FileImporter) -> 
 def _fix() -> str:
     """What can be given instead."""
     files, directories = _of_files(), _of_directories()
-    given = [f"a result file of {' or '.join(each.name for each in files)}"] if files else []
+    given = (
+        [f"a result file of {' or '.join(importer.name for importer in files)}"] if files else []
+    )
     given += [f"a directory of {' or '.join(e.name for e in directories)}"] if directories else []
-    hints = [f"of {each.name}: {each.hint}" for each in files]
+    hints = [f"of {importer.name}: {importer.hint}" for importer in files]
     return "; ".join([f"give {', or '.join(given)}", *hints])

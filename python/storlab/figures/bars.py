@@ -161,8 +161,8 @@ def heights(interval: Interval) -> dict[str, float]:
     estimate = interval.estimate
     low = estimate if interval.low is None else interval.low
     high = estimate if interval.high is None else interval.high
-    each = {"value": estimate, "low": low, "high": high}
-    return {name: float(f"{value:.6g}") for name, value in each.items()}
+    whisker = {"value": estimate, "low": low, "high": high}
+    return {name: float(f"{value:.6g}") for name, value in whisker.items()}
 
 
 def _chart(
@@ -220,10 +220,10 @@ def _title(
     word, column = next(
         ((w, c) for w, c in columns.items() if c.key == wanted.ratio), next(iter(columns.items()))
     )
-    what = f"{wanted.what} {_plain(word)}"
-    parts = ratio_words(comparison, row, column.key, what)
+    noun = f"{wanted.what} {_plain(word)}"
+    parts = ratio_words(comparison, row, column.key, noun)
     if parts:
         return "; ".join(parts)
     known = [(t, c.values[column.key]) for t, c in row.cells.items() if column.key in c.values]
-    each = "; ".join(f"{digits3(i.estimate)}\u00a0{column.unit} on {t}" for t, i in known)
-    return f"{what}: {each}"
+    values = "; ".join(f"{digits3(i.estimate)}\u00a0{column.unit} on {t}" for t, i in known)
+    return f"{noun}: {values}"

@@ -21,13 +21,13 @@ MOST_NAMES = 16  # on an axis of names; of more clients, numbers
 
 def draw(comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:
     """One figure per block size, at the far end of the axis."""
-    found = []
+    drawn = []
     for section in sections:
         for facet in section.facets():
             point = last_point(comparison, section, facet)
             if point is not None:
-                found.append(_figure(comparison, section, facet, point))
-    return [figure for figure in found if figure is not None]
+                drawn.append(_figure(comparison, section, facet, point))
+    return [figure for figure in drawn if figure is not None]
 
 
 def _figure(
@@ -43,7 +43,7 @@ def _figure(
         return None
     targets = list(balances)
     seen = {target: by_client(clients_of(cells[target])) for target in targets}
-    names = list(dict.fromkeys(name for each in seen.values() for name in each))
+    names = list(dict.fromkeys(name for clients in seen.values() for name in clients))
     data = [
         datum
         for target in targets
@@ -77,10 +77,10 @@ def _words(target: str, balance: Balance) -> str:
 
 
 def _datum(target: str, name: str, number: int, runs: Sequence[Seen]) -> dict[str, Any] | None:
-    shares = [share for each in runs if (share := each.share) is not None]
+    shares = [share for run in runs if (share := run.share) is not None]
     if not shares:
         return None
-    rates = [each.client.bytes_s for each in runs]
+    rates = [run.client.bytes_s for run in runs]
     return {
         "target": target,
         "client": name,

@@ -136,13 +136,13 @@ def far_points(
     comparison: Comparison, sections: Sequence[Section]
 ) -> dict[str, tuple[Any, list[tuple[Section, WorkloadPoint]]]]:
     """By the text of a small multiple: its value, and every section's far point in it."""
-    found: dict[str, tuple[Any, list[tuple[Section, WorkloadPoint]]]] = {}
+    by_facet: dict[str, tuple[Any, list[tuple[Section, WorkloadPoint]]]] = {}
     for section in sections:
         for facet in section.facets():
             point = last_point(comparison, section, facet)
             if point is not None:
-                found.setdefault(str(facet), (facet, []))[1].append((section, point))
-    return found
+                by_facet.setdefault(str(facet), (facet, []))[1].append((section, point))
+    return by_facet
 
 
 def family_place(places: Sequence[tuple[Section, WorkloadPoint]], facet: Any) -> str:

@@ -18,7 +18,7 @@ from storlab.figures.theme import HEIGHT, WIDTH, colour, configured, fill_of, sh
 
 def draw(comparison: Comparison, _sections: Sequence[Section]) -> list[Figure]:
     """One figure per currency in which two targets declare what they cost and hold."""
-    found: dict[str, list[dict[str, Any]]] = {}
+    by_currency: dict[str, list[dict[str, Any]]] = {}
     for column in comparison.dataset.targets:
         target, cost = column.target, whole_cost(column.target)
         if cost is None or not target.capacity:
@@ -27,9 +27,11 @@ def draw(comparison: Comparison, _sections: Sequence[Section]) -> list[Figure]:
         fill = fill_of(comparison.targets.index(column.label), "declared")
         datum = {"target": column.label, "tb": tb, "cost": cost, "per_tb": cost / tb, "fill": fill}
         usable = None if target.usable is None else target.usable / TB
-        found.setdefault(target.currency, []).append(datum | {"usable": usable})
+        by_currency.setdefault(target.currency, []).append(datum | {"usable": usable})
     return [
-        _figure(comparison, currency, data) for currency, data in found.items() if len(data) > 1
+        _figure(comparison, currency, data)
+        for currency, data in by_currency.items()
+        if len(data) > 1
     ]
 
 

@@ -23,10 +23,10 @@ BAR = 22
 def draw(comparison: Comparison, _sections: Sequence[Section]) -> list[Figure]:
     """One figure per currency: money of two currencies does not stand on one axis."""
     targets = comparison.dataset.targets
-    found = [(i, column) for i, column in enumerate(targets) if costs(column.target)]
-    currencies = list(dict.fromkeys(column.target.currency for _, column in found))
+    costed = [(i, column) for i, column in enumerate(targets) if costs(column.target)]
+    currencies = list(dict.fromkeys(column.target.currency for _, column in costed))
     return [
-        _figure(currency, [(i, c) for i, c in found if c.target.currency == currency])
+        _figure(currency, [(i, c) for i, c in costed if c.target.currency == currency])
         for currency in currencies
     ]
 
@@ -71,7 +71,7 @@ def _data(index: int, column: Any, currency: str) -> list[dict[str, Any]]:
 def _end(column: Any, currency: str) -> dict[str, Any]:
     parts = costs(column.target)
     total = sum(value for _, value in parts)
-    each = f"{total:,.0f}"
+    end = f"{total:,.0f}"
     per_tb = _per_tb(column, total)
     words = " + ".join(f"{name} {value:,.0f}" for name, value in parts)
     words = words.replace(f" + {PARTS[-1]}", f"|+ {PARTS[-1]}")  # where the line breaks
@@ -81,9 +81,9 @@ def _end(column: Any, currency: str) -> dict[str, Any]:
     return {
         "target": column.label,
         "total": total,
-        "label": each,
+        "label": end,
         "words": f"{words}; {per_tb} per TB" if per_tb else words,
-        "clause": f"{column.label} {currency} {each}" + (f" ({per_tb} per TB)" if per_tb else ""),
+        "clause": f"{column.label} {currency} {end}" + (f" ({per_tb} per TB)" if per_tb else ""),
     }
 
 
@@ -95,8 +95,8 @@ def _per_tb(column: Any, total: float) -> str:
 def _row(column: Any) -> list[str]:
     parts = dict(costs(column.target))
     total = sum(parts.values())
-    each = [f"{parts[part]:,.0f}" if part in parts else "not declared" for part in PARTS]
-    return [column.label, *each, f"{total:,.0f}", _per_tb(column, total) or "–"]
+    amounts = [f"{parts[part]:,.0f}" if part in parts else "not declared" for part in PARTS]
+    return [column.label, *amounts, f"{total:,.0f}", _per_tb(column, total) or "–"]
 
 
 def _chart(ends: list[dict[str, Any]], currency: str) -> alt.TopLevelMixin:

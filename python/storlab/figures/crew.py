@@ -28,15 +28,15 @@ def crew_figure(
     """The figure; None with fewer than two ranks or accelerators, or where none told its times."""
     cells = comparison.row(point).cells
     targets = comparison.planned([point])
-    found = {t: workers_of(cells[t], crew.pieces, summed=crew.summed) for t in targets}
-    data = [_datum(target, worker) for target in targets for worker in found[target]]
+    crews = {t: workers_of(cells[t], crew.pieces, summed=crew.summed) for t in targets}
+    data = [_datum(target, worker) for target in targets for worker in crews[target]]
     numbers = sorted({datum["number"] for datum in data})
     if len(numbers) < 2:
         return None
     slowest = {
-        target: max(each, key=lambda worker: worker.interval.estimate)
-        for target, each in found.items()
-        if each
+        target: max(workers, key=lambda worker: worker.interval.estimate)
+        for target, workers in crews.items()
+        if workers
     }
     last = [_datum(target, worker) for target, worker in slowest.items()]
     where = place_at(section, facet, point)
@@ -63,7 +63,7 @@ def crew_figure(
                 digits3(worker.most),
             ]
             for target in targets
-            for worker in found[target]
+            for worker in crews[target]
         ],
         point_ids=point_ids(comparison, [point]),
         note=where,

@@ -22,10 +22,10 @@ from storlab.figures.stack_over_sweep import stack_figure
 def draw(kind: FigureKind, comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:
     """The figures of one kind."""
     if kind.place:
-        found: list[Figure] = load(kind.place)(comparison, sections)
+        figures: list[Figure] = load(kind.place)(comparison, sections)
     else:
-        found = list(_parts(kind, comparison, sections))
-    scaled = [_with_scale(comparison, sections, figure) for figure in found]
+        figures = list(_parts(kind, comparison, sections))
+    scaled = [_with_scale(comparison, sections, figure) for figure in figures]
     return [with_foot(comparison, sections, figure) for figure in scaled]
 
 

@@ -18,13 +18,13 @@ KEY = "efficiency_mb_s_w.all"
 
 def draw(comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:
     """One figure per section and small multiple whose axis has more than one place."""
-    found = (
+    figures = (
         _figure(comparison, section, facet)
         for section in sections
         if is_swept(section)
         for facet in section.facets()
     )
-    return [figure for figure in found if figure is not None]
+    return [figure for figure in figures if figure is not None]
 
 
 def _figure(comparison: Comparison, section: Section, facet: Any) -> Figure | None:

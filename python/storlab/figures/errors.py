@@ -19,8 +19,8 @@ ROW_HEIGHT = 20
 
 def draw(comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:
     """One figure per small multiple in which anything failed."""
-    found = (_figure(mixes) for mixes in mixes_of(comparison, sections))
-    return [figure for figure in found if figure is not None]
+    figures = (_figure(mixes) for mixes in mixes_of(comparison, sections))
+    return [figure for figure in figures if figure is not None]
 
 
 def _figure(mixes: Mixes) -> Figure | None:

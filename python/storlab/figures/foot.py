@@ -96,7 +96,7 @@ def _flags(figure: Figure, cells: Sequence[Cell]) -> Iterator[str]:
 
     What is about latencies stands below drawings whose description speaks of them.
     """
-    found: dict[str, dict[str, int]] = {}
+    by_flag: dict[str, dict[str, int]] = {}
     counts: dict[str, int] = {}
     known, of_latency = flag_meanings(), "latency" in figure.alt
     for cell in cells:
@@ -104,14 +104,14 @@ def _flags(figure: Figure, cells: Sequence[Cell]) -> Iterator[str]:
         for flag in cell.flags:
             if flag.kind in known and known[flag.kind].latencies and not of_latency:
                 continue
-            each = found.setdefault(flag.kind, {})
-            each[cell.target] = each.get(cell.target, 0) + 1
+            runs = by_flag.setdefault(flag.kind, {})
+            runs[cell.target] = runs.get(cell.target, 0) + 1
     parts = []
-    for kind in sorted(found, key=lambda kind: list(known).index(kind) if kind in known else 99):
+    for kind in sorted(by_flag, key=lambda kind: list(known).index(kind) if kind in known else 99):
         letter = known[kind].letter if kind in known else "†"
         where = (
             target if count == counts[target] else f"{target} at {count} of {counts[target]}"
-            for target, count in found[kind].items()
+            for target, count in by_flag[kind].items()
         )
         parts.append(f"{letter} {kind.replace('-', ' ')}: {', '.join(where)}")
     if parts:

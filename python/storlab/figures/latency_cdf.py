@@ -89,13 +89,13 @@ def _figure(
 def _curves(
     comparison: Comparison, section: Section, point: WorkloadPoint, time: str
 ) -> list[tuple[str, str, Histogram]]:
-    found = []
+    curves = []
     for target, cell in comparison.row(point).cells.items():
         for operation, name in operations_of(section):
             merged = cell.merged(operation, time)
             if merged is not None and merged.count:
-                found.append((target, name, merged))
-    return found
+                curves.append((target, name, merged))
+    return curves
 
 
 def cdf_line(target: str, operation: str, histogram: Histogram) -> list[dict[str, Any]]:

@@ -106,7 +106,7 @@ def _figure(
         columns=[
             section.axes.x,
             "target",
-            *(f"{name} {what}" for name in names for what in ("mean", "p99")),
+            *(f"{name} {statistic}" for name in names for statistic in ("mean", "p99")),
         ],
         rows=_table(comparison, section, facet, panels),
         point_ids=point_ids(comparison, points),
@@ -124,13 +124,13 @@ def _data(
 ) -> list[dict[str, Any]]:
     """One datum per point and target."""
     prefix, _ = latency_kind(comparison, section)
-    found = []
+    records = []
     for point in points:
         for target in comparison.targets:
             datum = _datum(comparison.row(point).cells[target], prefix, operation, bounds)
             if datum is not None:
-                found.append({"x": x_text(section, point), **datum})
-    return found
+                records.append({"x": x_text(section, point), **datum})
+    return records
 
 
 def _datum(
@@ -225,9 +225,9 @@ def _table(
         for target in comparison.planned(section.points):
             cell = comparison.row(point).cells[target]
             texts = [
-                interval_text(cell.values.get(f"{prefix}_{what}_ns.{op}"), latency_text)
+                interval_text(cell.values.get(f"{prefix}_{statistic}_ns.{op}"), latency_text)
                 for op in panels
-                for what in ("mean", "p99")
+                for statistic in ("mean", "p99")
             ]
             rows.append([x_text(section, point), target, *texts])
     return rows
@@ -270,8 +270,8 @@ def _against(
         phrases = slower.setdefault(sides if more else (sides[1], sides[0]), [])
         phrases.append(f"{name}s {times}" if phrases else f"{name}s take {times}")
     parts = [
-        f"{' and '.join(each)} as long on {more} as on {less}"
-        for (more, less), each in slower.items()
+        f"{' and '.join(factors)} as long on {more} as on {less}"
+        for (more, less), factors in slower.items()
     ]
     if unsure:
         verb = f"{' and '.join(unsure)} can’t be told apart"

@@ -82,9 +82,9 @@ class Mixes:
         """A file name that no other figure of the brief has."""
         return family_name(kind, self.section, *more, self.section.facet_text(self.facet))
 
-    def where(self, what: str) -> str:
+    def where(self, quantity: str) -> str:
         """The beginning of a title: ``GET, 4 MiB, concurrency 16``."""
-        return ", ".join(part for part in (what, self.place) if part)
+        return ", ".join(part for part in (quantity, self.place) if part)
 
     @property
     def x_title(self) -> str:
@@ -118,14 +118,14 @@ def told_apart(names: Sequence[str]) -> list[str]:
     """Names below an axis without the parts that all of them have: ``direct, reads only``."""
     parts = [name.split(", ") for name in names]
     common = set(parts[0]).intersection(*parts)
-    short = [", ".join(part for part in each if part not in common) for each in parts]
+    short = [", ".join(part for part in words if part not in common) for words in parts]
     return short if all(short) and len(set(short)) == len(set(names)) else list(names)
 
 
 def mixes_of(comparison: Comparison, sections: Sequence[Section]) -> list[Mixes]:
     """One for each value of the small multiple; none without a measured point."""
-    found = far_points(comparison, sections).values()
-    return [Mixes(comparison, facet, places) for facet, places in found]
+    by_facet = far_points(comparison, sections).values()
+    return [Mixes(comparison, facet, places) for facet, places in by_facet]
 
 
 def fill(data: Sequence[dict[str, Any]]) -> alt.Fill:

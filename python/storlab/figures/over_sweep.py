@@ -130,7 +130,7 @@ def sweep_figure(
 ) -> Figure | None:
     """Lines against the axis; None where nothing was measured."""
     columns = (comparison.column(key) for key in part.keys)
-    column = next((each for each in columns if each is not None), None)
+    column = next((candidate for candidate in columns if candidate is not None), None)
     if column is None:
         return None
     lines = Lines.of(comparison, section, facet, column)
@@ -160,9 +160,9 @@ def _title(comparison: Comparison, section: Section, facet: Any, column: Column,
         return "not measured"
     parts = ratio_words(comparison, comparison.row(point), column.key, column.label, ratio)
     if not parts:
-        found = _best(comparison, section, facet, column)
+        highest = _best(comparison, section, facet, column)
         points = len(section.of_facet(facet))
-        return f"{column.label}, highest mean of {points}: {', '.join(found)}"
+        return f"{column.label}, highest mean of {points}: {', '.join(highest)}"
     return f"{'; '.join(parts)} at {section.at(point)}"
 
 

@@ -40,8 +40,10 @@ def draw(comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:
     What names no operating point of the axis stands behind its end, under the words of the table.
     """
     swept = [section for section in sections if not section.page.split]
-    found = [_figure(comparison, section, facet) for section in swept for facet in section.facets()]
-    return [figure for figure in found if figure is not None]
+    figures = [
+        _figure(comparison, section, facet) for section in swept for facet in section.facets()
+    ]
+    return [figure for figure in figures if figure is not None]
 
 
 def _figure(comparison: Comparison, section: Section, facet: Any) -> Figure | None:

@@ -38,17 +38,17 @@ SHOWN = ("throughput_mb_s", "latency_mean_ns", "ttfb_mean_ns")
 
 def draw(comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:
     """One figure per quantity that is published at these mixes, and per small multiple."""
-    found: list[Figure] = []
+    figures: list[Figure] = []
     for family in dict.fromkeys(section.family for section in sections):
         of_family = [section for section in sections if section.family == family]
         if of_family[0].page.split:
-            found += [
+            figures += [
                 _figure(mixes, column)
                 for mixes in mixes_of(comparison, of_family)
                 for column in COLUMNS
                 if column.name in SHOWN and _cells(mixes, column)
             ]
-    return found
+    return figures
 
 
 def _cells(mixes: Mixes, column: Column) -> list[PublishedCell]:
@@ -78,9 +78,9 @@ def _figure(mixes: Mixes, column: Column) -> Figure:
     data = [*_measured(mixes, column, bounds), *_printed(mixes, column, cells)]
     sources = list(dict.fromkeys(cell.source for cell in cells))
     names = " and ".join(config.removesuffix(" (published)") for config in configs)
-    what = column.label
+    label = column.label
     title = (
-        f"{mixes.where(sentence(what))}: {names} as published, hatched, beside what was measured "
+        f"{mixes.where(sentence(label))}: {names} as published, hatched, beside what was measured "
         "here"
     )
     stated = all(cell.stated for cell in cells)
@@ -91,10 +91,10 @@ def _figure(mixes: Mixes, column: Column) -> Figure:
         name=mixes.name("published", column.name, column.operation),
         kind="published_mixes",
         title=title,
-        alt=f"{'Markers' if column.unit == 'ns' else 'Bars'}: {what} by mix, measured and "
+        alt=f"{'Markers' if column.unit == 'ns' else 'Bars'}: {label} by mix, measured and "
         f"published ({', '.join(sources)}), on a logarithmic scale. {title}.{unsaid}",
         spec=configured(chart, {"values": data}),
-        columns=["mix", "configuration", f"{what} ({_unit(column)})", "provenance", "source"],
+        columns=["mix", "configuration", f"{label} ({_unit(column)})", "provenance", "source"],
         rows=[[d["x"], d["name"], d["text"], d["provenance"], d["source"]] for d in data],
         point_ids=mixes.point_ids,
         note=mixes.place,
@@ -110,7 +110,7 @@ def _bounds(mixes: Mixes, column: Column, cells: Sequence[PublishedCell]) -> tup
     """With room for the words above the largest, and for the foot of the smallest bar."""
     intervals = _intervals(mixes, column)
     values = [
-        each for each in (*(i.estimate for i in intervals), *(c.value for c in cells)) if each
+        value for value in (*(i.estimate for i in intervals), *(c.value for c in cells)) if value
     ]
     return log_reach([*values, min(values) / 2.5, max(values) * 1.4], intervals)
 

@@ -15,14 +15,14 @@ from storlab.figures.words import ratio_words
 
 def draw(comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:
     """One figure per small block size of what clients of a cluster did, where the axis is swept."""
-    found = (
+    figures = (
         _figure(comparison, section, facet)
         for section in sections
         if is_swept(section) and any(point.clients for point in section.points)
         for facet in section.facets()
         if is_small(section, facet)
     )
-    return [figure for figure in found if figure is not None]
+    return [figure for figure in figures if figure is not None]
 
 
 def _figure(comparison: Comparison, section: Section, facet: Any) -> Figure | None:

@@ -34,8 +34,8 @@ DECIDED, OPEN, APART = "interval excludes 1", "interval includes 1", "different 
 
 def draw(comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:
     """One figure per metric for which any ratio is known."""
-    found = (_figure(comparison, sections, *metric) for metric in _metrics(sections[0]))
-    return [figure for figure in found if figure is not None]
+    figures = (_figure(comparison, sections, *metric) for metric in _metrics(sections[0]))
+    return [figure for figure in figures if figure is not None]
 
 
 def draw_fixed(comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:

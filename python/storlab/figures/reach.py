@@ -37,8 +37,8 @@ def cut_words(
 def log_reach(values: Sequence[float], intervals: Sequence[Interval]) -> tuple[float, float]:
     """Bounds of a logarithmic axis around ``values`` and, where they end near them, intervals."""
     least, most = min(values, default=1.0) / FAR, FAR * max(values, default=1.0)
-    lows = [max(each.low, least) for each in intervals if each.low is not None]
-    highs = [min(each.high, most) for each in intervals if each.high is not None]
+    lows = [max(interval.low, least) for interval in intervals if interval.low is not None]
+    highs = [min(interval.high, most) for interval in intervals if interval.high is not None]
     return log_bounds([*values, *lows, *highs])
 
 
@@ -59,7 +59,8 @@ def edge_words(intervals: Sequence[Interval], bounds: tuple[float, float]) -> st
     """Says so where one of them leaves the drawing."""
     low, high = bounds
     left = (
-        (each.low is not None and each.low < low) or (each.high is not None and each.high > high)
-        for each in intervals
+        (interval.low is not None and interval.low < low)
+        or (interval.high is not None and interval.high > high)
+        for interval in intervals
     )
     return EDGE_WORDS if any(left) else ""

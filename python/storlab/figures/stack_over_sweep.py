@@ -98,11 +98,11 @@ def _title(
         parts = ratio_words(comparison, comparison.row(point), part.whole, part.what)
         words = [f"{'; '.join(parts)} at {section.at(point)}"] if parts else []
     least: dict[str, tuple[float, str]] = {}
-    for each in section.of_facet(facet):
-        for target, cell in comparison.row(each).cells.items():
+    for shown in section.of_facet(facet):
+        for target, cell in comparison.row(shown).cells.items():
             interval = cell.values.get(part.whole)
             if interval is not None and interval.estimate < least.get(target, (float("inf"),))[0]:
-                least[target] = (interval.estimate, section.at(each))
+                least[target] = (interval.estimate, section.at(shown))
     lowest = (
         f"{digits3(value)}\u00a0{unit} on {target} with {at}"
         for target, (value, at) in least.items()

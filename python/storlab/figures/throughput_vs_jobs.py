@@ -39,13 +39,13 @@ def draw(comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:
 
 def draw_rates(comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:
     """Operations per second of what ``draw`` shows by its bytes."""
-    found = (
+    figures = (
         _rates(comparison, section, facet)
         for section in sections
         for facet in section.facets()
         if not is_small(section, facet) and not _has_clients(section)
     )
-    return [figure for figure in found if figure is not None]
+    return [figure for figure in figures if figure is not None]
 
 
 def _has_clients(section: Section) -> bool:
@@ -84,7 +84,7 @@ def _ceiling(comparison: Comparison, section: Section, column: Column) -> float:
         if (interval := cell.values.get(KEY)) is not None
     ]
     values = [value for interval, runs in known for value in (interval.estimate, *runs)]
-    return max(in_sight(values, [each.high or 0.0 for each, _ in known]), default=1.0)
+    return max(in_sight(values, [interval.high or 0.0 for interval, _ in known]), default=1.0)
 
 
 def _figure(comparison: Comparison, section: Section, facet: Any, column: Column) -> Figure:

@@ -54,7 +54,7 @@ def timeline_figure(timeline: Timeline, index: int, where: str, point_ids: list[
         f"{'; its dips are shaded' if timeline.dips else ''}. {title}",
         spec=configured(alt.vconcat(*panels, spacing=6), data),
         columns=["time (s)", "MB/s", "p99", "errors", "device (MB/s)", "power (W)", "°C"],
-        rows=[_row(timeline, each) for each in timeline.dips],
+        rows=[_row(timeline, dip) for dip in timeline.dips],
         point_ids=point_ids,
         note=where,
     )
@@ -63,18 +63,18 @@ def timeline_figure(timeline: Timeline, index: int, where: str, point_ids: list[
 def _data(timeline: Timeline) -> dict[str, list[dict[str, Any]]]:
     rates = [
         {
-            "start": _s(each.start_s),
-            "end": _s(each.end_s),
-            "value": round(each.drawn_mb_s, 1),
-            "mean": round(each.mb_s, 1),
-            "errors": each.errors,
+            "start": _s(dip.start_s),
+            "end": _s(dip.end_s),
+            "value": round(dip.drawn_mb_s, 1),
+            "mean": round(dip.mb_s, 1),
+            "errors": dip.errors,
         }
-        for each in timeline.stretches
+        for dip in timeline.stretches
     ]
     device = [
-        {"time": _s(each.end_s), "value": round(value, 1), "what": f"device {what}"}
-        for each in timeline.device
-        for what, value in zip(DEVICE, (each.read_mb_s, each.written_mb_s), strict=True)
+        {"time": _s(dip.end_s), "value": round(value, 1), "what": f"device {direction}"}
+        for dip in timeline.device
+        for direction, value in zip(DEVICE, (dip.read_mb_s, dip.written_mb_s), strict=True)
     ]
     return {
         "heat": [
@@ -92,9 +92,9 @@ def _data(timeline: Timeline) -> dict[str, list[dict[str, Any]]]:
         "power": [{"time": _s(m.time_s), "value": round(m.power_w, 2)} for m in timeline.power],
         "celsius": [{"time": _s(t), "value": v, "what": drive} for t, drive, v in timeline.celsius],
         "dips": [
-            {"start": _s(each.start_s), "end": _s(each.end_s)}
-            for each in timeline.stretches
-            if each.dips
+            {"start": _s(dip.start_s), "end": _s(dip.end_s)}
+            for dip in timeline.stretches
+            if dip.dips
         ],
         "flags": _flag_data(timeline),
     }
@@ -106,7 +106,7 @@ def _flag_data(timeline: Timeline) -> list[dict[str, Any]]:
     """
     window = [(0.0, timeline.window_s)]
     kinds = dict.fromkeys(flag.kind for flag in timeline.run.record.flags)
-    found = [
+    records = [
         {
             "start": _s(start),
             "end": _s(end),
@@ -116,15 +116,15 @@ def _flag_data(timeline: Timeline) -> list[dict[str, Any]]:
         for kind in kinds
         for number, (start, end) in enumerate(timeline.flag_times.get(kind, window))
     ]
-    failed = [each for each in timeline.stretches if each.errors]
-    return found + [
+    failed = [stretch for stretch in timeline.stretches if stretch.errors]
+    return records + [
         {
-            "start": _s(each.start_s),
-            "end": _s(each.end_s),
+            "start": _s(stretch.start_s),
+            "end": _s(stretch.end_s),
             "kind": "errors",
-            "text": "" if each is not failed[0] else "errors",
+            "text": "" if stretch is not failed[0] else "errors",
         }
-        for each in failed
+        for stretch in failed
     ]
 
 
@@ -212,7 +212,7 @@ def _rates(data: dict[str, list[dict[str, Any]]], index: int) -> alt.Chart:
 
 
 def _device(readings: Sequence[dict[str, Any]]) -> alt.Chart:
-    names = [f"device {what}" for what in DEVICE]
+    names = [f"device {direction}" for direction in DEVICE]
     colours = alt.Color(
         "what:N",
         title=None,
@@ -266,7 +266,7 @@ def _flags(flags: Sequence[dict[str, Any]]) -> list[alt.Chart]:
 
 
 def _y(name: str, title: str, data: Sequence[dict[str, Any]]) -> alt.Y:
-    top = max((each[name] for each in data), default=1.0) or 1.0
+    top = max((record[name] for record in data), default=1.0) or 1.0
     return alt.Y(
         f"{name}:Q",
         title=title,
@@ -292,12 +292,14 @@ def _row(timeline: Timeline, dip: Stretch) -> list[str]:
     def within(time_s: float) -> bool:
         return dip.start_s <= time_s <= dip.end_s
 
-    device = [each for each in timeline.device if within((each.start_s + each.end_s) / 2)]
+    device = [
+        interval for interval in timeline.device if within((interval.start_s + interval.end_s) / 2)
+    ]
     moved = [
-        f"{what} {digits3(sum(values) / len(values))}"
-        for what, values in (
-            ("read", [each.read_mb_s for each in device]),
-            ("written", [each.written_mb_s for each in device]),
+        f"{direction} {digits3(sum(values) / len(values))}"
+        for direction, values in (
+            ("read", [interval.read_mb_s for interval in device]),
+            ("written", [interval.written_mb_s for interval in device]),
         )
         if values
     ]

@@ -87,8 +87,8 @@ def draw_trend(trend: Trend, *, wide: bool = False) -> tuple[str, list[float]]:
     width, height = LEFT + frame.width + RIGHT, TOP + frame.height + BOTTOM
     few = len(trend.marks) <= (FEW if wide else FEW // 2)
     places = [(frame.x(mark.time), mark) for mark in trend.marks]
-    runs = [each for x, mark in places for run in mark.runs for each in (x, run)]
-    means = [each for x, mark in places for each in (x, mark.value.estimate)]
+    runs = [end for x, mark in places for run in mark.runs for end in (x, run)]
+    means = [end for x, mark in places for end in (x, mark.value.estimate)]
     svg = "".join(
         (
             f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
@@ -134,21 +134,21 @@ def _dots(frame: _Frame, points: list[float]) -> str:
 
     There are ten thousands: they are reckoned and printed all at once.
     """
-    found = np.array(points).reshape(-1, 2)
-    found[:, 1] = frame.y(found[:, 1])
-    return "M%.1f %.1fh0" * len(found) % tuple(found.ravel().tolist())
+    scaled = np.array(points).reshape(-1, 2)
+    scaled[:, 1] = frame.y(scaled[:, 1])
+    return "M%.1f %.1fh0" * len(scaled) % tuple(scaled.ravel().tolist())
 
 
 def _intervals(frame: _Frame, places: Iterable[tuple[float, Mark]]) -> str:
     ends = [
-        each
+        mark
         for x, value in ((x, mark.value) for x, mark in places)
         if value.low is not None and value.high is not None and math.isfinite(value.high)
-        for each in (x, value.low, value.high)
+        for mark in (x, value.low, value.high)
     ]
-    found = np.array(ends).reshape(-1, 3)
-    found[:, 1:] = frame.y(found[:, 1:])
-    return "M%.1f %.1fV%.1f" * len(found) % tuple(found.ravel().tolist())
+    scaled = np.array(ends).reshape(-1, 3)
+    scaled[:, 1:] = frame.y(scaled[:, 1:])
+    return "M%.1f %.1fV%.1f" * len(scaled) % tuple(scaled.ravel().tolist())
 
 
 def _levels(frame: _Frame, trend: Trend, places: Sequence[tuple[float, Mark]]) -> Iterable[str]:
@@ -245,13 +245,13 @@ def _dates(start: float, end: float, most: int) -> list[tuple[float, str]]:
     begin = datetime.fromtimestamp(start, UTC)
     number = begin.year * 12 + begin.month - 1
     number += -number % months
-    found = []
+    dates = []
     while (time := datetime(number // 12, number % 12 + 1, 1, tzinfo=UTC)).timestamp() <= end:
         if time.timestamp() >= start:
             text = f"{time:%Y}" if months >= 12 else f"{time:%b %Y}"
-            found.append((time.timestamp(), text))
+            dates.append((time.timestamp(), text))
         number += months
-    return found
+    return dates
 
 
 def date_text(time: datetime) -> str:

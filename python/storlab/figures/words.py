@@ -13,37 +13,37 @@ MOVES = "{larger} moves {times} as much as {smaller}"
 OF = "{larger}’s {what} is {times} {smaller}’s"
 
 
-def ratio_words(comparison: Comparison, row: Row, key: str, what: str, say: str = OF) -> list[str]:
+def ratio_words(comparison: Comparison, row: Row, key: str, noun: str, say: str = OF) -> list[str]:
     """Every target against the baseline at one point: ``disk A’s energy is 1.2× disk B’s``.
 
     Whoever has more of it comes first, so that the number is above 1. ``what`` it is stands where
     ``say`` wants it, and where nothing is decided. Empty where there is no ratio of that column.
     """
-    found = ((target, row.ratios[target].get(key)) for target in comparison.others)
+    ratios = ((target, row.ratios[target].get(key)) for target in comparison.others)
     return [
-        span_words([ratio], target, comparison.baseline, what, say)
-        for target, ratio in found
+        span_words([ratio], target, comparison.baseline, noun, say)
+        for target, ratio in ratios
         if ratio is not None
     ]
 
 
 def spans_in_words(
-    comparison: Comparison, rows: Sequence[Row], key: str, what: str, say: str = OF
+    comparison: Comparison, rows: Sequence[Row], key: str, noun: str, say: str = OF
 ) -> list[tuple[str, list[Ratio]]]:
     """Every target against the baseline over several points, and the ratios behind it."""
-    found = (
+    ratios_of = (
         (target, [row.ratios[target][key] for row in rows if key in row.ratios[target]])
         for target in comparison.others
     )
     return [
-        (span_words(ratios, target, comparison.baseline, what, say), ratios)
-        for target, ratios in found
+        (span_words(ratios, target, comparison.baseline, noun, say), ratios)
+        for target, ratios in ratios_of
         if ratios
     ]
 
 
 def span_words(
-    ratios: Sequence[Ratio], target: str, baseline: str, what: str, say: str = OF
+    ratios: Sequence[Ratio], target: str, baseline: str, noun: str, say: str = OF
 ) -> str:
     """The least and the largest of the decided ratios, and of how many they were picked.
 
@@ -51,9 +51,9 @@ def span_words(
     """
     told = [ratio.interval for ratio in ratios if ratio.decided or not ratio.interval.is_known]
     if not told:
-        return f"{target} and {baseline} can’t be told apart in {what}"
-    words = _larger_first(told, target, baseline, say.replace("{what}", what), len(ratios))
-    sides = {each.estimate > 1 for each in told}
+        return f"{target} and {baseline} can’t be told apart in {noun}"
+    words = _larger_first(told, target, baseline, say.replace("{what}", noun), len(ratios))
+    sides = {ratio.estimate > 1 for ratio in told}
     if len(told) == len(ratios) or len(sides) > 1:
         return words
     return f"{words} at {len(told)} of {len(ratios)} points, and can’t be told apart at the others"
@@ -72,7 +72,7 @@ def _larger_first(
         return say.format(larger=baseline, times=span, smaller=target)
     up = f"up to {_short(most)}"
     down = f"up to {_short(inverse(least))}" if least.estimate > 0 else "more"
-    above = sum(each.estimate > 1 for each in told)
+    above = sum(ratio.estimate > 1 for ratio in told)
     ahead = say.format(larger=target, times=up, smaller=baseline)
     behind = say.format(larger=baseline, times=down, smaller=target)
     below = len(told) - above

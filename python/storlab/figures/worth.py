@@ -89,7 +89,7 @@ COST = Worth(
 
 def draw_density(comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:
     """Per raw terabyte, and per usable one where the study says how much is usable."""
-    return _each(comparison, sections, (RAW, USABLE))
+    return _of_ways(comparison, sections, (RAW, USABLE))
 
 
 def draw_money(comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:
@@ -97,10 +97,10 @@ def draw_money(comparison: Comparison, sections: Sequence[Section]) -> list[Figu
     targets = [column.target for column in comparison.dataset.targets]
     if len(density.currencies(targets)) != 1:
         return []
-    return _each(comparison, sections, (MONEY, COST))
+    return _of_ways(comparison, sections, (MONEY, COST))
 
 
-def _each(
+def _of_ways(
     comparison: Comparison, sections: Sequence[Section], ways: Sequence[Worth]
 ) -> list[Figure]:
     families: dict[tuple[str, str, str], list[Section]] = {}
@@ -109,13 +109,13 @@ def _each(
     for members in families.values():  # of a cluster with all its clients
         most = max(clients_of(section) for section in members)
         members[:] = [section for section in members if clients_of(section) == most]
-    found = (
+    figures = (
         _figure(mixes, way)
         for way in ways
         for members in families.values()
         for mixes in mixes_of(comparison, members)
     )
-    return [figure for figure in found if figure is not None]
+    return [figure for figure in figures if figure is not None]
 
 
 def _column(mixes: Mixes) -> Column | None:
@@ -125,7 +125,9 @@ def _column(mixes: Mixes) -> Column | None:
     if is_small(mixes.section, mixes.facet):
         keys.insert(0, page.rate.key)
     columns = (comparison.column(key) for key in keys)
-    return next((each for each in columns if each is not None and each.better == "more"), None)
+    return next(
+        (column for column in columns if column is not None and column.better == "more"), None
+    )
 
 
 def _figure(mixes: Mixes, way: Worth) -> Figure | None:
@@ -156,7 +158,7 @@ def _figure(mixes: Mixes, way: Worth) -> Figure | None:
 
 
 def _unit(mixes: Mixes, column: Column, way: Worth) -> str:
-    targets = [each.target for each in mixes.comparison.dataset.targets]
+    targets = [entry.target for entry in mixes.comparison.dataset.targets]
     money = next(iter(density.currencies(targets)), "")
     page, own = mixes.section.page, column.unit
     if column.key == page.rate.key:
@@ -169,15 +171,15 @@ def _unit(mixes: Mixes, column: Column, way: Worth) -> str:
 
 
 def _bars(mixes: Mixes, column: Column, way: Worth) -> list[dict[str, Any]]:
-    targets = {each.label: each.target for each in mixes.comparison.dataset.targets}
-    found = []
+    targets = {entry.label: entry.target for entry in mixes.comparison.dataset.targets}
+    bars = []
     for mix, index, cell in mixes.cells():
         target = targets[cell.target]
         value = way.divide(cell, target, column.key)
         fact = way.fact(target)
         if value is None or fact is None:
             continue
-        found.append(
+        bars.append(
             {
                 "x": mix,
                 **series_of(cell, index),
@@ -189,12 +191,12 @@ def _bars(mixes: Mixes, column: Column, way: Worth) -> list[dict[str, Any]]:
                 else f"{digits3(fact)} TB",
             }
         )
-    return found
+    return bars
 
 
 def _title(mixes: Mixes, column: Column, way: Worth) -> str:
     comparison, parts = mixes.comparison, []
-    facts = {each.label: way.fact(each.target) for each in comparison.dataset.targets}
+    facts = {entry.label: way.fact(entry.target) for entry in comparison.dataset.targets}
     base = facts[comparison.baseline]
     for target in comparison.others:
         fact = facts[target]
@@ -203,15 +205,15 @@ def _title(mixes: Mixes, column: Column, way: Worth) -> str:
         if not base or not fact or not known:
             continue
         ratios = [_divided(ratio, base / fact, way) for ratio in known]
-        what = f"{column.label} {way.words}"
-        parts.append(span_words(ratios, target, comparison.baseline, what, way.say))
+        noun = f"{column.label} {way.words}"
+        parts.append(span_words(ratios, target, comparison.baseline, noun, way.say))
     return "; ".join(parts)
 
 
 def _divided(ratio: Ratio, share: float, way: Worth) -> Ratio:
     """A ratio of work as one of work over a declared fact; of cost over work the other way."""
-    found = density.scaled(ratio.interval, share) or ratio.interval
-    return replace(ratio, interval=inverse(found) if way.costs else found)
+    divided = density.scaled(ratio.interval, share) or ratio.interval
+    return replace(ratio, interval=inverse(divided) if way.costs else divided)
 
 
 def _chart(mixes: Mixes, bars: list[dict[str, Any]], unit: str) -> alt.TopLevelMixin:

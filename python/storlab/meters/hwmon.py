@@ -63,13 +63,13 @@ class Input:
 
 def inputs(root: Path) -> list[Input]:
     """Every power and energy input of a machine; of one with input and average, the average."""
-    found: dict[tuple[str, str], Input] = {}
+    by_sensor: dict[tuple[str, str], Input] = {}
     for chip in sorted((root / "class" / "hwmon").glob("hwmon*")):
         names = sorted(entry.name for entry in chip.iterdir()) if chip.is_dir() else []
         for name in filter(_INPUT.fullmatch, names):
             sensor = _input(chip, name)
-            found.setdefault((str(chip), sensor.name), sensor)  # "average" sorts before "input"
-    return list(found.values())
+            by_sensor.setdefault((str(chip), sensor.name), sensor)  # "average" sorts before "input"
+    return list(by_sensor.values())
 
 
 def _input(chip: Path, file: str) -> Input:
@@ -154,11 +154,11 @@ class HwmonMeter:
         return Reading(sensor.sensor, time_ns, value * _MICRO)
 
 
-def _chosen(found: list[Input], options: HwmonOptions, where: str) -> Iterator[Input]:
-    chips = {sensor.chip for sensor in found} | {
-        f"{sensor.chip} {sensor.device}" for sensor in found
+def _chosen(sensors: list[Input], options: HwmonOptions, where: str) -> Iterator[Input]:
+    chips = {sensor.chip for sensor in sensors} | {
+        f"{sensor.chip} {sensor.device}" for sensor in sensors
     }
-    of_chip = [o for o in found if options.chip in (o.chip, f"{o.chip} {o.device}")]
+    of_chip = [o for o in sensors if options.chip in (o.chip, f"{o.chip} {o.device}")]
     if not of_chip:
         raise MeterError(
             f"{where}.chip",
@@ -182,10 +182,10 @@ def _chosen(found: list[Input], options: HwmonOptions, where: str) -> Iterator[I
 
 def discover(root: Path = ROOT) -> list[Discovered]:
     """Every power and energy input, and whether this user may read it."""
-    found = inputs(root)
-    chips = [sensor.chip for sensor in {(o.chip, o.device): o for o in found}.values()]
+    sensors = inputs(root)
+    chips = [sensor.chip for sensor in {(o.chip, o.device): o for o in sensors}.values()]
     listing = []
-    for sensor in found:
+    for sensor in sensors:
         chip = f"{sensor.chip} {sensor.device}" if chips.count(sensor.chip) > 1 else sensor.chip
         readable = os.access(sensor.file, os.R_OK)
         use = f'meters = [{{ kind = "hwmon", chip = "{chip}", inputs = ["{sensor.name}"], ... }}]'

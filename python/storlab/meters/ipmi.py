@@ -100,11 +100,13 @@ class IpmiMeter:
     def describe(self) -> list[SensorInfo]:
         """One sensor. IPMI states no accuracy for DCMI; an SDR's tolerance is taken over."""
         names = self._options.sensors
-        what = f"sum of {', '.join(names)}" if names and len(names) > 1 else (names or ["DCMI"])[0]
+        source = (
+            f"sum of {', '.join(names)}" if names and len(names) > 1 else (names or ["DCMI"])[0]
+        )
         return [
             self._options.info(
                 sensor=self._sensor,
-                description=f"{self._connection.where}, {what} (ipmitool)",
+                description=f"{self._connection.where}, {source} (ipmitool)",
                 sampling="instantaneous",
                 quantum=None if names else 1.0,
                 offset_accuracy_w=sum(self._tolerances_w.values()) or None,

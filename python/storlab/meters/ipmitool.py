@@ -77,11 +77,11 @@ class Shell:
         self._connection = connection
         self._long_s = connection.timeout_s * LONG_ANSWERS
         self._is_new = True
-        found = program()
-        if found is None:
+        ipmitool = program()
+        if ipmitool is None:
             raise MeterError("ipmitool", "is not installed", "install the package ipmitool")
         self._process = start_child(
-            [found, *connection.arguments(), "shell"],
+            [ipmitool, *connection.arguments(), "shell"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

@@ -167,9 +167,9 @@ def controller_of(path: str | Path, sys_root: Path = Path("/sys")) -> Path:
             f"{node} is not an NVMe device",
             "name an NVMe drive such as /dev/disk/by-id/nvme-..., or use another meter",
         )
-    found = _sysfs_controllers(node.name, sys_root)
-    if found:
-        return node.with_name(found[0])
+    controllers = _sysfs_controllers(node.name, sys_root)
+    if controllers:
+        return node.with_name(controllers[0])
     return node.with_name(block.group(1) if block else f"nvme{generic.group(1) if generic else 0}")
 
 

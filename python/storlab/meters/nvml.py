@@ -111,12 +111,12 @@ class Nvml:
         lib = self.lib
         if wanted == "all":
             wanted = list(range(self.call("nvml meter", lib.nvmlDeviceGetCount)))
-        found = []
+        gpus = []
         for name in wanted if isinstance(wanted, list) else [wanted]:
             by = lib.nvmlDeviceGetHandleByIndex if isinstance(name, int) else (
                 lib.nvmlDeviceGetHandleByUUID)  # fmt: skip
-            found.append((f"nvml:{name}", self.call(f"GPU {name}", by, name)))
-        return found
+            gpus.append((f"nvml:{name}", self.call(f"GPU {name}", by, name)))
+        return gpus
 
     def read(self, handle: Any, way: Way) -> tuple[float, str | None]:
         """Value in J or W, and the sensor's own stamp. Raises NVMLError as the library does."""
@@ -125,10 +125,10 @@ class Nvml:
         field = self.lib.NVML_FI_DEV_POWER_INSTANT
         if way == "average":
             field = self.lib.NVML_FI_DEV_POWER_AVERAGE
-        (found,) = self.lib.nvmlDeviceGetFieldValues(handle, [field])
-        if found.nvmlReturn != self.lib.NVML_SUCCESS:
-            raise self.lib.NVMLError(found.nvmlReturn)
-        return found.value.uiVal * _MILLI, str(found.timestamp) if found.timestamp else None
+        (answer,) = self.lib.nvmlDeviceGetFieldValues(handle, [field])
+        if answer.nvmlReturn != self.lib.NVML_SUCCESS:
+            raise self.lib.NVMLError(answer.nvmlReturn)
+        return answer.value.uiVal * _MILLI, str(answer.timestamp) if answer.timestamp else None
 
     def way(self, where: str, handle: Any, wanted: str) -> Way:
         """What to read: as wanted, or the best that the GPU has. Raises MeterError."""
@@ -166,13 +166,13 @@ class NvmlMeter:
         self._gpus: list[_Gpu] = []
         self._last: dict[str, float] = {}
         self._infos: list[SensorInfo] = []
-        found = nvml.handles(options.gpu)
-        for name, handle in found:
+        gpus = nvml.handles(options.gpu)
+        for name, handle in gpus:
             label = nvml.call(name, nvml.lib.nvmlDeviceGetName, handle)
             gpu = _Gpu(name, label, handle, nvml.way(name, handle, options.reading))
             self._gpus.append(gpu)
             nvml.call(name, nvml.read, handle, gpu.way)  # slow once: not the read to go by
-            self._infos.append(_info(gpu, options, several=len(found) > 1))
+            self._infos.append(_info(gpu, options, several=len(gpus) > 1))
 
     def describe(self) -> list[SensorInfo]:
         """One sensor per GPU."""
@@ -260,13 +260,13 @@ def _look_at(nvml: Nvml, name: str, handle: Any) -> Discovered:
         way = nvml.way(name, handle, "auto")
     except MeterError as failure:
         return _missing(name, failure)
-    what = "energy counter" if way == "energy" else "power"
+    source = "energy counter" if way == "energy" else "power"
     index = name.removeprefix("nvml:")
     return Discovered(
         kind="nvml",
         sensor=name,
         available=True,
-        rate=f"on request ({what}, refreshed about every 0.1 s)",
+        rate=f"on request ({source}, refreshed about every 0.1 s)",
         accuracy="not stated; sampled part of the time on data-centre GPUs",
         privilege="none",
         how=f'meters = [{{ kind = "nvml", gpu = {index} }}] ({label})',

@@ -235,9 +235,9 @@ class PrometheusMeter:
         self._stamp: str | None = None
         self._raw: float | None = None  # the counter's last value
         self._before = 0.0  # what it had counted before it was reset
-        found, time_ns = self._scrape()
-        self._reading(found, time_ns)
-        self._stamped = found.timestamp_s is not None
+        series, time_ns = self._scrape()
+        self._reading(series, time_ns)
+        self._stamped = series.timestamp_s is not None
 
     def describe(self) -> list[SensorInfo]:
         """The one sensor."""
@@ -266,8 +266,8 @@ class PrometheusMeter:
         when that happens several times in a row.
         """
         try:
-            found, time_ns = self._scrape()
-            reading = self._reading(found, time_ns)
+            series, time_ns = self._scrape()
+            reading = self._reading(series, time_ns)
         except MeterError as failure:
             self._failures += 1
             self._note(failure.what)
@@ -285,27 +285,27 @@ class PrometheusMeter:
     def _scrape(self) -> tuple[Found, int]:
         scrape = self._exporter.scrape()
         options = self._options
-        found = find_series(
+        series = find_series(
             scrape.body,
             options.metric,
             options.labels,
             openmetrics=scrape.openmetrics,
             where=self._exporter.where,
         )
-        return found, scrape.time_ns
+        return series, scrape.time_ns
 
-    def _reading(self, found: Found, time_ns: int) -> Reading:
-        if not math.isfinite(found.value):
+    def _reading(self, series: Found, time_ns: int) -> Reading:
+        if not math.isfinite(series.value):
             raise MeterError(
                 self._exporter.where,
-                f"{self._options.selector} is {found.value}: the exporter has no value",
+                f"{self._options.selector} is {series.value}: the exporter has no value",
                 "see the exporter's log: its sensor does not answer",
             )
         stamp = None
-        if found.timestamp_s is not None:
-            stamp = repr(found.timestamp_s)
-            time_ns = self._on_run_clock(found.timestamp_s)
-        value = found.value * self._options.scale
+        if series.timestamp_s is not None:
+            stamp = repr(series.timestamp_s)
+            time_ns = self._on_run_clock(series.timestamp_s)
+        value = series.value * self._options.scale
         if self._options.unit == "J" and self._options.counter_max is None:
             value = self._unreset(value)
         return Reading(self._name, time_ns, value, stamp)
@@ -335,15 +335,15 @@ class PrometheusMeter:
         self._raw = value
         return self._before + value
 
-    def _note(self, what: str) -> None:
-        self._noted[what] = self._noted.get(what, 0) + 1
+    def _note(self, note: str) -> None:
+        self._noted[note] = self._noted.get(note, 0) + 1
 
     def notes(self) -> list[str]:
         """What went wrong since the last call, and how often."""
         noted, self._noted = self._noted, {}
         where = self._exporter.where
         return [
-            f"{where}: {what}" + (f" ({n} times)" if n > 1 else "") for what, n in noted.items()
+            f"{where}: {note}" + (f" ({n} times)" if n > 1 else "") for note, n in noted.items()
         ]
 
     def after_run(self, outcome: RunOutcome) -> list[Reading]:  # noqa: ARG002

@@ -70,8 +70,8 @@ def _family(name: str, metric: str) -> bool:
 
 
 def _name_of(line: str) -> str:
-    found = _NAME.match(line)
-    return found.group() if found else ""
+    match = _NAME.match(line)
+    return match.group() if match else ""
 
 
 def _parse(lines: Iterable[str], openmetrics: bool, where: str) -> list[Sample]:

@@ -149,12 +149,12 @@ class Qis:
 
     def devices(self) -> dict[str, str]:
         """Modules that QIS knows: name such as ``usb::QTL1847-01-016``, and its details."""
-        found = {}
+        modules = {}
         for line in self.ask("$list details").splitlines():
             match = _DEVICE.match(line.strip())
             if match is not None:
-                found[match.group(1)] = match.group(2).strip()
-        return found
+                modules[match.group(1)] = match.group(2).strip()
+        return modules
 
     def header(self, device: str) -> Header:
         """The header of the device's stream, which takes a moment to appear after its start."""
@@ -169,14 +169,14 @@ class Qis:
 
     def lines(self, device: str) -> list[str]:
         """All lines that have arrived since the last call, oldest first."""
-        found: list[str] = []
+        lines: list[str] = []
         for _ in range(_MOST_BLOCKS):
             answer = self.ask("stream text all", device).splitlines()
             new = [line for line in answer if line[:1].isdigit()]
-            found += new
+            lines += new
             if not new or answer[-1].strip().lower() == "eof":
                 break
-        return found
+        return lines
 
     def running(self, device: str) -> str | None:
         """None while the device streams; else QIS's words for why not (``Stopped: User``)."""
@@ -223,10 +223,10 @@ def parse_header(text: str, where: str) -> Header:
 
 
 def _period_ns(text: str, where: str) -> int:
-    found = _PERIOD.fullmatch(text.strip())
-    if found is None:
+    match = _PERIOD.fullmatch(text.strip())
+    if match is None:
         raise MeterError(where, f"its period is {text!r}", "report this header as a defect")
-    return round(float(found.group(1)) * _UNIT_NS[found.group(2).lower()])
+    return round(float(match.group(1)) * _UNIT_NS[match.group(2).lower()])
 
 
 def power_channels(header: Header, wanted: Sequence[str], where: str) -> list[list[Channel]]:
@@ -248,20 +248,20 @@ def power_channels(header: Header, wanted: Sequence[str], where: str) -> list[li
             f"it streams no {', '.join(unknown) or 'rail at all'}",
             f"rails: {', '.join(sorted(by_rail)) or 'none'}",
         )
-    found = []
+    channels = []
     for name in wanted or by_rail:
         rail = by_rail[name]
         if "power" in rail:
-            found.append([rail["power"]])
+            channels.append([rail["power"]])
         elif {"voltage", "current"} <= rail.keys():
-            found.append([rail["voltage"], rail["current"]])
+            channels.append([rail["voltage"], rail["current"]])
         else:
             raise MeterError(
                 where,
                 f"rail {name} has only {', '.join(sorted(rail))}",
                 "choose other rails in channels, or enable voltage and current of this one",
             )
-    return found
+    return channels
 
 
 def parse_stripe(line: str, header: Header, rails: Sequence[Sequence[Channel]]) -> Stripe:

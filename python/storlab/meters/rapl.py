@@ -65,14 +65,14 @@ def zones(root: Path) -> list[Zone]:
     except OSError:
         return []
     tops = {e.name: read_text(e / "name") or e.name for e in entries}
-    found = []
+    domains = []
     for entry in entries:
         parent = entry.name.rpartition(":")[0]
         name = tops[entry.name] if parent not in tops else f"{tops[parent]}/{tops[entry.name]}"
         limit = read_number(entry / "max_energy_range_uj")
         if limit:
-            found.append(Zone(name, entry, limit))
-    return found
+            domains.append(Zone(name, entry, limit))
+    return domains
 
 
 class RaplMeter:
@@ -131,17 +131,17 @@ class RaplMeter:
         return Reading(f"rapl:{zone.name}", time_ns, value * _UJ)
 
 
-def _chosen(found: list[Zone], options: RaplOptions, where: str) -> Iterator[Zone]:
-    if not found:
+def _chosen(domains: list[Zone], options: RaplOptions, where: str) -> Iterator[Zone]:
+    if not domains:
         raise MeterError(
             where,
             "this machine has no RAPL counters (virtual machines hide them)",
             "modprobe intel_rapl_msr on the bare machine, or remove the meter",
         )
-    if options.zones is None and any(zone.is_default for zone in found):
-        yield from (zone for zone in found if zone.is_default)
+    if options.zones is None and any(zone.is_default for zone in domains):
+        yield from (zone for zone in domains if zone.is_default)
         return
-    by_name = {zone.name: zone for zone in found}
+    by_name = {zone.name: zone for zone in domains}
     for name in options.zones or by_name:
         if name not in by_name:
             raise StudyError(
@@ -152,13 +152,13 @@ def _chosen(found: list[Zone], options: RaplOptions, where: str) -> Iterator[Zon
 
 def discover(root: Path = ROOT) -> list[Discovered]:
     """Every zone, and whether this user may read it."""
-    found = []
+    discovered = []
     for zone in zones(root):
         readable = os.access(zone.file, os.R_OK)
         how = 'meters = [{ kind = "rapl", boundary = "host" }]'
         if not zone.is_default:
             how = f'meters = [{{ kind = "rapl", boundary = "host", zones = ["{zone.name}"] }}]'
-        found.append(
+        discovered.append(
             Discovered(
                 kind="rapl",
                 sensor=f"rapl:{zone.name}",
@@ -169,7 +169,7 @@ def discover(root: Path = ROOT) -> list[Discovered]:
                 how=how if readable else _HOW_READ,
             )
         )
-    return found or [
+    return discovered or [
         Discovered(
             kind="rapl",
             sensor="rapl",

@@ -140,27 +140,27 @@ def duration_ns(text: object) -> int | None:
 def find_source(get: Get, root: str, quantity: Quantity, chassis: str | None) -> Source:
     """The chassis with that quantity. Raises MeterError where none has it, or several have."""
     service = get(root)
-    found: dict[str, Source] = {}
+    sources: dict[str, Source] = {}
     members = _members(get, _link(service, "Chassis"))
     for path in members:
         name = path.rstrip("/").rsplit("/", 1)[-1]
         if chassis in (None, name):
             source = next(_sources(get, get(path), quantity), None)
             if source is not None:
-                found[name] = source
-    if not found:
+                sources[name] = source
+    if not sources:
         names = ", ".join(p.rstrip("/").rsplit("/", 1)[-1] for p in members) or "none"
         what = f"chassis {chassis} has no {quantity}" if chassis else f"no chassis has {quantity}"
         raise MeterError(
             root, f"{what} (chassis: {names})", "give url the path of a resource that has it"
         )
-    if len(found) > 1:
+    if len(sources) > 1:
         raise MeterError(
             root,
-            f"several chassis have {quantity}: {', '.join(found)}",
-            f'choose one: chassis = "{next(iter(found))}"',
+            f"several chassis have {quantity}: {', '.join(sources)}",
+            f'choose one: chassis = "{next(iter(sources))}"',
         )
-    return next(iter(found.values()))
+    return next(iter(sources.values()))
 
 
 def _sources(get: Get, chassis: dict[str, Any], quantity: Quantity) -> Iterator[Source]:
@@ -192,8 +192,8 @@ def _supplies(get: Get, subsystem: dict[str, Any], quantity: Quantity) -> Source
         paths.append(metrics)
         kinds.add(str(supply.get("InputNominalVoltageType") or "")[:2].lower())
     side: Supply = "ac" if kinds == {"ac"} else "dc" if kinds == {"dc"} else "unknown"
-    what = f"input of {len(paths)} power supplies" if len(paths) > 1 else "input of the supply"
-    return Source(tuple(paths), what, side) if paths else None
+    source = f"input of {len(paths)} power supplies" if len(paths) > 1 else "input of the supply"
+    return Source(tuple(paths), source, side) if paths else None
 
 
 def _link(resource: dict[str, Any], name: str) -> str | None:
@@ -204,13 +204,13 @@ def _link(resource: dict[str, Any], name: str) -> str | None:
 
 def _members(get: Get, path: str | None) -> list[str]:
     """Paths of a collection's members, over all its pages."""
-    found: list[str] = []
+    places: list[str] = []
     pages: set[str] = set()
     while path is not None and path not in pages:
         pages.add(path)
         page = get(path)
         members = page.get("Members") or []
-        found += [m["@odata.id"] for m in members if isinstance(m.get("@odata.id"), str)]
+        places += [m["@odata.id"] for m in members if isinstance(m.get("@odata.id"), str)]
         following = page.get("Members@odata.nextLink")
         path = following if isinstance(following, str) else None
-    return found
+    return places

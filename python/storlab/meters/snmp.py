@@ -137,7 +137,7 @@ class SnmpMeter:
     def describe(self) -> list[SensorInfo]:
         """One sensor: in W, or in J where the unit is one of energy."""
         options = self._options
-        what = MIBS[options.mib].title if options.mib else f"object {options.oid}"
+        source = MIBS[options.mib].title if options.mib else f"object {options.oid}"
         parts = ", ".join(map(str, options.outlets or []))
         counter_max = None
         if self._wraps_at is not None:
@@ -145,7 +145,7 @@ class SnmpMeter:
         return [
             options.info(
                 sensor=self._sensor,
-                description=f"{options.host}, {what}" + (f", outlets {parts}" if parts else ""),
+                description=f"{options.host}, {source}" + (f", outlets {parts}" if parts else ""),
                 sampling="counter" if self._is_counter else "instantaneous",
                 unit="J" if self._is_counter else "W",
                 supply="ac" if options.mib else "unknown",
@@ -200,10 +200,10 @@ class SnmpMeter:
             is_valid = not valid or valid[index].number == 1
             if not is_valid or value.number < 0 or not math.isfinite(value.number):
                 outlets = self._options.outlets
-                what = f"outlet {outlets[index]}" if outlets else f"object {self._options.oid}"
+                source = f"outlet {outlets[index]}" if outlets else f"object {self._options.oid}"
                 raise MeterError(
                     self._where,
-                    f"{what} has no valid reading ({value.text})",
+                    f"{source} has no valid reading ({value.text})",
                     "does this model meter each outlet?",
                 )
         return values, rest[len(valid) :]

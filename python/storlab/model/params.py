@@ -93,11 +93,11 @@ def table_fields(params: type[Params]) -> tuple[tuple[str, ...], dict[str, Any]]
 
 def _in_table(annotation: Any) -> Any:
     if get_origin(annotation) in (Union, UnionType):
-        return Union[tuple(_in_table(each) for each in get_args(annotation))]  # noqa: UP007
+        return Union[tuple(_in_table(alternative) for alternative in get_args(annotation))]  # noqa: UP007
     if get_origin(annotation) is not Annotated:
         return annotation
     plain, *metadata = get_args(annotation)
-    form = next((each for each in metadata if isinstance(each, InStudy)), None)
+    form = next((mark for mark in metadata if isinstance(mark, InStudy)), None)
     if form is not None:
         plain, metadata = form.form, metadata[metadata.index(form) + 1 :]
     else:
@@ -109,4 +109,4 @@ def _in_table(annotation: Any) -> Any:
     optional = get_origin(plain) in (Union, UnionType) and NoneType in get_args(plain)
     if not optional:
         return swept[Annotated[(plain, *metadata)] if metadata else plain]
-    return swept[Union[tuple(each for each in get_args(plain) if each is not NoneType)]] | None  # noqa: UP007
+    return swept[Union[tuple(form for form in get_args(plain) if form is not NoneType)]] | None  # noqa: UP007

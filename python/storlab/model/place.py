@@ -22,5 +22,5 @@ class DataPlace(Table):
 
     def secrets(self) -> dict[str, str]:
         """The store's credentials; empty for a directory."""
-        found = None if self.store is None else self.store.credentials
-        return {} if found is None else found.as_dict()
+        credentials = None if self.store is None else self.store.credentials
+        return {} if credentials is None else credentials.as_dict()

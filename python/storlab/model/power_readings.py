@@ -43,9 +43,9 @@ def readings_from_parquet(content: bytes) -> pa.Table:
     Raises ``ValueError`` when it is not Parquet, or has another schema or version.
     """
     table = pq.read_table(pa.BufferReader(content))
-    found = (table.schema.metadata or {}).get(SCHEMA_KEY)
-    if found != SCHEMA_VALUE:
-        raise ValueError(f"storlab.schema is {found!r}, and this storlab reads {SCHEMA_VALUE!r}")
+    schema = (table.schema.metadata or {}).get(SCHEMA_KEY)
+    if schema != SCHEMA_VALUE:
+        raise ValueError(f"storlab.schema is {schema!r}, and this storlab reads {SCHEMA_VALUE!r}")
     if not table.schema.equals(POWER_SCHEMA):
         raise ValueError("its columns are not those of power.parquet version 1")
     return table

@@ -102,9 +102,9 @@ class Row:
 
     def _printed_digits(self) -> tuple[float, int]:
         """Scale and digits after the point of the printed number."""
-        found = _find_printed(self.printed, self.value)
-        if found is not None:
-            return found
+        span = _find_printed(self.printed, self.value)
+        if span is not None:
+            return span
         if self.value is None or not math.isfinite(self.value):
             return 1.0, 0
         text = f"{self.value:.10f}".rstrip("0")
@@ -192,18 +192,18 @@ def read_table(path: str | Path) -> PublishedTable:
 def _about(place: Path) -> About:
     """What lies beside the CSV. Raises ``ResultError`` for a file that is not of this kind."""
     try:
-        found = tomllib.loads(place.read_text(encoding="utf-8"))
+        document = tomllib.loads(place.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return About()
     except (OSError, ValueError) as error:
         raise ResultError(str(place), f"cannot be read: {error}", "write it as TOML") from error
-    names = [each.name for each in fields(About)]
-    for name, value in found.items():
+    names = [attribute.name for attribute in fields(About)]
+    for name, value in document.items():
         if name not in names:
             raise ResultError(f"{place}, {name}", "is no field of a source", suggest(name, names))
         if not isinstance(value, str | date):
             raise ResultError(f"{place}, {name}", "is not text", 'write it in quotes: "..."')
-    return About(**{name: str(value) for name, value in found.items()})
+    return About(**{name: str(value) for name, value in document.items()})
 
 
 def _rows(place: Path, text: str) -> Iterator[Row]:

@@ -85,12 +85,12 @@ def merged(samples: Sequence[Sample]) -> dict[str, dict[str, str]]:
     """
     from storlab._native import Histogram
 
-    found: dict[str, dict[str, Any]] = {}
+    tables: dict[str, dict[str, Any]] = {}
     for sample in samples:
-        each = {"latency": sample.latency, "intended_latency": sample.intended}
-        for time, encoded in {**each, "ttfb": sample.ttfb}.items():
+        recorded = {"latency": sample.latency, "intended_latency": sample.intended}
+        for time, encoded in {**recorded, "ttfb": sample.ttfb}.items():
             if encoded:
-                own = found.setdefault(time, {})
+                own = tables.setdefault(time, {})
                 own.setdefault(sample.operation, Histogram()).add(Histogram.from_v2(encoded))
     return {
         time: {
@@ -98,7 +98,7 @@ def merged(samples: Sequence[Sample]) -> dict[str, dict[str, str]]:
             for operation, histogram in own.items()
             if histogram.count
         }
-        for time, own in found.items()
+        for time, own in tables.items()
     }
 
 
@@ -164,14 +164,14 @@ def table_from_parquet(content: bytes) -> pa.Table:
     an error. Raises ``ValueError`` when it is not Parquet, or has another schema or version.
     """
     table = pq.read_table(pa.BufferReader(content))
-    found = (table.schema.metadata or {}).get(SCHEMA_KEY)
+    schema = (table.schema.metadata or {}).get(SCHEMA_KEY)
     schemas = {SCHEMA_VALUE: SAMPLES_SCHEMA, _BEFORE: _FIRST_SCHEMA}
-    if found not in schemas:
-        raise ValueError(f"storlab.schema is {found!r}, and this storlab reads {SCHEMA_VALUE!r}")
-    if not table.schema.equals(schemas[found]):
-        version = found.decode()
+    if schema not in schemas:
+        raise ValueError(f"storlab.schema is {schema!r}, and this storlab reads {SCHEMA_VALUE!r}")
+    if not table.schema.equals(schemas[schema]):
+        version = schema.decode()
         raise ValueError(f"its columns are not those of samples.parquet version {version}")
-    return table if found == SCHEMA_VALUE else _filled_in(table)
+    return table if schema == SCHEMA_VALUE else _filled_in(table)
 
 
 def _filled_in(table: pa.Table) -> pa.Table:

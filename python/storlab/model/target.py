@@ -319,7 +319,7 @@ def _option_problems(address: str, options: S3Options) -> Iterable[Problem]:
             )
     if options.addressing == "path":
         return
-    hosts = [_host_of(each) for each in (address, *options.endpoints)]
+    hosts = [_host_of(endpoint) for endpoint in (address, *options.endpoints)]
     for host in filter(_is_ip_address, hosts):
         yield Problem(
             ("s3_options", "addressing"),

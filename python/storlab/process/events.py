@@ -41,7 +41,7 @@ class Events:
 
 def totals(events: Sequence[Events]) -> dict[Operation, OperationTotals]:
     """By kind of operation; kinds without any are left out."""
-    return {each.operation: each.totals() for each in events if len(each.end_ns)}
+    return {kind.operation: kind.totals() for kind in events if len(kind.end_ns)}
 
 
 def samples(
@@ -57,25 +57,25 @@ def samples(
     """
     start_ns, end_ns = window
     edges = [*range(start_ns, end_ns, interval_ns), end_ns]
-    places = [np.searchsorted(edges, each.end_ns, side="right") - 1 for each in events]
+    places = [np.searchsorted(edges, kind.end_ns, side="right") - 1 for kind in events]
     last = len(edges) - 2
-    found: list[Sample] = []
+    samples: list[Sample] = []
     for interval, (begin, end) in enumerate(pairwise(edges)):
         used_ns = 0 if cpu_ns is None else cpu_ns(begin, end)
-        for each, at in zip(events, places, strict=True):
+        for kind, at in zip(events, places, strict=True):
             chosen = np.minimum(at, last) == interval
-            latency = each.latency_ns[chosen] if len(each.latency_ns) else NONE
-            found.append(
+            latency = kind.latency_ns[chosen] if len(kind.latency_ns) else NONE
+            samples.append(
                 Sample(
                     interval=interval,
                     start_ns=begin,
                     end_ns=end,
-                    operation=each.operation,
+                    operation=kind.operation,
                     operations=int(chosen.sum()),
-                    bytes=int(each.bytes[chosen].sum()),
+                    bytes=int(kind.bytes[chosen].sum()),
                     latency=histogram(latency).to_v2(),
                     worker_cpu_ns=used_ns,
                 )
             )
             used_ns = 0
-    return found
+    return samples

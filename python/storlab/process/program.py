@@ -24,11 +24,11 @@ def find_program(name: str, install: str, file: str = "") -> Path:
     """
     variable = f"STORLAB_{name.upper()}"
     asked = os.environ.get(variable)
-    found = shutil.which(asked or file or name)
-    if found is None:
+    path = shutil.which(asked or file or name)
+    if path is None:
         where = f"{variable}={asked}" if asked else file or name
         raise EngineError(where, "is not an executable file" if asked else "is missing", install)
-    return Path(found)
+    return Path(path)
 
 
 def ask_program(
@@ -58,10 +58,10 @@ def probe_python(
     """The JSON that a script prints in that Python. Raises EngineError where it does not run."""
     done = ask_program([python, "-c", script], install, timeout_s)
     try:
-        found: dict[str, Any] = json.loads(done.stdout)
+        answer: dict[str, Any] = json.loads(done.stdout)
     except ValueError as error:
         raise EngineError(python, f"does not run: {error}", install) from error
-    return found
+    return answer
 
 
 def asked_once(ask: Callable[[Path], AnswerT]) -> Callable[[Path], AnswerT]:

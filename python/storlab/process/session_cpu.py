@@ -119,7 +119,7 @@ def family(leader: int) -> dict[int, tuple[int, int, int]]:
     """Of a process and of all its descendants, by pid: user and system ticks, those of waited-for
     children included, and the tick of its birth. Empty when it has gone.
     """
-    found: dict[int, tuple[int, int, int]] = {}
+    used: dict[int, tuple[int, int, int]] = {}
     children: dict[int, list[int]] = {}
     for pid in map(int, filter(str.isdigit, os.listdir("/proc"))):  # noqa: PTH208 - names alone
         fields = _fields(pid)
@@ -128,12 +128,12 @@ def family(leader: int) -> dict[int, tuple[int, int, int]]:
         parent, user, system, kids_user, kids_system, born = (
             int(fields[n - 2]) for n in (_PARENT, _USER, _SYSTEM, _KIDS_USER, _KIDS_SYSTEM, _BORN)
         )
-        found[pid] = (user + kids_user, system + kids_system, born)
+        used[pid] = (user + kids_user, system + kids_system, born)
         children.setdefault(parent, []).append(pid)
-    own = [leader] if leader in found else []
+    own = [leader] if leader in used else []
     for pid in own:
         own += children.get(pid, [])
-    return {pid: found[pid] for pid in own}
+    return {pid: used[pid] for pid in own}
 
 
 def is_alive(pid: int, born: int) -> bool:

@@ -28,8 +28,8 @@ def temperature_files(disk: Path, depth: int = 0) -> dict[str, Path]:
 
     A device that is made of others (LVM, md, crypt) has those of its parts.
     """
-    found = (file for pattern in _SENSORS for file in sorted(disk.glob(pattern)))
-    file = next(found, None)
+    files = (file for pattern in _SENSORS for file in sorted(disk.glob(pattern)))
+    file = next(files, None)
     if file is not None:
         return {disk.name: file}
     parts: dict[str, Path] = {}

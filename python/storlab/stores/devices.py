@@ -128,19 +128,19 @@ class Device:
         """Names of other disks that answer to the same identity; none for what it is made of."""
         disk = self.whole.sysfs
         parts = {entry.name for entry in (disk / "slaves").glob("*")}
-        found = []
+        names = []
         for entry in sorted(_SYS_BLOCKS.iterdir()):
             hidden = read_fact(entry / "hidden") == "1"  # a path of an NVMe multipath
             if hidden or entry.name in parts or entry.resolve() == disk:
                 continue
             if identity in _from_sysfs(entry).identities():
-                found.append(entry.name)
-        return found
+                names.append(entry.name)
+        return names
 
     def _serial(self) -> str | None:
         disk = self.whole.sysfs
-        found = read_fact(disk / "serial") or read_fact(disk / "device" / "serial")
-        return found or _scsi_serial(disk / "device" / "vpd_pg80")
+        serial = read_fact(disk / "serial") or read_fact(disk / "device" / "serial")
+        return serial or _scsi_serial(disk / "device" / "vpd_pg80")
 
     def _udev_names(self) -> list[str]:
         database = Path("/run/udev/data") / f"b{self.whole.number}"

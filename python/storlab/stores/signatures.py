@@ -27,14 +27,16 @@ def find_signatures(fd: int, size_bytes: int) -> list[str]:
     Raises PreflightError where nothing is found and blkid is missing, or cannot tell.
     """
     head = os.pread(fd, min(_HEAD, size_bytes), 0)
-    found = [name for name, check in _HEAD_CHECKS if check(head)]
-    found += [name for name, check in _WHOLE_CHECKS if check(fd, size_bytes) and name not in found]
+    signatures = [name for name, check in _HEAD_CHECKS if check(head)]
+    signatures += [
+        name for name, check in _WHOLE_CHECKS if check(fd, size_bytes) and name not in signatures
+    ]
     try:
-        found += [name for name in _blkid(fd) if name not in found]
+        signatures += [name for name in _blkid(fd) if name not in signatures]
     except PreflightError:
-        if not found:
+        if not signatures:
             raise
-    return found
+    return signatures
 
 
 def _at(data: bytes, offset: int, magic: bytes) -> bool:

@@ -29,7 +29,7 @@ def test_the_order_goes_in_and_the_answer_comes_out() -> None:
         "import sys, json; print('noise'); assert json.loads(sys.argv[1])['do'] == 'probe'\n"
         f"open(sys.argv[2], 'w').write({json.dumps(answer)!r})"
     )
-    assert (told.trouble, told.cuda["version"]) == (None, "13.0")
+    assert (told.trouble, told.cuda and told.cuda.version) == (None, "13.0")
 
 
 def test_a_child_that_spins_is_ended(tmp_path: Path) -> None:
@@ -74,9 +74,11 @@ def test_gpus_and_libraries_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
         (1, 4 * GIB, 3 * GIB),
     ]
     assert [gpu.pci for gpu in told.gpus] == ["0000:41:00.0", "0000:51:00.0"]
-    assert (told.cufile["version"], told.cufile["max_batch"]) == ("1.20", 64)
-    assert told.cufile["compat_allowed"] is True
-    assert (told.cufile["p2pdma"], told.abilities["nvme"]) == (True, ["p2pdma"])
+    assert told.cufile is not None
+    assert told.direct is not None
+    assert (told.cufile.version, told.cufile.max_batch) == ("1.20", 64)
+    assert told.cufile.compat_allowed is True
+    assert (told.cufile.p2pdma, told.direct.nvme) == (True, ("p2pdma",))
 
 
 @pytest.mark.parametrize(

@@ -216,6 +216,7 @@ def test_doctor_has_an_answer_whatever_it_does(
     told = probe.probe(probe.Libraries(cuda=("libcuda.so.1",), cufile=(str(wheel[1]),)))
     assert told.trouble is None
     version = _version(wheel[1])
-    assert told.cufile["version"] == f"{version // 1000}.{version % 1000 // 10}"
+    assert told.cufile is not None
+    assert told.cufile.version == f"{version // 1000}.{version % 1000 // 10}"
     if told.cufile_trouble is not None:
         assert told.cufile_trouble.fix

@@ -11,11 +11,18 @@ import pytest
 
 from storlab.contracts.check import Check
 from storlab.model.point import Point
+from storlab.workloads.gpudirect.details import (
+    CuFileTold,
+    DirectStorage,
+    GpuTold,
+    LibraryTold,
+    Trouble,
+)
 from storlab.workloads.gpudirect.machine import storage
 from storlab.workloads.gpudirect.machine.doctor import Machine, examine_machine, examine_target
 from storlab.workloads.gpudirect.machine.memory import Demand
 from storlab.workloads.gpudirect.machine.points import examine_here
-from storlab.workloads.gpudirect.machine.probe import Libraries, Probe, ProbedGpu, Trouble, read
+from storlab.workloads.gpudirect.machine.probe import Libraries, Probe, read
 from storlab.workloads.gpudirect.machine.storage import Drive, Layer, Under
 from storlab.workloads.gpudirect.params import GpuDirectParams
 from support.pci_trees import CLOSED_DRIVER, GIB, OPEN_DRIVER, PciTree, acs_config
@@ -24,11 +31,19 @@ SWITCH = ("pci0000:40", "0000:40:01.1", "0000:41:00.0")
 GPU_PLACE = (*SWITCH, "0000:42:00.0", "0000:43:00.0")
 DRIVE_PLACE = (*SWITCH, "0000:42:01.0", "0000:44:00.0")
 LIBRARIES = Libraries(cuda=("libcuda.so.1",), cufile=("libcufile.so.0",))
-GPU = ProbedGpu(0, "NVIDIA H100 NVL", "0000:43:00.0", "9.0", 94 * GIB, 90 * GIB)
+GPU = GpuTold(
+    number=0,
+    name="NVIDIA H100 NVL",
+    pci="0000:43:00.0",
+    compute="9.0",
+    memory_bytes=94 * GIB,
+    free_bytes=90 * GIB,
+)
+CUFILE = CuFileTold(path="/lib/libcufile.so.0", version="1.15", compat_allowed=True)
 FOUND = Probe(
     gpus=(GPU,),
-    cuda={"path": "libcuda.so.1", "version": "13.0"},
-    cufile={"path": "/lib/libcufile.so.0", "version": "1.15", "compat_allowed": True},
+    cuda=LibraryTold(path="libcuda.so.1", version="13.0"),
+    cufile=CUFILE,
 )
 MIB = 1 << 20
 DIRECT = Demand(
@@ -155,7 +170,7 @@ def test_what_p2pdma_lacks_is_named(
 
 
 def test_an_old_gpu_cannot_do_p2pdma(tree: PciTree) -> None:
-    old = replace(FOUND, gpus=(replace(GPU, compute="7.5"),))
+    old = replace(FOUND, gpus=(GPU.model_copy(update={"compute": "7.5"}),))
     assert "GPU 0 (7.5) is older than Ampere" in _machine_rows(tree, old)["P2PDMA"].what
 
 
@@ -166,7 +181,7 @@ def test_grace_cannot_do_p2pdma(tree: PciTree) -> None:
 
 def test_without_compatibility_mode_it_refuses(tree: PciTree) -> None:
     _old_kernel(tree)
-    strict = replace(FOUND, cufile={**FOUND.cufile, "compat_allowed": False})
+    strict = replace(FOUND, cufile=CUFILE.model_copy(update={"compat_allowed": False}))
     assert "refuses to open (5001)" in _machine_rows(tree, strict)["GPU path"].what
 
 
@@ -178,7 +193,8 @@ def test_forced_compatibility_mode_is_told(tree: PciTree) -> None:
 
 def _says(ways: Sequence[str], **parameters: object) -> Probe:
     """A library that tells what it takes, as those of CUDA 13 do."""
-    return replace(FOUND, cufile={**FOUND.cufile, **parameters}, abilities={"nvme": list(ways)})
+    cufile = CUFILE.model_copy(update=parameters)
+    return replace(FOUND, cufile=cufile, direct=DirectStorage(nvme=tuple(ways)))
 
 
 def test_cufile_itself_is_believed_before_its_configuration(tree: PciTree) -> None:
@@ -221,7 +237,7 @@ def test_compatibility_mode_that_cufile_says_is_forced_is_told(tree: PciTree) ->
 
 
 def test_a_library_that_does_not_count_is_told(tree: PciTree) -> None:
-    old = replace(FOUND, cufile={"version": "1.14", "path": "x"})
+    old = replace(FOUND, cufile=CuFileTold(version="1.14", path="x"))
     row = _machine_rows(tree, old)["proof of path"]
     assert (row.status, "does not count" in row.what) == ("warning", True)
     assert "proof of path" not in _machine_rows(tree)
@@ -231,14 +247,14 @@ def test_a_library_that_does_not_count_is_told(tree: PciTree) -> None:
 def test_whether_nvidia_fs_counts_for_it_is_told(tree: PciTree, told: str, status: str) -> None:
     stats = f"NVFS statistics(ver: 4.0)\nIO stats: {told}, peer IO stats: {told}\n"
     tree.text("proc/driver/nvidia-fs/stats", stats)
-    row = _machine_rows(tree, replace(FOUND, cufile={"version": "1.14"}))["proof of path"]
+    row = _machine_rows(tree, replace(FOUND, cufile=CuFileTold(version="1.14")))["proof of path"]
     assert (row.status, "rw_stats_enabled" in row.fix) == (status, status == "warning")
 
 
 def test_a_probe_that_hangs_is_a_warning_and_for_a_study_an_error(
     tree: PciTree, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    hung = Probe(trouble=Trouble("no answer within 20 s", "look at /proc/modules"))
+    hung = Probe(trouble=Trouble(what="no answer within 20 s", fix="look at /proc/modules"))
     assert _machine_rows(tree, hung)["GPU libraries"].status == "warning"
     rows = _target_rows(tree, monkeypatch, XFS, hung)
     assert (rows["libcuda"].status, rows["libcuda"].fix) == ("error", "look at /proc/modules")
@@ -414,7 +430,7 @@ def test_buffers_that_a_drive_cannot_see_all_of_are_told(
 
 def test_the_machine_is_asked_with_the_libraries_that_a_study_names(tree: PciTree) -> None:
     def probing(libraries: Libraries) -> Probe:
-        return replace(FOUND, cufile={**FOUND.cufile, "path": libraries.cufile[0]})
+        return replace(FOUND, cufile=CUFILE.model_copy(update={"path": libraries.cufile[0]}))
 
     def point(**params: object) -> Point:
         whole = GpuDirectParams.model_validate(params).model_dump()
@@ -440,7 +456,7 @@ def test_a_gpu_that_is_not_there_is_an_error(
 
 @pytest.mark.parametrize(
     ("path", "trouble", "cufile_asked"),
-    [("direct", None, True), ("direct", Trouble("no GPU", ""), True), ("bounce", None, False)],
+    [("direct", None, True), ("direct", Trouble(what="no GPU"), True), ("bounce", None, False)],
 )
 def test_the_libraries_are_asked_once_and_cufile_only_where_it_is_needed(
     tree: PciTree,
@@ -486,7 +502,7 @@ def test_bounce_needs_no_cufile_and_host_nothing(
         assert row.status == "warning"
         assert row.what == "not found; runs with path = direct will fail"
     host = replace(DIRECT, path="host")
-    broken = Probe(trouble=Trouble("broken", ""))
+    broken = Probe(trouble=Trouble(what="broken"))
     assert _target(tree, monkeypatch, XFS, broken, (host,)) == []
 
 
@@ -494,7 +510,7 @@ def test_a_cufile_that_takes_the_probe_down_leaves_the_other_paths(
     tree: PciTree, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def probing(libraries: Libraries) -> Probe:
-        return Probe(trouble=Trouble("crashed", "look")) if libraries.cufile else FOUND
+        return Probe(trouble=Trouble(what="crashed", fix="look")) if libraries.cufile else FOUND
 
     monkeypatch.setattr(storage, "under", lambda place, root: XFS)
     machine = replace(_machine(tree), probing=probing)

@@ -35,7 +35,7 @@ pub struct Directory {
 
 impl Directory {
     /// Of an order, with its ranks to be started.
-    pub fn new(job: &CheckpointJob, shelf: Shelf, home: &Path, control: &Arc<Control>) -> Self {
+    pub fn new(job: &CheckpointJob, shelf: Shelf, control: &Arc<Control>) -> Self {
         let crew = Arc::new(Crew {
             content: Content::new(job.seed, slots(job), job.io_bytes as usize),
             job: job.clone(),
@@ -43,9 +43,9 @@ impl Directory {
             buffered: AtomicBool::new(false),
             unallocated: AtomicBool::new(false),
         });
-        let (aside, device) = (PathBuf::new(), DeviceCounters::of(home));
-        let (orders, answers, backend) = (Vec::new(), None, None);
-        Directory { crew, shelf, aside, expected: None, orders, answers, backend, device }
+        let (aside, expected, orders) = (PathBuf::new(), None, Vec::new());
+        let (answers, backend, device) = (None, None, None);
+        Directory { crew, shelf, aside, expected, orders, answers, backend, device }
     }
 
     /// Every rank carries out the order. `None` when the run is to end; the first error of a rank
@@ -112,6 +112,9 @@ impl Directory {
 
 impl Home for Directory {
     fn arm(&mut self, books: &Books) -> Result<()> {
+        self.shelf.open()?;
+        self.shelf.tidy(&self.crew.control)?;
+        self.device = DeviceCounters::of(self.shelf.home());
         let (answer, answers) = channel();
         let (ready, is_ready) = channel();
         self.answers = Some(answers);

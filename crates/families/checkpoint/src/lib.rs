@@ -36,8 +36,8 @@ use spec::{CheckpointJob, Task};
 /// is told to.
 ///
 /// # Errors
-/// [`storlab_base::Error::Spec`] for an order that cannot be, [`storlab_base::Error::Io`] where the
-/// place cannot be made.
+/// [`storlab_base::Error::Spec`] for an order that cannot be. A place that cannot be made fails the
+/// run.
 pub fn start(order: &str, secrets: &Secrets, held: bool) -> Result<Run> {
     begin(CheckpointJob::from_json(order)?, Credentials::from_map(secrets)?, held)
 }
@@ -56,10 +56,8 @@ fn begin(job: CheckpointJob, credentials: Option<Credentials>, held: bool) -> Re
             clean::run(&job, &shelf, &home, &run_control, board)
         });
     }
-    shelf.open()?;
-    shelf.tidy()?;
     Run::begin(control, move |board| {
-        let place = Directory::new(&job, shelf, &home, &run_control);
+        let place = Directory::new(&job, shelf, &run_control);
         run::run(&job, place, &run_control, board, write_and_restore)
     })
 }

@@ -8,6 +8,7 @@ use std::{fs, io};
 
 use serde::{Deserialize, Serialize};
 use storlab_base::{Result, durable, failed};
+use storlab_run::control::Control;
 
 use super::spec::{CheckpointJob, Publish, SyncMode};
 
@@ -42,6 +43,11 @@ impl Shelf {
     /// For the place of an order.
     pub fn new(job: &CheckpointJob, home: &Path) -> Self {
         Shelf { home: home.to_owned(), publish: job.publish, sync: job.sync }
+    }
+
+    /// The directory itself.
+    pub fn home(&self) -> &Path {
+        &self.home
     }
 
     /// Where checkpoint `number` is once it is published.
@@ -95,11 +101,12 @@ impl Shelf {
     }
 
     /// Remove what crashes left behind.
-    pub fn tidy(&self) -> Result<()> {
+    pub fn tidy(&self, control: &Control) -> Result<()> {
         for entry in fs::read_dir(&self.home).map_err(failed("list", &self.home))? {
             let path = entry.map_err(failed("list", &self.home))?.path();
             if name_of(&path).starts_with(PARTIAL) {
                 fs::remove_dir_all(&path).map_err(failed("remove", &path))?;
+                control.goes_on();
             }
         }
         Ok(())

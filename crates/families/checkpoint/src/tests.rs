@@ -209,12 +209,12 @@ fn the_place_is_made_and_removed_with_all_its_checkpoints() {
         assert!(!place.exists());
     }
     assert!(home.path().exists());
-    let failed = begin(
-        CheckpointJob::from_json(&order(&place.join("a/b"), |_| {}).to_string()).unwrap(),
-        None,
-        false,
+    let failure = run(&place.join("a/b"), |_| {}).summary.failure.unwrap();
+    assert_eq!(
+        (failure.operation.as_deref(), failure.errno_name),
+        (Some("create"), Some("ENOENT"))
     );
-    assert!(failed.is_err_and(|e| e.to_string().contains("create of")));
+    assert_eq!(failure.path, place.join("a/b").to_str().map(str::to_owned));
 }
 
 #[test]

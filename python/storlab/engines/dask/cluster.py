@@ -71,17 +71,17 @@ def connected(address: str) -> Client:
 
     Dask waits for ever where somebody listens who does not answer, so it waits in a thread.
     """
-    found: queue.SimpleQueue[Client | BaseException] = queue.SimpleQueue()
+    answers: queue.SimpleQueue[Client | BaseException] = queue.SimpleQueue()
 
     def connect() -> None:
         try:
-            found.put(Client(address, timeout=CONNECT_S))
+            answers.put(Client(address, timeout=CONNECT_S))
         except (OSError, ValueError, TypeError, RuntimeError) as error:
-            found.put(error)
+            answers.put(error)
 
     threading.Thread(target=connect, name="connect", daemon=True).start()
     try:
-        client = found.get(timeout=2 * CONNECT_S)
+        client = answers.get(timeout=2 * CONNECT_S)
     except queue.Empty:
         client = TimeoutError(f"nothing was heard for {2 * CONNECT_S} s")
     if isinstance(client, BaseException):
@@ -119,27 +119,27 @@ class Cluster:
         nonce, text = self._directory / "vocabulary" / _NONCE, uuid.uuid4().hex
         nonce.write_text(text)
         try:
-            for address, found in self.everywhere(tasks.about, str(nonce)).items():
-                where = f"worker {address} on {found['host'].split()[0]}"
-                self._check_worker(where, found, text)
-                self.crew.add(address, found)
+            for address, worker in self.everywhere(tasks.about, str(nonce)).items():
+                where = f"worker {address} on {worker['host'].split()[0]}"
+                self._check_worker(where, worker, text)
+                self.crew.add(address, worker)
         finally:
             nonce.unlink(missing_ok=True)
 
-    def _check_worker(self, where: str, found: Mapping[str, Any], text: str) -> None:
-        if found["storlab"] != __version__:
+    def _check_worker(self, where: str, worker: Mapping[str, Any], text: str) -> None:
+        if worker["storlab"] != __version__:
             raise RunError(
-                f"{where} has storlab {found['storlab']}, and here is {__version__}", _SAME_STORLAB
+                f"{where} has storlab {worker['storlab']}, and here is {__version__}", _SAME_STORLAB
             )
-        if found["nonce"] != text:
+        if worker["nonce"] != text:
             raise RunError(
                 f"{where} does not see {self._directory} as this machine does",
                 "mount the same file system at the same place on all its machines",
             )
-        limit = found["memory_limit_bytes"]
-        if limit is not None and limit // found["threads"] < self._limit_bytes:
+        limit = worker["memory_limit_bytes"]
+        if limit is not None and limit // worker["threads"] < self._limit_bytes:
             raise RunError(
-                f"{where} may take {format_bytes_si(limit)} with {found['threads']} threads, and "
+                f"{where} may take {format_bytes_si(limit)} with {worker['threads']} threads, and "
                 f"each unit at work takes up to {format_bytes_si(self._limit_bytes)}",
                 "start it with more memory or fewer threads, or make memory smaller",
             )
@@ -162,13 +162,15 @@ class Cluster:
         """
         try:
             scheduler: Any = self._client.scheduler
-            found: dict[str, int] = self._client.sync(scheduler.ncores, callback_timeout=CONNECT_S)
+            threads: dict[str, int] = self._client.sync(
+                scheduler.ncores, callback_timeout=CONNECT_S
+            )
         except (OSError, AttributeError) as error:
             if monotonic_ns() - self._answered_ns > LOST_S * NS_PER_S:
                 raise self._silent(error) from error
             return None
         self._answered_ns = monotonic_ns()
-        return found
+        return threads
 
     def _silent(self, error: BaseException) -> RunError:
         return RunError(
@@ -176,18 +178,18 @@ class Cluster:
             "look at its log; storlab resume goes on, where the study has resume = true",
         )
 
-    def everywhere(self, what: Callable[..., Any], *arguments: Any) -> dict[str, Any]:
+    def everywhere(self, task: Callable[..., Any], *arguments: Any) -> dict[str, Any]:
         """What a function of ``tasks`` says on every worker that is there. Raises RunError."""
         try:
-            found: dict[str, Any] = self._client.run(what, *arguments, on_error="return")
+            answers: dict[str, Any] = self._client.run(task, *arguments, on_error="return")
         except (TimeoutError, CommClosedError, CancelledError) as error:
             raise self._silent(error) from error
-        for address, value in list(found.items()):
+        for address, value in list(answers.items()):
             if isinstance(value, OSError):  # it was lost meanwhile
-                found.pop(address)
+                answers.pop(address)
             elif isinstance(value, BaseException):
                 raise RunError(f"worker {address} fails: {_words(value)}", _SAME_STORLAB)
-        return found
+        return answers
 
     def read(self) -> None:
         """What every worker has used."""
@@ -235,13 +237,13 @@ class Cluster:
             if monotonic_ns() - self._looked_ns > _LOOK_S * NS_PER_S:
                 self._look()
             try:
-                found = wait(list(going), timeout=_LOOK_S, return_when="FIRST_COMPLETED")
+                waited = wait(list(going), timeout=_LOOK_S, return_when="FIRST_COMPLETED")
             except TimeoutError:
                 continue
             except CancelledError as error:
                 raise self._silent(error) from error
             self._manned_ns = self._answered_ns = monotonic_ns()
-            return list(found.done)
+            return list(waited.done)
 
     def _look(self) -> None:
         """Raises RunError where there is nobody left, and for newcomers that will not do."""

@@ -116,7 +116,7 @@ class Crew:
     def _member(self, reading: Reading) -> Member:
         member = self.members.get(reading.worker)
         if member is None:
-            known = [each for each in self.members.values() if each.host == reading.host]
+            known = [member for member in self.members.values() if member.host == reading.host]
             cores = known[0].cores if known else 0
             member = self.members[reading.worker] = Member(reading.host, cores)
         return member

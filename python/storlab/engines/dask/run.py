@@ -38,7 +38,7 @@ class DaskRun(DataframeRun):
             return
         with self._lock:
             since = entry[0] - _SPAN_NS
-            self._progress = [each for each in self._progress if each[0] >= since][-64:]
+            self._progress = [progress for progress in self._progress if progress[0] >= since][-64:]
             self._progress.append(entry)
 
     def snapshot(self) -> Snapshot:
@@ -68,8 +68,8 @@ class DaskRun(DataframeRun):
         """As the workers measured it: they are no children of this process."""
         workers = cluster["workers"]
         return CpuUse(
-            user_ns=cluster["own_user_ns"] + sum(each["user_ns"] for each in workers),
-            system_ns=cluster["own_system_ns"] + sum(each["system_ns"] for each in workers),
+            user_ns=cluster["own_user_ns"] + sum(worker["user_ns"] for worker in workers),
+            system_ns=cluster["own_system_ns"] + sum(worker["system_ns"] for worker in workers),
             cores=max(1, min(self._job.workers, cluster["cores"])),
             **self.trace.machine(outcome.window_start_ns, outcome.window_end_ns),
         )

@@ -80,8 +80,8 @@ def merged_by_value(library: Library, tallies: Sequence[Stored], most: int) -> I
     tally's block, where that one goes on, waits for its next block.
     """
     readers = [Reader(stored) for stored in tallies]
-    each = max(most // max(len(readers), 1), 1)
-    held = [reader.read(each) for reader in readers]
+    share = max(most // max(len(readers), 1), 1)
+    held = [reader.read(share) for reader in readers]
     if not any(len(block.values) for block in held):
         yield library.merge([])
     while any(len(block.values) for block in held):
@@ -99,7 +99,7 @@ def merged_by_value(library: Library, tallies: Sequence[Stored], most: int) -> I
             for block, cut in zip(held, cuts, strict=True)
         ]
         held = [
-            block if len(block.values) else reader.read(each)
+            block if len(block.values) else reader.read(share)
             for reader, block in zip(readers, held, strict=True)
         ]
 
@@ -113,7 +113,7 @@ def gathered(tallies: Iterator[Tally], least: int) -> Iterator[Tally]:
     waiting: list[Tally] = []
     for tally in tallies:
         waiting.append(tally)
-        if sum(len(each.values) for each in waiting) >= least:
+        if sum(len(tally.values) for tally in waiting) >= least:
             yield _joined(waiting)
             waiting = []
     if waiting:

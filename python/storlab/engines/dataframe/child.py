@@ -95,7 +95,7 @@ class MemoryWatch(threading.Thread):
         self.join()
 
     def _look(self) -> None:
-        pids = [os.getpid(), *(each.pid for each in multiprocessing.active_children())]
+        pids = [os.getpid(), *(process.pid for process in multiprocessing.active_children())]
         self._most = max(self._most, sum(map(_resident_bytes, filter(None, pids))))
 
 
@@ -265,7 +265,7 @@ class Run:
         files_out = (place / f"{name}.{kind}" for name in CATEGORIES for kind in _VOCABULARY)
         self._ended(files_out, self.result["rows"])
         kept = [json.loads((place / f"{name}.json").read_text())["kept"] for name in CATEGORIES]
-        self.result["cardinalities"] = [each + 1 for each in kept]
+        self.result["cardinalities"] = [size + 1 for size in kept]
 
     def _encode(self) -> None:
         whole, partial = self._directory / "binary", self._directory / "binary.partial"
@@ -299,8 +299,8 @@ class Run:
 
     def _files(self) -> list[tuple[Path, int]]:
         """Parquet files with their rows."""
-        found = zip(self._parts, self._found, strict=True)
-        return [(part.parquet, summary["rows"]) for part, summary in found]
+        summaries = zip(self._parts, self._found, strict=True)
+        return [(part.parquet, summary["rows"]) for part, summary in summaries]
 
     def account(self) -> None:
         """How many bytes of Parquet every unit read: after the run, since it takes footers."""
@@ -330,12 +330,14 @@ def _column_bytes(paths: Iterable[Path]) -> Counter[str]:
     return sizes
 
 
-def _malformed(parts: Sequence[Part], found: Sequence[dict[str, Any]], most: int) -> dict[str, Any]:
+def _malformed(
+    parts: Sequence[Part], summaries: Sequence[dict[str, Any]], most: int
+) -> dict[str, Any]:
     """Counts and samples of all parts, with lines as they are numbered in their files, from 1."""
     reasons: Counter[str] = Counter()
     samples: list[dict[str, Any]] = []
     lines: Counter[int] = Counter()
-    for part, summary in zip(parts, found, strict=True):
+    for part, summary in zip(parts, summaries, strict=True):
         reasons.update(summary["malformed"])
         for sample in summary["samples"]:
             line = lines[part.file] + sample["line"] + 1
@@ -346,16 +348,16 @@ def _malformed(parts: Sequence[Part], found: Sequence[dict[str, Any]], most: int
 
 
 def _refusal(
-    malformed: dict[str, Any], parts: Sequence[Part], found: Sequence[dict[str, Any]]
+    malformed: dict[str, Any], parts: Sequence[Part], summaries: Sequence[dict[str, Any]]
 ) -> str:
     """How many lines, and which one was the first: known where samples are kept."""
-    count, lines = malformed["count"], sum(summary["lines"] for summary in found)
+    count, lines = malformed["count"], sum(summary["lines"] for summary in summaries)
     if malformed["samples"]:
         first = malformed["samples"][0]
         where = f"{first['file']}, line {first['line']}: {first['reason']}"
     else:
-        at = next(n for n, summary in enumerate(found) if summary["malformed"])
-        where = f"{parts[at].source}: {', '.join(sorted(found[at]['malformed']))}"
+        at = next(n for n, summary in enumerate(summaries) if summary["malformed"])
+        where = f"{parts[at].source}: {', '.join(sorted(summaries[at]['malformed']))}"
     return f"{count} of {lines} lines are malformed, the first one is {where}"
 
 

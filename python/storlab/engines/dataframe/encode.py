@@ -68,10 +68,10 @@ class Journal:
         with suppress(OSError):
             boot = _BOOT_ID.read_text().strip()
         head = f"{boot} {plan}\n"
-        found = path.read_bytes().decode(errors="replace") if path.exists() else ""
+        journal = path.read_bytes().decode(errors="replace") if path.exists() else ""
         self.done: frozenset[str] = frozenset()
-        if boot and found.startswith(head):
-            whole = (line for line in found.splitlines() if line.endswith(";"))  # one may be torn
+        if boot and journal.startswith(head):
+            whole = (line for line in journal.splitlines() if line.endswith(";"))  # one may be torn
             self.done = frozenset(line.removesuffix(";") for line in whole)
         else:
             path.write_text(head)

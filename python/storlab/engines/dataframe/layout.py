@@ -54,14 +54,14 @@ class Part:
 
 def parts_of(directory: Path, inputs: Sequence[str], part_bytes: int) -> list[Part]:
     """All parts, in order of rows. Raises OSError for an input that is not there."""
-    found = []
+    parts = []
     for file, source in enumerate(inputs):
         size = Path(source).stat().st_size
         place = directory / "parquet" / f"{file:03}-{Path(source).name}"
         for number, start in enumerate(range(0, size, part_bytes)):
             end = min(start + part_bytes, size)
-            found.append(Part(file, source, start, end, place / f"part-{number:05}.parquet"))
-    return found
+            parts.append(Part(file, source, start, end, place / f"part-{number:05}.parquet"))
+    return parts
 
 
 def aside(path: Path) -> Path:
@@ -106,8 +106,8 @@ def flush(paths: Iterable[Path], *, drop: bool = False) -> None:
 
 def states(inputs: Iterable[str]) -> list[list[str | int]]:
     """Inputs as they are now: path, bytes, and when they were written to. Raises OSError."""
-    found = ((path, Path(path).stat()) for path in inputs)
-    return [[path, stat.st_size, stat.st_mtime_ns] for path, stat in found]
+    stats = ((path, Path(path).stat()) for path in inputs)
+    return [[path, stat.st_size, stat.st_mtime_ns] for path, stat in stats]
 
 
 def fingerprint(job: dict[str, Any], engine: str) -> dict[str, Any]:

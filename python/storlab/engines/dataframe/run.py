@@ -68,14 +68,14 @@ class DataframeRun(OwnChildRun):
 
         fix = "this is a fault of storlab or of the storage: keep the output, and report it"
         try:
-            found = json.loads(_native.check_split_binary(self._job.directory))
+            digests = json.loads(_native.check_split_binary(self._job.directory))
         except (OSError, ValueError, RuntimeError, AttributeError) as error:
             return Failure(message=f"the output cannot be checked: {error}", fix=fix)
-        outcome.details["output"] = found
+        outcome.details["output"] = digests
         for name in ("rows", "cardinalities"):
-            if found[name] != document[name]:
+            if digests[name] != document[name]:
                 message = f"the output has other {name} than were counted"
-                return Failure(message=f"{message}: {found[name]}, not {document[name]}", fix=fix)
+                return Failure(message=f"{message}: {digests[name]}, not {document[name]}", fix=fix)
         return None
 
 

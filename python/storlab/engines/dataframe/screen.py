@@ -73,9 +73,9 @@ def _after_line_feed(file: BinaryIO, start: int, end: int) -> int | None:
     file.seek(start)
     while start < end:
         data = file.read(min(_LINE_BY_LINE_BYTES, end - start))
-        found = data.find(b"\n")
-        if found >= 0:
-            return start + found + 1
+        place = data.find(b"\n")
+        if place >= 0:
+            return start + place + 1
         if not data:
             break
         start += len(data)

@@ -114,8 +114,8 @@ class PandasLibrary:
             return Tally(np.empty(0, dtype=np.uint32), np.empty(0, dtype=np.int64))
         if len(tallies) == 1:
             return tallies[0]
-        values = np.concatenate([each.values for each in tallies])
-        counts = pd.Series(np.concatenate([each.counts for each in tallies]))
+        values = np.concatenate([tally.values for tally in tallies])
+        counts = pd.Series(np.concatenate([tally.counts for tally in tallies]))
         sums = counts.groupby(values, sort=False).sum()
         return Tally(sums.index.to_numpy(np.uint32), sums.to_numpy(np.int64))
 
@@ -135,10 +135,10 @@ class PandasLibrary:
         """``Index.get_indexer``, which says -1 for what is not in it."""
         cells: Any = _read(paths, [column]).column(0)
         values = _reduced(cells.fill_null(0).to_numpy(), modulo)
-        found: Ids = (index.get_indexer(values) + 1).astype(np.int32)
+        places: Ids = (index.get_indexer(values) + 1).astype(np.int32)
         if cells.null_count:
-            found[cells.is_null().to_numpy()] = 0
-        return found
+            places[cells.is_null().to_numpy()] = 0
+        return places
 
 
 def _read(paths: Sequence[Path], columns: list[str]) -> pa.Table:

@@ -67,7 +67,7 @@ class PolarsLibrary:
         if len(tallies) == 1:
             return tallies[0]
         schema = {"value": pl.UInt32, "count": pl.Int64}
-        frames = [pl.LazyFrame(each._asdict(), schema=list(schema.items())) for each in tallies]
+        frames = [pl.LazyFrame(tally._asdict(), schema=list(schema.items())) for tally in tallies]
         frame = pl.concat([pl.LazyFrame(schema=schema), *frames])
         return _tally(frame.group_by("value").agg(pl.col("count").sum()))
 

@@ -73,9 +73,9 @@ class Worker:
     def parts_at_once(self) -> int:
         """As many as there is memory for, and at least one."""
         share = _CHUNK_SHARE + _CHUNK_ROW_BYTES / self.row_bytes
-        each = self._part_memory + share * self.chunk_bytes
+        part_bytes = self._part_memory + share * self.chunk_bytes
         workers = int(self.job["workers"])
-        return max(1, min(workers, int(self.memory_bytes * workers // each)))
+        return max(1, min(workers, int(self.memory_bytes * workers // part_bytes)))
 
     @property
     def _part_memory(self) -> int:
@@ -159,25 +159,25 @@ class Worker:
         return len(skips)
 
 
-def _write_ids(file: BinaryIO, found: Ids, kind: np.dtype[Any], skip: int) -> None:
+def _write_ids(file: BinaryIO, ids: Ids, kind: np.dtype[Any], skip: int) -> None:
     """Ids, which count from 1 in a slice that follows ``skip`` others, and those that are there."""
     if skip:
         at = file.tell()
-        before = np.frombuffer(file.read(len(found) * kind.itemsize), kind)
+        before = np.frombuffer(file.read(len(ids) * kind.itemsize), kind)
         file.seek(at)
-        found = np.where(found > 0, found + np.int32(skip), before)
-    file.write(found.astype(kind).tobytes())
+        ids = np.where(ids > 0, ids + np.int32(skip), before)
+    file.write(ids.astype(kind).tobytes())
 
 
 def _paths(files: Files, rows: int) -> Iterator[list[Path]]:
     return ([path for path, _ in batch] for batch in batches(files, rows))
 
 
-def _expect(files: Files, found: int) -> None:
+def _expect(files: Files, count: int) -> None:
     """Raises OSError where files have other rows than ingest found, so that others lie wrong."""
     due = sum(rows for _, rows in files)
-    if found != due:
-        words = f"this and what follows have {found:,} rows, and {due:,} were due; begin anew"
+    if count != due:
+        words = f"this and what follows have {count:,} rows, and {due:,} were due; begin anew"
         raise OSError(errno.EIO, words, str(files[0][0]))
 
 
@@ -187,5 +187,5 @@ def mean_row_bytes(inputs: Iterable[str]) -> int:
     for path in inputs:
         with Path(path).open("rb") as file:
             samples.append(file.read(_SAMPLE_BYTES))
-    found = (len(data) // max(1, data.count(b"\n")) for data in samples if data)
-    return max(min(found, default=0), _LEAST_ROW_BYTES)
+    means = (len(data) // max(1, data.count(b"\n")) for data in samples if data)
+    return max(min(means, default=0), _LEAST_ROW_BYTES)

@@ -56,9 +56,9 @@ class DlioEngine:
 
     def describe(self) -> EngineInfo:
         """DLIO's version. Raises EngineError when it is missing or does not run."""
-        found = ask(find_dlio())
-        features = ["odirect"] if found.has_direct else []
-        return EngineInfo(name="dlio", version=found.version, features=features, clock="wall")
+        version = ask(find_dlio())
+        features = ["odirect"] if version.has_direct else []
+        return EngineInfo(name="dlio", version=version.version, features=features, clock="wall")
 
     def refuse(self, job: Job) -> str | None:
         """Why DLIO cannot run this job as it stands, or None. Of the one installed, if any is."""
@@ -124,9 +124,9 @@ def find_mpirun(dlio: Path) -> Path:
     beside = str(dlio.absolute().parent)
     places = os.pathsep.join([beside, os.environ.get("PATH", os.defpath)])
     for name in [asked] if asked else ["mpirun", "mpiexec"]:
-        found = shutil.which(name, path=places)
-        if found is not None:
-            return Path(found)
+        path = shutil.which(name, path=places)
+        if path is not None:
+            return Path(path)
     where = f"STORLAB_MPIRUN={asked}" if asked else "mpirun"
     what = "is not an executable file" if asked else "is missing; several accelerators need it"
     raise EngineError(where, what, _MPI)
@@ -138,15 +138,15 @@ def ask(program: Path) -> Program:
     python = python_of(program)
     if python is None:
         raise EngineError(str(program), "does not name the Python that runs it", _INSTALL)
-    found = probe_python(python, _PROBE, _INSTALL)
-    if found["version"] is None:
+    answer = probe_python(python, _PROBE, _INSTALL)
+    if answer["version"] is None:
         raise EngineError(str(program), f"is not DLIO: {python} has none", _INSTALL)
     return Program(
         program,
-        found["version"],
-        found["direct"],
-        tuple(found["frameworks"]),
-        has_model_table=found["model_table"],
+        answer["version"],
+        answer["direct"],
+        tuple(answer["frameworks"]),
+        has_model_table=answer["model_table"],
     )
 
 

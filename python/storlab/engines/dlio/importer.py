@@ -161,33 +161,40 @@ def _batches_by_rate(results: Results) -> list[float]:
         for block, (start_ns, end_ns) in zip(results.ranks[0].get(epoch, []), times, strict=True):
             seconds, steps = (end_ns - start_ns) / NS_PER_S, len(block.load)
             if block.throughput > 0:
-                found = [block.throughput * seconds / steps]  # the release on PyPI
+                candidates = [block.throughput * seconds / steps]  # the release on PyPI
                 if steps > 2:
-                    found.append(block.throughput * (seconds - float(block.proc[0])) / (steps - 2))
-                return found
+                    candidates.append(
+                        block.throughput * (seconds - float(block.proc[0])) / (steps - 2)
+                    )
+                return candidates
     return []
 
 
 def _settings(directory: Path) -> dict[str, str]:
     """Its configuration as hydra keeps it beside the results, by dotted names; without lists."""
-    found: dict[str, str] = {}
+    settings: dict[str, str] = {}
     for path in (directory / place / "config.yaml" for place in _CONFIG_PLACES):
         if not path.is_file():
             continue
         names: list[tuple[int, str]] = []
         for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
             if match := _SETTING.fullmatch(line):
-                names = [each for each in names if each[0] < len(match[1])]
+                names = [indexed for indexed in names if indexed[0] < len(match[1])]
                 names.append((len(match[1]), match[2]))
-                found[".".join(name for _, name in names)] = (match[3] or "").strip("'\"")
-    return found
+                settings[".".join(name for _, name in names)] = (match[3] or "").strip("'\"")
+    return settings
 
 
 def _training_fields(
     directory: Path, results: Results, batch: int, nominal: int
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Of the workload; and a profile in full where it is none that ships with storlab."""
-    blocks = [b for epochs in results.ranks for found in epochs.values() for b in found]
+    blocks = [
+        b
+        for epochs in results.ranks
+        for blocks_of_epoch in epochs.values()
+        for b in blocks_of_epoch
+    ]
     compute_s = float(np.median(np.concatenate([block.compute for block in blocks])))
     summary = results.summary
     files = int(summary.get("num_files_train") or 1)
@@ -235,12 +242,12 @@ def _checkpoint(directory: Path, results: Results) -> ImportedRun:
     moved = results.checkpoints or _means(results)
     if not moved:
         raise DlioFormatError("metric", "it tells no duration of a checkpoint")
-    first_ns = min(each.start_ns for each in moved)
+    first_ns = min(piece.start_ns for piece in moved)
     outcome = RunOutcome(
         status="finished",
         engine=_engine(results),
         window_start_ns=0,
-        window_end_ns=max(each.end_ns for each in moved) - first_ns,
+        window_end_ns=max(piece.end_ns for piece in moved) - first_ns,
         samples=[],
         totals=_checkpoint_totals(moved, size),
         cpu=None,
@@ -248,20 +255,20 @@ def _checkpoint(directory: Path, results: Results) -> ImportedRun:
         details=_checkpoint_details(moved, size, first_ns),
         spans=[
             Span(
-                kind="restore" if each.kind == "read" else "write",
+                kind="restore" if piece.kind == "read" else "write",
                 name=f"checkpoint {number}",
-                start_ns=each.start_ns - first_ns,
-                end_ns=each.end_ns - first_ns,
+                start_ns=piece.start_ns - first_ns,
+                end_ns=piece.end_ns - first_ns,
                 bytes=size,
             )
-            for number, each in enumerate(moved, 1)
+            for number, piece in enumerate(moved, 1)
         ],
     )
     model = _model(directory) or "imported"
     fields: dict[str, Any] = {
         "profile": model if model in checkpoint_names() else f"{model}.toml",
-        "writes": max(1, sum(each.kind == "write" for each in moved)),
-        "restores": sum(each.kind == "read" for each in moved),
+        "writes": max(1, sum(piece.kind == "write" for piece in moved)),
+        "restores": sum(piece.kind == "read" for piece in moved),
         "sync": "none",
     }
     began_ns = first_ns if results.checkpoints else _started_ns(results)
@@ -270,20 +277,20 @@ def _checkpoint(directory: Path, results: Results) -> ImportedRun:
 
 def _means(results: Results) -> list[Moved]:
     """One checkpoint of the mean duration for each direction, where no single one is told."""
-    found, at_ns = [], 0
+    pieces, at_ns = [], 0
     for kind, name in (("write", "save"), ("read", "load")):
         seconds = dlio_result.number(results.metric.get(f"{name}_checkpoint_duration_mean_seconds"))
         if seconds is not None and seconds > 0:
             end_ns = at_ns + round(seconds * NS_PER_S)
-            found.append(Moved(kind, at_ns, end_ns, [(at_ns, end_ns)]))
+            pieces.append(Moved(kind, at_ns, end_ns, [(at_ns, end_ns)]))
             at_ns = end_ns
-    return found
+    return pieces
 
 
 def _checkpoint_totals(moved: Iterable[Moved], size: int) -> dict[str, OperationTotals]:
     counted: dict[str, int] = {}
-    for each in moved:
-        counted[each.kind] = counted.get(each.kind, 0) + 1
+    for piece in moved:
+        counted[piece.kind] = counted.get(piece.kind, 0) + 1
     return {
         kind: OperationTotals(operations=count, bytes=count * size)
         for kind, count in counted.items()
@@ -292,15 +299,15 @@ def _checkpoint_totals(moved: Iterable[Moved], size: int) -> dict[str, Operation
 
 def _checkpoint_details(moved: Iterable[Moved], size: int, first_ns: int) -> dict[str, Any]:
     details: dict[str, Any] = {"writes": [], "restores": [], "device_counters": False}
-    for number, each in enumerate(moved, 1):
-        start_ns, end_ns = each.start_ns - first_ns, each.end_ns - first_ns
-        share = math.ceil(size / len(each.ranks))
+    for number, piece in enumerate(moved, 1):
+        start_ns, end_ns = piece.start_ns - first_ns, piece.end_ns - first_ns
+        share = math.ceil(size / len(piece.ranks))
         entry: dict[str, Any] = {"number": number, "start_ns": start_ns, "bytes": size}
         entry["ranks"] = [
             {"rank": rank, "bytes": share, "start_ns": begin - first_ns, "end_ns": end - first_ns}
-            for rank, (begin, end) in enumerate(each.ranks)
+            for rank, (begin, end) in enumerate(piece.ranks)
         ]
-        if each.kind == "write":
+        if piece.kind == "write":
             details["writes"].append({**entry, "written_ns": end_ns, "durable_ns": end_ns})
         else:
             details["restores"].append({**entry, "end_ns": end_ns})
@@ -316,11 +323,11 @@ def _checkpoint_notes(results: Results) -> list[str]:
     ]
     if not results.checkpoints:
         notes.append("only means are told: one checkpoint of the mean duration stands for all")
-    for what, name in (("writes", "save"), ("restores", "load")):
+    for kind, name in (("writes", "save"), ("restores", "load")):
         rate = dlio_result.number(results.metric.get(f"{name}_checkpoint_io_mean_GB_per_second"))
         if rate is not None:
             notes.append(
-                f'DLIO\'s own summary says {rate:.5g} "GB/s" of {what}: the mean of the rates of '
+                f'DLIO\'s own summary says {rate:.5g} "GB/s" of {kind}: the mean of the rates of '
                 f"single checkpoints, in GiB/s ({rate * GIB / MB:,.5g} MB/s); here it is all bytes "
                 "over all their time"
             )

@@ -72,8 +72,8 @@ class Results:
     @property
     def metric(self) -> dict[str, Any]:
         """DLIO's own figures."""
-        found: dict[str, Any] = self.summary.get("metric") or {}
-        return found
+        metrics: dict[str, Any] = self.summary.get("metric") or {}
+        return metrics
 
     @property
     def compute_is_measured(self) -> bool:
@@ -127,7 +127,7 @@ def _document(name: str, data: bytes) -> dict[str, Any]:
 
 
 def _rank(name: str, document: dict[str, Any]) -> dict[int, list[Block]]:
-    found: dict[int, list[Block]] = {}
+    by_epoch: dict[int, list[Block]] = {}
     for key, epoch in document.items():
         if not key.isdigit() or not isinstance(epoch, dict):
             continue
@@ -137,8 +137,8 @@ def _rank(name: str, document: dict[str, Any]) -> dict[int, list[Block]]:
         except (KeyError, TypeError, ValueError) as error:
             raise DlioFormatError(f"{name}: {key}", f"is not as DLIO writes it: {error}") from error
         if steps := [block for block in blocks if len(block.load)]:
-            found[int(key)] = steps  # an epoch of checkpoints alone has lists without a step
-    return found
+            by_epoch[int(key)] = steps  # an epoch of checkpoints alone has lists without a step
+    return by_epoch
 
 
 def _number(name: str) -> int:
@@ -148,7 +148,7 @@ def _number(name: str) -> int:
 
 def _block(epoch: dict[str, Any], name: str) -> Block:
     load, proc, compute = (
-        np.asarray(epoch[what][name], dtype=np.float64) for what in ("load", "proc", "compute")
+        np.asarray(epoch[phase][name], dtype=np.float64) for phase in ("load", "proc", "compute")
     )
     if not len(load) == len(proc) == len(compute):
         raise ValueError(f"{name} has {len(load)} loads, {len(proc)} proc, {len(compute)} compute")
@@ -157,13 +157,13 @@ def _block(epoch: dict[str, Any], name: str) -> Block:
 
 
 def _times(document: dict[str, Any]) -> dict[int, list[tuple[int, int]]]:
-    found: dict[int, list[tuple[int, int]]] = {}
+    times: dict[int, list[tuple[int, int]]] = {}
     for key, epoch in document.items():
         if key.isdigit() and isinstance(epoch, dict):
             names = sorted((n for n in epoch if _BLOCK.fullmatch(n)), key=_number)
             if names:
-                found[int(key)] = [_begin_end(epoch[n], f"{key}.{n}") for n in names]
-    return found
+                times[int(key)] = [_begin_end(epoch[n], f"{key}.{n}") for n in names]
+    return times
 
 
 def _begin_end(entry: Any, where: str) -> tuple[int, int]:
@@ -182,13 +182,13 @@ def time_ns(text: str) -> int:
 
 def _checkpoints(stats: Mapping[int, dict[str, Any]]) -> list[Moved]:
     """Each checkpoint from its first rank's start to its last rank's end."""
-    found: dict[tuple[int, str], list[tuple[int, int]]] = {}
+    pieces: dict[tuple[int, str], list[tuple[int, int]]] = {}
     for rank in sorted(stats):
         for key, epoch in stats[rank].items():
             for name, entry in epoch.items() if isinstance(epoch, dict) else ():
                 if key.isdigit() and _CHECKPOINT.fullmatch(name):
                     times = _begin_end(entry, f"{key}.{name}")
-                    found.setdefault((int(key), name), []).append(times)
+                    pieces.setdefault((int(key), name), []).append(times)
     moved = [
         Moved(
             kind="read" if name.startswith("load_") else "write",
@@ -196,9 +196,9 @@ def _checkpoints(stats: Mapping[int, dict[str, Any]]) -> list[Moved]:
             end_ns=max(end for _, end in ranks),
             ranks=ranks,
         )
-        for (_, name), ranks in found.items()
+        for (_, name), ranks in pieces.items()
     ]
-    return sorted(moved, key=lambda each: each.start_ns)
+    return sorted(moved, key=lambda piece: piece.start_ns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,9 +239,9 @@ def timeline(results: Results, offset_ns: int, batch: int, sample_bytes: float) 
             for block, span in zip(blocks, times, strict=True):
                 ends, wait = _placed(block, span)
                 waits.append(np.stack([ends, wait, np.zeros_like(ends)], axis=1))
-                each = np.full(len(ends) * batch, round(sample_bytes), dtype=np.int64)
-                reads.append(np.stack([np.repeat(ends, batch), each, each], axis=1))
-        moved = sum(each["bytes"] for each in accelerators)
+                sizes = np.full(len(ends) * batch, round(sample_bytes), dtype=np.int64)
+                reads.append(np.stack([np.repeat(ends, batch), sizes, sizes], axis=1))
+        moved = sum(accelerator["bytes"] for accelerator in accelerators)
         start_ns, end_ns = times[0][0], times[-1][1]
         name = f"epoch {epoch}"
         spans.append(Span(kind="epoch", name=name, start_ns=start_ns, end_ns=end_ns, bytes=moved))
@@ -251,7 +251,7 @@ def timeline(results: Results, offset_ns: int, batch: int, sample_bytes: float) 
                 "start_ns": start_ns,
                 "end_ns": end_ns,
                 "bytes": moved,
-                "samples": sum(each["steps"] for each in accelerators) * batch,
+                "samples": sum(accelerator["steps"] for accelerator in accelerators) * batch,
                 "device_read_bytes": None,
                 "accelerators": accelerators,
             }

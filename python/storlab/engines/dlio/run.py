@@ -50,8 +50,8 @@ class DlioRun(ChildRun):
     def _files(self, place: Path) -> dict[str, bytes]:
         if not place.is_dir():
             return {}
-        found = sorted(place.iterdir())
-        return {p.name: p.read_bytes() for p in found if dlio_result.is_result_file(p.name)}
+        paths = sorted(place.iterdir())
+        return {p.name: p.read_bytes() for p in paths if dlio_result.is_result_file(p.name)}
 
     def _outcome_of(self, results: Results | None) -> RunOutcome:
         job = self._job

@@ -168,5 +168,5 @@ def uring_available() -> bool:
     """Whether the kernel lets this process use io_uring."""
     from storlab._native import probe
 
-    found: dict[str, dict[str, object]] = json.loads(probe())
-    return bool(found["uring"]["available"])
+    probed: dict[str, dict[str, object]] = json.loads(probe())
+    return bool(probed["uring"]["available"])

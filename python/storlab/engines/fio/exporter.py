@@ -17,6 +17,7 @@ from storlab.base.errors import UsageError
 from storlab.base.units import NS_PER_MS, NS_PER_S
 from storlab.contracts.registry import FAMILIES
 from storlab.engines.fio.importer import OWN_KEY, OwnFacts
+from storlab.engines.fio.job import IO_ENGINES
 from storlab.lab.results.store import ResultStore
 from storlab.model.result import LatencySummary, OperationTotals, RunRecord
 from storlab.workloads.block.params import BlockParams
@@ -25,7 +26,6 @@ _PERCENTS = {"p50_ns": 50.0, "p90_ns": 90.0, "p99_ns": 99.0, "p999_ns": 99.9, "p
 _MORE_PERCENTS = (1, 5, 10, 20, 30, 40, 60, 70, 80, 95, 99.5, 99.95)
 _DURATIONS = ("drain_timeout",)  # parameters that a study gives with their unit
 _FACTS = ("capacity", "drives", "rack_units", "price", "currency")
-_BACKENDS = {"uring": "io_uring", "posix": "psync", "null": "null"}
 
 
 class FioJsonExport:
@@ -170,13 +170,13 @@ def _options(store: ResultStore, record: RunRecord) -> dict[str, str]:
     kind = "rw" if mixed else "read" if read else "write"
     if params.trim_percent == 100:
         kind = "trim"
-    size = params.block_size
+    size, backend = params.block_size, record.engine.backend or "uring"
     options = {
         "rw": f"rand{kind}" if params.access == "random" else kind,
         "iodepth": str(params.queue_depth),
         "numjobs": str(params.jobs),
         "direct": str(int(target.direct)),
-        "ioengine": _BACKENDS.get(record.engine.backend or "", record.engine.backend or "io_uring"),
+        "ioengine": IO_ENGINES.get(backend, backend),
         "filename": ":".join(place.replace(":", "\\:") for place in target.locations),
         "runtime": f"{store.study.study.runtime // 1000}us",
         "ramp_time": f"{store.study.study.ramp // 1000}us",

@@ -246,7 +246,7 @@ def _notes(entry: _Entry) -> list[str]:
 
 def _given_metrics(figures: Figures) -> list[Metric]:
     """Percentiles as given, where neither bins nor a whole summary lead to them."""
-    found: list[Metric] = []
+    metrics: list[Metric] = []
     names = {50.0: "p50", 90.0: "p90", 99.0: "p99", 99.9: "p999"}
     for kind, direction in figures.directions.items():
         latency = direction.latency
@@ -255,19 +255,19 @@ def _given_metrics(figures: Figures) -> list[Metric]:
         values: dict[str, float] = {"mean": latency.mean_ns, "max": latency.max_ns}
         given = latency.percentiles.items()
         values |= {names[percent]: value for percent, value in given if percent in names}
-        found += [
+        metrics += [
             Metric(name=f"latency_{name}_ns", value=value, unit="ns", operation=kind)
             for name, value in values.items()
         ]
-    if found:  # else the workload derives it
+    if metrics:  # else the workload derives it
         waited = sum(
             d.operations * d.latency.mean_ns
             for kind, d in figures.directions.items()
             if d.latency is not None and kind != "sync"
         )
         implied = waited / (figures.runtime_ms * NS_PER_MS) if figures.runtime_ms else 0.0
-        found.append(Metric(name="concurrency_effective", value=implied, unit="1"))
-    return found
+        metrics.append(Metric(name="concurrency_effective", value=implied, unit="1"))
+    return metrics
 
 
 def _started_at(document: dict[str, Any], figures: Figures) -> str:

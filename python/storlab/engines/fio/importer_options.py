@@ -29,11 +29,11 @@ _TIME_NS = {
 
 def merged(document: Mapping[str, Any], job: Mapping[str, Any]) -> dict[str, str]:
     """The job's options over the global ones, under fio's main names."""
-    found: dict[str, str] = {}
+    options: dict[str, str] = {}
     for table in (document.get("global options"), job.get("job options")):
         if isinstance(table, dict):
-            found.update({_ALIASES.get(str(k), str(k)): str(v) for k, v in table.items()})
-    return found
+            options.update({_ALIASES.get(str(k), str(k)): str(v) for k, v in table.items()})
+    return options
 
 
 def size_of(text: str, kb_base: int = 1024) -> int | None:
@@ -180,10 +180,10 @@ def _rate(options: Options, jobs: int) -> dict[str, Any]:
     ]
     if not given or sum(given) <= 0:
         return {}
-    both = "rw" in options.get("rw", "") and len(given) == 1
+    mixed = "rw" in options.get("rw", "") and len(given) == 1
     poisson = options.get("rate_process") == "poisson"
     return {
-        "rate_iops": sum(given) * jobs * (2 if both else 1),
+        "rate_iops": sum(given) * jobs * (2 if mixed else 1),
         "arrival": "poisson" if poisson else "constant",
     }
 

@@ -18,7 +18,9 @@ from storlab.process.member_files import absolute
 from storlab.workloads.block.job import BlockJob
 
 IoEngine = Literal["io_uring", "psync", "null", "libcufile"]
-BACKENDS: dict[IoEngine, str] = {"io_uring": "uring", "psync": "posix", "null": "null"}
+IO_ENGINES: dict[str, IoEngine] = {"uring": "io_uring", "posix": "psync", "null": "null"}
+"""Of each backend; of one that is not here fio has no counterpart."""
+BACKENDS = {engine: backend for backend, engine in IO_ENGINES.items()}
 _SHORTEST_STATUS_MS = 100
 
 
@@ -70,15 +72,17 @@ def members_of(job: BlockJob, index: int) -> list[Member]:
 
 def ioengine(job: BlockJob, uring_available: bool) -> IoEngine:
     """fio's engine for the backend; ``auto`` is io_uring where the kernel allows it."""
-    if job.backend == "null" or all(member.kind == "null" for member in job.members):
+    if all(member.kind == "null" for member in job.members):
         return "null"
-    if job.backend == "posix" or (job.backend == "auto" and not uring_available):
-        return "psync"
-    return "io_uring"
+    if job.backend == "auto":
+        return "io_uring" if uring_available else "psync"
+    return IO_ENGINES[job.backend]
 
 
 def refusal(job: BlockJob, uring_available: bool) -> str | None:
     """Why fio cannot run the job as it stands, or None."""
+    if job.backend not in ("auto", *IO_ENGINES):
+        return f'fio has nothing like backend = "{job.backend}": use {", ".join(IO_ENGINES)}'
     checks = (
         _refuse_mode(job),
         _refuse_members(job),

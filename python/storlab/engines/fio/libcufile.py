@@ -90,7 +90,7 @@ def sections(job: GpuDirectJob) -> list[Section]:
     """
     members = used(job)
     places = [worker // job.workers_per_file % len(members) for worker in range(job.workers)]
-    found = []
+    made = []
     for worker, place in enumerate(places):
         member = members[place]
         begin, end = 0, member.size
@@ -102,8 +102,8 @@ def sections(job: GpuDirectJob) -> list[Section]:
                 end = blocks * (turn + 1) // sharers * job.longest
         cpu = job.cpus[worker % len(job.cpus)] if job.cpus else None
         gpu = f"gpu_dev_ids={job.gpus[worker % len(job.gpus)]}"
-        found.append(Section((member,), member.offset + begin, end - begin, cpu, (gpu,)))
-    return found
+        made.append(Section((member,), member.offset + begin, end - begin, cpu, (gpu,)))
+    return made
 
 
 def job_file(job: GpuDirectJob, *, held: bool = False) -> str:

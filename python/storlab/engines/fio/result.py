@@ -181,16 +181,16 @@ def _direction(section: Any, where: str) -> Direction:
 
 def _latency(section: Mapping[str, Any], where: str) -> Latency | None:
     """The ``lat_ns`` section; ``clat_ns`` where only that has bins or percentiles."""
-    found: dict[str, Latency] = {}
+    tables: dict[str, Latency] = {}
     for source in ("lat", "clat"):
         table = section.get(f"{source}_ns")
         if isinstance(table, dict) and _number(table, "N", f"{where}.{source}_ns", 0) > 0:
-            found[source] = _latency_table(table, source, f"{where}.{source}_ns")
+            tables[source] = _latency_table(table, source, f"{where}.{source}_ns")
     for wanted in ("bins", "percentiles"):
-        for latency in found.values():
+        for latency in tables.values():
             if getattr(latency, wanted):
                 return latency
-    return next(iter(found.values()), None)
+    return next(iter(tables.values()), None)
 
 
 def _latency_table(table: Mapping[str, Any], source: Any, where: str) -> Latency:

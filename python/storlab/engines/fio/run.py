@@ -294,9 +294,9 @@ def _rates(seen: list[_Seen]) -> tuple[float | None, float | None, float | None]
 
 def _worst_p99(seen: _Seen) -> int | None:
     """The larger of the reads' and the writes' p99 since the window's start."""
-    found = [
+    tails = [
         direction.latency.percentiles.get(99.0, 0)
         for operation, direction in seen.status.figures.directions.items()
         if operation != "sync" and direction.latency is not None
     ]
-    return max(found, default=0) or None
+    return max(tails, default=0) or None

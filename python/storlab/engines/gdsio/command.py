@@ -63,14 +63,14 @@ def _distinct(job: GpuDirectJob) -> list[Member]:
 def groups(job: GpuDirectJob) -> list[Group]:
     """The threads by GPU: worker ``w`` uses GPU ``w % n``, and gdsio takes one for each group."""
     members, shared = members_of(job), _distinct(job)
-    found = []
+    made = []
     for place, gpu in enumerate(job.gpus):
         own = tuple(members[place :: len(job.gpus)])
         if own and len(shared) == 1:
-            found.append(Group(gpu, _threads(job, len(own)), tuple(shared), f"file{place}"))
+            made.append(Group(gpu, _threads(job, len(own)), tuple(shared), f"file{place}"))
         elif own:
-            found.append(Group(gpu, len(own), own, f"gpu{place}"))
-    return found
+            made.append(Group(gpu, len(own), own, f"gpu{place}"))
+    return made
 
 
 def _threads(job: GpuDirectJob, workers: int) -> int:

@@ -77,8 +77,8 @@ class GdsioEngine:
 
 def _unbuffered() -> tuple[str, ...]:
     """What makes it print its line when that is made, where there is such a program."""
-    found = shutil.which("stdbuf")
-    return () if found is None else (found, "-oL")
+    program = shutil.which("stdbuf")
+    return () if program is None else (program, "-oL")
 
 
 def find_gdsio() -> Path:
@@ -86,9 +86,9 @@ def find_gdsio() -> Path:
     if "STORLAB_GDSIO" not in os.environ and shutil.which("gdsio") is None:
         home = os.environ.get("CUDA_HOME")
         places = [f"{home}/gds/tools"] if home else []
-        found = shutil.which("gdsio", path=os.pathsep.join([*places, *_PLACES]))
-        if found is not None:
-            return Path(found)
+        program = shutil.which("gdsio", path=os.pathsep.join([*places, *_PLACES]))
+        if program is not None:
+            return Path(program)
     return find_program("gdsio", _INSTALL)
 
 

@@ -43,9 +43,9 @@ class Ended:
 
 def explain(ended: Ended, names: dict[str, str]) -> Failure | None:
     """The failure, or None for a valid result. ``names``: of the links that gdsio was given."""
-    for found in (_of_library(ended), _of_register(ended, names), _of_io(ended)):
-        if found is not None:
-            return found
+    for explained in (_of_library(ended), _of_register(ended, names), _of_io(ended)):
+        if explained is not None:
+            return explained
     if ended.exit_code == 0 and ended.damage is None:
         return None
     last = _last_line(ended)

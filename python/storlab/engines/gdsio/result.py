@@ -65,14 +65,14 @@ def read_results(text: str) -> list[Result]:
     Raises GdsioFormatError where there is none, one is cut short, or one has moved nothing.
     """
     joined = " ".join(text.split())  # the end of a line may be wrapped
-    found = [_result(match) for match in _LINE.finditer(joined)]
-    if not found and _BEGUN.search(joined):
+    results = [_result(match) for match in _LINE.finditer(joined)]
+    if not results and _BEGUN.search(joined):
         raise GdsioFormatError("its line is cut short, or in the form of a gdsio before 1.0")
-    if not found:
+    if not results:
         raise GdsioFormatError("it has printed no line of results")
-    if len(found) != len(_BEGUN.findall(joined)):
+    if len(results) != len(_BEGUN.findall(joined)):
         raise GdsioFormatError("one of its lines is cut short")
-    return found
+    return results
 
 
 def _result(match: re.Match[str]) -> Result:

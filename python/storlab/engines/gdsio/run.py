@@ -119,16 +119,16 @@ class GdsioRun(ChildRun):
 
     def _names(self) -> dict[str, str]:
         """What gdsio calls its files, and what people do."""
-        found = {}
+        members = {}
         for group in gdsio_command.groups(self._job):
             for (name, _), member in zip(group.links(), group.members, strict=True):
-                found[name.split("/")[-1]] = member.name
-        return found
+                members[name.split("/")[-1]] = member.name
+        return members
 
     def _logs(self) -> dict[str, bytes]:
-        found = {}
+        logs = {}
         for name in ("ramp.txt", "cufile.log"):
             path = self.launch.work_dir / name
             if path.is_file():
-                found[name] = path.read_bytes()[-_MOST_LOG:]
-        return found
+                logs[name] = path.read_bytes()[-_MOST_LOG:]
+        return logs

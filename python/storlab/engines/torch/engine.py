@@ -68,10 +68,10 @@ class TorchEngine:
 
     def describe(self) -> EngineInfo:
         """PyTorch's version. Raises EngineError, with how to get it, when it is missing."""
-        found = _ask(_python())
-        features = [f"numpy {found['numpy']}", f"Python {found['python']}"]
+        versions = _ask(_python())
+        features = [f"numpy {versions['numpy']}", f"Python {versions['python']}"]
         return EngineInfo(
-            name=self.name, version=found["torch"], features=features, clock="monotonic"
+            name=self.name, version=versions["torch"], features=features, clock="monotonic"
         )
 
     def refuse(self, job: Job) -> str | None:
@@ -192,21 +192,21 @@ def _python() -> str:
     asked = os.environ.get("STORLAB_TORCH_PYTHON")
     if not asked:
         return sys.executable
-    found = shutil.which(asked)
-    if found is None:
+    program = shutil.which(asked)
+    if program is None:
         where = f"STORLAB_TORCH_PYTHON={asked}"
         raise EngineError(where, "is not an executable file", _INSTALL)
-    return found
+    return program
 
 
 @cache
 def _ask(python: str) -> dict[str, Any]:
     """Versions. Raises EngineError where there is no PyTorch, or one that is too old."""
-    found = probe_python(python, _PROBE, _INSTALL)
+    answer = probe_python(python, _PROBE, _INSTALL)
     for name in ("torch", "numpy"):
-        if found[name] is None:
+        if answer[name] is None:
             raise EngineError("PyTorch", f"{python} has no {name}", _INSTALL)
-    version = tuple(int(part) for part in found["torch"].split(".")[:2] if part.isdigit())
+    version = tuple(int(part) for part in answer["torch"].split(".")[:2] if part.isdigit())
     if version < _OLDEST:
-        raise EngineError("PyTorch", f"is {found['torch']}, which is too old", _INSTALL)
-    return found
+        raise EngineError("PyTorch", f"is {answer['torch']}, which is too old", _INSTALL)
+    return answer

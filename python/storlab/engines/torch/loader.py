@@ -266,10 +266,10 @@ def _epoch(
 ) -> dict[str, Any]:
     return {
         "number": number,
-        "start_ns": min(each["start_ns"] for each in times),
-        "end_ns": max(each["end_ns"] for each in times),
-        "bytes": sum(each["bytes"] for each in times),
-        "samples": sum(each["steps"] for each in times) * batch,
+        "start_ns": min(accelerator["start_ns"] for accelerator in times),
+        "end_ns": max(accelerator["end_ns"] for accelerator in times),
+        "bytes": sum(accelerator["bytes"] for accelerator in times),
+        "samples": sum(accelerator["steps"] for accelerator in times) * batch,
         "device_read_bytes": device_read,
         "accelerators": times,
     }

@@ -59,12 +59,12 @@ class TorchRun(OwnChildRun):
         files = sorted(self.launch.work_dir.glob("events-*.bin"))
         rows = [_rows(path) for path in files]
         every = np.concatenate(rows) if rows else np.empty((0, _COLUMNS), dtype=np.int64)
-        found = []
+        events = []
         for number, kind in enumerate(KINDS):
             of_kind = every[every[:, 0] == number]
             if len(of_kind):
-                found.append(Events.of_rows(kind, of_kind[:, 1:]))
-        return found
+                events.append(Events.of_rows(kind, of_kind[:, 1:]))
+        return events
 
 
 def _rows(path: Path) -> Ints:

@@ -81,8 +81,8 @@ class Shelf:
 
     def numbers(self) -> list[int]:
         """Of those that are whole, the newest last."""
-        found = [p for p in self.home.glob(f"{WHOLE}*") if (p / MANIFEST).exists()]
-        return sorted(int(path.name.removeprefix(WHOLE)) for path in found)
+        whole = [p for p in self.home.glob(f"{WHOLE}*") if (p / MANIFEST).exists()]
+        return sorted(int(path.name.removeprefix(WHOLE)) for path in whole)
 
     def prepare(self, number: int, names: list[str]) -> Path:
         """The directories of a new one. One of the same number is replaced."""
@@ -274,12 +274,12 @@ class Rank:
     def serve(self, pipe: Connection) -> None:
         """Orders, until there are no more."""
         while (order := pipe.recv()) is not None:
-            (what, value), *_ = order.items()
+            (name, value), *_ = order.items()
             try:
-                answer = getattr(self, what)(value)
+                answer = getattr(self, name)(value)
             except RuntimeError as error:  # PyTorch's writer and reader know no errno
-                message = f"rank {self.rank}, {what}: {str(error).strip().splitlines()[0]}"
-                failure = {"message": message, "operation": what}
+                message = f"rank {self.rank}, {name}: {str(error).strip().splitlines()[0]}"
+                failure = {"message": message, "operation": name}
                 raise ChildError(
                     {**failure, "fix": "a full file system looks like this"}
                 ) from error

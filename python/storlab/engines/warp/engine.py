@@ -57,19 +57,19 @@ class WarpEngine:
         Raises EngineError for a missing warp and a job that it cannot run.
         """
         program = find_warp()
-        found = _ask(program)
+        version = _ask(program)
         reason = self.refuse(job)
         if reason is not None or not isinstance(job, ObjectJob):
             raise EngineError("engine", f"warp cannot run this job: {reason}")
-        if "session_token" in job.secrets() and "session-token" not in found.flags:
+        if "session_token" in job.secrets() and "session-token" not in version.flags:
             raise EngineError(
                 str(program),
-                f"is warp {found.version}, which takes no session token",
+                f"is warp {version.version}, which takes no session token",
                 f"use keys without a session, or a newer warp: {_INSTALL}",
             )
         info = EngineInfo(
             name="warp",
-            version=found.version,
+            version=version.version,
             backend=f"warp {warp_command.benchmark(job)}",
             features=_features(job),
             clock="warp",
@@ -89,8 +89,8 @@ class WarpEngine:
 
 def _features(job: ObjectJob) -> list[str]:
     """What changes its results and is no parameter of warp's own."""
-    found = [f"payload={job.payload}"] if job.mix.put else []
-    return found + (["verify_tls=false"] if not job.store.verify_tls else [])
+    features = [f"payload={job.payload}"] if job.mix.put else []
+    return features + (["verify_tls=false"] if not job.store.verify_tls else [])
 
 
 def find_warp() -> Path:

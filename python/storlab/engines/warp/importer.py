@@ -149,11 +149,11 @@ def _of_summary(summary: Summary) -> ImportedRun:
 
 def _load_of(summary: Summary) -> dict[Operation, OperationSummary]:
     """Without the uploads of a preparation, which some files count."""
-    found = dict(summary.operations)
-    others = [of_kind.start_ns for kind, of_kind in found.items() if kind != "put"]
-    if "put" in found and others and found["put"].end_ns <= min(others):
-        del found["put"]
-    return found
+    operations = dict(summary.operations)
+    others = [of_kind.start_ns for kind, of_kind in operations.items() if kind != "put"]
+    if "put" in operations and others and operations["put"].end_ns <= min(others):
+        del operations["put"]
+    return operations
 
 
 def _totals(of_kind: OperationSummary) -> OperationTotals:
@@ -197,7 +197,7 @@ def _summary_notes(operations: Mapping[Operation, OperationSummary]) -> list[str
 def _given_metrics(
     operations: Mapping[Operation, OperationSummary], window_ns: int
 ) -> list[Metric]:
-    found: list[Metric] = []
+    metrics: list[Metric] = []
     waited_ns = 0.0
     for kind, of_kind in operations.items():
         requests = sum(piece.requests for piece in of_kind.pieces)
@@ -212,11 +212,11 @@ def _given_metrics(
         if len(of_kind.pieces) == 1:
             only = of_kind.pieces[0]
             values |= {f"latency_{name}_ns": getattr(only, f"{name}_ns") for name in _PERCENTILES}
-        found += [_metric(name, value, kind) for name, value in values.items()]
-        found += _ttfb_metrics(kind, of_kind)
-    if found:
-        found.append(Metric(name="concurrency_effective", value=waited_ns / window_ns, unit="1"))
-    return found
+        metrics += [_metric(name, value, kind) for name, value in values.items()]
+        metrics += _ttfb_metrics(kind, of_kind)
+    if metrics:
+        metrics.append(Metric(name="concurrency_effective", value=waited_ns / window_ns, unit="1"))
+    return metrics
 
 
 _PERCENTILES = ("p50", "p90", "p99")

@@ -207,7 +207,7 @@ def _records(table: pa.Table, command: str) -> Records:
     name[many] = names.index("multi_delete")
     messages, message = _messages(table["error"])
     reads = (name == names.index("get")) & (first_byte_ns >= 0)
-    found = Records(
+    records = Records(
         command=command,
         names=names,
         name=name,
@@ -223,7 +223,7 @@ def _records(table: pa.Table, command: str) -> Records:
         stepped=int(np.count_nonzero(np.abs(wall_ns - duration_ns) > _STEP_NS)),
         unknown=tuple(sorted(text for text in kinds if text not in NAMES)),
     )
-    return found.only(name >= 0)
+    return records.only(name >= 0)
 
 
 def _nameless(table: pa.Table) -> Bools:
@@ -307,19 +307,19 @@ class Window:
 def totals(records: Records, window: Window) -> dict[Operation, OperationTotals]:
     """By operation: requests that ended inside the window; failed ones only by their kind."""
     inside = records.only(_inside(records, window.start_ns, window.end_ns))
-    found: dict[Operation, OperationTotals] = {}
+    totals: dict[Operation, OperationTotals] = {}
     for operation in inside.present:
         of_operation = inside.only(inside.kind(operation))
         good = of_operation.only(of_operation.ok)
         known = good.ttfb_ns[good.ttfb_ns >= 0]
-        found[operation] = OperationTotals(
+        totals[operation] = OperationTotals(
             operations=len(good.name),
             bytes=int(good.bytes.sum()),
             latency=summary(good.duration_ns),
             ttfb=summary(known),
             errors=errors(of_operation),
         )
-    return found
+    return totals
 
 
 def errors(records: Records) -> dict[str, int]:

@@ -99,8 +99,8 @@ def read_summary(text: str) -> Summary:
     by_kind = document.get("by_op_type") if isinstance(document, dict) else None
     if not isinstance(by_kind, dict):
         raise WarpFormatError("by_op_type", "is missing")
-    found = [_operation(kind, of_kind) for kind, of_kind in by_kind.items() if kind in NAMES]
-    order = sorted(found, key=lambda of_kind: OBJECT_OPERATIONS.index(of_kind.operation))
+    operations = [_operation(kind, of_kind) for kind, of_kind in by_kind.items() if kind in NAMES]
+    order = sorted(operations, key=lambda of_kind: OBJECT_OPERATIONS.index(of_kind.operation))
     return Summary(
         version=str(document.get("warp_version") or ""),
         command=str(document.get("commandline") or ""),
@@ -215,9 +215,9 @@ def _percentile_note(
     truth_ns = float(np.percentile(values_ns, 99, method="inverted_cdf"))
     if not truth_ns or abs(printed_ns / truth_ns - 1) <= _WORTH_SAYING:
         return
-    what = "p99 of the time to first byte" if ttfb else "p99"
+    tail = "p99 of the time to first byte" if ttfb else "p99"
     yield (
-        f"warp's own summary says {format_latency(printed_ns)} as {what} of {of_kind.operation}, "
+        f"warp's own summary says {format_latency(printed_ns)} as {tail} of {of_kind.operation}, "
         f"the mean of the p99 of {len(known)} pieces of 10 s; over all of these requests it is "
         f"{format_latency(truth_ns)}"
     )
@@ -226,11 +226,11 @@ def _percentile_note(
 def flags(command: str) -> Mapping[str, str]:
     """The flags of a command line as warp writes it down, by name; the benchmark as ``""``."""
     words = command.split()
-    found: dict[str, str] = {}
+    flags_of: dict[str, str] = {}
     if len(words) > 1:
-        found[""] = words[1]
+        flags_of[""] = words[1]
     for word in words[2:]:
         name, equals, value = word.removeprefix("--").partition("=")
         if word.startswith("--") and equals:
-            found[name] = value
-    return found
+            flags_of[name] = value
+    return flags_of

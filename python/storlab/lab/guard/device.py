@@ -195,11 +195,11 @@ def _check_one_device(target: Target, name: str, device: Device) -> None:
     others = device.others_with(serial)
     later = device.namespace if device.namespace != "1" else None
     if others or later:
-        which = f"{', '.join(others)}, too" if others else f"any namespace; this is number {later}"
+        rivals = f"{', '.join(others)}, too" if others else f"any namespace; this is number {later}"
         better = facts.get("wwid") or "its name in /dev/disk/by-id"
         raise GuardError(
             f"target {target.name}: serial",
-            f'"{serial}" is that of {name}, and of {which}',
+            f'"{serial}" is that of {name}, and of {rivals}',
             f"type what only this one has: {better}",
         )
 
@@ -231,14 +231,14 @@ def _check_unused(name: str, device: Device) -> None:
 
 def _check_blank(name: str, fd: int, size_bytes: int) -> None:
     try:
-        found = find_signatures(fd, size_bytes)
+        signatures = find_signatures(fd, size_bytes)
     except OSError as error:
         raise GuardError(
             name, f"cannot be read ({error.strerror}), so it might hold data", "check the device"
         ) from error
-    if found:
+    if signatures:
         raise GuardError(
             name,
-            f"holds something: {', '.join(found)}",
+            f"holds something: {', '.join(signatures)}",
             f"if that may really go, erase it yourself first: wipefs --all {name}",
         )

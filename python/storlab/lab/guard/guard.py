@@ -101,7 +101,7 @@ class Guard:
     def _hold_files(self, stack: ExitStack) -> None:
         """Lock what storlab laid out or is to lay out; a file of somebody's is only read."""
         writers = {t.name for t in self.study.target if t.name in self.access and self.writes_to(t)}
-        files = [(n, m) for n, each in self.members.items() for m in each if m.kind == "file"]
+        files = [(n, m) for n, members in self.members.items() for m in members if m.kind == "file"]
         for name, member in files:
             path = Path(member.path)
             if path.exists() and not made_by_storlab(path):
@@ -238,7 +238,7 @@ class Guard:
 
     def _check_shared_files(self) -> None:
         sizes: dict[str, int] = {}
-        for member in (m for each in self.members.values() for m in each if m.kind == "file"):
+        for member in (m for members in self.members.values() for m in members if m.kind == "file"):
             if sizes.setdefault(member.path, member.size) != member.size:
                 raise PreflightError(
                     member.name,

@@ -89,14 +89,14 @@ def written_problems(study: StudyBase, written: Iterable[Target]) -> list[Proble
 
 def point_problems(points: Iterable[Point]) -> list[Problem]:
     """Why work cannot be divided among the clients of these points."""
-    found: dict[tuple[tuple[str | int, ...], str], Problem] = {}
+    problems: dict[tuple[tuple[str | int, ...], str], Problem] = {}
     for point in points:
         offer = divides(point.kind)
         if point.clients is None or offer is None:
             continue
         for problem in _division_problems(point, point.clients, offer):
-            found.setdefault((problem.field, problem.what), problem)
-    return list(found.values())
+            problems.setdefault((problem.field, problem.what), problem)
+    return list(problems.values())
 
 
 def _division_problems(point: Point, clients: int, offer: DividesWork) -> Iterator[Problem]:

@@ -17,12 +17,12 @@ def reference_of(plan: Plan, wanted: Sequence[str] = ()) -> str:
     Raises UsageError where they are of several kinds, or no other engine checks theirs.
     """
     kinds = sorted({point.kind for point in _checkable(chosen(_engineless(plan), wanted))})
-    found = {
+    engines = {
         kind: next((name for name in _others() if kind in get_engine(name).kinds), None)
         for kind in kinds
     }
-    references = sorted({name for name in found.values() if name is not None})
-    if len(references) == 1 and None not in found.values():
+    references = sorted({name for name in engines.values() if name is not None})
+    if len(references) == 1 and None not in engines.values():
         return references[0]
     if not references:
         raise UsageError(
@@ -48,15 +48,15 @@ def _checkable(points: Iterable[Point]) -> list[Point]:
         for p in every
         if (compared := FAMILIES[p.kind].page.implementations)
     }
-    found = [point for point in every if point.kind not in measured]
-    if not found:
+    checkable = [point for point in every if point.kind not in measured]
+    if not checkable:
         kinds, names = (" and ".join(sorted(set(words))) for words in (measured, measured.values()))
         raise UsageError(
             "crosscheck",
             f"engines of {kinds} workloads are what is measured: none is a reference for another",
             f"compare them in the brief of a study that has them in a list, as {names}",
         )
-    return found
+    return checkable
 
 
 def _others() -> list[str]:
@@ -114,11 +114,11 @@ def crosscheck_plan(
 
 def _engineless(plan: Plan) -> list[Point]:
     """The plan's points, each once, whatever engines it names."""
-    found: dict[str, Point] = {}
+    engineless: dict[str, Point] = {}
     for run in plan.runs:
         point = plan.points[run.point_id]
-        found.setdefault(_by(point, "native").point_id, point)
-    return list(found.values())
+        engineless.setdefault(_by(point, "native").point_id, point)
+    return list(engineless.values())
 
 
 def _by(point: Point, engine: str) -> Point:

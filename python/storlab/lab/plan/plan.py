@@ -121,7 +121,7 @@ def plan_of(loaded: LoadedStudy, points: Sequence[Point], runs: Sequence[Planned
         bytes_written=sum(c.bytes_written for c in costs.values()),
         data_bytes_by_target={n: f.data_bytes for n, f in facts.items()},
         destructive=destructive,
-        devices={} if clients else {p: found for p in destructive if (found := device_facts(p))},
+        devices={} if clients else {p: known for p in destructive if (known := device_facts(p))},
         client_devices=clients,
         files=files_read(study, points, Path.cwd()),
         notes=[*_notes(study, facts, costs)],
@@ -132,7 +132,7 @@ def _targets_by_workload(loaded: LoadedStudy) -> list[list[str]]:
     """For each workload the targets that it runs on: those it names, else all that it can."""
     study = loaded.study
     problems: list[tuple[tuple[str | int, ...], str, str]] = []
-    found: list[list[str]] = []
+    names: list[list[str]] = []
     for index, workload in enumerate(study.workload):
         places = FAMILIES[workload.kind].places
         fitting = [target.name for target in study.target if place_of(target) in places]
@@ -146,10 +146,10 @@ def _targets_by_workload(loaded: LoadedStudy) -> list[list[str]]:
             fix = f"add a target with {_or(places)}, or remove the workload"
             problems.append((("workload", index), f"no target of the study fits: {needs}", fix))
         wanted = fitting if workload.targets is None else workload.targets
-        found.append([target.name for target in study.target if target.name in wanted])
+        names.append([target.name for target in study.target if target.name in wanted])
     if problems:
         raise loaded.errors(problems)
-    return found
+    return names
 
 
 def _or(words: Sequence[str]) -> str:
@@ -207,7 +207,7 @@ def _refuse_duplicates(loaded: LoadedStudy, visits: list[_Visit]) -> None:
 
 def _facts(loaded: LoadedStudy, points: Sequence[Point]) -> dict[str, TargetFacts]:
     header = loaded.study.study
-    found: dict[str, TargetFacts] = {}
+    facts_of: dict[str, TargetFacts] = {}
     problems: list[tuple[int, Problem]] = []
     for index, target in enumerate(loaded.study.target):
         estimates = [
@@ -220,10 +220,10 @@ def _facts(loaded: LoadedStudy, points: Sequence[Point]) -> dict[str, TargetFact
         if isinstance(facts, Problem):
             problems.append((index, facts))
         else:
-            found[target.name] = facts
+            facts_of[target.name] = facts
     if problems:
         raise loaded.errors([(("target", i, *p.field), p.what, p.fix) for i, p in problems])
-    return found
+    return facts_of
 
 
 def _made_bytes(estimates: Iterable[Estimate]) -> int:
@@ -378,22 +378,22 @@ def crowded_runs(plan: Plan, cores: int) -> tuple[int, int]:
 
     Not part of the plan: it is this machine's.
     """
-    found = []
+    crowded = []
     for run in plan.runs:
         point = plan.points[run.point_id]
         workers = FAMILIES[point.kind].page.workers_of(point.params) * _times_done(point)
-        found += [workers] if workers > cores else []
-    return len(found), max(found, default=0)
+        crowded += [workers] if workers > cores else []
+    return len(crowded), max(crowded, default=0)
 
 
 def absent_devices(study: StudyBase) -> dict[str, list[str]]:
     """By target: devices of the study that are not on this machine. Not part of the plan."""
-    found: dict[str, list[str]] = {}
+    absent: dict[str, list[str]] = {}
     for target in study.target:
         facts = target_facts(target, files=1)
         if isinstance(facts, TargetFacts) and facts.absent:
-            found[target.name] = list(facts.absent)
-    return found
+            absent[target.name] = list(facts.absent)
+    return absent
 
 
 def prepare_ns_by_target(loaded: LoadedStudy, plan: Plan) -> dict[str, int]:

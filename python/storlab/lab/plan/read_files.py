@@ -49,24 +49,24 @@ def _files_of(
 
 
 def _known(path: Path) -> dict[str, int]:
-    found = path.stat()
-    return {"size": found.st_size, "mtime_ns": found.st_mtime_ns}
+    stat = path.stat()
+    return {"size": stat.st_size, "mtime_ns": stat.st_mtime_ns}
 
 
 def check_files_read(planned: Mapping[str, Mapping[str, int]], now: Known) -> None:
     """Raise GuardError, naming the file, where one is not as it was planned."""
     for path in sorted({*planned, *now}):
-        before, found = planned.get(path), now.get(path)
-        if before == found:
+        before, after = planned.get(path), now.get(path)
+        if before == after:
             continue
         fix = "put the first one back (its time of change too: cp -p), or plan anew and begin a new"
         if before is None:
             what, fix = "was not there when this study was planned", "take it away, or begin a new"
-        elif found is None:
+        elif after is None:
             what = "is no longer there: this study was planned with it"
         else:
             what = f"is not the file that was planned: it had {before['size']:,} bytes and has "
-            what += f"{found['size']:,}, and its time of change is another"
-            if before["size"] == found["size"]:
+            what += f"{after['size']:,}, and its time of change is another"
+            if before["size"] == after["size"]:
                 what = "is not the file that was planned: it was changed or replaced since"
         raise GuardError(path, what, f"{fix} campaign with `storlab run`")

@@ -33,11 +33,11 @@ def energy_metrics(
     ``page`` is the family's: which operations count, and which of them transfer bytes.
     ``concurrency`` tells how many operations straddle the window's edges, for the uncertainty.
     """
-    found: list[Metric] = []
+    metrics: list[Metric] = []
     for power in totals:
-        found += _power(power)
-        found += _efficiency(outcome, power, page, concurrency)
-    return found
+        metrics += _power(power)
+        metrics += _efficiency(outcome, power, page, concurrency)
+    return metrics
 
 
 def per_watt_metrics(
@@ -47,7 +47,7 @@ def per_watt_metrics(
 
     Of the whole run only: its mean power is not that of a stage.
     """
-    found: list[Metric] = []
+    quotients: list[Metric] = []
     for metric in metrics:
         name = page.per_watt.get(metric.name)
         if name is None or metric.operation != "all":
@@ -66,8 +66,8 @@ def per_watt_metrics(
                 None if relative is None else quotient_uncertainty(value, relative),
             )
             provenance = weakest_provenance([metric.provenance, power.provenance])
-            found.append(quotient.model_copy(update={"provenance": provenance}))
-    return found
+            quotients.append(quotient.model_copy(update={"provenance": provenance}))
+    return quotients
 
 
 def idles(outcome: RunOutcome | RunRecord, page: Page) -> bool:
@@ -108,36 +108,36 @@ def span_metrics(spans: Sequence[Span], powers: Sequence[SpanPower]) -> list[Met
     The kind stands where other metrics have the operation. There is no energy where a span of the
     kind has none: short spans would be missing from the mean.
     """
-    found: list[Metric] = []
+    metrics: list[Metric] = []
     for kind in dict.fromkeys(span.kind for span in spans):
         own = [number for number, span in enumerate(spans) if span.kind == kind]
         mean_ns = math.fsum(spans[n].end_ns - spans[n].start_ns for n in own) / len(own)
         time_s = mean_ns / NS_PER_S
-        found.append(Metric(name="span_time_s", value=time_s, unit="s", operation=kind))
+        metrics.append(Metric(name="span_time_s", value=time_s, unit="s", operation=kind))
         for boundary in dict.fromkeys(power.boundary for power in powers):
             known = [p for p in powers if p.boundary == boundary and p.span in own]
             if len(known) == len(own):
-                found += _span_energy(kind, known)
-    return found
+                metrics += _span_energy(kind, known)
+    return metrics
 
 
 def span_notes(
     spans: Sequence[Span], powers: Sequence[SpanPower], boundaries: Iterable[Boundary]
 ) -> list[str]:
     """Which kinds of spans lack energies at these boundaries, where the whole run has one."""
-    found = []
+    notes = []
     for boundary in boundaries:
         known = {power.span for power in powers if power.boundary == boundary}
         for kind in dict.fromkeys(span.kind for span in spans):
             own = [number for number, span in enumerate(spans) if span.kind == kind]
             without = [number for number in own if number not in known]
             if without:
-                found.append(
+                notes.append(
                     f"energy of {kind} at the {boundary} not measured: {len(without):,} of "
                     f"{len(own):,} are too short for the readings (rate_hz of the meter; interval "
                     "of the study, where power is declared)"
                 )
-    return found
+    return notes
 
 
 def _span_energy(kind: str, powers: Sequence[SpanPower]) -> Iterator[Metric]:
@@ -167,30 +167,30 @@ def density_metrics(
 
     Only for facts that the study tells of the target. ``rate`` counts operations.
     """
-    found: list[Metric] = []
+    densities: list[Metric] = []
     for name in ("throughput_mb_s", rate.name):
         whole = next((m for m in metrics if (m.name, m.operation) == (name, "all")), None)
         if whole is not None:
             unit = rate.unit if name == rate.name else whole.unit
-            found += _per_fact(name, unit, whole, target)
+            densities += _per_fact(name, unit, whole, target)
     for power in totals:
         mean = _metric("power_w", power.mean_w, "W", power, power.energy_uncertainty_j)
         if power.energy_uncertainty_j is not None:
             uncertainty = power.energy_uncertainty_j / power.duration_s
             mean = mean.model_copy(update={"uncertainty": uncertainty})
-        found += _per_fact("power_w", "W", mean, target, money=False)
+        densities += _per_fact("power_w", "W", mean, target, money=False)
     if target.capacity and target.rack_units:
         tb_ru = target.capacity / TB / target.rack_units
-        found.append(
+        densities.append(
             Metric(name="capacity_tb_ru", value=tb_ru, unit="TB/RU", provenance="declared")
         )
     if target.capacity and target.price:
         tb_money = target.capacity / TB / (target.price / _KILO)
         unit = f"TB/k{target.currency}"
-        found.append(
+        densities.append(
             Metric(name="capacity_tb_kmoney", value=tb_money, unit=unit, provenance="declared")
         )
-    return found
+    return densities
 
 
 def _power(power: BoundaryPower) -> Iterator[Metric]:

@@ -116,14 +116,14 @@ class MeterThread:
 
     def last(self, sensor: str, since_ns: int) -> list[Reading]:
         """The readings of a sensor from ``since_ns`` on; none is forgotten."""
-        found: list[Reading] = []
+        readings: list[Reading] = []
         with self._lock:
             for reading in reversed(self._readings):
                 if reading.time_ns < since_ns:
                     break
                 if reading.sensor == sensor:
-                    found.append(reading)
-        return found[::-1]
+                    readings.append(reading)
+        return readings[::-1]
 
     def close(self) -> None:
         """End the thread and close the meter. One that hangs is left behind."""

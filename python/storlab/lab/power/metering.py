@@ -163,7 +163,7 @@ class Metering:
             for info, own, meter in sensors
             if info.sensor in parts
         ]
-        known = [each for each in watts if each is not None]
+        known = [reading for reading in watts if reading is not None]
         return (boundary, math.fsum(known)) if known and len(known) == len(watts) else None
 
     def idle_begins(self) -> None:
@@ -342,24 +342,24 @@ def power_gaps(record: RunRecord, readings: pa.Table) -> list[tuple[int, int]]:
     do not speak. A sensor with too few of them to make a line has none at all.
     """
     own = _by_sensor(readings)
-    found = []
+    gaps = []
     for part in record.power:
         try:
             line = power_line(part.info, own.get(part.info.sensor, []))
         except ValueError:
             return [(record.window_start_ns, record.window_end_ns)]
         before, after = (record.window_start_ns, line.start_ns), (line.end_ns, record.window_end_ns)
-        found += [(start, end) for start, end in (before, *line.gaps, after) if start < end]
-    return found
+        gaps += [(start, end) for start, end in (before, *line.gaps, after) if start < end]
+    return gaps
 
 
 def _by_sensor(readings: pa.Table) -> dict[str, list[Reading]]:
     """In order of time, of each time the last."""
-    found: dict[str, dict[int, Reading]] = {}
+    by_sensor: dict[str, dict[int, Reading]] = {}
     for row in readings.to_pylist():
-        own = found.setdefault(row["sensor"], {})
+        own = by_sensor.setdefault(row["sensor"], {})
         own[row["time_ns"]] = Reading(row["sensor"], row["time_ns"], row["value"])
-    return {sensor: [own[time] for time in sorted(own)] for sensor, own in found.items()}
+    return {sensor: [own[time] for time in sorted(own)] for sensor, own in by_sensor.items()}
 
 
 def check_boundaries(target: Target, boundaries: Sequence[Boundary]) -> None:

@@ -46,7 +46,7 @@ def span_power(
     ``summaries`` are those of ``runs``, over the whole window; ``lines`` are by sensor.
     """
     by_sensor = {run.info.sensor: run for run in runs}
-    found: list[SpanPower] = []
+    powers: list[SpanPower] = []
     for boundary in dict.fromkeys(summary.info.boundary for summary in summaries):
         parts = parts_at(summaries, boundary)
         known = [lines[part.info.sensor] for part in parts if part.info.sensor in lines]
@@ -63,8 +63,8 @@ def span_power(
         for number, stretch in enumerate(stretches):
             power = _of_stretch(number, stretch, own, line)
             if power is not None:
-                found.append(power)
-    return found
+                powers.append(power)
+    return powers
 
 
 def _of_stretch(

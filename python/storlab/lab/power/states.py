@@ -139,11 +139,11 @@ class PowerStates:
             return False
         self._write()
         held.drive.set(wanted)
-        found = held.drive.current()
-        if found != wanted:
+        current = held.drive.current()
+        if current != wanted:
             raise MeterError(
                 held.path,
-                f"was set to power state {wanted} and is in power state {found}",
+                f"was set to power state {wanted} and is in power state {current}",
                 "this drive does not keep that state: remove power_state",
             )
         return True
@@ -169,16 +169,16 @@ def drives_of(target: Target, base: Path) -> list[str]:
     """
     if target.is_null:
         return []
-    found = []
+    drives = []
     own = [target.s3.removeprefix(EMBEDDED).strip()] if target.s3 and target.is_embedded else []
     for location in own or target.locations:
         place = base / location
         if device_number(place) is not None:
-            found.append(str(place))
+            drives.append(str(place))
             continue
         under = file_system_of(place).device
-        found.append(str(place) if under is None else f"/dev/{under.name}")
-    return list(dict.fromkeys(found))
+        drives.append(str(place) if under is None else f"/dev/{under.name}")
+    return list(dict.fromkeys(drives))
 
 
 def check_power_state(target: Target, base: Path, opener: Opener = NvmeAdmin.open) -> str:

@@ -298,13 +298,13 @@ def boundary_power(
     summaries: Sequence[PowerSummary], lines: Mapping[str, PowerLine], window: Stretch
 ) -> list[BoundaryPower]:
     """Power at every boundary where all its parts were measured, in the order of the study."""
-    found = []
+    powers = []
     for boundary in dict.fromkeys(summary.info.boundary for summary in summaries):
         parts = parts_at(summaries, boundary)
         total = _total(parts, [lines.get(part.info.sensor) for part in parts], window)
         if total is not None:
-            found.append(total)
-    return found
+            powers.append(total)
+    return powers
 
 
 def _total(
@@ -344,12 +344,12 @@ def weakest_provenance(parts: Iterable[Provenance]) -> Provenance:
 
 def _whole_idle_w(parts: Sequence[PowerSummary]) -> float | None:
     """Idle power of the whole: the mean of before and after; None unless every part has one."""
-    both = []
+    watts = []
     for name in ("idle_before_w", "idle_after_w"):
         values = [getattr(part, name) for part in parts]
         if all(value is not None for value in values):
-            both.append(math.fsum(values))
-    return math.fsum(both) / len(both) if both else None
+            watts.append(math.fsum(values))
+    return math.fsum(watts) / len(watts) if watts else None
 
 
 def idle_uncertainty_w(parts: Sequence[PowerSummary]) -> float | None:
@@ -358,7 +358,7 @@ def idle_uncertainty_w(parts: Sequence[PowerSummary]) -> float | None:
     Of each part its sensor's gain and offset, and how far the pauses before and behind differ: the
     idle power in between lay somewhere between them. Of parts the sum, as of their energies.
     """
-    found = []
+    uncertainties = []
     for part in parts:
         info = part.info
         idle = [w for w in (part.idle_before_w, part.idle_after_w) if w is not None]
@@ -367,5 +367,5 @@ def idle_uncertainty_w(parts: Sequence[PowerSummary]) -> float | None:
         gain = standard_from_limit(info.gain_accuracy or 0.0) * math.fsum(idle) / len(idle)
         offset = standard_from_limit(info.offset_accuracy_w or 0.0) * info.share
         drift = (max(idle) - min(idle)) / math.sqrt(12)
-        found.append(math.hypot(gain, offset, drift))
-    return math.fsum(found) if found else None
+        uncertainties.append(math.hypot(gain, offset, drift))
+    return math.fsum(uncertainties) if uncertainties else None

@@ -115,22 +115,22 @@ def _memory(study: StudyBase, plan: Plan, facts: Facts) -> Iterator[Check]:
 
 def _in_memory(target: Target, fact: Mapping[str, Any]) -> bool:
     places = fact["mounts"].items()
-    own = [found for place, found in places if place.endswith(target.directory or "")]
-    return any(found is not None and found["kind"] in MEMORY_FILE_SYSTEMS for found in own)
+    own = [mount for place, mount in places if place.endswith(target.directory or "")]
+    return any(mount is not None and mount["kind"] in MEMORY_FILE_SYSTEMS for mount in own)
 
 
 def _engines(facts: Facts) -> Iterator[Check]:
     """Each client has what makes the load."""
     problems: dict[tuple[str, str], list[str]] = {}
     for name, fact in facts.items():
-        for engine, what in fact["engines"].items():
-            if what:
-                problems.setdefault((engine, what), []).append(name)
-    for (engine, what), names in problems.items():
+        for engine, refusal in fact["engines"].items():
+            if refusal:
+                problems.setdefault((engine, refusal), []).append(name)
+    for (engine, refusal), names in problems.items():
         yield Check(
             name=engine,
             status="error",
-            what=f"{what} on {', '.join(names)}",
+            what=f"{refusal} on {', '.join(names)}",
             fix="install it there, in the path that the clients' commands have",
         )
 

@@ -32,9 +32,9 @@ def granted_stores(
         if target.s3 is None or target.name not in used:
             continue
         hold = held.get(target.name)
-        found = list(store_checks(target, plan, base, hold))
-        checks += [c.model_copy(update={"name": f"{target.name}: {c.name}"}) for c in found]
-        if target.is_embedded or any(check.status == "error" for check in found):
+        own = list(store_checks(target, plan, base, hold))
+        checks += [c.model_copy(update={"name": f"{target.name}: {c.name}"}) for c in own]
+        if target.is_embedded or any(check.status == "error" for check in own):
             continue
         if hold is not None:
             granted |= {target.name: grant(hold.access)} if hold.bucket_exists else {}
@@ -73,9 +73,9 @@ def client_store_checks(facts: Mapping[str, dict[str, Any]]) -> Iterator[Check]:
         what = f"{endpoint} cannot be listed from {_some(names)}: {problem}"
         yield Check(name=f"{target}: clients", status="error", what=what, fix=f"there: {fix}")
     bad = {target for target, *_ in refused}
-    for target, each in listed.items():
+    for target, stores in listed.items():
         if target not in bad:
-            slowest_ms = max(told["listed_ns"] for told in each) / 1e6
+            slowest_ms = max(told["listed_ns"] for told in stores) / 1e6
             what = f"{len(facts)} clients list it, the slowest in {slowest_ms:.0f} ms"
             yield Check(name=f"{target}: clients", status="ok", what=what)
     for target, by_client in skews.items():

@@ -193,8 +193,8 @@ def _mounts(study: StudyBase, facts: Mapping[str, dict[str, Any]]) -> Iterator[C
         return
     missing: dict[tuple[str, str], list[str]] = {}
     for name, fact in facts.items():
-        for directory, found in fact["mounts"].items():
-            if found is None:
+        for directory, mounted in fact["mounts"].items():
+            if mounted is None:
                 missing.setdefault((fact["mount"], directory), []).append(name)
     for (own, directory), names in missing.items():
         yield Check(
@@ -212,12 +212,12 @@ def _mounts(study: StudyBase, facts: Mapping[str, dict[str, Any]]) -> Iterator[C
 def _devices(facts: Mapping[str, dict[str, Any]]) -> Iterator[Check]:
     """Every client has the devices that it is to have."""
     every = [
-        (f"{path} on {name}", found)
+        (f"{path} on {name}", is_there)
         for name, fact in facts.items()
-        for path, found in fact["devices"].items()
+        for path, is_there in fact["devices"].items()
         if is_kernel_place(Path(path))
     ]
-    missing = [place for place, found in every if not found]
+    missing = [place for place, is_there in every if not is_there]
     if missing:
         yield Check(
             name="devices",

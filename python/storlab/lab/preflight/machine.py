@@ -42,14 +42,14 @@ def load_check(load: float, cores: int) -> Check:
     )
 
 
-def spin_check(found: dict[str, float | None]) -> Check:
+def spin_check(spun: dict[str, float | None]) -> Check:
     """``found``: what ``_native.spin`` says."""
-    lost, stolen = found["lost_percent"] or 0.0, found["steal_percent"]
-    length = format_duration(round(found["length_ns"] or 0))
+    lost, stolen = spun["lost_percent"] or 0.0, spun["steal_percent"]
+    length = format_duration(round(spun["length_ns"] or 0))
     host = "" if stolen is None else f"; its host took {stolen:.2g} % of the cores' time"
     what = (
-        f"{found['threads']} spinning threads did not run in {lost:.2g} % of {length}, the "
-        f"largest gap was {format_duration(round(found['largest_gap_ns'] or 0))}{host}"
+        f"{spun['threads']} spinning threads did not run in {lost:.2g} % of {length}, the "
+        f"largest gap was {format_duration(round(spun['largest_gap_ns'] or 0))}{host}"
     )
     if lost < _LOST_PERCENT and (stolen or 0.0) < _LOST_PERCENT:
         return Check(name="cores", status="ok", what=what)

@@ -64,8 +64,8 @@ def check_machine(
 
 def _meters_here() -> Check:
     """What this machine has of its own, without asking anything over a network."""
-    local = [found for kind in ("rapl", "hwmon") for found in get_meter(kind).discover()]
-    usable = sorted(found.sensor for found in local if found.available)
+    local = [sensor for kind in ("rapl", "hwmon") for sensor in get_meter(kind).discover()]
+    usable = sorted(sensor.sensor for sensor in local if sensor.available)
     if usable:
         return _ok("power", f"{', '.join(usable)}; `storlab meters` lists all")
     return _ok("power", "this machine has no power sensor of its own; see `storlab meters`")
@@ -168,14 +168,14 @@ def _clock() -> Check:
 
 
 def _governor() -> Check:
-    found = governor()
-    if found is None:
+    current = governor()
+    if current is None:
         return _ok("CPU governor", "not told by this machine (as in most virtual machines)")
-    if found == "performance":
-        return _ok("CPU governor", found)
+    if current == "performance":
+        return _ok("CPU governor", current)
     return _warn(
         "CPU governor",
-        f"{found}: the CPU's clock varies, and latencies with it",
+        f"{current}: the CPU's clock varies, and latencies with it",
         "cpupower frequency-set --governor performance",
     )
 
@@ -197,8 +197,8 @@ def _open_files(study: StudyBase, plan: Plan) -> Check:
         (FAMILIES[p.kind].estimate(p, study.study, study.target_named(p.target)).open_files, p)
         for p in plan.points.values()
     ]
-    each, point = max(needs, key=lambda found: found[0])
-    need, most = each + OWN_FILES, most_open_files()
+    files, point = max(needs, key=lambda need: need[0])
+    need, most = files + OWN_FILES, most_open_files()
     if need <= most:
         return _ok("open files", f"{most:,} may be open at once, and about {need:,} are needed")
     return _error(
@@ -269,13 +269,13 @@ def _queue_checks(device: Device) -> Iterator[Check]:
         disk = device.whole.sysfs
     except OSError:
         return
-    found = scheduler(disk)
-    if found in (None, "none") or read_fact(disk / "queue" / "rotational") == "1":
-        yield _ok("scheduler", f"{found or 'none'} on {disk.name}")
+    current = scheduler(disk)
+    if current in (None, "none") or read_fact(disk / "queue" / "rotational") == "1":
+        yield _ok("scheduler", f"{current or 'none'} on {disk.name}")
     else:
         yield _warn(
             "scheduler",
-            f"{found} on {disk.name} reorders and merges I/O of a drive without moving parts",
+            f"{current} on {disk.name} reorders and merges I/O of a drive without moving parts",
             f"echo none > /sys/block/{disk.name}/queue/scheduler",
         )
     node = numa_node(disk)
@@ -331,8 +331,8 @@ def _size_fields(target: Target, plan: Plan) -> str:
     """Those of its workloads that say how much data there is."""
     specs = [FAMILIES[point.kind].spec for point in _points_on(target, plan)]
     known = [spec.model_fields.keys() - spec.shared for spec in specs]
-    found = [name for name in ("scale", "rows") if any(name in fields for fields in known)]
-    return f"{' or '.join(found)} of the workload" if found else "size"
+    names = [name for name in ("scale", "rows") if any(name in fields for fields in known)]
+    return f"{' or '.join(names)} of the workload" if names else "size"
 
 
 def _allocated(place: Path) -> int:

@@ -67,11 +67,11 @@ def cpu_facts() -> dict[str, Any]:
 
 def governor() -> str | None:
     """The frequency governors in use, None where the machine does not tell (most virtual ones)."""
-    found = {
+    governors = {
         read_fact(path)
         for path in Path("/sys/devices/system/cpu").glob("cpu[0-9]*/cpufreq/scaling_governor")
     }
-    return ", ".join(sorted(name for name in found if name)) or None
+    return ", ".join(sorted(name for name in governors if name)) or None
 
 
 def target_facts(target: Target, base: Path) -> dict[str, Any]:

@@ -133,11 +133,11 @@ def json_object(path: Path, content: bytes) -> dict[str, Any]:
 
 def check_version(path: Path, value: dict[str, Any]) -> None:
     """Raise ResultError for a file of a format that this version does not read."""
-    found = value.get("schema_version")
-    if found != SCHEMA_VERSION:
+    version = value.get("schema_version")
+    if version != SCHEMA_VERSION:
         raise ResultError(
             str(path),
-            f"has format version {found}, and this storlab reads version {SCHEMA_VERSION}",
+            f"has format version {version}, and this storlab reads version {SCHEMA_VERSION}",
             "read it with the storlab version that wrote it",
         )
 

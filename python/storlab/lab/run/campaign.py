@@ -295,8 +295,8 @@ class Campaign:
     def _expected_ns(self, run: PlannedRun) -> int:
         point = self.store.plan.points[run.point_id]
         target = self.study.target_named(point.target)
-        found = FAMILIES[point.kind].estimate(point, self.study.study, target)
-        return found.duration_ns + (0 if found.compared_once else found.compared_ns)
+        estimate = FAMILIES[point.kind].estimate(point, self.study.study, target)
+        return estimate.duration_ns + (0 if estimate.compared_once else estimate.compared_ns)
 
     def clean_up(self) -> list[str]:
         """Remove the data that the study does not keep. Returns the names of what went."""

@@ -104,24 +104,24 @@ def capacity_cases(
     the accelerators. Raises UsageError where none is left or a workload does not run with the
     fewest accelerators, StudyError as ``make_plan``.
     """
-    names = [each.name for each in loaded.study.target]
+    names = [target.name for target in loaded.study.target]
     if target is not None and target not in names:
         raise UsageError("--target", f'"{target}" is not in the study', suggest(target, names))
-    found: dict[str, Case] = {}
+    cases: dict[str, Case] = {}
     for point in make_plan(loaded, searched=True).points.values():
         if FAMILIES[point.kind].page.search and target in (None, point.target):
             fewest = Case(point, 1, None).first
-            if fewest.point_id not in found:
-                found[fewest.point_id] = _case(loaded, fewest, most)
-    if not found:
+            if fewest.point_id not in cases:
+                cases[fewest.point_id] = _case(loaded, fewest, most)
+    if not cases:
         searched = {k: w.page.search for k, w in FAMILIES.items() if w.page.search}
-        kinds, words = sorted(searched), sorted({each.parameter for each in searched.values()})
+        kinds, words = sorted(searched), sorted({search.parameter for search in searched.values()})
         where = "the study" if target is None else f'target "{target}"'
         fix = f"add a workload of kind {' or '.join(kinds)}" if kinds else "install storlab whole"
         raise UsageError(
             str(loaded.path), f"{where} has no workload with {' or '.join(words)}", fix
         )
-    return list(found.values())
+    return list(cases.values())
 
 
 def _case(loaded: LoadedStudy, point: Point, most: int | None) -> Case:
@@ -251,17 +251,17 @@ def _grown(loaded: LoadedStudy, plan: Plan | None, tries: Sequence[Try]) -> Plan
     points = dict(plan.points) if plan else {}
     runs = list(plan.runs) if plan else []
     known = {run.run_id for run in runs}
-    for repeat in range(1, max((each.runs for each in tries), default=0) + 1):
+    for repeat in range(1, max((trial.runs for trial in tries), default=0) + 1):
         turn = repeat % max(1, len(tries))
-        for each in [*tries[turn:], *tries[:turn]]:
-            run = PlannedRun(order=len(runs), repeat=repeat, point_id=each.point.point_id)
-            if repeat <= each.runs and run.run_id not in known:
-                points[run.point_id] = each.point
+        for trial in [*tries[turn:], *tries[:turn]]:
+            run = PlannedRun(order=len(runs), repeat=repeat, point_id=trial.point.point_id)
+            if repeat <= trial.runs and run.run_id not in known:
+                points[run.point_id] = trial.point
                 runs.append(run)
     return plan_of(loaded, list(points.values()), runs)
 
 
-def write_capacity(store: ResultStore, found: dict[str, Any]) -> None:
+def write_capacity(store: ResultStore, document: dict[str, Any]) -> None:
     """``capacity.json`` of the result directory, in one step."""
-    content = json.dumps(found, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    content = json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
     replace_file(store.directory / "capacity.json", content.encode())

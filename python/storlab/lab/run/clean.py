@@ -44,19 +44,19 @@ def clean_campaign(
             return clean_clients(store, cluster, base, recorded, stop, told)
     with store.campaign_lock(), reporter() as told:
         for target in store.study.target:
-            _each(cleaned, partial(_clean_files, target, base, recorded.get("campaign", "")))
+            _attempt(cleaned, partial(_clean_files, target, base, recorded.get("campaign", "")))
             if target.directory is not None and "campaign" in recorded:
                 home = HomeHold(base / target.directory, recorded["campaign"])
-                _each(cleaned, partial(_clean_home, home, stop))
+                _attempt(cleaned, partial(_clean_home, home, stop))
         # The last first: the bucket that two targets share was made for the first.
         for target in reversed(store.study.target):
             before = recorded.get("s3", {}).get(target.name)
             if before is not None:
-                _each(cleaned, partial(_clean_objects, target, before, base, stop, told))
+                _attempt(cleaned, partial(_clean_objects, target, before, base, stop, told))
     return cleaned
 
 
-def _each(cleaned: Cleaned, clean: Callable[[], list[str]]) -> None:
+def _attempt(cleaned: Cleaned, clean: Callable[[], list[str]]) -> None:
     try:
         cleaned.removed += clean()
     except StorlabError as error:

@@ -50,15 +50,15 @@ class Gauges:
         """Power at each target's boundary, what its devices have moved, and the temperatures as
         they were asked for last.
         """
-        found = list(self._moved())
+        gauges = list(self._moved())
         for target in self._targets:
             power = self._metering.power_now(target)
             if power is not None:
-                found.append(Gauge("power", target.name, *power))
+                gauges.append(Gauge("power", target.name, *power))
         if monotonic_ns() >= self._due_ns:
             self._due_ns = monotonic_ns() + TEMPERATURE_EVERY_NS
             self._warm = self._temperatures()
-        return [*found, *self._warm]
+        return [*gauges, *self._warm]
 
     def _moved(self) -> Iterator[Gauge]:
         counted: dict[Path, tuple[int, int] | None] = {}  # targets may share a device

@@ -44,7 +44,7 @@ class _Count:
         self.done += 1
         self.left_ns = max(0, self.left_ns - self.expected_ns)
 
-    def found(self) -> str:
+    def resumed(self) -> str:
         """Of a campaign that goes on: what is there; empty at its beginning."""
         if not self.done:
             return ""
@@ -69,8 +69,8 @@ class PlainReporter(Reporter):
     def campaign(self, runs: int, done: int, left_ns: int) -> None:
         first = not self._count.runs
         self._count = _Count(runs=runs, done=done, left_ns=left_ns)
-        if first and self._count.found() and not self._quiet:
-            self._line(self._count.found())
+        if first and self._count.resumed() and not self._quiet:
+            self._line(self._count.resumed())
 
     @override
     def step(self, text: str, total: float | None = None) -> None:
@@ -156,8 +156,8 @@ class LiveReporter(Reporter):
         self._count = _Count(runs=runs, done=done, left_ns=left_ns)
         if self._campaign is None:
             self._campaign = self._progress.add_task("", total=max(runs, 1), figures="")
-        if first and self._count.found():
-            self.note(self._count.found())
+        if first and self._count.resumed():
+            self.note(self._count.resumed())
         self._update_campaign(0)
 
     @override

@@ -251,12 +251,12 @@ def check_feasible(
 def _home_needs(
     study: StudyBase, points: Sequence[Point], access: Mapping[str, Access]
 ) -> dict[Path, list[HomeNeed]]:
-    found: dict[Path, list[HomeNeed]] = {}
+    needs: dict[Path, list[HomeNeed]] = {}
     for target in study.target:
         own = [point for point in points if point.target == target.name]
         home = access[target.name].home if own else None
         if home is not None:
             # The study's path counts from where the campaign began, which need not be here.
             granted = target.model_copy(update={"directory": str(home.parent)})
-            found.setdefault(home, []).append(home_need(own, study.study, granted))
-    return found
+            needs.setdefault(home, []).append(home_need(own, study.study, granted))
+    return needs

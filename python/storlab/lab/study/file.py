@@ -44,11 +44,11 @@ class LoadedStudy:
         """A StudyError about one field of this file, with its line."""
         return self.errors([(field, what, fix)])
 
-    def errors(self, found: Iterable[tuple[tuple[str | int, ...], str, str]]) -> StudyError:
+    def errors(self, details: Iterable[tuple[tuple[str | int, ...], str, str]]) -> StudyError:
         """A StudyError about several fields: of each the field, what is wrong, and the fix."""
         file = str(self.path)
         explainer = _explainer(file, self.text, tomllib.loads(self.text), study_class())
-        return study_error(file, [explainer.problem(*each) for each in found])
+        return study_error(file, [explainer.problem(*detail) for detail in details])
 
 
 def load_study(path: Path | str) -> LoadedStudy:
@@ -115,7 +115,7 @@ def _study_models(data: dict[str, Any]) -> Iterator[type[StudyBase]]:
     """
     header, workloads = data.get("study"), data.get("workload")
     if isinstance(workloads, list) and isinstance(header, dict) and "question" not in header:
-        kinds = [str(each.get("kind")) for each in workloads if isinstance(each, dict)]
+        kinds = [str(workload.get("kind")) for workload in workloads if isinstance(workload, dict)]
         if kinds and all(kind in list(FAMILIES) for kind in kinds):
             yield study_class(kinds)
     yield study_class()

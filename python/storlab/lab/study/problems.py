@@ -49,20 +49,20 @@ class Explainer:
 
     def explain(self, error: ValidationError) -> list[dict[str, Any]]:
         """Everything that a validation found, in the order of the file, one problem per place."""
-        found: dict[tuple[Path, str], dict[str, Any]] = {}
+        explained: dict[tuple[Path, str], dict[str, Any]] = {}
         for detail in error.errors(include_url=False):
             path = self._real_path(detail["loc"], detail["type"])
             if detail["type"] == "union_tag_invalid":
                 path = (*path, "kind")  # tables of several families are told apart by it
             cause = detail.get("ctx", {}).get("error")
             if isinstance(cause, FieldProblems):
-                for each in cause.problems:
-                    where = (*path, *each.field)
-                    found[where, each.what] = self.problem(where, each.what, each.fix)
+                for problem in cause.problems:
+                    where = (*path, *problem.field)
+                    explained[where, problem.what] = self.problem(where, problem.what, problem.fix)
             else:
                 what, fix = self._say(path, detail["type"], detail)
-                found[path, what] = self.problem(path, what, fix)
-        return sorted(found.values(), key=lambda p: p["line"] or 0)
+                explained[path, what] = self.problem(path, what, fix)
+        return sorted(explained.values(), key=lambda p: p["line"] or 0)
 
     def _real_path(self, loc: tuple[str | int, ...], kind: str) -> Path:
         """The location without the names that pydantic gives to the branches of a union."""
@@ -160,15 +160,15 @@ class Explainer:
 
     def _example_value(self, path: Path) -> str:
         schema = self._schema_at(path)
-        found = _find(schema, "default")
-        if found is None:
-            found = (_find(schema, "examples") or _find(schema, "enum") or [None])[0]
-        if found is None:
+        example = _find(schema, "default")
+        if example is None:
+            example = (_find(schema, "examples") or _find(schema, "enum") or [None])[0]
+        if example is None:
             by_type = {"string": "...", "integer": 8, "number": 50, "boolean": True}
-            found = by_type.get(_find(schema, "type") or "")
-        if isinstance(found, list) and found:
-            return f"[{', '.join(show(value) for value in found)}]"
-        return show(found) if isinstance(found, (str, int, float)) else ""
+            example = by_type.get(_find(schema, "type") or "")
+        if isinstance(example, list) and example:
+            return f"[{', '.join(show(value) for value in example)}]"
+        return show(example) if isinstance(example, (str, int, float)) else ""
 
     def _choices(self, path: Path) -> list[str]:
         if path[-1] == "kind" and path[0] == "workload" and len(path) == 3:
@@ -267,4 +267,4 @@ def _find(schema: Any, key: str) -> Any:
         parts = schema
     else:
         return None
-    return next((found for part in parts if (found := _find(part, key)) is not None), None)
+    return next((value for part in parts if (value := _find(part, key)) is not None), None)

@@ -62,7 +62,7 @@ class FileTarget:
 
 def found_devices() -> list[FoundDevice]:
     """The drives of this machine, from sysfs; opens none of them."""
-    found = []
+    devices = []
     for entry in sorted(_SYS_BLOCK.iterdir()) if _SYS_BLOCK.is_dir() else []:
         number = device_number(f"/dev/{entry.name}")
         if entry.name.startswith(_NOT_DRIVES) or number is None:
@@ -77,7 +77,7 @@ def found_devices() -> list[FoundDevice]:
             model = "drive"
         elif not vendor.startswith("0x"):
             model = f"{vendor} {model}".strip()
-        found.append(
+        devices.append(
             FoundDevice(
                 name=entry.name,
                 path=_stable_path(device) or f"/dev/{entry.name}",
@@ -87,7 +87,7 @@ def found_devices() -> list[FoundDevice]:
                 uses=tuple(uses_of_device(device)),
             )
         )
-    return found
+    return devices
 
 
 def _stable_path(device: Device) -> str | None:

@@ -60,8 +60,8 @@ class BucketClaim:
 
     def take(self) -> None:
         """Have it, or share what this process has for the same campaign. Raises as ``look``."""
-        found, etag = self._rival_free()
-        if found is not None and (found.campaign, found.session) == self._identity:
+        holder, etag = self._rival_free()
+        if holder is not None and (holder.campaign, holder.session) == self._identity:
             return
         if not self._write(etag) and not self._is_of_session():
             self._refuse()
@@ -121,10 +121,10 @@ class BucketClaim:
 
     def _rival_free(self) -> tuple[BucketHolder | None, str | None]:
         """The claim that is there and may be taken, and its etag."""
-        found = self._control.get_tagged(self.key)
-        if found is None:
+        tagged = self._control.get_tagged(self.key)
+        if tagged is None:
             return None, None
-        holder = read_holder(found[0])
+        holder = read_holder(tagged[0])
         if holder is None:
             raise GuardError(
                 f"{self._control.where}/{self.key}",
@@ -139,7 +139,7 @@ class BucketClaim:
                 "wait until it has ended, end it there, or choose another s3_options.prefix; "
                 f"where it has died, the place is free in {left_s:.0f} s, or after `storlab clean`",
             )
-        return holder, found[1]
+        return holder, tagged[1]
 
     def _refuse(self) -> None:
         """Somebody was faster. Raises GuardError."""
@@ -152,11 +152,11 @@ class BucketClaim:
         """In a thread of its own. A store that does not answer now may do so the next time."""
         while not self._ends.wait(RENEW_S):
             with suppress(StorlabError):
-                found = self._control.get_tagged(self.key)
-                holder = None if found is None else read_holder(found[0])
-                if found is None or holder is None or _identity_of(holder) != self._identity:
+                tagged = self._control.get_tagged(self.key)
+                holder = None if tagged is None else read_holder(tagged[0])
+                if tagged is None or holder is None or _identity_of(holder) != self._identity:
                     return  # it was away for longer than its lease, and another has the place
-                self._write(found[1])
+                self._write(tagged[1])
 
     def _write(self, etag: str | None) -> bool:
         """In place of what has that etag; None: where there is nothing. False: it is not so."""

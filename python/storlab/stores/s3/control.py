@@ -123,26 +123,26 @@ class S3Control:
         MinIO matches a prefix here only as a whole key: where nothing is found by it, the uploads
         of the whole bucket are looked through.
         """
-        found = self.uploads(prefix, prefix, limit)
-        return [key for key, _ in found or self.uploads("", prefix, limit)]
+        uploads = self.uploads(prefix, prefix, limit)
+        return [key for key, _ in uploads or self.uploads("", prefix, limit)]
 
     def uploads(self, asked: str, prefix: str, limit: int | None = None) -> list[tuple[str, str]]:
         """Keys and ids of open uploads below ``prefix``, of those that are listed for ``asked``."""
-        found: list[tuple[str, str]] = []
+        uploads: list[tuple[str, str]] = []
         after: Pairs = []
         while True:
             query = [("uploads", ""), ("encoding-type", "url"), ("prefix", asked), *after]
             answer = self._request("GET", None, query)
             if answer[0] in (404, 501) and error_body(answer[2]).code != "NoSuchBucket":
-                return found  # a store without multipart uploads
+                return uploads  # a store without multipart uploads
             if answer[0] == 403 and asked != prefix:
-                return found  # who may list only below his prefix has been answered already
+                return uploads  # who may list only below his prefix has been answered already
             page = self._page(self._expect(answer, "list multipart uploads"), uploads_page)
             # Not every store heeds the prefix here.
             pairs = zip(page.keys, page.ids, strict=True)
-            found += [(key, upload) for key, upload in pairs if key.startswith(prefix)]
-            if not page.after or (limit is not None and len(found) >= limit):
-                return found[:limit]
+            uploads += [(key, upload) for key, upload in pairs if key.startswith(prefix)]
+            if not page.after or (limit is not None and len(uploads) >= limit):
+                return uploads[:limit]
             after = page.after
 
     def begin_upload(self, key: str) -> str | None:
@@ -257,11 +257,11 @@ class S3Control:
         # The header is cut to whole seconds: half of one is what it lacks on average.
         self._skew_s = there + 0.5 - wall_at_ns(at_ns) / NS_PER_S
 
-    def _expect(self, answer: Answer, what: str) -> bytes:
+    def _expect(self, answer: Answer, operation: str) -> bytes:
         status, headers, body = answer
         error: ErrorBody | None = late_error(body) if 200 <= status < 300 else error_body(body)
         if error is not None:
-            raise refused(self.store, what, status, headers, error, self._skew_s, self._hide)
+            raise refused(self.store, operation, status, headers, error, self._skew_s, self._hide)
         return body
 
 

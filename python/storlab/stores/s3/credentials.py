@@ -59,29 +59,29 @@ def resolve(target: Target, base: Path) -> tuple[Credentials | None, str]:
     files = _files(base)
     if options.credentials_env is not None:
         prefix = options.credentials_env
-        found = _from_environment(prefix, where)
-        if found is None:
+        credentials = _from_environment(prefix, where)
+        if credentials is None:
             raise PreflightError(
                 where,
                 f"neither {prefix}_{_ACCESS} nor {prefix}_{_SECRET} is set",
                 f"export both, as s3_options.credentials_env = {prefix!r} says",
             )
-        return found, options.region or _region((f"{prefix}_REGION", *_REGIONS), {})
+        return credentials, options.region or _region((f"{prefix}_REGION", *_REGIONS), {})
     name = options.profile
     if name is None:
-        found = _from_environment("AWS", where)
+        credentials = _from_environment("AWS", where)
         name = _variable("AWS_PROFILE") or "default"
-        if found is not None:
+        if credentials is not None:
             # A broken file does not matter to somebody who gives everything in variables.
             given = options.region or _variable(*_REGIONS)
-            return found, given or _region((), read_profile(name, *_paths(files), where))
+            return credentials, given or _region((), read_profile(name, *_paths(files), where))
     profile = read_profile(name, *_paths(files), where)
-    found = _from_profile(profile, name, where, files)
-    if found is None and _may_ask(options, profile):
-        found = _from_botocore(name if profile else None, where, files)
-    if found is None:
+    credentials = _from_profile(profile, name, where, files)
+    if credentials is None and _may_ask(options, profile):
+        credentials = _from_botocore(name if profile else None, where, files)
+    if credentials is None:
         raise _nothing_found(where, name, options.profile is not None, profile, files)
-    return found, options.region or _region(_REGIONS, profile)
+    return credentials, options.region or _region(_REGIONS, profile)
 
 
 _REGIONS = ("AWS_REGION", "AWS_DEFAULT_REGION")
@@ -182,7 +182,7 @@ def _from_botocore(profile: str | None, where: str, files: _Files) -> Credential
     session.set_config_variable("config_file", str(files.config))
     try:
         chained = session.get_credentials()
-        found = None if chained is None else chained.get_frozen_credentials()
+        frozen = None if chained is None else chained.get_frozen_credentials()
     except (errors.BotoCoreError, errors.ClientError, OSError, ValueError) as error:
         # What a program printed may be a secret, also in the errors of its parsing.
         of_program = getattr(error, "kwargs", {}).get("provider") == "custom-process"
@@ -195,10 +195,10 @@ def _from_botocore(profile: str | None, where: str, files: _Files) -> Credential
             + (f" --profile {profile}" if profile else "")
             + " has to work first; an expired login is renewed by aws sso login",
         ) from None
-    if found is None:
+    if frozen is None:
         return None
     place = f'the session of profile "{profile}"' if profile else "the role of this machine"
-    return Credentials(found.access_key, found.secret_key, found.token, place)
+    return Credentials(frozen.access_key, frozen.secret_key, frozen.token, place)
 
 
 def _pair(

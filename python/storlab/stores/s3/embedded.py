@@ -93,11 +93,11 @@ class EmbeddedServer:
 
         Raises OSError when it has ended.
         """
-        found = account(self.pid)
-        if self.pid not in found:
+        accounts = account(self.pid)
+        if self.pid not in accounts:
             gone = f"/proc/{self.pid}/stat"
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), gone)
-        user, system, _ = found[self.pid]
+        user, system, _ = accounts[self.pid]
         return user * TICK_NS, system * TICK_NS
 
     def remove_empty(self) -> list[str]:

@@ -142,8 +142,8 @@ def _token(store: S3Store, code: str) -> tuple[str, str]:
 
 
 def _expected(message: str) -> str:
-    found = _EXPECTED_REGION.search(message)
-    return found.group(1) if found else ""
+    match = _EXPECTED_REGION.search(message)
+    return match.group(1) if match else ""
 
 
 def _clock_fix(skew_s: float | None) -> str:

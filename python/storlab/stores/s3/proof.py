@@ -67,14 +67,14 @@ def _try_upload(
     ways: tuple[tuple[Literal["prefix", "bucket"], str], ...]
     ways = (("prefix", prefix), ("bucket", ""))
     seen = (way for way, asked in ways if (key, upload) in control.uploads(asked, prefix))
-    found = next(seen, None)
+    created = next(seen, None)
     control.abort_upload(key, upload)
-    if found is None:
+    if created is None:
         return "hidden"
-    asked = dict(ways)[found]
+    asked = dict(ways)[created]
     for pause_s in (*_PAUSES_S, None):
         if (key, upload) not in control.uploads(asked, prefix):
-            return found
+            return created
         if pause_s is not None:
             sleep_s(pause_s)
     raise PreflightError(

@@ -377,5 +377,5 @@ class S3Hold:
 
 
 def _recorded_proof(recorded: Mapping[str, Any] | None) -> Proof | None:
-    found = (recorded or {}).get("proof")
-    return None if found is None else Proof.model_validate(found)
+    proof = (recorded or {}).get("proof")
+    return None if proof is None else Proof.model_validate(proof)

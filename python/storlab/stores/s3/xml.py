@@ -36,8 +36,8 @@ def late_error(body: bytes) -> ErrorBody | None:
         parsed(body, "Error")
     except ValueError:
         return None
-    found = error_body(body)
-    return found if found.code else None
+    error = error_body(body)
+    return error if error.code else None
 
 
 def error_body(body: bytes) -> ErrorBody:
@@ -56,7 +56,7 @@ def objects_page(body: bytes) -> Page:
     root = parsed(body, "ListBucketResult")
     return Page(
         keys=_keys(root, "Contents"),
-        prefixes=_each(root, "CommonPrefixes", "Prefix"),
+        prefixes=_texts(root, "CommonPrefixes", "Prefix"),
         after=_after(root, {"continuation-token": "NextContinuationToken"}),
     )
 
@@ -99,10 +99,10 @@ def text_of(root: ElementTree.Element, name: str) -> str:
 
 
 def _keys(root: ElementTree.Element, inside: str) -> list[str]:
-    return _each(root, inside, "Key")
+    return _texts(root, inside, "Key")
 
 
-def _each(root: ElementTree.Element, inside: str, name: str) -> list[str]:
+def _texts(root: ElementTree.Element, inside: str, name: str) -> list[str]:
     encoded = text_of(root, "EncodingType") == "url"
     texts = [element.findtext(name) or "" for element in root.iter(inside)]
     return [unquote_plus(text) for text in texts] if encoded else texts

@@ -45,7 +45,7 @@ def run_metrics(params: BlockParams, outcome: RunOutcome) -> list[Metric]:
 
 def run_flags(params: BlockParams, target: Target, outcome: RunOutcome) -> list[Flag]:
     """Warnings that belong beside the numbers of a run."""
-    found = [
+    flags = [
         common.concurrency_flag(run_concurrency(params, outcome), "I/O", params.rate_iops),
         common.client_flag(outcome),
         *common.machine_flags(outcome, params.jobs),
@@ -62,7 +62,7 @@ def run_flags(params: BlockParams, target: Target, outcome: RunOutcome) -> list[
         ),
         common.note_flag(outcome),
     ]
-    return [flag for flag in found if flag is not None]
+    return [flag for flag in flags if flag is not None]
 
 
 def _fallback_flag(params: BlockParams, outcome: RunOutcome) -> Flag | None:

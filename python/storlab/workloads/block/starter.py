@@ -10,8 +10,8 @@ class Starter:
 
     def starter_tables(self, files: Sequence[str], device: str | None) -> list[str]:
         """A workload on the files, and reads of a device as a comment."""
-        found = [_MIXED.format(targets=", ".join(files))]
-        return found if device is None else [*found, _READ_ONLY.format(target=device)]
+        tables = [_MIXED.format(targets=", ".join(files))]
+        return tables if device is None else [*tables, _READ_ONLY.format(target=device)]
 
 
 _MIXED = """\

@@ -174,4 +174,4 @@ def _place(params: CheckpointParams, context: JobContext) -> DataPlace:
 def _ranks_seen(outcome: RunOutcome) -> int:
     """How many ranks wrote. From the run itself: a profile may have changed since."""
     told = CheckpointDetails.of(outcome)
-    return max((len(each.ranks) for each in (*told.writes, *told.restores)), default=0)
+    return max((len(piece.ranks) for piece in (*told.writes, *told.restores)), default=0)

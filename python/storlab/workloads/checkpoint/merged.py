@@ -43,22 +43,22 @@ def _restore(entries: Sequence[Mapping[str, Any]], parts: Sequence[Part]) -> dic
 
 def _common(entries: Sequence[Mapping[str, Any]], parts: Sequence[Part]) -> dict[str, Any]:
     """From the start that all had together; ranks say which client they were on."""
-    both = list(zip(entries, parts, strict=True))
+    pairs = list(zip(entries, parts, strict=True))
     ranks = [
         {**moved(rank, part, _RANK_TIMES), "client": part.client}
-        for entry, part in both
+        for entry, part in pairs
         for rank in entry.get("ranks") or ()
     ]
     return {
         "number": entries[0].get("number"),
-        "start_ns": min(entry["start_ns"] - part.offset_ns for entry, part in both),
+        "start_ns": min(entry["start_ns"] - part.offset_ns for entry, part in pairs),
         "bytes": sum(entry["bytes"] for entry in entries),
         "ranks": ranks,
     }
 
 
 def _last(entries: Sequence[Mapping[str, Any]], parts: Sequence[Part], name: str) -> int | None:
-    both = zip(entries, parts, strict=True)
-    ends = [moved(entry, part, (name,)).get(name) for entry, part in both]
+    pairs = zip(entries, parts, strict=True)
+    ends = [moved(entry, part, (name,)).get(name) for entry, part in pairs]
     known = [end for end in ends if end is not None]
     return max(known) if len(known) == len(ends) else None

@@ -84,8 +84,8 @@ def _rates(outcome: RunOutcome) -> Iterable[Metric]:
         yield Metric(name="iops", value=count / seconds, unit="1/s", operation=scope)
 
 
-def _seconds(found: Sequence[Moved]) -> list[float]:
-    return [(each.ended_ns - each.start_ns) / NS_PER_S for each in found]
+def _seconds(pieces: Sequence[Moved]) -> list[float]:
+    return [(piece.ended_ns - piece.start_ns) / NS_PER_S for piece in pieces]
 
 
 def _time_and_rate(name: str, seconds: Sequence[float], moved: int) -> Iterable[Metric]:
@@ -117,11 +117,11 @@ def _restore_metrics(restores: Sequence[Restore]) -> Iterable[Metric]:
     yield from _device_ratio(restores, "restore_device_ratio")
 
 
-def _slowest(found: Sequence[Moved], name: str) -> Iterable[Metric]:
+def _slowest(pieces: Sequence[Moved], name: str) -> Iterable[Metric]:
     """Of each checkpoint the rank that took longest, and the one with the lowest rate."""
     times, rates = [], []
-    for each in found:
-        own = [(rank.end_ns - rank.start_ns, rank.bytes) for rank in each.ranks]
+    for piece in pieces:
+        own = [(rank.end_ns - rank.start_ns, rank.bytes) for rank in piece.ranks]
         if own:
             times.append(max(length for length, _ in own) / NS_PER_S)
         moved = [size * NS_PER_S / length / MB for length, size in own if length > 0 and size > 0]
@@ -133,15 +133,15 @@ def _slowest(found: Sequence[Moved], name: str) -> Iterable[Metric]:
         yield _metric(f"{name}_mb_s", _mean(rates), "MB/s")
 
 
-def _device_ratio(found: Sequence[Moved], name: str) -> Iterable[Metric]:
-    ratio = device_share(found)
+def _device_ratio(pieces: Sequence[Moved], name: str) -> Iterable[Metric]:
+    ratio = device_share(pieces)
     if ratio is not None:
         yield _metric(name, ratio, "1")
 
 
-def device_share(found: Sequence[Moved]) -> float | None:
+def device_share(pieces: Sequence[Moved]) -> float | None:
     """Bytes that the device counted over bytes of the checkpoints; None where it does not count."""
-    known = [(counted, m.bytes) for m in found if (counted := m.device_bytes) is not None]
+    known = [(counted, m.bytes) for m in pieces if (counted := m.device_bytes) is not None]
     moved = sum(size for _, size in known)
     return sum(counted for counted, _ in known) / moved if moved else None
 
@@ -197,8 +197,8 @@ def run_flags(
         lambda: common.client_flag(outcome),
         lambda: common.note_flag(outcome),
     ]
-    found = [flag for make in makers if (flag := make()) is not None]
-    return [*found, *common.machine_flags(outcome, ranks), *common.store_flags(target)]
+    flags = [flag for make in makers if (flag := make()) is not None]
+    return [*flags, *common.machine_flags(outcome, ranks), *common.store_flags(target)]
 
 
 def _scaled_flag(params: CheckpointParams) -> Flag | None:

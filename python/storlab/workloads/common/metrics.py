@@ -113,20 +113,20 @@ def time_metrics(
             summaries[operation] = summary
     known = [operation for operation in operations if operation in summaries]
     if over_all and known and all(operation in merged for operation in known):
-        everything = Histogram()
+        overall = Histogram()
         for operation in known:
-            everything.add(merged[operation])
-        summaries["all"] = everything
+            overall.add(merged[operation])
+        summaries["all"] = overall
     elif over_all and len(known) == 1:
         summaries["all"] = summaries[known[0]]
     prefix = PREFIXES[quantity]
-    found = [
+    metrics = [
         metric
         for scope, taken in summaries.items()
         for metric in _summary_metrics(prefix, scope, taken)
     ]
     if summaries or quantity != "latency":
-        return found
+        return metrics
     means = {op: mean for op in outcome.totals if (mean := mean_latency_ns(outcome.totals[op]))}
     if over_all and len(means) == 1:
         means["all"] = next(iter(means.values()))
@@ -228,19 +228,20 @@ def concurrency_metric(implied: float | None) -> list[Metric]:
 
 
 def concurrency_flag(
-    both: Concurrency, outstanding: str, offered: float | None = None
+    concurrency: Concurrency, outstanding: str, offered: float | None = None
 ) -> Flag | None:
     """Configured and implied outstanding disagree. ``outstanding`` names them: ``I/O``. None of an
     open loop, where not the number but the ``offered`` rate is configured.
     """
-    if offered is not None or both.implied is None or both.configured <= 0:
+    if offered is not None or concurrency.implied is None or concurrency.configured <= 0:
         return None
-    if abs(both.implied / both.configured - 1) <= CONCURRENCY_TOLERANCE:
+    if abs(concurrency.implied / concurrency.configured - 1) <= CONCURRENCY_TOLERANCE:
         return None
     return Flag(
         kind="concurrency-mismatch",
-        message=f"rate x mean latency is {both.implied:.3g} outstanding {outstanding}, and "
-        f"{both.configured:g} are configured: read the latencies as taken at {both.implied:.3g}",
+        message=f"rate x mean latency is {concurrency.implied:.3g} outstanding {outstanding}, and "
+        f"{concurrency.configured:g} are configured: read the latencies as taken at "
+        f"{concurrency.implied:.3g}",
     )
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from storlab.contracts.details import Details, DeviceMoved, Told
 
 COUNTERS = {"cufile": "cuFile", "nvidia-fs": "nvidia-fs"}
@@ -20,20 +18,50 @@ class GpuTold(Told):
     memory_bytes: int = 0
     free_bytes: int = 0
 
+    @property
+    def is_ampere_or_newer(self) -> bool:
+        """Of compute capability 8.0 or more; also where it is not told."""
+        major = self.compute.partition(".")[0]
+        return not major.isdigit() or int(major) >= 8
+
+
+class Trouble(Told):
+    """Why something cannot be had, and what to do."""
+
+    what: str
+    fix: str = ""
+
 
 class LibraryTold(Told):
     """A shared library as it was loaded."""
 
     path: str = ""
     version: str = ""
-    compat_allowed: bool | None = None  # of cuFile: it may fall back to POSIX; None: not known
+    error: Trouble | None = None  # of a probe: why it cannot be used
+
+
+class CuFileTold(LibraryTold):
+    """cuFile, with what its driver says where it is open. None: not known."""
+
+    compat_allowed: bool | None = None  # it may fall back to POSIX
+    compat_forced: bool | None = None
+    p2pdma: bool | None = None
+    poll_mode: bool | None = None
+    max_batch: int | None = None
 
 
 class LibrariesTold(Told):
     """None where the path needs no such library."""
 
     cuda: LibraryTold | None = None
-    cufile: LibraryTold | None = None
+    cufile: CuFileTold | None = None
+
+
+class DirectStorage(Told):
+    """What cuFile says that it reaches directly."""
+
+    nvme: tuple[str, ...] | None = None  # the ways to NVMe drives; None: it does not say
+    storage: tuple[str, ...] = ()  # kinds of it
 
 
 class GpuRoute(Told):
@@ -110,4 +138,4 @@ class GpuDirectDetails(Details):
     registration: Registration | None = None
     first_pass: Compared | None = None
     read_back: Compared | None = None
-    p2p: dict[str, Any] | None = None  # of a probe: flags of the driver
+    p2p: DirectStorage | None = None  # of a probe

@@ -22,8 +22,8 @@ def memory_problem(params: GpuDirectParams) -> Problem | None:
     if not need or (params.cuda_library is None and nvidia_driver(Path("/")) is None):
         return None
     # Without cuFile, whose driver takes its time to open.
-    found = probe(Libraries(cuda=tuple(cuda_places(params.cuda_library)), cufile=()))
-    for gpu in found.gpus:
+    probed = probe(Libraries(cuda=tuple(cuda_places(params.cuda_library)), cufile=()))
+    for gpu in probed.gpus:
         if gpu.number in params.gpu and need > gpu.memory_bytes:
             return Problem(
                 ("workers",),

@@ -58,9 +58,9 @@ class GpuDirectJob(CheckedJob):
     @model_serializer(mode="wrap")
     def _as_read(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """With the engine's name ``register``, which classes have of their own."""
-        found: dict[str, Any] = dump(self)
-        found["register"] = found.pop("register_buffers")
-        return found
+        order: dict[str, Any] = dump(self)
+        order["register"] = order.pop("register_buffers")
+        return order
 
     @property
     def longest(self) -> int:

@@ -29,11 +29,11 @@ def cuda_places(explicit: str | None) -> list[str]:
 
 def _of_wheels() -> list[str]:
     """Of the Python wheels for one version of CUDA or another; empty where none is installed."""
-    found: list[str] = []
+    paths: list[str] = []
     for distribution in distributions():
         name = (distribution.metadata["Name"] or "").lower().replace("_", "-")
         if not name.startswith(WHEEL):
             continue
         files = (file for file in distribution.files or () if file.name == CUFILE)
-        found += [str(Path(str(distribution.locate_file(file))).resolve()) for file in files]
-    return found
+        paths += [str(Path(str(distribution.locate_file(file))).resolve()) for file in files]
+    return paths

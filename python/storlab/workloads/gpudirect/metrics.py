@@ -72,7 +72,7 @@ def run_flags(params: GpuDirectParams, target: Target, outcome: RunOutcome) -> l
     """Warnings that belong beside the numbers of a run."""
     details = GpuDirectDetails.of(outcome)
     most = depth_of(params) * params.workers
-    found = [
+    flags = [
         *_path_flags(params, outcome, details),
         common.concurrency_flag(run_concurrency(params, outcome), "transfers", params.rate_iops),
         common.client_flag(outcome),
@@ -84,7 +84,7 @@ def run_flags(params: GpuDirectParams, target: Target, outcome: RunOutcome) -> l
         common.rate_flag(params.rate_iops, outcome, DATA, params.arrival, most),
         common.note_flag(outcome),
     ]
-    return [flag for flag in found if flag is not None]
+    return [flag for flag in flags if flag is not None]
 
 
 def _path_flags(
@@ -139,7 +139,7 @@ def _compared_flag(
 
 
 def _wrong_flag(details: GpuDirectDetails) -> Flag | None:
-    wrong = sum(each.wrong for each in (details.first_pass, details.read_back) if each is not None)
+    wrong = sum(part.wrong for part in (details.first_pass, details.read_back) if part is not None)
     if not wrong:
         return None
     what = f"{format_bytes_si(wrong)} are in blocks that are not what storage holds"

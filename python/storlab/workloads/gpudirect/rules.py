@@ -98,10 +98,10 @@ def _depth_problems(values: list[GpuDirectParams], given: set[str]) -> Iterable[
     for v in deep:
         most = BATCH_MAX if v.path == "direct" and v.api == "batch" else DEPTH_MAX
         if depth_of(v) > most:
-            what = "a batch of cuFile has" if most == BATCH_MAX else "a worker has"
+            holder = "a batch of cuFile has" if most == BATCH_MAX else "a worker has"
             yield Problem(
                 ("queue_depth",),
-                f"{what} at most {most:,} entries, not {depth_of(v):,}",
+                f"{holder} at most {most:,} entries, not {depth_of(v):,}",
                 f"set queue_depth to at most {most:,}, and raise workers for more in flight",
             )
             return

@@ -101,5 +101,5 @@ class ObjectJob(Job):
 
     def secrets(self) -> dict[str, str]:
         """The store's credentials; empty for anonymous requests."""
-        found = self.store.credentials
-        return {} if found is None else found.as_dict()
+        credentials = self.store.credentials
+        return {} if credentials is None else credentials.as_dict()

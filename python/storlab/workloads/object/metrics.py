@@ -50,8 +50,8 @@ def run_metrics(params: ObjectParams, outcome: RunOutcome) -> list[Metric]:
 
 
 def _first_byte(outcome: RunOutcome) -> Iterable[Metric]:
-    found = common.time_metrics(outcome, FIRST_BYTE, "ttfb", over_all=False)
-    return (metric for metric in found if metric.operation in FIRST_BYTE)
+    metrics = common.time_metrics(outcome, FIRST_BYTE, "ttfb", over_all=False)
+    return (metric for metric in metrics if metric.operation in FIRST_BYTE)
 
 
 def _failed(outcome: RunOutcome, operation: Operation) -> int:
@@ -83,7 +83,7 @@ def _cpu_per_gb(outcome: RunOutcome) -> Iterable[Metric]:
 
 def run_flags(params: ObjectParams, target: Target, outcome: RunOutcome) -> list[Flag]:
     """Warnings that belong beside the numbers of a run."""
-    found = [
+    flags = [
         _error_flag(params, outcome),
         _damage_flag(outcome),
         _concurrency_flag(params, outcome),
@@ -101,7 +101,7 @@ def run_flags(params: ObjectParams, target: Target, outcome: RunOutcome) -> list
         *common.store_flags(target),
         common.note_flag(outcome),
     ]
-    return [flag for flag in found if flag is not None]
+    return [flag for flag in flags if flag is not None]
 
 
 def _error_flag(params: ObjectParams, outcome: RunOutcome) -> Flag | None:
@@ -118,10 +118,10 @@ def _error_flag(params: ObjectParams, outcome: RunOutcome) -> Flag | None:
     if rest:
         shown.append(f"{rest:,} of other kinds")
     # With retries, what is counted are attempts: several can belong to one request.
-    what = "attempts" if params.retries else "requests"
+    noun = "attempts" if params.retries else "requests"
     return Flag(
         kind="errors",
-        message=f"{failed:,} of {every:,} {what} failed ({_percent(failed, every)} %): "
+        message=f"{failed:,} of {every:,} {noun} failed ({_percent(failed, every)} %): "
         f"{', '.join(shown)}",
     )
 
@@ -149,8 +149,8 @@ def _damage_flag(outcome: RunOutcome) -> Flag | None:
 
 
 def _concurrency_flag(params: ObjectParams, outcome: RunOutcome) -> Flag | None:
-    both = run_concurrency(params, outcome)
-    flag = common.concurrency_flag(both, "requests", params.rate_requests)
+    concurrency = run_concurrency(params, outcome)
+    flag = common.concurrency_flag(concurrency, "requests", params.rate_requests)
     if flag is None or not any(_failed(outcome, op) for op in OBJECT_OPERATIONS):
         return flag
     return Flag(kind=flag.kind, message=f"{flag.message}; requests that failed are not in it")

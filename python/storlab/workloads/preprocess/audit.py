@@ -29,10 +29,10 @@ def outputs_differ(comparison: Comparison) -> Iterator[Finding]:
 
 def differences(work: SameWork) -> str:
     """Which runs differ, on which target and by which engine, and in what."""
-    each = [
+    values = [
         f"{output.run.record.run_id} ({output.run.record.engine.name} on {output.run.target}): "
         f"{', '.join(output.what)}"
         for output in work.different
     ]
-    more = f"; and {len(each) - SHOWN} more" if len(each) > SHOWN else ""
-    return "; ".join(each[:SHOWN]) + more
+    more = f"; and {len(values) - SHOWN} more" if len(values) > SHOWN else ""
+    return "; ".join(values[:SHOWN]) + more

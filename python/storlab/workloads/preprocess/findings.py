@@ -61,9 +61,9 @@ def bottlenecks(comparison: Comparison) -> list[str]:
     """For the key findings, at each input: where the device saturates, and where the CPU binds."""
     places: dict[str, list[str]] = {}  # by what is said of them
     for place in _places(comparison):
-        found = saturations(comparison, *place)
-        if found:
-            verdict = f"{verdict_words(found)}.{_held_back(comparison, place, found)}"
+        compared = saturations(comparison, *place)
+        if compared:
+            verdict = f"{verdict_words(compared)}.{_held_back(comparison, place, compared)}"
             places.setdefault(verdict, []).append(place_of(*place))
     return [
         f"{sentence_case('; '.join(names))}, by workers: {verdict}"
@@ -81,10 +81,10 @@ def saturation_data(comparison: Comparison) -> list[dict[str, Any]]:
     ]
 
 
-def _held_back(comparison: Comparison, place: _Place, found: Sequence[Saturation]) -> str:
+def _held_back(comparison: Comparison, place: _Place, compared: Sequence[Saturation]) -> str:
     """Stages that the device holds back on targets where it does not hold back the whole."""
     stages: dict[str, list[str]] = {
-        saturation.target: [] for saturation in found if saturation.verdict != "device"
+        saturation.target: [] for saturation in compared if saturation.verdict != "device"
     }
     for stage in STAGES:
         for saturation in saturations(comparison, *place, stage):
@@ -92,7 +92,7 @@ def _held_back(comparison: Comparison, place: _Place, found: Sequence[Saturation
                 stages[saturation.target].append(
                     f"{stage} at {plural(saturation.workers or 0, 'worker')}"
                 )
-    parts = [f"{and_list(each)} on {target}" for target, each in stages.items() if each]
+    parts = [f"{and_list(names)} on {target}" for target, names in stages.items() if names]
     return f" Of single stages the device saturates in {'; in '.join(parts)}." if parts else ""
 
 
@@ -126,20 +126,24 @@ def bottleneck_section(comparison: Comparison, scale: Scale) -> ExtraSection | N
 
 def _tables(comparison: Comparison, place: _Place, scale: Scale) -> Iterator[DataTable]:
     section, facet = place
-    found = saturations(comparison, section, facet)
-    if found:
-        yield _by_workers(comparison, section, facet, found, scale)
-        yield _by_stage(comparison, section, facet, found, scale)
+    compared = saturations(comparison, section, facet)
+    if compared:
+        yield _by_workers(comparison, section, facet, compared, scale)
+        yield _by_stage(comparison, section, facet, compared, scale)
 
 
 def _by_workers(
-    comparison: Comparison, section: Section, facet: Any, found: Sequence[Saturation], scale: Scale
+    comparison: Comparison,
+    section: Section,
+    facet: Any,
+    compared: Sequence[Saturation],
+    scale: Scale,
 ) -> DataTable:
     columns = known_columns(comparison, [section], [f"{name}.all" for name in COLUMNS])
-    least = min(saturation.steps[0].workers for saturation in found)
+    least = min(saturation.steps[0].workers for saturation in compared)
     leaves = []
     for point in section.of_facet(facet):
-        for saturation in found:
+        for saturation in compared:
             step = _step(saturation, point)
             cell = comparison.row(point).cells[saturation.target]
             numbers = [number_of(cell, column, scale) for column in columns]
@@ -190,10 +194,14 @@ def _word(saturation: Saturation, step: Step | None, cell: Cell) -> Number:
 
 
 def _by_stage(
-    comparison: Comparison, section: Section, facet: Any, found: Sequence[Saturation], scale: Scale
+    comparison: Comparison,
+    section: Section,
+    facet: Any,
+    compared: Sequence[Saturation],
+    scale: Scale,
 ) -> DataTable:
     """Every stage at the far end, and what the sweep says that it is bound by."""
-    last = max(saturation.steps[-1].workers for saturation in found)
+    last = max(saturation.steps[-1].workers for saturation in compared)
     point = next(p for p in section.of_facet(facet) if _workers(p) == last)
     names = [name for name in STAGE_COLUMNS if comparison.column(f"{name}.{STAGES[0]}") is not None]
     leaves = []
@@ -203,7 +211,7 @@ def _by_stage(
             saturation.target: saturation
             for saturation in saturations(comparison, section, facet, stage)
         }
-        for saturation in found:
+        for saturation in compared:
             cell = comparison.row(point).cells[saturation.target]
             numbers = [
                 NONE if column is None else number_of(cell, column, scale)
@@ -237,12 +245,12 @@ def _bound(saturation: Saturation | None, cell: Cell) -> Number:
 def _malformed(comparison: Comparison, work: SameWork) -> DataTable | None:
     """The first malformed lines of an input; None where it had none."""
     every = ((run, PreprocessDetails.of(run.record)) for run in work.runs)
-    found = next(
+    pair = next(
         ((run, told) for run, told in every if told.malformed and told.malformed.count), None
     )
-    if found is None or (malformed := found[1].malformed) is None:
+    if pair is None or (malformed := pair[1].malformed) is None:
         return None
-    run, told = found
+    run, told = pair
     shown = malformed.samples[:SAMPLES]
     if not shown:
         return None

@@ -51,7 +51,7 @@ def scopes_of(outcome: RunOutcome) -> list[Scope]:
     """The run and its stages, without those of which an earlier process did a part."""
     told = PreprocessDetails.of(outcome)
     stages, begun = told.stages, told.resumed
-    found = [
+    scopes = [
         Scope(
             operation=stage.name,
             ns=stage.end_ns - stage.start_ns,
@@ -76,8 +76,8 @@ def scopes_of(outcome: RunOutcome) -> list[Scope]:
             device_read_bytes=_sum([stage.device_read_bytes for stage in stages]),
             device_written_bytes=_sum([stage.device_written_bytes for stage in stages]),
         )
-        found.append(whole)
-    return [scope for scope in found if scope.ns > 0]
+        scopes.append(whole)
+    return [scope for scope in scopes if scope.ns > 0]
 
 
 def _sum(counted: Sequence[int | None]) -> int | None:
@@ -97,15 +97,15 @@ def run_metrics(params: PreprocessParams, outcome: RunOutcome) -> list[Metric]:
     """All metrics of a run; of what an earlier process began there is none."""
     scopes = scopes_of(outcome)
     cores = None if outcome.cpu is None else outcome.cpu.cores
-    found = [
+    metrics = [
         metric
         for scope in scopes
         for metric in (*_work(scope), *_use(scope, params, cores), *_device(scope))
     ]
     whole = next((scope for scope in scopes if scope.operation == "all"), None)
     if whole is not None:
-        found += _whole(whole, PreprocessDetails.of(outcome).output_bytes or 0)
-    return [*found, *common.concurrency_metric(run_concurrency(params, outcome).implied)]
+        metrics += _whole(whole, PreprocessDetails.of(outcome).output_bytes or 0)
+    return [*metrics, *common.concurrency_metric(run_concurrency(params, outcome).implied)]
 
 
 def _work(scope: Scope) -> Iterable[Metric]:
@@ -164,8 +164,8 @@ def run_flags(params: PreprocessParams, outcome: RunOutcome) -> list[Flag]:
         lambda: common.client_flag(outcome),
         lambda: common.note_flag(outcome),
     ]
-    found = [flag for make in makers if (flag := make()) is not None]
-    return [*found, *common.machine_flags(outcome, params.workers)]
+    flags = [flag for make in makers if (flag := make()) is not None]
+    return [*flags, *common.machine_flags(outcome, params.workers)]
 
 
 def _malformed_flag(params: PreprocessParams, outcome: RunOutcome) -> Flag | None:
@@ -248,11 +248,11 @@ def _passes_flag(params: PreprocessParams, outcome: RunOutcome) -> Flag | None:
 
 def _remote_flag(outcome: RunOutcome) -> Flag | None:
     cluster = PreprocessDetails.of(outcome).cluster
-    remote = [] if cluster is None else [each for each in cluster.workers if each.remote]
+    remote = [] if cluster is None else [worker for worker in cluster.workers if worker.remote]
     if not remote:
         return None
-    used_s = sum(each.user_ns + each.system_ns for each in remote) / NS_PER_S
-    hosts = ", ".join(sorted({each.host for each in remote}))
+    used_s = sum(worker.user_ns + worker.system_ns for worker in remote) / NS_PER_S
+    hosts = ", ".join(sorted({worker.host for worker in remote}))
     return Flag(
         kind="remote-workers",
         message=f"{len(remote):,} worker{'s' if len(remote) > 1 else ''} on {hosts} used "

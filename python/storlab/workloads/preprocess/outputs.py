@@ -78,8 +78,8 @@ def _params(run: RunData) -> dict[str, Any]:
 def _key(run: RunData) -> str:
     """Equal where the output must be: two workloads may have files of the user's that differ."""
     is_generated = PreprocessParams.of(run.record.params).input is None
-    whose = None if is_generated else run.record.workload
-    return json.dumps([whose, _params(run)], sort_keys=True, default=str)
+    producer = None if is_generated else run.record.workload
+    return json.dumps([producer, _params(run)], sort_keys=True, default=str)
 
 
 def _compared(group: Sequence[tuple[RunData, OutputDigests]], swept: Sequence[str]) -> SameWork:

@@ -142,16 +142,16 @@ def _workers(params: PreprocessParams, parts: int) -> int:
 
 def _inputs(files: Sequence[Path], directory: Path) -> list[str]:
     """Absolute paths, in the order given, and the same from wherever they are given."""
-    found: dict[Path, Path] = {}
+    places: dict[Path, Path] = {}
     for file in files:
         real = Path(os.path.realpath(file))
         why = _why_no_input(file, real, directory)
-        if why is None and real in found:
+        if why is None and real in places:
             why = ("is given twice", "name each file once")
         if why is not None:
             raise UsageError(str(file), *why)
-        found[real] = Path(os.path.realpath(file.parent)) / file.name
-    return [str(file) for file in found.values()]
+        places[real] = Path(os.path.realpath(file.parent)) / file.name
+    return [str(file) for file in places.values()]
 
 
 def _why_no_input(file: Path, real: Path, directory: Path) -> tuple[str, str] | None:
@@ -274,7 +274,7 @@ def _allocated(directory: Path) -> int:
     return sum(path.lstat().st_blocks * 512 for path in directory.rglob("*"))
 
 
-def carry_out(what: Preprocessing, reporter: Reporter, stop: StopRequest) -> RunOutcome:
+def carry_out(order: Preprocessing, reporter: Reporter, stop: StopRequest) -> RunOutcome:
     """Preprocess, or go on with it; the outcome says whether it failed.
 
     Raises Interrupted on a stop request, ResultError where another process is at work in the
@@ -283,9 +283,9 @@ def carry_out(what: Preprocessing, reporter: Reporter, stop: StopRequest) -> Run
     work_dir = Path(tempfile.mkdtemp(prefix="storlab-preprocess-"))
     kept = False
     try:
-        with _held(what.directory):
-            handle = what.engine.start(what.job, work_dir)
-            outcome = finish(handle, stop, _Stages(what, reporter).look)
+        with _held(order.directory):
+            handle = order.engine.start(order.job, work_dir)
+            outcome = finish(handle, stop, _Stages(order, reporter).look)
         kept = _point_at(outcome, work_dir)
     finally:
         if not kept:
@@ -293,9 +293,9 @@ def carry_out(what: Preprocessing, reporter: Reporter, stop: StopRequest) -> Run
     return outcome
 
 
-def told_flags(what: Preprocessing, outcome: RunOutcome) -> list[Flag]:
+def told_flags(order: Preprocessing, outcome: RunOutcome) -> list[Flag]:
     """Of the flags of a finished run, those that say something of its output or of its options."""
-    return [flag for flag in run_flags(what.params, outcome) if flag.kind in _TOLD]
+    return [flag for flag in run_flags(order.params, outcome) if flag.kind in _TOLD]
 
 
 @contextmanager
@@ -331,11 +331,11 @@ def _point_at(outcome: RunOutcome, work_dir: Path) -> bool:
 class _Stages:
     """Tells a reporter how far a run is, by what lies in its directory: whatever the engine."""
 
-    def __init__(self, what: Preprocessing, reporter: Reporter) -> None:
-        self._directory = what.directory
+    def __init__(self, order: Preprocessing, reporter: Reporter) -> None:
+        self._directory = order.directory
         self._reporter = reporter
         self._left = [
-            ("ingest", "parquet/*/part-*.json", what.parts, "part"),
+            ("ingest", "parquet/*/part-*.json", order.parts, "part"),
             ("vocabulary", "vocabulary/C*.json", CATEGORIES, "column"),
             ("encode", "binary", 1, ""),
         ]

@@ -84,16 +84,16 @@ def combination_problems(
                 what = "is of generated data, and input names files"
                 yield Problem((field,), what, "remove one of the two")
     else:
-        made = [clicks for each in values if (clicks := clicks_of(each)) is not None]
+        made = [clicks for params in values if (clicks := clicks_of(params)) is not None]
         least = min(clicks.rows for clicks in made)
         if made[0].files > least:
             what = f"{made[0].files:,} files are more than the {least:,} rows"
             yield Problem(("files",), what, "make rows larger, or files fewer")
     points = (
-        each.model_copy(update={"implementation": implementation_of(each, engine)})
-        for each in values
+        params.model_copy(update={"implementation": implementation_of(params, engine)})
+        for params in values
     )
-    problem = next((found for params in points if (found := _memory_problem(params))), None)
+    problem = next((reason for params in points if (reason := _memory_problem(params))), None)
     if problem is not None:
         yield problem
 
@@ -103,7 +103,7 @@ def scale_problems(
 ) -> Iterable[Problem]:
     """Where ``[workload.scale]`` contradicts the other fields."""
     cluster = scale.engine
-    named = [each.implementation for each in values]
+    named = [params.implementation for params in values]
     if "implementation" in given and cluster not in named:
         what = f'no implementation is "{cluster}", whose cluster this is'
         yield Problem(("implementation",), what, f'add "{cluster}", or remove [workload.scale]')
@@ -151,15 +151,15 @@ def _library_memory(params: PreprocessParams) -> int:
 
 def engine_costs(engine: str | None) -> EngineCosts:
     """What an engine says that it takes; of one that says nothing, what the native one takes."""
-    found = getattr(ENGINES.get(engine or ""), "costs", None)
-    return found if isinstance(found, EngineCosts) else EngineCosts()
+    costs = getattr(ENGINES.get(engine or ""), "costs", None)
+    return costs if isinstance(costs, EngineCosts) else EngineCosts()
 
 
 def _row_group_memory(params: PreprocessParams) -> int:
     rows: int = params.row_group_rows
     groups = max(0, (params.part_size // LEAST_ROW_BYTES + 1) // rows - FREE_GROUPS)
-    each: int = ROW_MEMORY_BYTES * rows + WORKER_MEMORY_BYTES + GROUP_MEMORY_BYTES * groups
-    return each * int(params.workers)
+    worker_bytes: int = ROW_MEMORY_BYTES * rows + WORKER_MEMORY_BYTES + GROUP_MEMORY_BYTES * groups
+    return worker_bytes * int(params.workers)
 
 
 def _memory_problem(params: PreprocessParams) -> Problem | None:
@@ -226,13 +226,13 @@ def input_files(patterns: list[str], directory: Path) -> list[Path]:
     Raises InputError naming the pattern or file, and the cure.
     """
     root = Path(os.path.realpath(directory))
-    found: dict[Path, None] = {}
+    files: dict[Path, None] = {}
     for pattern in patterns:
         for file in _matches(pattern, root):
-            found.setdefault(_checked(file, root), None)
-    if not found:
+            files.setdefault(_checked(file, root), None)
+    if not files:
         raise InputError("names no files", "list the day files, or remove it to have data made")
-    return list(found)
+    return list(files)
 
 
 def _matches(pattern: str, root: Path) -> list[Path]:
@@ -245,9 +245,9 @@ def _matches(pattern: str, root: Path) -> list[Path]:
     if not any(character in pattern for character in "*?["):
         matches = [root / inside] if os.path.lexists(root / inside) else []
     else:
-        found = [path for path in root.glob(pattern) if path.name != _HOME]
+        paths = [path for path in root.glob(pattern) if path.name != _HOME]
         home = root / _HOME  # ``**`` goes there too, and is not meant
-        matches = [path for path in found if not path.is_relative_to(home)] or found
+        matches = [path for path in paths if not path.is_relative_to(home)] or paths
     if not matches:
         what = f'"{pattern}" matches no file in {root}'
         raise InputError(what, "correct it, or put the files there")
@@ -289,14 +289,14 @@ def raw_data(params: PreprocessParams, target: Target) -> RawData:
     part: int = params.part_size
     files: list[Path] = []
     if (clicks := clicks_of(params)) is not None:
-        each, more = divmod(clicks.rows, clicks.files)
-        sizes = [ROW_BYTES * (each + (n < more)) for n in range(clicks.files)]
+        share, more = divmod(clicks.rows, clicks.files)
+        sizes = [ROW_BYTES * (share + (n < more)) for n in range(clicks.files)]
     else:
         files = input_files(params.input or [], Path(target.directory or "."))
         sizes = [file.stat().st_size for file in files]
     size = sum(sizes)
     rows = params.rows or max(1, size // ROW_BYTES)
-    parts = sum(-(-each // part) for each in sizes)
+    parts = sum(-(-rows // part) for rows in sizes)
     return RawData(rows, size, len(sizes), parts, tuple(files))
 
 
@@ -328,26 +328,26 @@ def usable_cores() -> int:
 
 def cautions(params: PreprocessParams, data: RawData, engine: str) -> tuple[str, ...]:
     """What will bend the numbers of a run: workers without a part or a core, too much memory."""
-    found, workers = [], params.workers
+    texts, workers = [], params.workers
     if not data.bytes:
-        found.append("input: the raw files are empty, and a run without a row fails; name others")
+        texts.append("input: the raw files are empty, and a run without a row fails; name others")
     elif data.parts < workers:
         helps = data.bytes > data.parts * LEAST_PART_BYTES
-        found.append(
+        texts.append(
             f"{'part_size' if helps else 'workers'}: {format_bytes_si(data.bytes)} in parts of "
             f"{format_size(params.part_size)} give {data.parts:,} of {workers:,} workers "
             f"something to ingest; {'make it smaller' if helps else 'use fewer'}"
         )
     if scheduler_of(params, engine) is not None:
-        return tuple(found)
+        return tuple(texts)
     if workers > usable_cores():
-        found.append(
+        texts.append(
             f"workers: {workers:,} share the {usable_cores():,} cores that this machine lets "
             "storlab use"
         )
     if params.memory > host_memory_bytes():
-        found.append(
+        texts.append(
             f"memory: {format_size(params.memory)} are more than the "
             f"{format_bytes_si(host_memory_bytes())} of this machine"
         )
-    return tuple(found)
+    return tuple(texts)

@@ -208,11 +208,11 @@ def saturations(
     """
     if section.axes.x != WORKERS:
         return []
-    found = (
+    searched = (
         _saturation(comparison, section, facet, target, operation)
         for target in comparison.planned(section.points)
     )
-    known = [saturation for saturation in found if saturation.steps]
+    known = [saturation for saturation in searched if saturation.steps]
     return [_beside(saturation, known) for saturation in known]
 
 
@@ -241,10 +241,10 @@ def bounds(comparison: Comparison, sections: Sequence[Section]) -> Iterator[tupl
                 yield saturation.target, saturation.text, place
 
 
-def verdict_words(found: Sequence[Saturation]) -> str:
+def verdict_words(compared: Sequence[Saturation]) -> str:
     """``disk: the device saturates at 8 workers; memory: CPU-bound at every number of workers``."""
     targets: dict[str, list[str]] = {}
-    for saturation in found:
+    for saturation in compared:
         targets.setdefault(saturation.text, []).append(saturation.target)
     return "; ".join(f"{' and '.join(names)}: {text}" for text, names in targets.items())
 
@@ -274,8 +274,8 @@ def _step(workers: int, cell: Cell, operation: str) -> Step | None:
 
 
 def _values(records: Sequence[RunRecord], name: str, operation: str) -> tuple[float, ...]:
-    found = (record.metric(name, operation) for record in records)
-    return tuple(value for value in found if value is not None)
+    values = (record.metric(name, operation) for record in records)
+    return tuple(value for value in values if value is not None)
 
 
 def allowed_share(record: RunRecord, workers: int, operation: str = "all") -> float:

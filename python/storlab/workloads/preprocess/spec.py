@@ -39,9 +39,11 @@ class PreprocessSpec(WorkloadSpec):
         scale = self.scale
         if scale is None:
             return [*combination_problems(every, given, self.engine)]
-        found = [*scale_problems(every, given, scale, self.engine)]
-        return found or [
-            *combination_problems([with_scale(each, scale) for each in every], given, self.engine)
+        scaled = [*scale_problems(every, given, scale, self.engine)]
+        return scaled or [
+            *combination_problems(
+                [with_scale(values, scale) for values in every], given, self.engine
+            )
         ]
 
     def reduced(self, params: dict[str, Any]) -> dict[str, Any]:

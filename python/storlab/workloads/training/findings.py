@@ -21,20 +21,20 @@ KIND = "training"
 
 def capacity_section(comparison: Comparison) -> ExtraSection | None:
     """The section; None where no result directory is that of a search."""
-    found = searches(comparison)
-    if not found:
+    results = searches(comparison)
+    if not results:
         return None
-    places = _places(found)
+    places = _places(results)
     rows = [
-        _row(comparison, search, first=number == 0 or search.target != found[number - 1].target)
-        for number, search in enumerate(found)
+        _row(comparison, search, first=number == 0 or search.target != results[number - 1].target)
+        for number, search in enumerate(results)
     ]
     head = [("kept busy", ""), ("AU at it", "%"), ("first not kept", ""), ("per watt", "1/W")]
     return ExtraSection(
         anchor="capacity",
         title="Accelerators that storage keeps busy",
         short="Capacity",
-        lead=[_lead(found)],
+        lead=[_lead(results)],
         tables=[
             DataTable(
                 f"Largest number of emulated accelerators at {places} or more (AU)",
@@ -44,20 +44,20 @@ def capacity_section(comparison: Comparison) -> ExtraSection | None:
                 legend(m for row in rows for number in row.numbers for m in number.marks),
             )
         ],
-        notes=[f"{search.target}: {note}." for search in found for note in search.notes],
+        notes=[f"{search.target}: {note}." for search in results for note in search.notes],
     )
 
 
-def _places(found: Sequence[Found]) -> str:
-    each = dict.fromkeys(f"{search.threshold_percent:g} %" for search in found)
-    return and_list(list(each))
+def _places(results: Sequence[Found]) -> str:
+    thresholds = dict.fromkeys(f"{search.threshold_percent:g} %" for search in results)
+    return and_list(list(thresholds))
 
 
-def _lead(found: Sequence[Found]) -> str:
+def _lead(results: Sequence[Found]) -> str:
     sentences = [
         f"{search.target} keeps {search.text.replace(',', '')} of them at "
-        f"{search.threshold_percent:g} % or more{_work(search, found)}"
-        for search in found
+        f"{search.threshold_percent:g} % or more{_work(search, results)}"
+        for search in results
     ]
     return (
         f"Emulated accelerators, by search: {'; '.join(sentences)}. A number counts as kept when "
@@ -65,8 +65,8 @@ def _lead(found: Sequence[Found]) -> str:
     )
 
 
-def _work(search: Found, found: Sequence[Found]) -> str:
-    works = {(other.workload, str(other.params)) for other in found}
+def _work(search: Found, results: Sequence[Found]) -> str:
+    works = {(other.workload, str(other.params)) for other in results}
     return f" ({_heading(search)})" if len(works) > 1 else ""
 
 

@@ -29,9 +29,9 @@ def largest(
 
     From the search for a capacity where there is one, else of what the study swept.
     """
-    found = [search for search in searches(comparison) if _same(search, section, points[0])]
-    if found:
-        return {search.target: (f"{search.number}", search.text) for search in found}
+    results = [search for search in searches(comparison) if _same(search, section, points[0])]
+    if results:
+        return {search.target: (f"{search.number}", search.text) for search in results}
     if asked is None or section.axes.x != NUMBER:
         return {}
     kept: dict[str, tuple[str, str]] = {}
@@ -65,8 +65,8 @@ def title(asked: float | None, kept: Mapping[str, tuple[str, str]]) -> str:
     """``most accelerators at 90 % or more: 8 on A, none on B``."""
     if asked is None or not kept:
         return "utilisation of the emulated accelerators"
-    each = ", ".join(f"{text} on {target}" for target, (_, text) in kept.items())
-    return f"most accelerators at {asked:g} % or more: {each}"
+    shares = ", ".join(f"{text} on {target}" for target, (_, text) in kept.items())
+    return f"most accelerators at {asked:g} % or more: {shares}"
 
 
 def kept_busy(comparison: Comparison, section: Section, facet: Any) -> str:

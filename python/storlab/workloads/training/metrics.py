@@ -83,7 +83,7 @@ def epochs_of(outcome: RunOutcome) -> list[Epoch]:
             bytes=epoch.bytes,
             samples=epoch.samples,
             device_read_bytes=epoch.device_read_bytes,
-            accelerators=[AcceleratorEpoch.of(each) for each in epoch.accelerators],
+            accelerators=[AcceleratorEpoch.of(accelerator) for accelerator in epoch.accelerators],
         )
         for epoch in TrainingDetails.of(outcome).epochs
     ]
@@ -95,7 +95,7 @@ def utilisation(
     """Mean over epochs, of each the mean over its accelerators, in percent."""
     means = []
     for epoch in epochs:
-        shares = [share(each) for each in epoch.accelerators]
+        shares = [share(accelerator) for accelerator in epoch.accelerators]
         known = [value for value in shares if value is not None]
         if known:
             means.append(fmean(known))
@@ -138,10 +138,10 @@ def late_percent(epochs: Sequence[Epoch], computation_ns: int) -> float | None:
 
     None where the engine does not know it, or nothing is computed.
     """
-    each = [a for epoch in epochs for a in epoch.accelerators]
-    late = [a.late for a in each if a.late is not None]
-    computing = computation_ns * sum(a.steps for a in each)
-    if not late or len(late) < len(each) or computing <= 0:
+    accelerators = [a for epoch in epochs for a in epoch.accelerators]
+    late = [a.late for a in accelerators if a.late is not None]
+    computing = computation_ns * sum(a.steps for a in accelerators)
+    if not late or len(late) < len(accelerators) or computing <= 0:
         return None
     return 100 * sum(late) / computing
 
@@ -179,17 +179,17 @@ def run_metrics(params: TrainingParams, outcome: RunOutcome) -> list[Metric]:
 
 
 def _utilisation(settings: Settings, epochs: Sequence[Epoch]) -> Iterable[Metric]:
-    found = {
+    values = {
         "au_percent": au_percent(epochs),
         "au_with_first_percent": au_with_first_percent(epochs),
         "au_corrected_percent": au_corrected_percent(epochs, settings.computation_ns),
         "au_configured_percent": au_configured_percent(epochs, settings.computation_ns),
         "cadence_late_percent": late_percent(epochs, settings.computation_ns),
     }
-    for name, value in found.items():
+    for name, value in values.items():
         if value is not None:
             yield Metric(name=name, value=value, unit="%", provenance="emulated")
-    au = found["au_percent"]
+    au = values["au_percent"]
     if au is None:
         return
     yield Metric(
@@ -263,7 +263,7 @@ def run_flags(params: TrainingParams, target: Target, outcome: RunOutcome) -> li
     """Warnings that belong beside the numbers of a run."""
     settings = settings_of(params)
     epochs = epochs_of(outcome)
-    found = [
+    flags = [
         _threshold_flag(settings, epochs),
         _cadence_flag(settings, outcome, epochs),
         _cache_flag(settings, target, outcome, epochs),
@@ -275,7 +275,7 @@ def run_flags(params: TrainingParams, target: Target, outcome: RunOutcome) -> li
         *_store_flags(target, outcome, epochs),
         common.note_flag(outcome),
     ]
-    return [flag for flag in found if flag is not None]
+    return [flag for flag in flags if flag is not None]
 
 
 _EMULATED = Flag(

@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
@@ -22,9 +22,13 @@ from storlab.engines.native.engine import NativeEngine
 from storlab.model.job import Arrival
 from storlab.model.result import RunOutcome
 from storlab.workloads.block.job import BlockJob, Mix
+from storlab.workloads.block.params import Backend
 from support.block_jobs import MIB, make_job
 from support.mounts import flush, loop_device
 from support.system_calls import IO_URING_SETUP, refuse
+
+STORING = sorted({*get_args(Backend)} - {"auto", "null"})
+"""The backends that do I/O."""
 
 
 @pytest.fixture
@@ -43,7 +47,7 @@ def run(job: BlockJob, tmp_path: Path) -> RunOutcome:
 WRITE = {"read": 0, "write": 100}
 
 
-@pytest.mark.parametrize("backend", ["uring", "posix"])
+@pytest.mark.parametrize("backend", STORING)
 @pytest.mark.parametrize("depth", [1, 8])
 def test_samples_totals_and_histograms_tell_one_story(
     data: Path, tmp_path: Path, backend: str, depth: int
@@ -71,7 +75,7 @@ def test_samples_totals_and_histograms_tell_one_story(
     assert 0.6 < reads / (reads + writes) < 0.8
 
 
-@pytest.mark.parametrize("backend", ["uring", "posix"])
+@pytest.mark.parametrize("backend", STORING)
 def test_a_window_by_bytes_writes_each_byte_once(tmp_path: Path, backend: str) -> None:
     path = tmp_path / "fresh"
     path.touch()
@@ -426,7 +430,7 @@ def test_verify_mode_finds_a_block_that_was_changed_behind_its_back(
 
 
 @pytest.mark.root
-@pytest.mark.parametrize("backend", ["uring", "posix"])
+@pytest.mark.parametrize("backend", STORING)
 @pytest.mark.parametrize("depth", [1, 8])
 def test_a_trim_of_a_device_is_a_discard_and_no_write_of_zeros(
     tmp_path: Path, backend: str, depth: int

@@ -190,6 +190,13 @@ def test_what_fio_cannot_do_is_refused_with_the_reason(changes: dict[str, Any], 
     assert word in reason
 
 
+def test_a_backend_that_fio_has_no_counterpart_of_is_refused() -> None:
+    job = block_job().model_copy(update={"backend": "spdk"})
+    assert fio_job.refusal(job, True) == (
+        'fio has nothing like backend = "spdk": use uring, posix, null'
+    )
+
+
 def test_without_io_uring_auto_means_psync() -> None:
     assert fio_job.ioengine(block_job(), uring_available=False) == "psync"
     assert fio_job.refusal(block_job(queue_depth=1), uring_available=False) is None

@@ -12,7 +12,7 @@ fn the_content_of_another_seed_is_made_before_a_restore_begins() {
     let order = crate::tests::order(home.path(), |job| job["files"] = files.clone());
     let job = CheckpointJob::from_json(&order.to_string()).unwrap();
     let shelf = Shelf::new(&job, home.path());
-    let mut directory = Directory::new(&job, shelf, home.path(), &Arc::new(Control::new(false)));
+    let mut directory = Directory::new(&job, shelf, &Arc::new(Control::new(false)));
     let manifest = Manifest { seed: job.seed + 1, ..directory.describe(1) };
     std::fs::create_dir(directory.shelf.whole(1)).unwrap();
     let mut data = vec![0; 65_536];

@@ -112,15 +112,15 @@ def _curve(
     target: str, lost: Callable[[float], float], ends: tuple[float, float]
 ) -> list[dict[str, Any]]:
     low, high = ends
-    found = []
+    curve = []
     for step in range(STEPS + 1):
         interval = low * (high / low) ** (step / STEPS)
         share = lost(interval)
         if 0 < share < 100:
-            found.append(
+            curve.append(
                 {"target": target, "x": float(f"{interval:.5g}"), "y": float(f"{share:.5g}")}
             )
-    return found
+    return curve
 
 
 def _marks(
@@ -134,8 +134,8 @@ def _marks(
     if mtbf is not None:
         places.append((BEST, daly_interval(cost, mtbf)))
     return [
-        {"target": target, "what": what, "x": float(f"{at:.6g}"), "y": float(f"{lost(at):.6g}")}
-        for what, at in places
+        {"target": target, "what": curve, "x": float(f"{at:.6g}"), "y": float(f"{lost(at):.6g}")}
+        for curve, at in places
     ]
 
 
@@ -193,11 +193,11 @@ def _chart(
 def _title(marks: list[dict[str, Any]], chosen: float) -> str:
     best = [m for m in marks if m["what"] == BEST]
     shown = best or marks
-    each = ", ".join(f"{digits3(m['y'])}\u00a0% on {m['target']}" for m in shown)
+    shares = ", ".join(f"{digits3(m['y'])}\u00a0% on {m['target']}" for m in shown)
     if best:
         times = ", ".join(f"{_duration(m['x'])} on {m['target']}" for m in best)
-        return f"the best interval is {times}, and then {each} of the time is lost"
-    return f"with {_duration(chosen)} between checkpoints {each} of the time is lost"
+        return f"the best interval is {times}, and then {shares} of the time is lost"
+    return f"with {_duration(chosen)} between checkpoints {shares} of the time is lost"
 
 
 def _duration(seconds: float) -> str:

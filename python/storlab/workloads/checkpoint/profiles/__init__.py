@@ -240,17 +240,17 @@ def _made(name: str, tables: str) -> Profile:
     ranks, files = table.ranks or 1, _listed(table)
     if table.model is not None and table.sharding is not None:
         ranks, files = table.sharding.ranks, derived_files(table.model, table.sharding)
-    found = tuple(files)
-    names = [file.name for file in found]
+    profile_files = tuple(files)
+    names = [file.name for file in profile_files]
     if len(set(names)) < len(names):
-        twice = next(each for each in names if names.count(each) > 1)
+        twice = next(name for name in names if names.count(name) > 1)
         raise StudyError(name, f'two files are named "{twice}"', "use {rank} and {number} in names")
-    for each in names:
-        if any(part in ("", ".", "..") for part in each.split("/")):
-            raise StudyError(name, f'"{each}" is no name below a directory', "use a relative name")
-    if not sum(file.bytes for file in found):
+    for path in names:
+        if any(part in ("", ".", "..") for part in path.split("/")):
+            raise StudyError(name, f'"{path}" is no name below a directory', "use a relative name")
+    if not sum(file.bytes for file in profile_files):
         raise StudyError(name, "all its files are empty", "give them bytes")
-    return Profile(name, table.title, table.source, ranks, found)
+    return Profile(name, table.title, table.source, ranks, profile_files)
 
 
 def _explained(name: str, error: ValidationError) -> StudyError:
@@ -303,9 +303,9 @@ def _stage(layers: int, stage: int, stages: int) -> Iterable[int]:
     Layers are dealt evenly, the first stages take one more. The embedding is the first stage's,
     head and last norm are the last one's.
     """
-    each, more = divmod(layers, stages)
-    first = 1 + stage * each + min(stage, more)
-    last = first + each + (1 if stage < more else 0)
+    share, more = divmod(layers, stages)
+    first = 1 + stage * share + min(stage, more)
+    last = first + share + (1 if stage < more else 0)
     return range(0 if stage == 0 else first, layers + 3 if stage == stages - 1 else last)
 
 

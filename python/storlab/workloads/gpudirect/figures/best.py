@@ -31,7 +31,7 @@ def best_points(
 
     Of equal means the one nearest to the start of the axis: more workers bring nothing there.
     """
-    found: dict[str, Best] = {}
+    best: dict[str, Best] = {}
     points = section.of_facet(facet)
     for target in comparison.planned(points):
         for point in points:
@@ -39,8 +39,8 @@ def best_points(
             value = cell.values.get(key)
             if value is None:
                 continue
-            known = found.get(target)
+            known = best.get(target)
             sign = 1 if most else -1
             if known is None or sign * value.estimate > sign * known.value.estimate:
-                found[target] = Best(target, point, cell, value, section.at(point))
-    return list(found.values())
+                best[target] = Best(target, point, cell, value, section.at(point))
+    return list(best.values())

@@ -90,12 +90,12 @@ def way_name(section: Section, point: WorkloadPoint) -> str:
 def draw(comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:
     """For each target and transfer size one drawing of each quantity that was measured."""
     quantities = _quantities(comparison)
-    found = (
+    figures = (
         _figure(comparison, same, wanted)
         for same in _same_work(comparison, sections)
         for wanted in quantities
     )
-    return [figure for figure in found if figure is not None]
+    return [figure for figure in figures if figure is not None]
 
 
 def _quantities(comparison: Comparison) -> list[_Wanted]:
@@ -118,7 +118,7 @@ def _quantities(comparison: Comparison) -> list[_Wanted]:
 
 
 def _same_work(comparison: Comparison, sections: Sequence[Section]) -> Iterator[_Same]:
-    found: dict[tuple[str, str], _Same] = {}
+    works: dict[tuple[str, str], _Same] = {}
     for section in sections:
         x = section.axes.x
         for point in section.points:
@@ -128,10 +128,10 @@ def _same_work(comparison: Comparison, sections: Sequence[Section]) -> Iterator[
             where = describe(section.page, point.params, names) or point.workload
             for target in comparison.planned([point]):
                 if comparison.row(point).cells[target].measured:
-                    same = found.setdefault((target, key), _Same(target, where, {}))
+                    same = works.setdefault((target, key), _Same(target, where, {}))
                     way = same.ways.setdefault(way_name(section, point), (section, []))
                     way[1].append(point)
-    for same in found.values():
+    for same in works.values():
         paths = {p.params["path"] for _, points in same.ways.values() for p in points}
         most = max(len(points) for _, points in same.ways.values())
         if len(paths) > 1 and most > 1:
@@ -246,7 +246,7 @@ def _title(
     parts = []
     for way in same.ways:
         own = (c.values.get(column.key) for name, _, c in cells if name == way)
-        values = [v for each in own if (v := wanted.interval(each)) is not None]
+        values = [v for cell in own if (v := wanted.interval(cell)) is not None]
         if values:
             chosen = (max if wanted.more else min)(values, key=lambda v: v.estimate)
             parts.append(f"{wanted.text(chosen)} {way}")

@@ -42,8 +42,8 @@ class Findings(Extra):
     def section(self, comparison: Comparison, scale: Scale) -> ExtraSection | None:
         """Best points, what the paths cost, and the proof of path."""
         paths = path_tables(comparison, scale)
-        found = [best_table(comparison, scale), *paths, proof_table(comparison)]
-        tables: list[DataTable] = [table for table in found if table is not None]
+        candidates = [best_table(comparison, scale), *paths, proof_table(comparison)]
+        tables: list[DataTable] = [table for table in candidates if table is not None]
         if not tables:
             return None
         return ExtraSection(

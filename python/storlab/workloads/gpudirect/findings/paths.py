@@ -65,7 +65,7 @@ def places(comparison: Comparison) -> list[Place]:
 
     The fewest and the most workers that both were measured with: a rule that picks nothing.
     """
-    found: dict[tuple[str, str], list[Way]] = {}
+    by_place: dict[tuple[str, str], list[Way]] = {}
     texts: dict[str, tuple[str, Any, int]] = {}
     for section in sections_of(comparison):
         for point in section.points:
@@ -78,10 +78,10 @@ def places(comparison: Comparison) -> list[Place]:
                 cell = comparison.row(point).cells[target]
                 if cell.measured:
                     way = Way(way_name(section, point), str(point.params["path"]), cell, point)
-                    found.setdefault((target, key), []).append(way)
+                    by_place.setdefault((target, key), []).append(way)
     every = [
         Place(target, *texts[key], tuple(ways))
-        for (target, key), ways in found.items()
+        for (target, key), ways in by_place.items()
         if {DIRECT} < {way.path for way in ways}
     ]
     every.sort(key=lambda p: (comparison.targets.index(p.target), sort_value(p.block), p.workers))
@@ -106,20 +106,22 @@ def _rest(place: Place) -> str:
 
 def path_tables(comparison: Comparison, scale: Scale) -> list[DataTable]:
     """Each path in absolute numbers, then direct over each of the others."""
-    found = places(comparison)
-    if not found:
+    compared = places(comparison)
+    if not compared:
         return []
-    tail = _tail(found)
-    return [_absolute(comparison, found, tail, scale), _ratios(comparison, found, tail)]
+    tail = _tail(compared)
+    return [_absolute(comparison, compared, tail, scale), _ratios(comparison, compared, tail)]
 
 
-def _tail(found: Sequence[Place]) -> str:
+def _tail(compared: Sequence[Place]) -> str:
     """Key of the tail latency: of reads, or of writes where nothing is read."""
-    known = {key for place in found for way in place.ways for key in way.cell.values}
+    known = {key for place in compared for way in place.ways for key in way.cell.values}
     return next((k for op in ("read", "write") if (k := f"latency_p99_ns.{op}") in known), "")
 
 
-def _absolute(comparison: Comparison, found: Sequence[Place], tail: str, scale: Scale) -> DataTable:
+def _absolute(
+    comparison: Comparison, compared: Sequence[Place], tail: str, scale: Scale
+) -> DataTable:
     latency = comparison.column(tail)
     cpu = comparison.column(CPU)
     leaves = [
@@ -133,7 +135,7 @@ def _absolute(comparison: Comparison, found: Sequence[Place], tail: str, scale: 
                 energy_number(comparison, way.cell, scale),
             ],
         )
-        for place in found
+        for place in compared
         for way in place.ways
     ]
     unit = "" if latency is None else scale.of(latency)[0]
@@ -169,14 +171,14 @@ def energy_number(comparison: Comparison, cell: Cell, scale: Scale) -> Number:
     return replace(number, text=digits3(shown.estimate), spread=spread)
 
 
-def _ratios(comparison: Comparison, found: Sequence[Place], tail: str) -> DataTable:
+def _ratios(comparison: Comparison, compared: Sequence[Place], tail: str) -> DataTable:
     leaves = [
         Leaf(
             [place.where, f"{first.name} over {other.name}"],
             first.cell,
             _ratio_numbers(comparison, first, other, tail),
         )
-        for place in found
+        for place in compared
         for first, other in place.pairs()
     ]
     return table_of(
@@ -235,56 +237,55 @@ def energy_ratio(first: Cell, other: Cell) -> Interval | None:
 
 def what_direct_brings(comparison: Comparison, others: Sequence[str] = OTHERS) -> list[str]:
     """One sentence for each target and other path: the range over all places, nothing picked."""
-    found = places(comparison)
+    compared = places(comparison)
     sentences = []
-    for target in dict.fromkeys(place.target for place in found):
+    for target in dict.fromkeys(place.target for place in compared):
         for path in others:
             pairs = [
                 (first, other)
-                for place in found
+                for place in compared
                 if place.target == target
                 for first, other in place.pairs()
                 if other.path == path
             ]
             if pairs:
-                sentences.append(_sentence(found, target, path, pairs))
+                sentences.append(_sentence(compared, target, path, pairs))
     return sentences
 
 
 def _sentence(
-    found: Sequence[Place],
+    compared: Sequence[Place],
     target: str,
     path: str,
     pairs: Sequence[tuple[Way, Way]],
 ) -> str:
-    tail = _tail(found)
+    tail = _tail(compared)
     words = {"throughput": THROUGHPUT, _tail_words(tail): tail, "client CPU per GB": CPU}
     every = {
         word: [r for f, o in pairs if (r := _ratio(f.cell, o.cell, key)) is not None]
         for word, key in words.items()
     }
     energies = [e for f, o in pairs if (e := energy_ratio(f.cell, o.cell)) is not None]
-    every[ENERGY] = [Ratio(each) for each in energies]
+    every[ENERGY] = [Ratio(energy) for energy in energies]
     parts = [f"{word} {_range(ratios)}" for word, ratios in every.items() if ratios]
     apart = any(ratio.concurrency is not None for ratio in every[_tail_words(tail)])
     doubt = " (which not all bytes took, or nobody counted)" if _doubtful(pairs) else ""
     more = (
         " Some of these latencies were taken at different effective concurrency." if apart else ""
     )
-    if path == WAITING and not _has(found, target, OVERLAPPED):
+    if path == WAITING and not _has(compared, target, OVERLAPPED):
         more += f" {FLATTERED}"
-    return (
-        f"Direct{doubt} over {path} on {target}, {_where(found, target)}: {'; '.join(parts)}.{more}"
-    )
+    where = f"{path} on {target}, {_where(compared, target)}"
+    return f"Direct{doubt} over {where}: {'; '.join(parts)}.{more}"
 
 
-def _has(found: Sequence[Place], target: str, path: str) -> bool:
-    return any(way.path == path for p in found if p.target == target for way in p.ways)
+def _has(compared: Sequence[Place], target: str, path: str) -> bool:
+    return any(way.path == path for p in compared if p.target == target for way in p.ways)
 
 
-def _where(found: Sequence[Place], target: str) -> str:
+def _where(compared: Sequence[Place], target: str) -> str:
     """``4 KiB and 1 MiB, 1 and 256 workers``: where the ends of the axes lie."""
-    own = [place for place in found if place.target == target]
+    own = [place for place in compared if place.target == target]
     sizes = dict.fromkeys(spaced_size(place.block) for place in own)
     counts = sorted({place.workers for place in own})
     noun = "worker" if counts == [1] else "workers"

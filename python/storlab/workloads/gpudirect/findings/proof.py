@@ -16,7 +16,7 @@ from storlab.brief.tables import Leaf, table_of
 from storlab.brief.text import and_list, plural
 from storlab.figures.common import digits3
 from storlab.model.result import Operation, OperationTotals
-from storlab.workloads.gpudirect.details import GpuDirectDetails, LibraryTold, RouteTold
+from storlab.workloads.gpudirect.details import CuFileTold, GpuDirectDetails, LibraryTold, RouteTold
 from storlab.workloads.gpudirect.findings.best import NONE, sections_of
 from storlab.workloads.gpudirect.flags import NOT_DIRECT, UNPROVEN
 from storlab.workloads.gpudirect.metrics import LEAST_DIRECT_PERCENT
@@ -68,10 +68,10 @@ def _summed(routes: Sequence[RouteTold]) -> RouteTold:
 
 def not_direct(comparison: Comparison) -> list[str]:
     """For the head of the findings: points that asked for the direct path and did not get it."""
-    found = [proof for proof in proofs(comparison) if proof.path == DIRECT]
+    direct = [proof for proof in proofs(comparison) if proof.path == DIRECT]
     sentences = []
-    for target in dict.fromkeys(proof.cell.target for proof in found):
-        own = [proof for proof in found if proof.cell.target == target]
+    for target in dict.fromkeys(proof.cell.target for proof in direct):
+        own = [proof for proof in direct if proof.cell.target == target]
         bad = [proof for proof in own if proof.has(NOT_DIRECT)]
         if bad:
             sentences.append(_not_direct(target, bad, len(own)))
@@ -111,10 +111,10 @@ def _not_direct(target: str, bad: Sequence[Proof], count: int) -> str:
 
 def proven(comparison: Comparison) -> list[str]:
     """Targets whose direct runs all went the direct path, with who counted it."""
-    found = [proof for proof in proofs(comparison) if proof.path == DIRECT]
+    direct = [proof for proof in proofs(comparison) if proof.path == DIRECT]
     good: dict[str, list[str]] = {}
-    for target in dict.fromkeys(proof.cell.target for proof in found):
-        own = [proof for proof in found if proof.cell.target == target]
+    for target in dict.fromkeys(proof.cell.target for proof in direct):
+        own = [proof for proof in direct if proof.cell.target == target]
         if any(proof.has(NOT_DIRECT) or proof.has(UNPROVEN) for proof in own):
             continue
         p2p, nvfs = (sum(getattr(p.route, n) for p in own) for n in ("p2p_bytes", "nvfs_bytes"))
@@ -186,10 +186,10 @@ def _device(proof: Proof) -> Number:
     counted, moved = 0.0, 0.0
     for run, told in zip(proof.cell.runs, proof.details, strict=True):
         window_ns = run.record.window_end_ns - run.record.window_start_ns
-        both = counted_and_moved(told, run.record.totals, window_ns)
-        if both is None:
+        totals = counted_and_moved(told, run.record.totals, window_ns)
+        if totals is None:
             return NONE
-        counted, moved = counted + both[0], moved + both[1]
+        counted, moved = counted + totals[0], moved + totals[1]
     return Number(f"{100 * counted / moved:.0f}", "", proof.cell.point_id) if moved else NONE
 
 
@@ -212,10 +212,10 @@ def counted_and_moved(
 
 def _compared(proof: Proof) -> Number:
     """Bytes that were compared before and after the windows, and how many were wrong."""
-    both = [each for d in proof.details for each in (d.first_pass, d.read_back) if each is not None]
-    if not both:
+    passes = [c for d in proof.details for c in (d.first_pass, d.read_back) if c is not None]
+    if not passes:
         return NONE
-    wrong, compared = sum(each.wrong for each in both), sum(each.bytes for each in both)
+    wrong, compared = sum(p.wrong for p in passes), sum(p.bytes for p in passes)
     text = format_bytes_si(compared) if compared else "by earlier runs"
     verdict = f"{format_bytes_si(wrong)} wrong" if wrong else "equal"
     return Number(f"{text}, {verdict}", "", proof.cell.point_id)
@@ -259,5 +259,6 @@ def machine_facts(comparison: Comparison) -> list[FactTable]:
 
 def _library(library: LibraryTold) -> str:
     compat = {True: ", compatibility mode allowed", False: ", compatibility mode not allowed"}
-    mode = "" if library.compat_allowed is None else compat[library.compat_allowed]
+    allowed = library.compat_allowed if isinstance(library, CuFileTold) else None
+    mode = "" if allowed is None else compat[allowed]
     return f"{library.version} ({library.path}){mode}"

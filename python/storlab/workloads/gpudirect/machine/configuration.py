@@ -70,23 +70,23 @@ def configuration(root: Path, environment: Mapping[str, str]) -> CuFileConfigura
 
 def parse(text: str) -> dict[str, Any]:
     """JSON with comments and last commas. Raises ValueError."""
-    plain = _STRING_OR_COMMENT.sub(lambda found: found[1] or " ", text)
-    found = json.loads(_LAST_COMMA.sub(r"\1", plain))
-    if not isinstance(found, dict):
+    plain = _STRING_OR_COMMENT.sub(lambda match: match[1] or " ", text)
+    document = json.loads(_LAST_COMMA.sub(r"\1", plain))
+    if not isinstance(document, dict):
         raise ValueError("it holds no object")
-    return found
+    return document
 
 
 def _table(values: Mapping[str, Any], place: str) -> Mapping[str, Any]:
     """Of names with dots between them; empty where there is none."""
-    found: Any = values
+    table: Any = values
     for name in place.split("."):
-        found = found.get(name) if isinstance(found, dict) else None
-    return found if isinstance(found, dict) else {}
+        table = table.get(name) if isinstance(table, dict) else None
+    return table if isinstance(table, dict) else {}
 
 
 def _with_environment(
-    found: CuFileConfiguration, environment: Mapping[str, str]
+    configured: CuFileConfiguration, environment: Mapping[str, str]
 ) -> CuFileConfiguration:
     """Variables come before the file."""
     allow, force, p2pdma = (
@@ -94,10 +94,10 @@ def _with_environment(
         for name in ("ALLOW_COMPAT_MODE", "FORCE_COMPAT_MODE", "USE_PCIP2PDMA")
     )
     return replace(
-        found,
-        allow_compat=found.allow_compat if allow is None else allow,
-        force_compat=found.force_compat if force is None else force,
-        p2pdma=found.p2pdma if p2pdma is None else p2pdma,
+        configured,
+        allow_compat=configured.allow_compat if allow is None else allow,
+        force_compat=configured.force_compat if force is None else force,
+        p2pdma=configured.p2pdma if p2pdma is None else p2pdma,
     )
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from storlab.contracts.check import Check
+from storlab.workloads.gpudirect.details import CuFileTold, GpuTold
 from storlab.workloads.gpudirect.machine import kernel as kernels
 from storlab.workloads.gpudirect.machine import pci, storage
 from storlab.workloads.gpudirect.machine.configuration import configuration
@@ -16,7 +17,7 @@ from storlab.workloads.gpudirect.machine.in_force import in_force
 from storlab.workloads.gpudirect.machine.media import drive_rows, file_system_row
 from storlab.workloads.gpudirect.machine.memory import Demand, aperture_rows, memory_rows, used_gpus
 from storlab.workloads.gpudirect.machine.placement import distance_rows, gpu_row, link_row
-from storlab.workloads.gpudirect.machine.probe import Libraries, Probe, ProbedGpu, Probing, probe
+from storlab.workloads.gpudirect.machine.probe import Libraries, Probe, Probing, probe
 from storlab.workloads.gpudirect.machine.routes import (
     configuration_row,
     driver_row,
@@ -58,12 +59,12 @@ def examine_machine(libraries: Libraries, machine: Machine | None = None) -> lis
         rows.append(gpu_row(card, told))
         link = link_row(_name(told), card, idles=True)
         rows += [] if link is None else [link]
-    found = configuration(machine.root, machine.environment)
+    configured = configuration(machine.root, machine.environment)
     kernel = kernels.kernel(machine.root)
     lacks = p2pdma_lacks(kernel, driver, cards, probed, machine.processor)
     nvidia_fs = kernels.nvidia_fs_version(machine.root)
-    held = in_force(found, probed)
-    rows += [*route_rows(nvidia_fs, lacks, held), configuration_row(found, held, probed)]
+    held = in_force(configured, probed)
+    rows += [*route_rows(nvidia_fs, lacks, held), configuration_row(configured, held, probed)]
     rows += iommu_rows(machine.root, cards)
     rows.append(small_io_row(machine.environment))
     more = (proof_row(machine.root, probed), memlock_row(machine.root, machine.is_root))
@@ -115,7 +116,7 @@ def examine_target(
 def _place_rows(
     root: Path,
     under: storage.Under,
-    cards: Sequence[tuple[ProbedGpu, pci.PciDevice]],
+    cards: Sequence[tuple[GpuTold, pci.PciDevice]],
     *,
     direct: bool,
     nvidia_fs: bool,
@@ -123,17 +124,17 @@ def _place_rows(
     if direct:
         yield file_system_row(under)
         yield from drive_rows(under, nvidia_fs=nvidia_fs)
-    found = [
+    drives = [
         (drive, device)
         for drive in under.drives
         if drive.pci is not None and (device := pci.device(root, drive.pci)) is not None
     ]
-    for drive, device in found:
+    for drive, device in drives:
         link = link_row(drive.name, device)
         if link is not None:
             yield link
     for gpu, card in cards if direct else ():
-        yield from distance_rows(root, card, _name(gpu), found)
+        yield from distance_rows(root, card, _name(gpu), drives)
 
 
 def _probed(machine: Machine, libraries: Libraries, *, direct: bool, others: bool) -> Probe:
@@ -145,8 +146,7 @@ def _probed(machine: Machine, libraries: Libraries, *, direct: bool, others: boo
     if probed.trouble is None or not others:
         return probed
     alone = machine.probing(without)
-    told = {"what": probed.trouble.what, "fix": probed.trouble.fix}
-    return replace(alone, cufile={"error": told})
+    return replace(alone, cufile=CuFileTold(error=probed.trouble))
 
 
 def _needed_rows(probed: Probe, *, direct: bool, others: bool) -> Iterator[Check]:
@@ -171,9 +171,9 @@ def _trouble_rows(probed: Probe) -> Iterator[Check]:
             yield warning(name, trouble.what, trouble.fix)
 
 
-def _told(card: pci.PciDevice, probed: Probe) -> ProbedGpu | None:
+def _told(card: pci.PciDevice, probed: Probe) -> GpuTold | None:
     return next((gpu for gpu in probed.gpus if pci.normal(gpu.pci) == card.address), None)
 
 
-def _name(gpu: ProbedGpu | None) -> str:
+def _name(gpu: GpuTold | None) -> str:
     return "GPU" if gpu is None else f"GPU {gpu.number}"

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
+from storlab.workloads.gpudirect.details import CuFileTold, DirectStorage
 from storlab.workloads.gpudirect.machine.configuration import CuFileConfiguration
 from storlab.workloads.gpudirect.machine.probe import Probe
 
@@ -65,23 +65,20 @@ class InForce:
 
 def in_force(configuration: CuFileConfiguration, probe: Probe) -> InForce:
     """The library is believed before the file, and the file before defaults."""
-    told = probe.cufile
-    forced = _first(told.get("compat_forced"), configuration.force_compat)
-    p2pdma = _first(told.get("p2pdma"), configuration.p2pdma)
+    library, direct = probe.cufile or CuFileTold(), probe.direct or DirectStorage()
+    forced = first_known(library.compat_forced, configuration.force_compat)
+    p2pdma = first_known(library.p2pdma, configuration.p2pdma)
     return InForce(
-        compat_allowed=_first(told.get("compat_allowed"), configuration.allow_compat),
+        compat_allowed=first_known(library.compat_allowed, configuration.allow_compat),
         compat_forced=bool(forced),
         p2pdma=bool(p2pdma),  # cuFile's default is false
         nvme_p2pdma=configuration.nvme_p2pdma,
         is_told=p2pdma is not None,
-        ways=_names(probe.abilities.get("nvme")),
-        storage=tuple(n for n in _names(probe.abilities.get("storage")) or () if n not in _NVME),
+        ways=direct.nvme,
+        storage=tuple(kind for kind in direct.storage if kind not in _NVME),
     )
 
 
-def _first(*values: object) -> bool | None:
-    return next((value for value in values if isinstance(value, bool)), None)
-
-
-def _names(value: object) -> tuple[str, ...] | None:
-    return tuple(map(str, value)) if isinstance(value, Sequence) else None
+def first_known(library: bool | None, configuration: bool | None) -> bool | None:
+    """The word of the library, where it has one."""
+    return configuration if library is None else library

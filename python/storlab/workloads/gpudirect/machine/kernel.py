@@ -33,8 +33,8 @@ class Kernel:
     @property
     def version(self) -> tuple[int, ...]:
         """Major and minor number; (0, 0) where the release has none."""
-        found = re.match(r"(\d+)\.(\d+)", self.release)
-        return (int(found[1]), int(found[2])) if found else (0, 0)
+        match = re.match(r"(\d+)\.(\d+)", self.release)
+        return (int(match[1]), int(match[2])) if match else (0, 0)
 
     @property
     def is_new_enough(self) -> bool:
@@ -48,27 +48,27 @@ def nvidia_driver(root: Path) -> Driver | None:
     if text is None:
         return None
     line = text.splitlines()[0]
-    found = re.search(r"\b(\d{3,}\.\d+(?:\.\d+)*)\b", line)
-    return Driver(found[1] if found else "of unknown version", "Open Kernel Module" in line)
+    match = re.search(r"\b(\d{3,}\.\d+(?:\.\d+)*)\b", line)
+    return Driver(match[1] if match else "of unknown version", "Open Kernel Module" in line)
 
 
 def nvidia_fs_version(root: Path) -> str | None:
     """Of the module nvidia-fs; None where it is not loaded."""
     for place in ("proc/driver/nvidia-fs/version", "sys/module/nvidia_fs/version"):
         text = read_fact(root / place)
-        found = re.search(r"\d+(?:\.\d+)+", text or "")
-        if found:
-            return found[0]
+        match = re.search(r"\d+(?:\.\d+)+", text or "")
+        if match:
+            return match[0]
     known = (root / "proc/driver/nvidia-fs", root / "sys/module/nvidia_fs")
     return "of unknown version" if any(place.exists() for place in known) else None
 
 
 def nvidia_fs_counts(root: Path) -> bool | None:
     """Whether the module counts what it moves; None where it is not loaded, or does not say."""
-    found = re.search(
+    match = re.search(
         r"\bIO stats: (Enabled|Disabled)", _text(root / "proc/driver/nvidia-fs/stats")
     )
-    return None if found is None else found[1] == "Enabled"
+    return None if match is None else match[1] == "Enabled"
 
 
 def kernel(root: Path) -> Kernel:
@@ -98,8 +98,8 @@ def has_iommu(root: Path) -> bool:
 
 def can_be_locked_bytes(limits: str) -> int | None:
     """Soft limit of locked memory from a text of /proc/PID/limits; None: no limit."""
-    found = re.search(r"^Max locked memory\s+(\d+|unlimited)", limits, re.M)
-    return None if found is None or found[1] == "unlimited" else int(found[1])
+    match = re.search(r"^Max locked memory\s+(\d+|unlimited)", limits, re.M)
+    return None if match is None or match[1] == "unlimited" else int(match[1])
 
 
 def _configured(root: Path, release: str, name: str) -> bool | None:

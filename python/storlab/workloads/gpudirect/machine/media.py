@@ -23,10 +23,10 @@ def file_system_row(under: Under) -> Check:
         modes = sorted(option for option in under.options if option.startswith("data="))
         if _ORDERED in modes:
             return ok(name, f"ext4, {_ORDERED}")
-        found = modes[0] if modes else f"mounted without saying {_ORDERED}"
+        mode = modes[0] if modes else f"mounted without saying {_ORDERED}"
         return warning(
             name,
-            f"ext4, {found}: cuFile goes directly only where the mount says {_ORDERED}",
+            f"ext4, {mode}: cuFile goes directly only where the mount says {_ORDERED}",
             f"mount it with -o {_ORDERED}, or use XFS",
         )
     if kind.startswith("nfs"):

@@ -56,7 +56,7 @@ def memory_rows(demands: Sequence[Demand], probe: Probe) -> Iterator[Check]:
     for number in used_gpus(demands):
         gpu = known.get(number)
         if gpu is None:
-            there = ", ".join(str(each) for each in known) or "none"
+            there = ", ".join(str(gpu) for gpu in known) or "none"
             what = f"GPU {number} is not there; the CUDA driver knows: {there}"
             yield error("GPU", what, "correct gpu in the workload, or CUDA_VISIBLE_DEVICES")
             continue
@@ -76,7 +76,7 @@ def memory_rows(demands: Sequence[Demand], probe: Probe) -> Iterator[Check]:
 
 def aperture_rows(demands: Sequence[Demand], number: int, card: PciDevice) -> Iterator[Check]:
     """Where buffers of the direct path do not fit into what a drive can see of a GPU's memory."""
-    need = max((each.bytes_on(number) for each in demands if each.needs_cufile), default=0)
+    need = max((demand.bytes_on(number) for demand in demands if demand.needs_cufile), default=0)
     most = card.bar1_bytes
     if most is not None and need > most:
         yield warning(

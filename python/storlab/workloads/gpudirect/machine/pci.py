@@ -111,25 +111,25 @@ def device(root: Path, address: str) -> PciDevice | None:
 
 def normal(address: str) -> str | None:
     """As the kernel writes it: CUDA has capitals, and NVML eight digits for the domain."""
-    found = re.fullmatch(r"0*([0-9a-f]*):([0-9a-f]{2}:[0-9a-f]{2}\.[0-7])", address.lower())
-    return None if found is None else f"{found[1]:0>4}:{found[2]}"
+    match = re.fullmatch(r"0*([0-9a-f]*):([0-9a-f]{2}:[0-9a-f]{2}\.[0-7])", address.lower())
+    return None if match is None else f"{match[1]:0>4}:{match[2]}"
 
 
 def gpus(root: Path) -> list[PciDevice]:
     """Of NVIDIA, by address."""
-    found = []
+    devices = []
     base = root / "sys/bus/pci/devices"
     for place in sorted(base.iterdir()) if base.is_dir() else []:
         kind = read_fact(place / "class") or ""
         if read_fact(place / "vendor") == _NVIDIA and kind.startswith(_DISPLAY):
-            found.append(_of(place))
-    return found
+            devices.append(_of(place))
+    return devices
 
 
 def address_in(sysfs: Path) -> str | None:
     """The PCI device that a real path in sysfs lies in, the nearest."""
-    found = [part for part in sysfs.parts if _ADDRESS.fullmatch(part)]
-    return found[-1] if found else None
+    addresses = [part for part in sysfs.parts if _ADDRESS.fullmatch(part)]
+    return addresses[-1] if addresses else None
 
 
 def distance(first: PciDevice, second: PciDevice) -> Distance:
@@ -153,7 +153,7 @@ def redirecting_bridges(root: Path, first: PciDevice, second: PciDevice) -> list
     What is above both sees nothing of it, until one below has sent it up.
     None where configuration space cannot be read as far: only root may.
     """
-    found = []
+    bridges = []
     own, other = first.chain[1:-1], second.chain[1:-1]
     for address in (*own, *other):
         if address in own and address in other:
@@ -166,8 +166,8 @@ def redirecting_bridges(root: Path, first: PciDevice, second: PciDevice) -> list
         if len(config) <= _EXTENDED:
             return None
         if acs_control(config) & _REDIRECT:
-            found.append(address)
-    return found
+            bridges.append(address)
+    return bridges
 
 
 def acs_control(config: bytes) -> int:

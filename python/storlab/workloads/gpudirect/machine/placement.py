@@ -7,13 +7,13 @@ from pathlib import Path
 
 from storlab.base.units import format_bytes_si
 from storlab.contracts.check import Check
+from storlab.workloads.gpudirect.details import GpuTold
 from storlab.workloads.gpudirect.machine.pci import (
     Distance,
     PciDevice,
     distance,
     redirecting_bridges,
 )
-from storlab.workloads.gpudirect.machine.probe import ProbedGpu
 from storlab.workloads.gpudirect.machine.rows import ok, warning
 from storlab.workloads.gpudirect.machine.storage import Drive
 
@@ -25,7 +25,7 @@ _WORDS = {
 }
 
 
-def gpu_row(card: PciDevice, told: ProbedGpu | None) -> Check:
+def gpu_row(card: PciDevice, told: GpuTold | None) -> Check:
     """What it is, and how much of its memory others can see."""
     parts = [card.address]
     if told is not None:
@@ -60,7 +60,7 @@ def distance_rows(
     if not drives:
         return
     far = [(distance(card, device), drive, device) for drive, device in drives]
-    worst, drive, device = max(far, key=lambda found: found[0])
+    worst, drive, device = max(far, key=lambda placed: placed[0])
     what = f"{drive.name} and {name} meet {_WORDS[worst]}"
     if worst >= Distance.NODE:
         yield warning(

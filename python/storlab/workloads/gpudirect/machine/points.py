@@ -22,7 +22,7 @@ def examine_here(points: Sequence[Point] = (), machine: Machine | None = None) -
     names none. What several sets of libraries share is told once.
     """
     every = [GpuDirectParams.of(point.params) for point in points]
-    named = [_libraries(each.cuda_library, each.cufile_library) for each in every]
+    named = [_libraries(values.cuda_library, values.cufile_library) for values in every]
     rows: dict[Check, None] = {}
     for libraries in dict.fromkeys(named or [_libraries(None, None)]):
         rows |= dict.fromkeys(examine_machine(libraries, machine))
@@ -41,8 +41,8 @@ def examine_points(
     others = not all(demand.needs_cufile for demands in asked.values() for demand in demands)
     rows: dict[Check, None] = {}
     for libraries, demands in asked.items():
-        found = examine_target(places, demands, libraries, machine, others=others)
-        rows |= dict.fromkeys(found)
+        checks = examine_target(places, demands, libraries, machine, others=others)
+        rows |= dict.fromkeys(checks)
     return list(rows)
 
 

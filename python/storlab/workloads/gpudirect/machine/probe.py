@@ -9,15 +9,25 @@ import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, Protocol
 
 from storlab import _native
 from storlab.base.units import NS_PER_S
+from storlab.contracts.details import Told
+from storlab.model.result import Failure
 from storlab.process.parent_death import start_child
 from storlab.workloads.gpudirect import job
+from storlab.workloads.gpudirect.details import (
+    CuFileTold,
+    DirectStorage,
+    GpuDirectDetails,
+    GpuTold,
+    LibraryTold,
+    Trouble,
+)
 
 LIMIT_S = 20.0  # of the child; the first use of a GPU takes seconds
 _OPEN_LIMIT_S = 10  # of cuFileDriverOpen in it
@@ -38,50 +48,31 @@ class Libraries:
 
 
 @dataclass(frozen=True, slots=True)
-class ProbedGpu:
-    """As the CUDA driver tells."""
-
-    number: int
-    name: str
-    pci: str
-    compute: str  # 9.0
-    memory_bytes: int
-    free_bytes: int
-
-    @property
-    def is_ampere_or_newer(self) -> bool:
-        """Of compute capability 8.0 or more; also where it is not told."""
-        major = self.compute.partition(".")[0]
-        return not major.isdigit() or int(major) >= 8
-
-
-@dataclass(frozen=True, slots=True)
-class Trouble:
-    """Why something cannot be had, and what to do."""
-
-    what: str
-    fix: str
-
-
-@dataclass(frozen=True, slots=True)
 class Probe:
     """All that was found; ``trouble`` is that of the whole."""
 
-    gpus: tuple[ProbedGpu, ...] = ()
-    cuda: Mapping[str, Any] = field(default_factory=dict)
-    cufile: Mapping[str, Any] = field(default_factory=dict)
-    abilities: Mapping[str, Any] = field(default_factory=dict)
+    gpus: tuple[GpuTold, ...] = ()
+    cuda: LibraryTold | None = None
+    cufile: CuFileTold | None = None
+    direct: DirectStorage | None = None  # None: it does not say
     trouble: Trouble | None = None
 
     @property
     def cuda_trouble(self) -> Trouble | None:
         """Why no GPU can be used."""
-        return self.trouble or _trouble(self.cuda)
+        return self.trouble or (None if self.cuda is None else self.cuda.error)
 
     @property
     def cufile_trouble(self) -> Trouble | None:
         """Why cuFile cannot be used, beside that."""
-        return self.trouble or _trouble(self.cufile)
+        return self.trouble or (None if self.cufile is None else self.cufile.error)
+
+
+class _Answer(Told):
+    """Of a probe job."""
+
+    details: GpuDirectDetails | None = None
+    failure: Failure | None = None
 
 
 class Probing(Protocol):
@@ -103,7 +94,9 @@ def probe(libraries: Libraries) -> Probe:
 def _probe(libraries: Libraries, environment: frozenset[tuple[str, str]]) -> Probe:
     del environment
     if FAMILY not in _native.family_names():
-        return Probe(trouble=Trouble("this build of storlab has no GPU family", "build it anew"))
+        return Probe(
+            trouble=Trouble(what="this build of storlab has no GPU family", fix="build it anew")
+        )
     places = job.Libraries(cuda=list(libraries.cuda), cufile=list(libraries.cufile))
     order = job.GpuDirectJob(do="probe", libraries=places)
     text = order.model_dump(mode="json") | {"open_timeout_ns": _OPEN_LIMIT_S * NS_PER_S}
@@ -127,39 +120,24 @@ def ask(command: Sequence[str], order: str, limit_s: float) -> Probe:
             ended = _wait(child, limit_s)
         if not ended:
             what = f"no answer within {limit_s:.0f} s: cuFileDriverOpen can spin for ever"
-            return Probe(trouble=Trouble(what, HANG_FIX))
+            return Probe(trouble=Trouble(what=what, fix=HANG_FIX))
         if not answer.exists():
             last = printed.read_text(errors="replace").strip().splitlines()[-_LAST_LINES:]
             what = f"the probe ended with {child.returncode}: {' '.join(last) or 'it said nothing'}"
-            return Probe(trouble=Trouble(what, "look at dmesg; a library may have crashed"))
+            return Probe(
+                trouble=Trouble(what=what, fix="look at dmesg; a library may have crashed")
+            )
         return read(json.loads(answer.read_text()))
 
 
 def read(document: Mapping[str, Any]) -> Probe:
     """Of the answer of a probe job."""
-    failure = document.get("failure")
-    if failure:
-        trouble = Trouble(str(failure.get("message")), str(failure.get("fix") or ""))
-        return Probe(trouble=trouble)
-    details = document.get("details") or {}
-    libraries = details.get("libraries") or {}
-    fields = ProbedGpu.__dataclass_fields__
-    return Probe(
-        gpus=tuple(
-            ProbedGpu(**{key: value for key, value in gpu.items() if key in fields})
-            for gpu in details.get("gpus") or ()
-        ),
-        cuda=libraries.get("cuda") or {},
-        cufile=libraries.get("cufile") or {},
-        abilities=details.get("p2p") or {},
-    )
-
-
-def _trouble(library: Mapping[str, Any]) -> Trouble | None:
-    told = library.get("error")
-    if not told:
-        return None
-    return Trouble(str(told.get("what", "")), str(told.get("fix") or ""))
+    answer = _Answer.model_validate(document)
+    if answer.failure is not None:
+        failure = answer.failure
+        return Probe(trouble=Trouble(what=failure.message, fix=failure.fix))
+    details = answer.details or GpuDirectDetails()
+    return Probe(details.gpus, details.libraries.cuda, details.libraries.cufile, details.p2p)
 
 
 def _wait(child: subprocess.Popen[Any], limit_s: float) -> bool:

@@ -11,7 +11,7 @@ from storlab.process.host_memory import host_memory_bytes
 from storlab.stores.devices import read_fact
 from storlab.workloads.gpudirect.flags import SWITCH_ON_COUNTING
 from storlab.workloads.gpudirect.machine.configuration import CuFileConfiguration
-from storlab.workloads.gpudirect.machine.in_force import InForce
+from storlab.workloads.gpudirect.machine.in_force import InForce, first_known
 from storlab.workloads.gpudirect.machine.kernel import (
     Driver,
     Kernel,
@@ -139,38 +139,38 @@ def _no_route(against: Sequence[tuple[str, str]], nvidia_fs: str | None, held: I
     )
 
 
-def configuration_row(found: CuFileConfiguration, held: InForce, probe: Probe) -> Check:
+def configuration_row(configured: CuFileConfiguration, held: InForce, probe: Probe) -> Check:
     """What is in force; the library itself is believed before the file."""
     allowed = held.compat_allowed
+    polling = None if probe.cufile is None else probe.cufile.poll_mode
     told = {
         "compatibility mode": allowed,
         "P2PDMA": held.p2pdma,
-        "polling": probe.cufile.get("poll_mode", found.poll_mode),
+        "polling": first_known(polling, configured.poll_mode),
     }
     words = {True: "on", False: "off", None: "by default"}
     parts = [f"{name} {words[value]}" for name, value in told.items() if value in words]
     if allowed is not None:
         parts[0] = f"compatibility mode {'allowed' if allowed else 'not allowed'}"
-    if found.direct_io_kb is not None:
-        parts.append(f"at most {found.direct_io_kb} KiB at once")
-    where = "no file, the library's defaults" if found.path is None else str(found.path)
-    if found.problem:
+    if configured.direct_io_kb is not None:
+        parts.append(f"at most {configured.direct_io_kb} KiB at once")
+    where = "no file, the library's defaults" if configured.path is None else str(configured.path)
+    if configured.problem:
         fix = "correct the file: storlab and cuFile take the defaults"
-        return warning("cuFile configuration", found.problem, fix)
+        return warning("cuFile configuration", configured.problem, fix)
     return ok("cuFile configuration", f"{where}: {', '.join(parts)}")
 
 
 def library_rows(probe: Probe) -> Iterator[Check]:
     """As loaded; what could not be loaded is told by who needs it."""
     for name, library in (("libcuda", probe.cuda), ("libcufile", probe.cufile)):
-        if library and not library.get("error"):
-            what = f"version {library.get('version') or 'unknown'}, {library.get('path')}"
-            yield ok(name, what)
+        if library is not None and library.error is None:
+            yield ok(name, f"version {library.version or 'unknown'}, {library.path}")
 
 
 def proof_row(root: Path, probe: Probe) -> Check | None:
     """Whether anybody counts which way I/Os go; None where cuFile itself does."""
-    version = str(probe.cufile.get("version") or "")
+    version = "" if probe.cufile is None else probe.cufile.version
     numbers = tuple(int(part) for part in version.split(".")[:2] if part.isdigit())
     if len(numbers) < 2 or numbers >= COUNTING:
         return None
@@ -197,9 +197,11 @@ def small_io_row(environment: Mapping[str, str]) -> Check:
     )
 
 
-def posix_row(kind: str | None, sizes: Sequence[int], found: CuFileConfiguration) -> Check | None:
+def posix_row(
+    kind: str | None, sizes: Sequence[int], configured: CuFileConfiguration
+) -> Check | None:
     """Transfers so small that cuFile is configured to move them by POSIX on this file system."""
-    least = 1024 * found.posix_below_kb.get(kind or "", 0)
+    least = 1024 * configured.posix_below_kb.get(kind or "", 0)
     small = [size for size in sizes if size < least]
     if not small:
         return None
@@ -208,7 +210,7 @@ def posix_row(kind: str | None, sizes: Sequence[int], found: CuFileConfiguration
         "small GPU I/O",
         f"cuFile moves what is below {format_size(least)} on {kind} through host memory without a "
         f"word ({field}), and transfers have {format_size(min(small))}",
-        f"set {field} to 0 in {found.path}, or leave these transfer sizes out",
+        f"set {field} to 0 in {configured.path}, or leave these transfer sizes out",
     )
 
 

@@ -54,8 +54,8 @@ def under(place: Path, root: Path = Path("/")) -> Under:
         return Under(None, frozenset(), layers, drives)
     mounted = file_system_of(place)
     options = frozenset(mounted.options.split(","))
-    found = device_number(mounted.source) or _number_of_files(place)
-    layers, drives = ((), ()) if found is None else stack(root, _text(found))
+    device = device_number(mounted.source) or _number_of_files(place)
+    layers, drives = ((), ()) if device is None else stack(root, _text(device))
     return Under(mounted.kind, options, layers, drives)
 
 
@@ -65,11 +65,11 @@ def stack(root: Path, number: str) -> tuple[tuple[Layer, ...], tuple[Drive, ...]
     drives: dict[str, Drive] = {}
     place = root / "sys/dev/block" / number
     if place.exists():
-        for found in _walk(place.resolve(), 0):
-            if isinstance(found, Layer):
-                layers.setdefault(found.name, found)
+        for part in _walk(place.resolve(), 0):
+            if isinstance(part, Layer):
+                layers.setdefault(part.name, part)
             else:
-                drives.setdefault(found.name, found)
+                drives.setdefault(part.name, part)
     return tuple(layers.values()), tuple(drives.values())
 
 

@@ -24,12 +24,12 @@ SHOWN = ("mean", "p50", "p90", "p99")
 
 def draw(comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:
     """Per small multiple one figure per operation whose answer has a body."""
-    found = (
+    figures = (
         _figure(mixes, operation)
         for mixes in mixes_of(comparison, sections)
         for operation in mixes.section.page.first_byte
     )
-    return [figure for figure in found if figure is not None]
+    return [figure for figure in figures if figure is not None]
 
 
 def _figure(mixes: Mixes, operation: str) -> Figure | None:

@@ -24,7 +24,7 @@ from storlab.figures.words import spans_in_words
 
 def draw(comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:
     """Per small multiple one figure per operation that moves bytes, on one vertical scale."""
-    found = []
+    figures = []
     for mixes in mixes_of(comparison, sections):
         prefix, words = latency_kind(comparison, mixes.section)
         wanted = ("mean", *mixes.section.page.percentiles)
@@ -32,11 +32,11 @@ def draw(comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:
             operation: {s: f"{prefix}_{s}_ns.{operation}" for s in wanted}
             for operation, _ in operations_of(mixes.section)
         }
-        bounds = bounds_of(mixes, [key for each in keys.values() for key in each.values()])
+        bounds = bounds_of(mixes, [key for by_mix in keys.values() for key in by_mix.values()])
         for operation, name in operations_of(mixes.section):
             figure = _figure(mixes, name, words, keys[operation], bounds)
-            found += [figure] if figure is not None else []
-    return found
+            figures += [figure] if figure is not None else []
+    return figures
 
 
 def bounds_of(mixes: Mixes, keys: Sequence[str]) -> tuple[float, float]:
@@ -113,10 +113,10 @@ def _title(mixes: Mixes, key: str, words: str) -> str:
     return times_in_words(mixes, key, "mean") or f"mean and percentiles of the {words}"
 
 
-def times_in_words(mixes: Mixes, key: str, what: str) -> str:
+def times_in_words(mixes: Mixes, key: str, noun: str) -> str:
     """``HDD’s mean is 20× to 50× SSD’s``; empty where there is no ratio."""
     rows, parts = [mixes.comparison.row(point) for point in mixes.points], []
-    for text, ratios in spans_in_words(mixes.comparison, rows, key, what):
+    for text, ratios in spans_in_words(mixes.comparison, rows, key, noun):
         apart = any(ratio.concurrency for ratio in ratios)
         parts.append(f"{text}, at different effective concurrency" if apart else text)
     return "; ".join(parts)

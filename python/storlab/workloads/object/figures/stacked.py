@@ -20,8 +20,8 @@ def draw(comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:
     whole = comparison.column(f"{NAME}.all")
     if whole is None:
         return []
-    found = (_figure(mixes, whole) for mixes in mixes_of(comparison, sections))
-    return [figure for figure in found if figure is not None]
+    figures = (_figure(mixes, whole) for mixes in mixes_of(comparison, sections))
+    return [figure for figure in figures if figure is not None]
 
 
 def _figure(mixes: Mixes, whole: Column) -> Figure | None:

@@ -29,15 +29,15 @@ NARROW = 275  # three of them stand in one row
 
 def draw(comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:
     """Per small multiple a figure of the total and one per operation, on one vertical scale."""
-    found = []
+    drawn = []
     for mixes in mixes_of(comparison, sections):
         every = [("all", "all requests"), *operations_of(mixes.section)]
         columns = [(comparison.column(f"{NAME}.{op}"), words) for op, words in every]
         known = [(column, words) for column, words in columns if column is not None]
         ceiling = max((_top(mixes, column) for column, _ in known), default=1.0)
         figures = [_figure(mixes, column, words, ceiling) for column, words in known]
-        found += [figure for figure in figures if figure is not None]
-    return found
+        drawn += [figure for figure in figures if figure is not None]
+    return drawn
 
 
 def _top(mixes: Mixes, column: Column) -> float:
@@ -129,5 +129,5 @@ def _title(mixes: Mixes, column: Column, bars: list[dict[str, Any]]) -> str:
 def ratios_in_words(mixes: Mixes, column: Column) -> str:
     """The least and the largest ratio of each target to the baseline; empty without any."""
     rows = [mixes.comparison.row(point) for point in mixes.points]
-    found = spans_in_words(mixes.comparison, rows, column.key, "throughput", MOVES)
-    return "; ".join(text for text, _ in found)
+    clauses = spans_in_words(mixes.comparison, rows, column.key, "throughput", MOVES)
+    return "; ".join(text for text, _ in clauses)

@@ -47,14 +47,14 @@ def draw(
 
 
 def _data(cell: Cell, index: int) -> list[dict[str, Any]]:
-    found = []
+    records = []
     for number, pieces in list(cell_pieces(cell, "epoch").items())[:MOST_EPOCHS]:
         share, device, files = (
             interval_of(pieces, name) for name in ("device_percent", "device_mb", "read_mb")
         )
         if share is None or device is None or files is None:
             continue
-        found.append(
+        records.append(
             {
                 "target": cell.target,
                 "series": cell.target,
@@ -66,7 +66,7 @@ def _data(cell: Cell, index: int) -> list[dict[str, Any]]:
                 "text": digits3(share.estimate),
             }
         )
-    return found
+    return records
 
 
 def _chart(targets: list[str], data: list[dict[str, Any]]) -> alt.TopLevelMixin:

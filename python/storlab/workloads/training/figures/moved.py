@@ -50,7 +50,7 @@ def draw(
 
 def _wanted(section: Section, facet: Any) -> list[dict[str, Any]]:
     """What the accelerators would read if nothing held them up, MB/s; empty where unknown."""
-    found = []
+    records = []
     for point in section.of_facet(facet):
         params = TrainingParams.of(point.params)
         try:
@@ -61,8 +61,8 @@ def _wanted(section: Section, facet: Any) -> list[dict[str, Any]]:
         if demand is None or params.computation_time is not None or params.batch_size is not None:
             return []
         wanted = round(params.accelerators * demand / 1e6, 1)
-        found.append({"x": x_text(section, point), "mean": wanted})
-    return found
+        records.append({"x": x_text(section, point), "mean": wanted})
+    return records
 
 
 def _demand(order: list[str], end: str) -> list[alt.Chart]:

@@ -179,7 +179,7 @@ def make_profile(data: dict[str, Any], name: str) -> Profile:
     try:
         return Profile.model_validate(data)
     except ValidationError as error:
-        problems = [_problem(each) for each in error.errors(include_url=False)]
+        problems = [_problem(detail) for detail in error.errors(include_url=False)]
         fix = "docs/training.md explains each field"
         raise StudyError(name, "; ".join(problems), fix) from error
 
