@@ -55,8 +55,8 @@ def live_page(
     directory: Path,
     earlier: Sequence[RunRecord] = (),
 ) -> Iterator[LivePage | None]:
-    """The page in the browser, where it is wanted, until the session is concluded."""
-    if not wanted:
+    """The page in the browser, where it or its port is asked for, until the session concludes."""
+    if not wanted and not port:
         yield None
         return
     from storlab.analysis.run_names import RunNames

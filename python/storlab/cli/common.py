@@ -38,7 +38,11 @@ LiveOption = Annotated[
 LivePortOption = Annotated[
     int,
     typer.Option(
-        "--live-port", metavar="PORT", min=0, max=65535, help="Of the live page; 0: any free one."
+        "--live-port",
+        metavar="PORT",
+        min=0,
+        max=65535,
+        help="Of the live page, as --live asks for it; 0: any free one.",
     ),
 ]
 StudyArgument = Annotated[

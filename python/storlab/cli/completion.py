@@ -42,9 +42,12 @@ def result_folders(incomplete: str) -> list[str]:
 
 
 def baselines(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Names that ``gate --save`` gave beside the results, and result directories."""
-    saved = [Path(name) for name in _entries(_given(ctx).absolute().parent / "baselines")]
-    return [*_offered(p.stem for p in saved if p.suffix == ".json"), *results(incomplete)]
+    """Names that ``gate --save`` gave beside the results, and other result directories."""
+    given = _given(ctx).absolute()
+    saved = [Path(name) for name in _entries(given.parent / "baselines")]
+    near = (p for p in _near(incomplete) if Path(p, "result.json").is_file())
+    others = (place for place in near if Path(place).absolute() != given)
+    return _offered([*(p.stem for p in saved if p.suffix == ".json"), *others])
 
 
 def targets(ctx: typer.Context) -> list[str]:

@@ -13,12 +13,14 @@ from urllib.parse import urlsplit
 import pytest
 
 from storlab.base.errors import UsageError
+from storlab.cli import campaign
 from storlab.lab.run.progress import PlainReporter
 from storlab.live import page as live_page
 from storlab.live.feed import QUEUE_LENGTH, Feed
 from storlab.live.page import LivePage
 from storlab.live.server import MOST_CONNECTIONS, LiveServer
 from support.live_pages import HOSTILE, Stream, a_plan, a_record, ask, named
+from support.ports import free_port
 from tidy import tree
 from unit.cli.test_progress import terminal
 
@@ -179,6 +181,14 @@ def opened(tmp_path: Path, urls: list[str]) -> Iterator[LivePage]:
     with live_page_of(tmp_path, urls) as page:
         page.beside(PlainReporter(terminal()[0]))
         yield page
+
+
+def test_a_port_asks_for_the_page_too(tmp_path: Path) -> None:
+    with (
+        campaign.live_page(False, 0, a_plan(), tmp_path) as none,
+        campaign.live_page(False, free_port(), a_plan(), tmp_path) as page,
+    ):
+        assert (none, page is None) == (None, False)
 
 
 def test_a_session_from_its_earlier_runs_to_its_brief(tmp_path: Path) -> None:
