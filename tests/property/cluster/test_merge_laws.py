@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import io
+
+import pyarrow.parquet as pq
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -9,10 +12,11 @@ from storlab import _native
 from storlab.base.units import NS_PER_S
 from storlab.cluster.offsets import ClockOffset
 from storlab.cluster.task import ClientPlace
+from storlab.lab.site import clients_file
 from storlab.lab.site.merge import Client, merge
 from storlab.lab.site.report import ClientReport
 from storlab.model.result import EngineInfo, OperationTotals, RunOutcome, Sample
-from storlab.model.samples import summarise_latency
+from storlab.model.samples import samples_to_table, summarise_latency
 
 SECONDS = 2
 latencies = st.lists(st.integers(1, 10**9), max_size=4)
@@ -88,3 +92,21 @@ def test_the_order_of_clients_does_not_matter(
     other = merge(mixed, NS_PER_S, SECONDS * NS_PER_S, "block")
     assert first.samples == other.samples
     assert first.totals == other.totals
+
+
+@given(clients)
+def test_samples_of_each_client_are_those_of_a_campaign_of_its_own(
+    given: list[tuple[int, list[int]]],
+) -> None:
+    """Bit for bit what the samples of a run alone are, but for the clock."""
+    made = [client_of(n, *each) for n, each in enumerate(given)]
+    alone = [samples_to_table(client.outcome.samples).to_pylist() for client in made]
+    wanted = [
+        row
+        | {"client": client.place.name}
+        | {at: row[at] - client.before.offset_ns for at in ("start_ns", "end_ns")}
+        for client, rows in zip(made, alone, strict=True)
+        for row in rows
+    ]
+    whole = merge(made, NS_PER_S, SECONDS * NS_PER_S, "block")
+    assert pq.read_table(io.BytesIO(whole.raw[clients_file.NAME])).to_pylist() == wanted
