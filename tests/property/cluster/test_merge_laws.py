@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from unittest.mock import patch
 
 import pyarrow.parquet as pq
 from hypothesis import given
@@ -13,6 +14,7 @@ from storlab.base.units import NS_PER_S
 from storlab.cluster.offsets import ClockOffset
 from storlab.cluster.task import ClientPlace
 from storlab.lab.site import clients_file
+from storlab.lab.site import merge as module
 from storlab.lab.site.merge import Client, merge
 from storlab.lab.site.report import ClientReport
 from storlab.model.result import EngineInfo, OperationTotals, RunOutcome, Sample
@@ -92,6 +94,19 @@ def test_the_order_of_clients_does_not_matter(
     other = merge(mixed, NS_PER_S, SECONDS * NS_PER_S, "block")
     assert first.samples == other.samples
     assert first.totals == other.totals
+
+
+@given(clients, st.integers(1, 4))
+def test_how_many_are_taken_at_a_time_does_not_matter(
+    given: list[tuple[int, list[int]]], at_once: int
+) -> None:
+    made = [client_of(n, *each) for n, each in enumerate(given)]
+    together = merge(made, NS_PER_S, SECONDS * NS_PER_S, "block")
+    with patch.object(module, "_CLIENTS_AT_ONCE", at_once):
+        apart = merge(made, NS_PER_S, SECONDS * NS_PER_S, "block")
+    assert (apart.samples, apart.totals) == (together.samples, together.totals)
+    tables = [pq.read_table(io.BytesIO(o.raw[clients_file.NAME])) for o in (apart, together)]
+    assert tables[0].equals(tables[1])
 
 
 @given(clients)
