@@ -17,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -27,6 +28,7 @@ from storlab.cluster.session import Gathered, Session
 from storlab.cluster.task import ClientPlace
 from storlab.lab.site.clients_run import ClientsRun
 from storlab.lab.site.report import ClientReport
+from storlab.model.latencies import latencies_of
 from storlab.model.result import CpuUse, EngineInfo, OperationTotals, RunOutcome, Sample
 from storlab.model.samples import summarise_latency
 
@@ -36,7 +38,7 @@ INTERVAL_NS = 1_000_000_000
 START_NS = 3_600_000_000_000
 OPERATIONS = ("read", "write")
 SKEW_NS = 2_000_000
-KINDS_OF_ROWS = 50  # histograms are told apart; so many in all are enough
+PARTS = 200  # each histogram is the sum of two of so many, so that next to none are alike
 PER_INTERVAL = 20_000
 
 
@@ -121,30 +123,40 @@ def _name(rank: int) -> str:
 def _make(place: Path, clients: int, seconds: int) -> None:
     """What ranks give to rank 0, and their clocks."""
     rng = random.Random(1)
-    encoded = [_histogram(rng) for _ in range(KINDS_OF_ROWS)]
-    latency = summarise_latency(encoded[0])
+    parts = [_histogram(rng) for _ in range(PARTS)]
+    latency = summarise_latency(_both(parts[:2]))
     clocks = {}
     for rank in range(1, clients + 1):
         offset_ns = rng.randrange(-(10**12), 10**12)
         clocks[_name(rank)] = [offset_ns, 40_000]
-        outcome = _outcome(rng, offset_ns, seconds, encoded)
+        outcome = _outcome(rng, offset_ns, seconds, parts)
         done = seconds * PER_INTERVAL
         totals = OperationTotals(operations=done, bytes=done * 4096, latency=latency)
         outcome.totals = dict.fromkeys(OPERATIONS, totals)  # type: ignore[assignment]
-        report = ClientReport(outcome=outcome, armed_ns=80_000_000)
+        read = latencies_of(sample.latency for sample in outcome.samples)
+        report = ClientReport(outcome=outcome, latencies=read, armed_ns=80_000_000)
         (place / f"{rank}").write_bytes(report.pack())
     (place / "clocks").write_text(json.dumps(clocks))
 
 
-def _histogram(rng: random.Random) -> bytes:
-    """Latencies of a second of a fast device: log-normal around 100 us, with a tail."""
+def _histogram(rng: random.Random) -> _native.Histogram:
+    """Latencies of half a second of a fast device: log-normal around 100 us, with a tail."""
     histogram = _native.Histogram()
-    for _ in range(PER_INTERVAL):
+    for _ in range(PER_INTERVAL // 2):
         histogram.record(int(100_000 * rng.lognormvariate(0, 0.6)))
-    return histogram.to_v2()
+    return histogram
 
 
-def _outcome(rng: random.Random, offset_ns: int, seconds: int, encoded: list[bytes]) -> RunOutcome:
+def _both(parts: Sequence[_native.Histogram]) -> bytes:
+    whole = _native.Histogram()
+    for part in parts:
+        whole.add(part)
+    return whole.to_v2()
+
+
+def _outcome(
+    rng: random.Random, offset_ns: int, seconds: int, parts: list[_native.Histogram]
+) -> RunOutcome:
     start_ns = START_NS + offset_ns + rng.randrange(SKEW_NS)
     samples = [
         Sample(
@@ -154,7 +166,7 @@ def _outcome(rng: random.Random, offset_ns: int, seconds: int, encoded: list[byt
             operation,  # type: ignore[arg-type]
             PER_INTERVAL,
             PER_INTERVAL * 4096,
-            rng.choice(encoded),
+            _both(rng.sample(parts, 2)),
             worker_cpu_ns=10_000_000,
         )
         for interval in range(seconds)

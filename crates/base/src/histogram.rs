@@ -158,12 +158,32 @@ impl Counts {
     /// # Errors
     /// `Error::Spec` when the bytes are not such an encoding; part of it may have been added.
     pub fn add_v2(&mut self, bytes: &[u8]) -> Result<()> {
-        each_count(bytes, &mut |place, _, count| {
+        let Some(mut counts) = counts_of_own(bytes) else {
+            return self.add_v2(&in_own_bounds(bytes)?);
+        };
+        let mut place = 0_usize;
+        while !counts.is_empty() {
+            let count = next_count(&mut counts).ok_or_else(|| not_v2("cut short"))?;
+            // What is empty is added, too, as nothing: which of the two comes next, no processor
+            // foresees.
+            let added = count.max(0).unsigned_abs();
             if place >= self.0.len() {
-                self.0.resize((place + 1).next_multiple_of(1 << HALF_BITS), 0);
+                self.make_room(place, added)?;
             }
-            self.0[place] = self.0[place].saturating_add(count);
-        })
+            if let Some(sum) = self.0.get_mut(place) {
+                *sum = sum.saturating_add(added);
+            }
+            place = place.saturating_add(places_of(count));
+        }
+        Ok(())
+    }
+
+    fn make_room(&mut self, place: usize, added: u64) -> Result<()> {
+        if added > 0 {
+            lowest_at(place).ok_or_else(|| not_v2("more counts than buckets"))?;
+            self.0.resize((place + 1).next_multiple_of(1 << HALF_BITS), 0);
+        }
+        Ok(())
     }
 
     /// Add all of another's counts.
@@ -233,28 +253,31 @@ fn not_v2(why: impl std::fmt::Display) -> Error {
 /// Every count of an encoding that is not 0, by place, with the lowest value that is counted there.
 fn each_count(bytes: &[u8], take: &mut impl FnMut(usize, u64, u64)) -> Result<()> {
     let Some(mut counts) = counts_of_own(bytes) else {
-        // Of other bounds: once more with these.
-        let own = Histogram::from_v2(bytes)?.to_v2();
-        return if counts_of_own(&own).is_some() { each_count(&own, take) } else { Ok(()) };
+        return each_count(&in_own_bounds(bytes)?, take);
     };
     let mut place = 0_usize;
-    while let Some((&byte, rest)) = counts.split_first() {
-        let count = if byte & 0x80 == 0 {
-            counts = rest; // as most of them are
-            signed(u64::from(byte))
-        } else {
-            next_count(&mut counts).ok_or_else(|| not_v2("cut short"))?
-        };
-        let places = usize::try_from(count.unsigned_abs()).unwrap_or(usize::MAX);
-        if count <= 0 {
-            place = place.saturating_add(places.max(1));
-            continue;
+    while !counts.is_empty() {
+        let count = next_count(&mut counts).ok_or_else(|| not_v2("cut short"))?;
+        if count > 0 {
+            let lowest = lowest_at(place).ok_or_else(|| not_v2("more counts than buckets"))?;
+            take(place, lowest, count.unsigned_abs());
         }
-        let lowest = lowest_at(place).ok_or_else(|| not_v2("more counts than buckets"))?;
-        take(place, lowest, count.unsigned_abs());
-        place += 1;
+        place = place.saturating_add(places_of(count));
     }
     Ok(())
+}
+
+/// An encoding of any bounds in those of [`Histogram`].
+fn in_own_bounds(bytes: &[u8]) -> Result<Vec<u8>> {
+    let own = Histogram::from_v2(bytes)?.to_v2();
+    let written = counts_of_own(&own).is_some(); // by this library, as it is read here
+    if written { Ok(own) } else { Err(not_v2("of unknown bounds")) }
+}
+
+/// How many buckets a number of an encoding stands for.
+fn places_of(count: i64) -> usize {
+    let empty = usize::try_from(count.unsigned_abs()).unwrap_or(usize::MAX);
+    if count > 0 { 1 } else { empty.max(1) }
 }
 
 /// The counts of an encoding with the bounds and digits of [`Histogram`]; `None` for any other.
@@ -274,7 +297,13 @@ fn counts_of_own(bytes: &[u8]) -> Option<&[u8]> {
 
 /// LEB128 of at most 9 bytes, whose last one has 8 bits, of a zigzag number: a count, or with a
 /// minus how many buckets are empty.
+#[inline]
 fn next_count(bytes: &mut &[u8]) -> Option<i64> {
+    let (&byte, rest) = bytes.split_first()?;
+    if byte & 0x80 == 0 {
+        *bytes = rest; // as most of them are
+        return Some(signed(u64::from(byte)));
+    }
     let mut zigzag = 0_u64;
     for place in 0..9 {
         let (&byte, rest) = bytes.split_first()?;

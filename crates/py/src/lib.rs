@@ -4,6 +4,7 @@ mod errors;
 mod families;
 mod histogram;
 mod merge;
+mod packed;
 mod run;
 mod s3;
 mod serve;
@@ -31,6 +32,8 @@ mod _native {
     use super::merge::Merger;
     #[pymodule_export]
     use super::monotonic_ns;
+    #[pymodule_export]
+    use super::packed::{pack, unpack};
     #[pymodule_export]
     use super::run::{Run, check_split_binary, memory_bytes, probe, spin, verify_pass};
     #[pymodule_export]

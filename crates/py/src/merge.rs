@@ -2,10 +2,12 @@
 
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyBytesMethods};
-use storlab_run::merge::MergeRow;
+use storlab_run::merge::{MergeClient, MergeRow};
 
 use crate::errors::to_python;
 use crate::run::{PyRow, as_json};
+
+type PyClient<'py> = (String, i64, u64, u64, Vec<PyRow<'py>>);
 
 /// Sums what the clients of a cluster measured, each on its own clock, as it comes: memory is for
 /// one window, however many clients there are.
@@ -23,24 +25,24 @@ impl Merger {
         Ok(Merger { inner })
     }
 
-    /// Add a client: its window and its samples, as rows of `Run.outcome`, on its own clock, which
-    /// is `offset_ns` ahead of the controller's.
+    /// Add clients, each as (name, offset, start and end of its window, rows): its samples, as rows
+    /// of `Run.outcome`, on its own clock, which is so many ns ahead of the controller's. Many at a
+    /// time cost less than each alone.
     ///
     /// Raises ValueError for a client that was added before and times that cannot be; for what is
-    /// no histogram, too, and the sums may then hold part of the client.
-    #[allow(clippy::needless_pass_by_value)] // as rows are taken out of Python's list
-    fn add(
-        &mut self,
-        py: Python<'_>,
-        client: &str,
-        offset_ns: i64,
-        window_start_ns: u64,
-        window_end_ns: u64,
-        rows: Vec<PyRow<'_>>,
-    ) -> PyResult<()> {
-        let rows: Vec<_> = rows.iter().map(given).collect();
-        let window_ns = (window_start_ns, window_end_ns);
-        py.detach(|| self.inner.add(client, offset_ns, window_ns, rows)).map_err(to_python)
+    /// no histogram, too, and the sums may then hold part of the clients.
+    #[allow(clippy::needless_pass_by_value)] // as rows are taken out of Python's lists
+    fn add(&mut self, py: Python<'_>, clients: Vec<PyClient<'_>>) -> PyResult<()> {
+        let clients: Vec<_> = clients
+            .iter()
+            .map(|(name, offset_ns, start_ns, end_ns, rows)| MergeClient {
+                name: name.as_str(),
+                offset_ns: *offset_ns,
+                window_ns: (*start_ns, *end_ns),
+                rows: rows.iter().map(given).collect(),
+            })
+            .collect();
+        py.detach(|| self.inner.add(&clients)).map_err(to_python)
     }
 
     /// What all clients did together, on the controller's clock: JSON and rows, as of

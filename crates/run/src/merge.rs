@@ -40,6 +40,36 @@ pub struct MergeRow<K, B> {
     pub errors: u64,
 }
 
+/// What a client measured, on its own clock.
+#[derive(Clone, Debug)]
+#[allow(missing_docs)]
+pub struct MergeClient<'c, K, B> {
+    pub name: &'c str,
+    /// The clock is so far ahead of the controller's.
+    pub offset_ns: i64,
+    pub window_ns: (u64, u64),
+    pub rows: Vec<MergeRow<K, B>>,
+}
+
+impl<K, B> MergeClient<'_, K, B> {
+    /// A moment on the controller's clock.
+    fn here(&self, at_ns: u64) -> Result<i64> {
+        let (offset_ns, name) = (self.offset_ns, self.name);
+        time(at_ns, name)?
+            .checked_sub(offset_ns)
+            .filter(|at| (0..=MOST_NS).contains(at))
+            .ok_or_else(|| wrong("offset_ns", format!("{offset_ns} of {name} leaves the clock")))
+    }
+}
+
+/// A client whose rows are being added.
+struct Joined {
+    start_ns: i64,
+    /// In steps.
+    window: i64,
+    seen: BTreeSet<Place>,
+}
+
 /// What all clients did together, on the controller's clock.
 #[derive(Clone, Debug, Serialize)]
 pub struct Merged {
@@ -179,57 +209,72 @@ impl Merger {
         })
     }
 
-    /// What a client measured, on its own clock, which is `offset_ns` ahead of the controller's.
+    /// What clients measured. Those of one interval and kind are added one after the other: their
+    /// sum stays in the processor's cache, in which those of all intervals have no room.
     ///
     /// # Errors
     /// [`Error::Spec`] for a client that was added before, a window or times that cannot be, and
-    /// what is no histogram. After the last, sums may hold part of the client.
+    /// what is no histogram. After the last two, sums may hold part of the clients.
     pub fn add<K: AsRef<str>, B: AsRef<[u8]>>(
         &mut self,
-        client: &str,
-        offset_ns: i64,
-        window_ns: (u64, u64),
-        rows: impl IntoIterator<Item = MergeRow<K, B>>,
+        clients: &[MergeClient<'_, K, B>],
     ) -> Result<()> {
-        let here = |at_ns: u64| {
-            let out = || wrong("offset_ns", format!("{offset_ns} of {client} leaves the clock"));
-            time(at_ns, client)?
-                .checked_sub(offset_ns)
-                .filter(|at| (0..=MOST_NS).contains(at))
-                .ok_or_else(out)
-        };
-        let (start_ns, end_ns) = (here(window_ns.0)?, here(window_ns.1)?);
-        if end_ns < start_ns {
-            return Err(wrong("window", format!("of {client} ends before it begins")));
+        let mut joined = Vec::with_capacity(clients.len());
+        for client in clients {
+            joined.push(self.join(client)?);
         }
-        if !self.clients.insert(client.to_owned()) {
-            return Err(wrong("client", format!("{client} was added before")));
+        let rows = clients.iter().map(|client| client.rows.len()).max().unwrap_or(0);
+        for number in 0..rows {
+            for (client, own) in clients.iter().zip(&mut joined) {
+                if let Some(row) = client.rows.get(number) {
+                    self.add_row(client, own, row)?;
+                }
+            }
+        }
+        self.measured += joined.iter().filter(|own| !own.seen.is_empty()).count() as u64;
+        Ok(())
+    }
+
+    /// Its window.
+    fn join<K, B>(&mut self, client: &MergeClient<'_, K, B>) -> Result<Joined> {
+        let (start_ns, end_ns) =
+            (client.here(client.window_ns.0)?, client.here(client.window_ns.1)?);
+        let name = client.name;
+        if end_ns < start_ns {
+            return Err(wrong("window", format!("of {name} ends before it begins")));
+        }
+        if !self.clients.insert(name.to_owned()) {
+            return Err(wrong("client", format!("{name} was added before")));
         }
         let (latest, earliest) = self.common.unwrap_or((start_ns, end_ns));
         self.common = Some((latest.max(start_ns), earliest.min(end_ns)));
         self.longest_ns = self.longest_ns.max(end_ns - start_ns);
         let window = rounded(start_ns, self.step_ns);
         self.latest = self.latest.max(window);
-        let mut seen = BTreeSet::new();
-        for row in rows {
-            let (row_start_ns, row_end_ns) = (here(row.start_ns)?, here(row.end_ns)?);
-            let place = Place {
-                window,
-                interval: rounded(row_start_ns - start_ns, self.interval_ns),
-                length: rounded(row_end_ns - row_start_ns, self.step_ns),
-            };
-            let cell = self.cells.entry(place).or_default();
-            cell.clients += u64::from(seen.insert(place));
-            cell.worker_cpu_ns += row.worker_cpu_ns;
-            let kind = row.kind.as_ref();
-            let sum = match cell.kinds.get_mut(kind) {
-                Some(sum) => sum,
-                None => cell.kinds.entry(kind.to_owned()).or_default(),
-            };
-            sum.add_row(&row)?;
-        }
-        self.measured += u64::from(!seen.is_empty());
-        Ok(())
+        Ok(Joined { start_ns, window, seen: BTreeSet::new() })
+    }
+
+    fn add_row<K: AsRef<str>, B: AsRef<[u8]>>(
+        &mut self,
+        client: &MergeClient<'_, K, B>,
+        own: &mut Joined,
+        row: &MergeRow<K, B>,
+    ) -> Result<()> {
+        let (start_ns, end_ns) = (client.here(row.start_ns)?, client.here(row.end_ns)?);
+        let place = Place {
+            window: own.window,
+            interval: rounded(start_ns - own.start_ns, self.interval_ns),
+            length: rounded(end_ns - start_ns, self.step_ns),
+        };
+        let cell = self.cells.entry(place).or_default();
+        cell.clients += u64::from(own.seen.insert(place));
+        cell.worker_cpu_ns += row.worker_cpu_ns;
+        let kind = row.kind.as_ref();
+        let sum = match cell.kinds.get_mut(kind) {
+            Some(sum) => sum,
+            None => cell.kinds.entry(kind.to_owned()).or_default(),
+        };
+        sum.add_row(row)
     }
 
     /// All that was added until now.

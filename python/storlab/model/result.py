@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from operator import attrgetter
 from typing import Any, Literal
 
 from pydantic import Field
@@ -131,6 +132,10 @@ class Sample:
     worker_cpu_ns: int = 0
     ttfb: builtins.bytes | None = None  # to the first byte of the answer's body
     errors: int = 0  # operations that failed in it; in no other figure of the sample
+
+
+sample_row = attrgetter(*(field.name for field in fields(Sample)))
+"""What a sample is made of, in the order of its fields."""
 
 
 @dataclass(slots=True)

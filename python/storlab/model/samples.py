@@ -13,7 +13,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from storlab.model.result import LatencySummary, Sample
+from storlab.model.latencies import LatencyColumns, latencies_of
+from storlab.model.result import LatencySummary, Sample, sample_row
 
 SCHEMA_KEY = b"storlab.schema"
 SCHEMA_VALUE = b"2"
@@ -107,27 +108,15 @@ def samples_to_table(samples: Sequence[Sample]) -> pa.Table:
 
     Raises ``ValueError`` when a sample's histogram is damaged.
     """
-    from storlab._native import latency_columns
+    rows = [sample_row(sample) for sample in samples]
+    return rows_to_table(rows, latencies_of(sample.latency for sample in samples))
 
-    mean, p50, p99, most = latency_columns([sample.latency for sample in samples])
-    columns = {
-        "interval": [s.interval for s in samples],
-        "start_ns": [s.start_ns for s in samples],
-        "end_ns": [s.end_ns for s in samples],
-        "operation": [s.operation for s in samples],
-        "operations": [s.operations for s in samples],
-        "bytes": [s.bytes for s in samples],
-        "latency_mean_ns": mean,
-        "latency_p50_ns": p50,
-        "latency_p99_ns": p99,
-        "latency_max_ns": most,
-        "latency_hist": [s.latency for s in samples],
-        "intended_hist": [s.intended for s in samples],
-        "worker_cpu_ns": [s.worker_cpu_ns for s in samples],
-        "ttfb_hist": [s.ttfb for s in samples],
-        "errors": [s.errors for s in samples],
-    }
-    return pa.table(columns, schema=SAMPLES_SCHEMA)
+
+def rows_to_table(rows: Sequence[tuple[Any, ...]], latencies: LatencyColumns) -> pa.Table:
+    """The same of ``sample_row`` of each, whose histograms somebody has read."""
+    columns = [*zip(*rows, strict=True)] or [()] * (len(_FIELDS) - len(latencies))
+    at = SAMPLES_SCHEMA.get_field_index("latency_mean_ns")
+    return pa.table([*columns[:at], *latencies, *columns[at:]], schema=SAMPLES_SCHEMA)
 
 
 def table_to_samples(table: pa.Table) -> list[Sample]:

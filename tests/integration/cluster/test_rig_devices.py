@@ -168,10 +168,10 @@ def test_a_device_that_two_clients_have_is_refused(drives: Drives) -> None:
     study = drives.study("shared", [drives.links[0], drives.devices[0]], (first, first))
     for verb in (["plan"], ["doctor"], ["run", "--out", drives.place / "refused"]):
         done = drives.storlab(*verb, study)
-        said = " ".join((done.stdout + done.stderr).split())
+        printed = " ".join((done.stdout + done.stderr).split())
         assert done.returncode == (ExitCode.PREFLIGHT if verb == ["doctor"] else ExitCode.GUARD)
         pair = f"{drives.links[0]} on c1 and {drives.devices[0]} on c2 are one device"
-        assert pair in said
+        assert pair in printed
     assert not (drives.place / "refused").exists()
     assert drives.written() == [False, False]
 

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import io
+from unittest.mock import patch
+
+import pyarrow.parquet as pq
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -9,10 +13,12 @@ from storlab import _native
 from storlab.base.units import NS_PER_S
 from storlab.cluster.offsets import ClockOffset
 from storlab.cluster.task import ClientPlace
+from storlab.lab.site import clients_file
+from storlab.lab.site import merge as module
 from storlab.lab.site.merge import Client, merge
 from storlab.lab.site.report import ClientReport
 from storlab.model.result import EngineInfo, OperationTotals, RunOutcome, Sample
-from storlab.model.samples import summarise_latency
+from storlab.model.samples import samples_to_table, summarise_latency
 
 SECONDS = 2
 latencies = st.lists(st.integers(1, 10**9), max_size=4)
@@ -88,3 +94,34 @@ def test_the_order_of_clients_does_not_matter(
     other = merge(mixed, NS_PER_S, SECONDS * NS_PER_S, "block")
     assert first.samples == other.samples
     assert first.totals == other.totals
+
+
+@given(clients, st.integers(1, 4))
+def test_how_many_are_taken_at_a_time_does_not_matter(
+    given: list[tuple[int, list[int]]], at_once: int
+) -> None:
+    made = [client_of(n, *each) for n, each in enumerate(given)]
+    together = merge(made, NS_PER_S, SECONDS * NS_PER_S, "block")
+    with patch.object(module, "_CLIENTS_AT_ONCE", at_once):
+        apart = merge(made, NS_PER_S, SECONDS * NS_PER_S, "block")
+    assert (apart.samples, apart.totals) == (together.samples, together.totals)
+    tables = [pq.read_table(io.BytesIO(o.raw[clients_file.NAME])) for o in (apart, together)]
+    assert tables[0].equals(tables[1])
+
+
+@given(clients)
+def test_samples_of_each_client_are_those_of_a_campaign_of_its_own(
+    given: list[tuple[int, list[int]]],
+) -> None:
+    """Bit for bit what the samples of a run alone are, but for the clock."""
+    made = [client_of(n, *each) for n, each in enumerate(given)]
+    alone = [samples_to_table(client.outcome.samples).to_pylist() for client in made]
+    wanted = [
+        row
+        | {"client": client.place.name}
+        | {at: row[at] - client.before.offset_ns for at in ("start_ns", "end_ns")}
+        for client, rows in zip(made, alone, strict=True)
+        for row in rows
+    ]
+    whole = merge(made, NS_PER_S, SECONDS * NS_PER_S, "block")
+    assert pq.read_table(io.BytesIO(whole.raw[clients_file.NAME])).to_pylist() == wanted

@@ -15,6 +15,7 @@ from storlab.cluster.offsets import ClockOffset
 from storlab.cluster.task import ClientPlace
 from storlab.lab.site.merge import Client, merge
 from storlab.lab.site.report import ClientReport, NicBytes
+from storlab.model.latencies import latencies_of
 from storlab.model.result import (
     CpuUse,
     EngineInfo,
@@ -23,6 +24,7 @@ from storlab.model.result import (
     RunOutcome,
     Sample,
     VerifyReport,
+    sample_row,
 )
 from storlab.model.samples import summarise_latency
 
@@ -249,9 +251,40 @@ def test_windows_that_have_nothing_in_common() -> None:
     assert whole.samples == []
 
 
+def outcome_of(report: ClientReport) -> RunOutcome:
+    assert report.outcome is not None
+    return report.outcome
+
+
 def test_a_report_travels_as_it_is() -> None:
     report = client("a", 1000, report={"notes": ["x"]}).report
-    assert ClientReport.unpack(report.pack()) == report
+    rows = [sample_row(sample) for sample in outcome_of(report).samples]
+    there = ClientReport.unpack(report.pack())
+    assert outcome_of(there).samples == [], "they are a part of their own"
+    assert there.take_rows() == rows == report.take_rows()
+    assert there == replace(report, outcome=replace(outcome_of(report), samples=[]))
+    assert ClientReport.unpack(ClientReport(notes=["y"]).pack()) == ClientReport(notes=["y"])
+
+
+def test_a_report_that_has_travelled_is_merged_as_one_that_has_not() -> None:
+    def given(*, travelled: bool, planned_s: int | None) -> RunOutcome:
+        clients = [client("a", 1000, 5000, seconds=2), client("b", 70_000, offset_ns=10**9)]
+        for each in clients if travelled else []:
+            samples = each.outcome.samples
+            each.report.latencies = latencies_of(sample.latency for sample in samples)
+            object.__setattr__(each, "report", ClientReport.unpack(each.report.pack()))
+        return merged(*clients, planned_s=planned_s)
+
+    for planned_s in (2, None):
+        here = given(travelled=False, planned_s=planned_s)
+        assert given(travelled=True, planned_s=planned_s) == here
+
+
+def test_damaged_rows_are_said_to_be_damaged() -> None:
+    there = ClientReport.unpack(client("a", 1000).report.pack())
+    there.rows = there.rows[:-3]
+    with pytest.raises(ValueError, match="damaged"):
+        there.take_rows()
 
 
 @pytest.mark.parametrize("content", [b"", b"not compressed", ClientReport().pack()[:-3]])

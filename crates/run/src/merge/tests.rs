@@ -54,10 +54,18 @@ fn client(name: &str, offset_ns: i64, start_ns: u64, latencies: &[Vec<u64>]) -> 
 fn merged<'c>(clients: impl IntoIterator<Item = &'c Client>) -> Merged {
     let mut merger = Merger::new(S).unwrap();
     for client in clients {
-        let rows = client.rows.iter().cloned();
-        merger.add(&client.name, client.offset_ns, client.window, rows).unwrap();
+        merger.add(&[given(client)]).unwrap();
     }
     merger.finish()
+}
+
+fn given(client: &Client) -> MergeClient<'_, &'static str, Vec<u8>> {
+    MergeClient {
+        name: &client.name,
+        offset_ns: client.offset_ns,
+        window_ns: client.window,
+        rows: client.rows.clone(),
+    }
 }
 
 fn three(count: usize) -> Vec<Vec<u64>> {
@@ -150,8 +158,8 @@ fn fixed_work_ends_with_the_first_that_is_done() {
 fn what_cannot_be_is_refused() {
     let good = client("a", 0, 100 * S, &three(2));
     let mut merger = Merger::new(S).unwrap();
-    let mut add = |name: &str, offset_ns, window, rows: Vec<MadeRow>| {
-        merger.add(name, offset_ns, window, rows).map_err(|e| e.to_string())
+    let mut add = |name: &str, offset_ns, window_ns, rows: Vec<MadeRow>| {
+        merger.add(&[MergeClient { name, offset_ns, window_ns, rows }]).map_err(|e| e.to_string())
     };
     add("a", 0, good.window, good.rows.clone()).unwrap();
     assert!(add("a", 0, good.window, good.rows.clone()).unwrap_err().contains("added before"));

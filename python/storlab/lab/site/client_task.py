@@ -37,6 +37,7 @@ from storlab.lab.site.view import (
 )
 from storlab.lab.study.file import parse_study
 from storlab.model.job import Job
+from storlab.model.latencies import latencies_of
 from storlab.model.point import Plan, PlannedRun, Point
 from storlab.model.result import Failure
 from storlab.model.s3 import S3Access
@@ -264,6 +265,7 @@ class ClientTask:
                     CounterWatch(lambda: nic_bytes(nics), "storlab-nic-bytes")
                 )
             report.outcome = self._site.run(run, point, get_engine(point.engine), work_dir, raw)
+        report.latencies = latencies_of(s.latency for s in report.outcome.samples)
         report.meetings = [] if self._shared is None else self._shared.met()
         report.memory_bytes = host_memory_bytes()
         report.job = raw["job.json"]

@@ -8,18 +8,29 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
-from operator import attrgetter
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, fields, replace
 from typing import Any, TypeVar
 
 from storlab import _native
 from storlab.base.units import NS_PER_S
 from storlab.cluster.offsets import ClockOffset
 from storlab.cluster.task import ClientPlace
+from storlab.lab.site import clients_file
+from storlab.lab.site.clients_file import ClientRows
 from storlab.lab.site.report import ClientReport, NicBytes
 from storlab.lab.site.verification import merged as merged_reports
-from storlab.lab.site.whole import spans_of, stretched, whole_details, windows
+from storlab.lab.site.whole import (
+    bytes_until,
+    first_done_ns,
+    spans_of,
+    stretched,
+    whole_details,
+    windows,
+)
 from storlab.model.cluster import ClientRun, ClusterRun
+from storlab.model.latencies import latencies_of
 from storlab.model.result import (
     CpuUse,
     Failure,
@@ -27,11 +38,12 @@ from storlab.model.result import (
     RunOutcome,
     Sample,
     VerifyReport,
+    sample_row,
 )
 
 NumberT = TypeVar("NumberT", int, float)
-CLIENTS_FILE = "clients.parquet"
-_CLIENTS_AT_ONCE = 16  # whose samples are in memory twice
+_CLIENTS_AT_ONCE = 16  # whose samples are in memory
+_LATENCY = [field.name for field in fields(Sample)].index("latency")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,23 +72,15 @@ def merge(
 ) -> RunOutcome:
     """The outcome of all. ``planned_ns``: length of the window; None where the work ends it.
 
-    Raises ValueError for histograms that are damaged, or no client at all.
+    Takes the rows of their reports. Raises ValueError for histograms that are damaged, or no client
+    at all.
     """
     pairs = [(client.outcome, client.before) for client in clients]
-    window = windows(pairs)
-    merger = _native.Merger(interval_ns)
-    for client in clients:
-        outcome = client.outcome
-        if planned_ns is None:
-            outcome = stretched(outcome, client.before, window, interval_ns)
-        merger.add(
-            client.place.name,
-            client.before.offset_ns,
-            outcome.window_start_ns,
-            outcome.window_end_ns,
-            [_row(sample) for sample in outcome.samples],
-        )
-    text, rows = merger.finish()
+    with _Sum(pairs, interval_ns, divided=planned_ns is None) as summed:
+        for begin in range(0, len(clients), _CLIENTS_AT_ONCE):
+            summed.add(clients[begin : begin + _CLIENTS_AT_ONCE])
+        summed.flush()
+    text, rows = summed.merger.finish()
     merged = json.loads(text)
     start_ns, end_ns = merged["window_start_ns"], merged["window_end_ns"]
     first = clients[0].outcome
@@ -100,11 +104,63 @@ def merge(
         spans=spans_of(pairs),
         first_io_late_ns=_most(client.outcome.first_io_late_ns for client in clients),
         last_worker_late_ns=_most(client.outcome.last_worker_late_ns for client in clients),
-        cluster=_cluster(clients, start_ns, end_ns, planned_ns),
+        cluster=_cluster(clients, start_ns, end_ns, planned_ns, summed.bytes_till_first_done),
     )
     outcome.raw = raw_of((client.place, client.report) for client in clients)
-    outcome.raw[CLIENTS_FILE] = clients_to_parquet(clients)
+    outcome.raw[clients_file.NAME] = summed.file.close()
     return outcome
+
+
+class _Sum(AbstractContextManager["_Sum"]):
+    """What is read of every sample of the clients, as a few of them at a time give them up.
+
+    What is kept of some is written while the next ones are summed.
+    """
+
+    def __init__(
+        self, pairs: Sequence[tuple[RunOutcome, ClockOffset]], interval_ns: int, *, divided: bool
+    ) -> None:
+        self.merger = _native.Merger(interval_ns)
+        self.file = clients_file.ClientsFile()
+        self.bytes_till_first_done = 0.0  # of divided work
+        self._window = windows(pairs) if divided else None
+        self._first_done_ns = first_done_ns(pairs)
+        self._interval_ns = interval_ns
+        self._writer = ThreadPoolExecutor(1, "storlab-clients-file")
+        self._written: Future[None] | None = None
+
+    def __exit__(self, *_: object) -> None:
+        self._writer.shutdown()
+
+    def add(self, clients: Sequence[Client]) -> None:
+        """Raises ValueError for histograms that are damaged."""
+        given = [self._rows(client) for client in clients]
+        self.flush()
+        self._written = self._writer.submit(self.file.write, given)
+        summed = [self._summed(c, each.rows) for c, each in zip(clients, given, strict=True)]
+        self.merger.add(summed)
+
+    def flush(self) -> None:
+        """Until all is written."""
+        if self._written is not None:
+            self._written.result()
+
+    def _rows(self, client: Client) -> ClientRows:
+        rows = client.report.take_rows()
+        latencies = client.report.latencies or latencies_of(row[_LATENCY] for row in rows)
+        return ClientRows(client.place.name, client.before.offset_ns, rows, latencies)
+
+    def _summed(self, client: Client, rows: Sequence[tuple[Any, ...]]) -> tuple[Any, ...]:
+        """As the merger takes it; divided work to the end of the common window."""
+        outcome, clock = client.outcome, client.before
+        if self._window is not None:
+            samples = [Sample(*row) for row in rows]
+            self.bytes_till_first_done += bytes_until(self._first_done_ns, samples, clock)
+            whole = replace(outcome, samples=samples)
+            outcome = stretched(whole, clock, self._window, self._interval_ns)
+            rows = [sample_row(sample) for sample in outcome.samples]
+        window = outcome.window_start_ns, outcome.window_end_ns
+        return client.place.name, clock.offset_ns, *window, rows
 
 
 def raw_of(reports: Iterable[tuple[ClientPlace, ClientReport]]) -> dict[str, bytes]:
@@ -115,9 +171,6 @@ def raw_of(reports: Iterable[tuple[ClientPlace, ClientReport]]) -> dict[str, byt
         if report.outcome is not None
         for name, content in report.outcome.raw.items()
     }
-
-
-_row = attrgetter(*(field.name for field in fields(Sample)))
 
 
 def _failure(clients: Sequence[Client]) -> Failure | None:
@@ -230,9 +283,15 @@ def _device_bytes(clients: Sequence[Client]) -> dict[str, Any] | None:
 
 
 def _cluster(
-    clients: Sequence[Client], start_ns: int, end_ns: int, planned_ns: int | None
+    clients: Sequence[Client],
+    start_ns: int,
+    end_ns: int,
+    planned_ns: int | None,
+    bytes_till_first_done: float,
 ) -> ClusterRun:
     divided = planned_ns is None
+    together_ns = first_done_ns([(c.outcome, c.before) for c in clients]) - start_ns
+    one_was_first = divided and len(clients) > 1 and together_ns > 0
     runs = [_client_run(client, start_ns, end_ns, divided=divided) for client in clients]
     begun = [run.first_io_late_ns for run in runs if run.first_io_late_ns is not None]
     longest = planned_ns or max(
@@ -243,22 +302,11 @@ def _cluster(
         start_skew_ns=max(begun) - min(begun) if len(begun) == len(runs) else None,
         window_kept=min(1.0, max(0, end_ns - start_ns) / longest) if longest else 1.0,
         divided=divided,
-        bytes_s_till_first_done=_till_first_done(clients, start_ns) if divided else None,
+        bytes_s_till_first_done=bytes_till_first_done * NS_PER_S / together_ns
+        if one_was_first
+        else None,
         nics_seen=all(run.nic_received_bytes is not None for run in runs),
     )
-
-
-def _till_first_done(clients: Sequence[Client], start_ns: int) -> float | None:
-    """B/s while all were at work; of the interval in which one ended, its part until then."""
-    first_ns = min(client.controller_ns(client.outcome.window_end_ns) for client in clients)
-    if len(clients) == 1 or first_ns <= start_ns:
-        return None
-    moved = 0.0
-    for client in clients:
-        for sample in client.outcome.samples:
-            begin, end = (client.controller_ns(t) for t in (sample.start_ns, sample.end_ns))
-            moved += sample.bytes * min(1.0, max(0, first_ns - begin) / max(1, end - begin))
-    return moved * NS_PER_S / (first_ns - start_ns)
 
 
 def _client_run(client: Client, start_ns: int, end_ns: int, *, divided: bool) -> ClientRun:
@@ -308,32 +356,3 @@ def _busy(nics: NicBytes | None, speeds: Sequence[int | None]) -> float | None:
         return None
     bit_s = 8 * max(nics.received, nics.sent) * NS_PER_S / max(1, nics.over_ns)
     return 100 * bit_s / sum(known)
-
-
-def clients_to_parquet(clients: Sequence[Client]) -> bytes:
-    """``raw/clients.parquet``: samples of each client, as in samples.parquet, with its name.
-
-    Times are those of the controller's clock.
-    """
-    import numpy as np
-    import pyarrow as pa
-    import pyarrow.compute as pc
-    import pyarrow.parquet as pq
-
-    from storlab.model.samples import SAMPLES_SCHEMA, samples_to_table
-
-    name = pa.field("client", pa.string(), nullable=False)
-    sink = pa.BufferOutputStream()
-    with pq.ParquetWriter(sink, SAMPLES_SCHEMA.insert(0, name), compression="zstd") as file:
-        for begin in range(0, len(clients), _CLIENTS_AT_ONCE):
-            group = clients[begin : begin + _CLIENTS_AT_ONCE]
-            table = samples_to_table([s for client in group for s in client.outcome.samples])
-            lengths = [len(client.outcome.samples) for client in group]
-            ahead = pa.array(np.repeat([c.before.offset_ns for c in group], lengths), pa.int64())
-            for column in ("start_ns", "end_ns"):
-                at = table.schema.get_field_index(column)
-                moved = pc.subtract(table[column], ahead)
-                table = table.set_column(at, table.schema.field(at), moved)
-            names = np.repeat([client.place.name for client in group], lengths)
-            file.write_table(table.add_column(0, name, pa.array(names, pa.string())))
-    return sink.getvalue().to_pybytes()

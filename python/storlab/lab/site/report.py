@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import pickle
-import zlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
+from storlab import _native
 from storlab.lab.site.across import Reread
-from storlab.model.result import Failure, RunOutcome
+from storlab.model.latencies import LatencyColumns
+from storlab.model.result import Failure, RunOutcome, sample_row
 
 
 class NicBytes(NamedTuple):
@@ -34,6 +35,8 @@ class ClientReport:
     failure: Failure | None = None
     interrupted: bool = False
     outcome: RunOutcome | None = None  # of a run
+    rows: bytes = b""  # its samples, packed apart: ``take_rows``
+    latencies: LatencyColumns | None = None  # of its samples: each client reads its own
     job: bytes = b""  # of a run, as it is kept
     armed_ns: int | None = None  # from the order until all was ready
     nic_bytes: NicBytes | None = None
@@ -50,15 +53,37 @@ class ClientReport:
 
     def pack(self) -> bytes:
         """For rank 0. Both ends are the same storlab: their facts were compared."""
-        return zlib.compress(pickle.dumps(self), 1)
+        packed = self
+        if self.outcome is not None:
+            rows = _packed([sample_row(sample) for sample in self.outcome.samples])
+            packed = replace(self, outcome=replace(self.outcome, samples=[]), rows=rows)
+        return _packed(packed)
 
     @classmethod
     def unpack(cls, content: bytes) -> ClientReport:
         """From ``pack``, of a rank of this user. Raises ValueError for what is damaged."""
-        try:
-            report = pickle.loads(zlib.decompress(content))  # noqa: S301
-        except (zlib.error, pickle.UnpicklingError, EOFError) as error:
-            raise ValueError(f"what a client gave is damaged: {error}") from error
+        report = _unpacked(content)
         if not isinstance(report, cls):
             raise ValueError(f"a client gave {type(report).__name__}")
         return report
+
+    def take_rows(self) -> list[tuple[Any, ...]]:
+        """``sample_row`` of its samples, once: those of a thousand clients fill the memory.
+
+        Raises ValueError for what is damaged.
+        """
+        samples = [] if self.outcome is None else self.outcome.samples
+        rows = _unpacked(self.rows) if self.rows else [sample_row(sample) for sample in samples]
+        self.rows = b""
+        return list(rows)
+
+
+def _packed(content: object) -> bytes:
+    return bytes(_native.pack(pickle.dumps(content)))
+
+
+def _unpacked(content: bytes) -> Any:
+    try:
+        return pickle.loads(_native.unpack(content))  # noqa: S301
+    except (ValueError, pickle.UnpicklingError, EOFError) as error:
+        raise ValueError(f"what a client gave is damaged: {error}") from error

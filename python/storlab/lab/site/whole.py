@@ -26,6 +26,20 @@ def windows(clients: Sequence[tuple[RunOutcome, ClockOffset]]) -> tuple[int, int
     return min(starts), max(ends)
 
 
+def first_done_ns(clients: Sequence[tuple[RunOutcome, ClockOffset]]) -> int:
+    """When the first of them had done its share, on the controller's clock."""
+    return min(clock.controller_ns(outcome.window_end_ns) for outcome, clock in clients)
+
+
+def bytes_until(moment_ns: int, samples: Iterable[Sample], clock: ClockOffset) -> float:
+    """What a client had moved by then; of an interval in which it lies, its part until then."""
+    moved = 0.0
+    for sample in samples:
+        begin, end = (clock.controller_ns(t) for t in (sample.start_ns, sample.end_ns))
+        moved += sample.bytes * min(1.0, max(0, moment_ns - begin) / max(1, end - begin))
+    return moved
+
+
 def stretched(
     outcome: RunOutcome, clock: ClockOffset, window: tuple[int, int], interval_ns: int
 ) -> RunOutcome:

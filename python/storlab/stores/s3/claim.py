@@ -81,15 +81,15 @@ class BucketClaim:
         has come meanwhile: it is renewed then. A store that does not answer is asked the next time.
         """
         try:
-            found = self._control.get_tagged(self.key)
-            holder = None if found is None else read_holder(found[0])
+            tagged = self._control.get_tagged(self.key)
+            holder = None if tagged is None else read_holder(tagged[0])
             over_s = 0.0 if holder is None else self._now_s() - holder.until_s
-            ours = holder is not None and _identity_of(holder) == self._identity
-            if found is not None and ours and over_s > 0 and not self._write(found[1]):
+            lapsed = self._is_own(holder) and over_s > 0
+            if tagged is not None and lapsed and not self._write(tagged[1]):
                 holder = self._there()
         except PreflightError:
             return ""
-        if holder is None or _identity_of(holder) != self._identity:
+        if not self._is_own(holder):
             lost = f"is in use by {holder} now" if holder else "is not claimed any more"
             raise GuardError(
                 self._place,
@@ -154,7 +154,7 @@ class BucketClaim:
             with suppress(StorlabError):
                 tagged = self._control.get_tagged(self.key)
                 holder = None if tagged is None else read_holder(tagged[0])
-                if tagged is None or holder is None or _identity_of(holder) != self._identity:
+                if tagged is None or not self._is_own(holder):
                     return  # it was away for longer than its lease, and another has the place
                 self._write(tagged[1])
 
@@ -181,7 +181,9 @@ class BucketClaim:
         return wall_at_ns(monotonic_ns()) / NS_PER_S + skew_s
 
     def _is_of_session(self) -> bool:
-        holder = self._there()
+        return self._is_own(self._there())
+
+    def _is_own(self, holder: BucketHolder | None) -> bool:
         return holder is not None and _identity_of(holder) == self._identity
 
     def _is_of_campaign(self) -> bool:

@@ -304,7 +304,7 @@ def test_a_stall_is_not_omitted(
         window_ns=8_000_000_000,
         interval_ns=1_000_000_000,
     )
-    measured = []
+    measured: list[object] = []
     # A neighbour on a shared machine stalls the writers too; a dozen tries, each told if all fail.
     for _ in range(12):
         stall, outcome = run_with_stall(job, freeze, tmp_path)
@@ -312,8 +312,12 @@ def test_a_stall_is_not_omitted(
         assert intended is not None
         at_once = analytic(stall, 1)
         in_turn = analytic(stall, 1 - 1000 / drain_rate(job, outcome, tmp_path))
+        calm = before_stall(outcome)
+        if calm.count < 1500:  # of 2,000: it stood still by itself
+            measured.append(f"{calm.count} writes in the 2 s before the stall")
+            continue
         # What the writes before the stall wait for is not the stall's.
-        mean = (intended.mean_ns - mean_before_stall(outcome)) / 1e9
+        mean = (intended.mean_ns - calm.mean_ns) / 1e9
         seen = [mean, intended.p90_ns / 1e9, intended.p99_ns / 1e9]
         assert intended.count == pytest.approx(8000, abs=2)
         measured.append((seen, at_once, in_turn))
@@ -340,13 +344,13 @@ def drain_rate(job: BlockJob, outcome: RunOutcome, tmp_path: Path) -> float:
     return max(1100.0, rate * ran)  # above the 1,000 that arrive, else it never drains
 
 
-def mean_before_stall(outcome: RunOutcome) -> float:
+def before_stall(outcome: RunOutcome) -> _native.Histogram:
+    """Latency from the intended start, of the window's first two seconds."""
     calm = _native.Histogram()
     for row in outcome.samples:
         if row.interval < 2 and row.intended:
             calm.add(_native.Histogram.from_v2(row.intended))
-    assert calm.count > 1000
-    return calm.mean_ns
+    return calm
 
 
 def run_with_stall(

@@ -47,8 +47,12 @@ def client(start_ns: int, seconds: int, *latencies: int) -> tuple[int, int, list
 
 def test_clients_are_summed_on_the_controllers_clock() -> None:
     merger = _native.Merger(SECOND)
-    merger.add("a", 5 * SECOND, *client(105 * SECOND, 3, 1000, 2000))
-    merger.add("b", -7 * SECOND, *client(93 * SECOND + 4 * MS, 3, 3000))
+    merger.add(
+        [
+            ("a", 5 * SECOND, *client(105 * SECOND, 3, 1000, 2000)),
+            ("b", -7 * SECOND, *client(93 * SECOND + 4 * MS, 3, 3000)),
+        ]
+    )
     text, rows = merger.finish()
     merged = json.loads(text)
     assert merged["window_start_ns"] == 100 * SECOND + 4 * MS
@@ -90,7 +94,7 @@ def test_a_run_of_the_engine_is_its_own_sum(tmp_path: Path) -> None:
     outcome = json.loads(text)
     window = outcome["window_start_ns"], outcome["window_end_ns"]
     merger = _native.Merger(job.interval_ns)
-    merger.add("alone", 0, *window, rows)
+    merger.add([("alone", 0, *window, rows)])
     text, merged_rows = merger.finish()
     merged = json.loads(text)
     assert merged_rows == rows
@@ -101,13 +105,13 @@ def test_a_run_of_the_engine_is_its_own_sum(tmp_path: Path) -> None:
 def test_what_cannot_be_added_is_refused() -> None:
     merger = _native.Merger(SECOND)
     start_ns, end_ns, rows = client(100 * SECOND, 1, 1000)
-    merger.add("a", 0, start_ns, end_ns, rows)
+    merger.add([("a", 0, start_ns, end_ns, rows)])
     with pytest.raises(ValueError, match="added before"):
-        merger.add("a", 0, start_ns, end_ns, rows)
+        merger.add([("a", 0, start_ns, end_ns, rows)])
     with pytest.raises(ValueError, match="ends before it begins"):
-        merger.add("b", 0, end_ns, start_ns, rows)
+        merger.add([("b", 0, end_ns, start_ns, rows)])
     broken: list[Row] = [(*rows[0][:6], b"none", *rows[0][7:])]
     with pytest.raises(ValueError, match="HdrHistogram"):
-        merger.add("c", 0, start_ns, end_ns, broken)
+        merger.add([("c", 0, start_ns, end_ns, broken)])
     with pytest.raises(ValueError, match="interval"):
         _native.Merger(0)
