@@ -93,7 +93,7 @@ def _held_back(comparison: Comparison, place: _Place, found: Sequence[Saturation
                     f"{stage} at {plural(saturation.workers or 0, 'worker')}"
                 )
     parts = [f"{and_list(each)} on {target}" for target, each in stages.items() if each]
-    return f" Of single stages the device saturates in {'; in '.join(parts)}." if parts else ""
+    return f" Stage by stage, the device saturates in {'; in '.join(parts)}." if parts else ""
 
 
 def wrong_outputs(comparison: Comparison) -> list[str]:
