@@ -97,7 +97,8 @@ def is_sizeless(ratio: Interval) -> bool:
     """True of a decided ratio that may be next to nothing, or large."""
     if not is_loose(ratio):
         return False
-    return (ratio.low if ratio.estimate > 1 else 1 / (ratio.high or 1.0)) < SLIGHT
+    near = ratio.low if ratio.estimate > 1 else 1 / (ratio.high or 1.0)
+    return near is not None and near < SLIGHT
 
 
 def _near(ratio: Interval) -> str:

@@ -88,9 +88,8 @@ def build_brief(
 ) -> Brief:
     """The model of a brief of all the stores, for a file ``name`` in the directory ``beside``.
 
-    Of a large campaign the page shows a selection; what it says of the whole, and the audit, rests
-    on all points. ``published_by`` takes the place of the study's ``[brief]``; its files are looked
-    for in the folder beside it. ``runs`` are ids of runs to draw on a time axis.
+    Of a large campaign it shows a selection; what it says of the whole rests on all points.
+    ``published_by`` stands for the study's ``[brief]``, its files beside it; ``runs`` are drawn.
     """
     stores = [store, *others]
     whole = compare(load_dataset(stores))

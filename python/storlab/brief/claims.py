@@ -297,10 +297,12 @@ def _summary(comparison: Comparison, target: str, sections: Sequence[Section]) -
         places = only if points == 1 else f"any of {points} workload points"
         sentence = f"The repeats cannot tell {target} and {base} apart in {words.noun} at {places}"
     else:
-        sentence = (
-            f"{target} {words.more} {base} at {more or 'none'} of "
-            f"{plural(points, 'workload point')} and less at {less or 'none'}"
-        )
+        of = f"of {plural(points, 'workload point')}"
+        if more:
+            sentence = f"{target} {words.more} {base} at {more} {of}"
+            sentence += f" and less at {less}" if less else ""
+        else:
+            sentence = f"{target} {words.less} {base} at {less} {of}"
         if points - more - less:
             sentence += f"; {points - more - less} undecided"
     whose = "its" if less + more else f"{base}’s"

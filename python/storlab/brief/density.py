@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from storlab.analysis import density
-from storlab.analysis.columns import noun_of
-from storlab.analysis.compare import Cell, Comparison
+from storlab.analysis.columns import COLUMNS, label_of, noun_of
+from storlab.analysis.compare import PLACES, Cell, Comparison
 from storlab.analysis.dataset import TargetColumn
 from storlab.analysis.density import RackFit
 from storlab.analysis.points import Section
@@ -159,20 +159,29 @@ def _rate(page: Page) -> tuple[str, str, str]:
     return noun_of(page), page.rate_short, f"{page.rate.name}.all"
 
 
+def _work(page: Page) -> tuple[str, str, str]:
+    """What the family asks per terabyte, as its figures do: its name, its unit and its key."""
+    asked = (question.keys[0] for question in page.questions if question.per == "tb")
+    column = COLUMNS[PLACES[next(asked, THROUGHPUT)]]
+    return label_of(page, column), column.unit, column.key
+
+
 def _unit_table(
     comparison: Comparison, fits: dict[str, RackFit], sections: Sequence[Section]
 ) -> DataTable:
     noun, unit, key = _rate(sections[0].page)
+    what, per, done = _work(sections[0].page)
+    large, factor = ("GB/s", 1e-3) if per == "MB/s" else (per, 1.0)
     return _by_point(
         comparison,
         fits,
         sections,
         "Per rack unit as measured, and per rack as modelled: one target’s value times the count",
         [
-            (("throughput", "MB/s/RU"), _per_unit(THROUGHPUT), False),
+            ((what, f"{per}/RU"), _per_unit(done), False),
             ((noun, f"{unit}/RU"), _per_unit(key), False),
             (("power", "W/RU"), _per_unit(POWER), False),
-            (("throughput", "GB/s/rack"), _per_rack(THROUGHPUT, 1e-3), True),
+            ((what, f"{large}/rack"), _per_rack(done, factor), True),
             ((noun, f"k{unit}/rack"), _per_rack(key, 1e-3), True),
             (("power", "kW/rack"), _per_rack(POWER, 1e-3), True),
         ],
@@ -183,17 +192,18 @@ def _worth_table(
     comparison: Comparison, fits: dict[str, RackFit], sections: Sequence[Section]
 ) -> DataTable:
     noun, rate, key = _rate(sections[0].page)
+    what, per, done = _work(sections[0].page)
     targets = [column.target for column in comparison.dataset.targets]
     money = density.currencies(targets)
     columns: list[tuple[tuple[str, str], Take, bool]] = [
-        (("throughput", "MB/s/TB"), _per_tb(THROUGHPUT), False),
+        ((what, f"{per}/TB"), _per_tb(done), False),
         ((noun, f"{rate}/TB"), _per_tb(key), False),
         (("power", "W/TB"), _per_tb(POWER), False),
     ]
     if len(money) == 1 and any(density.storage_price(t) for t in targets):
         unit = f"per 1,000 {money[0]}"
         columns += [
-            ((f"throughput {unit}", "MB/s"), _per_money(THROUGHPUT), False),
+            ((f"{what} {unit}", per), _per_money(done), False),
             ((f"{noun} {unit}", rate), _per_money(key), False),
         ]
     caption = "Per terabyte of raw capacity" + (
@@ -236,7 +246,10 @@ def _by_point(
         columns = [column for column in columns if column[0][0] != "power"]
     page = sections[0].page
     if page.quantities:  # what counts there is no number of I/Os
-        columns = [column for column in columns if not column[0][0].startswith(noun_of(page))]
+        noun = noun_of(page)
+        columns = [
+            c for c in columns if c[0][0] != noun and not c[0][0].startswith(f"{noun} per 1,")
+        ]
     for section in sections:
         for facet in section.facets():
             point = last_point(comparison, section, facet)
@@ -270,7 +283,8 @@ def _value(
 def _notes(comparison: Comparison, fits: dict[str, RackFit]) -> list[str]:
     notes = ["Capacity, rack units, prices and costs are those that the study declares."]
     rack = density.rack_of(comparison)
-    if any(found.busy_w is not None for found in fits.values()):
+    racks = any(found.rack_units is not None for found in fits.values())
+    if racks and any(found.busy_w is not None for found in fits.values()):
         p95 = all(found.busy_is_p95 for found in fits.values() if found.busy_w is not None)
         what = "95th percentile of its power readings" if p95 else "mean power"
         notes.append(f"Busiest means the largest {what} over all runs.")

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import accumulate
 from typing import Any
 
 from storlab.analysis import digits
@@ -16,6 +17,7 @@ from storlab.analysis.columns import Column
 from storlab.analysis.compare import Comparison, Ratio
 from storlab.analysis.points import Section, WorkloadPoint, short_mix, title_of
 from storlab.analysis.stats import Interval
+from storlab.brief.flags import Mark, mark
 from storlab.brief.model import HeatCell, HeatRow, HeatTable
 from storlab.brief.tables import ratio_number
 from storlab.brief.text import ratio_spread
@@ -65,6 +67,10 @@ def _table(comparison: Comparison, sections: list[Section]) -> HeatTable | None:
         for section in sections
         for target in comparison.others
     ]
+    groups = _groups(heads)
+    common = [_shared(rows, spans) for spans in _spans(groups)]
+    for marks, span in zip(common, _spans(groups), strict=True):
+        _leave_out(rows, span, marks)
     count = sum(cell is not None for row in rows for cell in row.cells)
     if count < FEWEST:
         return None
@@ -78,9 +84,10 @@ def _table(comparison: Comparison, sections: list[Section]) -> HeatTable | None:
         + (f", at {where}" if where else "")
         + "; in its colour and with its sign",
         head=title_of(first.page, first.page.mix) if first.page.mix else "workload",
-        groups=_groups(heads),
+        groups=groups,
         columns=[head.text for head in heads],
         rows=rows,
+        shared=common,
         signs=[(target, index, sign_of(index)) for index, target in enumerate(comparison.targets)],
         several=len(comparison.others) > 1,
         baseline=comparison.baseline,
@@ -93,6 +100,31 @@ def _groups(heads: Sequence[_Head]) -> list[tuple[str, int]]:
     """The quantities with the number of columns that each has."""
     words = list(dict.fromkeys(head.words for head in heads))
     return [(word, sum(head.words == word for head in heads)) for word in words]
+
+
+def _spans(groups: Sequence[tuple[str, int]]) -> list[range]:
+    """The columns of each quantity."""
+    ends = list(accumulate(count for _, count in groups))
+    return [range(end - count, end) for end, (_, count) in zip(ends, groups, strict=True)]
+
+
+def _shared(rows: Sequence[HeatRow], span: range) -> tuple[Mark, ...]:
+    """The marks that all cells of a quantity have: said in its head, they hide no other ones."""
+    cells = [cell for row in rows for at in span if (cell := row.cells[at]) is not None]
+    kinds = [{m.kind for m in cell.marks} for cell in cells]
+    if len(cells) < 2:
+        return ()
+    found = (m for m in cells[0].marks if all(m.kind in own for own in kinds))
+    return tuple(mark(m.kind, "") if m.letter != "†" else m for m in found)
+
+
+def _leave_out(rows: Sequence[HeatRow], span: range, marks: Sequence[Mark]) -> None:
+    kinds = {m.kind for m in marks}
+    for row in rows:
+        for at in span:
+            if (cell := row.cells[at]) is not None:
+                own = tuple(m for m in cell.marks if m.kind not in kinds)
+                row.cells[at] = replace(cell, marks=own)
 
 
 def _heads(comparison: Comparison, sections: Sequence[Section]) -> Iterator[_Head]:

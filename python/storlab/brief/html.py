@@ -87,6 +87,7 @@ def render_html(brief: Brief, figures_href: str = "figures/") -> str:
         figures_href=figures_href,
         audit_points=brief.audit_points,
         counted=_counted,
+        counted_as=plural,
         most_rows=MOST_ROWS,
         drawn_signs=DRAWN_SIGNS,
     )

@@ -89,6 +89,7 @@ class HeatTable:
     groups: list[tuple[str, int]]  # quantities, with the number of columns that each has
     columns: list[str]  # small multiples; empty texts where there are none
     rows: list[HeatRow]
+    shared: list[tuple[Mark, ...]]  # by quantity, what all of its cells are marked with
     signs: list[tuple[str, int, str]]  # targets with their numbers and signs
     several: bool  # targets beside the baseline
     baseline: str

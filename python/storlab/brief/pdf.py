@@ -31,6 +31,7 @@ from storlab.brief.model import (
     SectionBlock,
 )
 from storlab.brief.text import breakable
+from storlab.figures.signs import DRAWN_SIGNS
 from storlab.figures.svg import with_colours
 from storlab.figures.theme import LIGHT, SERIES
 
@@ -96,7 +97,9 @@ def _model(brief: Brief) -> dict[str, Any]:
         "answers": [asdict(answer) for answer in brief.answers],
         "not_compared": brief.not_compared,
         "differing": " ".join(brief.differing),
-        "summary": [*brief.summary, *brief.of_families],
+        "summary": brief.summary,
+        "of_families": brief.of_families,
+        "signs": DRAWN_SIGNS,
         "cards": cards,
         "listed": [c for c in claims if c not in cards],
         "undecided": brief.undecided,
@@ -165,6 +168,7 @@ def _heat(table: HeatTable) -> dict[str, Any]:
     for row in plain["rows"]:
         for cell in filter(None, row["cells"]):
             cell["letters"] = " ".join(m["letter"] for m in cell["marks"])
+    plain["letters"] = [" ".join(m.letter for m in marks) for marks in table.shared]
     return plain
 
 
@@ -187,6 +191,7 @@ def _table(table: DataTable) -> dict[str, Any]:
         "caption": table.caption,
         "head": table.head,
         "columns": table.columns,
+        "widths": _widths(table),
         "rows": [
             {
                 "heads": row.heads,
@@ -199,6 +204,23 @@ def _table(table: DataTable) -> dict[str, Any]:
         ],
         "marks": [asdict(m) for m in table.marks],
     }
+
+
+def _widths(table: DataTable) -> list[int]:
+    """Of each column the letters of the longest word in its head or of its longest number.
+
+    By equal shares the longest words would be broken beside columns that are half empty.
+    """
+    numbers = [[row.numbers[place] for row in table.rows] for place in range(len(table.columns))]
+    return [
+        max(
+            *(round(1.2 * len(word)) for word in f"{name} {unit}".split()),  # bold
+            *(len(number.text) + 2 * len(number.marks) for number in found),
+            *(round(0.85 * len(number.spread)) for number in found),
+        )
+        + 3  # insets
+        for (name, unit), found in zip(table.columns, numbers, strict=True)
+    ]
 
 
 def _number(number: Number) -> dict[str, Any]:

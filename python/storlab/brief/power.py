@@ -127,11 +127,10 @@ def _ratio_range(comparison: Comparison, target: str) -> str:
         )
     ratios = [row.ratios[target][MAIN] for row in rows if MAIN in row.ratios[target]]
     if not ratios:
-        return f"No ratio of efficiency: power is not known of both {target} and " + (
-            f"{comparison.baseline} at any point."
-        )
+        both = f"both {target} and {comparison.baseline}"
+        return f"No ratio of data per joule: at no point is it known of {both}."
     sentence = f"Per joule, {target} moved {_span(ratios)}"
-    sentence = sentence.replace("#", f"the data of {comparison.baseline}")
+    sentence = sentence.replace("#", f"as much data as {comparison.baseline}")
     if ratios[0].boundaries:
         sentence += f" The study accepts their unequal boundaries: {ratios[0].boundaries}."
     return f"{sentence}{_weak(comparison, (target, comparison.baseline))}"
@@ -155,10 +154,11 @@ def _span(ratios: Sequence[Ratio]) -> str:
     values = [r.interval.estimate for r in ratios]
     middle = math.exp(math.fsum(math.log(v) for v in values) / len(values))
     decided = sum(r.decided for r in ratios)
+    where = "all of them" if decided == len(ratios) else f"{decided or 'none'} of them"
     return (
         f"{times_text(middle)} # in the geometric mean of {plural(len(ratios), 'point')}, from "
-        f"{times_text(min(values))} to {times_text(max(values))}; at {decided} of them the "
-        f"interval excludes 1. {BIAS}"
+        f"{times_text(min(values))} to {times_text(max(values))}; this is "
+        f"decided at {where}. {BIAS}"
     )
 
 

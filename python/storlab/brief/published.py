@@ -157,8 +157,8 @@ def published_section(
     claims = claim_tables(comparison, tables)
     if claims and not cells:
         lead = [
-            f"{and_list(names)} prints ratios of this work, and no values. They were measured by "
-            "another hand on other machines, and enter no mean, no ratio and no finding here."
+            f"{_cited(tables)} prints ratios of this work but no values. Somebody else measured "
+            "them on other machines: they are part of no mean, ratio or finding here."
         ]
         return ExtraSection(
             anchor="published",
@@ -175,9 +175,8 @@ def published_section(
         ]
         return ExtraSection("published", "Published beside measured", "Published", lead)
     lead = [
-        f"Printed in {and_list(names)}, and not repeated here: other machines, other set-ups, "
-        "another hand. These numbers stand beside the measured ones and enter no mean, no ratio "
-        "and no finding."
+        f"Printed in {_cited(tables)}. Somebody else measured these numbers, on other machines and "
+        "set-ups: they stand beside the measured ones and are part of no mean, ratio or finding."
     ]
     return ExtraSection(
         anchor="published",
@@ -193,6 +192,10 @@ def published_section(
         + claims,
         notes=_notes(comparison, tables),
     )
+
+
+def _cited(tables: Sequence[PublishedTable]) -> str:
+    return and_list([f"“{t.about.title}”" if t.about.title else t.name for t in tables])
 
 
 def _table(

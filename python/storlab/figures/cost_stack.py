@@ -16,8 +16,8 @@ from storlab.figures.figure import Figure
 from storlab.figures.theme import WIDTH, configured, part_fill, role
 
 PARTS = ("servers", "network", "storage")
-ROW_HEIGHT = 78
 BAR = 22
+LINE = 13  # of the words below a bar
 
 
 def draw(comparison: Comparison, _sections: Sequence[Section]) -> list[Figure]:
@@ -99,6 +99,12 @@ def _row(column: Any) -> list[str]:
     return [column.label, *amounts, f"{total:,.0f}", _per_tb(column, total) or "–"]
 
 
+def _row_height(ends: list[dict[str, Any]]) -> float:
+    """Room for the words below each bar; as much stays free above it."""
+    lines: int = max(end["words"].count("|") + 1 for end in ends)
+    return BAR + 2 * (6 + LINE * lines)
+
+
 def _chart(ends: list[dict[str, Any]], currency: str) -> alt.TopLevelMixin:
     order = [end["target"] for end in ends]
     top = max(end["total"] for end in ends) * 1.3
@@ -126,4 +132,4 @@ def _chart(ends: list[dict[str, Any]], currency: str) -> alt.TopLevelMixin:
             align="left", dy=BAR / 2 + 10, dx=1, lineBreak="|", color=role("fig-muted")
         ).encode(x=alt.X(datum=0), text="words:N"),
     ]
-    return alt.layer(*layers).properties(width=WIDTH - 80, height=ROW_HEIGHT * len(order))
+    return alt.layer(*layers).properties(width=WIDTH - 80, height=_row_height(ends) * len(order))

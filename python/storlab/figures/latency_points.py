@@ -276,5 +276,5 @@ def _against(
     if unsure:
         verb = f"{' and '.join(unsure)} can’t be told apart"
         parts.append(verb if parts else f"{verb} on {sides[0]} and {sides[1]}")
-    note = ", at different effective concurrency" if apart else ""
+    note = " (at unequal effective concurrency)" if apart else ""
     return f"{', '.join(parts)}{note}" if parts else ""

@@ -96,6 +96,23 @@ def test_the_summary_counts_and_warns_of_extremes(comparison: Comparison) -> Non
     assert "biased outward" in sentence
 
 
+def test_the_summary_counts_only_what_there_is(fresh: Comparison) -> None:
+    """Not: more at none of 16 points and less at 3."""
+    for place, row in enumerate(fresh.rows.values()):
+        known = Interval(0.5, 0.4, 0.6, 3) if place < 3 else Interval(1.02, 0.97, 1.08, 3)
+        row.ratios["Disk"] = {KEY: Ratio(known)}
+    start = (
+        "Disk moved less data per second than Memory at 3 of 16\u00a0workload points; 13 undecided"
+    )
+    assert summarise(fresh)[0].startswith(start)
+    first = next(iter(fresh.rows.values()))
+    first.ratios["Disk"] = {KEY: Ratio(Interval(2.0, 1.9, 2.1, 3))}
+    start = (
+        "Disk moved more data per second than Memory at 1 of 16\u00a0workload points and less at 2"
+    )
+    assert summarise(fresh)[0].startswith(start)
+
+
 def test_nothing_measured_makes_no_claim(fresh: Comparison) -> None:
     for row in fresh.rows.values():
         row.ratios["Disk"] = {}

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 
 from integration.brief.power_fixture import Kind, build_power_store
 from integration.conftest import Made
+from storlab.analysis.compare import compare
+from storlab.analysis.dataset import load_dataset
 from storlab.brief import write_brief
+from storlab.brief.publisher import publisher_of
+from storlab.figures import cost_stack
+from storlab.lab.study.file import load_study
 
+STUDIES = Path(__file__).parents[3] / "studies"
 COUNTERPARTS = {
     "metered_made": ("throughput", "efficiency", "efficiency-over", "latency", "per-tb"),
     "gpudirect_made": (
@@ -60,3 +67,23 @@ def test_a_brief_has_the_figures_of_the_published_study(
         if not any(n.startswith(f"{wanted}-") or n == wanted for n in names)
     ]
     assert missing == []
+
+
+@pytest.mark.parametrize("study", sorted(STUDIES.glob("micron-*.toml")), ids=lambda path: path.stem)
+def test_a_published_study_has_its_table_of_components(study: Path) -> None:
+    """Drives and software of every target; what is the publication's is named so."""
+    targets = list(load_study(study).study.target)
+    components = dict(publisher_of(None, [], targets).components)
+    assert all("not stated" not in components[name] for name in ("Drives", "Software"))
+    machines = [components[name] for name in components if name != "Drives"]
+    assert all(value.endswith("(published)") for values in machines for value in values)
+
+
+def test_words_below_the_bars_of_a_cost_do_not_lie_on_the_axis(swept_clients_made: Made) -> None:
+    """Two lines of words below a bar: half of a row has room for the half bar and both."""
+    comparison = compare(load_dataset([swept_clients_made.store]))
+    (figure,) = cost_stack.draw(comparison, [])
+    rows = len(figure.rows)
+    lines = max(end["words"].count("|") + 1 for end in figure.spec["datasets"]["ends"])
+    assert lines == 2
+    assert figure.spec["height"] / rows / 2 >= cost_stack.BAR / 2 + 10 + 12 * (lines - 0.5)

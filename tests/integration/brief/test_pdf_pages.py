@@ -11,7 +11,9 @@ import typst
 
 from integration.conftest import Made
 from storlab.brief.build import build_brief
-from storlab.brief.pdf import _workplace
+from storlab.brief.model import DataTable, Number, TableRow
+from storlab.brief.pdf import _widths, _workplace
+from storlab.figures.signs import DRAWN_SIGNS
 
 # The pages on which these words lie; what typst sets is asked, not what it was given.
 ASKED = """
@@ -104,3 +106,23 @@ def test_the_title_of_a_point_stands_above_its_runs_on_each_page(workplace: Path
         else:
             assert page == title
     assert len(pages) > 3
+
+
+def test_signs_of_drawings_stand_on_paper(workplace: Path) -> None:
+    model = model_of(workplace)
+    assert [tuple(sign) for sign in model["signs"]] == list(DRAWN_SIGNS)
+    model["signs"] = [["BEGINS", "words " * 20 + "ENDS"]] * 60
+    ends = pairs(places(workplace, model))
+    assert len(ends) == 60
+    assert [begins for begins, _ in ends] == [page for _, page in ends]
+
+
+def test_a_column_has_room_for_the_longest_word_of_its_head() -> None:
+    """Beside columns of short numbers its words would be broken by equal shares."""
+    columns = [("throughput per watt", "MB/s/W"), ("idle power", "W"), ("accelerators fed", "1/W")]
+    numbers = [Number("584", "567\u2013601"), Number("5.00"), Number("0.241", "0.236\u20130.247")]
+    row = TableRow([("a", 1)], "A", 0, numbers, first=True, links=[])
+    widths = _widths(DataTable("", ["point"], columns, [row]))
+    longest = [max(len(word) for word in name.split()) for name, _ in columns]
+    assert all(width > word for width, word in zip(widths, longest, strict=True))
+    assert widths[1] < widths[0] < widths[2]

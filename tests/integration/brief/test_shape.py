@@ -139,6 +139,21 @@ def test_the_heat_table_names_the_better_side_with_its_ratio(comparison: Compari
             assert low <= gain <= high
 
 
+def test_a_mark_of_all_cells_of_a_quantity_stands_once_in_its_head(comparison: Comparison) -> None:
+    (table,) = heat_tables(comparison)
+    shared = [{mark.kind for mark in marks} for marks in table.shared]
+    assert table.groups[0][0] == "throughput"
+    assert shared[0] == {"client-bound"}
+    assert shared[1] == {"client-bound", "concurrency-mismatch", "different-concurrency"}
+    at = 0
+    for (_, count), kinds in zip(table.groups, shared, strict=True):
+        cells = [cell for row in table.rows for cell in row.cells[at : at + count] if cell]
+        assert not any(mark.kind in kinds for cell in cells for mark in cell.marks)
+        at += count
+    own = {mark.kind for row in table.rows for cell in row.cells if cell for mark in cell.marks}
+    assert own == {"few-operations"}  # at some of the points
+
+
 def test_an_interval_far_above_all_runs_hides_nothing_else(full_store: ResultStore) -> None:
     found = compare(load_dataset([full_store]))
     section = found.sections[0]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -206,7 +207,11 @@ def test_an_agent_that_is_gone(agent: Agent, opened: Open) -> None:
     with pytest.raises(MeterError, match="no answer within 1 s"):
         meter.sample()
     agent.start()
-    assert meter.sample()[0].value == 210.0
+    for _ in range(20):  # a busy machine takes its time to answer, too
+        with suppress(MeterError):
+            assert meter.sample()[0].value == 210.0
+            return
+    pytest.fail("the agent that is back is not heard")
 
 
 def test_an_outlet_that_is_not_there(opened: Open) -> None:

@@ -439,3 +439,17 @@ def test_what_is_not_swept_has_no_bottleneck(tmp_path: Path) -> None:
     assert verdict.sentences()[0] == (
         f"{NEW} and {OLD}: one number of workers, so that nothing is known of saturation."
     )
+
+
+def test_work_per_terabyte_is_that_of_the_family(preprocess_made: Made) -> None:
+    """As its figure has it; what was not measured is not called undeclared."""
+    (table,) = tables_of(preprocess_made.html, "density")
+    assert table.head[2:4] == ["rows per second 1/s/TB", "power W/TB"]
+    row = table.at(OLD)
+    records = records_of(preprocess_made.store, 24, OLD)
+    rows_s_tb = mean(records, "rows_s") / 61.44
+    assert float(row["rows per second 1/s/TB"].replace(",", "")) == pytest.approx(
+        rows_s_tb, rel=0.01
+    )
+    assert "not declared" not in plain(preprocess_made.html)
+    assert "Busiest means" not in preprocess_made.html

@@ -93,7 +93,7 @@ def _held_back(comparison: Comparison, place: _Place, compared: Sequence[Saturat
                     f"{stage} at {plural(saturation.workers or 0, 'worker')}"
                 )
     parts = [f"{and_list(names)} on {target}" for target, names in stages.items() if names]
-    return f" Of single stages the device saturates in {'; in '.join(parts)}." if parts else ""
+    return f" Stage by stage, the device saturates in {'; in '.join(parts)}." if parts else ""
 
 
 def wrong_outputs(comparison: Comparison) -> list[str]:

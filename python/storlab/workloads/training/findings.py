@@ -12,7 +12,7 @@ from storlab.brief.extra import Extra
 from storlab.brief.flags import Mark, legend, mark
 from storlab.brief.model import DataTable, ExtraSection, Number, TableRow
 from storlab.brief.tables import Scale
-from storlab.brief.text import and_list, plural, sentence_case, spread_text
+from storlab.brief.text import and_list, plural, spread_text
 from storlab.figures.common import MISSING, digits3, place_of
 from storlab.workloads.training.kept import kept_busy
 
@@ -116,7 +116,7 @@ class Findings(Extra):
     def findings(self, comparison: Comparison) -> list[str]:
         """Of every profile the largest number that each target keeps busy."""
         return [
-            f"{sentence_case(place_of(section, facet))}: {kept}."
+            f"{place_of(section, facet)}: {kept}."
             for section in comparison.kinds.get(KIND, ())
             for facet in section.facets()
             if (kept := kept_busy(comparison, section, facet))

@@ -192,12 +192,14 @@ def _chart(
 
 def _title(marks: list[dict[str, Any]], chosen: float) -> str:
     best = [m for m in marks if m["what"] == BEST]
-    shown = best or marks
-    shares = ", ".join(f"{digits3(m['y'])}\u00a0% on {m['target']}" for m in shown)
     if best:
-        times = ", ".join(f"{_duration(m['x'])} on {m['target']}" for m in best)
-        return f"the best interval is {times}, and then {shares} of the time is lost"
-    return f"with {_duration(chosen)} between checkpoints {shares} of the time is lost"
+        intervals = (
+            f"{_duration(m['x'])} on {m['target']} ({digits3(m['y'])}\u00a0% of the time is lost)"
+            for m in best
+        )
+        return f"the best interval is {', '.join(intervals)}"
+    lost = ", ".join(f"{digits3(m['y'])}\u00a0% on {m['target']}" for m in marks)
+    return f"with {_duration(chosen)} between checkpoints {lost} of the time is lost"
 
 
 def _duration(seconds: float) -> str:

@@ -148,4 +148,4 @@ def _title(
         )
         parts.append(f"{shown} on {best.target} with {best.at}")
     points = len(section.of_facet(facet))
-    return f"{wanted.best} {wanted.words} of {points} points: {', '.join(parts)}"
+    return f"{wanted.words}, {wanted.best} of {points} points: {', '.join(parts)}"

@@ -252,4 +252,4 @@ def _title(
             parts.append(f"{wanted.text(chosen)} {way}")
     points = len({x for _, x, _ in cells})
     best = "highest" if wanted.more else "lowest"
-    return f"{best} {wanted.words} of {points} points: {'; '.join(parts)}"
+    return f"{wanted.words}, {best} of {points} points: {'; '.join(parts)}"
