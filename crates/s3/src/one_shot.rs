@@ -217,7 +217,7 @@ mod tests {
         Some(text + std::str::from_utf8(&body).expect("text"))
     }
 
-    /// Answers so many `requests` of a connection with what they were, and closes it without a word.
+    /// Answers so many `requests` of a connection with what they were, and closes it silently.
     fn server(requests: usize) -> (u16, Arc<AtomicUsize>) {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let port = listener.local_addr().expect("bound").port();
