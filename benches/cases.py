@@ -89,23 +89,23 @@ def cases(disk_file: Path, memory_file: Path, size: int) -> list[Case]:
 
 def tools_for(case: Case) -> list[Tool]:
     """Ours first, then the peers that are on this machine and can run the load."""
-    found = [case.native_tool]
+    tools = [case.native_tool]
     program = fio_path()
     if program is not None:
-        found.append(fio(FIO_DEFAULT, program))
+        tools.append(fio(FIO_DEFAULT, program))
         if case.filesystem:
-            found.append(fio(FIO_BEST, program, *best_flags(case.batch)))
+            tools.append(fio(FIO_BEST, program, *best_flags(case.batch)))
         if case.load.direct:
-            found.append(fio(FIO_HUGE, program, tunables=huge_page_tunables()))
+            tools.append(fio(FIO_HUGE, program, tunables=huge_page_tunables()))
     if case.filesystem and case.load.read_percent in (0, 100):
-        found.append(bare(case.batch))
+        tools.append(bare(case.batch))
     probe = os.environ.get("T_IO_URING")
     if probe and case.reads_only_peers:
-        found.append(t_io_uring(probe, case.batch))
+        tools.append(t_io_uring(probe, case.batch))
     bench = shutil.which("elbencho")
     if bench is not None and case.filesystem and case.load.read_percent in (0, 100):
-        found.append(elbencho(bench))
-    return found
+        tools.append(elbencho(bench))
+    return tools
 
 
 @contextmanager

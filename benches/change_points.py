@@ -24,10 +24,10 @@ def table(draws: int = 12_000) -> None:
     random = np.random.default_rng(20261123)
     for size in SIZES:
         count = draws if size <= 200 else draws // 2
-        found = [
+        chances = [
             largest_difference(random.permutation(size).astype(float))[0] for _ in range(count)
         ]
-        limits = np.quantile(found, QUANTILES, method="higher")
+        limits = np.quantile(chances, QUANTILES, method="higher")
         told = ", ".join(f"{math.ceil(100 * limit) / 100:.2f}" for limit in limits)
         print(f"    {size}: ({told}),", flush=True)
 

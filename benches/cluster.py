@@ -98,11 +98,11 @@ def _start(asked: argparse.Namespace, place: Path) -> Iterator[Line]:
     """As a study starts its clients, and what of it is MPI's own."""
     del place
     given = ["--mpiexec", asked.mpiexec] if asked.mpiexec else []
-    found = _report("cluster_rank.py", given)
-    yield _most("12 clients of a study up", 3.0, found["bring_up_s"], "s")
-    yield _most("start skew as recorded, median", 2.0, found["skew_ms"], "ms")
-    yield _most("first I/O late, median", LATE_MS, found["first_io_late_ms"], "ms")
-    yield _most("CPU beside the load per client and s", 1.0, found["beside_cpu_ms"], "ms")
+    report = _report("cluster_rank.py", given)
+    yield _most("12 clients of a study up", 3.0, report["bring_up_s"], "s")
+    yield _most("start skew as recorded, median", 2.0, report["skew_ms"], "ms")
+    yield _most("first I/O late, median", LATE_MS, report["first_io_late_ms"], "ms")
+    yield _most("CPU beside the load per client and s", 1.0, report["beside_cpu_ms"], "ms")
     for name, alone in _report("cluster_start.py", given).items():
         if name != "goals" and isinstance(alone, dict) and "bring_up_s" in alone:
             yield _most(f"{name} alone: 12 clients up", 3.0, alone["bring_up_s"], "s")
@@ -111,10 +111,10 @@ def _start(asked: argparse.Namespace, place: Path) -> Iterator[Line]:
 
 def _merge(asked: argparse.Namespace, place: Path) -> Iterator[Line]:
     del asked, place
-    found = _report("cluster_merge.py", [])
-    built = "" if found["optimised"] else " (not optimised)"
-    yield _most(f"merge of 1,000 clients x 60 s{built}", 3.0, found["seconds"], "s")
-    yield _most("likewise, memory", 1000.0, found["peak_of_the_process_mb"], "MB")
+    report = _report("cluster_merge.py", [])
+    built = "" if report["optimised"] else " (not optimised)"
+    yield _most(f"merge of 1,000 clients x 60 s{built}", 3.0, report["seconds"], "s")
+    yield _most("likewise, memory", 1000.0, report["peak_of_the_process_mb"], "MB")
 
 
 def _report(script: str, given: list[str]) -> dict[str, Any]:
@@ -175,8 +175,8 @@ def _client_mode(asked: argparse.Namespace, place: Path, expected: float) -> Lin
         )
     text = done.stdout[done.stdout.find("{") :]
     stats = json.loads(text)["client_stats"] if text else []
-    answered = {int(each["port"]) for each in stats if each.get("jobname") == "load"}
-    rate = sum(each["read"]["iops"] for each in stats if each.get("jobname") == "load")
+    answered = {int(stat["port"]) for stat in stats if stat.get("jobname") == "load"}
+    rate = sum(stat["read"]["iops"] for stat in stats if stat.get("jobname") == "load")
     whole = answered == set(ports)
     value = f"{rate:,.0f} / {expected:,.0f} IOPS, {len(answered)} of {len(ports)} hosts"
     return Line("fio --client beside fio by MPI (a check)", "all hosts", value, whole)

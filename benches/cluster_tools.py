@@ -19,14 +19,14 @@ def loading(task: Path) -> bool:
 
 def ranks_of(lab: int) -> list[int]:
     """Processes of the ranks that a lab has started; rank 0 is the first."""
-    found = []
+    ranks = []
     for process in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
             words = (process / "cmdline").read_bytes().split(b"\0")
             # mpiexec and its helpers have these words, too, behind their own
             if words[1:3] == [b"-m", RANK.encode()] and _descends(int(process.name), lab):
-                found.append(int(process.name))
-    return sorted(found)
+                ranks.append(int(process.name))
+    return sorted(ranks)
 
 
 def _descends(pid: int, ancestor: int) -> bool:

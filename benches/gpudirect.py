@@ -156,7 +156,7 @@ def real(options: argparse.Namespace) -> dict[str, Any]:
     """The real stack: every tool in turns, and the medians."""
     size, block = options.size_mib << 20, options.block_kib << 10
     stack = Stack()
-    found: dict[str, list[Reading]] = {}
+    readings_of: dict[str, list[Reading]] = {}
     failed: dict[str, str] = {}
     with tools.data_files(options.directory, options.workers, size) as files:
         load = Load("host", block=block, files=files, size=size, gpu=options.gpu)
@@ -168,10 +168,10 @@ def real(options: argparse.Namespace) -> dict[str, Any]:
                     failed[name] = str(error)
                     continue
                 if reading is not None:
-                    found.setdefault(name, []).append(reading)
-    told = found["direct"][-1].details if "direct" in found else {}
+                    readings_of.setdefault(name, []).append(reading)
+    told = readings_of["direct"][-1].details if "direct" in readings_of else {}
     return {
-        "rows": {name: _row(readings) for name, readings in found.items()},
+        "rows": {name: _row(readings) for name, readings in readings_of.items()},
         "failed": failed,
         "route": told.get("route"),
         "libraries": told.get("libraries"),
@@ -201,9 +201,9 @@ def _row(readings: list[Reading]) -> dict[str, float | None]:
     }
 
 
-def real_goals(found: dict[str, Any]) -> list[Goal]:
+def real_goals(report: dict[str, Any]) -> list[Goal]:
     """Of the overlapped bounce; of the direct path where gdsio is there."""
-    rows = found["rows"]
+    rows = report["rows"]
     rate = {name: row["gb_s"] for name, row in rows.items()}
     limits = [rate[name] for name in ("fio O_DIRECT", "PCIe copies") if name in rate]
     share = rate.get("bounce-overlapped", 0.0) / min(limits) if limits else 0.0

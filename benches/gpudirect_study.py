@@ -64,7 +64,7 @@ def study_in_small(
     ) + "".join(f"{k} = {json.dumps(str(v))}\n" for k, v in libraries.items() if v is not None)
     study = out / "study.toml"
     study.write_text(text, encoding="utf-8")
-    found: dict[str, Any] = {
+    verdicts: dict[str, Any] = {
         "doctor": _storlab(out, "doctor", "doctor", str(study)),
         "run": _storlab(out, "run", "run", str(study), "--out", str(out / "results"), "--quiet"),
     }
@@ -74,9 +74,9 @@ def study_in_small(
         words = ["crosscheck", str(study), "--reference", reference, "--point", point]
         words += ["--repeats", str(max(2, repeats)), "--out", str(out / name), "--quiet"]
         code = _storlab(out, name, *words)
-        found[name] = VERDICTS.get(code, f"not done ({code}): see {name}.txt")
-    found["routes"] = _routes(out / "results")
-    return found
+        verdicts[name] = VERDICTS.get(code, f"not done ({code}): see {name}.txt")
+    verdicts["routes"] = _routes(out / "results")
+    return verdicts
 
 
 def _storlab(out: Path, name: str, *words: str) -> int:

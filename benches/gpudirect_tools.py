@@ -171,9 +171,9 @@ def fio_direct(load: Load, seconds: float) -> Reading | None:
     for number, path in enumerate(load.files):
         command += [f"--name=file{number}", f"--filename={path}"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
-    found = json.loads(done.stdout[done.stdout.index("{") :])["jobs"][0]
-    read = found["read"]
-    cpu_s = (found["usr_cpu"] + found["sys_cpu"]) / 100 * found["job_runtime"] / 1e3
+    job = json.loads(done.stdout[done.stdout.index("{") :])["jobs"][0]
+    read = job["read"]
+    cpu_s = (job["usr_cpu"] + job["sys_cpu"]) / 100 * job["job_runtime"] / 1e3
     return Reading(read["total_ios"], read["runtime"] / 1e3, read["io_bytes"], cpu_s, {})
 
 
@@ -234,11 +234,11 @@ def simulated() -> Stack:
 def data_files(place: Path, count: int, size: int) -> Iterator[tuple[str, ...]]:
     """Files that nothing compresses, gone afterwards."""
     with tempfile.TemporaryDirectory(prefix="storlab-bench-", dir=place.absolute()) as name:
-        found = [Path(name, f"data.{number}") for number in range(count)]
-        for path in found:
+        paths = [Path(name, f"data.{number}") for number in range(count)]
+        for path in paths:
             _fill(path, size)
         os.sync()
-        yield tuple(str(path) for path in found)
+        yield tuple(str(path) for path in paths)
 
 
 def _fill(path: Path, size: int) -> None:

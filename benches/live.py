@@ -54,15 +54,17 @@ def main() -> int:
     parser.add_argument("--runtime", type=int, default=15, help="seconds of a run (15)")
     given = parser.parse_args()
     kinds = {"without": (False, 0), "nobody": (True, 0), "one": (True, 1), "ten": (True, 10)}
-    found: dict[str, list[dict[str, float]]] = {name: [] for name in kinds}
+    sessions: dict[str, list[dict[str, float]]] = {name: [] for name in kinds}
     with tempfile.TemporaryDirectory() as place:
         study = Path(place) / "study.toml"
         study.write_text(STUDY.format(runs=given.runs, runtime=given.runtime))
         for number in range(given.rounds):
             for name, (live, watchers) in kinds.items():
                 out = Path(place) / f"{name}-{number}"
-                found[name].append(_session(study, out, live, watchers))
-    report = {name: _summary(each, found["without"]) for name, each in found.items()}
+                sessions[name].append(_session(study, out, live, watchers))
+    report = {
+        name: _summary(sessions_of, sessions["without"]) for name, sessions_of in sessions.items()
+    }
     ground = report["without"]["threads_percent"]
     missed = [
         name
@@ -123,7 +125,7 @@ def _count(process: subprocess.Popen[str], own: dict[int, int]) -> None:
 
 def _summary(sessions: list[dict[str, float]], without: list[dict[str, float]]) -> dict[str, float]:
     """In percent of a core; the difference to sessions without the page with its 95 % interval."""
-    wall_s = mean(each["wall_s"] for each in sessions)
+    wall_s = mean(session["wall_s"] for session in sessions)
     extra = [a["cpu_s"] - b["cpu_s"] for a, b in zip(sessions, without, strict=True)]
     half = 0.0
     if len(extra) > 1:
@@ -131,9 +133,9 @@ def _summary(sessions: list[dict[str, float]], without: list[dict[str, float]]) 
 
         half = float(t.ppf(0.975, len(extra) - 1)) * stdev(extra) / len(extra) ** 0.5
     return {
-        "cpu_s": round(mean(each["cpu_s"] for each in sessions), 3),
+        "cpu_s": round(mean(session["cpu_s"] for session in sessions), 3),
         "wall_s": round(wall_s, 2),
-        "threads_percent": round(100 * mean(each["own_s"] for each in sessions) / wall_s, 3),
+        "threads_percent": round(100 * mean(session["own_s"] for session in sessions) / wall_s, 3),
         "difference_percent": round(100 * mean(extra) / wall_s, 2),
         "half_interval_percent": round(100 * half / wall_s, 2),
     }

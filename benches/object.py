@@ -114,13 +114,13 @@ def serving(server: str, directory: Path) -> AbstractContextManager[Place]:
 
 def clients(case: Case, options: argparse.Namespace) -> list[Tool]:
     """Ours first, then the peers that are on this machine and can do the load."""
-    found = [engine("native", NATIVE)]
+    engines = [engine("native", NATIVE)]
     if case.server != "embedded":
-        found += [engine("warp", WARP)] if options.warp else []
+        engines += [engine("warp", WARP)] if options.warp else []
     if case.server == "versitygw" and case.load.operation != "mixed":
-        found += [bare(BARE, 256 << 10)]
-        found += [bare(BARE_LARGE, 8 * MIB)] if case.load.operation == "put" else []
-    return found
+        engines += [bare(BARE, 256 << 10)]
+        engines += [bare(BARE_LARGE, 8 * MIB)] if case.load.operation == "put" else []
+    return engines
 
 
 def measure(case: Case, place: Place, options: argparse.Namespace) -> dict[str, Any]:
@@ -144,8 +144,8 @@ def measure(case: Case, place: Place, options: argparse.Namespace) -> dict[str, 
 
 def medians(some: list[Reading]) -> dict[str, float | None]:
     """Of each figure; None where the client does not tell it."""
-    found = {name: median(asdict(r)[name] for r in some) for name in asdict(some[0])}
-    return {name: None if value != value else value for name, value in found.items()}
+    medians = {name: median(asdict(r)[name] for r in some) for name in asdict(some[0])}
+    return {name: None if value != value else value for name, value in medians.items()}
 
 
 def goals(case: Case, readings: dict[str, list[Reading]]) -> list[dict[str, Any]]:

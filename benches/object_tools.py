@@ -225,10 +225,10 @@ def warp_path() -> str | None:
 
 def versitygw_path() -> str:
     """``$VERSITYGW``, or versitygw on the PATH."""
-    found = os.environ.get("VERSITYGW") or shutil.which("versitygw")
-    if found is None:
+    program = os.environ.get("VERSITYGW") or shutil.which("versitygw")
+    if program is None:
         raise SystemExit("versitygw is needed: go install github.com/versity/versitygw/cmd/...")
-    return found
+    return program
 
 
 @contextmanager

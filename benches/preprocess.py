@@ -110,16 +110,16 @@ def arguments() -> argparse.Namespace:
 def chosen(options: argparse.Namespace) -> list[Case]:
     """The comparison with the peers, then what choices cost ours."""
     peers = [name for name in PEERS if name in options.peers]
-    found = [
+    cases = [
         Case("snappy", (NATIVE, *peers)),
         Case("uncompressed", compression="none"),
         Case("zstd", compression="zstd"),
         Case("threshold 0", (NATIVE, *(name for name in peers if name == DUCKDB)), threshold=0),
     ]
-    found += [Case(f"{mib} MiB", memory_mib=mib) for mib in (512, 256)]
+    cases += [Case(f"{mib} MiB", memory_mib=mib) for mib in (512, 256)]
     if options.workers > 1:
-        found.append(Case(f"{options.workers} workers", workers=options.workers))
-    return found
+        cases.append(Case(f"{options.workers} workers", workers=options.workers))
+    return cases
 
 
 class Bench:
@@ -230,17 +230,17 @@ def measure(bench: Bench, cases: list[Case], rounds: int) -> dict[str, Any]:
         order = runs[start:] + runs[:start]
         for case, tool in order if turn % 2 == 0 else order[::-1]:
             print(f"{turn + 1}/{rounds} {case.name}: {tool}", file=sys.stderr)
-            reading, found = bench.run(case, tool)
-            wanted = digests.setdefault(case.threshold, found)
-            if found != wanted:
-                raise SystemExit(f"{case.name}: {tool} made {found}, others made {wanted}")
+            reading, digests_of = bench.run(case, tool)
+            wanted = digests.setdefault(case.threshold, digests_of)
+            if digests_of != wanted:
+                raise SystemExit(f"{case.name}: {tool} made {digests_of}, others made {wanted}")
             readings[case.name, tool].append(reading)
     return {
         "machine": machine(),
         "rows": bench.rows,
         "bytes": bench.bytes,
         "rounds": rounds,
-        "digests": {f"threshold {threshold}": found for threshold, found in digests.items()},
+        "digests": {f"threshold {threshold}": digest for threshold, digest in digests.items()},
         "runs": [
             {
                 "case": case,
@@ -330,9 +330,9 @@ def show(report: dict[str, Any]) -> None:
     for title in [*(title for title, _ in FIGURES.values()), *STAGES]:
         figures.add_column(title, justify="right")
     for run in report["runs"]:
-        found = run["median"]
-        cells = [format(found[name], form) for name, (_, form) in FIGURES.items()]
-        cells += [f"{found['stages'][name]:.2f}" for name in STAGES]
+        medians = run["median"]
+        cells = [format(medians[name], form) for name, (_, form) in FIGURES.items()]
+        cells += [f"{medians['stages'][name]:.2f}" for name in STAGES]
         figures.add_row(run["case"], run["tool"], *cells)
     console.print(figures)
     console.print(
@@ -346,8 +346,8 @@ def show(report: dict[str, Any]) -> None:
         spread = f"{goal['value']:.3g} ({goal['lowest']:.3g} to {goal['highest']:.3g})"
         verdicts.add_row(goal["name"], spread, goal["goal"], words[goal["met"]])
     console.print(verdicts)
-    for threshold, found in report["digests"].items():
-        console.print(f"all outputs are equal, {threshold}: {found}")
+    for threshold, medians in report["digests"].items():
+        console.print(f"all outputs are equal, {threshold}: {medians}")
 
 
 if __name__ == "__main__":

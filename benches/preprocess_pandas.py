@@ -78,8 +78,8 @@ class Pandas(Peer):
         """``map`` with a series of ids."""
         kind = id_type(self.cardinalities[column])
         for path in self.files:
-            found = self._column(path, column).map(self._ids[column])
-            yield found.fillna(0).to_numpy(kind)
+            places = self._column(path, column).map(self._ids[column])
+            yield places.fillna(0).to_numpy(kind)
 
     def _column(self, path: Path, name: str) -> pd.Series:
         return pd.read_parquet(path, columns=[name])[name]

@@ -42,15 +42,15 @@ def main() -> int:
     parser.add_argument("--verbs", nargs="+", default=list(VERBS), choices=list(VERBS))
     parser.add_argument("--keep", type=Path, help="make the directories here, and use those there")
     options = parser.parse_args()
-    found: list[dict[str, Any]] = []
+    records: list[dict[str, Any]] = []
     with workplace(Path.cwd()) as place:
         for runs in options.runs:
             directory = (options.keep or place) / f"{runs}x{options.repeats}"
             if not directory.exists():
                 large_campaign(directory, runs=runs, repeats=options.repeats, draw=random.Random(5))
-            found += [measured(directory, runs, verb) for verb in options.verbs]
-    missed = [row for row in found if row["runs"] <= 10_000 and not row["within"]]
-    print(json.dumps({"machine": machine(), "goal_s": GOAL_S, "verbs": found}, indent=2))
+            records += [measured(directory, runs, verb) for verb in options.verbs]
+    missed = [row for row in records if row["runs"] <= 10_000 and not row["within"]]
+    print(json.dumps({"machine": machine(), "goal_s": GOAL_S, "verbs": records}, indent=2))
     return 1 if missed else 0
 
 

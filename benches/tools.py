@@ -78,8 +78,10 @@ class Cpu:
 
     def reading(self, operations: float, seconds: float) -> Reading:
         """Of a tool that tells no latency: operations done, and the time it took for them."""
-        each = 1e6 / operations
-        return Reading(operations / seconds, self.both_s * each, self.user_s * each)
+        us_per_operation = 1e6 / operations
+        return Reading(
+            operations / seconds, self.both_s * us_per_operation, self.user_s * us_per_operation
+        )
 
 
 def pinned(command: list[str], cpu: int, tunables: str = "") -> tuple[str, Cpu]:

@@ -44,15 +44,15 @@ def violations(page: Page, *, contrast: bool = True) -> list[str]:
     if not page.evaluate("'axe' in window"):
         page.evaluate(AXE)
     options = {} if contrast else {"rules": {"color-contrast": {"enabled": False}}}
-    found: list[str] = page.evaluate(RUN, options)
-    return found
+    broken_rules: list[str] = page.evaluate(RUN, options)
+    return broken_rules
 
 
 def violations_on_screens(page: Page) -> list[str]:
     """On a desk in the light, and on a phone in the dark."""
-    found = []
+    broken_rules = []
     for width, scheme in SCREENS:
         page.set_viewport_size({"width": width, "height": 768})
         page.emulate_media(color_scheme=scheme)
-        found += [f"{width} px, {scheme}: {each}" for each in violations(page)]
-    return found
+        broken_rules += [f"{width} px, {scheme}: {rule}" for rule in violations(page)]
+    return broken_rules

@@ -28,8 +28,8 @@ def claim(
     metric: str, printed: str, unit: str = "x", config: str = "A", to: str = "B", **more: str
 ) -> dict[str, str]:
     """A claim about one place: config against the other."""
-    found = cell(metric, printed, unit, config)
-    return {**found, "kind": "ratio_claim", "compare_config": to, **more}
+    printed_cell = cell(metric, printed, unit, config)
+    return {**printed_cell, "kind": "ratio_claim", "compare_config": to, **more}
 
 
 def headline(
@@ -37,8 +37,8 @@ def headline(
 ) -> dict[str, str]:
     """A claim about all places."""
     empty = dict.fromkeys((*PLACE, "x_name", "x_value"), "")
-    found = claim(metric, printed, unit)
-    return {**found, **empty, "kind": "headline_claim", "qualifier": qualifier, **more}
+    claimed = claim(metric, printed, unit)
+    return {**claimed, **empty, "kind": "headline_claim", "qualifier": qualifier, **more}
 
 
 def fact(metric: str, printed: str, unit: str, config: str = "A", **more: str) -> dict[str, str]:

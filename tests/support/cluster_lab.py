@@ -162,11 +162,11 @@ class Lab:
         # Once for each process: it may end between two looks.
         known = {pid: variables(pid) for pid in all_pids() if is_rank(pid)}
         return {
-            int(found[name]): pid
-            for pid, found in known.items()
-            if found.get("STORLAB_MPI_JOB") == self._mark
+            int(environment[name]): pid
+            for pid, environment in known.items()
+            if environment.get("STORLAB_MPI_JOB") == self._mark
             for name in RANK_VARIABLES
-            if name in found
+            if name in environment
         }
 
     def mpiexec(self) -> int:

@@ -27,10 +27,10 @@ def main() -> None:
     link.warm_up(later)
     order = read_order(link) if link.is_controller else None
     job = json.loads(link.broadcast(ORDER, order, later))
-    found = globals()[f"do_{job['do']}"](link, job)
+    answer = globals()[f"do_{job['do']}"](link, job)
     if link.is_controller:
         part = Path(job["result"] + ".part")
-        part.write_text(json.dumps(found))
+        part.write_text(json.dumps(answer))
         part.rename(job["result"])
     if job.get("abort"):
         link.abort()
@@ -75,18 +75,18 @@ def do_silent(link: Link, job: dict[str, Any]) -> Any:
     # Once these are there, so are the answers that were sent before them.
     link.gather(READY, None, monotonic_ns() + PATIENCE_NS, set(link.clients) - set(job["stopped"]))
     link.names = {rank: f"host{rank}" for rank in link.clients}
-    found: dict[str, Any] = {}
+    answer: dict[str, Any] = {}
     begin = monotonic_ns()
     try:
         link.gather(ANSWER, None, begin + job["patience_ns"])
     except ClientsSilent as error:
-        found = {"gather": error.ranks, "text": str(error), "received": sorted(error.received)}
-    found["waited_ns"] = monotonic_ns() - begin
+        answer = {"gather": error.ranks, "text": str(error), "received": sorted(error.received)}
+    answer["waited_ns"] = monotonic_ns() - begin
     try:
         link.broadcast(ORDER, b"x", monotonic_ns(), set(job["stopped"]))
     except ClientsSilent as error:
-        found["broadcast"] = error.ranks
-    return found
+        answer["broadcast"] = error.ranks
+    return answer
 
 
 def do_silent_clocks(link: Link, job: dict[str, Any]) -> Any:

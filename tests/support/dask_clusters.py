@@ -88,22 +88,22 @@ class Crowd:
 def crowd(place: Path) -> Iterator[Crowd]:
     """Ended with the block."""
     place.mkdir(parents=True, exist_ok=True)
-    found = Crowd(place)
+    gathered = Crowd(place)
     try:
-        yield found
+        yield gathered
     finally:
-        found.end()
+        gathered.end()
 
 
 def children(pid: int) -> list[int]:
     """Of a process, at once."""
-    found = []
+    pids = []
     for entry in Path("/proc").iterdir():
         with suppress(OSError, ValueError):
             fields = (entry / "stat").read_text().rpartition(")")[2].split()
             if int(fields[1]) == pid:
-                found.append(int(entry.name))
-    return found
+                pids.append(int(entry.name))
+    return pids
 
 
 def worker_processes(pid: int) -> list[int]:

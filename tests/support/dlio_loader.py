@@ -31,10 +31,10 @@ def load(settings: Any) -> None:
     arguments = ConfigArguments.get_instance()
     LoadConfig(arguments, settings["workload"])
     names = {*vars(arguments), *type(arguments).__dataclass_fields__}  # set, and left as they are
-    found = {name: getattr(arguments, name) for name in sorted(names)}
+    members = {name: getattr(arguments, name) for name in sorted(names)}
     values = {
         name: value.name if isinstance(value, Enum) else value
-        for name, value in found.items()
+        for name, value in members.items()
         if isinstance(value, Enum | str | int | float | dict)
     }
     # The members as the code compares them: by identity.

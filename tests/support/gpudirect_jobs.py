@@ -29,10 +29,10 @@ def make_job(
 
 def files(place: Path, count: int, size: int = 8 * MIB) -> list[Path]:
     """Data files of that size."""
-    found = [place / f"data.{number}" for number in range(count)]
-    for path in found:
+    paths = [place / f"data.{number}" for number in range(count)]
+    for path in paths:
         path.write_bytes(bytes(size))
-    return found
+    return paths
 
 
 def gdsio_standin(place: Path) -> Path:

@@ -17,7 +17,7 @@ _LINE = re.compile(r"(\d+): ([0-9a-f ]+?)\s*(?:#.*)?")
 
 def page(name: str, size: int) -> bytes:
     """The bytes of a page file."""
-    found = bytearray(size)
+    content = bytearray(size)
     for line in (PAGES / name).read_text().splitlines():
         if not line.strip() or line.startswith("#"):
             continue
@@ -25,8 +25,8 @@ def page(name: str, size: int) -> bytes:
         assert match is not None, line
         value = bytes.fromhex(match.group(2))
         at = int(match.group(1))
-        found[at : at + len(value)] = value
-    return bytes(found)
+        content[at : at + len(value)] = value
+    return bytes(content)
 
 
 class Controller:
@@ -66,10 +66,10 @@ class Controller:
 
     def _log(self, identifier: int, dwords: int, data_len: int) -> bytes:
         assert (dwords + 1) * 4 == data_len
-        found = {0x02: self.smart, 0x25: self.power_log}.get(identifier)
-        if found is None:
+        log = {0x02: self.smart, 0x25: self.power_log}.get(identifier)
+        if log is None:
             raise NvmeStatusError("/dev/nvme0", 0x4109)
-        return found[:data_len]
+        return log[:data_len]
 
     def close(self) -> None:
         self.closed = True

@@ -21,9 +21,9 @@ def free_port() -> int:
 
 def free_ports(count: int) -> list[int]:
     """``count`` of them, no two alike."""
-    found = list(islice(_free(), count))
-    assert len(found) == count, f"only {len(found)} ports are free"
-    return found
+    free = list(islice(_free(), count))
+    assert len(free) == count, f"only {len(free)} ports are free"
+    return free
 
 
 def _free() -> Iterator[int]:

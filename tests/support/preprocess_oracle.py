@@ -41,23 +41,23 @@ def expect(
     malformed_samples: int = 20,
 ) -> Expected:
     """Preprocess files in memory."""
-    found = Expected()
+    expected = Expected()
     rows: list[Row] = []
     for path in inputs:
         for number, line in enumerate(lines_of(path.read_bytes()), 1):
-            found.lines += 1
+            expected.lines += 1
             wrong = malformation(line)
             if wrong is None:
                 rows.append(row_of(line))
                 continue
             reason, place = wrong
-            found.by_reason[reason] = found.by_reason.get(reason, 0) + 1
-            if len(found.samples) < malformed_samples:
+            expected.by_reason[reason] = expected.by_reason.get(reason, 0) + 1
+            if len(expected.samples) < malformed_samples:
                 fields = {"file": str(path), "line": number, "reason": reason, "field": place}
-                found.samples.append({**fields, "text": printable(line[:200])})
-    found.rows = len(rows)
-    _encode(found, rows, threshold, modulo, numerical)
-    return found
+                expected.samples.append({**fields, "text": printable(line[:200])})
+    expected.rows = len(rows)
+    _encode(expected, rows, threshold, modulo, numerical)
+    return expected
 
 
 def lines_of(data: bytes) -> list[bytes]:
@@ -116,10 +116,10 @@ def logarithm(value: int | None, numerical: str) -> bytes:
 
 
 def _encode(
-    found: Expected, rows: list[Row], threshold: int, modulo: int | None, numerical: str
+    expected: Expected, rows: list[Row], threshold: int, modulo: int | None, numerical: str
 ) -> None:
-    found.files["binary/train/label.bin"] = bytes(label for label, _, _ in rows)
-    found.files["binary/train/numerical.bin"] = b"".join(
+    expected.files["binary/train/label.bin"] = bytes(label for label, _, _ in rows)
+    expected.files["binary/train/numerical.bin"] = b"".join(
         logarithm(value, numerical) for _, integers, _ in rows for value in integers
     )
     types = []
@@ -137,15 +137,15 @@ def _encode(
             letter, name = "i", "int32"
         chosen = [0 if value is None else ids.get(value, 0) for value in values]
         place = f"binary/train/cat_{column}.bin"
-        found.files[place] = struct.pack(f"<{len(chosen)}{letter}", *chosen)
+        expected.files[place] = struct.pack(f"<{len(chosen)}{letter}", *chosen)
         place = f"vocabulary/C{column + 1}"
-        found.files[f"{place}.values"] = b"".join(struct.pack("<I", value) for _, value in kept)
-        found.files[f"{place}.counts"] = b"".join(struct.pack("<Q", count) for count, _ in kept)
-        found.cardinalities.append(cardinality)
-        found.distinct.append(len(counts))
+        expected.files[f"{place}.values"] = b"".join(struct.pack("<I", value) for _, value in kept)
+        expected.files[f"{place}.counts"] = b"".join(struct.pack("<Q", count) for count, _ in kept)
+        expected.cardinalities.append(cardinality)
+        expected.distinct.append(len(counts))
         types.append(name)
-    found.files["binary/feature_spec.yaml"] = specification(
-        found.cardinalities, types, numerical
+    expected.files["binary/feature_spec.yaml"] = specification(
+        expected.cardinalities, types, numerical
     ).encode()
 
 

@@ -108,9 +108,9 @@ def assert_as_expected(outcome: RunOutcome, job: PreprocessJob, expected: Expect
     """The outcome, and every byte below the directory that is not Parquet."""
     stderr = outcome.raw.get("stderr.txt", b"").decode()
     assert (outcome.status, outcome.failure) == ("finished", None), stderr
-    found = outcome.details
-    assert (found["rows"], found["lines"]) == (expected.rows, expected.lines)
-    assert found["malformed"] == {
+    details = outcome.details
+    assert (details["rows"], details["lines"]) == (expected.rows, expected.lines)
+    assert details["malformed"] == {
         "count": sum(expected.by_reason.values()),
         "by_reason": expected.by_reason,
         "samples": expected.samples,

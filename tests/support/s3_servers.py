@@ -175,10 +175,10 @@ def need_gofakes3() -> Path:
     """Path of gofakes3: Go's module github.com/johannesboyne/gofakes3, cmd/gofakes3."""
     homes = [os.environ.get("GOBIN"), str(Path.home() / "go" / "bin")]
     path = os.pathsep.join(filter(None, [os.environ.get("PATH", os.defpath), *homes]))
-    found = shutil.which("gofakes3", path=path)
-    if found is None:
+    program = shutil.which("gofakes3", path=path)
+    if program is None:
         missing("the program gofakes3 is not installed")
-    return Path(found)
+    return Path(program)
 
 
 def _certificate(place: Path) -> tuple[Path, str, str]:

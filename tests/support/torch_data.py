@@ -40,8 +40,14 @@ def make_set(home: Path, kind: Any = "npz", samples: int = 1, **changes: Any) ->
         if kind != "npz":
             path.write_bytes(file_of(records, number))
             continue
-        each = [np.frombuffer(payload(number, n), dtype=np.uint8) for n in range(samples)]
-        np.savez(path, x=np.stack(each, axis=-1)[:, None, :], y=np.zeros(samples, dtype=np.int64))
+        samples_of_file = [
+            np.frombuffer(payload(number, n), dtype=np.uint8) for n in range(samples)
+        ]
+        np.savez(
+            path,
+            x=np.stack(samples_of_file, axis=-1)[:, None, :],
+            y=np.zeros(samples, dtype=np.int64),
+        )
     return records
 
 

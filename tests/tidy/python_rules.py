@@ -52,6 +52,7 @@ FILE_LINES = 700
 LINE_COLUMNS = 100
 FUNCTION_LINES = 70
 MONKEY_WORDS = {"said", "heard", "it", "one"}
+VAGUE_WORDS = {"each", "found", "thing", "everything"}
 POSSESSIVES = {"mine", "my", "our", "ours", "their", "theirs"}
 
 _DOTTED = re.compile(r"storlab\.[a-z_]+(?:\.[a-z_]+)+(?::\w+)?")
@@ -196,6 +197,18 @@ def name_complaints(source: str) -> list[str]:
         for line, name in _names(source)
         if name.strip("_") in MONKEY_WORDS
         or not (name.startswith("test_") or POSSESSIVES.isdisjoint(_WORD.findall(name.lower())))
+    ]
+
+
+def vague_complaints(source: str) -> list[str]:
+    """Names of whatever a search or a loop gave. A field of a class may be a published record's."""
+    tree = ast.parse(source)
+    classes = (node for node in ast.walk(tree) if isinstance(node, ast.ClassDef))
+    fields = {f.lineno for node in classes for f in node.body if isinstance(f, ast.AnnAssign)}
+    return [
+        f"line {line}: {name} does not say what it is"
+        for line, name in _names(source)
+        if name.strip("_") in VAGUE_WORDS and line not in fields
     ]
 
 

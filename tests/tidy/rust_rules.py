@@ -15,9 +15,9 @@ CRATE_FLOORS |= dict.fromkeys(sorted(FAMILIES), 3)
 
 _CRATE_USE = re.compile(r"\bstorlab_(\w+)\b")
 _MONKEY_WORD = re.compile(
-    r"\bfn (?:said|heard|it|one|all)\b"
-    r"|\b(?:let|for)\b[^=;{]{0,80}?[\s(](?:said|heard|it|one)\b(?=[^=;{]*(?:=| in ))"
-    r"|\|(?:&|mut )?(?:said|heard|it|one)[,:|]"
+    r"\bfn (?:said|heard|it|one|all|each|found)\b"
+    r"|\b(?:let|for)\b[^=;{]{0,80}?[\s(](?:said|heard|it|one|each|found)\b(?=[^=;{]*(?:=| in ))"
+    r"|\|(?:&|mut )?(?:said|heard|it|one|each|found)[,:|]"
 )
 _POSSESSIVE = re.compile(rf"\b(?:\w+_)?(?:{'|'.join(sorted(POSSESSIVES))})(?:_\w+)?\b", re.I)
 _TEST_NAME = re.compile(r"(#\[test\]\s*(?:#\[.*\]\s*)*fn )\w+")  # a sentence: pronouns are in place

@@ -133,6 +133,8 @@ def test_code_for_one_processor_lies_beside_its_portable_branch() -> None:
 
 def test_names_are_no_pronouns() -> None:
     complaints = _collect(PYTHON, python_rules.name_complaints)
+    cleared = [*PACKAGE, *tree.source(".py", "benches"), *tree.source(".py", "tests/support")]
+    complaints += _collect(cleared, python_rules.vague_complaints)
     complaints += _collect(RUST, rust_rules.name_complaints)
     assert not complaints, "\n".join(complaints)
 

@@ -60,6 +60,16 @@ CASES: dict[str, tuple[Rule, str, str]] = {
         "from x import is_sidecar as _is_ours",
         "from x import is_ours as is_sidecar",
     ),
+    "python vague name": (
+        python_rules.vague_complaints,
+        "[each.name for each in runs]",
+        "class BadBlock:\n    found: str",
+    ),
+    "rust vague name": (
+        rust_rules.name_complaints,
+        "let found = read();",
+        "bad.found = actual;",
+    ),
     "rust possessive": (
         rust_rules.name_complaints,
         "if is_ours(name) {}",

@@ -114,10 +114,10 @@ impl Histogram {
     /// one begins. A bucket that lies in two of them counts where its middle does.
     pub fn coarse(&self) -> Coarse {
         let mut bins = [0; COARSE_BINS];
-        for found in self.0.iter_recorded() {
-            let middle = self.0.median_equivalent(found.value_iterated_to()).max(1);
+        for recorded in self.0.iter_recorded() {
+            let middle = self.0.median_equivalent(recorded.value_iterated_to()).max(1);
             let bin = (2.0 * (middle as f64).log2()) as usize;
-            bins[bin.min(COARSE_BINS - 1)] += found.count_at_value();
+            bins[bin.min(COARSE_BINS - 1)] += recorded.count_at_value();
         }
         bins
     }
@@ -359,8 +359,8 @@ mod tests {
         h.record_n(1_030, 4);
         h.record_n(1_500, 5);
         h.record(u64::MAX);
-        let found: Vec<_> = h.coarse().into_iter().enumerate().filter(|bin| bin.1 > 0).collect();
-        assert_eq!(found, [(0, 2), (19, 3), (20, 4), (21, 5), (COARSE_BINS - 1, 1)]);
+        let filled: Vec<_> = h.coarse().into_iter().enumerate().filter(|bin| bin.1 > 0).collect();
+        assert_eq!(filled, [(0, 2), (19, 3), (20, 4), (21, 5), (COARSE_BINS - 1, 1)]);
     }
 
     #[test]

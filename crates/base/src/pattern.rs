@@ -239,8 +239,8 @@ fn advance(begin: u64, end: u64, cursor: &mut u64, len: u64) -> u64 {
 /// do not come out even; the last job takes what is no whole block.
 fn part(space: u64, max_len: u64, share: Share) -> (u64, u64) {
     let blocks = space / max_len;
-    let (each, more) = (blocks / share.count, blocks % share.count);
-    let edge = |index: u64| (each * index + more.min(index)) * max_len;
+    let (share_blocks, more) = (blocks / share.count, blocks % share.count);
+    let edge = |index: u64| (share_blocks * index + more.min(index)) * max_len;
     let end = if share.index + 1 == share.count { space } else { edge(share.index + 1) };
     (edge(share.index), end)
 }

@@ -55,9 +55,9 @@ impl DeviceCounters {
     /// Of the device behind `path`, or that is it; `None` where no block device is (memory, a
     /// network, a layered file system).
     pub fn of(path: &Path) -> Option<Self> {
-        let found = fs::metadata(path).ok()?;
-        let itself = found.file_type().is_block_device();
-        let number = if itself { found.rdev() } else { found.dev() };
+        let metadata = fs::metadata(path).ok()?;
+        let itself = metadata.file_type().is_block_device();
+        let number = if itself { metadata.rdev() } else { metadata.dev() };
         let (major, minor) = (libc::major(number), libc::minor(number));
         let stat = PathBuf::from(format!("/sys/dev/block/{major}:{minor}/stat"));
         stat.exists().then_some(DeviceCounters { stat })

@@ -166,9 +166,9 @@ impl Stream {
         file: &File,
         len: u64,
         stopping: &dyn Fn() -> bool,
-        each: impl FnMut(Chunk<'_>) -> Result<()>,
+        take: impl FnMut(Chunk<'_>) -> Result<()>,
     ) -> Result<Pass> {
-        self.read_part(file, 0, len, stopping, each)
+        self.read_part(file, 0, len, stopping, take)
     }
 
     /// Read `len` bytes from `from` on, which is a multiple of [`SECTOR`] where the file is open
@@ -183,13 +183,13 @@ impl Stream {
         from: u64,
         len: u64,
         stopping: &dyn Fn() -> bool,
-        mut each: impl FnMut(Chunk<'_>) -> Result<()>,
+        mut take: impl FnMut(Chunk<'_>) -> Result<()>,
     ) -> Result<Pass> {
         let job = Job { file, from, len, kind: OpKind::Read, stopping };
         let mut keep = |_: u64, _: usize, _: &mut [u8]| {};
         match &mut self.inner {
-            Inner::Uring(engine) => engine.pass(&job, &mut keep, &mut each),
-            Inner::Posix(engine) => engine.pass(&job, &mut keep, &mut each),
+            Inner::Uring(engine) => engine.pass(&job, &mut keep, &mut take),
+            Inner::Posix(engine) => engine.pass(&job, &mut keep, &mut take),
         }
     }
 
@@ -207,12 +207,12 @@ impl Stream {
         len: u64,
         stopping: &dyn Fn() -> bool,
         mut fill: impl FnMut(u64, usize, &mut [u8]),
-        mut each: impl FnMut(Chunk<'_>) -> Result<()>,
+        mut take: impl FnMut(Chunk<'_>) -> Result<()>,
     ) -> Result<Pass> {
         let job = Job { file, from: 0, len, kind: OpKind::Write, stopping };
         match &mut self.inner {
-            Inner::Uring(engine) => engine.pass(&job, &mut fill, &mut each),
-            Inner::Posix(engine) => engine.pass(&job, &mut fill, &mut each),
+            Inner::Uring(engine) => engine.pass(&job, &mut fill, &mut take),
+            Inner::Posix(engine) => engine.pass(&job, &mut fill, &mut take),
         }
     }
 }
@@ -263,10 +263,10 @@ impl<B: Backend> Engine<B> {
         Engine { backend, spec, slots, completions, fresh, in_flight: 0, base: 0 }
     }
 
-    fn pass(&mut self, job: &Job<'_>, fill: Fill<'_>, each: Each<'_>) -> Result<Pass> {
+    fn pass(&mut self, job: &Job<'_>, fill: Fill<'_>, take: Each<'_>) -> Result<Pass> {
         self.backend.replace_file(0, job.file);
         let chunks = job.len.div_ceil(self.spec.io_bytes as u64);
-        let ended = self.move_all(job, chunks, fill, each);
+        let ended = self.move_all(job, chunks, fill, take);
         // After an error or a stop, nothing of this pass may touch the buffers any more.
         self.drain()?;
         ended
@@ -277,7 +277,7 @@ impl<B: Backend> Engine<B> {
         job: &Job<'_>,
         chunks: u64,
         fill: Fill<'_>,
-        each: Each<'_>,
+        take: Each<'_>,
     ) -> Result<Pass> {
         let (mut issued, mut handed) = (0, 0);
         let slots = self.spec.slots as u64;
@@ -305,7 +305,7 @@ impl<B: Backend> Engine<B> {
             self.turn(waits && self.slots[next].result.is_none())?;
             // One at a time: while the caller works, what ends is not seen to have ended.
             if let Some(result) = self.slots[next].result {
-                self.hand_over(job, handed, next, result, each)?;
+                self.hand_over(job, handed, next, result, take)?;
                 handed += 1;
             } else {
                 waits = true;
@@ -381,7 +381,7 @@ impl<B: Backend> Engine<B> {
         chunk: u64,
         slot: usize,
         result: i32,
-        each: Each<'_>,
+        take: Each<'_>,
     ) -> Result<()> {
         let (offset, len) = self.place_of(job, chunk);
         if result < 0 {
@@ -403,7 +403,7 @@ impl<B: Backend> Engine<B> {
         // SAFETY: the slot's operation has ended, and no other is in flight on it.
         let data = unsafe { self.backend.arena().slot_mut(slot as u32) };
         let slot = (chunk % self.spec.slots as u64) as usize;
-        each(Chunk { offset, data: &data[..len as usize], slot, latency_ns, start_ns })
+        take(Chunk { offset, data: &data[..len as usize], slot, latency_ns, start_ns })
     }
 
     /// The kernel cut a write short. Trying the rest tells why: that the disk is full, for example.

@@ -23,10 +23,10 @@ pub fn latency_columns(
     let figures = py.detach(|| figures_of(&encoded));
     let figures = figures.map_err(|e| PyValueError::new_err(e.to_string()))?;
     Ok((
-        figures.iter().map(|found| found.mean_ns).collect(),
-        figures.iter().map(|found| found.p50_ns).collect(),
-        figures.iter().map(|found| found.p99_ns).collect(),
-        figures.iter().map(|found| found.max_ns).collect(),
+        figures.iter().map(|figure| figure.mean_ns).collect(),
+        figures.iter().map(|figure| figure.p50_ns).collect(),
+        figures.iter().map(|figure| figure.p99_ns).collect(),
+        figures.iter().map(|figure| figure.max_ns).collect(),
     ))
 }
 

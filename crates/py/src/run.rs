@@ -240,10 +240,10 @@ pub fn check_split_binary(py: Python<'_>, path: &str) -> PyResult<String> {
 /// ghz}; and whether this library was `optimised`, which a build for tests is not.
 #[pyfunction]
 pub fn probe() -> String {
-    let found = storlab_io::probe();
+    let probed = storlab_io::probe();
     let clock = storlab_base::Clock::new();
     json!({
-        "uring": {"available": found.uring, "reason": found.reason, "features": found.features},
+        "uring": {"available": probed.uring, "reason": probed.reason, "features": probed.features},
         "clock": {"source": clock.source_name(), "ghz": clock.ghz()},
         "optimised": !cfg!(debug_assertions),
     })
@@ -259,8 +259,8 @@ pub fn probe() -> String {
 pub fn spin(py: Python<'_>, seconds: f64) -> PyResult<String> {
     let length = Duration::try_from_secs_f64(seconds)
         .map_err(|e| PyValueError::new_err(format!("seconds: {e}")))?;
-    let found = py.detach(|| storlab_run::spin(length));
-    as_json(&found)
+    let spun = py.detach(|| storlab_run::spin(length));
+    as_json(&spun)
 }
 
 /// Memory that this process may use, in bytes: the machine's, or what its control groups leave.

@@ -112,9 +112,9 @@ impl Control {
             };
             let now = monotonic_ns();
             // Who is woken late has a load that started on time.
-            let found =
+            let start_at =
                 *opening.get_or_insert(Opening { planned_ns, start_ns: planned_ns.max(now) });
-            let left_ns = found.start_ns.saturating_sub(lead_ns).saturating_sub(now);
+            let left_ns = start_at.start_ns.saturating_sub(lead_ns).saturating_sub(now);
             if left_ns == 0 {
                 return opening;
             }

@@ -131,8 +131,8 @@ impl SizeDraw {
             Sizes::Always(len) => *len,
             Sizes::Weighted(bounds) => {
                 let x = self.random.next_u64();
-                let found = bounds.iter().find(|(bound, _)| x < *bound);
-                found.or(bounds.last()).map_or(0, |&(_, len)| len)
+                let drawn = bounds.iter().find(|(bound, _)| x < *bound);
+                drawn.or(bounds.last()).map_or(0, |&(_, len)| len)
             }
         }
     }

@@ -282,8 +282,8 @@ impl Collector {
         let mut cpu_ns = pending.cpu_ns;
         for &kind in &self.kinds {
             let empty = KindStats::new(self.open_loop);
-            let found = pending.kinds.get(kind.place).and_then(Option::as_deref);
-            let stats = found.unwrap_or(&empty);
+            let counted = pending.kinds.get(kind.place).and_then(Option::as_deref);
+            let stats = counted.unwrap_or(&empty);
             if let Some(total) = &mut self.totals[kind.place] {
                 total.add(stats);
             }

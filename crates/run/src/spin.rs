@@ -109,9 +109,9 @@ mod tests {
 
     #[test]
     fn every_core_is_kept_busy() {
-        let found = spin(Duration::from_millis(20));
-        assert_eq!(found.threads, available_cores());
-        assert!((0.0..=100.0).contains(&found.lost_percent), "{found:?}");
-        assert!(found.largest_gap_ns <= found.length_ns);
+        let spun = spin(Duration::from_millis(20));
+        assert_eq!(spun.threads, available_cores());
+        assert!((0.0..=100.0).contains(&spun.lost_percent), "{spun:?}");
+        assert!(spun.largest_gap_ns <= spun.length_ns);
     }
 }

@@ -217,8 +217,8 @@ mod tests {
         Some(text + std::str::from_utf8(&body).expect("text"))
     }
 
-    /// Answers `each` requests on a connection with what they were, and closes it without a word.
-    fn server(each: usize) -> (u16, Arc<AtomicUsize>) {
+    /// Answers so many `requests` of a connection with what they were, and closes it silently.
+    fn server(requests: usize) -> (u16, Arc<AtomicUsize>) {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let port = listener.local_addr().expect("bound").port();
         let connections = Arc::new(AtomicUsize::new(0));
@@ -227,7 +227,7 @@ mod tests {
             for stream in listener.incoming() {
                 let mut stream = stream.expect("a client");
                 counted.fetch_add(1, Ordering::SeqCst);
-                for _ in 0..each {
+                for _ in 0..requests {
                     let Some(request) = read_request(&mut stream) else { break };
                     let head = format!(
                         "HTTP/1.1 418 Teapot\r\nX-Odd: \u{e9}\r\ncontent-length: {}\r\n\r\n",

@@ -202,16 +202,16 @@ fn resolve(host: &str, port: u16) -> std::io::Result<Vec<SocketAddr>> {
         let both = [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)];
         return Ok(both.map(|address| SocketAddr::new(address, port)).to_vec());
     }
-    let mut found: Vec<SocketAddr> = Vec::new();
+    let mut addresses: Vec<SocketAddr> = Vec::new();
     for address in (host, port).to_socket_addrs()? {
-        if !found.contains(&address) {
-            found.push(address);
+        if !addresses.contains(&address) {
+            addresses.push(address);
         }
     }
-    if found.is_empty() {
+    if addresses.is_empty() {
         return Err(std::io::Error::other("the name has no address"));
     }
-    Ok(found)
+    Ok(addresses)
 }
 
 fn check_bucket(spec: &StoreSpec) -> Result<()> {

@@ -138,22 +138,22 @@ fn decode<'k>(mut keys: impl Iterator<Item = &'k mut String>) -> Result<(), Fail
 
 /// Of an answer with an error status; whatever it is, something can be said.
 pub fn error(body: &[u8]) -> ErrorBody {
-    let mut found = ErrorBody::default();
+    let mut error = ErrorBody::default();
     let read = walk(body, "Error", |path, text| {
         match path {
-            "Code" => found.code = Some(text.to_owned()),
-            "Message" => found.message = text.to_owned(),
-            "Region" => found.region = Some(text.to_owned()),
+            "Code" => error.code = Some(text.to_owned()),
+            "Message" => error.message = text.to_owned(),
+            "Region" => error.region = Some(text.to_owned()),
             _ => {}
         }
         Ok(())
     });
-    if read.is_err() && found == ErrorBody::default() {
+    if read.is_err() && error == ErrorBody::default() {
         let text = String::from_utf8_lossy(body);
-        found.message = text.trim().chars().take(OTHER_MESSAGE_CHARS).collect();
+        error.message = text.trim().chars().take(OTHER_MESSAGE_CHARS).collect();
     }
-    found.code = found.code.filter(|code| !code.is_empty());
-    found
+    error.code = error.code.filter(|code| !code.is_empty());
+    error
 }
 
 /// UploadId of an `InitiateMultipartUpload` answer.
@@ -161,14 +161,14 @@ pub fn error(body: &[u8]) -> ErrorBody {
 /// # Errors
 /// Protocol.
 pub fn upload_id(body: &[u8]) -> Result<String, Failure> {
-    let mut found = None;
+    let mut upload = None;
     walk(body, "InitiateMultipartUploadResult", |path, text| {
         if path == "UploadId" {
-            found = Some(text.to_owned());
+            upload = Some(text.to_owned());
         }
         Ok(())
     })?;
-    found.filter(|id| !id.is_empty()).ok_or_else(|| wrong("no UploadId"))
+    upload.filter(|id| !id.is_empty()).ok_or_else(|| wrong("no UploadId"))
 }
 
 /// Of a `CompleteMultipartUpload` answer with status 200, which may still be an error.
@@ -202,7 +202,7 @@ pub fn refused(body: &[u8]) -> Result<(), Failure> {
 /// # Errors
 /// Protocol.
 pub fn not_deleted(body: &[u8]) -> Result<Vec<NotDeleted>, Failure> {
-    let mut found = Vec::new();
+    let mut refused = Vec::new();
     let nothing = || NotDeleted { key: String::new(), code: String::new(), message: String::new() };
     let mut next = nothing();
     walk(body, "DeleteResult", |path, text| {
@@ -210,12 +210,12 @@ pub fn not_deleted(body: &[u8]) -> Result<Vec<NotDeleted>, Failure> {
             "Error/Key" => next.key = text.to_owned(),
             "Error/Code" => next.code = text.to_owned(),
             "Error/Message" => next.message = text.to_owned(),
-            "Error" => found.push(std::mem::replace(&mut next, nothing())),
+            "Error" => refused.push(std::mem::replace(&mut next, nothing())),
             _ => {}
         }
         Ok(())
     })?;
-    Ok(found)
+    Ok(refused)
 }
 
 /// The query of `ListMultipartUploads`, for the page behind `after` (key and upload id).

@@ -259,15 +259,15 @@ mod tests {
         keys.sort();
         let bucket = Bucket::open(&root, false, Arc::default()).expect("opened");
         let mut query = Query { limit: PAGE, prefix: "k/".to_owned(), ..Query::default() };
-        let mut found = Vec::new();
+        let mut listed = Vec::new();
         loop {
             let page = bucket.list(&query);
-            found.extend(page.objects.into_iter().map(|(key, _)| key));
+            listed.extend(page.objects.into_iter().map(|(key, _)| key));
             match page.next {
                 Some(next) => query.from = next,
                 None => break,
             }
         }
-        assert!(found == keys, "all of them, in order");
+        assert!(listed == keys, "all of them, in order");
     }
 }

@@ -246,7 +246,7 @@ impl S3 for Service {
             (None, None) => Begin::Start,
         };
         let spell = Spelling::asked(input.encoding_type.as_ref())?;
-        let found =
+        let page =
             find(bucket, input.prefix.as_deref(), input.delimiter.as_deref(), from, limit).await?;
         answer(ListObjectsV2Output {
             name: Some(input.bucket),
@@ -255,12 +255,12 @@ impl S3 for Service {
             start_after: input.start_after.map(|text| spell.text(&text)),
             encoding_type: input.encoding_type,
             max_keys: Some(limit as i32),
-            key_count: Some((found.objects.len() + found.prefixes.len()) as i32),
-            is_truncated: Some(found.next.is_some()),
+            key_count: Some((page.objects.len() + page.prefixes.len()) as i32),
+            is_truncated: Some(page.next.is_some()),
             continuation_token: input.continuation_token,
-            next_continuation_token: found.next.as_ref().map(Begin::token),
-            common_prefixes: spell.prefixes(&found),
-            contents: spell.objects(&found),
+            next_continuation_token: page.next.as_ref().map(Begin::token),
+            common_prefixes: spell.prefixes(&page),
+            contents: spell.objects(&page),
             request_charged: None,
         })
     }
@@ -279,9 +279,9 @@ impl S3 for Service {
             Some(marker) => Begin::Key(marker),
         };
         let spell = Spelling::asked(input.encoding_type.as_ref())?;
-        let found =
+        let page =
             find(bucket, input.prefix.as_deref(), input.delimiter.as_deref(), from, limit).await?;
-        let next_marker = match &found.next {
+        let next_marker = match &page.next {
             Some(Begin::Key(text) | Begin::Prefix(text)) => Some(spell.text(text)),
             _ => None,
         };
@@ -292,10 +292,10 @@ impl S3 for Service {
             delimiter: input.delimiter.map(|text| spell.text(&text)),
             encoding_type: input.encoding_type,
             max_keys: Some(limit as i32),
-            is_truncated: Some(found.next.is_some()),
+            is_truncated: Some(page.next.is_some()),
             next_marker,
-            common_prefixes: spell.prefixes(&found),
-            contents: spell.objects(&found),
+            common_prefixes: spell.prefixes(&page),
+            contents: spell.objects(&page),
             request_charged: None,
         })
     }

@@ -151,7 +151,7 @@ impl Bucket {
             for entry in fs::read_dir(self.uploads())? {
                 let Ok(id) = entry?.file_name().into_string() else { continue };
                 let path = self.uploads().join(&id).join(KEY);
-                let begun = fs::metadata(&path).and_then(|found| found.modified());
+                let begun = fs::metadata(&path).and_then(|metadata| metadata.modified());
                 // One that ended while we looked is not there.
                 if let (true, Ok(key), Ok(begun)) = (is_id(&id), fs::read_to_string(&path), begun) {
                     uploads.push(Upload { key, id, begun_ns: nanoseconds(begun) });
@@ -182,11 +182,11 @@ fn check_parts(there: &[(i32, Object)], named: &[Named]) -> S3Result<Vec<String>
     }
     let mut files = Vec::with_capacity(named.len());
     for (at, part) in named.iter().enumerate() {
-        let found = there.binary_search_by_key(&part.number, |(number, _)| *number);
-        let Ok(found) = found else {
+        let place = there.binary_search_by_key(&part.number, |(number, _)| *number);
+        let Ok(place) = place else {
             return Err(s3_error!(InvalidPart, "part {} was not uploaded", part.number));
         };
-        let object = &there[found].1;
+        let object = &there[place].1;
         let etag = object.etag();
         if part.etag.as_ref().is_some_and(|sent| sent.value() != etag.value()) {
             return Err(s3_error!(InvalidPart, "part {} has another ETag", part.number));

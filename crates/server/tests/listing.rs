@@ -17,14 +17,14 @@ fn walk(client: &mut Client, query: &[(&str, &str)]) -> (Vec<String>, Vec<String
         }
         let page = client.list(&asked).ok();
         pages += 1;
-        let found = page.texts_of("Key");
+        let listed = page.texts_of("Key");
         let rolled: Vec<String> = page
             .texts_of("CommonPrefixes")
             .iter()
             .map(|inner| inner.replace("<Prefix>", "").replace("</Prefix>", ""))
             .collect();
-        assert_eq!(page.text_of("KeyCount"), (found.len() + rolled.len()).to_string());
-        keys.extend(found);
+        assert_eq!(page.text_of("KeyCount"), (listed.len() + rolled.len()).to_string());
+        keys.extend(listed);
         prefixes.extend(rolled);
         if page.text_of("IsTruncated") == "false" {
             return (keys, prefixes, pages);
@@ -115,14 +115,14 @@ fn objects_of_many_clients_page_in_order() {
     });
     let mut sorted = keys;
     sorted.sort();
-    let (found, _, pages) = walk(&mut running.client(), &[]);
+    let (listed, _, pages) = walk(&mut running.client(), &[]);
     assert_eq!(pages, OBJECTS / 1000);
-    assert!(found == sorted, "all of them, in order");
+    assert!(listed == sorted, "all of them, in order");
     running = running.restart();
-    let (found, prefixes, pages) = walk(&mut running.client(), &[("delimiter", "/")]);
-    assert_eq!((found.len(), prefixes.len(), pages), (0, 7, 1));
-    let (found, ..) = walk(&mut running.client(), &[("prefix", "p3/")]);
-    assert!(found == sorted.iter().filter(|k| k.starts_with("p3/")).cloned().collect::<Vec<_>>());
+    let (listed, prefixes, pages) = walk(&mut running.client(), &[("delimiter", "/")]);
+    assert_eq!((listed.len(), prefixes.len(), pages), (0, 7, 1));
+    let (listed, ..) = walk(&mut running.client(), &[("prefix", "p3/")]);
+    assert!(listed == sorted.iter().filter(|k| k.starts_with("p3/")).cloned().collect::<Vec<_>>());
 }
 
 #[test]

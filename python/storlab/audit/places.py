@@ -79,7 +79,7 @@ class Places:
     def __init__(self, table: PublishedTable) -> None:
         self.table = table
         self._rows: dict[tuple[str, Place], list[Row]] = {}
-        self._found: dict[tuple[str, Place, str], list[Row]] = {}  # rules ask again and again
+        self._rows_of: dict[tuple[str, Place, str], list[Row]] = {}  # rules ask again and again
         self._rates: dict[tuple[str, Place, str], dict[str, Value]] = {}
         for row in table.rows:
             if _is_measurement(row):
@@ -96,8 +96,8 @@ class Places:
     def of(self, config: str, place: Place, quantity: str) -> list[Row]:
         """Rows of a quantity under load: means, plain values and maxima over operating points."""
         asked = (config, place, quantity)
-        if asked not in self._found:
-            self._found[asked] = [
+        if asked not in self._rows_of:
+            self._rows_of[asked] = [
                 row
                 for row in self._rows.get((config, place), [])
                 if quantity_of(row).name == quantity
@@ -105,7 +105,7 @@ class Places:
                 and not set(quantity_of(row).part.split("_")) & NOT_UNDER_LOAD
                 and not (quantity in _OF_ONE_THING and plain_part(row))
             ]
-        return self._found[asked]
+        return self._rows_of[asked]
 
     def throughput(self, config: str, place: Place) -> dict[str, Value]:
         """Total throughput by operating point: printed as a total, of parts, or per TB x TB."""

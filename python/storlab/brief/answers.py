@@ -26,18 +26,18 @@ def answers(comparison: Comparison, anchors: Sequence[str]) -> list[Answer]:
     """Of every question, in order. ``anchors`` are the sections that the page has."""
     if len(comparison.targets) < 2:
         return []
-    found = verdicts(comparison)
+    judged = verdicts(comparison)
     sides: dict[tuple[str, str], tuple[str, int]] = {}
-    each = []
-    for number, verdict in enumerate(found):
-        answer = _answer(comparison, verdict, anchors, found[0] if number else None)
+    answered = []
+    for number, verdict in enumerate(judged):
+        answer = _answer(comparison, verdict, anchors, judged[0] if number else None)
         # Of two targets what the one is better in is what the other is worse in: said once.
         side = (verdict.workload, verdict.leader if len(verdict.targets) > 2 else "")
         if answer.leader:
             answer = replace(answer, as_under=sides.get(side))
             sides.setdefault(side, (answer.title, number + 1))
-        each.append(answer)
-    return each
+        answered.append(answer)
+    return answered
 
 
 def _answer(
@@ -107,8 +107,8 @@ def marks_beside(comparison: Comparison, at: Advantage) -> list[Mark]:
     cells = {c.point_id: c for row in comparison.rows.values() for c in row.cells.values()}
     sides = [cells[point] for point in at.point_ids if point in cells]
     column = comparison.column(at.key)
-    found = marks_of(sides[0], sides[1], column) if len(sides) > 1 and column else ()
-    return list(found)
+    marks = marks_of(sides[0], sides[1], column) if len(sides) > 1 and column else ()
+    return list(marks)
 
 
 def _contrast(standing: Standing, verdict: Verdict) -> Contrast:

@@ -111,7 +111,7 @@ def build_brief(
         date=_date(whole),
         study=_study_name(stores),
         baseline=comparison.baseline,
-        plan_hash=", ".join(each.plan.plan_hash for each in stores),
+        plan_hash=", ".join(store.plan.plan_hash for store in stores),
         version=__version__,
         generated=utc_now_iso()[:19].replace("T", " ") + " UTC",
         provenance=_provenance(whole),
@@ -170,8 +170,8 @@ def _every_point(name: str) -> str:
 
 
 def _ratios(comparison: Comparison) -> list[DataTable]:
-    found = (tables.ratio_table(comparison, section) for section in comparison.kinds.values())
-    return [table for table in found if table is not None]
+    candidates = (tables.ratio_table(comparison, section) for section in comparison.kinds.values())
+    return [table for table in candidates if table is not None]
 
 
 def _anchors(ratios: Sequence[DataTable], extras: Sequence[ExtraSection]) -> list[str]:
@@ -250,15 +250,15 @@ def section_anchor(section: Section) -> str:
 
 def _sections(comparison: Comparison, scale: tables.Scale) -> list[SectionBlock]:
     """All mixes; those of a family that has figures over all of them behind these."""
-    found: list[SectionBlock] = []
+    sections_of: list[SectionBlock] = []
     families = [_family(comparison, identity) for identity in _identities(comparison)]
     mixes = [(s, _section(comparison, s, scale)) for family in families for s in family]
     blocks = folded(mixes)
     for family in families:
         whole = family_section(comparison, family, _scoped(comparison, family, "family"), scale)
-        found += [whole] if whole is not None else []
-        found += [blocks.pop(0) for _ in family]
-    return found
+        sections_of += [whole] if whole is not None else []
+        sections_of += [blocks.pop(0) for _ in family]
+    return sections_of
 
 
 def _identities(comparison: Comparison) -> list[tuple[str, str, str]]:
@@ -312,7 +312,7 @@ def _extras(
     cost = (_group(kind, comparison, every) for kind in (DENSITY, WORTH, COST_STACK, COST_CAPACITY))
     printed = (_group(kind, comparison, every) for kind in (PUBLISHED_BARS, PUBLISHED_MIXES))
     beside = [group for group in printed if group is not None]
-    found = (
+    candidates = (
         implementations_section(comparison, scale),
         cluster_section(comparison, _client_groups(comparison), scale),
         *(_own_section(comparison, kind, scale) for kind in comparison.kinds),
@@ -322,7 +322,7 @@ def _extras(
         timelines_section(comparison, claims, drawn),
         chosen,
     )
-    return [section for section in found if section is not None]
+    return [section for section in candidates if section is not None]
 
 
 def _own_section(comparison: Comparison, kind: str, scale: tables.Scale) -> ExtraSection | None:
@@ -332,7 +332,7 @@ def _own_section(comparison: Comparison, kind: str, scale: tables.Scale) -> Extr
     if section is None:
         return None
     own = [identity for identity in _identities(comparison) if identity[0] == kind]
-    groups = [g for each in own for g in _scoped(comparison, _family(comparison, each), "own")]
+    groups = [g for page in own for g in _scoped(comparison, _family(comparison, page), "own")]
     return replace(section, groups=[*groups, *section.groups])
 
 
@@ -341,12 +341,12 @@ def _client_groups(comparison: Comparison) -> list[FigureGroup]:
     if not has_clients(comparison):
         return []
     by_clients = sections_by_clients(comparison)
-    found = [
+    groups = [
         _group(kind, comparison, by_clients)
         for kind in (CLIENT_THROUGHPUT, CLIENT_RATES, CLIENT_LATENCY)
     ]
-    found.append(_group(CLIENT_BALANCE, comparison, comparison.sections))
-    return [group for group in found if group is not None]
+    groups.append(_group(CLIENT_BALANCE, comparison, comparison.sections))
+    return [group for group in groups if group is not None]
 
 
 def _overview(comparison: Comparison, scope: str) -> list[FigureGroup]:
@@ -372,7 +372,7 @@ def _group(
 
 def _mappings(comparison: Comparison) -> list[Mapping]:
     """Which use case stands for which parameters, and where it is: one table per workload."""
-    found = []
+    mappings = []
     for identity in _identities(comparison):
         rows: dict[tuple[str, ...], MappingRow] = {}
         head: list[str] = []
@@ -386,8 +386,8 @@ def _mappings(comparison: Comparison) -> list[Mapping]:
                 if cases and len(values) == len(head) and key not in rows:
                     rows[key] = MappingRow("; ".join(cases), values, section_anchor(section))
         if rows:
-            found.append(Mapping(head, list(rows.values())))
-    return found
+            mappings.append(Mapping(head, list(rows.values())))
+    return mappings
 
 
 def _subtitle(comparison: Comparison, stores: Sequence[ResultStore]) -> str:

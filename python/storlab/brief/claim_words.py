@@ -103,12 +103,12 @@ def words_of(ahead: Ahead) -> Words:
 def _values(ahead: Ahead) -> list[ClaimNumber] | None:
     """Both values with their intervals; None where one of them is not known well enough."""
     column, row = ahead.column, ahead.row
-    found = [row.cells[side].values[column.key] for side in (ahead.target, ahead.behind)]
-    if any(digits.is_open(value) or (value.low is not None and value.low <= 0) for value in found):
+    values = [row.cells[side].values[column.key] for side in (ahead.target, ahead.behind)]
+    if any(digits.is_open(value) or (value.low is not None and value.low <= 0) for value in values):
         return None
     unit, factor, space = column.unit, 1.0, "\u00a0"
     if unit == "ns":
-        unit, factor = latency_unit([value.estimate for value in found], least=1)
+        unit, factor = latency_unit([value.estimate for value in values], least=1)
     if ahead.quantity is None:
         space = " "
     kinds: tuple[NumberKind, NumberKind] = ("value", "baseline")
@@ -120,7 +120,7 @@ def _values(ahead: Ahead) -> list[ClaimNumber] | None:
             unit,
             digits.step_of(value, factor),
         )
-        for kind, value in zip(kinds, found, strict=True)
+        for kind, value in zip(kinds, values, strict=True)
     ]
 
 

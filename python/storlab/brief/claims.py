@@ -137,22 +137,22 @@ def make_claims(comparison: Comparison, whole: Comparison | None = None) -> list
     ]
     answered = max((v.comparisons for v in verdicts(whole or comparison)), default=0)
     every = answered + sum(not look.asked for look in looks)
-    found = [
+    claims = [
         _claim(comparison, look, answered if look.asked else every)
         for look in looks
         if look.ratio.decided
     ]
-    keys = dict.fromkeys(key for own in asked.values() for each in own for key in each)
+    keys = dict.fromkeys(key for own in asked.values() for keys_asked in own for key in keys_asked)
     order = {key: place for place, key in enumerate(keys)}
     last = len(order)
     return sorted(
-        found,
+        claims,
         key=lambda c: (order.get(c.metric, last) if c.asked else last, c.kind == "latency"),
     )
 
 
 def cards(
-    claims: Sequence[Claim], found: Sequence[Verdict], answered: Sequence[set[str]]
+    claims: Sequence[Claim], judged: Sequence[Verdict], answered: Sequence[set[str]]
 ) -> list[Claim]:
     """The claims with a large number: those that answer what is asked, else no latencies.
 
@@ -168,7 +168,7 @@ def cards(
         and set(claim.point_ids) not in answered
     ]
     asked = [claim for claim in fresh if claim.asked]
-    is_open = any(verdict.kind == "undecided" for verdict in found)
+    is_open = any(verdict.kind == "undecided" for verdict in judged)
     return asked or [c for c in fresh if c.kind != "latency" and not is_open]
 
 
@@ -199,8 +199,8 @@ def _answers(
     point = last_point(comparison, section, facet)
     cells = [] if point is None else comparison.row(point).cells.values()
     known = {key for cell in cells for key in cell.values}
-    found = (next((key for key in keys if key in known), "") for keys in asked)
-    return list(dict.fromkeys(key for key in found if key))
+    questions = (next((key for key in keys if key in known), "") for keys in asked)
+    return list(dict.fromkeys(key for key in questions if key))
 
 
 def _keys(comparison: Comparison, section: Section, facet: Any, asked: Sequence[str]) -> list[str]:
@@ -237,7 +237,7 @@ def _title(section: Section, point: WorkloadPoint) -> str:
 
 def undecided(comparison: Comparison) -> list[str]:
     """Where the rule looked and the interval includes 1, or there is none: named, not hidden."""
-    found = []
+    clauses = []
     for section in comparison.sections:
         for facet in section.facets():
             point = last_point(comparison, section, facet)
@@ -253,8 +253,8 @@ def undecided(comparison: Comparison) -> list[str]:
                     words = f"{ratio_bracket(ratio.interval)} the {noun} of {comparison.baseline}"
                     if digits.is_open(ratio.interval):
                         words = f"{noun} not known to within tenfold"
-                    found.append(f"{target} at {where}: {words}")
-    return found
+                    clauses.append(f"{target} at {where}: {words}")
+    return clauses
 
 
 def summarise(comparison: Comparison) -> list[str]:
@@ -263,14 +263,14 @@ def summarise(comparison: Comparison) -> list[str]:
     Families are not thrown together: a mean over reads of a disk and GETs of a store means nothing.
     """
     several = len(comparison.kinds) > 1
-    found = (
+    summaries = (
         (sections, _summary(comparison, target, sections))
         for sections in comparison.kinds.values()
         for target in comparison.others
     )
     return [
         f"{sections[0].workload}: {sentence}" if several else sentence
-        for sections, sentence in found
+        for sections, sentence in summaries
         if sentence
     ]
 
@@ -402,10 +402,10 @@ def marks_of(cell: Cell, base: Cell, column: Column) -> tuple[Mark, ...]:
 
 def _side_marks(side: Cell, column: Column) -> list[Mark]:
     latency = column.is_latency
-    found = [*cell_marks(side.flags, len(side.runs), latency=latency, name=column.name)]
+    marks = [*cell_marks(side.flags, len(side.runs), latency=latency, name=column.name)]
     if column.is_power and side.power is not None:
-        found += [m for m in power_marks(side.power) if m.kind != "share"]
-    return found
+        marks += [m for m in power_marks(side.power) if m.kind != "share"]
+    return marks
 
 
 def _weak_power(cell: Cell, base: Cell) -> str:

@@ -96,7 +96,7 @@ def lead(comparison: Comparison) -> list[str]:
         sentences = [f"{_made(counts)}; each did a share of the work."]
     else:
         sentences = [_outstanding(counts, [c for c in cells if not _is_divided(c)])]
-    seen = [each for cell in cells for each in clients_of(cell)]
+    seen = [client for cell in cells for client in clients_of(cell)]
     if seen:
         sentences += [*_begin(seen), *_together(seen), *_least(comparison), *_network(seen)]
     return [" ".join(sentences)]
@@ -125,11 +125,11 @@ def _outstanding(counts: Sequence[int], cells: Sequence[Cell]) -> str:
 
 
 def _begin(seen: Sequence[Seen]) -> Iterator[str]:
-    late = [each for each in seen if each.client.first_io_late_ns is not None]
+    late = [client for client in seen if client.client.first_io_late_ns is not None]
     if not late:
         yield "The engine does not tell when clients began."
         return
-    last = max(late, key=lambda each: each.client.first_io_late_ns or 0)
+    last = max(late, key=lambda client: client.client.first_io_late_ns or 0)
     yield (
         f"First I/Os came at most {latency_text(last.client.first_io_late_ns or 0)} after the "
         f"common start ({last.client.name})."
@@ -137,8 +137,8 @@ def _begin(seen: Sequence[Seen]) -> Iterator[str]:
 
 
 def _together(seen: Sequence[Seen]) -> Iterator[str]:
-    kept = min(each.together.window_kept for each in seen)
-    worst = max(seen, key=lambda each: each.clock_ns)
+    kept = min(client.together.window_kept for client in seen)
+    worst = max(seen, key=lambda client: client.clock_ns)
     yield (
         f"They were measured together for at least {kept_text(kept)} of the window, on clocks "
         f"known to {latency_text(worst.clock_ns)} or better ({worst.client.name})."
@@ -155,16 +155,16 @@ def kept_text(share: float) -> str:
 
 
 def _least(comparison: Comparison) -> Iterator[str]:
-    found = [
+    shares = [
         (balance, cell, section.where(point))
         for section in comparison.sections
         for point in section.points
         for cell in comparison.row(point).cells.values()
         if (balance := balance_of(cell)) is not None
     ]
-    if not found:
+    if not shares:
         return
-    balance, cell, where = min(found, key=lambda each: each[0].least[1])
+    balance, cell, where = min(shares, key=lambda uneven: uneven[0].least[1])
     name, share = balance.least
     yield (
         f"The slowest of them did {100 * share:.0f}\u00a0% of its fair share ({name}, on "
@@ -173,7 +173,7 @@ def _least(comparison: Comparison) -> Iterator[str]:
 
 
 def _network(seen: Sequence[Seen]) -> Iterator[str]:
-    known = [each.network for each in seen if each.network is not None]
+    known = [client.network for client in seen if client.network is not None]
     if len(known) < len(seen):
         yield "Bytes on the network were not counted on every client: no data_nics, or no counters."
         return
@@ -240,9 +240,9 @@ def _ending(cell: Cell) -> list[Number]:
     endings = endings_of(cell)
     if not endings:
         return []
-    widest = max(endings, key=lambda each: each.last_ns - each.first_ns)
+    widest = max(endings, key=lambda ending: ending.last_ns - ending.first_ns)
     rates = [e.bytes_s_till_first for e in endings if e.bytes_s_till_first is not None]
-    whole = [each.bytes * NS_PER_S / each.last_ns for each in endings]
+    whole = [ending.bytes * NS_PER_S / ending.last_ns for ending in endings]
     return [
         Number(latency_text(fmean(e.first_ns for e in endings)), "", cell.point_id),
         Number(latency_text(fmean(e.last_ns for e in endings)), "", cell.point_id),
@@ -264,13 +264,13 @@ def _balance(cell: Cell, seen: Sequence[Seen]) -> list[Number]:
             Number(times_text(balance.middle), "", cell.point_id),
             Number(times_text(most), fast, cell.point_id),
         ]
-    kept = min(each.together.window_kept for each in seen)
+    kept = min(client.together.window_kept for client in seen)
     return [
         *numbers,
-        _extreme(seen, lambda each: each.client.first_io_late_ns, latency_text, max),
+        _extreme(seen, lambda client: client.client.first_io_late_ns, latency_text, max),
         Number(kept_text(kept), "", cell.point_id),
-        _extreme(seen, lambda each: each.clock_ns, latency_text, max),
-        _extreme(seen, lambda each: each.network, digits3, min),
+        _extreme(seen, lambda client: client.clock_ns, latency_text, max),
+        _extreme(seen, lambda client: client.network, digits3, min),
     ]
 
 
@@ -286,33 +286,35 @@ def _extreme(
     named: bool = True,
 ) -> Number:
     """The largest or least value of all clients and runs, with the client's name and its runs."""
-    known = [(value, each) for each in seen if (value := take(each)) is not None]
+    known = [(value, client) for client in seen if (value := take(client)) is not None]
     if not known:
         return NONE
-    value, each = which(known, key=lambda pair: pair[0])
-    name = each.client.name if named else ""
-    return Number(show(value), name, each.run.record.point_id)
+    value, client = which(known, key=lambda pair: pair[0])
+    name = client.client.name if named else ""
+    return Number(show(value), name, client.run.record.point_id)
 
 
 def _client_tables(comparison: Comparison) -> list[DataTable]:
     """Every client with every target, over all of its runs."""
-    found: dict[tuple[str, str], list[Seen]] = {}
+    observed_of: dict[tuple[str, str], list[Seen]] = {}
     cells: dict[tuple[str, str], Cell] = {}
     for row in comparison.rows.values():
         for target, cell in row.cells.items():
             for name, seen in by_client(clients_of(cell)).items():
-                found.setdefault((name, target), []).extend(seen)
+                observed_of.setdefault((name, target), []).extend(seen)
                 cells.setdefault((name, target), cell)
-    names = list(dict.fromkeys(name for name, _ in found))
+    names = list(dict.fromkeys(name for name, _ in observed_of))
     caption = "Client by client, over all runs: the extremes of each"
     if len(names) > MOST_ROWS:
-        names = sorted(names, key=lambda name: _least_share(found, name))[:MOST_ROWS]
-        caption += f"; of {len({n for n, _ in found})} clients the {MOST_ROWS} with the least share"
+        names = sorted(names, key=lambda name: _least_share(observed_of, name))[:MOST_ROWS]
+        caption += (
+            f"; of {len({n for n, _ in observed_of})} clients the {MOST_ROWS} with the least share"
+        )
     leaves = [
-        Leaf([name], cells[name, target], _client(found[name, target]))
+        Leaf([name], cells[name, target], _client(observed_of[name, target]))
         for name in names
         for target in comparison.targets
-        if (name, target) in found
+        if (name, target) in observed_of
     ]
     if not leaves:
         return []
@@ -322,15 +324,15 @@ def _client_tables(comparison: Comparison) -> list[DataTable]:
         ("CPU, most", "%"), ("network, most", "%"),
     ]  # fmt: skip
     table = table_of(comparison, caption, ["client"], head, leaves)
-    for each in table.rows:  # its numbers lead to the runs that gave them, of several points
-        each.links.clear()
+    for line in table.rows:  # its numbers lead to the runs that gave them, of several points
+        line.links.clear()
     return [table]
 
 
-def _least_share(found: dict[tuple[str, str], list[Seen]], name: str) -> float:
-    observed = (seen for (client, _), seen in found.items() if client == name)
+def _least_share(observed_of: dict[tuple[str, str], list[Seen]], name: str) -> float:
+    observed = (seen for (client, _), seen in observed_of.items() if client == name)
     return min(
-        (s for seen in observed for each in seen if (s := each.share) is not None), default=1.0
+        (s for seen in observed for client in seen if (s := client.share) is not None), default=1.0
     )
 
 
@@ -340,15 +342,15 @@ def _client(seen: Sequence[Seen]) -> list[Number]:
 
     return [
         Number(f"{len(seen):,}", fact=True),
-        worst(lambda each: each.share, times_text, min),
-        worst(lambda each: each.client.first_io_late_ns, latency_text),
-        worst(lambda each: each.client.window_share, kept_text, min),
-        _extreme(seen, lambda each: each.client.offset_ns, _signed, _farthest, named=False),
-        _extreme(seen, lambda each: each.client.drift_ns, _signed, _farthest, named=False),
-        worst(lambda each: each.client.round_trip_ns, latency_text),
-        worst(lambda each: each.network, digits3, min),
-        worst(lambda each: each.client.cpu_percent),
-        worst(lambda each: each.client.nic_busy_percent),
+        worst(lambda client: client.share, times_text, min),
+        worst(lambda client: client.client.first_io_late_ns, latency_text),
+        worst(lambda client: client.client.window_share, kept_text, min),
+        _extreme(seen, lambda client: client.client.offset_ns, _signed, _farthest, named=False),
+        _extreme(seen, lambda client: client.client.drift_ns, _signed, _farthest, named=False),
+        worst(lambda client: client.client.round_trip_ns, latency_text),
+        worst(lambda client: client.network, digits3, min),
+        worst(lambda client: client.client.cpu_percent),
+        worst(lambda client: client.client.nic_busy_percent),
     ]
 
 
@@ -364,7 +366,7 @@ def _signed(value_ns: float) -> str:
 
 def flag_notes(comparison: Comparison) -> list[str]:
     """What was flagged of clients, with their names: each kind once, with places."""
-    found: dict[str, list[str]] = {}
+    by_kind: dict[str, list[str]] = {}
     for section in comparison.sections:
         for point in section.points:
             for cell in comparison.row(point).cells.values():
@@ -372,9 +374,11 @@ def flag_notes(comparison: Comparison) -> list[str]:
                     if flag.kind in CLIENT_FLAGS:
                         runs = f"{flag.runs} of {plural(len(cell.runs), 'run')}"
                         where = f"{section.where(point)} on {cell.target}"
-                        found.setdefault(flag.kind, []).append(f"{where} ({flag.message}; {runs})")
+                        by_kind.setdefault(flag.kind, []).append(
+                            f"{where} ({flag.message}; {runs})"
+                        )
     notes = []
-    for kind, places in found.items():
+    for kind, places in by_kind.items():
         meaning = meaning_of(kind)
         more = f"; and {len(places) - MOST_FLAGGED} more" if len(places) > MOST_FLAGGED else ""
         shown = "; ".join(places[:MOST_FLAGGED])

@@ -59,14 +59,14 @@ def _says_something(table: DataTable) -> bool:
 def _lead(comparison: Comparison, fits: dict[str, RackFit]) -> list[str]:
     rack = density.rack_of(comparison)
     sentences = []
-    for label, found in fits.items():
-        if found.count is None:
+    for label, fit in fits.items():
+        if fit.count is None:
             continue
         held = ""
-        if found.capacity_tb is not None:
-            held = f", {digits3(found.count * found.capacity_tb)} TB"
-        limit = "" if rack.power_budget is None else f", limited by {_limit(found)}"
-        sentences.append(f"{found.count:,} of {label}{held}{limit}")
+        if fit.capacity_tb is not None:
+            held = f", {digits3(fit.count * fit.capacity_tb)} TB"
+        limit = "" if rack.power_budget is None else f", limited by {_limit(fit)}"
+        sentences.append(f"{fit.count:,} of {label}{held}{limit}")
     return [f"{_rack_words(rack)} holds {'; or '.join(sentences)}."] if sentences else []
 
 
@@ -80,9 +80,9 @@ def _watts(power_w: float) -> str:
     return f"{power_w / 1000:g} kW" if power_w >= 1000 else f"{power_w:g} W"
 
 
-def _limit(found: RackFit) -> str:
+def _limit(fit: RackFit) -> str:
     words = {"both": "height and power alike", "height": "height", "power": "power"}
-    return words.get(found.limit, "")
+    return words.get(fit.limit, "")
 
 
 def _plain(
@@ -100,31 +100,31 @@ def _plain(
 def _rack_table(comparison: Comparison, fits: dict[str, RackFit]) -> DataTable:
     rack = density.rack_of(comparison)
     rows = []
-    for index, (label, found) in enumerate(fits.items()):
-        weak = found.busy_provenance in NOT_MEASURED
-        marks = (mark(found.busy_provenance, "power"),) if weak else ()
-        count, tb, units = found.count, found.capacity_tb, found.rack_units
+    for index, (label, fit) in enumerate(fits.items()):
+        weak = fit.busy_provenance in NOT_MEASURED
+        marks = (mark(fit.busy_provenance, "power"),) if weak else ()
+        count, tb, units = fit.count, fit.capacity_tb, fit.rack_units
         per_unit = None if tb is None or units is None else tb / units
         modelled = (mark("modelled", "the target’s value times the count"),)
         numbers = [
             _plain(tb, UNDECLARED),
             _plain(units, UNDECLARED),
             _plain(_rounded(per_unit), "–"),
-            _plain(_rounded(found.busy_w), MISSING, marks, found.busy_point),
-            _plain(_rounded(found.idle_w), MISSING, marks, found.busy_point),
-            _plain(found.by_height, "–"),
+            _plain(_rounded(fit.busy_w), MISSING, marks, fit.busy_point),
+            _plain(_rounded(fit.idle_w), MISSING, marks, fit.busy_point),
+            _plain(fit.by_height, "–"),
             *(
                 []
                 if rack.power_budget is None
-                else [_plain(found.by_power, MISSING, marks, found.busy_point)]
+                else [_plain(fit.by_power, MISSING, marks, fit.busy_point)]
             ),
             _plain(None if tb is None or count is None else tb * count, "–", modelled),
-            _plain(_rounded(_kw(found)), MISSING, (*modelled, *marks), found.busy_point),
+            _plain(_rounded(_kw(fit)), MISSING, (*modelled, *marks), fit.busy_point),
         ]
         rows.append(
             TableRow(
                 [], label, index, numbers, True, [],
-                chip=found.busy_provenance if weak else "",
+                chip=fit.busy_provenance if weak else "",
             )
         )  # fmt: skip
     budget = rack.power_budget
@@ -148,10 +148,10 @@ def _rounded(value: float | None) -> float | None:
     return None if value is None else float(f"{value:.3g}")
 
 
-def _kw(found: RackFit) -> float | None:
-    if found.count is None or found.busy_w is None:
+def _kw(fit: RackFit) -> float | None:
+    if fit.count is None or fit.busy_w is None:
         return None
-    return found.count * found.busy_w / 1000
+    return fit.count * fit.busy_w / 1000
 
 
 def _rate(page: Page) -> tuple[str, str, str]:
@@ -225,8 +225,8 @@ def _per_money(key: str) -> Take:
 
 
 def _per_rack(key: str, factor: float) -> Take:
-    def take(cell: Cell, _: Target, found: RackFit) -> Interval | None:
-        count = found.count
+    def take(cell: Cell, _: Target, fit: RackFit) -> Interval | None:
+        count = fit.count
         return density.scaled(cell.values.get(key), None if count is None else count * factor)
 
     return take
@@ -268,9 +268,9 @@ def _by_point(
 
 
 def _value(
-    cell: Cell, column: TargetColumn, found: RackFit, take: Take, what: str, *, modelled: bool
+    cell: Cell, column: TargetColumn, fit: RackFit, take: Take, what: str, *, modelled: bool
 ) -> Number:
-    value = take(cell, column.target, found)
+    value = take(cell, column.target, fit)
     if value is None:
         absent = cell.power is None if what == "power" else not cell.measured
         return Number(MISSING if absent else UNDECLARED, point_id=cell.point_id, missing=True)
@@ -283,17 +283,17 @@ def _value(
 def _notes(comparison: Comparison, fits: dict[str, RackFit]) -> list[str]:
     notes = ["Capacity, rack units, prices and costs are those that the study declares."]
     rack = density.rack_of(comparison)
-    racks = any(found.rack_units is not None for found in fits.values())
-    if racks and any(found.busy_w is not None for found in fits.values()):
-        p95 = all(found.busy_is_p95 for found in fits.values() if found.busy_w is not None)
+    racks = any(fit.rack_units is not None for fit in fits.values())
+    if racks and any(fit.busy_w is not None for fit in fits.values()):
+        p95 = all(fit.busy_is_p95 for fit in fits.values() if fit.busy_w is not None)
         what = "95th percentile of its power readings" if p95 else "mean power"
         notes.append(f"Busiest means the largest {what} over all runs.")
-    for label, found in fits.items():
-        if found.boundary and not found.boundary.startswith("wall"):
+    for label, fit in fits.items():
+        if fit.boundary and not fit.boundary.startswith("wall"):
             notes.append(
-                f"The power of {label} was taken at the {found.boundary}: what else a rack feeds "
+                f"The power of {label} was taken at the {fit.boundary}: what else a rack feeds "
                 "(hosts, fans, conversion losses) is not in it."
             )
-        elif not found.boundary and rack.power_budget is not None and found.by_height is not None:
+        elif not fit.boundary and rack.power_budget is not None and fit.by_height is not None:
             notes.append(f"The power of {label} is not known: only height limits its number.")
     return notes

@@ -48,8 +48,8 @@ class Extra:
 def extra_of(kind: str) -> Extra | None:
     """What that family says; None where its page names nothing."""
     place = FAMILIES[kind].page.extra
-    found: Extra | None = load(place)() if place else None
-    return found
+    extra: Extra | None = load(place)() if place else None
+    return extra
 
 
 def extras_of(comparison: Comparison) -> list[Extra]:

@@ -52,8 +52,8 @@ def target_card(comparison: Comparison, index: int, column: TargetColumn) -> Tar
     places = [target.s3] if target.s3 is not None else target.locations
     where = places[0] if len(places) == 1 else f"{len(places)} devices"
     facts.append(("Location", "the current directory" if where == "." else where))
-    found = _found(column)
-    facts += [(label, found[key]) for key, label in _FOUND.items() if key in found]
+    examined = _examined(column)
+    facts += [(label, examined[key]) for key, label in _FOUND.items() if key in examined]
     if target.capacity is not None:
         facts.append(("Capacity", capacity_text(target.capacity)))
     if target.usable is not None:
@@ -65,7 +65,7 @@ def target_card(comparison: Comparison, index: int, column: TargetColumn) -> Tar
     facts += _prices(target)
     if target.size is not None:
         facts.append(("Data set", spaced_size(target.size)))
-    in_memory = found.get("in_memory") == "yes"
+    in_memory = examined.get("in_memory") == "yes"
     facts.append(("Access", _access(target, _kinds_on(comparison, column.label), in_memory)))
     is_baseline = bool(comparison.others) and column.label == comparison.baseline
     return TargetCard(column.label, index, is_baseline, facts)
@@ -127,18 +127,18 @@ def capacity_text(size_bytes: int) -> str:
     return f"{size_bytes:,}\u00a0B"
 
 
-def _found(column: TargetColumn) -> dict[str, str]:
+def _examined(column: TargetColumn) -> dict[str, str]:
     """What the environment says about this target, wherever it says it, as plain text."""
     about = column.store.environment.get("targets", {})
     if isinstance(about, list):
         about = {str(entry.get("name")): entry for entry in about if isinstance(entry, Mapping)}
     described = about.get(column.target.name, {}) if isinstance(about, Mapping) else {}
-    found: dict[str, str] = {}
+    facts: dict[str, str] = {}
     for key, value in flatten(described):
         leaf = key.rsplit(".", 1)[-1].split(" ")[0]
         if value not in ("", "none known"):
-            found.setdefault(leaf, value)
-    return found
+            facts.setdefault(leaf, value)
+    return facts
 
 
 def flatten(value: Any, prefix: str = "") -> list[tuple[str, str]]:
@@ -265,8 +265,8 @@ def _as_run(comparison: Comparison, points: Sequence[WorkloadPoint], name: str) 
     """A parameter that these points share, and what runs of another directory had in its place."""
     cells = (cell for point in points for cell in comparison.row(point).cells.values())
     params = [run.record.params for cell in cells for run in cell.runs]
-    own = [points[0].params, *(each for each in params if each.get(name) is not None)]
-    return ", ".join(dict.fromkeys(value_text(points[0].page, name, each) for each in own))
+    own = [points[0].params, *(values for values in params if values.get(name) is not None)]
+    return ", ".join(dict.fromkeys(value_text(points[0].page, name, value) for value in own))
 
 
 def _study_table(comparison: Comparison, store: ResultStore, heading: str) -> FactTable:
@@ -428,7 +428,7 @@ def caveats(comparison: Comparison) -> list[str]:
 
 def _own_waits(comparison: Comparison) -> list[str]:
     """More workers than cores, said once: the study asks for it, and no run is flagged for it."""
-    found = [
+    waits = [
         (workers, record.cpu.cores, record.cpu.longest_wait_percent or 0.0)
         for run in comparison.dataset.all_runs()
         if (record := run.record).cpu is not None
@@ -437,12 +437,12 @@ def _own_waits(comparison: Comparison) -> list[str]:
         )
         and not any(flag.kind == "starved" for flag in record.flags)
     ]
-    if not found:
+    if not waits:
         return []
-    workers, cores, _ = max(found)
-    longest = max(wait for _, _, wait in found)
+    workers, cores, _ = max(waits)
+    longest = max(wait for _, _, wait in waits)
     return [
-        f"In {plural(len(found), 'run')} more workers were asked for than there are cores (up to "
+        f"In {plural(len(waits), 'run')} more workers were asked for than there are cores (up to "
         f"{workers:,} on {cores:,}): they waited for one another in up to {longest:.3g}\u00a0% of "
         "the window, and latencies include these waits. That is the work that the study asks for, "
         "not others' load; how long they waited stands with each run (longest_wait_percent)."
@@ -475,8 +475,10 @@ def weak_values(comparison: Comparison) -> str:
         own = (q for q in page_of(kind).quantities if not q.power)
         keys = {q.key: q.group.partition(" (")[0].lower() for q in own}
         for column in (column for column in comparison.columns if column.key in keys):
-            found = {cell.provenance_of(column) for cell in cells if column.key in cell.values}
-            for word in sorted(found & {"emulated", "modelled"}):
+            provenances = {
+                cell.provenance_of(column) for cell in cells if column.key in cell.values
+            }
+            for word in sorted(provenances & {"emulated", "modelled"}):
                 words.setdefault(word, []).append(keys[column.key])
     of_power = {
         metric.provenance

@@ -24,13 +24,13 @@ def family_section(
         return None
     first = sections[0]
     name = first.prefix or first.workload
-    found = [_mix_table(comparison, sections, scale), _error_table(comparison, sections)]
+    candidates = [_mix_table(comparison, sections, scale), _error_table(comparison, sections)]
     return SectionBlock(
         anchor=f"all-{slug(first.workload, first.engine)}",
         title="All mixes" if not first.prefix else f"All mixes of {name}",
         use_cases=[],
         groups=groups,
-        tables=[table for table in found if table is not None],
+        tables=[table for table in candidates if table is not None],
         short="All mixes" if not first.prefix else f"All of {name}",
         numbers="All mixes in numbers",
     )
@@ -43,9 +43,9 @@ def _mix_table(
     first = sections[0]
     page = first.page
     columns = tables.known_columns(comparison, sections, table_keys(page))
-    leaves, found = [], far_points(comparison, sections).values()
-    sized = len(found) > 1
-    for facet, places in found:
+    leaves, facets = [], far_points(comparison, sections).values()
+    sized = len(facets) > 1
+    for facet, places in facets:
         for section, point in places:
             heads = [section.mix, section.facet_text(facet)]
             for target in comparison.planned([point]):
@@ -54,7 +54,7 @@ def _mix_table(
                 leaves.append(tables.Leaf(heads if sized else heads[:1], cell, numbers))
     head = [title_of(page, page.mix or "mix")]
     head += [title_of(page, first.axes.facet)] if sized and first.axes.facet else []
-    shared = {family_place(places, facet) for facet, places in found}
+    shared = {family_place(places, facet) for facet, places in facets}
     where = shared.pop() if len(shared) == 1 else f"{page.far} {reach(comparison, sections)}"
     return tables.table_of(
         comparison,

@@ -18,9 +18,11 @@ _ENERGY = (
 def fixed_method(comparison: Comparison) -> list[tuple[str, str]]:
     """Definitions of the families that the comparison has."""
     own = (page_of(kind).definitions for kind in comparison.kinds)
-    found = [(each.term, each.text) for definitions in own for each in definitions]
+    terms = [
+        (definition.term, definition.text) for definitions in own for definition in definitions
+    ]
     metered = any(c.name.startswith("span_energy") for c in comparison.columns)
-    return [*found, *(_ENERGY if metered else ())]
+    return [*terms, *(_ENERGY if metered else ())]
 
 
 def has_window(comparison: Comparison) -> bool:

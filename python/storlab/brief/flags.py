@@ -113,6 +113,6 @@ def _stands_beside(meaning: FlagMeaning, latency: bool, name: str) -> bool:
 
 def legend(marks: Iterable[Mark]) -> list[Mark]:
     """Each kind once, in the order of ``meanings``."""
-    found = {m.kind: m for m in marks}
+    by_kind = {m.kind: m for m in marks}
     order = list(meanings())
-    return sorted(found.values(), key=lambda m: order.index(m.kind) if m.kind in order else 99)
+    return sorted(by_kind.values(), key=lambda m: order.index(m.kind) if m.kind in order else 99)

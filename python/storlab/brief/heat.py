@@ -48,11 +48,11 @@ def heat_tables(comparison: Comparison) -> list[HeatTable]:
     if not comparison.others:
         return []
     families = list(dict.fromkeys(section.family for section in comparison.sections))
-    found = (
+    tables = (
         _table(comparison, [s for s in comparison.sections if s.family == family])
         for family in families
     )
-    return [table for table in found if table is not None]
+    return [table for table in tables if table is not None]
 
 
 def _table(comparison: Comparison, sections: list[Section]) -> HeatTable | None:
@@ -169,8 +169,8 @@ def _ratios(comparison: Comparison, section: Section, facet: Any, key: str) -> d
     point = _point(comparison, section, facet)
     if point is None:
         return {}
-    each = comparison.row(point).ratios
-    return {target: ratios[key] for target, ratios in each.items() if key in ratios}
+    of_targets = comparison.row(point).ratios
+    return {target: ratios[key] for target, ratios in of_targets.items() if key in ratios}
 
 
 def _cell(comparison: Comparison, section: Section, target: str, head: _Head) -> HeatCell | None:

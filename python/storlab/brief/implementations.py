@@ -58,7 +58,7 @@ def implementation_data(comparison: Comparison) -> list[dict[str, Any]]:
 def _measured(comparison: Comparison) -> Iterator[tuple[SharedWork, list[Entry]]]:
     """Every work with the implementations that have a ratio; none where nobody has."""
     for work in shared_works(comparison):
-        entries = [each for each in work.entries(comparison) if each.ratios]
+        entries = [entry for entry in work.entries(comparison) if entry.ratios]
         if entries:
             yield work, entries
 
@@ -73,7 +73,7 @@ def _sentence(work: SharedWork, entries: Sequence[Entry]) -> str:
         ]
         on = f"{and_list(ratios)} of {work.reference} on {entry.cell.target}"
         taken.setdefault(entry.implementation, []).append(on)
-    clauses = (f"{name} took {', '.join(each)}" for name, each in taken.items())
+    clauses = (f"{name} took {', '.join(durations)}" for name, durations in taken.items())
     return f"{sentence_case(work.where)}: {'; '.join(clauses)}."
 
 

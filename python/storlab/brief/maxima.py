@@ -33,21 +33,21 @@ def maxima_tables(comparison: Comparison, scale: Scale) -> list[DataTable]:
     tables = []
     for sections in comparison.kinds.values():
         page, axis = sections[0].page, _axis(sections)
-        found = [
+        made = [
             (place_of(section, facet), section.at(point), cell)
             for section in sections
             if is_swept(section)
             for facet in section.facets()
             for point, cell in _largest(comparison, section, facet)
         ]
-        if not found:
+        if not made:
             continue
         head = [("throughput", "GB/s"), (page.rate_short, ""), ("at", ""), ("outstanding", "")]
-        leaves = [Leaf([w], c, _most(comparison, at, c, page, scale)) for w, at, c in found]
+        leaves = [Leaf([w], c, _most(comparison, at, c, page, scale)) for w, at, c in made]
         caption = f"Maxima over {axis}: the largest mean, and where it was found"
         tables.append(_table(comparison, sections, caption, head, leaves))
         if worth := _worth_head(comparison, page):
-            leaves = [Leaf([w], c, _worth(comparison, c, page)) for w, _, c in found]
+            leaves = [Leaf([w], c, _worth(comparison, c, page)) for w, _, c in made]
             caption = f"Maxima over {axis}, by what the target holds and costs, as declared"
             tables.append(_table(comparison, sections, caption, worth, leaves))
     return tables
@@ -117,8 +117,8 @@ def key_number(comparison: Comparison, cell: Cell, key: str, scale: Scale) -> Nu
 def _currency(comparison: Comparison) -> str:
     """The one in which targets declare costs; empty where they have none or several."""
     targets = [column.target for column in comparison.dataset.targets]
-    found = {t.currency for t in targets if density.whole_cost(t) is not None}
-    return found.pop() if len(found) == 1 else ""
+    currencies = {t.currency for t in targets if density.whole_cost(t) is not None}
+    return currencies.pop() if len(currencies) == 1 else ""
 
 
 def _worth_head(comparison: Comparison, page: Page) -> list[tuple[str, str]]:
@@ -144,11 +144,11 @@ def _worth(comparison: Comparison, cell: Cell, page: Page) -> list[Number]:
         return [missing] * len(_worth_head(comparison, page))
     targets = columns.values()
     if any(t.capacity for t in targets):
-        each = density.per_tb(cell, target, THROUGHPUT)
-        values += [density.scaled(each, GB), density.per_tb(cell, target, rate)]
+        per_tb = density.per_tb(cell, target, THROUGHPUT)
+        values += [density.scaled(per_tb, GB), density.per_tb(cell, target, rate)]
     if any(t.usable for t in targets):
-        each = density.per_usable_tb(cell, target, THROUGHPUT)
-        values += [density.scaled(each, GB), density.per_usable_tb(cell, target, rate)]
+        per_tb = density.per_usable_tb(cell, target, THROUGHPUT)
+        values += [density.scaled(per_tb, GB), density.per_usable_tb(cell, target, rate)]
     if _currency(comparison):
         values += [
             density.cost_per(cell, target, THROUGHPUT, GB),
@@ -271,10 +271,10 @@ def _scaled(
             else:
                 times = value.estimate / base.estimate
                 share = 100 * times * (first.clients or 1) / point.clients
-                each = density.scaled(value, 1 / point.clients) or value
+                per_client = density.scaled(value, 1 / point.clients) or value
                 marks = numbers[0].marks
                 numbers += [
-                    Number(*cell_texts(each), cell.point_id, marks),
+                    Number(*cell_texts(per_client), cell.point_id, marks),
                     Number(times_text(times), "", cell.point_id, marks),
                     Number(f"{share:.0f}", "", cell.point_id, marks),
                 ]

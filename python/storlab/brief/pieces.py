@@ -24,7 +24,7 @@ NONE = Number("–", missing=True)
 
 def piece_tables(comparison: Comparison, section: Section) -> list[DataTable]:
     """Tables of the pieces at the far end of the axis; none of a family that has no pieces."""
-    found: list[DataTable] = []
+    tables: list[DataTable] = []
     for facet in section.facets():
         point = last_point(comparison, section, facet)
         if point is None:
@@ -32,12 +32,12 @@ def piece_tables(comparison: Comparison, section: Section) -> list[DataTable]:
         where = place_at(section, facet, point)
         for piece in section.page.pieces:
             table = _table(comparison, point, piece, where)
-            found += [table] if table is not None else []
+            tables += [table] if table is not None else []
         for worker in dict.fromkeys(p.worker for p in section.page.pieces if p.worker):
             kinds = [piece for piece in section.page.pieces if piece.worker == worker]
             times = _worker_table(comparison, point, kinds, where)
-            found += [times] if times is not None else []
-    return found
+            tables += [times] if times is not None else []
+    return tables
 
 
 def _cells(comparison: Comparison, point: WorkloadPoint) -> list[Cell]:
@@ -50,10 +50,12 @@ def _table(
 ) -> DataTable | None:
     cells = _cells(comparison, point)
     pieces = {cell.target: cell_pieces(cell, kind.kind) for cell in cells}
-    numbers = sorted({number for each in pieces.values() for number in each})
+    numbers = sorted({number for by_number in pieces.values() for number in by_number})
     if not numbers:
         return None
-    every = [piece for each in pieces.values() for same in each.values() for piece in same]
+    every = [
+        piece for by_number in pieces.values() for same in by_number.values() for piece in same
+    ]
     columns = [c for c in kind.columns if any(c.name in piece.values for piece in every)]
     kept = numbers if len(numbers) <= MOST else numbers[: MOST // 2] + numbers[-(MOST // 2) :]
     left = "" if kept == numbers else f" (of {len(numbers):,} the first and last {MOST // 2})"
@@ -139,13 +141,13 @@ def _worker_table(
     }
     known = [p for p in pieces if any(times[cell.target, p.kind] for cell in cells)]
     kinds = [piece.kind for piece in known]
-    ranks = sorted({number for each in times.values() for number in each})
+    ranks = sorted({number for by_number in times.values() for number in by_number})
     if len(ranks) < 2 or not kinds:
         return None
     slowest = {
-        place: max(each.values(), key=lambda worker: worker.interval.estimate).number
-        for place, each in times.items()
-        if each
+        place: max(by_number.values(), key=lambda worker: worker.interval.estimate).number
+        for place, by_number in times.items()
+        if by_number
     }
     kept, left = ranks, ""
     if len(ranks) > MOST_WORKERS:

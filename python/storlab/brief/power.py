@@ -203,13 +203,13 @@ def efficiency_table(comparison: Comparison, sections: Sequence[Section]) -> Dat
 
 
 def _far_rows(comparison: Comparison, sections: Sequence[Section]) -> list[tuple[Section, Row]]:
-    found = []
+    rows = []
     for section in sections:
         for facet in section.facets():
             point = last_point(comparison, section, facet)
             if point is not None:
-                found.append((section, comparison.row(point)))
-    return found
+                rows.append((section, comparison.row(point)))
+    return rows
 
 
 def _missing(cell: Cell) -> Number:

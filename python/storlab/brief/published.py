@@ -52,14 +52,14 @@ def load_tables(stores: Sequence[ResultStore]) -> list[PublishedTable]:
     for store in stores:
         for name in store.study.study.published:
             beside = store.directory / name
-            found = beside if Path(name).suffix and beside.is_file() else name
-            places.setdefault(Path(found).name, found)
+            source = beside if Path(name).suffix and beside.is_file() else name
+            places.setdefault(Path(source).name, source)
     return [load_published(place) for place in places.values()]
 
 
 def match(comparison: Comparison, tables: Iterable[PublishedTable]) -> list[PublishedCell]:
     """The printed cells at measured points. Of a number printed twice, the more exact one."""
-    found: dict[tuple[str, ...], tuple[Row, PublishedCell]] = {}
+    matches: dict[tuple[str, ...], tuple[Row, PublishedCell]] = {}
     for table in tables:
         operations = _operations(table)
         for row, sections in (
@@ -76,17 +76,17 @@ def match(comparison: Comparison, tables: Iterable[PublishedTable]) -> list[Publ
             for point, at in points_of(comparison, sections, row, done):
                 cell = _cell(table, row, key, point, at)
                 place = (table.name, row.config, point.key, key)
-                if place not in found or row.decimals > found[place][0].decimals:
-                    found[place] = (row, cell)
-    return [cell for _, cell in found.values()]
+                if place not in matches or row.decimals > matches[place][0].decimals:
+                    matches[place] = (row, cell)
+    return [cell for _, cell in matches.values()]
 
 
 def _operations(table: PublishedTable) -> dict[str, set[str]]:
     """What each workload of a publication does, in its own words: read, write, get, put ..."""
-    found: dict[str, set[str]] = {}
+    operations: dict[str, set[str]] = {}
     for row in table.rows:
-        found.setdefault(row.workload, set()).add(operation_of(row))
-    return found
+        operations.setdefault(row.workload, set()).add(operation_of(row))
+    return operations
 
 
 def _same_family(operations: set[str], page: Page) -> bool:
@@ -282,7 +282,7 @@ def _printed(cell: PublishedCell | None, scale: Scale) -> Number:
 
 def printed_wrong(comparison: Comparison) -> list[Finding]:
     """Published numbers that the brief would not print as what they are: off by a power of ten."""
-    scale, found = Scale(comparison), []
+    scale, findings = Scale(comparison), []
     for cell in comparison.published:
         text = _printed(cell, scale).text
         value = cell.value / scale.of(BY_KEY[cell.key])[1]
@@ -295,8 +295,8 @@ def printed_wrong(comparison: Comparison) -> list[Finding]:
                 recomputed=f"{value:.4g}",
                 why="A published number stands in the brief as another one.",
             )
-            found.append(finding)
-    return found
+            findings.append(finding)
+    return findings
 
 
 def _notes(comparison: Comparison, tables: Sequence[PublishedTable]) -> list[str]:

@@ -60,7 +60,7 @@ class _Claim:
 
 def claim_tables(comparison: Comparison, tables: Sequence[PublishedTable]) -> list[DataTable]:
     """One table for each family that the publications make claims about; empty where none does."""
-    found = []
+    claimed = []
     for sections in comparison.kinds.values():
         claims = [claim for table in tables for claim in _claims(table, sections[0])]
         rows = [
@@ -69,8 +69,8 @@ def claim_tables(comparison: Comparison, tables: Sequence[PublishedTable]) -> li
             for row in _rows(comparison, section, facet, far, claims)
         ]
         if rows:
-            found.append(_table(rows))
-    return found
+            claimed.append(_table(rows))
+    return claimed
 
 
 def _claims(table: PublishedTable, section: Section) -> Iterator[_Claim]:
@@ -94,7 +94,7 @@ def _claims(table: PublishedTable, section: Section) -> Iterator[_Claim]:
         words_of = f"{before}{row.printed} {FORMS.get(form, form)} than {compare}"
         if row.x is not None:
             words_of = f"{words_of}, with {row.x:g} {row.x_name.replace('_', ' ')}"
-        ids = tuple(each.id for each in rows)
+        ids = tuple(row.id for row in rows)
         if quantity is not None:
             yield _Claim(
                 table.name,

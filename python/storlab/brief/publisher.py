@@ -59,7 +59,7 @@ def _paragraphs(text: str) -> list[str]:
 def _components(given: Sequence[Components | None]) -> list[tuple[str, list[str]]]:
     rows = []
     for name in Components.model_fields:
-        values = [getattr(each, name, "") for each in given]
+        values = [getattr(publication, name, "") for publication in given]
         if any(values):
             title = _TITLES.get(name, name.capitalize())
             rows.append((title, [value or "not stated" for value in values]))

@@ -125,10 +125,10 @@ def every_point(comparison: Comparison) -> bytes:
         if len(set(texts)) > 1:
             table[f"param_{name}"] = texts
     for column in columns:
-        found = [cell.values.get(column.key) for _, cell in cells]
+        intervals = [cell.values.get(column.key) for _, cell in cells]
         for part in ("estimate", "low", "high"):
             end_of = attrgetter(part)
-            ends = [None if v is None else end_of(v) for v in found]
+            ends = [None if v is None else end_of(v) for v in intervals]
             if ends.count(None) < len(ends):
                 suffix = "" if part == "estimate" else f":{part}"
                 table[f"{column.key}{suffix}"] = ends

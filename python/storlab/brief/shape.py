@@ -18,27 +18,27 @@ def folded(mixes: Sequence[tuple[Section, SectionBlock]]) -> list[SectionBlock]:
     The first of them is open however many figures it has.
     """
     most = max((clients_of(section) for section, _ in mixes), default=0)
-    found, left = [], OPEN
+    blocks, left = [], OPEN
     for section, block in mixes:
         count = sum(len(group.drawings) for group in block.groups if not group.folded)
         fits = clients_of(section) == most and (count <= left or left == OPEN)
         left -= count if fits else 0
-        found.append(replace(block, folded=count > 0 and not fits))
-    return found
+        blocks.append(replace(block, folded=count > 0 and not fits))
+    return blocks
 
 
 def paired(groups: Sequence[FigureGroup]) -> list[FigureGroup]:
     """Groups of one figure stand side by side: the next such one is drawn up to a lone one."""
-    waiting, found = list(groups), []
+    waiting, pairs = list(groups), []
     while waiting:
         group = waiting.pop(0)
-        found.append(group)
+        pairs.append(group)
         if _single(group):
-            other = next((each for each in waiting if _single(each)), None)
+            other = next((drawing for drawing in waiting if _single(drawing)), None)
             if other is not None:
                 waiting.remove(other)
-                found.append(other)
-    return found
+                pairs.append(other)
+    return pairs
 
 
 def _single(group: FigureGroup) -> bool:

@@ -100,12 +100,12 @@ def section_tables(
 
 def _group_tables(comparison: Comparison, section: Section, scale: Scale) -> list[DataTable]:
     """A table for each group of the family's own quantities that has a value."""
-    found = [
+    tables = [
         _point_table(comparison, section, scale, keys, f"{caption}, {section.title}")
         for caption, keys in groups_of(section.page).items()
         if known_columns(comparison, [section], keys)
     ]
-    return [table for table in found if table.columns]
+    return [table for table in tables if table.columns]
 
 
 def _apart(comparison: Comparison, section: Section, wanted: list[str] | None) -> list[str]:
@@ -164,9 +164,9 @@ def _time_table(
             heads = [*_values(section, point, names), _time_words(page.name_of(operation), time)]
             for target in comparison.planned(section.points):
                 cell = comparison.row(point).cells[target]
-                each = (by_key.get(f"{time}_{s}_ns.{operation}") for s in statistics)
+                columns = (by_key.get(f"{time}_{s}_ns.{operation}") for s in statistics)
                 numbers = [Number("–", missing=True) if c is None else number_of(cell, c, scale)
-                           for c in each]  # fmt: skip
+                           for c in columns]  # fmt: skip
                 rows.append(Leaf(heads, cell, numbers))
     unit = scale.of(next(iter(by_key.values())))[0]
     return table_of(
@@ -233,7 +233,7 @@ def table_of(
 
 def _spans(heads: Sequence[list[str]]) -> list[list[tuple[str, int]]]:
     """Each heading with the number of rows that it stands for; 0 below the first of them."""
-    found: list[list[tuple[str, int]]] = []
+    rows: list[list[tuple[str, int]]] = []
     for place, texts in enumerate(heads):
         row = []
         for level, text in enumerate(texts):
@@ -245,8 +245,8 @@ def _spans(heads: Sequence[list[str]]) -> list[list[tuple[str, int]]]:
             while end < len(heads) and heads[end][: level + 1] == same:
                 end += 1
             row.append((text, end - place))
-        found.append(row)
-    return found
+        rows.append(row)
+    return rows
 
 
 def number_of(cell: Cell, column: Column, scale: Scale) -> Number:
@@ -323,7 +323,7 @@ def ratio_table(
                 )
                 for column in columns
             ]
-            numbers += [_per_number(comparison, row, target, *each) for each in divided]
+            numbers += [_per_number(comparison, row, target, *quantity) for quantity in divided]
             index = comparison.targets.index(target)
             sides = (row.cells[target], base)
             links = [(side.target, side.point_id) for side in sides if side.point_id]
@@ -412,7 +412,7 @@ def _joined(marks: Sequence[Mark]) -> list[Mark]:
 
 def run_tables(comparison: Comparison, scale: Scale, hrefs: dict[int, str]) -> list[RunTable]:
     """Every point with all its runs, by family. ``hrefs`` maps id(store) to its directory."""
-    found = []
+    tables = []
     for sections in comparison.kinds.values():
         columns = known_columns(comparison, sections, run_keys(sections[0].page))
         points = [
@@ -425,8 +425,8 @@ def run_tables(comparison: Comparison, scale: Scale, hrefs: dict[int, str]) -> l
         if len(comparison.kinds) > 1:
             caption = f"All runs of {' and '.join(names)}, by workload point and target"
         heads = [(label_of(sections[0].page, c), scale.of(c)[0]) for c in columns]
-        found.append(RunTable(caption, heads, points))
-    return found
+        tables.append(RunTable(caption, heads, points))
+    return tables
 
 
 def _point_runs(
@@ -493,6 +493,6 @@ def errors_text(run: RunData) -> str:
     for operation, totals in run.record.totals.items():
         kinds = sorted((kind, count) for kind, count in totals.errors.items() if count)
         if kinds:
-            each = ", ".join(f"{count:,} {kind}" for kind, count in kinds)
-            parts.append(f"{page.name_of(operation)}: {each}")
+            counts = ", ".join(f"{count:,} {kind}" for kind, count in kinds)
+            parts.append(f"{page.name_of(operation)}: {counts}")
     return "; ".join(parts)

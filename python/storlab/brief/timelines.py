@@ -40,11 +40,15 @@ def timelines_section(
     ``drawn`` are the names of figures that stand elsewhere.
     """
     wanted = _candidates(comparison, claims)
-    found = [(place, known) for place in wanted if (known := timeline(place[3])) is not None]
-    dipping = [(place, known) for place, known in found if known.dips]
-    deepest = sorted(dipping, key=lambda each: -each[1].depth)[:MOST_DRAWN]
+    timed = [(place, known) for place in wanted if (known := timeline(place[3])) is not None]
+    dipping = [(place, known) for place, known in timed if known.dips]
+    deepest = sorted(dipping, key=lambda dipped: -dipped[1].depth)[:MOST_DRAWN]
     figures = [_figure(comparison, *place, known) for place, known in deepest]
-    drawings = [Drawing(each, render(each)) for each in figures if each.name not in drawn]
+    drawings = [
+        Drawing(drawn_one, render(drawn_one))
+        for drawn_one in figures
+        if drawn_one.name not in drawn
+    ]
     if not drawings:
         return None
     return ExtraSection(
@@ -52,7 +56,7 @@ def timelines_section(
         title="Why did this dip?",
         short="Dips",
         lead=[
-            f"{len(dipping)} of {plural(len(found), 'run')} behind the findings or with flags "
+            f"{len(dipping)} of {plural(len(timed), 'run')} behind the findings or with flags "
             f"{'has' if len(dipping) == 1 else 'have'} intervals below {100 * DIP:.0f} % of "
             "the run’s own median throughput."
         ],
@@ -103,7 +107,7 @@ def run_figures(comparison: Comparison, run_id: str) -> list[Figure]:
     if not any(run_id in name for name in names):
         what = "is no run of these results"
         raise UsageError(run_id, what, "name one of those in the directory runs/")
-    found = []
+    figures = []
     for place in _places(comparison):
         run = place[3]
         if run_id in (run.record.run_id, run.directory_name):
@@ -111,10 +115,10 @@ def run_figures(comparison: Comparison, run_id: str) -> list[Figure]:
             if known is None:
                 what = "has fewer than two intervals, or none that moved anything"
                 raise UsageError(run_id, what, "choose a longer run, or a shorter [study] interval")
-            found.append(_figure(comparison, *place, known))
-    if not found:
+            figures.append(_figure(comparison, *place, known))
+    if not figures:
         raise UsageError(run_id, "did not finish: it has no time axis", "choose a finished run")
-    return found
+    return figures
 
 
 def _places(comparison: Comparison) -> Iterator[_Place]:

@@ -85,8 +85,8 @@ def cpu_level() -> str:
     text = CPUINFO.read_text(errors="replace")
     line = next((line for line in text.splitlines() if line.startswith("flags")), "")
     flags = set(line.partition(":")[2].split())
-    found = (level for level, needed in _LEVELS.items() if set(needed.split()) <= flags)
-    return next(found, "x86-64-v1")
+    levels = (level for level, needed in _LEVELS.items() if set(needed.split()) <= flags)
+    return next(levels, "x86-64-v1")
 
 
 def mount_facts(directory: Path, mount: str | None) -> dict[str, Any] | None:
@@ -158,7 +158,7 @@ def nic_bytes(names: list[str]) -> tuple[int, ...]:
     counted: list[int] = []
     for name in names:
         place = _NETWORK / name / "statistics"
-        stack = [int((place / each).read_text()) for each in ("rx_bytes", "tx_bytes")]
+        stack = [int((place / direction).read_text()) for direction in ("rx_bytes", "tx_bytes")]
         moved = _port_bytes(name)
         if moved is None:
             counted += stack
@@ -182,8 +182,8 @@ def _port_bytes(name: str) -> _PortBytes | None:
         with suppress(OSError, ValueError):
             # In units of four bytes: InfiniBand Architecture Specification, PortCounters.
             received, sent = (
-                4 * int((port / "counters" / each).read_text())
-                for each in ("port_rcv_data", "port_xmit_data")
+                4 * int((port / "counters" / counter).read_text())
+                for counter in ("port_rcv_data", "port_xmit_data")
             )
             layer = port / "link_layer"
             ethernet = layer.exists() and layer.read_text().strip() == "Ethernet"

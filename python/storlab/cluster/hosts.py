@@ -66,16 +66,16 @@ def read_hostfile(text: str, where: str = "hostfile") -> list[HostLine]:
     (LSF, Grid Engine), lists with ranges (Slurm), or one line for each slot (PBS); ``#`` begins a
     comment. Raises StudyError, with the line in it, for anything else.
     """
-    found: dict[str, list[HostLine]] = {}
+    by_name: dict[str, list[HostLine]] = {}
     for number, raw in enumerate(text.splitlines(), 1):
         content = raw.partition("#")[0].strip()
         for host in _host_line(content, number, where) if content else ():
-            found.setdefault(host.name, []).append(host)
-            if len(found) > MOST_HOSTS:
+            by_name.setdefault(host.name, []).append(host)
+            if len(by_name) > MOST_HOSTS:
                 raise _too_many(content, f"{where}, line {number}")
-    if not found:
+    if not by_name:
         raise StudyError(where, "names no host", "write one host on each line")
-    return [_merged(lines, where) for lines in found.values()]
+    return [_merged(lines, where) for lines in by_name.values()]
 
 
 def from_slurm(environ: Mapping[str, str]) -> list[HostLine]:

@@ -19,15 +19,15 @@ def processes_of(session: int, mark: str) -> list[int]:
 
     Ranks go into sessions of their own, and outlive the launcher; the mark stays with them.
     """
-    found = []
+    processes = []
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit() and int(entry.name) != os.getpid():
             with suppress(OSError):
                 fields = (entry / "stat").read_text().rpartition(")")[2].split()
                 marked = mark.encode() in (entry / "environ").read_bytes().split(b"\0")
                 if fields[0] != "Z" and (int(fields[_SESSION]) == session or marked):
-                    found.append(int(entry.name))
-    return found
+                    processes.append(int(entry.name))
+    return processes
 
 
 def kill(pids: list[int]) -> None:
@@ -41,8 +41,8 @@ def shared_memory_of(pid: int) -> set[Path]:
     """Files of MPICH in /dev/shm that a process has mapped. None of one that has gone."""
     with suppress(OSError):
         lines = Path(f"/proc/{pid}/maps").read_text().splitlines()
-        found = (_MAPPED.search(line) for line in lines)
-        return {Path(match[0]) for match in found if match}
+        matches = (_MAPPED.search(line) for line in lines)
+        return {Path(match[0]) for match in matches if match}
     return set()
 
 

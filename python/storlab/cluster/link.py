@@ -220,17 +220,17 @@ class Link:
 
     def receive(self, tag: int, deadline_ns: int, rank: int | None = None) -> tuple[int, bytes]:
         """The next message of that tag (and rank), with its sender. Raises ClientsSilent."""
-        found: list[tuple[int, bytes]] = []
+        messages: list[tuple[int, bytes]] = []
 
         def look() -> bool:
             message = self.try_receive(tag, rank)
-            found.extend([message] if message else [])
+            messages.extend([message] if message else [])
             return message is not None
 
         if not _wait(look, deadline_ns):
             others = set(range(self.size)) - {self.rank} if rank is None else {rank}
             raise self._silent(others, f"message {tag}")
-        return found[0]
+        return messages[0]
 
     def gather(
         self,
@@ -385,7 +385,7 @@ class Link:
     ) -> dict[int, bytes]:
         """One message of each; others than the wanted one are dropped."""
         missing = set(self.clients if ranks is None else ranks)
-        found: dict[int, bytes] = {}
+        answers: dict[int, bytes] = {}
 
         def look() -> bool:
             self._match(tag)
@@ -393,12 +393,12 @@ class Link:
                 message = self.try_receive(tag, rank)
                 if message is not None and wanted in (None, message[1]):
                     missing.discard(rank)
-                    found[rank] = message[1]
+                    answers[rank] = message[1]
             return not missing
 
         if not _wait(look, deadline_ns):
-            raise self._silent(missing, waited_for, found)
-        return dict(sorted(found.items()))
+            raise self._silent(missing, waited_for, answers)
+        return dict(sorted(answers.items()))
 
     def _match(self, tag: int) -> None:
         """Begin to receive all of a tag that has been announced; of one rank in order."""

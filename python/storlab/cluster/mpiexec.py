@@ -163,13 +163,13 @@ def _find_program(explicit: str | None, name: str) -> Path:
     beside = Path(sys.executable).parent / name
     if asked is None and os.access(beside, os.X_OK):
         return beside
-    found = shutil.which(asked or name)
-    if found is None:
+    path = shutil.which(asked or name)
+    if path is None:
         fix = _MPIEXEC_FIX if name == "mpiexec" else "run it in a Slurm job, or take launcher = mpi"
         raise EngineError(
             asked or name, "is no program that can be run" if asked else "is missing", fix
         )
-    return Path(found).absolute()
+    return Path(path).absolute()
 
 
 def command(launcher: Launcher, ranks: Ranks, program: Sequence[str]) -> list[str]:

@@ -58,12 +58,12 @@ def places(cluster: Cluster, hosts: list[str], count: int) -> list[ClientPlace]:
         pairs = [(name, LOCALHOST) for name in names]
     else:
         pairs = [(host, host) for host in hosts[:count]]
-    found = []
+    places = []
     for rank, (name, host) in enumerate(pairs, 1):
         own = cluster.host.get(host)
         nics = cluster.data_nics if own is None or own.data_nics is None else own.data_nics
         mount = cluster.mount if own is None or own.mount is None else own.mount
-        found.append(
+        places.append(
             ClientPlace(
                 name=name,
                 host=host,
@@ -73,7 +73,7 @@ def places(cluster: Cluster, hosts: list[str], count: int) -> list[ClientPlace]:
                 targets={} if own is None else own.target,
             )
         )
-    return found
+    return places
 
 
 def _reason(error: OSError | UnicodeDecodeError) -> str:

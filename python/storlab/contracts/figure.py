@@ -74,11 +74,12 @@ class Drawn:
     """A figure of its own at a far point.
 
     ``place`` is ``module:function`` of comparison, section, small multiple and point, and gives a
-    figure, or None where there is nothing to draw.
+    figure, or None where there is nothing to draw. It is given ``arguments``, too.
     """
 
     place: str
     when: When = "always"
+    arguments: tuple[str, ...] = ()
 
 
 Part: TypeAlias = Bars | OverSweep | StackOverSweep | Crew | Drawn

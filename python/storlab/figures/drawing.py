@@ -59,7 +59,8 @@ def _part(
         case Crew():
             return crew_figure(kind.name, part, comparison, section, facet, point)
         case Drawn():
-            drawn: Figure | None = load(part.place)(comparison, section, facet, point)
+            draw_part = load(part.place)
+            drawn: Figure | None = draw_part(comparison, section, facet, point, *part.arguments)
             return drawn
 
 

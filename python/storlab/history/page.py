@@ -146,16 +146,16 @@ class Briefs:
 
     def __init__(self, site: Path, *, copied: bool = False) -> None:
         self._site, self._copied = os.fspath(site), copied
-        self._found: dict[str, str] = {}
+        self._links: dict[str, str] = {}
         self.copies: dict[str, Path] = {}
 
     def href(self, directory: str) -> str:
         """From the first page; empty where there is none."""
-        if directory not in self._found:
+        if directory not in self._links:
             path = os.path.join(directory, "brief.html")  # noqa: PTH118 - there are thousands
             relative = self._place(directory, path) if os.path.exists(path) else ""  # noqa: PTH110
-            self._found[directory] = quote(os.fsencode(relative))
-        return self._found[directory]
+            self._links[directory] = quote(os.fsencode(relative))
+        return self._links[directory]
 
     def _place(self, directory: str, path: str) -> str:
         if not self._copied:

@@ -40,26 +40,26 @@ class Reading:
 
 def read_all(given: Sequence[Path], known: dict[str, Kept]) -> Reading:
     """Those in ``known`` that have not changed are taken as they are."""
-    found, wanted = Reading(), []
+    reading, wanted = Reading(), []
     for directory in _directories(given):
         name = str(directory)
         try:
             now = fingerprint(directory)
         except OSError as error:
-            found.problems.append(Problem(name, _unreadable(name, error)))
+            reading.problems.append(Problem(name, _unreadable(name, error)))
             continue
         before = known.get(name)
         if before is not None and before.fingerprint == now:
-            found.kept[name] = before
+            reading.kept[name] = before
         else:
             wanted.append((name, now))
     for name, outcome in _read(wanted):
         if isinstance(outcome, Kept):
-            found.kept[name] = outcome
-            found.read.append(name)
+            reading.kept[name] = outcome
+            reading.read.append(name)
         else:
-            found.problems.append(Problem(name, outcome))
-    return found
+            reading.problems.append(Problem(name, outcome))
+    return reading
 
 
 def _directories(given: Iterable[Path]) -> Iterator[Path]:
@@ -74,10 +74,10 @@ def _directories(given: Iterable[Path]) -> Iterator[Path]:
         if os.path.isdir(directory) and not os.path.exists(directory / "result.json"):  # noqa: PTH110, PTH112
             results = sorted(p.parent for p in directory.glob("*/result.json"))
             inside = results or ([] if directory.name == BASELINES else inside)
-        for each in inside:
-            if each not in seen:
-                seen.add(each)
-                yield each
+        for child in inside:
+            if child not in seen:
+                seen.add(child)
+                yield child
 
 
 def _read(wanted: list[tuple[str, str]]) -> Iterator[tuple[str, Kept | StorlabError]]:

@@ -72,11 +72,11 @@ def fingerprint(directory: Path) -> str:
     parts = [str(VERSION)]
     for name in _HEAD:
         try:
-            found = os.stat(f"{own}/{name}")  # noqa: PTH116
+            stat = os.stat(f"{own}/{name}")  # noqa: PTH116
         except FileNotFoundError:
             parts.append("-")
         else:
-            parts.append(f"{found.st_mtime_ns}.{found.st_size}")
+            parts.append(f"{stat.st_mtime_ns}.{stat.st_size}")
     return " ".join(parts)
 
 

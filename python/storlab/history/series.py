@@ -113,8 +113,8 @@ class PointHistory:
     @cached_property
     def shifts(self) -> list[Shift]:
         """Of all quantities, the newest first, those of the headline before others."""
-        found = [shift for series in self.series for shift in series.shifts]
-        return sorted(found, key=lambda shift: -shift.index)
+        shifts = [shift for series in self.series for shift in series.shifts]
+        return sorted(shifts, key=lambda shift: -shift.index)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +131,7 @@ def history_of(records: Mapping[str, Record]) -> History:
     campaigns.sort(key=lambda c: (_started(c.record), c.directory), reverse=True)
     works: dict[str, WorkloadPoint] = {}
     keys: dict[tuple[str, str, str, str], str] = {}  # of works, by what says the same sooner
-    found: dict[tuple[str, str], list[Result]] = {}
+    by_point: dict[tuple[str, str], list[Result]] = {}
     for campaign in campaigns:
         for point in campaign.record["points"]:
             if point["kind"] not in FAMILIES:
@@ -141,13 +141,14 @@ def history_of(records: Mapping[str, Record]) -> History:
                 work = _work(point)
                 keys[alike] = works.setdefault(work.key, work).key
             time = _time(point["started_at"] or campaign.record["created_at"])
-            results = found.setdefault((keys[alike], point["target"]), [])
+            results = by_point.setdefault((keys[alike], point["target"]), [])
             results.append(Result(campaign, point, time))
     places = {
         p.key: section for section in sections_of(list(works.values())) for p in section.points
     }
     points = [
-        _point(works[key], target, places[key], results) for (key, target), results in found.items()
+        _point(works[key], target, places[key], results)
+        for (key, target), results in by_point.items()
     ]
     points.sort(key=_newest_change, reverse=True)
     return History(points, campaigns)
@@ -160,10 +161,10 @@ def _started(record: Record) -> datetime:
 
 def _time(text: str) -> datetime:
     try:
-        found = datetime.fromisoformat(text)
+        time = datetime.fromisoformat(text)
     except ValueError:
         return datetime.fromtimestamp(0, UTC)
-    return found if found.tzinfo else found.replace(tzinfo=UTC)
+    return time if time.tzinfo else time.replace(tzinfo=UTC)
 
 
 def _work(point: PointRecord) -> WorkloadPoint:
@@ -210,8 +211,8 @@ def _shifts(
         if ratio is not None and abs(ratio.estimate - 1) < RESOLUTION:
             continue  # no finer than what one value is told to
         place = newest[change.index]
-        found = tuple(steps.around(place, newest[change.index - 1]))
-        yield Shift(column, place, change.chance, *means, ratio, found)
+        evidence = tuple(steps.around(place, newest[change.index - 1]))
+        yield Shift(column, place, change.chance, *means, ratio, evidence)
 
 
 class _Steps:
@@ -219,19 +220,19 @@ class _Steps:
 
     def __init__(self, target: str, engine: str, results: Sequence[Result]) -> None:
         self._facts = list(_facts_of(target, engine, results))
-        self._found: dict[int, list[Difference]] = {}
+        self._changes: dict[int, list[Difference]] = {}
 
     @cached_property
     def _counts(self) -> Counter[str]:
         steps = range(1, len(self._facts))
-        return Counter(each.field for place in steps for each in self._at(place))
+        return Counter(change.field for place in steps for change in self._at(place))
 
     def _at(self, place: int) -> list[Difference]:
-        if place not in self._found:
+        if place not in self._changes:
             before, after = self._facts[place - 1], self._facts[place]
             same = before is after or not before or not after
-            self._found[place] = [] if same else between(after, before)
-        return self._found[place]
+            self._changes[place] = [] if same else between(after, before)
+        return self._changes[place]
 
     def around(self, place: int, last_before: int) -> Iterator[Candidate]:
         """Nearest first, and of equally near ones those that seldom change.
@@ -257,13 +258,13 @@ def _facts_of(target: str, engine: str, results: Sequence[Result]) -> Iterator[d
     Of imported results nothing is known.
     """
     last: dict[str, Any] | None = None
-    found: dict[str, Any] = {}
+    facts: dict[str, Any] = {}
     for result in results:
         record = result.campaign.record
         if record["facts"] != last:
             last = record["facts"]
-            found = {} if record["imported"] else dict(_own(target, engine, last))
-        yield found
+            facts = {} if record["imported"] else dict(_own(target, engine, last))
+        yield facts
 
 
 def _own(target: str, engine: str, facts: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:

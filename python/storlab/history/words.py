@@ -36,10 +36,10 @@ def shift_sign(shift: Shift) -> str:
     """As short as it gets, for a drawing: ``−5.0 %``."""
     if shift.ratio is None:
         return "changed"
-    found = change(shift.ratio.estimate)
-    if found.kind == "multiple":
-        return f"\u00d7\u00a0{found.number}"
-    return f"{'−' if found.kind == 'less' else '+'}{found.number}\u00a0%"
+    described = change(shift.ratio.estimate)
+    if described.kind == "multiple":
+        return f"\u00d7\u00a0{described.number}"
+    return f"{'−' if described.kind == 'less' else '+'}{described.number}\u00a0%"
 
 
 def shift_levels(shift: Shift) -> str:
@@ -73,7 +73,7 @@ def field_text(path: str) -> str:
 
 def candidate_text(candidate: Candidate) -> str:
     """``kernel: Linux 6.8, then Linux 6.9 (1 result later)``."""
-    found = candidate.difference
+    difference = candidate.difference
     notes = []
     if candidate.offset:
         after = "later" if candidate.offset > 0 else "earlier"
@@ -81,7 +81,8 @@ def candidate_text(candidate: Candidate) -> str:
     if candidate.elsewhere:
         notes.append(f"changed {plural(candidate.elsewhere, 'time')} elsewhere")
     note = f" ({', '.join(notes)})" if notes else ""
-    return f"{field_text(found.field)}: {_fact(found.there)}, then {_fact(found.here)}{note}"
+    there, here = _fact(difference.there), _fact(difference.here)
+    return f"{field_text(difference.field)}: {there}, then {here}{note}"
 
 
 def candidates_text(candidates: Sequence[Candidate], point: PointHistory, index: int) -> list[str]:

@@ -235,8 +235,8 @@ class _Course:
         self._moments.append((before, now, moved, done * (now - before) / 1000))
         if len(self._moments) < LEAST_INTERVALS:
             return {}
-        found = find_dips([m[2] for m in self._moments], [m[3] for m in self._moments])
-        own = [[self._moments[dip[0]][0], self._moments[dip[-1]][1]] for dip in found]
+        dips = find_dips([m[2] for m in self._moments], [m[3] for m in self._moments])
+        own = [[self._moments[dip[0]][0], self._moments[dip[-1]][1]] for dip in dips]
         if own == self._own:
             return {}
         self._own = own

@@ -84,8 +84,8 @@ class Gluster:
     def stop_server(self, server: str) -> None:
         """SIGKILL to everything that serves on this host."""
         # Daemons start each other: until none is left.
-        while found := self.hosts.processes(server, own=True):
-            self.hosts.kill(found)
+        while pids := self.hosts.processes(server, own=True):
+            self.hosts.kill(pids)
             time.sleep(PAUSE_S)
 
     def wait_bricks(self, count: int) -> None:
@@ -109,8 +109,8 @@ class Gluster:
     def unmount(self, name: str) -> None:
         """Take the volume from a host. Its mount point is then a folder of that host."""
         self.hosts.run(name, ["umount", "--lazy", MOUNT])
-        found = self.hosts.processes(name, own=True)
-        self.hosts.kill(found)
+        pids = self.hosts.processes(name, own=True)
+        self.hosts.kill(pids)
         wait_until(f"{name} has unmounted", lambda: not self.hosts.processes(name, own=True))
 
     def fill(self) -> None:
@@ -133,8 +133,8 @@ class Gluster:
 
     def logs(self) -> str:
         """The last lines of every log, for the message of a failure."""
-        found = sorted((self.hosts.directory / "log").rglob("*.log"))
-        tails = [f"== {log.relative_to(self.hosts.directory)}\n{_tail(log)}" for log in found]
+        paths = sorted((self.hosts.directory / "log").rglob("*.log"))
+        tails = [f"== {log.relative_to(self.hosts.directory)}\n{_tail(log)}" for log in paths]
         return "\n".join(tails)
 
     def _bricks(self) -> list[Path]:

@@ -183,7 +183,7 @@ class Hosts:
         rig's own daemons where ``own`` is set."""
         holder = self.holders[name]
         holding = {holder, _parent(holder)}
-        found = []
+        pids = []
         for pid in supervisor.marked(self.token):
             with suppress(OSError):
                 # The agent's nsenter waits in the caller's namespace of process ids: it is no more
@@ -192,8 +192,8 @@ class Hosts:
                     continue
                 program = Path(f"/proc/{pid}/comm").read_text(encoding="utf-8").strip()
                 if program.startswith(OWN) is own:
-                    found.append(pid)
-        return sorted(found)
+                    pids.append(pid)
+        return sorted(pids)
 
     def kill(self, pids: Sequence[int]) -> None:
         """SIGKILL to each that is still there."""

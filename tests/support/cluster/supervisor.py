@@ -65,8 +65,8 @@ def marked(token: str) -> Iterator[int]:
 
 def kill_marked(token: str) -> None:
     """Kill until none is left: what forks meanwhile is found the next time."""
-    while found := list(marked(token)):
-        for pid in found:
+    while pids := list(marked(token)):
+        for pid in pids:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         time.sleep(PAUSE_S)

@@ -58,11 +58,11 @@ fn choose_backend(job: &BlockJob) -> Result<(BackendKind, Option<String>)> {
     if job.backend != BackendKind::Auto {
         return Ok((job.backend, None));
     }
-    let found = probe();
-    if found.uring {
+    let probed = probe();
+    if probed.uring {
         return Ok((BackendKind::Uring, None));
     }
-    let note = format!("io_uring is not available ({}): POSIX threads did the I/O", found.reason);
+    let note = format!("io_uring is not available ({}): POSIX threads did the I/O", probed.reason);
     Ok((BackendKind::Posix, Some(note)))
 }
 

@@ -172,16 +172,16 @@ impl Shelf {
 
     /// Numbers of the checkpoints that are whole, the newest last.
     pub fn numbers(&self) -> Result<Vec<u32>> {
-        let mut found = Vec::new();
+        let mut numbers = Vec::new();
         for entry in fs::read_dir(&self.home).map_err(failed("list", &self.home))? {
             let path = entry.map_err(failed("list", &self.home))?.path();
             let number = name_of(&path).strip_prefix(WHOLE).and_then(|n| n.parse::<u32>().ok());
             if path.join(MANIFEST).exists() {
-                found.extend(number);
+                numbers.extend(number);
             }
         }
-        found.sort_unstable();
-        Ok(found)
+        numbers.sort_unstable();
+        Ok(numbers)
     }
 
     /// What a checkpoint says of itself.

@@ -59,14 +59,14 @@ pub fn line_of(job: &GpuDirectJob, worker: usize, member: &Member) -> Option<Str
     if member.kind != MemberKind::File || job.writes() {
         return None;
     }
-    let found: Metadata = std::fs::metadata(&member.path).ok()?;
+    let metadata: Metadata = std::fs::metadata(&member.path).ok()?;
     let gpu = job.gpus.get(job.gpu_of(worker)).filter(|_| job.uses_gpu());
     let sizes: Vec<u64> = job.block_sizes.iter().map(|size| size.bytes).collect();
     let line = json!([
         [job.path.name(), format!("{:?}", job.api), job.register, gpu, sizes, job.queue_depth > 1],
         [member.name, member.offset, job.verify_bytes.min(member.size)],
-        [found.dev(), found.ino(), found.size()],
-        [found.mtime(), found.mtime_nsec(), found.ctime(), found.ctime_nsec()],
+        [metadata.dev(), metadata.ino(), metadata.size()],
+        [metadata.mtime(), metadata.mtime_nsec(), metadata.ctime(), metadata.ctime_nsec()],
     ]);
     Some(line.to_string())
 }

@@ -37,7 +37,9 @@ impl Devices {
     /// no counters.
     pub fn of(members: &[Member]) -> Self {
         let counters = members.iter().filter_map(|member| DeviceCounters::of(&member.path));
-        Devices { counters: counters.filter_map(|found| Some((found.name()?, found))).collect() }
+        Devices {
+            counters: counters.filter_map(|counter| Some((counter.name()?, counter))).collect(),
+        }
     }
 
     /// Until now; `None` where there are none, or one has gone.

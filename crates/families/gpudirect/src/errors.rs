@@ -38,7 +38,7 @@ macro_rules! codes {
 }
 use codes;
 
-fn found(table: &'static [Entry], code: i32) -> Option<&'static Entry> {
+fn entry(table: &'static [Entry], code: i32) -> Option<&'static Entry> {
     table.iter().find(|entry| entry.0 == code)
 }
 
@@ -65,9 +65,9 @@ impl Fault {
             Fault::Errno(errno) => {
                 (std::io::Error::from_raw_os_error(errno).to_string(), String::new())
             }
-            Fault::Cuda(code) => told(found(cuda::ALL, code), "CUDA error", code),
+            Fault::Cuda(code) => told(entry(cuda::ALL, code), "CUDA error", code),
             Fault::CuFile(code, cuda) => {
-                let (what, fix) = told(found(cufile::ALL, code), "cuFile error", code);
+                let (what, fix) = told(entry(cufile::ALL, code), "cuFile error", code);
                 if code != CUDA_DRIVER_ERROR || cuda == 0 {
                     return (what, fix);
                 }

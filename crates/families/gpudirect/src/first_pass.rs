@@ -50,10 +50,10 @@ pub fn check(shared: &Shared, worker: usize, mover: &mut impl Mover) -> Result<(
         return Ok(());
     }
     let begun_ns = monotonic_ns();
-    let (mut found, mut first_wrong) = (Compared { files: 1, ..Compared::default() }, None);
-    let passed = compare(shared, file, mover, &mut found, &mut first_wrong);
-    found.ns = monotonic_ns() - begun_ns;
-    shared.add_first_pass(&found);
+    let (mut compared, mut first_wrong) = (Compared { files: 1, ..Compared::default() }, None);
+    let passed = compare(shared, file, mover, &mut compared, &mut first_wrong);
+    compared.ns = monotonic_ns() - begun_ns;
+    shared.add_first_pass(&compared);
     passed?;
     match first_wrong {
         None if shared.control.stopping() => Ok(()),
@@ -68,8 +68,8 @@ pub fn check(shared: &Shared, worker: usize, mover: &mut impl Mover) -> Result<(
                 "what came by way of {} is not what the file holds ({} of {} bytes compared are in \
                  blocks that differ)",
                 job.path.name(),
-                found.wrong,
-                found.bytes
+                compared.wrong,
+                compared.bytes
             );
             Err(wrong(&job.members[file].name, offset, what).into())
         }
@@ -86,7 +86,7 @@ fn compare(
     shared: &Shared,
     file: usize,
     mover: &mut impl Mover,
-    found: &mut Compared,
+    compared: &mut Compared,
     first_wrong: &mut Option<u64>,
 ) -> Result<(), Failed> {
     let (job, member) = (&shared.job, &shared.job.members[file]);
@@ -115,9 +115,9 @@ fn compare(
             copied.map_err(|fault| fault.of("copying from the GPU"))?;
             let whole = plain.read_exact_at(expected, offset);
             whole.map_err(|e| Error::io("read", &member.name, offset, e))?;
-            found.bytes += u64::from(len);
+            compared.bytes += u64::from(len);
             if came != expected {
-                found.wrong += u64::from(len);
+                compared.wrong += u64::from(len);
                 first_wrong.get_or_insert(offset);
             }
         }

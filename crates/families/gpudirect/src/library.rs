@@ -49,7 +49,7 @@ impl Library {
         let name = CString::new(name).ok()?;
         // SAFETY: callers give the type that the library's documentation has for the name; the
         // library is never unloaded.
-        unsafe { self.inner.get::<T>(name.as_bytes_with_nul()) }.ok().map(|found| *found)
+        unsafe { self.inner.get::<T>(name.as_bytes_with_nul()) }.ok().map(|symbol| *symbol)
     }
 
     /// The file that it came from.

@@ -48,9 +48,9 @@ fn look(job: &GpuDirectJob, control: &Control) -> Map<String, Value> {
     let (mut gpus, mut open) = (Vec::new(), Vec::new());
     let cuda = match Cuda::open(&job.libraries.cuda) {
         Ok(cuda) => match all_gpus(cuda) {
-            Ok(found) => {
-                gpus = found.1;
-                open = found.0;
+            Ok(opened) => {
+                gpus = opened.1;
+                open = opened.0;
                 cuda_facts(cuda)
             }
             Err(error) => with_error(cuda_facts(cuda), &error),

@@ -37,10 +37,10 @@ pub fn read_back(
             scope.spawn(|| {
                 loop {
                     let Some((file, places)) = lock(&queue).next() else { break };
-                    let mut found = Compared { files: 1, ..Compared::default() };
-                    let compared = compare(shared, &source, file, places, &mut found);
+                    let mut totals = Compared { files: 1, ..Compared::default() };
+                    let compared = compare(shared, &source, file, places, &mut totals);
                     let mut sum = lock(&sum);
-                    sum.0 += &found;
+                    sum.0 += &totals;
                     if let Err(error) = compared {
                         sum.1.get_or_insert(error);
                     }
@@ -48,11 +48,11 @@ pub fn read_back(
             });
         }
     });
-    let (mut found, error) = sum.into_inner().unwrap_or_else(PoisonError::into_inner);
-    found.ns = monotonic_ns() - begun_ns;
+    let (mut totals, error) = sum.into_inner().unwrap_or_else(PoisonError::into_inner);
+    totals.ns = monotonic_ns() - begun_ns;
     match error {
-        None => Ok(Some(found)),
-        Some(error) => Err((Some(found), error)),
+        None => Ok(Some(totals)),
+        Some(error) => Err((Some(totals), error)),
     }
 }
 
@@ -61,7 +61,7 @@ fn compare(
     source: &Source,
     file: usize,
     mut places: Vec<(u64, u32)>,
-    found: &mut Compared,
+    totals: &mut Compared,
 ) -> Result<()> {
     let (job, member) = (&shared.job, &shared.job.members[file]);
     let longest = job.longest_block() as usize;
@@ -75,9 +75,9 @@ fn compare(
         let read = plain.read_exact_at(came, offset);
         read.map_err(|e| Error::io("read", &member.name, offset, e))?;
         source.expect(file, offset, expected);
-        found.bytes += u64::from(len);
+        totals.bytes += u64::from(len);
         if came != expected {
-            found.wrong += u64::from(len);
+            totals.wrong += u64::from(len);
             first.get_or_insert(offset);
         }
     }

@@ -62,11 +62,11 @@ impl Load for Shared {
 
     fn end(&self, _: &BTreeMap<&'static str, Totals>, unserved: u64) -> Ending {
         let after = After::read(self);
-        let (found, failure) = match read_back(self) {
-            Ok(found) => (found, None),
-            Err((found, error)) => (found, Some(error)),
+        let (compared, failure) = match read_back(self) {
+            Ok(compared) => (compared, None),
+            Err((compared, error)) => (compared, Some(error)),
         };
-        let mut ending = details(self, &after, found);
+        let mut ending = details(self, &after, compared);
         ending.notes.extend(unserved_note(unserved, "operations"));
         ending.failure = failure;
         ending

@@ -137,8 +137,8 @@ impl Shared {
     }
 
     /// What one worker's first pass found.
-    pub fn add_first_pass(&self, found: &Compared) {
-        *lock(&self.first_pass).get_or_insert_default() += found;
+    pub fn add_first_pass(&self, compared: &Compared) {
+        *lock(&self.first_pass).get_or_insert_default() += compared;
     }
 }
 

@@ -46,8 +46,8 @@ impl Draw {
     /// Kind of the next request.
     pub fn kind(&mut self) -> ObjectKind {
         let draw = self.kind_rng.next_u64();
-        let found = self.kinds.iter().find(|(bound, _)| draw < *bound);
-        found.or(self.kinds.last()).map_or(ObjectKind::Get, |&(_, kind)| kind)
+        let drawn = self.kinds.iter().find(|(bound, _)| draw < *bound);
+        drawn.or(self.kinds.last()).map_or(ObjectKind::Get, |&(_, kind)| kind)
     }
 
     /// The object of the next GET or HEAD, pinned; `None` where there is none.
@@ -57,9 +57,9 @@ impl Draw {
     pub fn readable(&mut self, objects: &Objects) -> Option<Object> {
         let (live, joined) = (objects.live(), objects.joined());
         if joined > 0 && below(&mut self.object_rng, live + joined) >= live {
-            let found = objects.pin_written(self.object_rng.next_u64());
-            if found.is_some() {
-                return found;
+            let pinned = objects.pin_written(self.object_rng.next_u64());
+            if pinned.is_some() {
+                return pinned;
             }
         }
         let keys = self.keys.as_mut()?;

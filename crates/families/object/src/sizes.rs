@@ -118,8 +118,8 @@ impl Sizes {
             Law::Fixed(bytes) => bytes,
             Law::Weighted(ref bounds) => {
                 let draw = random.next_u64();
-                let found = bounds.iter().find(|(bound, _)| draw < *bound);
-                found.or(bounds.last()).map_or(0, |&(_, bytes)| bytes)
+                let drawn = bounds.iter().find(|(bound, _)| draw < *bound);
+                drawn.or(bounds.last()).map_or(0, |&(_, bytes)| bytes)
             }
             Law::Uniform { low, high } => {
                 // At most 2^-40 from even for sizes below 16 MiB: far below what can be seen.

@@ -99,11 +99,11 @@ async fn clean_all(slot: &mut Slot) -> Result<(), Error> {
     let shared = &worker.shared;
     let (pages, prefix) = (&shared.progress.pages, shared.objects.write_prefix());
     for _ in 0..PASSES {
-        let mut found = 0;
+        let mut listed = 0;
         let mut after = None;
         loop {
             let page = slot.lasting_list(prefix, after.as_deref()).await?;
-            found += page.objects.len();
+            listed += page.objects.len();
             pages.put(page.objects.into_iter().map(|object| object.key).collect());
             while pages.crowded() || shared.job.concurrency == 1 {
                 let Some(keys) = pages.take() else { break };
@@ -116,7 +116,7 @@ async fn clean_all(slot: &mut Slot) -> Result<(), Error> {
             }
         }
         pages.until_all_closed().await;
-        if found == 0 {
+        if listed == 0 {
             return abort_uploads(slot, prefix).await;
         }
     }
@@ -156,16 +156,16 @@ async fn abort_uploads(slot: &mut Slot, prefix: &str) -> Result<(), Error> {
 
 /// Give up those below `prefix` of all that are listed below `asked`. Whether there were any.
 async fn abort_listed(slot: &mut Slot, asked: &str, prefix: &str) -> Result<bool, Error> {
-    let (mut found, mut after) = (false, None);
+    let (mut any_listed, mut after) = (false, None);
     loop {
         let page = slot.lasting_uploads(asked, after.as_ref()).await?.below(prefix);
         for upload in &page.uploads {
-            found = true;
+            any_listed = true;
             slot.lasting_abort(upload).await?;
         }
         after = page.next;
         if after.is_none() {
-            return Ok(found);
+            return Ok(any_listed);
         }
     }
 }
@@ -242,7 +242,7 @@ impl Slot {
 
     async fn lasting_delete(&mut self, mut keys: Vec<String>) -> Result<(), Error> {
         let what = keys.first().cloned().unwrap_or_default();
-        let each = self
+        let one_by_one = self
             .lasting(ObjectKind::MultiDelete, &what, async |slot, start_ns| {
                 let deleted = slot.wire(start_ns).delete_all(&keys).await;
                 let left = match deleted {
@@ -258,7 +258,7 @@ impl Slot {
                 Ok((0, false))
             })
             .await?;
-        if each {
+        if one_by_one {
             for key in &keys {
                 self.lasting_delete_one(key).await?;
             }

@@ -81,7 +81,7 @@ fn open(path: &Path) -> Result<(fs::File, u64)> {
 }
 
 /// Do the work on every task, in so many threads.
-fn each<T: Send>(
+fn in_parallel<T: Send>(
     threads: usize,
     tasks: impl Iterator<Item = T> + Send,
     work: impl Fn(T) -> Result<()> + Sync,
@@ -271,12 +271,12 @@ impl Table {
         let mut first = 0;
         while first < self.rows {
             let rows = (self.rows - first).min(block_rows as u64) as usize;
-            each(threads, self.sources.iter_mut(), |source| source.load(first, rows))?;
-            each(threads, self.columns(), |column| {
+            in_parallel(threads, self.sources.iter_mut(), |source| source.load(first, rows))?;
+            in_parallel(threads, self.columns(), |column| {
                 column.digest();
                 Ok(())
             })?;
-            each(threads, (0..rows).step_by(STRETCH_ROWS), |at| {
+            in_parallel(threads, (0..rows).step_by(STRETCH_ROWS), |at| {
                 sum.fetch_add(self.digest_rows(at, rows), Ordering::Relaxed); // it wraps around
                 Ok(())
             })?;

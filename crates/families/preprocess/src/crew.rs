@@ -111,7 +111,7 @@ impl<'b> Crew<'b> {
     ///
     /// # Errors
     /// The first of any worker; the others then end soon.
-    pub fn each(
+    pub fn carry_out(
         &mut self,
         tasks: usize,
         work: impl Fn(&mut Turn<'_>) -> Result<()> + Sync,

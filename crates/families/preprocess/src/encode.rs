@@ -86,7 +86,7 @@ pub fn run(
         };
         let left: Vec<usize> =
             (0..parts.len()).filter(|&part| !journal.done.contains(&(pass, part))).collect();
-        crew.each(left.len(), |turn| {
+        crew.carry_out(left.len(), |turn| {
             let mut worker = Worker::default();
             while let Some(task) = turn.next() {
                 if encoder.part(&parts[left[task]], left[task], &mut worker, turn)? {
@@ -192,7 +192,7 @@ impl Outputs {
     fn flush(&self, crew: &mut Crew<'_>) -> Result<()> {
         let places: Vec<&Place> =
             [&self.label, &self.numerical].into_iter().chain(&self.categories).collect();
-        crew.each(places.len(), |turn| {
+        crew.carry_out(places.len(), |turn| {
             while let Some(task) = turn.next() {
                 let Place { path, file, .. } = places[task];
                 file.sync_all().map_err(failed("sync", path))?;
@@ -242,7 +242,7 @@ struct Worker {
     reduced: Vec<u32>,
     ids: Vec<u32>,
     out: Vec<u8>,
-    found: Vec<u8>,
+    numbered: Vec<u8>,
 }
 
 impl Encoder<'_> {
@@ -317,7 +317,7 @@ impl Encoder<'_> {
     }
 
     fn ids(&self, slice: Slice, table: &Lookup, row: u64, worker: &mut Worker) -> Result<()> {
-        let Worker { column, reduced, ids, out, found } = worker;
+        let Worker { column, reduced, ids, out, numbered } = worker;
         let place = &self.outputs.categories[slice.number - 1];
         let values = reduce(column.unsigned(), self.job.modulo, reduced);
         ids.clear();
@@ -331,10 +331,10 @@ impl Encoder<'_> {
             _ => place_ids(column.levels(), ids, out, u32::to_le_bytes),
         }
         if slice.skip > 0 {
-            found.clear();
-            found.resize(out.len(), 0);
-            place.read(row, found)?;
-            add_ids(found, out);
+            numbered.clear();
+            numbered.resize(out.len(), 0);
+            place.read(row, numbered)?;
+            add_ids(numbered, out);
         }
         place.write(row, out)
     }
@@ -358,8 +358,8 @@ fn spread<'o, const N: usize>(
     let mut next = 0;
     for (&level, place) in levels.iter().zip(places) {
         let made = make(values[next.min(last)]);
-        let found = if level == 0 { [0; N] } else { made };
-        place[..N].copy_from_slice(&found);
+        let bytes = if level == 0 { [0; N] } else { made };
+        place[..N].copy_from_slice(&bytes);
         next += level as usize;
     }
 }
@@ -384,9 +384,9 @@ fn place_ids<const N: usize>(
 }
 
 /// The rows whose ids other passes have found keep them.
-fn add_ids(found: &[u8], out: &mut [u8]) {
+fn add_ids(ids: &[u8], out: &mut [u8]) {
     // Of a row at most one pass finds an id, and 0 is no id.
-    out.iter_mut().zip(found).for_each(|(place, &before)| *place |= before);
+    out.iter_mut().zip(ids).for_each(|(place, &before)| *place |= before);
 }
 
 /// Which parts are encoded, for a run that goes on. What was written before the machine went down
@@ -406,8 +406,8 @@ impl Journal {
         let path = Self::path(partial);
         let boot = fs::read_to_string(BOOT_ID).unwrap_or_default();
         let head = format!("{} {plan}\n", boot.trim());
-        let found = fs::read_to_string(&path).unwrap_or_default();
-        let done = found.strip_prefix(&head).filter(|_| !boot.is_empty()).map(entries);
+        let journal = fs::read_to_string(&path).unwrap_or_default();
+        let done = journal.strip_prefix(&head).filter(|_| !boot.is_empty()).map(entries);
         let mut options = OpenOptions::new();
         let begins = done.is_none();
         let options = options.create(true).append(!begins).write(true).truncate(begins);

@@ -140,7 +140,7 @@ impl DataSet {
         };
         set.bytes.retain(|name, bytes| {
             fs::metadata(directory.join(name))
-                .is_ok_and(|found| found.is_file() && found.len() == *bytes)
+                .is_ok_and(|metadata| metadata.is_file() && metadata.len() == *bytes)
         });
         Ok(set)
     }

@@ -26,7 +26,7 @@ pub fn run(job: &PreprocessJob, parts: &[Part], crew: &mut Crew<'_>) -> Result<(
         make_directory(part.parquet.parent().unwrap_or(Path::new(".")))?;
     }
     let missing: Vec<&Part> = parts.iter().filter(|part| part.facts().is_none()).collect();
-    crew.each(missing.len(), |turn| {
+    crew.carry_out(missing.len(), |turn| {
         let mut columns = Columns::new(job.row_group_rows.min(job.part_rows()));
         while let Some(task) = turn.next() {
             ingest_part(job, missing[task], &mut columns, turn)?;

@@ -304,7 +304,7 @@ impl Stages<'_> {
         if extras.failure.is_none() && !control.stopping() {
             board.enter("check", None);
             match check(&job.directory) {
-                Ok(found) => drop(extras.details.insert("output".into(), found)),
+                Ok(digests) => drop(extras.details.insert("output".into(), digests)),
                 Err(error) => extras.failure = Some(error),
             }
         }
@@ -341,8 +341,8 @@ fn accept(job: &PreprocessJob, findings: &Findings) -> Result<()> {
 
 fn sizes<'p>(mut paths: impl Iterator<Item = &'p Path>) -> Result<u64> {
     paths.try_fold(0, |sum, path| {
-        let found = fs::metadata(path).map_err(failed("open", path))?;
-        Ok(sum + found.len())
+        let metadata = fs::metadata(path).map_err(failed("open", path))?;
+        Ok(sum + metadata.len())
     })
 }
 

@@ -62,8 +62,8 @@ impl<'p> Lines<'p> {
         let mut at = start - 1;
         loop {
             let read = self.read_at(at, &mut probe)?;
-            if let Some(found) = probe[..read].iter().position(|&byte| byte == LF) {
-                self.next = at + found as u64 + 1;
+            if let Some(feed) = probe[..read].iter().position(|&byte| byte == LF) {
+                self.next = at + feed as u64 + 1;
                 return Ok(());
             }
             at += read as u64;
@@ -95,9 +95,9 @@ impl<'p> Lines<'p> {
             let own = (self.end - before) as usize;
             let limit = if self.kept >= own {
                 let after = self.buffer[own - 1..self.kept].iter().position(|&b| b == LF);
-                after.map(|found| own + found)
+                after.map(|feed| own + feed)
             } else {
-                self.buffer[..self.kept].iter().rposition(|&b| b == LF).map(|found| found + 1)
+                self.buffer[..self.kept].iter().rposition(|&b| b == LF).map(|feed| feed + 1)
             };
             let Some(len) = limit else { continue };
             let whole = before + len as u64;
@@ -114,7 +114,7 @@ impl<'p> Lines<'p> {
         if before.is_empty() {
             return Ok(());
         }
-        let start = before.iter().rposition(|&b| b == LF).map_or(0, |found| found + 1);
+        let start = before.iter().rposition(|&b| b == LF).map_or(0, |feed| feed + 1);
         let end = after.iter().position(|&b| b == LF).unwrap_or(after.len());
         if filled - start + end <= LONGEST_LINE {
             return Ok(());

@@ -52,10 +52,10 @@ pub fn chill(path: &Path) -> Result<()> {
 
 /// An input as it is now.
 fn state(path: &Path) -> Result<Value> {
-    let found = fs::metadata(path).map_err(failed("open", path))?;
-    let modified = i128::from(found.mtime()) * 1_000_000_000 + i128::from(found.mtime_nsec());
+    let metadata = fs::metadata(path).map_err(failed("open", path))?;
+    let modified = i128::from(metadata.mtime()) * 1_000_000_000 + i128::from(metadata.mtime_nsec());
     let path = path.display().to_string();
-    Ok(json!({"path": path, "bytes": found.len(), "modified_ns": modified as i64}))
+    Ok(json!({"path": path, "bytes": metadata.len(), "modified_ns": modified as i64}))
 }
 
 /// What the output depends on.
@@ -85,8 +85,8 @@ pub fn claim(job: &PreprocessJob) -> Result<()> {
     if job.resume {
         check_foreign(&job.directory)?;
         match read_json::<Value>(&path) {
-            Some(found) if found == fingerprint => return Ok(()),
-            Some(found) => return Err(begun_otherwise(&job.directory, &found, &fingerprint)),
+            Some(recorded) if recorded == fingerprint => return Ok(()),
+            Some(recorded) => return Err(begun_otherwise(&job.directory, &recorded, &fingerprint)),
             None => {}
         }
     }
@@ -125,12 +125,12 @@ pub fn clear_aside(directory: &Path) -> Result<()> {
     Ok(())
 }
 
-fn begun_otherwise(directory: &Path, found: &Value, wanted: &Value) -> Error {
+fn begun_otherwise(directory: &Path, recorded: &Value, wanted: &Value) -> Error {
     let names: Vec<&str> = wanted
         .as_object()
         .into_iter()
         .flatten()
-        .filter(|(name, value)| found.get(name.as_str()) != Some(value))
+        .filter(|(name, value)| recorded.get(name.as_str()) != Some(value))
         .map(|(name, _)| name.as_str())
         .collect();
     Error::spec(

@@ -67,7 +67,7 @@ pub fn line(data: &[u8], at: usize, columns: &mut Columns) -> Option<usize> {
 fn fields(data: &[u8], mut at: usize, columns: &mut Columns, present: &mut u64) -> Option<usize> {
     for column in 0..INTEGERS {
         let (value, length) = match short_integer(load(data, at)) {
-            Some(found) => found,
+            Some(fields) => fields,
             None => long_integer(data, at)?,
         };
         let there = length > 0;
@@ -108,11 +108,11 @@ fn at_least(bytes: u64, least: u8) -> u64 {
 #[inline]
 fn short_integer(bytes: u64) -> Option<(i32, usize)> {
     let tabs = bytes ^ (ONES * u64::from(TAB));
-    let found = tabs.wrapping_sub(ONES) & !tabs & HIGHS;
-    if found == 0 {
+    let hits = tabs.wrapping_sub(ONES) & !tabs & HIGHS;
+    if hits == 0 {
         return None;
     }
-    let length = found.trailing_zeros() as usize / 8;
+    let length = hits.trailing_zeros() as usize / 8;
     // The digits at the end of eight, and zeros before them.
     let digits = (bytes << (56 - 8 * length) << 8) | (ZEROS >> (8 * length));
     if digits & HIGHS != 0 || at_least(digits, b'0') & !at_least(digits, b'9' + 1) != HIGHS {

@@ -85,9 +85,9 @@ impl Part {
 }
 
 fn size_of_input(path: &Path) -> Result<u64> {
-    let found = fs::metadata(path).map_err(failed("open", path))?;
-    if found.is_file() {
-        return Ok(found.len());
+    let metadata = fs::metadata(path).map_err(failed("open", path))?;
+    if metadata.is_file() {
+        return Ok(metadata.len());
     }
     Err(Error::spec("inputs", format!("{} is no file", path.display()), "name files"))
 }

@@ -139,8 +139,8 @@ fn expected(rows: &[Row], threshold: u64, modulo: Option<u32>) -> HashMap<String
 
 fn check_files(directory: &Path, expected: &HashMap<String, Vec<u8>>) {
     for (name, bytes) in expected {
-        let found = fs::read(directory.join("binary/train").join(name)).unwrap();
-        assert!(found == *bytes, "{name} differs");
+        let written = fs::read(directory.join("binary/train").join(name)).unwrap();
+        assert!(written == *bytes, "{name} differs");
     }
     assert!(!directory.join("binary.partial").exists());
     assert!(!directory.join("binary/journal").exists());
@@ -175,14 +175,14 @@ fn floats_are_rounded_once() {
     let rows = rows(2, 50);
     let bench = Bench::new(&[text(&rows)]);
     bench.finished("f", &json!({"numerical": "float32"}));
-    let found = fs::read(bench.out("f/binary/train/numerical.bin")).unwrap();
+    let written = fs::read(bench.out("f/binary/train/numerical.bin")).unwrap();
     let float = |x: &Option<i32>| match x {
         Some(x) if *x > -3 => (f64::from(*x) + 3.0).ln() as f32,
         _ => 0.0,
     };
     let wanted: Vec<u8> =
         rows.iter().flat_map(|row| row.1.iter().flat_map(|x| float(x).to_le_bytes())).collect();
-    assert!(found == wanted);
+    assert!(written == wanted);
 }
 
 #[test]
@@ -222,14 +222,14 @@ fn malformed_lines_are_counted_sampled_and_left_out() {
     let outcome = bench.finished("skip", &json!({"malformed": "skip", "part_bytes": 4096}));
     let kept: Vec<Row> = good[..30].iter().chain(&good[31..]).cloned().collect();
     check_files(&bench.out("skip"), &expected(&kept, 2, None));
-    let found = &details(&outcome)["malformed"];
-    assert_eq!(found["count"], 3);
-    assert_eq!(found["by_reason"], json!({"fields": 2, "integer": 1}));
+    let malformed = &details(&outcome)["malformed"];
+    assert_eq!(malformed["count"], 3);
+    assert_eq!(malformed["by_reason"], json!({"fields": 2, "integer": 1}));
     let lines: Vec<&Value> =
-        found["samples"].as_array().unwrap().iter().map(|sample| &sample["line"]).collect();
+        malformed["samples"].as_array().unwrap().iter().map(|sample| &sample["line"]).collect();
     assert_eq!(lines, [1, 32, 1]);
-    assert_eq!(found["samples"][2]["field"], 2);
-    assert_eq!(found["samples"][1]["text"], "2\\x09x");
+    assert_eq!(malformed["samples"][2]["field"], 2);
+    assert_eq!(malformed["samples"][1]["text"], "2\\x09x");
     let refused = bench.run("refuse", &json!({}));
     let failure = refused.summary.failure.unwrap();
     assert!(failure.message.contains("day_0, line 1: fields"), "{}", failure.message);

@@ -177,7 +177,7 @@ fn count(
     counting: &Counting<'_>,
     crew: &mut Crew<'_>,
 ) -> Result<()> {
-    crew.each(parts.len(), |turn| {
+    crew.carry_out(parts.len(), |turn| {
         let mut scatter = counting.scatter()?;
         let (mut column, mut reduced) = (Column::default(), Vec::new());
         while let Some(task) = turn.next() {

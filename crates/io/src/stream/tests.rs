@@ -172,12 +172,12 @@ fn what_has_ended_is_seen_before_the_caller_gets_the_next_chunk() {
     let stopping = || false;
     let job = Job { file: &file, from: 0, len: 40 * 4096, kind: OpKind::Read, stopping: &stopping };
     let (mut work, mut latencies) = (Vec::new(), Vec::new());
-    let mut each = |chunk: Chunk<'_>| {
+    let mut take = |chunk: Chunk<'_>| {
         work.push((monotonic_ns(), monotonic_ns()));
         latencies.push((calls_of(chunk.offset), (chunk.start_ns, chunk.latency_ns)));
         Ok(())
     };
-    engine.pass(&job, &mut |_, _, _| (), &mut each).unwrap();
+    engine.pass(&job, &mut |_, _, _| (), &mut take).unwrap();
     assert_eq!(latencies.len(), 40);
     // He gets one chunk between two calls.
     for (calls, latency) in latencies {
@@ -195,11 +195,11 @@ fn slots_of(io_bytes: usize, chunks: u64) -> (Vec<u32>, Vec<usize>) {
     let (len, stopping) = (chunks * io_bytes as u64, || false);
     let job = Job { file: &file, from: 0, len, kind: OpKind::Read, stopping: &stopping };
     let mut named = Vec::new();
-    let mut each = |chunk: Chunk<'_>| {
+    let mut take = |chunk: Chunk<'_>| {
         named.push(chunk.slot);
         Ok(())
     };
-    engine.pass(&job, &mut |_, _, _| (), &mut each).unwrap();
+    engine.pass(&job, &mut |_, _, _| (), &mut take).unwrap();
     (engine.backend.slots, named)
 }
 
@@ -233,11 +233,11 @@ fn latency_of_a_write_has_nothing_of_filling_the_others_buffers() {
     let mut stream = Stream::new(spec).unwrap();
     let (mut work, mut latencies) = (Vec::new(), Vec::new());
     let fill = |_: u64, _: usize, _: &mut [u8]| work.push((monotonic_ns(), monotonic_ns()));
-    let each = |chunk: Chunk<'_>| {
+    let take = |chunk: Chunk<'_>| {
         latencies.push((chunk.start_ns, chunk.latency_ns));
         Ok(())
     };
-    stream.write(&file, 8 * 4096, &|| false, fill, each).unwrap();
+    stream.write(&file, 8 * 4096, &|| false, fill, take).unwrap();
     let most = latencies.iter().map(|latency| work_in(latency, &work)).max();
     assert_eq!((work.len(), most), (8, Some(0)));
 }

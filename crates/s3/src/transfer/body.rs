@@ -53,11 +53,11 @@ impl Piece {
             .map_or_else(|| Piece::Stamped(Stamped::new(content, at, end)), Piece::Whole)
     }
 
-    fn for_each_slice(&self, mut each: impl FnMut(&[u8])) {
+    fn for_each_slice(&self, mut take: impl FnMut(&[u8])) {
         match self {
-            Piece::Plain(bytes) => each(bytes),
-            Piece::Whole(whole) => each(whole.chunk()),
-            Piece::Stamped(stamped) => stamped.slices().for_each(each),
+            Piece::Plain(bytes) => take(bytes),
+            Piece::Whole(whole) => take(whole.chunk()),
+            Piece::Stamped(stamped) => stamped.slices().for_each(take),
         }
     }
 }

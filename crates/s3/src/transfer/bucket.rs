@@ -68,7 +68,7 @@ impl Bucket {
         key: &str,
         range: Option<(u64, u64)>,
         stopping: &dyn Fn() -> bool,
-        mut each: impl FnMut(u64, &[u8]) -> Result<()>,
+        mut take: impl FnMut(u64, &[u8]) -> Result<()>,
     ) -> Result<Option<u64>> {
         let Bucket { runtime, desk, links } = self;
         let from = range.map_or(0, |(at, _)| at);
@@ -79,15 +79,15 @@ impl Bucket {
                 Some((from, len)) => Some((at, Some(from + len - at))),
                 None => (at > 0).then_some((at, None)),
             };
-            let mut each = |place: u64, data: &[u8]| {
+            let mut take = |place: u64, data: &[u8]| {
                 if stopping() {
                     return false;
                 }
-                wrong = each(place, data).err();
+                wrong = take(place, data).err();
                 at = place + data.len() as u64;
                 wrong.is_none()
             };
-            desk.fetch(&mut links[0], key, rest, &mut each).await
+            desk.fetch(&mut links[0], key, rest, &mut take).await
         };
         let ended = runtime.block_on(desk.patience.lasting(stopping, attempt));
         match (wrong, ended) {
@@ -176,31 +176,31 @@ impl Bucket {
     /// # Errors
     /// [`Error::Dependency`] with the prefix.
     pub fn uploads(&mut self, prefix: &str) -> Result<Vec<xml::Upload>> {
-        let found = match self.uploads_listed(prefix, prefix) {
-            Ok(found) if found.is_empty() => match self.uploads_listed("", prefix) {
+        let uploads = match self.uploads_listed(prefix, prefix) {
+            Ok(uploads) if uploads.is_empty() => match self.uploads_listed("", prefix) {
                 // Who may list only below his prefix has been answered already.
-                Err(Failure::Http { status: 403, .. }) => Ok(found),
+                Err(Failure::Http { status: 403, .. }) => Ok(uploads),
                 whole_bucket => whole_bucket,
             },
-            found => found,
+            uploads => uploads,
         };
-        found.map_err(|failure| store_error("LIST uploads", prefix, &failure))
+        uploads.map_err(|failure| store_error("LIST uploads", prefix, &failure))
     }
 
     /// Those below `prefix` of all that are listed below `asked`.
     fn uploads_listed(&mut self, asked: &str, prefix: &str) -> Answered<Vec<xml::Upload>> {
-        let (mut found, mut after) = (Vec::new(), None);
+        let (mut uploads, mut after) = (Vec::new(), None);
         loop {
             let query = xml::uploads_query(asked, after.as_ref());
             let call = Call { query: &query, ..Call::new(Method::GET, None) };
             let page = match self.request(&call, &RequestBody::none) {
                 Ok((_, body)) => xml::uploads(&body)?.below(prefix),
-                Err(Failure::Http { status: 501, .. }) => return Ok(found),
+                Err(Failure::Http { status: 501, .. }) => return Ok(uploads),
                 Err(failure) => return Err(failure),
             };
-            found.extend(page.uploads);
+            uploads.extend(page.uploads);
             match page.next {
-                None => return Ok(found),
+                None => return Ok(uploads),
                 next => after = next,
             }
         }
@@ -313,11 +313,11 @@ impl Download<'_> {
     /// One attempt at `len` bytes from `at` on.
     async fn receive_part(&self, link: &mut Link, at: u64, len: u64) -> Answered<()> {
         let mut bad = None;
-        let mut each = |place: u64, data: &[u8]| {
+        let mut take = |place: u64, data: &[u8]| {
             bad = self.content.and_then(|content| content.compare(place, data));
             bad.is_none()
         };
-        let moved = self.desk.fetch(link, self.key, Some((at, Some(len))), &mut each).await?;
+        let moved = self.desk.fetch(link, self.key, Some((at, Some(len))), &mut take).await?;
         let (place, what) = match (bad, moved) {
             (Some(byte), _) => (byte, format!("first at byte {byte} of the object")),
             (None, Some(bytes)) if bytes != len => {

@@ -46,7 +46,7 @@ impl Running {
 
     /// Every file below the bucket's directory.
     pub fn files(&self) -> Vec<std::path::PathBuf> {
-        let mut found = Vec::new();
+        let mut paths = Vec::new();
         let mut left = vec![self.directory.path().join("store").join(BUCKET)];
         while let Some(directory) = left.pop() {
             for entry in std::fs::read_dir(directory).expect("readable") {
@@ -54,11 +54,11 @@ impl Running {
                 if path.is_dir() {
                     left.push(path);
                 } else {
-                    found.push(path);
+                    paths.push(path);
                 }
             }
         }
-        found
+        paths
     }
 }
 

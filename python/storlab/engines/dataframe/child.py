@@ -239,16 +239,16 @@ class Run:
         for before, now in zip(self._inputs, states(self._job["inputs"]), strict=True):
             if before != now:
                 raise RunError(f"{now[0]} has changed since the run was begun", _UNCHANGED)
-        self._found = [json.loads(part.sidecar.read_text()) for part in self._parts]
+        self._summaries = [json.loads(part.sidecar.read_text()) for part in self._parts]
         self.result |= {
-            "rows": sum(part["rows"] for part in self._found),
-            "lines": sum(part["lines"] for part in self._found),
-            "malformed": _malformed(self._parts, self._found, self._job["malformed_samples"]),
+            "rows": sum(part["rows"] for part in self._summaries),
+            "lines": sum(part["lines"] for part in self._summaries),
+            "malformed": _malformed(self._parts, self._summaries, self._job["malformed_samples"]),
         }
         self._ended((part.parquet for part in self._parts), self.result["rows"])
         malformed = self.result["malformed"]
         if malformed["count"] and self._job["malformed"] == "refuse":
-            raise RunError(_refusal(malformed, self._parts, self._found), _SKIP)
+            raise RunError(_refusal(malformed, self._parts, self._summaries), _SKIP)
         if not self.result["rows"]:
             names = ", ".join(self._job["inputs"])
             raise RunError(f"there are no rows in {names}", "name files that hold click logs")
@@ -299,7 +299,7 @@ class Run:
 
     def _files(self) -> list[tuple[Path, int]]:
         """Parquet files with their rows."""
-        summaries = zip(self._parts, self._found, strict=True)
+        summaries = zip(self._parts, self._summaries, strict=True)
         return [(part.parquet, summary["rows"]) for part, summary in summaries]
 
     def account(self) -> None:

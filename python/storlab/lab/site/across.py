@@ -87,7 +87,7 @@ class States:
 
         Raises ResultError where a file is missing.
         """
-        found = []
+        written_files = []
         for place in places:
             home = self._root / target_slug(target.name) / place.name
             if not (home / "job.json").exists():
@@ -98,8 +98,10 @@ class States:
                 raise ResultError(
                     str(home), f"is damaged: {error}", "run the study again"
                 ) from error
-            found.append(Written(place.name, place.mount, run_id.decode().strip(), job, state))
-        return found
+            written_files.append(
+                Written(place.name, place.mount, run_id.decode().strip(), job, state)
+            )
+        return written_files
 
     def known(self, target: Target) -> list[str]:
         """Names of the clients of whom something is known."""

@@ -72,7 +72,11 @@ def check(end: ClientEnd) -> None:
 def _devices(place: ClientPlace, paths: dict[str, list[str]]) -> dict[str, dict[str, Any]]:
     """By path what its block devices are; of one that is not there, nothing."""
     own = {name: place.targets[name].locations for name in paths if name in place.targets}
-    return {path: device_facts(path) for each in {**paths, **own}.values() for path in each}
+    return {
+        path: device_facts(path)
+        for paths_of_target in {**paths, **own}.values()
+        for path in paths_of_target
+    }
 
 
 def _stores(granted: dict[str, dict[str, Any]]) -> dict[str, Any]:
@@ -82,16 +86,16 @@ def _stores(granted: dict[str, dict[str, Any]]) -> dict[str, Any]:
     """
     asked = [
         (name, endpoint, access.store.model_copy(update={"endpoints": [endpoint]}), access.prefix)
-        for name, each in granted.items()
-        for access in [access_of(each)]
+        for name, grant in granted.items()
+        for access in [access_of(grant)]
         for endpoint in access.store.endpoints
     ]
-    found: dict[str, Any] = {name: {} for name in granted}
+    answers: dict[str, Any] = {name: {} for name in granted}
     with ThreadPoolExecutor(max(1, len(asked))) as pool:
-        told = pool.map(lambda each: _store(*each[2:]), asked)
+        told = pool.map(lambda question: _store(*question[2:]), asked)
         for (name, endpoint, *_), answer in zip(asked, told, strict=True):
-            found[name][endpoint] = answer
-    return found
+            answers[name][endpoint] = answer
+    return answers
 
 
 def _store(store: S3Store, prefix: str) -> dict[str, Any]:

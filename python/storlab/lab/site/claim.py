@@ -91,7 +91,7 @@ class Claim:
         try:
             lock_alone(handle)
             # Somebody may have been faster, or have removed the file.
-            if _is_same(handle, self.path) and _read(self.path) == self._watch.found:
+            if _is_same(handle, self.path) and _read(self.path) == self._watch.holder:
                 _write(handle, self._own)
                 self._handle, handle = handle, -1
                 return True
@@ -114,12 +114,12 @@ def await_claim(directory: Path, own: Holder, meanwhile: Meanwhile) -> None:
     try:
         while True:
             try:
-                found = watch.found if watch.is_free() else None
+                rival = watch.holder if watch.is_free() else None
             except GuardError:
-                found, refusals = None, refusals + 1
+                rival, refusals = None, refusals + 1
                 if refusals > _BORNE:
                     raise
-            if found is not None and found.task == own.task:
+            if rival is not None and rival.task == own.task:
                 return
             watch.check_seen()
             watch.nap()
@@ -129,9 +129,9 @@ def await_claim(directory: Path, own: Holder, meanwhile: Meanwhile) -> None:
 
 def holder_now(directory: Path, campaign: str) -> Holder | None:
     """Who but that campaign works there at this moment. Raises GuardError, OSError."""
-    found = _read(directory / LOCK)
-    at_work = found is not None and found.campaign != campaign and is_locked(directory / LOCK)
-    return found if at_work else None
+    rival = _read(directory / LOCK)
+    at_work = rival is not None and rival.campaign != campaign and is_locked(directory / LOCK)
+    return rival if at_work else None
 
 
 class _Watch:
@@ -139,7 +139,7 @@ class _Watch:
 
     def __init__(self, path: Path, own: Holder, meanwhile: Meanwhile) -> None:
         self.path = path
-        self.found: Holder | None = None
+        self.holder: Holder | None = None
         self._own = own
         self._meanwhile = meanwhile
         self._rival: Holder | None = None
@@ -148,18 +148,18 @@ class _Watch:
 
     def is_free(self) -> bool:
         """Whether no other campaign is there. Raises GuardError for one that is at work."""
-        self.found = found = _read(self.path)
+        self.holder = holder = _read(self.path)
         locked = is_locked(self.path)
-        if found is None or found.campaign == self._own.campaign:
-            if locked and (found is None or found.task != self._own.task):
+        if holder is None or holder.campaign == self._own.campaign:
+            if locked and (holder is None or holder.task != self._own.task):
                 self._check_lingering()
                 return False
             return True
-        if locked or self._rival not in (None, found):
-            raise GuardError(str(self.path.parent), f"is in use by {found}", FIX)
+        if locked or self._rival not in (None, holder):
+            raise GuardError(str(self.path.parent), f"is in use by {holder}", FIX)
         if self._rival is None:
-            self._rival, self._since_ns = found, monotonic_ns()
-        return monotonic_ns() - self._since_ns > found.away_ns
+            self._rival, self._since_ns = holder, monotonic_ns()
+        return monotonic_ns() - self._since_ns > holder.away_ns
 
     def _check_lingering(self) -> None:
         if self._lingers_ns is None:  # it may have waited for another directory before

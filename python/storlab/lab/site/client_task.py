@@ -147,10 +147,10 @@ def _reread(end: ClientEnd, content: bytes) -> Reread | None:
 
     if not content:
         return None
-    found = reread(content, end.place, end.order.arguments["campaign"], keep_going)
+    report = reread(content, end.place, end.order.arguments["campaign"], keep_going)
     if end.stop.requested:
         raise Interrupted
-    return found
+    return report
 
 
 class ClientTask:
@@ -197,7 +197,7 @@ class ClientTask:
 
     def _make_guard(self, arguments: dict[str, Any], whole: StudyBase) -> ClientGuard:
         end = self._end
-        shared = {name: access_of(each) for name, each in arguments["granted"].items()}
+        shared = {name: access_of(grant) for name, grant in arguments["granted"].items()}
         granted = {name: _own_access(access, end.place.name) for name, access in shared.items()}
         needed = end.order.task in WRITE
         meanwhile = self._await_others if needed else None

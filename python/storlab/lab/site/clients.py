@@ -178,11 +178,11 @@ def read_again(
     last = max(place.rank for place in chosen if place.name in {w.writer for w in written})
     chosen = clients.places(last)
     errand = Errand("verify", target, chosen, arguments, handed_on(written, chosen))
-    found: VerifyReport | None = None
+    whole: VerifyReport | None = None
     for report in errand.carry_out(clients, directory, stop, reporter):
         if report.reread is not None:
-            found = merged(found, report.reread.report)
-    return found or VerifyReport(checked_blocks=0)
+            whole = merged(whole, report.reread.report)
+    return whole or VerifyReport(checked_blocks=0)
 
 
 class ClusterGuard(Guard):
@@ -430,8 +430,8 @@ class _Grounds:
         self.site.reporter.step(f"preconditioning {self.target.name}: fill")
         reports = self.site.precondition_step("fill", self.target, self.count)
         filled = [(name, report.filled) for name, report in reports if report.filled is not None]
-        members = [{**m, "client": name} for name, each in filled for m in each.members]
-        longest = max(each.duration_ns for _, each in filled)
+        members = [{**m, "client": name} for name, access in filled for m in access.members]
+        longest = max(access.duration_ns for _, access in filled)
         return members, {"bytes": sum(e.bytes for _, e in filled), "duration_ns": longest}
 
     def overwrite(self, number: int) -> float:

@@ -89,13 +89,13 @@ def devices_behind(target: Target, access: Access, base: Path) -> list[Device]:
         places.append(access.home)
     if target.is_embedded:
         places.append(base / (target.s3 or "").removeprefix(EMBEDDED))
-    found: dict[int, Device] = {}
+    by_number: dict[int, Device] = {}
     for place in places:
         devices = _devices_of(place)
         if not devices or not all(_is_counted(device) for device in devices):
             return []
-        found.update({device.rdev: device for device in devices})
-    return list(found.values())
+        by_number.update({device.rdev: device for device in devices})
+    return list(by_number.values())
 
 
 def _devices_of(place: Path) -> list[Device]:

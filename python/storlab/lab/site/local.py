@@ -174,7 +174,7 @@ class LocalSite:
         members = self.guard.members
         kept = {m.path for t in self.study.target if t.keep_data for m in members.get(t.name, [])}
         removed = dataset.clean_up(
-            [m for each in members.values() for m in each if m.path not in kept], self.guard.files
+            [m for own in members.values() for m in own if m.path not in kept], self.guard.files
         )
         for path, data in self.guard.files.items():
             if path not in kept and data.owner != self.guard.campaign:

@@ -186,7 +186,7 @@ def _failure(clients: Sequence[Client]) -> Failure | None:
 
 def _totals(merged: Mapping[str, Any], clients: Sequence[Client]) -> dict[str, OperationTotals]:
     """Histograms are the merger's; what has none is added here."""
-    found = {}
+    by_operation = {}
     for operation, totals in merged.items():
         parts = [c.outcome.totals[operation] for c in clients if operation in c.outcome.totals]
         errors: dict[str, int] = {}
@@ -194,10 +194,10 @@ def _totals(merged: Mapping[str, Any], clients: Sequence[Client]) -> dict[str, O
             for kind, count in part.errors.items():
                 errors[kind] = errors.get(kind, 0) + count
         late = sum(part.late_operations for part in parts)
-        found[operation] = OperationTotals.model_validate(
+        by_operation[operation] = OperationTotals.model_validate(
             {**totals, "late_operations": late, "errors": errors}
         )
-    return found
+    return by_operation
 
 
 def _cpu(uses: Sequence[tuple[str, CpuUse | None]]) -> CpuUse | None:
@@ -251,11 +251,11 @@ def _notes(clients: Sequence[Client]) -> list[str]:
 
 
 def _verified(clients: Sequence[Client]) -> VerifyReport | None:
-    found: VerifyReport | None = None
+    report: VerifyReport | None = None
     for client in clients:
         if client.outcome.verify is not None:
-            found = merged_reports(found, client.outcome.verify)
-    return found
+            report = merged_reports(report, client.outcome.verify)
+    return report
 
 
 def _details(clients: Sequence[Client], kind: str) -> dict[str, Any]:

@@ -107,7 +107,7 @@ def verifiable_runs(directory: Path) -> list[Verifiable]:
 
     Raises ResultError when a stored job is damaged.
     """
-    found = []
+    runs = []
     for job_file in sorted((directory / "verify").glob("*/job.json")):
         try:
             run_id = (job_file.parent / "run_id").read_text().strip()
@@ -118,8 +118,8 @@ def verifiable_runs(directory: Path) -> list[Verifiable]:
             ) from error
         if job.state is not None:
             # the directory may have been moved since
-            found.append(Verifiable(run_id, job.with_state(job_file.parent / "state")))
-    return found
+            runs.append(Verifiable(run_id, job.with_state(job_file.parent / "state")))
+    return runs
 
 
 @contextmanager

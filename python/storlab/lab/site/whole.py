@@ -75,14 +75,14 @@ def _idle(
 
 def spans_of(clients: Sequence[tuple[RunOutcome, ClockOffset]]) -> list[Span]:
     """Each from the first client's start to the last one's end; as many as all clients have."""
-    found: dict[tuple[str, str], list[Span]] = {}
+    by_name: dict[tuple[str, str], list[Span]] = {}
     for outcome, clock in clients:
         for span in outcome.spans:
             moved = {
                 "start_ns": clock.controller_ns(span.start_ns),
                 "end_ns": clock.controller_ns(span.end_ns),
             }
-            same = found.setdefault((span.kind, span.name), [])
+            same = by_name.setdefault((span.kind, span.name), [])
             same.append(span.model_copy(update=moved))
     spans = [
         same[0].model_copy(
@@ -92,7 +92,7 @@ def spans_of(clients: Sequence[tuple[RunOutcome, ClockOffset]]) -> list[Span]:
                 "bytes": sum(span.bytes for span in same),
             }
         )
-        for same in found.values()
+        for same in by_name.values()
         if len(same) == len(clients)
     ]
     return sorted(spans, key=lambda span: span.start_ns)

@@ -174,11 +174,11 @@ fn existing(path: &Path) -> Result<Option<LockedFile>> {
     match fs::metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(refused(error)),
-        Ok(found) if !found.is_file() => {
+        Ok(metadata) if !metadata.is_file() => {
             let what = format!("{} is not a regular file", path.display());
             return Err(Error::spec(FIELD, what, "give the path of a file"));
         }
-        Ok(found) if found.len() == 0 => return Ok(None),
+        Ok(metadata) if metadata.len() == 0 => return Ok(None),
         Ok(_) => {}
     }
     let file = OpenOptions::new().read(true).write(true).open(path).map_err(refused)?;
@@ -244,14 +244,14 @@ fn read_description(path: &Path, file: &File) -> Result<Description> {
 }
 
 /// The state knows blocks by their place: it is of no use for another set of places.
-fn agree(path: &Path, found: &Description, wanted: &Description) -> Result<()> {
+fn agree(path: &Path, recorded: &Description, wanted: &Description) -> Result<()> {
     let path = path.display();
-    let what = if found.granule != wanted.granule {
-        format!("{path} is for blocks of {} bytes, not {}", found.granule, wanted.granule)
-    } else if found.members.len() != wanted.members.len() {
-        format!("{path} is for {} members, not {}", found.members.len(), wanted.members.len())
+    let what = if recorded.granule != wanted.granule {
+        format!("{path} is for blocks of {} bytes, not {}", recorded.granule, wanted.granule)
+    } else if recorded.members.len() != wanted.members.len() {
+        format!("{path} is for {} members, not {}", recorded.members.len(), wanted.members.len())
     } else if let Some((old, new)) =
-        found.members.iter().zip(&wanted.members).find(|(old, new)| old != new)
+        recorded.members.iter().zip(&wanted.members).find(|(old, new)| old != new)
     {
         let text = |m: &DescribedMember| format!("{} ({} bytes from {})", m.name, m.size, m.offset);
         format!("{path} is for {}, not {}", text(old), text(new))
@@ -266,7 +266,7 @@ fn check_place(path: &Path, members: &[Member]) -> Result<()> {
     let Ok(state) = fs::metadata(path) else { return Ok(()) };
     for member in members {
         if fs::metadata(&member.path)
-            .is_ok_and(|found| found.dev() == state.dev() && found.ino() == state.ino())
+            .is_ok_and(|metadata| metadata.dev() == state.dev() && metadata.ino() == state.ino())
         {
             let what = format!("{} is the target {} itself", path.display(), member.name);
             return Err(Error::spec(FIELD, what, "give the path of another file"));

@@ -136,11 +136,11 @@ fn child_dir() -> PathBuf {
     std::env::var_os("STORLAB_TEST_DIR").expect("run by another test").into()
 }
 
-fn one_bad(report: &VerifyReport, kind: BadKind, offset: u64, expected: &str, found: &str) {
+fn one_bad(report: &VerifyReport, kind: BadKind, offset: u64, expected: &str, actual: &str) {
     assert_eq!(report.bad_blocks.iter().collect::<Vec<_>>(), [(&kind, &1)]);
     let example = &report.examples[0];
     assert_eq!((example.kind, example.path.as_str(), example.offset), (kind, "a", offset));
-    assert_eq!((example.expected.as_str(), example.found.as_str()), (expected, found));
+    assert_eq!((example.expected.as_str(), example.found.as_str()), (expected, actual));
 }
 
 #[test]
@@ -157,7 +157,7 @@ fn what_was_written_is_found() {
 
 #[test]
 fn lost_writes() {
-    for (content, found) in
+    for (content, actual) in
         [(vec![0; BLOCK as usize], "zeros"), (vec![7; BLOCK as usize], "data without a header")]
     {
         let rig = Rig::new();
@@ -166,7 +166,7 @@ fn lost_writes() {
         rig.put(0, OFFSET + 3 * BLOCK, &content);
         let report = rig.found_everywhere(verifier);
         assert_eq!(report.checked_blocks, 8);
-        one_bad(&report, BadKind::Lost, 45056, "generation 1 at offset 45056", found);
+        one_bad(&report, BadKind::Lost, 45056, "generation 1 at offset 45056", actual);
     }
 }
 
@@ -207,8 +207,8 @@ fn torn_writes() {
     let last = BLOCK as usize - 512;
     rig.put(0, OFFSET, &[&new[..last], &old[last..]].concat());
     let report = rig.found_everywhere(verifier);
-    let found = "generation 2 of offset 32768, with a wrong checksum";
-    one_bad(&report, BadKind::Torn, OFFSET, "generation 2 at offset 32768", found);
+    let actual = "generation 2 of offset 32768, with a wrong checksum";
+    one_bad(&report, BadKind::Torn, OFFSET, "generation 2 at offset 32768", actual);
 }
 
 #[test]
@@ -234,8 +234,8 @@ fn stale_blocks() {
     rig.put(0, OFFSET + BLOCK, &old);
     let report = rig.found_everywhere(verifier);
     let expected = "generation 3 at offset 36864";
-    let found = "generation 2 of offset 36864";
-    one_bad(&report, BadKind::Stale, OFFSET + BLOCK, expected, found);
+    let actual = "generation 2 of offset 36864";
+    one_bad(&report, BadKind::Stale, OFFSET + BLOCK, expected, actual);
 }
 
 #[test]
@@ -247,13 +247,13 @@ fn misplaced_blocks() {
         rig.write(&verifier, 1, OFFSET, 8 * BLOCK);
         rig.put(0, OFFSET + 5 * BLOCK, &rig.bytes(source, OFFSET + 2 * BLOCK, BLOCK));
         let report = rig.found_everywhere(verifier);
-        let found = if name.is_empty() {
+        let actual = if name.is_empty() {
             "generation 1 of offset 40960".to_owned()
         } else {
             format!("generation 1 of {name}offset 40960")
         };
         let expected = "generation 1 at offset 53248";
-        one_bad(&report, BadKind::Misplaced, OFFSET + 5 * BLOCK, expected, &found);
+        one_bad(&report, BadKind::Misplaced, OFFSET + 5 * BLOCK, expected, &actual);
     }
 }
 

@@ -263,7 +263,7 @@ impl Batch {
 
     /// Wait for at least one entry, no longer than that; what has ended goes to `each`.
     #[inline]
-    pub fn wait(&mut self, limit: Duration, mut each: impl FnMut(BatchEvent)) -> Done<()> {
+    pub fn wait(&mut self, limit: Duration, mut take: impl FnMut(BatchEvent)) -> Done<()> {
         let mut count = self.events.len() as c_uint;
         let mut limit = libc::timespec {
             tv_sec: limit.as_secs() as libc::time_t,
@@ -281,7 +281,7 @@ impl Batch {
                 _ if event.result < 0 && event.result != -1 => Err(refused(event.result)),
                 status => Err(Fault::Batch(status)),
             };
-            each(BatchEvent { cookie: event.cookie as usize, result });
+            take(BatchEvent { cookie: event.cookie as usize, result });
         }
         Ok(())
     }

@@ -46,8 +46,8 @@ fn what_cannot_be_done_is_refused_by_its_field() {
         (|j| j["arrival"] = json!({"kind": "poisson", "rate_iops": null}), "arrival.rate_iops"),
     ];
     for (change, field) in cases {
-        let found = refusal(change);
-        assert!(found.starts_with(field), "{field}: {found}");
+        let reason = refusal(change);
+        assert!(reason.starts_with(field), "{field}: {reason}");
     }
 }
 

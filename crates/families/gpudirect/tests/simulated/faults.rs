@@ -292,8 +292,8 @@ fn cancelled_in_time(rig: &Rig, what: &str) {
     std::thread::sleep(Duration::from_millis(300));
     run.cancel();
     let summary = finish(&run).summary;
-    let found = (summary.status, summary.failure.is_none());
-    assert_eq!(found, (Status::Cancelled, true), "{what}: {:?}", summary.failure);
+    let ended = (summary.status, summary.failure.is_none());
+    assert_eq!(ended, (Status::Cancelled, true), "{what}: {:?}", summary.failure);
 }
 
 simulated! {

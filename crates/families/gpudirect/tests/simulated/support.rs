@@ -159,14 +159,14 @@ pub fn finish(run: &Run) -> Outcome {
 pub fn told<'s>(summary: &'s Summary, path: &str) -> &'s Value {
     let (first, rest) =
         path.split_once('.').map_or((path, None), |(first, rest)| (first, Some(rest)));
-    let mut found = summary.details.get(first).unwrap_or(&Value::Null);
+    let mut value = summary.details.get(first).unwrap_or(&Value::Null);
     for step in rest.iter().flat_map(|rest| rest.split('.')) {
-        found = match step.parse::<usize>() {
-            Ok(index) => &found[index],
-            Err(_) => &found[step],
+        value = match step.parse::<usize>() {
+            Ok(index) => &value[index],
+            Err(_) => &value[step],
         };
     }
-    found
+    value
 }
 
 pub fn number(summary: &Summary, path: &str) -> u64 {

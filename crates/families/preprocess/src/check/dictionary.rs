@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use storlab_base::Result;
 use xxhash_rust::xxh3::Xxh3;
 
-use super::{each, failed, open, wrong};
+use super::{failed, in_parallel, open, wrong};
 
 /// Entries, of values and counts, that are looked at together.
 const ENTRIES: usize = 1 << 16;
@@ -28,7 +28,7 @@ pub fn digest(directory: &Path, cardinalities: &[u64], threads: usize) -> Result
             entries: cardinality - 1,
         })
         .collect();
-    each(threads, columns.iter(), Column::check)?;
+    in_parallel(threads, columns.iter(), Column::check)?;
     let mut hash = Xxh3::new();
     let mut block = vec![0; ENTRIES * COUNT];
     for path in columns.iter().flat_map(|column| [&column.values, &column.counts]) {

@@ -35,8 +35,8 @@ impl Features {
         let text = fs::read_to_string(path).map_err(failed("read", path))?;
         let fields = fields(&text);
         let field = |feature: &str, name: &str| {
-            let found = fields.get(feature).and_then(|fields| fields.get(name)).copied();
-            found.ok_or_else(|| wrong(path, format!("says no {name} of {feature}")))
+            let value = fields.get(feature).and_then(|fields| fields.get(name)).copied();
+            value.ok_or_else(|| wrong(path, format!("says no {name} of {feature}")))
         };
         let label = field("label", "dtype")?;
         if label != "bool" {

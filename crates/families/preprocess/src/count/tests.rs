@@ -105,9 +105,9 @@ proptest! {
         limit in prop_oneof![Just(LIMIT), 1u32..9],
     ) {
         let budget = Budget::new(workers * SCATTER_BYTES + tables);
-        let (files, passes, found) = count(&budget, &values, threshold, workers, limit).unwrap();
+        let (files, passes, counts) = count(&budget, &values, threshold, workers, limit).unwrap();
         prop_assert_eq!(files, expected(&values, threshold));
-        prop_assert_eq!(found, distinct(&values));
+        prop_assert_eq!(counts, distinct(&values));
         prop_assert!(passes == 1 || tables < 1 << 30);
         prop_assert!(budget.peak() <= budget.limit());
         prop_assert_eq!(budget.used(), 0);
@@ -119,10 +119,10 @@ fn a_budget_that_is_short_takes_several_passes() {
     let values: Vec<u32> = (0..40_000u32).map(|value| value % 20_000).collect();
     // Of two workers, one may find all work done: its share of the memory then serves the tables.
     let budget = Budget::new(SCATTER_BYTES + 100_000);
-    let (files, passes, found) = count(&budget, &values, 2, 1, LIMIT).unwrap();
+    let (files, passes, counts) = count(&budget, &values, 2, 1, LIMIT).unwrap();
     assert_eq!(files, expected(&values, 2));
     assert!((2..64).contains(&passes), "{passes} passes");
-    assert_eq!(found, 20_000);
+    assert_eq!(counts, 20_000);
     assert_eq!(budget.used(), 0);
 }
 

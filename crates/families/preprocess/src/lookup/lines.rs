@@ -107,11 +107,11 @@ pub fn next(at: usize, lines: usize) -> usize {
 #[inline]
 pub fn find(line: &Line, key: u32) -> u32 {
     let (keys, numbers) = line.split_at(LANES);
-    let mut found = 0;
+    let mut number = 0;
     for lane in 0..LANES {
-        found |= if keys[lane] == key { numbers[lane] } else { 0 };
+        number |= if keys[lane] == key { numbers[lane] } else { 0 };
     }
-    found
+    number
 }
 
 /// No lane is free: a key that is not here may be in the next line.

@@ -62,7 +62,7 @@ fn doubled_lines_keep_what_is_at_home() {
     put(&mut all[(home(mix(21), 4) + 1) % 4], 21, 121);
     assert_eq!(lines.double(21, mix), [(21, 121)]);
     assert_eq!(lines.count(), 8);
-    let found = |key| find(&lines.as_slice()[home(mix(key), 8)], key);
-    (1..=20).for_each(|key| assert_eq!(found(key), key + 100));
+    let number_of = |key| find(&lines.as_slice()[home(mix(key), 8)], key);
+    (1..=20).for_each(|key| assert_eq!(number_of(key), key + 100));
     assert_eq!(lines.as_slice().as_ptr().align_offset(64), 0);
 }

@@ -74,7 +74,7 @@ impl Desk {
         link: &mut Link,
         key: &str,
         range: Option<(u64, Option<u64>)>,
-        each: &mut dyn FnMut(u64, &[u8]) -> bool,
+        take: &mut dyn FnMut(u64, &[u8]) -> bool,
     ) -> Answered<Option<u64>> {
         let headers = range.and_then(range_header);
         let headers: Vec<_> = headers.map(|value| (header::RANGE, value)).into_iter().collect();
@@ -92,7 +92,7 @@ impl Desk {
             let Some(frame) = frame else { break };
             let frame = frame.map_err(|e| Failure::of_body(&e))?;
             let Some(data) = frame.data_ref() else { continue };
-            if !each(first + bytes, data) {
+            if !take(first + bytes, data) {
                 return Ok(None);
             }
             bytes += data.len() as u64;

@@ -29,7 +29,7 @@ THROUGHPUT = FigureKind(
     "Throughput",
     f"{_MEAN} Against workers, a ring marks the most of each target.",
     parts=(
-        Drawn(f"{_HERE}:throughput", when="swept"),
+        Drawn(f"{_HERE}:draw", "swept", ("throughput",)),
         Bars("throughput", {"moved": "throughput_mb_s.all"}, name="throughput", when="single"),
     ),
 )
@@ -40,7 +40,7 @@ EFFICIENCY = FigureKind(
     "Bytes of all repeats over joules of all repeats, with the 95 % interval of repeats and meter. "
     "Ring: the most of each target, which may be at another number of workers than the most "
     "throughput. Dashed: power is declared, not measured.",
-    parts=(Drawn(f"{_HERE}:efficiency", when="swept"),),
+    parts=(Drawn(f"{_HERE}:draw", "swept", ("efficiency",)),),
 )
 LATENCY = FigureKind(
     "gpudirect_latency",
@@ -48,8 +48,8 @@ LATENCY = FigureKind(
     "Latency, 99th percentile",
     f"Of the {_LATENCY}",
     parts=(
-        Drawn(f"{_HERE}:read_p99", when="swept"),
-        Drawn(f"{_HERE}:write_p99", when="swept"),
+        Drawn(f"{_HERE}:latency", "swept", ("read", "p99")),
+        Drawn(f"{_HERE}:latency", "swept", ("write", "p99")),
     ),
     most_open=_ONCE,
 )
@@ -59,8 +59,8 @@ MEDIAN = FigureKind(
     "Latency, median",
     f"Of the {_LATENCY}",
     parts=(
-        Drawn(f"{_HERE}:read_p50", when="swept"),
-        Drawn(f"{_HERE}:write_p50", when="swept"),
+        Drawn(f"{_HERE}:latency", "swept", ("read", "p50")),
+        Drawn(f"{_HERE}:latency", "swept", ("write", "p50")),
     ),
     most_open=_FEW,
 )
@@ -71,7 +71,7 @@ CPU = FigureKind(
     f"CPU time of the load generator over gigabytes moved. {_MEAN} Against workers, the scale is "
     "logarithmic.",
     parts=(
-        Drawn(f"{_HERE}:cpu", when="swept"),
+        Drawn(f"{_HERE}:draw", "swept", ("cpu",)),
         Bars("client CPU", {"per GB": "cpu_s_per_gb.all"}, name="cpu", when="single"),
     ),
     most_open=_FEW,

@@ -35,65 +35,37 @@ class _Wanted:
     log: bool = False
 
 
-def throughput(
-    comparison: Comparison, section: Section, facet: Any, _far: WorkloadPoint
-) -> Figure | None:
-    """GB/s."""
-    wanted = _Wanted(
-        "gpudirect_throughput", "throughput", THROUGHPUT, "throughput", "GB/s", "highest", GB
+_WANTED = {
+    wanted.name: wanted
+    for wanted in (
+        _Wanted(
+            "gpudirect_throughput", "throughput", THROUGHPUT, "throughput", "GB/s", "highest", GB
+        ),
+        _Wanted(
+            "gpudirect_efficiency", "efficiency", EFFICIENCY, "throughput per watt", "GB/s/W",
+            "highest", GB,
+        ),
+        _Wanted(
+            "gpudirect_cpu", "cpu", CPU, "client CPU per GB", "s/GB", "lowest", most=False, log=True
+        ),
     )
-    return _figure(comparison, section, facet, wanted)
+}  # fmt: skip
 
 
-def efficiency(
-    comparison: Comparison, section: Section, facet: Any, _far: WorkloadPoint
+def draw(
+    comparison: Comparison, section: Section, facet: Any, _far: WorkloadPoint, name: str
 ) -> Figure | None:
-    """GB/s per watt."""
-    wanted = _Wanted(
-        "gpudirect_efficiency", "efficiency", EFFICIENCY, "throughput per watt", "GB/s/W",
-        "highest", GB,
-    )  # fmt: skip
-    return _figure(comparison, section, facet, wanted)
+    """Throughput, efficiency or cpu."""
+    return _figure(comparison, section, facet, _WANTED[name])
 
 
-def cpu(comparison: Comparison, section: Section, facet: Any, _far: WorkloadPoint) -> Figure | None:
-    """Client CPU in s/GB."""
-    wanted = _Wanted(
-        "gpudirect_cpu", "cpu", CPU, "client CPU per GB", "s/GB", "lowest", most=False, log=True
-    )
-    return _figure(comparison, section, facet, wanted)
-
-
-def read_p50(
-    comparison: Comparison, section: Section, facet: Any, _far: WorkloadPoint
-) -> Figure | None:
-    """Median of reads."""
-    return _latency(comparison, section, facet, "read", "p50")
-
-
-def read_p99(
-    comparison: Comparison, section: Section, facet: Any, _far: WorkloadPoint
-) -> Figure | None:
-    """Tail of reads."""
-    return _latency(comparison, section, facet, "read", "p99")
-
-
-def write_p50(
-    comparison: Comparison, section: Section, facet: Any, _far: WorkloadPoint
-) -> Figure | None:
-    """Median of writes."""
-    return _latency(comparison, section, facet, "write", "p50")
-
-
-def write_p99(
-    comparison: Comparison, section: Section, facet: Any, _far: WorkloadPoint
-) -> Figure | None:
-    """Tail of writes."""
-    return _latency(comparison, section, facet, "write", "p99")
-
-
-def _latency(
-    comparison: Comparison, section: Section, facet: Any, operation: str, statistic: str
+def latency(
+    comparison: Comparison,
+    section: Section,
+    facet: Any,
+    _far: WorkloadPoint,
+    operation: str,
+    statistic: str,
 ) -> Figure | None:
     """In µs or ms, whichever suits the smallest."""
     cells = [c for p in section.of_facet(facet) for c in comparison.row(p).cells.values()]
