@@ -168,8 +168,8 @@ class Verdict:
     def warnings(self) -> list[str]:
         """Those of the sentences that speak against the answer."""
         is_worse = self.kind == "winner" and bool(self.worse)
-        found = (_against(self) if is_worse else "", self.caveat)
-        return [text for text in found if text]
+        sentences = (_against(self) if is_worse else "", self.caveat)
+        return [text for text in sentences if text]
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""

@@ -42,15 +42,15 @@ def flag_times_in(
         "power-not-measured": lambda: _unmetered(run),
     }
     kinds = dict.fromkeys(flag.kind for flag in run.record.flags if flag.kind in finders)
-    found = {kind: list(finders[kind]()) for kind in kinds}
-    return {kind: _joined(spans) for kind, spans in found.items() if spans}
+    times = {kind: list(finders[kind]()) for kind in kinds}
+    return {kind: _joined(spans) for kind, spans in times.items() if spans}
 
 
 def _bound(run: RunData, intervals: Sequence[Interval]) -> Iterator[Span]:
     """The workers were at the limit of their cores."""
     if run.record.cpu is not None:
         limit = run.record.cpu.cores * CLIENT_BOUND_PERCENT / 100
-        yield from ((each.start_s, each.end_s) for each in intervals if each.cores > limit)
+        yield from ((i.start_s, i.end_s) for i in intervals if i.cores > limit)
 
 
 def _behind(run: RunData, intervals: Sequence[Interval]) -> Iterator[Span]:
@@ -61,11 +61,11 @@ def _behind(run: RunData, intervals: Sequence[Interval]) -> Iterator[Span]:
         return
     in_flight = 0.0 if record.concurrency is None else record.concurrency.configured
     offered, done = offered * (record.clients or 1), 0
-    for each in intervals:
-        done += each.done
-        due = offered * each.end_s
+    for interval in intervals:
+        done += interval.done
+        due = offered * interval.end_s
         if done < due - may_lack(due, in_flight, record.params.get("arrival")):
-            yield each.start_s, each.end_s
+            yield interval.start_s, interval.end_s
 
 
 def _waits(run: RunData, beside: Mapping[str, Any]) -> Iterator[Span]:

@@ -50,10 +50,10 @@ def intervals_of(run: RunData) -> list[Interval]:
     for row in run.store.samples(run.directory_name).select(COLUMNS).to_pylist():
         if row["operation"] in page.operations:
             by_number.setdefault(row["interval"], []).append(row)
-    found = [_interval(by_number[number], window_ns, moved) for number in sorted(by_number)]
-    usual_s = median(each.end_s - each.start_s for each in found) if found else 0.0
+    intervals = [_interval(by_number[number], window_ns, moved) for number in sorted(by_number)]
+    usual_s = median(i.end_s - i.start_s for i in intervals) if intervals else 0.0
     # The last one may be cut short by the window's end, and tells little.
-    return [each for each in found if each.end_s - each.start_s > usual_s / 2]
+    return [i for i in intervals if i.end_s - i.start_s > usual_s / 2]
 
 
 def _interval(rows: list[dict[str, Any]], window_ns: int, moved: Sequence[str]) -> Interval:
@@ -77,8 +77,8 @@ def counted_beside(run: RunData) -> dict[str, Any]:
         return {}
     content = run.store.raw(run.directory_name, COURSE_FILE)
     try:
-        found: dict[str, Any] = json.loads(content)
+        course: dict[str, Any] = json.loads(content)
     except ValueError as error:
         where = f"{run.directory_name}/raw/{COURSE_FILE}"
         raise ResultError(where, f"is not JSON: {error}", "restore it from a copy") from error
-    return found
+    return course

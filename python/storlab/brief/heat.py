@@ -114,8 +114,8 @@ def _shared(rows: Sequence[HeatRow], span: range) -> tuple[Mark, ...]:
     kinds = [{m.kind for m in cell.marks} for cell in cells]
     if len(cells) < 2:
         return ()
-    found = (m for m in cells[0].marks if all(m.kind in own for own in kinds))
-    return tuple(mark(m.kind, "") if m.letter != "†" else m for m in found)
+    shared = (m for m in cells[0].marks if all(m.kind in own for own in kinds))
+    return tuple(mark(m.kind, "") if m.letter != "†" else m for m in shared)
 
 
 def _leave_out(rows: Sequence[HeatRow], span: range, marks: Sequence[Mark]) -> None:

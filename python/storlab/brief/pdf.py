@@ -215,11 +215,11 @@ def _widths(table: DataTable) -> list[int]:
     return [
         max(
             *(round(1.2 * len(word)) for word in f"{name} {unit}".split()),  # bold
-            *(len(number.text) + 2 * len(number.marks) for number in found),
-            *(round(0.85 * len(number.spread)) for number in found),
+            *(len(number.text) + 2 * len(number.marks) for number in column),
+            *(round(0.85 * len(number.spread)) for number in column),
         )
         + 3  # insets
-        for (name, unit), found in zip(table.columns, numbers, strict=True)
+        for (name, unit), column in zip(table.columns, numbers, strict=True)
     ]
 
 

@@ -17,10 +17,10 @@ _CHANCES = dict(zip(LEVELS, ("under 5\u00a0%", "under 1\u00a0%", "under 0.1\u00a
 _LONGEST = 160  # characters of a fact; mount options of an overlay are longer
 
 
-def unchanged_text(results: int, found: str) -> str:
-    """``found``, or why nothing can be."""
+def unchanged_text(results: int, changes: str) -> str:
+    """``changes``, or why nothing can be."""
     if not 0 < results < FEWEST:
-        return found
+        return changes
     return f"{plural(results, 'result')}: too few to tell a change, {FEWEST} are needed"
 
 

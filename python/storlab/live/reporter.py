@@ -175,15 +175,15 @@ class FeedReporter(Reporter):
         """Of all runs on the axis, where another flagged one has ended; else nothing."""
         if self._held_of is None or not self._flagged:
             return {}
-        found = dict(self._held)
+        held = dict(self._held)
         while self._flagged:
             number, record = self._flagged.popleft()
             start_ms = (record.window_start_ns + self._wall_ns) / NS_PER_MS
-            found[number] = {
+            held[number] = {
                 kind: [[round(start_ms + 1000 * second) for second in span] for span in spans]
                 for kind, spans in self._held_of(record).items()
             }
-        self._held = dict(list(found.items())[-MOST_RUNS:])
+        self._held = dict(list(held.items())[-MOST_RUNS:])
         return {"held": self._held}
 
     def _live(self) -> None:

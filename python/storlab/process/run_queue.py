@@ -34,11 +34,11 @@ class CoreWaits(CounterWatch):
         last = min((n for n, time in enumerate(times) if time >= end_ns), default=len(times) - 1)
         inside = self.readings[first : last + 1]
         kept = inside[:: max(1, -(-len(inside) // most))]
-        found = [(reading.time_ns, *reading.values) for reading in kept]
-        if not any(_is_kept(a, b, least) for a, b in pairwise(found)):
+        counted = [(reading.time_ns, *reading.values) for reading in kept]
+        if not any(_is_kept(a, b, least) for a, b in pairwise(counted)):
             return {}
         names = ("time_ns", "waited_ns", "stolen", "ticks")
-        return dict(zip(names, map(list, zip(*found, strict=True)), strict=True))
+        return dict(zip(names, map(list, zip(*counted, strict=True)), strict=True))
 
 
 def _is_kept(before: tuple[int, ...], after: tuple[int, ...], least: float) -> bool:

@@ -65,7 +65,7 @@ def open_baseline(name: str, beside: Path) -> ResultStore:
         directory = (path.parent / told["directory"]).resolve()
         digest = told["runs_sha256"]
     except FileNotFoundError:
-        saved = sorted(found.stem for found in path.parent.glob("*.json"))
+        saved = sorted(file.stem for file in path.parent.glob("*.json"))
         others = f"name one of {', '.join(saved)}, or " if saved else ""
         raise ResultError(
             name,

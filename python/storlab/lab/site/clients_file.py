@@ -50,7 +50,7 @@ class ClientsFile:
     def write(self, clients: Sequence[ClientRows]) -> None:
         """Add these. Raises ``ValueError`` for times that leave the clock."""
         known = zip(*(client.latencies for client in clients), strict=True)
-        latencies = LatencyColumns(*([*chain.from_iterable(each)] for each in known))
+        latencies = LatencyColumns(*([*chain.from_iterable(column)] for column in known))
         table = rows_to_table([row for client in clients for row in client.rows], latencies)
         lengths = [len(client.rows) for client in clients]
         ahead = pa.array(np.repeat([client.offset_ns for client in clients], lengths), pa.int64())

@@ -137,7 +137,7 @@ class _Sum(AbstractContextManager["_Sum"]):
         given = [self._rows(client) for client in clients]
         self.flush()
         self._written = self._writer.submit(self.file.write, given)
-        summed = [self._summed(c, each.rows) for c, each in zip(clients, given, strict=True)]
+        summed = [self._summed(c, own.rows) for c, own in zip(clients, given, strict=True)]
         self.merger.add(summed)
 
     def flush(self) -> None:
