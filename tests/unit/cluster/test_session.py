@@ -93,7 +93,7 @@ def test_an_mpiexec_that_never_ends_is_ended(begin: Begin) -> None:
     )
     session = begin(script)
     assert end_of(session).failure is None
-    assert session._job.poll() == -9
+    assert session._job.wait(PATIENCE_S) == -9
 
 
 def test_a_run_is_whole_with_its_second_look_at_the_clocks(begin: Begin) -> None:
