@@ -200,7 +200,7 @@ def test_every_path_is_a_line_of_one_drawing(gpudirect_made: Made, comparison: C
                 if (m["target"], m["x"]) == (path, str(workers))
             )
             assert drawn == pytest.approx(joules / moved * 1e9, rel=1e-3)
-    (fast,) = (f for f in figures if f.title.startswith(f"{energy.note}: highest throughput of "))
+    (fast,) = (f for f in figures if f.title.startswith(f"{energy.note}: throughput, highest of "))
     best = max(
         mean(records_of(gpudirect_made, NEW, path="host", block_size=LARGE, workers=n),
              "throughput_mb_s")
