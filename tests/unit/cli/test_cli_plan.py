@@ -260,17 +260,28 @@ def test_the_list_of_verbs_says_what_each_says(verb: str) -> None:
     assert verbs()[verb].summary == " ".join(text.split("\n\n")[0].split())
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["frob"]])
-def test_the_list_of_verbs_imports_none(arguments: list[str]) -> None:
+def imported_by(arguments: list[str]) -> set[str]:
+    """Modules that a command has loaded when it ends."""
     program = f"import sys; from storlab.cli.main import main; main({arguments!r})"
     shown = "; print('imported', *sys.modules, file=sys.stderr)"
     done = subprocess.run(
         [sys.executable, "-c", program + shown], capture_output=True, text=True, check=False
     )
-    imported = done.stderr.rpartition("imported ")[2].split()
-    assert "storlab.cli.main" in imported
-    heavy = ("pyarrow", "scipy", "numpy", "altair", "storlab.model", "storlab.lab")
-    assert not {*heavy} & {*imported}
+    modules = {*done.stderr.rpartition("imported ")[2].split()}
+    assert "storlab.cli.main" in modules
+    return modules
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["frob"]])
+def test_the_list_of_verbs_imports_none(arguments: list[str]) -> None:
+    heavy = {"pyarrow", "scipy", "numpy", "altair", "storlab.model", "storlab.lab"}
+    assert not heavy & imported_by(arguments)
+
+
+def test_a_plan_loads_nothing_that_results_are_read_with() -> None:
+    modules = imported_by(["plan", str(PUBLISHED)])
+    assert "storlab.lab.plan.plan" in modules
+    assert not {"pyarrow", "numpy", "altair"} & modules
 
 
 def test_every_exit_code_is_documented() -> None:
