@@ -1,7 +1,8 @@
 """Does the suite pass on a busy or a slow machine? Beside busy loops, and held to a part of it.
 
 ``python benches/suite_under_load.py`` runs all tests three times in each surrounding, prints
-seconds and failures, and returns 1 where one failed. What stands behind ``--`` goes to make::
+seconds and failures, and returns 1 where one failed. What make prints lies in ``target/suite``, as
+it comes: a round takes an hour. What stands behind ``--`` goes to make::
 
     python benches/suite_under_load.py --times 1 -- test-python PYTEST_ARGS="-k process"
 
@@ -24,6 +25,7 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+LOGS = ROOT / "target" / "suite"
 CGROUPS = Path("/sys/fs/cgroup")
 PERIOD_US = 100_000
 SUITE = ["test-rust", "test-python"]
@@ -47,39 +49,37 @@ def main() -> int:
     }
     rounds = []
     for name, surrounding in surroundings.items():
-        for _ in range(given.times if given.only in (None, name) else 0):
+        for turn in range(given.times if given.only in (None, name) else 0):
             with surrounding():
-                rounds.append({"surrounding": name, **run_make(given.make)})
+                log = LOGS / f"{name}-{turn + 1}.log"
+                rounds.append({"surrounding": name, **run_make(given.make, log)})
             print(json.dumps(rounds[-1], indent=2), flush=True)
     failed = sum(run["exit_code"] != 0 for run in rounds)
     print(f"{failed} of {len(rounds)} rounds failed, on {os.cpu_count()} cores")
     return 1 if failed else 0
 
 
-def run_make(arguments: list[str]) -> dict[str, object]:
+def run_make(arguments: list[str], log: Path) -> dict[str, object]:
     """Wall and CPU seconds, the tests that failed with the last line of why, and the sums."""
     begin, cpu_before = time.monotonic(), resource.getrusage(resource.RUSAGE_CHILDREN)
-    suite = subprocess.Popen(
-        ["make", "--keep-going", *arguments],
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-    try:
-        printed, _ = suite.communicate()
-    except BaseException:
-        suite.send_signal(signal.SIGINT)
-        suite.communicate()
-        raise
-    cpu = resource.getrusage(resource.RUSAGE_CHILDREN)
+    command = ["make", "--keep-going", *arguments]
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with log.open("w") as printed:
+        suite = subprocess.Popen(command, cwd=ROOT, stdout=printed, stderr=subprocess.STDOUT)
+        try:
+            suite.wait()
+        except BaseException:
+            suite.send_signal(signal.SIGINT)
+            suite.wait()
+            raise
+    cpu, text = resource.getrusage(resource.RUSAGE_CHILDREN), log.read_text()
     return {
         "seconds": round(time.monotonic() - begin, 1),
         "user_s": round(cpu.ru_utime - cpu_before.ru_utime, 1),
         "system_s": round(cpu.ru_stime - cpu_before.ru_stime, 1),
         "exit_code": suite.returncode,
-        "failed": [python or rust for python, rust in FAILED.findall(printed)],
-        "sums": SUMMARY.findall(printed),
+        "failed": [python or rust for python, rust in FAILED.findall(text)],
+        "sums": SUMMARY.findall(text),
     }
 
 
