@@ -161,9 +161,17 @@ impl Offsets {
         if len != self.len {
             self.fit(len);
         }
+        match &mut self.kind {
+            Kind::Uniform => below(&mut self.random, self.starts) * self.unit,
+            Kind::Sequential { begin, end, cursor } => advance(*begin, *end, cursor, len),
+            Kind::Permutation(passes) => passes.next(),
+            _ => self.scattered(),
+        }
+    }
+
+    /// Of a pattern that scatters what is hot.
+    fn scattered(&mut self) -> u64 {
         let place = match &mut self.kind {
-            Kind::Uniform => below(&mut self.random, self.starts),
-            Kind::Sequential { begin, end, cursor } => return advance(*begin, *end, cursor, len),
             Kind::Zipf { ranks, order } => order.place(ranks.draw(&mut self.random)),
             Kind::HotCold { hot, hot_access, order } => {
                 let rank = if self.random.next_u64() <= *hot_access {
@@ -173,13 +181,14 @@ impl Offsets {
                 };
                 order.place(rank)
             }
-            Kind::Permutation(passes) => return passes.next(),
+            _ => 0,
         };
         // Only places so near the end that the I/O would not fit are folded back to the front.
         let place = if place < self.starts { place } else { place % self.starts };
         place * self.unit
     }
 
+    #[cold]
     fn fit(&mut self, len: u64) {
         self.len = len;
         self.starts = self.units.saturating_sub(len.div_ceil(self.unit)) + 1;
@@ -193,7 +202,6 @@ impl Passes {
         Passes { order, slots, slot_len, share, position: share.index, pass: 0, seed }
     }
 
-    #[inline]
     fn next(&mut self) -> u64 {
         if self.position >= self.slots {
             self.start_over();

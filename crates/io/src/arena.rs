@@ -85,6 +85,7 @@ impl Arena {
     }
 
     /// Address of a slot.
+    #[inline]
     pub(crate) fn address(&self, slot: u32) -> *mut u8 {
         let at = slot as usize * self.stride;
         assert!((slot as usize) < self.slots, "slot {slot} of {}", self.slots);
@@ -115,6 +116,7 @@ impl Arena {
     ///
     /// # Safety
     /// No operation on the slot may be in flight: the kernel would write to it at the same time.
+    #[inline]
     pub unsafe fn slot_mut(&mut self, slot: u32) -> &mut [u8] {
         // SAFETY: in bounds by `address`; exclusive by the caller's promise and `&mut self`.
         unsafe { std::slice::from_raw_parts_mut(self.address(slot), self.slot_bytes) }

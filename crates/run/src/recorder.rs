@@ -8,7 +8,7 @@ use crate::timed::{Message, Timed};
 use crate::window::Window;
 
 /// An operation that succeeded.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Success {
     /// Of its kind, in tables.
     pub place: usize,
@@ -55,6 +55,15 @@ impl Place {
     }
 }
 
+/// Operations that differ in nothing that is recorded, and are not counted yet: what one call handed
+/// over and one brought back. Counted together, a batch costs little more than one of them.
+#[derive(Clone, Copy, Default)]
+struct Alike {
+    done: Success,
+    end_ns: u64,
+    count: u64,
+}
+
 /// See the module.
 pub struct Recorder {
     index: usize,
@@ -66,6 +75,7 @@ pub struct Recorder {
     interval: i64,
     boundary_ns: u64,
     cpu: Option<WorkerCpu>,
+    alike: Alike,
     last_completion_ns: u64,
 }
 
@@ -82,6 +92,7 @@ impl Recorder {
             interval: -1,
             boundary_ns: 0,
             cpu: None,
+            alike: Alike::default(),
             last_completion_ns: 0,
         }
     }
@@ -134,6 +145,7 @@ impl Recorder {
     }
 
     fn hand_over(&mut self, timed: &Timed, Reading { used_ns, at_ns }: Reading) {
+        self.settle();
         let spent = self.cpu.as_mut().map_or_else(Spent::default, |cpu| cpu.take(used_ns, at_ns));
         let kinds = std::mem::replace(&mut self.stats, self.empty.clone());
         let report = Report { job: self.index, interval: self.interval, spent, kinds };
@@ -165,25 +177,37 @@ impl Recorder {
     /// An operation ended well, now.
     #[inline]
     pub fn succeed(&mut self, done: &Success, now: u64) {
-        self.last_completion_ns = now;
-        let place = self.place(done.due_ns, now);
+        if now != self.alike.end_ns || *done != self.alike.done {
+            self.settle();
+            self.alike = Alike { done: *done, end_ns: now, count: 0 };
+            self.last_completion_ns = now;
+        }
+        self.alike.count += 1;
+    }
+
+    /// Count those that are not counted yet.
+    fn settle(&mut self) {
+        let Alike { done, end_ns, count } = std::mem::take(&mut self.alike);
+        let place = self.place(done.due_ns, end_ns);
         let open_loop = self.open_loop;
-        let Some(stats) = self.stats(done.place).filter(|_| place.counts()) else { return };
+        let Some(stats) = self.stats(done.place).filter(|_| count > 0 && place.counts()) else {
+            return;
+        };
         if place.inside || place.ramp {
-            stats.operations += 1;
-            stats.bytes += done.bytes;
+            stats.operations += count;
+            stats.bytes += done.bytes * count;
         } else {
-            stats.late += 1;
+            stats.late += count;
         }
         let due = place.due || place.ramp;
         if due || !open_loop {
-            stats.latency.record(now.saturating_sub(done.start_ns));
+            stats.latency.record_n(end_ns.saturating_sub(done.start_ns), count);
             if let (Some(first), Some(ttfb)) = (done.first_byte_ns, &mut stats.ttfb) {
-                ttfb.record(first.saturating_sub(done.start_ns));
+                ttfb.record_n(first.saturating_sub(done.start_ns), count);
             }
         }
         if let (true, Some(intended)) = (due, &mut stats.intended) {
-            intended.record(now.saturating_sub(done.due_ns));
+            intended.record_n(end_ns.saturating_sub(done.due_ns), count);
         }
     }
 
@@ -205,5 +229,78 @@ impl Recorder {
                 intended.record(now.saturating_sub(due_ns));
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sampling::{Kind, empty_table};
+
+    const KIND: Kind = Kind { place: 0, name: "read" };
+
+    fn recorder(open_loop: bool) -> Recorder {
+        let mut empty = empty_table(&[KIND], open_loop);
+        if let Some(stats) = &mut empty[0] {
+            stats.ttfb = Some(storlab_base::Histogram::new());
+        }
+        let mut recorder = Recorder::new(0, 1000, open_loop, empty);
+        let window = Window { load_start_ns: 1000, start_ns: 2000, end_ns: 4000 };
+        recorder.begin(window, 1, Reading { used_ns: 0, at_ns: 1000 });
+        recorder
+    }
+
+    /// In the ramp, inside the window and after its end; alike, and different in one thing only.
+    fn batches() -> Vec<(Success, u64)> {
+        let mut all = Vec::new();
+        for now in [1500, 2500, 3999, 4000, 4500] {
+            for (start_ns, bytes, count) in [(1100, 512, 3), (1100, 4096, 1), (1200, 4096, 5)] {
+                let first_byte_ns = (count > 1).then_some(1300);
+                let done = Success { place: 0, start_ns, due_ns: 3500, first_byte_ns, bytes };
+                all.extend(std::iter::repeat_n((done, now), count));
+                all.push((Success { due_ns: 5000, ..done }, now));
+            }
+        }
+        all
+    }
+
+    fn figures(recorder: &mut Recorder) -> impl PartialEq + std::fmt::Debug {
+        recorder.settle();
+        let stats = recorder.stats(0).unwrap();
+        let histograms = [Some(&stats.latency), stats.intended.as_ref(), stats.ttfb.as_ref()];
+        let buckets = histograms.map(|histogram| histogram.map(storlab_base::Histogram::buckets));
+        (stats.operations, stats.bytes, stats.late, buckets)
+    }
+
+    #[test]
+    fn operations_that_are_alike_count_as_one_by_one() {
+        for open_loop in [false, true] {
+            let (mut together, mut single) = (recorder(open_loop), recorder(open_loop));
+            for (done, now) in batches() {
+                together.succeed(&done, now);
+                single.succeed(&done, now);
+                single.settle();
+                assert_eq!(together.last_completion_ns(), now);
+            }
+            let (together, single) = (figures(&mut together), figures(&mut single));
+            assert_eq!(together, single, "open loop: {open_loop}");
+        }
+    }
+
+    #[test]
+    fn none_is_counted_twice_or_where_there_was_none() {
+        let mut recorder = recorder(false);
+        recorder.settle();
+        assert!(recorder.stats(0).unwrap().is_empty());
+        let done = Success { bytes: 512, start_ns: 2100, ..Success::default() };
+        for _ in 0..3 {
+            recorder.succeed(&done, 2200);
+        }
+        recorder.settle();
+        recorder.succeed(&done, 2200); // like those that were counted
+        recorder.settle();
+        recorder.settle();
+        let stats = recorder.stats(0).unwrap();
+        assert_eq!((stats.operations, stats.bytes, stats.latency.count()), (4, 2048, 4));
     }
 }

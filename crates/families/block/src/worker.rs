@@ -52,6 +52,12 @@ struct Flight {
     submitted_ns: u64,
 }
 
+impl Flight {
+    fn moves_nothing(&self) -> bool {
+        matches!(self.kind, OpKind::Trim | OpKind::Sync)
+    }
+}
+
 const NO_FLIGHT: Flight = Flight {
     kind: OpKind::Read,
     failed: false,
@@ -177,9 +183,10 @@ impl<'r, B: Backend, T: TimeSource> Worker<'r, B, T> {
         }
         let mut completions = std::mem::take(&mut self.completions);
         self.backend.reap(&mut completions, limit);
-        for completion in completions.drain(..) {
+        for &completion in &completions {
             self.complete(completion, now);
         }
+        completions.clear();
         self.completions = completions;
         Ok(now)
     }
@@ -299,11 +306,8 @@ impl<'r, B: Backend, T: TimeSource> Worker<'r, B, T> {
     fn complete(&mut self, completion: Completion, now: u64) {
         let number = completion.tag as u16;
         let part_len = (completion.tag >> 32) as u32;
-        let kind = self.flights[number as usize].kind;
-        let whole = match kind {
-            OpKind::Read | OpKind::Write => completion.result == part_len as i32,
-            OpKind::Trim | OpKind::Sync => completion.result >= 0,
-        };
+        let whole = completion.result == part_len as i32
+            || (completion.result >= 0 && self.flights[number as usize].moves_nothing());
         if !whole && self.part_failed(number, completion) {
             return;
         }
@@ -312,9 +316,7 @@ impl<'r, B: Backend, T: TimeSource> Worker<'r, B, T> {
             flight.pending -= 1;
             return;
         }
-        // Copied as it was stored: a load that spans a smaller store just made would wait for it.
-        let flight = *flight;
-        self.finish(&flight, now);
+        self.finish(number, now);
         self.free.push(number);
     }
 
@@ -359,20 +361,24 @@ impl<'r, B: Backend, T: TimeSource> Worker<'r, B, T> {
     }
 
     #[inline]
-    fn finish(&mut self, flight: &Flight, now: u64) {
-        if self.shared.verifier.is_some() && flight.kind != OpKind::Sync {
-            self.verify_finished(flight);
+    fn finish(&mut self, number: u16, now: u64) {
+        if self.shared.verifier.is_some() {
+            self.verify_finished(number);
         }
-        self.slots.give_back(flight.kind, flight.slot);
-        if flight.failed {
+        // Field by field, as it was stored: a load that spans a smaller store just made would wait
+        // for that, and copies of the whole are made of such loads.
+        let Flight { kind, failed, slot, len, intended_ns, submitted_ns, .. } =
+            self.flights[usize::from(number)];
+        self.slots.give_back(kind, slot);
+        if failed {
             return;
         }
         let done = Success {
-            place: flight.kind as usize,
-            start_ns: flight.submitted_ns,
-            due_ns: flight.intended_ns,
+            place: kind as usize,
+            start_ns: submitted_ns,
+            due_ns: intended_ns,
             first_byte_ns: None,
-            bytes: u64::from(flight.len),
+            bytes: u64::from(len),
         };
         self.recorder.succeed(&done, now);
     }
@@ -392,8 +398,12 @@ impl<'r, B: Backend, T: TimeSource> Worker<'r, B, T> {
     }
 
     #[cold]
-    fn verify_finished(&mut self, flight: &Flight) {
+    fn verify_finished(&mut self, number: u16) {
+        let flight = self.flights[usize::from(number)];
         let Some(verifier) = &self.shared.verifier else { return };
+        if flight.kind == OpKind::Sync {
+            return;
+        }
         let check = self.shared.job.verify.as_ref().is_some_and(|v| v.check_reads);
         let mut report = self.verify_report.take().unwrap_or_default();
         for (at, part) in self.layout.parts(flight.offset, flight.len) {

@@ -186,6 +186,55 @@ fn more_than_the_queue_holds_is_handed_over_all_the_same() {
     assert!(done.iter().all(|completion| completion.result == 8));
 }
 
+/// With registered buffers and files, and where the kernel has refused to register either.
+#[test]
+fn every_kind_of_operation_does_what_it_says() {
+    let sizes = [0, 4096, 8192].map(|offset| (offset, 4096_u32));
+    for registered in [(true, true), (false, true), (true, false), (false, false)] {
+        let file = tempfile::NamedTempFile::new_in(".").unwrap();
+        file.as_file().set_len(3 * 4096).unwrap();
+        let access = Access { read: true, write: true, direct: false };
+        let opened = File::open(file.path(), "f", access).unwrap();
+        let Some(mut backend) = ring(vec![opened], 4, 4096) else { return };
+        backend.fixed_buffers &= registered.0;
+        if !registered.1 {
+            backend.fixed_files = false;
+            backend.targets = targets_of(&backend.files, false);
+        }
+        let mut run = |kind: OpKind| {
+            for (slot, (offset, len)) in (0..).zip(sizes) {
+                backend.push(&Op { kind, offset, data_only: slot == 1, ..read_of(0, slot, len) });
+            }
+            let mut done = Vec::new();
+            while done.len() < sizes.len() {
+                backend.submit(true, None).unwrap();
+                backend.reap(&mut done, usize::MAX);
+            }
+            done.sort_by_key(|completion| completion.tag);
+            let ended: Vec<_> = done.iter().map(|done| (done.tag, done.result)).collect();
+            // SAFETY: nothing is in flight.
+            let first_bytes = [0, 1, 2].map(|slot| unsafe { backend.arena().slot_mut(slot) }[0]);
+            for slot in 0..3 {
+                // SAFETY: as above.
+                unsafe { backend.arena().slot_mut(slot) }.fill(slot as u8 + 1);
+            }
+            (ended, first_bytes)
+        };
+        let (moved, nothing) = ([(0, 4096), (1, 4096), (2, 4096)], [(0, 0), (1, 0), (2, 0)]);
+        assert_eq!(run(OpKind::Read), (moved.to_vec(), [0; 3]), "{registered:?}");
+        assert_eq!(run(OpKind::Write).0, moved, "{registered:?}");
+        assert_eq!(run(OpKind::Sync).0, nothing, "{registered:?}");
+        let written = fs::read(file.path()).unwrap();
+        for (chunk, byte) in written.chunks(4096).zip(1..) {
+            assert!(chunk.iter().all(|&b| b == byte), "{registered:?}: {:?}", &chunk[..4]);
+        }
+        assert_eq!(run(OpKind::Read), (moved.to_vec(), [1, 2, 3]), "{registered:?}");
+        if run(OpKind::Trim).0 == nothing {
+            assert!(fs::read(file.path()).unwrap().iter().all(|&b| b == 0), "{registered:?}");
+        }
+    }
+}
+
 #[test]
 fn a_ring_that_takes_nothing_any_more_is_an_error_of_submit() {
     let Some(mut backend) = ring(vec![zeros()], 1, 4096) else { return };
