@@ -30,7 +30,8 @@ def main(engine: str) -> None:
     json.dump(
         {
             "window_ns": outcome.window_end_ns - outcome.window_start_ns,
-            "cpu_ns": outcome.cpu.user_ns + outcome.cpu.system_ns,
+            "user_ns": outcome.cpu.user_ns,
+            "system_ns": outcome.cpu.system_ns,
             "totals": {name: total.model_dump() for name, total in outcome.totals.items()},
         },
         sys.stdout,

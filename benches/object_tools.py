@@ -50,6 +50,7 @@ class Reading:
     requests_s: float
     cpu_s_per_gb: float
     cpu_s_per_1000: float
+    system_share: float  # of the CPU time, what the kernel used
     latency_p50_ms: float = float("nan")
     server_s_per_gb: float = float("nan")  # of storlab's own server, where it is one
 
@@ -133,7 +134,8 @@ def _reading(document: dict[str, Any], load: Load, server_s: float, seconds: flo
     totals = [document["totals"][name] for name in ("get", "put") if name in document["totals"]]
     if any(total["errors"] for total in totals):
         raise SystemExit(f"requests failed: {[total['errors'] for total in totals]}")
-    window_s, cpu_s = document["window_ns"] / 1e9, document["cpu_ns"] / 1e9
+    window_s = document["window_ns"] / 1e9
+    cpu_s = (document["user_ns"] + document["system_ns"]) / 1e9
     moved, done = (sum(total[name] for total in totals) for name in ("bytes", "operations"))
     mixed = load.operation == "mixed"  # two kinds have no latency in common
     # The server's account has the ramp in it, which moves as much per second as the window.
@@ -143,6 +145,7 @@ def _reading(document: dict[str, Any], load: Load, server_s: float, seconds: flo
         requests_s=done / window_s,
         cpu_s_per_gb=cpu_s / (moved / GB),
         cpu_s_per_1000=cpu_s / (done / 1000),
+        system_share=document["system_ns"] / 1e9 / cpu_s,
         latency_p50_ms=float("nan") if mixed else _p50_ms(totals),
         server_s_per_gb=server_share / (moved / GB),
     )
@@ -172,12 +175,14 @@ def bare(title: str, source: int) -> Tool:
         place.forget()
         if done.returncode != 0:
             raise SystemExit(done.stderr)
-        size, requests, cpu_us = map(int, done.stdout.split())
+        size, requests, user_us, system_us = map(int, done.stdout.split())
+        cpu_us = user_us + system_us
         return Reading(
             mb_s=size / seconds / 1e6,
             requests_s=requests / seconds,
             cpu_s_per_gb=cpu_us / 1e6 / (size / GB),
             cpu_s_per_1000=cpu_us / 1e6 / (requests / 1000),
+            system_share=system_us / cpu_us,
         )
 
     return Tool(title, run)

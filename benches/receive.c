@@ -2,7 +2,7 @@
  *
  * receive PORT SECONDS < REQUESTS, where REQUESTS are whole signed GET requests, each ended by an
  * empty line; every one gets a connection of its own and is sent again and again. Prints the bytes
- * of bodies, the requests that ended, and user + system time in microseconds.
+ * of bodies, the requests that ended, and user and system time in microseconds.
  */
 #include <arpa/inet.h>
 #include <netinet/tcp.h>
@@ -32,6 +32,10 @@ static double seconds(void) {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+static long long microseconds(struct timeval time) {
+    return time.tv_sec * 1000000LL + time.tv_usec;
 }
 
 static void die(const char *what) {
@@ -95,10 +99,8 @@ int main(int count, char **given) {
         }
     }
     getrusage(RUSAGE_SELF, &after);
-    long long used = (after.ru_utime.tv_sec - before.ru_utime.tv_sec) * 1000000LL +
-                     (after.ru_stime.tv_sec - before.ru_stime.tv_sec) * 1000000LL +
-                     (after.ru_utime.tv_usec - before.ru_utime.tv_usec) +
-                     (after.ru_stime.tv_usec - before.ru_stime.tv_usec);
-    printf("%lld %lld %lld\n", bytes, requests, used);
+    printf("%lld %lld %lld %lld\n", bytes, requests,
+           microseconds(after.ru_utime) - microseconds(before.ru_utime),
+           microseconds(after.ru_stime) - microseconds(before.ru_stime));
     return 0;
 }

@@ -19,8 +19,9 @@ use storlab_run::threads::mistake;
 use storlab_run::timed::{self, Ending, Load, Message, WorkerEnd, unserved_note};
 use storlab_run::window::Window;
 use storlab_s3::{Credentials, Store, advice};
+use tokio::runtime::{Builder, LocalOptions};
 use tokio::sync::Notify;
-use tokio::task::{JoinSet, LocalSet};
+use tokio::task::JoinSet;
 
 use super::draw::Draw;
 use super::kind::ObjectKind;
@@ -163,13 +164,16 @@ fn work(shared: &Arc<Shared>, index: usize) -> Result<WorkerEnd> {
     }
     let clock = Clock::new();
     let draw = Draw::new(&shared.job, index)?;
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(no)?;
+    // One queue for slots and connections: a LocalSet within a runtime would have two of them, with
+    // a round through both for each answer.
+    let mut builder = Builder::new_current_thread();
+    let runtime = builder.enable_all().build_local(LocalOptions::default()).map_err(no)?;
     let nudge = Arc::new(Nudge::default());
     shared.control.add_waker(nudge.clone());
     shared.send(Message::Ready);
     let window = shared.wait_at_gate();
     window.wait_for_start(&clock);
-    LocalSet::new().block_on(&runtime, async {
+    runtime.block_on(async {
         let worker = Rc::new(Worker::new(shared, index, clock, draw, window)?);
         drive(&worker, &nudge).await
     })
