@@ -165,7 +165,7 @@ impl Offsets {
             Kind::Uniform => below(&mut self.random, self.starts) * self.unit,
             Kind::Sequential { begin, end, cursor } => advance(*begin, *end, cursor, len),
             Kind::Permutation(passes) => passes.next(),
-            _ => self.scattered(),
+            Kind::Zipf { .. } | Kind::HotCold { .. } => self.scattered(),
         }
     }
 
@@ -181,7 +181,7 @@ impl Offsets {
                 };
                 order.place(rank)
             }
-            _ => 0,
+            Kind::Uniform | Kind::Sequential { .. } | Kind::Permutation(_) => return 0, // not hot
         };
         // Only places so near the end that the I/O would not fit are folded back to the front.
         let place = if place < self.starts { place } else { place % self.starts };
