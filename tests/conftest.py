@@ -26,7 +26,8 @@ from hypothesis import HealthCheck, settings
 pytest_plugins = ["support.lanes"]
 
 FIO_OLDEST = (3, 33)
-# The shell first: the same pages without the windows of a browser around them, for a third of the CPU.
+# The shell first: the same pages without the windows of a browser around them, at a third of the
+# CPU time.
 CHROMIUM_NAMES = (
     "chromium-headless-shell",
     "chrome-headless-shell",

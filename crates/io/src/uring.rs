@@ -210,8 +210,8 @@ impl UringBackend {
         }
     }
 
-    /// What is neither a read nor a write with a registered buffer. Not inlined: the loop that moves
-    /// data is short.
+    /// What is neither a read nor a write with a registered buffer. Not inlined: the loop that
+    /// moves data is short.
     #[inline(never)]
     fn push_other(&mut self, op: &Op) {
         let Target { number, fd, block_device } = self.targets[op.file as usize];

@@ -55,8 +55,8 @@ impl Place {
     }
 }
 
-/// Operations that differ in nothing that is recorded, and are not counted yet: what one call handed
-/// over and one brought back. Counted together, a batch costs little more than one of them.
+/// Operations that differ in nothing that is recorded, and are not counted yet: what one call
+/// handed over and one brought back. Counted together, a batch costs little more than one of them.
 #[derive(Clone, Copy, Default)]
 struct Alike {
     done: Success,
