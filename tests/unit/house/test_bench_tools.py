@@ -108,10 +108,15 @@ def test_a_goal_whose_peer_did_not_run_is_shown_as_not_measured(
     bench = importlib.import_module("object")
     case = next(case for case in bench.CASES if case.name == "put-4m")
     beside_warp, beside_loop = case.goals
-    storlab = bench.Reading(mb_s=1, requests_s=1, cpu_s_per_gb=3, cpu_s_per_1000=1)
-    loop = bench.Reading(mb_s=1, requests_s=1, cpu_s_per_gb=2, cpu_s_per_1000=1)
+
+    def reading(cpu_s_per_gb: float) -> object:
+        others = {"mb_s": 1, "requests_s": 1, "cpu_s_per_1000": 1, "system_share": 0.5}
+        return bench.Reading(cpu_s_per_gb=cpu_s_per_gb, **others)
+
+    storlab = reading(3)
+    loop = reading(2)
     found = bench.goals(case, {bench.NATIVE: [storlab], bench.BARE: [loop]})
     assert [goal["met"] for goal in found] == [None, False]
     assert beside_warp.peer in found[0]["goal"] and beside_loop.peer in found[1]["goal"]
-    assert bench.judged(found[0]) == ("-", "not measured")
-    assert bench.judged(found[1]) == ("1.5 (1.5 to 1.5)", "MISSED")
+    assert bench.judged(found[0]) == ("-", "-", "not measured")
+    assert bench.judged(found[1]) == ("1.5 (1.5 to 1.5)", "-", "MISSED")
