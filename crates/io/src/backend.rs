@@ -55,8 +55,8 @@ pub trait Backend {
     /// Which abilities of the kernel it uses.
     fn features(&self) -> Vec<&'static str>;
 
-    /// Operations on file `index` go to this one from now on. None is in flight on the former; the
-    /// new one stays open as long as there is one on it.
+    /// Operations on file `index` go to this one from now on, where there was none, too. None is in
+    /// flight on the former; the new one stays open as long as there is one on it.
     fn replace_file(&mut self, index: usize, file: &File);
 
     /// Queue an operation for the next [`Backend::submit`].

@@ -187,7 +187,9 @@ impl Backend for PosixBackend {
     }
 
     fn replace_file(&mut self, index: usize, file: &File) {
-        self.targets[index] = Target::of(file);
+        let target = Target::of(file);
+        self.targets.resize(self.targets.len().max(index + 1), target);
+        self.targets[index] = target;
     }
 
     fn push(&mut self, op: &Op) {

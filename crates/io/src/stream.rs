@@ -20,7 +20,7 @@ use storlab_base::{Error, OpKind, Result, monotonic_ns};
 
 use crate::arena::Arena;
 use crate::backend::{Backend, Completion, Op};
-use crate::file::{Access, File};
+use crate::file::File;
 use crate::posix::PosixBackend;
 use crate::probe::probe;
 use crate::uring::UringBackend;
@@ -96,15 +96,12 @@ impl Stream {
         }
         let arena = Arena::new(spec.slots, spec.io_bytes)
             .map_err(|e| Error::io("get memory for", "buffers", 0, e))?;
-        let placeholder = || -> Result<Arc<Vec<File>>> {
-            let access = Access { read: true, write: false, direct: false };
-            Ok(Arc::new(vec![File::open("/dev/null".as_ref(), "/dev/null", access)?]))
-        };
+        let files = Arc::new(Vec::new()); // each pass brings its own
         let inner = if probe().uring {
-            let backend = UringBackend::new(placeholder()?, arena, spec.depth, spec.depth)?;
+            let backend = UringBackend::new(files, arena, spec.depth, spec.depth)?;
             Inner::Uring(Box::new(Engine::new(backend, spec)))
         } else {
-            let backend = PosixBackend::new(placeholder()?, arena, spec.depth)
+            let backend = PosixBackend::new(files, arena, spec.depth)
                 .map_err(|e| Error::io("start threads for", "backend posix", 0, e))?;
             Inner::Posix(Box::new(Engine::new(backend, spec)))
         };

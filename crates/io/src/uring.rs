@@ -263,18 +263,16 @@ impl Backend for UringBackend {
 
     fn replace_file(&mut self, index: usize, file: &File) {
         let (fd, block_device) = (file.fd(), file.is_block_device());
-        let number = index as i32;
-        if self.fixed_files && self.submitter.register_files_update(index as u32, &[fd]).is_ok() {
-            self.targets[index] = Target { number, fd, block_device };
-            return;
-        }
+        // Not registered: for a file of few operations that costs more than it saves each of them.
         if self.fixed_files {
-            // All or none are registered. The others keep their own descriptors.
+            // All or none are. The others keep their own descriptors.
             let _ = self.submitter.unregister_files();
             self.fixed_files = false;
             self.targets = targets_of(&self.files, false);
         }
-        self.targets[index] = Target { number: fd, fd, block_device };
+        let target = Target { number: fd, fd, block_device };
+        self.targets.resize(self.targets.len().max(index + 1), target);
+        self.targets[index] = target;
     }
 
     // A call would hand the operation over in memory, at a fifth of the time that the rest takes.

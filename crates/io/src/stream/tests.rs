@@ -1,6 +1,7 @@
 //! Streams over files of the working directory's file system.
 
 use super::*;
+use crate::file::Access;
 
 fn byte_at(offset: u64) -> u8 {
     (offset / 7 % 251) as u8

@@ -236,6 +236,32 @@ fn every_kind_of_operation_does_what_it_says() {
 }
 
 #[test]
+fn a_file_that_comes_later_is_read_whether_others_are_registered_or_not() {
+    for (others, index) in [(vec![], 0), (vec![zeros(), zeros()], 1)] {
+        let written = tempfile::NamedTempFile::new().unwrap();
+        fs::write(written.path(), [7; 8]).unwrap();
+        let access = Access { read: true, write: false, direct: false };
+        let later = File::open(written.path(), "later", access).unwrap();
+        let Some(mut backend) = ring(others, 2, 4096) else { return };
+        backend.replace_file(index, &later);
+        for file in 0..=index as u16 {
+            backend.push(&read_of(file, u32::from(file), 8));
+        }
+        let mut done = Vec::new();
+        while done.len() <= index {
+            backend.submit(true, None).unwrap();
+            backend.reap(&mut done, usize::MAX);
+        }
+        assert!(done.iter().all(|completion| completion.result == 8), "{done:?}");
+        for file in 0..=index {
+            // SAFETY: nothing is in flight.
+            let data = &unsafe { backend.arena().slot_mut(file as u32) }[..8];
+            assert_eq!(data, if file == index { [7; 8] } else { [0; 8] });
+        }
+    }
+}
+
+#[test]
 fn a_ring_that_takes_nothing_any_more_is_an_error_of_submit() {
     let Some(mut backend) = ring(vec![zeros()], 1, 4096) else { return };
     let _ = backend.submitter.unregister_ring_fd();
