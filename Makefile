@@ -26,10 +26,9 @@ PYTEST = $(BIN)/python -m pytest
 MATURIN := env -u CONDA_PREFIX PIP_QUIET=1 VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/maturin
 DEMO_OUT = .demo/$(shell date -u +%Y%m%dt%H%M%Sz)
 PACKED := target/wheels/.packed
-# The release build is for this machine's processor, which takes a few percent off the CPU time of
-# preprocessing: where the Parquet library makes dictionaries, whose hash wants AES instructions and is
-# chosen when it is compiled. Our own code gains too little to choose at run time. For machines of several
-# kinds name a processor that all have, such as x86-64-v2, which is what a wheel is for.
+# The release build is for this machine's processor: 4 % less CPU time of preprocessing than x86-64-v2,
+# 2 % less of I/O (docs/platforms.md has the table), which is too little to choose at run time. For
+# machines of several kinds name a processor that all have, such as x86-64-v2, which is what a wheel is for.
 TARGET_CPU ?= native
 export PYO3_PYTHON := $(CURDIR)/$(BIN)/python
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
