@@ -1,55 +1,45 @@
 //! One keep-alive connection.
 
+mod framing;
+mod head;
+mod outgoing;
+mod response;
+mod sealed;
+mod stream;
+
+use std::future::poll_fn;
 use std::io;
-use std::sync::Arc;
+use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
-use http::{Request, Response};
-use http_body::Body;
-use http_body_util::BodyExt;
-use hyper::body::Incoming;
-use hyper::client::conn::http1;
-use hyper_util::rt::TokioIo;
-use rustls::ClientConfig;
-use rustls_pki_types::ServerName;
+use http::{Method, Request};
 use storlab_base::monotonic_ns;
-use tokio::io::{AsyncRead, AsyncWrite, BufReader};
 use tokio::net::TcpStream;
-use tokio::task::AbortHandle;
-use tokio_rustls::TlsConnector;
-use tokio_rustls::client::TlsStream;
 
 use crate::failure::Failure;
 use crate::store::{Endpoint, Store};
-use crate::xml;
+use crate::transfer::body::RequestBody;
+use head::Head;
+use outgoing::Outgoing;
+pub use response::{Headers, Response};
+use sealed::Sealed;
+use stream::Stream;
 
-/// Reads grow up to this while bodies keep them full. GETs of 4 MiB on loopback, one thread, three
-/// interleaved rounds on a busy machine, medians of CPU per GB and of the time to first byte:
-/// hyper's own 400 KiB 0.25 s and 19 ms, 1 MiB 0.22 s and 27 ms, 4 MiB 0.21 s and 35 ms. Less CPU
-/// for a first byte that is seen later where the client is the bottleneck; the spread of the
-/// latter was as large as the step.
-const READ_BYTES: usize = 1 << 20;
-/// Of a TLS connection, read from the socket at once. rustls on its own asks for 4 KiB each time:
-/// GETs of 4 MiB from versitygw took 0.95 to 1.05 s of CPU per GB then, and 0.77 to 0.80 s so.
-const SEALED_BYTES: usize = 256 << 10;
-/// An error's body is short; what is longer is no error of S3.
-const REFUSAL_BYTES: usize = 64 << 10;
+/// A head comes with the begin of its body, which is copied: a small object whole.
+const HEAD_READ_BYTES: usize = 16 << 10;
 
-/// One keep-alive HTTP/1.1 connection, with one request at a time. Its I/O is a task of the
-/// current tokio runtime (`tokio::spawn`, so bodies are `Send`); dropping it closes the socket.
+/// One keep-alive HTTP/1.1 connection, with one request at a time. Dropping it closes the socket.
+///
+/// It is driven by whoever waits for an answer, and by nobody else: a library with a task for each
+/// connection hands every request and every answer from one task to the other.
 #[derive(Debug)]
-pub struct Connection<B> {
-    sender: http1::SendRequest<B>,
-    task: AbortHandle,
+pub struct Connection {
+    stream: Stream,
+    /// Of the answer that is awaited or read: its head, and what came with that.
+    received: Vec<u8>,
 }
 
-impl<B> Connection<B>
-where
-    B: Body + Send + 'static,
-    B::Data: Send,
-    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
-{
+impl Connection {
     /// Connects to an endpoint: to its addresses in turn, to the next one where one refuses.
     /// `timeout` holds for everything together.
     ///
@@ -59,70 +49,112 @@ where
         store: &Store,
         endpoint: usize,
         timeout: Duration,
-    ) -> Result<Connection<B>, Failure> {
+    ) -> Result<Connection, Failure> {
         let endpoint = store.endpoint(endpoint);
         let everything = async {
-            let stream = connect(endpoint, timeout).await?;
+            let socket = connect(endpoint, timeout).await?;
             let Some((config, server)) = &endpoint.tls else {
-                return Connection::over(stream).await;
+                return Ok(Stream::Plain(socket));
             };
-            let tls = handshake(stream, config, server);
-            let stream = tls.await.map_err(|e| match Failure::of_io(&e, Failure::Closed) {
+            let sealed = Sealed::over(socket, config, server).await;
+            sealed.map(|sealed| Stream::Sealed(Box::new(sealed))).map_err(|e| match Failure::of_io(
+                &e,
+                Failure::Closed,
+            ) {
                 Failure::Tls(what) => Failure::Tls(format!("{}: {what}", endpoint.name)),
                 Failure::Closed | Failure::Reset => {
                     let what = format!("{}: hung up during the handshake", endpoint.name);
                     Failure::Tls(what)
                 }
                 other => other,
-            })?;
-            Connection::over(stream).await
+            })
         };
-        tokio::time::timeout(timeout, everything).await.unwrap_or(Err(Failure::TimeOut))
-    }
-
-    async fn over<S>(stream: S) -> Result<Connection<B>, Failure>
-    where
-        S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
-    {
-        let mut builder = http1::Builder::new();
-        builder.max_buf_size(READ_BYTES);
-        let handshake = builder.handshake(TokioIo::new(stream)).await;
-        let (sender, driver) = handshake.map_err(|e| Failure::of_exchange(&e))?;
-        // What ends the driver is told to the request or the body that waits for it.
-        let task = tokio::spawn(async move { drop(driver.await) }).abort_handle();
-        Ok(Connection { sender, task })
+        let opened = tokio::time::timeout(timeout, everything).await;
+        let stream = opened.unwrap_or(Err(Failure::TimeOut))?;
+        Ok(Connection { stream, received: Vec::new() })
     }
 
     /// Sends a request and waits for the head of the answer, of any status. The body of the last
-    /// answer must have been read to its end.
+    /// answer has been read to its end. A server may answer before it has the whole body; the rest
+    /// of that is not sent then.
     ///
     /// # Errors
     /// Closed, Reset, Tls, Protocol. There is no time-out here.
-    pub async fn send(&mut self, request: Request<B>) -> Result<Response<Incoming>, Failure> {
-        self.sender.ready().await.map_err(|e| Failure::of_exchange(&e))?;
-        self.sender.send_request(request).await.map_err(|e| Failure::of_exchange(&e))
+    pub async fn send(mut self, request: Request<RequestBody>) -> Result<Response, Failure> {
+        self.received.clear();
+        let method = request.method().clone();
+        let mut outgoing = Outgoing::new(request);
+        let sent = poll_fn(|cx| self.poll_send(cx, &mut outgoing, &method)).await;
+        let mut head = match sent {
+            Ok(Some(early)) => early,
+            Ok(None) => poll_fn(|cx| self.poll_head(cx, &method)).await?,
+            // Who hangs up may have said why.
+            Err(cut) => poll_fn(|cx| self.poll_head(cx, &method)).await.map_err(|_| cut)?,
+        };
+        head.keeps &= outgoing.is_sent();
+        Ok(Response::new(self, head))
     }
 
-    /// Whether another request can be sent.
-    pub fn usable(&self) -> bool {
-        !self.sender.is_closed()
+    /// The connection, unless the server has closed it as far as this thread's runtime knows.
+    pub fn if_open(mut self) -> Option<Connection> {
+        // What a server says unasked ends a connection as well.
+        let cx = &mut Context::from_waker(Waker::noop());
+        self.stream.poll_read(cx, 1, &mut |_| ()).is_pending().then_some(self)
     }
-}
 
-impl<B> Drop for Connection<B> {
-    fn drop(&mut self) {
-        self.task.abort();
+    /// Until the request is sent, or answered before that.
+    fn poll_send(
+        &mut self,
+        cx: &mut Context<'_>,
+        outgoing: &mut Outgoing,
+        method: &Method,
+    ) -> Poll<Result<Option<Head>, Failure>> {
+        let of_io = |e: io::Error| Failure::of_io(&e, Failure::Closed);
+        while !outgoing.is_sent() {
+            let stream = &mut self.stream;
+            let written = outgoing.write(|slices| match stream.poll_write(cx, slices) {
+                Poll::Ready(written) => written.map(Some),
+                Poll::Pending => Ok(None),
+            });
+            if written.map_err(of_io)?.is_none() {
+                ready!(self.poll_receive(cx))?;
+                if let Some(head) = self.received_head(method)? {
+                    return Poll::Ready(Ok(Some(head)));
+                }
+            }
+        }
+        self.stream.poll_flush(cx).map_ok(|()| None).map_err(of_io)
     }
-}
 
-/// TLS over a stream, which is asked for many records at once.
-async fn handshake<S: AsyncRead + AsyncWrite + Unpin>(
-    stream: S,
-    config: &Arc<ClientConfig>,
-    server: &ServerName<'static>,
-) -> io::Result<TlsStream<BufReader<S>>> {
-    let stream = BufReader::with_capacity(SEALED_BYTES, stream);
-    TlsConnector::from(config.clone()).connect(server.clone(), stream).await
+    fn poll_head(&mut self, cx: &mut Context<'_>, method: &Method) -> Poll<Result<Head, Failure>> {
+        loop {
+            if let Some(head) = self.received_head(method)? {
+                return Poll::Ready(Ok(head));
+            }
+            ready!(self.poll_receive(cx))?;
+        }
+    }
+
+    /// The head of the answer, once it is there. Those that only say that it will come are dropped.
+    fn received_head(&mut self, method: &Method) -> Result<Option<Head>, Failure> {
+        while let Some(head) = Head::parse(&self.received, method)? {
+            if !head.status.is_informational() {
+                return Ok(Some(head));
+            }
+            self.received.drain(..head.length);
+        }
+        Ok(None)
+    }
+
+    fn poll_receive(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Failure>> {
+        let Connection { stream, received } = self;
+        let mut take = |bytes: &[u8]| received.extend_from_slice(bytes);
+        Poll::Ready(match ready!(stream.poll_read(cx, HEAD_READ_BYTES, &mut take)) {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(Failure::Closed),
+            Err(e) => Err(Failure::of_io(&e, Failure::Closed)),
+        })
+    }
 }
 
 /// The first address that takes the connection; each gets its share of the time that is left.
@@ -154,36 +186,6 @@ fn refused(name: &str, error: &io::Error) -> Failure {
         io::ErrorKind::TimedOut => Failure::TimeOut,
         _ => Failure::Connect { what: format!("{name}: {error}"), errno: error.raw_os_error() },
     }
-}
-
-/// Reads a body to its end.
-///
-/// # Errors
-/// What reading it gives, and Protocol where it is longer than `limit` bytes.
-pub async fn drain(mut body: Incoming, limit: usize) -> Result<Bytes, Failure> {
-    let mut whole = BytesMut::new();
-    while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|e| Failure::of_body(&e))?;
-        let Ok(data) = frame.into_data() else { continue };
-        if whole.len() + data.len() > limit {
-            return Err(Failure::Protocol(format!("a body of more than {limit} bytes")));
-        }
-        whole.extend_from_slice(&data);
-    }
-    Ok(whole.freeze())
-}
-
-/// What an answer with an error status says: reads its body (64 KiB at most) for S3's code.
-pub async fn refusal(response: Response<Incoming>) -> Failure {
-    let status = response.status().as_u16();
-    // The status is the news, even where the rest of the answer is lost.
-    let body = drain(response.into_body(), REFUSAL_BYTES).await.unwrap_or_default();
-    let refused = xml::error(&body);
-    let message = match refused.region {
-        Some(region) => format!("{} (the bucket is in region {region})", refused.message),
-        None => refused.message,
-    };
-    Failure::Http { status, code: refused.code, message }
 }
 
 #[cfg(test)]

@@ -1,6 +1,5 @@
 //! Why a request did not succeed, in the words of results.
 
-use std::error::Error as _;
 use std::io;
 
 use crate::tls;
@@ -125,33 +124,7 @@ impl Failure {
         }
     }
 
-    /// Of an exchange before its answer: what went wrong with the connection.
-    pub fn of_exchange(error: &hyper::Error) -> Failure {
-        Failure::of(error, Failure::Closed)
-    }
-
-    /// Of reading an answer's body: a body that simply ends too early is [`Failure::ShortBody`].
-    pub fn of_body(error: &hyper::Error) -> Failure {
-        Failure::of(error, Failure::ShortBody)
-    }
-
-    fn of(error: &hyper::Error, ended: Failure) -> Failure {
-        let mut source = error.source();
-        while let Some(inner) = source {
-            if let Some(io) = inner.downcast_ref::<io::Error>() {
-                return Failure::of_io(io, ended);
-            }
-            source = inner.source();
-        }
-        if error.is_incomplete_message() || error.is_canceled() || error.is_closed() {
-            return ended;
-        }
-        if error.is_timeout() {
-            return Failure::TimeOut;
-        }
-        Failure::Protocol(with_source(error))
-    }
-
+    /// Of a connection that fails; `ended`: what it is where it simply ends.
     pub(crate) fn of_io(error: &io::Error, ended: Failure) -> Failure {
         if let Some(tls) = error.get_ref().and_then(|e| e.downcast_ref::<rustls::Error>()) {
             return Failure::Tls(tls::explain(tls));
@@ -164,14 +137,6 @@ impl Failure {
             io::ErrorKind::TimedOut => Failure::TimeOut,
             _ => Failure::Protocol(error.to_string()),
         }
-    }
-}
-
-/// The error and what is behind it.
-fn with_source(error: &hyper::Error) -> String {
-    match error.source() {
-        Some(source) => format!("{error}: {source}"),
-        None => error.to_string(),
     }
 }
 

@@ -4,14 +4,16 @@
 //!
 //! ```no_run
 //! # async fn get(store: &storlab_s3::Store) -> Result<(), storlab_s3::Failure> {
-//! use storlab_s3::{drain, Call, Connection};
+//! use storlab_s3::transfer::body::RequestBody;
+//! use storlab_s3::{Call, Connection};
 //! let timeout = std::time::Duration::from_secs(60);
-//! let mut connection = Connection::open(store, 0, timeout).await?;
-//! let call = Call::get("some/key");
-//! let signed = store.request(0, &call, http_body_util::Empty::<bytes::Bytes>::new());
-//! let response = connection.send(signed.request).await?;
-//! let body = drain(response.into_body(), 1 << 20).await?;
-//! # drop(body);
+//! let connection = Connection::open(store, 0, timeout).await?;
+//! let signed = store.request(0, &Call::get("some/key"), RequestBody::none());
+//! let mut response = connection.send(signed.request).await?;
+//! let body = response.drain(1 << 20).await?;
+//! // For the next request.
+//! let connection = response.into_connection();
+//! # drop((body, connection));
 //! # Ok(())
 //! # }
 //! ```
@@ -31,7 +33,7 @@ mod uri;
 pub mod xml;
 
 pub use checksum::{Sha256, content_md5, crc32, sha256};
-pub use connection::{Connection, drain, refusal};
+pub use connection::{Connection, Headers, Response};
 pub use failure::{Failure, advice};
 pub use one_shot::{OneShot, Reply};
 pub use request::{Call, PayloadHash, Signed};

@@ -3,18 +3,17 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{self, HeaderName, HeaderValue};
-use http::{Method, Response};
-use http_body_util::Full;
-use hyper::body::Incoming;
+use http::Method;
+use http::header::{HeaderName, HeaderValue};
 use storlab_base::{Error, Result, monotonic_ns};
 use tokio::runtime::{Builder, Runtime};
 
 use crate::checksum::{content_md5, sha256};
-use crate::connection::{Connection, drain};
+use crate::connection::{Connection, Response};
 use crate::failure::Failure;
 use crate::request::{Call, PayloadHash};
 use crate::store::Store;
+use crate::transfer::body::RequestBody;
 
 /// Answers of the control plane are pages and errors, not data.
 const REPLY_BYTES: usize = 64 << 20;
@@ -24,7 +23,7 @@ const REPLY_BYTES: usize = 64 << 20;
 pub struct OneShot {
     runtime: Runtime,
     store: Store,
-    kept: Option<Connection<Full<Bytes>>>,
+    kept: Option<Connection>,
 }
 
 /// An answer of any status.
@@ -130,46 +129,36 @@ impl OneShot {
 
 async fn exchange(
     store: &Store,
-    kept: &mut Option<Connection<Full<Bytes>>>,
+    kept: &mut Option<Connection>,
     call: &Call<'_>,
     body: Bytes,
     timeout: Duration,
 ) -> std::result::Result<Reply, Failure> {
     let deadline = monotonic_ns().saturating_add(timeout.as_nanos() as u64);
-    let request = || store.request(0, call, Full::new(body.clone())).request;
-    if let Some(mut connection) = kept.take().filter(Connection::usable) {
+    let request = || store.request(0, call, RequestBody::plain(body.clone())).request;
+    if let Some(connection) = kept.take().and_then(Connection::if_open) {
         match connection.send(request()).await {
-            Ok(response) => return reply(response, connection, kept).await,
+            Ok(response) => return reply(response, kept).await,
             // The server had closed it in the meantime.
             Err(Failure::Closed | Failure::Reset) => {}
             Err(failure) => return Err(failure),
         }
     }
     let left = Duration::from_nanos(deadline.saturating_sub(monotonic_ns()));
-    let mut connection = Connection::open(store, 0, left).await?;
-    let response = connection.send(request()).await?;
-    reply(response, connection, kept).await
+    let connection = Connection::open(store, 0, left).await?;
+    reply(connection.send(request()).await?, kept).await
 }
 
 /// Reads an answer, and keeps the connection where the whole of it came.
 async fn reply(
-    response: Response<Incoming>,
-    connection: Connection<Full<Bytes>>,
-    kept: &mut Option<Connection<Full<Bytes>>>,
+    mut response: Response,
+    kept: &mut Option<Connection>,
 ) -> std::result::Result<Reply, Failure> {
-    let (head, body) = response.into_parts();
-    let headers = head
-        .headers
-        .iter()
-        .map(|(name, value)| {
-            (name.as_str().to_owned(), String::from_utf8_lossy(value.as_bytes()).into_owned())
-        })
-        .collect();
-    let body = drain(body, REPLY_BYTES).await?;
-    if head.headers.get(header::CONNECTION).is_none_or(|value| value != "close") {
-        *kept = Some(connection);
-    }
-    Ok(Reply { status: head.status.as_u16(), headers, body })
+    let body = response.drain(REPLY_BYTES).await?;
+    let status = response.status().as_u16();
+    let (headers, connection) = response.into_parts();
+    *kept = connection;
+    Ok(Reply { status, headers: headers.to_pairs(), body })
 }
 
 #[cfg(test)]

@@ -5,11 +5,11 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::Duration;
 
 use http::Method;
-use http::header::{HeaderMap, HeaderName, HeaderValue};
+use http::header::{HeaderName, HeaderValue};
 use storlab_s3::transfer::body::RequestBody;
 use storlab_s3::transfer::content::Content;
 use storlab_s3::transfer::{Part, Parts, is_missing, try_join_all};
-use storlab_s3::{Call, Failure, PayloadHash, sha256, xml};
+use storlab_s3::{Call, Failure, Headers, PayloadHash, sha256, xml};
 
 use super::requests::{Outgoing, Wire};
 use super::slot::{Links, Slot};
@@ -25,7 +25,7 @@ fn send_part(
     links: &mut Links,
     key: &str,
     with_crc: bool,
-) -> impl AsyncFnMut(Call<'_>, Part) -> Result<(HeaderMap, Option<u32>), Failure> {
+) -> impl AsyncFnMut(Call<'_>, Part) -> Result<(Headers, Option<u32>), Failure> {
     async move |call: Call<'_>, part: Part| {
         let out = Outgoing { content: Content::of(key), at: part.at, len: part.len };
         let crc = Arc::new(AtomicU32::new(0));

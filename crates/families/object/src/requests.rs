@@ -5,16 +5,14 @@ use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
 use bytes::Bytes;
+use http::Method;
 use http::header::{self, HeaderName, HeaderValue};
-use http::{HeaderMap, Method, Response};
-use http_body_util::BodyExt;
-use hyper::body::Incoming;
 use storlab_base::Stamped as _;
 use storlab_s3::chunked::{CrcChunks, crc_length, signed_length};
 use storlab_s3::transfer::body::{Framing, RequestBody, hash_of};
 use storlab_s3::transfer::content::{Content, PIECE_BYTES};
 use storlab_s3::{
-    Call, Connection, Failure, PayloadHash, content_md5, drain, refusal, sha256, xml,
+    Call, Connection, Failure, Headers, PayloadHash, Response, content_md5, sha256, xml,
 };
 
 use super::shared::Routed;
@@ -38,30 +36,27 @@ pub struct Outgoing {
 
 /// An answer whose body has not been read.
 pub struct Answer<'s> {
-    response: Response<Incoming>,
-    connection: Connection<RequestBody>,
-    home: &'s mut Option<Connection<RequestBody>>,
+    response: Response,
+    home: &'s mut Option<Connection>,
     _routed: Routed<'s>,
 }
 
 impl Answer<'_> {
     /// Read the rest; what does not say success is a failure.
-    pub async fn whole(self) -> Result<(HeaderMap, Bytes), Failure> {
+    pub async fn whole(mut self) -> Result<(Headers, Bytes), Failure> {
         if !self.response.status().is_success() {
             return Err(self.refused().await);
         }
-        let (head, body) = self.response.into_parts();
-        let body = drain(body, ANSWER_BYTES).await?;
-        *self.home = Some(self.connection);
+        let body = self.response.drain(ANSWER_BYTES).await?;
+        let (headers, connection) = self.response.into_parts();
+        *self.home = connection;
         xml::refused(&body)?;
-        Ok((head.headers, body))
+        Ok((headers, body))
     }
 
-    async fn refused(self) -> Failure {
-        let failure = refusal(self.response).await;
-        if self.connection.usable() {
-            *self.home = Some(self.connection);
-        }
+    async fn refused(mut self) -> Failure {
+        let failure = self.response.refusal().await;
+        *self.home = self.response.into_connection();
         failure
     }
 }
@@ -95,8 +90,8 @@ impl<'s> Wire<'s> {
         let request = signed.request.map(|()| body(signed.chunks));
         worker.sent(*start_ns.get_or_insert_with(|| worker.now()));
         let home = &mut links[routed.endpoint];
-        let open = home.take().filter(Connection::usable);
-        let mut connection = if let Some(connection) = open {
+        let open = home.take().and_then(Connection::if_open);
+        let connection = if let Some(connection) = open {
             connection
         } else {
             let limit = Duration::from_nanos(worker.shared.job.request_timeout_ns);
@@ -105,7 +100,7 @@ impl<'s> Wire<'s> {
             connection
         };
         let response = connection.send(request).await?;
-        Ok(Answer { response, connection, home, _routed: routed })
+        Ok(Answer { response, home, _routed: routed })
     }
 
     /// Send a part of an object, by the job's payload mode. `crc` is told the part's CRC32 where
@@ -138,7 +133,7 @@ impl<'s> Wire<'s> {
                 (_, Some(signer)) => Framing::Signed(Box::new(signer)),
                 (_, None) => Framing::None,
             };
-            RequestBody::object(content, at, len, framing, wire)
+            RequestBody::object(content, at, len, framing)
         };
         self.send(&call, body).await
     }
@@ -251,26 +246,26 @@ impl Slot {
         });
         let headers: Vec<_> = ranged.into_iter().flatten().collect();
         let call = Call { headers: &headers, ..Call::get(key) };
-        let answer = self.wire(start_ns).exchange(&call, RequestBody::none()).await?;
+        let mut answer = self.wire(start_ns).exchange(&call, RequestBody::none()).await?;
         if !answer.response.status().is_success() {
             return Err(answer.refused().await);
         }
         let content = worker.shared.job.verify.then(|| Content::of(key));
-        let ends = [header::CONTENT_LENGTH, header::TRANSFER_ENCODING];
-        let says_its_end = ends.iter().any(|name| answer.response.headers().contains_key(name));
-        let mut body = answer.response.into_body();
-        let mut moved = Moved::default();
-        while let Some(frame) = body.frame().await {
-            let frame = frame.map_err(|e| Failure::of_body(&e))?;
-            let Some(data) = frame.data_ref() else { continue };
-            moved.first_byte_ns.get_or_insert_with(|| worker.now());
-            let wrong = content.and_then(|content| content.compare(at + moved.bytes, data));
+        let says_its_end = answer.response.says_its_end();
+        let (mut moved, mut wrong) = (Moved::default(), None);
+        let mut more = true;
+        while more {
+            let take = |data: &[u8]| {
+                moved.first_byte_ns.get_or_insert_with(|| worker.now());
+                wrong = wrong.or_else(|| content?.compare(at + moved.bytes, data));
+                moved.bytes += data.len() as u64;
+            };
+            more = answer.response.read(take).await?;
             if let Some(place) = wrong {
                 return Err(Failure::WrongBody(format!("first at byte {place} of the object")));
             }
-            moved.bytes += data.len() as u64;
         }
-        *answer.home = Some(answer.connection);
+        *answer.home = answer.response.into_connection();
         match moved.bytes {
             bytes if bytes == len => Ok(moved),
             // It ended with the connection, and that may be all that is wrong.
@@ -289,10 +284,10 @@ impl Slot {
         let call = Call::new(Method::HEAD, Some(key));
         let answer = self.wire(start_ns).exchange(&call, RequestBody::none()).await?;
         let (headers, _) = answer.whole().await?;
-        let length = headers.get(header::CONTENT_LENGTH).and_then(|v| v.to_str().ok());
-        let same = length.and_then(|text| text.parse().ok()) == Some(size);
+        let length = headers.get(&header::CONTENT_LENGTH);
+        let same = length.as_ref().and_then(|text| text.parse().ok()) == Some(size);
         if worker.shared.job.verify && !same {
-            let announced = length.unwrap_or("no");
+            let announced = length.as_deref().unwrap_or("no");
             return Err(Failure::WrongBody(format!(
                 "HEAD says {announced} bytes instead of {size}"
             )));

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use storlab_base::{Error, Result};
 use storlab_run::recorder::Success;
-use storlab_s3::transfer::body::RequestBody;
 use storlab_s3::{Connection, Failure};
 
 use super::kind::ObjectKind;
@@ -24,7 +23,7 @@ const REST_EACH_NS: u64 = 1_000_000;
 const LONGEST_REST_NS: (u64, u64) = (100_000_000, 10_000_000_000);
 
 /// Keep-alive connections to each endpoint; none before the first request and while one is out.
-pub type Links = Vec<Option<Connection<RequestBody>>>;
+pub type Links = Vec<Option<Connection>>;
 
 /// What a slot does next.
 #[derive(Debug)]

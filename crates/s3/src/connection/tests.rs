@@ -4,15 +4,13 @@ use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use http::Method;
-use http_body_util::Full;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use bytes::Bytes;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
 use super::*;
 use crate::{Addressing, Call, PayloadHash, StoreSpec};
 
-type Client = Connection<Full<Bytes>>;
 const LONG: Duration = Duration::from_mins(1);
 const HELLO: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello";
 
@@ -70,22 +68,29 @@ async fn server(answers: Vec<&'static [u8]>) -> (u16, Arc<AtomicUsize>) {
     (port, connections)
 }
 
-/// A whole exchange: the body, or what went wrong.
-async fn get(store: &Store, connection: &mut Client) -> Result<Bytes, Failure> {
-    let request = store.request(0, &Call::get("k"), Full::default()).request;
-    let response = connection.send(request).await?;
+/// A whole exchange: the body, or what went wrong, and the connection where it goes on.
+async fn exchange(
+    store: &Store,
+    connection: Connection,
+) -> Result<(Bytes, Option<Connection>), Failure> {
+    let request = store.request(0, &Call::get("k"), RequestBody::none()).request;
+    let mut response = connection.send(request).await?;
     if !response.status().is_success() {
-        return Err(refusal(response).await);
+        return Err(response.refusal().await);
     }
-    drain(response.into_body(), 1 << 20).await
+    let body = response.drain(1 << 20).await?;
+    Ok((body, response.into_connection()))
+}
+
+async fn get(store: &Store, connection: Connection) -> Result<Bytes, Failure> {
+    exchange(store, connection).await.map(|(body, _)| body)
 }
 
 /// The same over a new connection to a server with one answer.
 async fn answered(answer: &'static [u8]) -> Result<Bytes, Failure> {
     let (port, _) = server(vec![answer]).await;
     let store = store(port);
-    let mut connection = Client::open(&store, 0, LONG).await?;
-    get(&store, &mut connection).await
+    get(&store, Connection::open(&store, 0, LONG).await?).await
 }
 
 #[test]
@@ -95,14 +100,15 @@ fn requests_share_a_connection() {
               3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n";
         let (port, connections) = server(vec![HELLO, chunked, HELLO]).await;
         let store = store(port);
-        let mut connection = Client::open(&store, 0, LONG).await.expect("open");
+        let mut connection = Connection::open(&store, 0, LONG).await.expect("open");
         for wanted in ["hello", "abcde", "hello"] {
-            assert!(connection.usable());
-            assert_eq!(get(&store, &mut connection).await.expect("a body"), wanted);
+            let open = connection.if_open().expect("it is open");
+            let (body, kept) = exchange(&store, open).await.expect("a body");
+            assert_eq!(body, wanted);
+            connection = kept.expect("it goes on");
         }
         // The server has closed it: the next request finds that out.
-        assert_eq!(get(&store, &mut connection).await, Err(Failure::Closed));
-        assert!(!connection.usable());
+        assert_eq!(get(&store, connection).await, Err(Failure::Closed));
         assert_eq!(connections.load(Ordering::SeqCst), 1);
     });
 }
@@ -120,14 +126,14 @@ fn what_is_sent_is_what_was_asked() {
             stream.write_all(HELLO).await.expect("sent");
             (head, body)
         });
-        let mut connection = Client::open(&store, 0, LONG).await.expect("open");
+        let connection = Connection::open(&store, 0, LONG).await.expect("open");
         let call = Call {
             query: &[("partNumber", "2"), ("uploadId", "a/b")],
             payload: PayloadHash::Unsigned,
             content_length: 4,
             ..Call::new(Method::PUT, Some("a key"))
         };
-        let body = Full::new(Bytes::from_static(b"data"));
+        let body = RequestBody::plain(Bytes::from_static(b"data"));
         let response = connection.send(store.request(0, &call, body).request).await;
         assert_eq!(response.expect("an answer").status(), 200);
         let (head, body) = served.await.expect("served");
@@ -145,7 +151,7 @@ fn nobody_listens() {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let port = listener.local_addr().expect("bound").port();
         drop(listener);
-        let failure = Client::open(&store(port), 0, LONG).await.expect_err("nobody");
+        let failure = Connection::open(&store(port), 0, LONG).await.expect_err("nobody");
         assert_eq!(failure, Failure::Refused(format!("http://127.0.0.1:{port}")));
         assert_eq!(failure.errno(), Some(libc::ECONNREFUSED));
     });
@@ -158,7 +164,7 @@ fn an_address_that_refuses_leaves_the_others() {
         let (port, connections) = server(vec![HELLO]).await;
         let store = Store::new(&spec(format!("http://a.localhost:{port}")), None).expect("store");
         for _ in 0..4 {
-            Client::open(&store, 0, LONG).await.expect("open");
+            Connection::open(&store, 0, LONG).await.expect("open");
         }
         // A connection stands before the server accepts it.
         while connections.load(Ordering::SeqCst) < 1 {
@@ -199,15 +205,14 @@ async fn reset_after(part: &'static [u8]) -> Failure {
         }
         stream.set_zero_linger().expect("linger");
     });
-    let mut connection = Client::open(&store, 0, LONG).await.expect("open");
-    let request = store.request(0, &Call::get("k"), Full::default()).request;
+    let connection = Connection::open(&store, 0, LONG).await.expect("open");
+    let request = store.request(0, &Call::get("k"), RequestBody::none()).request;
     match connection.send(request).await {
         Err(failure) => failure,
-        Ok(response) => {
-            let mut body = response.into_body();
-            body.frame().await.expect("a part").expect("of the body");
+        Ok(mut response) => {
+            assert!(response.read(|part| assert_eq!(part, b"hel")).await.expect("a part"));
             go.send(()).expect("a server");
-            drain(body, 1 << 20).await.expect_err("a reset")
+            response.drain(1 << 20).await.expect_err("a reset")
         }
     }
 }
@@ -226,11 +231,10 @@ fn giving_up_closes_the_connection() {
     run(async {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let store = store(listener.local_addr().expect("bound").port());
-        let mut connection = Client::open(&store, 0, LONG).await.expect("open");
+        let connection = Connection::open(&store, 0, LONG).await.expect("open");
         let (mut stream, _) = listener.accept().await.expect("a client");
-        let silence = tokio::time::timeout(Duration::from_millis(20), get(&store, &mut connection));
+        let silence = tokio::time::timeout(Duration::from_millis(20), get(&store, connection));
         assert!(silence.await.is_err(), "nothing was answered");
-        drop(connection);
         let mut rest = Vec::new();
         stream.read_to_end(&mut rest).await.expect("the end");
         assert!(rest.starts_with(b"GET /bucket/k "));
@@ -251,16 +255,110 @@ fn an_answer_may_come_before_the_body_is_sent() {
             // Keeps the line open; the body is never read.
             std::future::pending::<()>().await;
         });
-        let mut connection = Client::open(&store, 0, LONG).await.expect("open");
+        let connection = Connection::open(&store, 0, LONG).await.expect("open");
         let body = Bytes::from(vec![0; 32 << 20]);
         let call = Call {
             payload: PayloadHash::Unsigned,
             content_length: body.len() as u64,
             ..Call::new(Method::PUT, Some("k"))
         };
-        let request = store.request(0, &call, Full::new(body)).request;
-        let response = connection.send(request).await.expect("an answer");
-        assert_eq!(refusal(response).await.kind(), "SlowDown (503)");
+        let request = store.request(0, &call, RequestBody::plain(body)).request;
+        let mut response = connection.send(request).await.expect("an answer");
+        assert_eq!(response.refusal().await.kind(), "SlowDown (503)");
+        // The server still waits for the body.
+        assert!(response.into_connection().is_none());
+    });
+}
+
+#[test]
+fn an_answer_that_only_says_that_one_will_come_is_passed_over() {
+    run(async {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let store = store(listener.local_addr().expect("bound").port());
+        let length = 32 << 20;
+        tokio::spawn(async move {
+            let (mut stream, _) = listener.accept().await.expect("a client");
+            read_head(&mut stream).await.expect("a head");
+            // Cut, so that it looks like the begin of the answer; then the body is read to its end.
+            stream.write_all(b"HTTP/1.1 10").await.expect("sent");
+            let mut body = vec![0; length];
+            stream.read_exact(&mut body[..length / 2]).await.expect("a half");
+            stream.write_all(b"2 Processing\r\n\r\n").await.expect("sent");
+            stream.read_exact(&mut body[length / 2..]).await.expect("the other");
+            stream.write_all(b"HTTP/1.1 100 Continue\r\n\r\n").await.expect("sent");
+            stream.write_all(HELLO).await.expect("sent");
+        });
+        let connection = Connection::open(&store, 0, LONG).await.expect("open");
+        let call = Call {
+            payload: PayloadHash::Unsigned,
+            content_length: length as u64,
+            ..Call::new(Method::PUT, Some("k"))
+        };
+        let body = RequestBody::plain(Bytes::from(vec![0; length]));
+        let request = store.request(0, &call, body).request;
+        let mut response = connection.send(request).await.expect("an answer");
+        assert_eq!(response.drain(5).await.expect("a body"), "hello");
+        assert!(response.into_connection().is_some());
+    });
+}
+
+/// A server that reads so much of a body, refuses it and hangs up: a reset follows what it says.
+#[test]
+fn who_refuses_a_body_and_hangs_up_is_heard() {
+    run(async {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let store = store(listener.local_addr().expect("bound").port());
+        tokio::spawn(async move {
+            let (mut stream, _) = listener.accept().await.expect("a client");
+            read_head(&mut stream).await.expect("a head");
+            let answer =
+                b"HTTP/1.1 403 No\r\nconnection: close\r\n\r\n<Error><Code>NoWay</Code></Error>";
+            stream.write_all(answer).await.expect("sent");
+            // Until the client has it: a reset would overtake it.
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        });
+        let connection = Connection::open(&store, 0, LONG).await.expect("open");
+        let call = Call {
+            payload: PayloadHash::Unsigned,
+            content_length: 32 << 20,
+            ..Call::new(Method::PUT, Some("k"))
+        };
+        let body = RequestBody::plain(Bytes::from(vec![0; 32 << 20]));
+        let request = store.request(0, &call, body).request;
+        let mut response = connection.send(request).await.expect("an answer");
+        assert_eq!(response.status(), 403);
+        assert_eq!(response.refusal().await.kind(), "NoWay (403)");
+    });
+}
+
+/// Whether the connection goes on after this answer, and its body.
+async fn after(answer: &'static [u8], method: Method) -> (Bytes, bool) {
+    let (port, _) = server(vec![answer]).await;
+    let store = store(port);
+    let connection = Connection::open(&store, 0, LONG).await.expect("open");
+    let call = Call::new(method, Some("k"));
+    let request = store.request(0, &call, RequestBody::none()).request;
+    let mut response = connection.send(request).await.expect("an answer");
+    let body = response.drain(1 << 20).await.expect("a body");
+    (body, response.into_connection().is_some())
+}
+
+#[test]
+fn which_connections_are_used_again() {
+    run(async {
+        let bytes = Bytes::from_static;
+        assert_eq!(after(HELLO, Method::GET).await, (bytes(b"hello"), true));
+        let head = b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\n";
+        assert_eq!(after(head, Method::HEAD).await, (bytes(b""), true));
+        let close = b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\nconnection: close\r\n\r\nhello";
+        assert_eq!(after(close, Method::GET).await, (bytes(b"hello"), false));
+        let old = b"HTTP/1.0 200 OK\r\n\r\nhello";
+        assert_eq!(after(old, Method::GET).await, (bytes(b"hello"), false));
+        // What nobody has asked for.
+        let more = b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello?";
+        assert_eq!(after(more, Method::GET).await, (bytes(b"hello"), false));
+        let more = b"HTTP/1.1 204 No Content\r\n\r\n?";
+        assert_eq!(after(more, Method::GET).await, (bytes(b""), false));
     });
 }
 
@@ -295,10 +393,10 @@ fn a_body_that_is_too_long_is_not_kept() {
     run(async {
         let (port, _) = server(vec![HELLO]).await;
         let store = store(port);
-        let mut connection = Client::open(&store, 0, LONG).await.expect("open");
-        let request = store.request(0, &Call::get("k"), Full::default()).request;
-        let response = connection.send(request).await.expect("an answer");
-        let failure = drain(response.into_body(), 4).await.expect_err("too long");
+        let connection = Connection::open(&store, 0, LONG).await.expect("open");
+        let request = store.request(0, &Call::get("k"), RequestBody::none()).request;
+        let mut response = connection.send(request).await.expect("an answer");
+        let failure = response.drain(4).await.expect_err("too long");
         assert_eq!(failure.kind(), "protocol");
     });
 }

@@ -6,15 +6,11 @@
 //! and 0.299 s of CPU per GB; a bare loop that sends 256 KiB again and again 0.232).
 
 use std::cell::RefCell;
-use std::convert::Infallible;
 use std::io::IoSlice;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
-use std::task::{Context, Poll};
 
 use bytes::{Buf, Bytes};
-use http_body::{Body, Frame, SizeHint};
 use storlab_base::{CHUNK_BYTES, STAMP_BYTES, Stamped as _};
 
 use super::content::{Content, PIECE_BYTES, PIECES};
@@ -224,11 +220,7 @@ pub enum Framing {
 }
 
 /// The body of any request.
-pub struct RequestBody {
-    /// Bytes on the wire that are still to come.
-    left: u64,
-    state: State,
-}
+pub struct RequestBody(State);
 
 enum State {
     /// All is sent, or there is nothing.
@@ -247,26 +239,26 @@ enum State {
 impl RequestBody {
     /// Of a request without one.
     pub fn none() -> Self {
-        RequestBody { left: 0, state: State::Over }
+        RequestBody(State::Over)
     }
 
     /// XML, say.
     pub fn plain(bytes: Bytes) -> Self {
-        RequestBody { left: bytes.len() as u64, state: State::Plain(bytes) }
+        RequestBody(State::Plain(bytes))
     }
 
-    /// `len` bytes of an object from `at` on, which with their framing take `wire` bytes.
-    pub fn object(content: Content, at: u64, len: u64, framing: Framing, wire: u64) -> Self {
-        let state = State::Object { content, at, end: at + len, framing, next: None };
-        RequestBody { left: wire, state }
+    /// `len` bytes of an object from `at` on.
+    pub fn object(content: Content, at: u64, len: u64, framing: Framing) -> Self {
+        RequestBody(State::Object { content, at, end: at + len, framing, next: None })
     }
 
-    fn next_piece(&mut self) -> Option<Piece> {
-        match std::mem::replace(&mut self.state, State::Over) {
+    /// What is to be sent next; None at the end.
+    pub(crate) fn next_piece(&mut self) -> Option<Piece> {
+        match std::mem::replace(&mut self.0, State::Over) {
             State::Over => None,
             State::Plain(bytes) => Some(Piece::Plain(bytes)),
             State::Object { content, at, end, framing, next: Some(piece) } => {
-                self.state = State::Object { content, at, end, framing, next: None };
+                self.0 = State::Object { content, at, end, framing, next: None };
                 Some(piece)
             }
             State::Object { content, at, end, framing, next: None } => {
@@ -307,7 +299,7 @@ impl RequestBody {
             None => (piece, None),
             Some(header) => (Piece::Plain(header), Some(piece)),
         };
-        self.state = State::Object { content, at: at + len, end, framing, next };
+        self.0 = State::Object { content, at: at + len, end, framing, next };
         Some(now)
     }
 }
@@ -328,30 +320,6 @@ pub fn hash_of(content: Content, at: u64, len: u64) -> [u8; 32] {
         at = next;
     }
     sum.finish()
-}
-
-impl Body for RequestBody {
-    type Data = Piece;
-    type Error = Infallible;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        _: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Piece>, Infallible>>> {
-        let piece = self.next_piece();
-        if let Some(piece) = &piece {
-            self.left = self.left.saturating_sub(piece.remaining() as u64);
-        }
-        Poll::Ready(piece.map(|piece| Ok(Frame::data(piece))))
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.left == 0
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        SizeHint::with_exact(self.left)
-    }
 }
 
 #[cfg(test)]
@@ -387,8 +355,7 @@ mod tests {
         ) {
             let at = if aligned { start / PIECE * PIECE } else { start };
             let content = Content::of("k");
-            let body = RequestBody::object(content, at, len, Framing::None, len);
-            prop_assert_eq!(body.size_hint().exact(), Some(len));
+            let body = RequestBody::object(content, at, len, Framing::None);
             let mut expected = vec![0; len as usize];
             content.fill(at, &mut expected);
             let mut step = takes;
@@ -403,7 +370,7 @@ mod tests {
     #[test]
     fn a_piece_is_one_run_of_memory() {
         let len = 3 * PIECE + 5000;
-        let mut body = RequestBody::object(Content::of("k"), PIECE, len, Framing::None, len);
+        let mut body = RequestBody::object(Content::of("k"), PIECE, len, Framing::None);
         let mut runs = Vec::new();
         while let Some(piece) = body.next_piece() {
             let mut slices = [IoSlice::new(&[]); 64];
@@ -422,9 +389,7 @@ mod tests {
         for len in [PIECE, 9000] {
             let pieces: Vec<Piece> = contents
                 .iter()
-                .map(|content| {
-                    RequestBody::object(*content, 0, len, Framing::None, len).next_piece()
-                })
+                .map(|content| RequestBody::object(*content, 0, len, Framing::None).next_piece())
                 .map(|piece| piece.expect("one piece"))
                 .collect();
             let gathered = pieces.iter().filter(|piece| matches!(piece, Piece::Stamped(_)));
@@ -451,10 +416,8 @@ mod tests {
     #[test]
     fn a_body_ends_when_its_last_piece_is_taken() {
         let mut body = RequestBody::plain(Bytes::from_static(b"<x/>"));
-        assert!(!body.is_end_stream());
-        let taken =
-            Pin::new(&mut body).poll_frame(&mut Context::from_waker(std::task::Waker::noop()));
-        assert!(matches!(taken, Poll::Ready(Some(Ok(_)))) && body.is_end_stream());
-        assert!(RequestBody::none().is_end_stream());
+        assert_eq!(body.next_piece().expect("one").chunk(), b"<x/>");
+        assert!(body.next_piece().is_none());
+        assert!(RequestBody::none().next_piece().is_none());
     }
 }

@@ -8,11 +8,11 @@ use std::cell::{Cell, RefCell};
 use std::io;
 
 use bytes::Bytes;
-use http::{HeaderMap, Method, StatusCode, header};
+use http::{Method, StatusCode, header};
 use storlab_base::{Error, Result, Stamped as _, monotonic_ns};
 use tokio::runtime::Runtime;
 
-use crate::{Call, Failure, PayloadHash, Store, advice, sha256, xml};
+use crate::{Call, Failure, Headers, PayloadHash, Store, advice, sha256, xml};
 
 pub use patience::{Patience, RetryLog};
 
@@ -105,7 +105,7 @@ impl Bucket {
     pub fn head(&mut self, key: &str) -> Result<Option<u64>> {
         let call = Call::new(Method::HEAD, Some(key));
         match self.request(&call, &RequestBody::none) {
-            Ok((headers, _)) => Ok(number_in(&headers, header::CONTENT_LENGTH)),
+            Ok((headers, _)) => Ok(number_in(&headers, &header::CONTENT_LENGTH)),
             Err(Failure::Http { status, .. }) if status == StatusCode::NOT_FOUND.as_u16() => {
                 Ok(None)
             }
@@ -216,7 +216,7 @@ impl Bucket {
         ended.map_err(|failure| store_error("DELETE of an upload", &upload.key, &failure))
     }
 
-    fn request(&mut self, call: &Call<'_>, body: Body<'_>) -> Answered<(HeaderMap, Bytes)> {
+    fn request(&mut self, call: &Call<'_>, body: Body<'_>) -> Answered<(Headers, Bytes)> {
         let Bucket { runtime, desk, links } = self;
         runtime.block_on(desk.exchange(&mut links[0], call, body, &|| false))
     }
@@ -388,7 +388,7 @@ impl Upload<'_> {
     async fn see_whole(&self, link: &mut Link) -> Answered<()> {
         let call = Call::new(Method::HEAD, Some(self.key));
         let (headers, _) = self.desk.try_once(link, &call, &RequestBody::none).await?;
-        if number_in(&headers, header::CONTENT_LENGTH) == Some(self.bytes) {
+        if number_in(&headers, &header::CONTENT_LENGTH) == Some(self.bytes) {
             return Ok(());
         }
         Err(Failure::Protocol("the upload is gone, and its object is not there".to_owned()))
@@ -402,17 +402,11 @@ impl Upload<'_> {
         self.parts.send_each(self.key, id, self.stopping, send).await
     }
 
-    async fn send(
-        &self,
-        link: &mut Link,
-        call: Call<'_>,
-        at: u64,
-        len: u64,
-    ) -> Answered<HeaderMap> {
+    async fn send(&self, link: &mut Link, call: Call<'_>, at: u64, len: u64) -> Answered<Headers> {
         let start_ns = monotonic_ns();
         let call = Call { payload: PayloadHash::Unsigned, content_length: len, ..call };
         let content = Content::of(self.key);
-        let body = || RequestBody::object(content, at, len, Framing::None, len);
+        let body = || RequestBody::object(content, at, len, Framing::None);
         let (headers, _) = self.desk.exchange(link, &call, &body, self.stopping).await?;
         let latency_ns = monotonic_ns() - start_ns;
         (self.on_moved.borrow_mut())(Moved { bytes: len, start_ns, latency_ns });

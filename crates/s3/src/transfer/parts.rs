@@ -3,10 +3,9 @@
 use std::cell::{Cell, RefCell};
 
 use bytes::Bytes;
-use http::header::{self, HeaderMap};
-use http::{Method, StatusCode};
+use http::{Method, StatusCode, header};
 
-use crate::{Call, Failure, xml};
+use crate::{Call, Failure, Headers, xml};
 
 /// A stretch of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,7 +71,7 @@ impl Parts {
         key: &str,
         id: &str,
         stopping: &dyn Fn() -> bool,
-        mut send: impl AsyncFnMut(Call<'_>, Part) -> Result<(HeaderMap, Option<u32>), Failure>,
+        mut send: impl AsyncFnMut(Call<'_>, Part) -> Result<(Headers, Option<u32>), Failure>,
     ) -> Result<(), Failure> {
         while !stopping() {
             let Some(part) = self.next() else { break };
@@ -85,10 +84,9 @@ impl Parts {
         Ok(())
     }
 
-    fn sent(&self, part: Part, headers: &HeaderMap, crc: Option<u32>) -> Result<(), Failure> {
-        let etag = headers.get(header::ETAG).and_then(|value| value.to_str().ok());
+    fn sent(&self, part: Part, headers: &Headers, crc: Option<u32>) -> Result<(), Failure> {
         let missing = || Failure::Protocol("a part without an ETag".into());
-        let etag = etag.ok_or_else(missing)?.to_owned();
+        let etag = headers.get(&header::ETAG).ok_or_else(missing)?;
         self.sent.borrow_mut().push(Sent { index: part.index, etag, crc32: crc });
         Ok(())
     }
@@ -109,8 +107,6 @@ pub fn is_missing(failure: &Failure) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use http::HeaderValue;
-
     use super::*;
 
     #[test]
@@ -121,14 +117,13 @@ mod tests {
         let ranges: Vec<(u64, u64)> = all.iter().map(|part| (part.at, part.len)).collect();
         assert_eq!(ranges, [(0, 10), (10, 10), (20, 5)]);
         for part in all.into_iter().rev() {
-            let tag = HeaderValue::from_str(&format!("tag{}", part.number())).unwrap();
-            let headers = [(header::ETAG, tag)].into_iter().collect();
+            let headers = Headers::of(&format!("etag: tag{}\r\n", part.number()));
             parts.sent(part, &headers, None).unwrap();
         }
         let tags = [(1, "tag1", None), (2, "tag2", None), (3, "tag3", None)];
         assert_eq!(parts.complete_body(), xml::complete(tags.into_iter()));
         let refused = Parts::of(1, 1);
         let part = refused.next().unwrap();
-        assert!(refused.sent(part, &HeaderMap::new(), None).is_err());
+        assert!(refused.sent(part, &Headers::of(""), None).is_err());
     }
 }

@@ -1,16 +1,16 @@
 //! TLS: whom the client believes.
 
-use std::pin::Pin;
-use std::task::{Context, Poll};
-
+use bytes::BytesMut;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
-use rustls::ServerConfig;
+use rustls::{ServerConfig, SupportedProtocolVersion};
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
+use storlab_base::Stamped as _;
 use tempfile::NamedTempFile;
-use tokio::io::ReadBuf;
 use tokio_rustls::TlsAcceptor;
 
 use super::*;
+use crate::transfer::body::Framing;
+use crate::transfer::content::Content;
 
 /// A certificate with its key, and the PEM file of what a client has to trust for it.
 struct Identity {
@@ -57,15 +57,27 @@ fn self_made() -> Identity {
 
 /// Serves one exchange on each connection; its port.
 async fn serve(identity: &Identity) -> u16 {
+    serve_with(identity, rustls::ALL_VERSIONS, Bytes::from_static(HELLO)).await
+}
+
+fn acceptor(identity: &Identity, versions: &[&'static SupportedProtocolVersion]) -> TlsAcceptor {
     let key = PrivateKeyDer::try_from(identity.key.serialize_der()).expect("a key");
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = ServerConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
+        .with_protocol_versions(versions)
         .expect("versions")
         .with_no_client_auth()
         .with_single_cert(vec![identity.certificate.clone()], key)
         .expect("a certificate");
-    let acceptor = TlsAcceptor::from(Arc::new(config));
+    TlsAcceptor::from(Arc::new(config))
+}
+
+async fn serve_with(
+    identity: &Identity,
+    versions: &[&'static SupportedProtocolVersion],
+    answer: Bytes,
+) -> u16 {
+    let acceptor = acceptor(identity, versions);
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let port = listener.local_addr().expect("bound").port();
     tokio::spawn(async move {
@@ -74,7 +86,7 @@ async fn serve(identity: &Identity) -> u16 {
             // A client that does not believe this server hangs up.
             let Ok(mut stream) = acceptor.accept(stream).await else { continue };
             if read_head(&mut stream).await.is_some() {
-                stream.write_all(HELLO).await.expect("sent");
+                stream.write_all(&answer).await.expect("sent");
                 // Without its goodbye: this is how a cut line looks.
                 stream.flush().await.expect("sent");
             }
@@ -90,10 +102,11 @@ fn trusting(endpoint: String, trust: &NamedTempFile) -> StoreSpec {
 
 async fn exchange(spec: &StoreSpec) -> Result<Bytes, Failure> {
     let store = Store::new(spec, None).expect("a store");
-    let mut connection = Client::open(&store, 0, LONG).await?;
-    let body = get(&store, &mut connection).await?;
+    let connection = Connection::open(&store, 0, LONG).await?;
+    let (body, connection) = super::exchange(&store, connection).await?;
     // A line that is cut without a goodbye is closed, not garbage.
-    assert_eq!(get(&store, &mut connection).await, Err(Failure::Closed));
+    let cut = get(&store, connection.expect("it goes on")).await;
+    assert_eq!(cut, Err(Failure::Closed));
     Ok(body)
 }
 
@@ -104,57 +117,79 @@ async fn refused(spec: &StoreSpec) -> String {
     }
 }
 
-/// Notes the most that was asked for at once.
-struct Asked<S> {
-    stream: S,
-    most: Arc<AtomicUsize>,
-}
-
-impl<S: AsyncRead + Unpin> AsyncRead for Asked<S> {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<std::io::Result<()>> {
-        self.most.fetch_max(buffer.remaining(), Ordering::Relaxed);
-        Pin::new(&mut self.stream).poll_read(cx, buffer)
+/// The most that one read brings of a body of 8 MiB, with this version of TLS.
+async fn most_at_once(version: &'static SupportedProtocolVersion) -> usize {
+    let identity = issued(|_| {});
+    let body: Vec<u8> = (0..8u32 << 18).flat_map(u32::to_le_bytes).collect();
+    let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n", body.len());
+    let answer = [head.as_bytes(), &body].concat().into();
+    let port = serve_with(&identity, &[version], answer).await;
+    let spec = trusting(format!("https://localhost:{port}"), &identity.trust);
+    let store = Store::new(&spec, None).expect("a store");
+    let connection = Connection::open(&store, 0, LONG).await.expect("believed");
+    let request = store.request(0, &Call::get("k"), RequestBody::none()).request;
+    let mut response = connection.send(request).await.expect("an answer");
+    let (mut whole, mut most, mut more) = (BytesMut::new(), 0, true);
+    while more {
+        let before = whole.len();
+        more = response.read(|data| whole.extend_from_slice(data)).await.expect("a part");
+        most = most.max(whole.len() - before);
     }
-}
-
-impl<S: AsyncWrite + Unpin> AsyncWrite for Asked<S> {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<std::io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(cx, bytes)
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<std::io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(cx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<std::io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(cx)
-    }
+    assert!(response.into_connection().is_some());
+    assert!(whole == body, "the bytes are those that were sent");
+    most
 }
 
 #[test]
-fn many_records_are_asked_for_at_once() {
+fn one_read_brings_many_records() {
+    run(async {
+        for version in rustls::ALL_VERSIONS {
+            let record = 16 << 10;
+            let most = most_at_once(version).await;
+            assert!(most > 4 * record, "{most} bytes with {version:?}");
+        }
+    });
+}
+
+/// A server that sends back what it was sent, as the body of its answer.
+#[test]
+fn what_is_sealed_is_what_was_to_be_sent() {
     run(async {
         let identity = issued(|_| {});
-        let port = serve(&identity).await;
+        let acceptor = acceptor(&identity, rustls::ALL_VERSIONS);
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let port = listener.local_addr().expect("bound").port();
+        let lengths = [1, 4096, (16 << 10) + 1, 5 << 20];
+        tokio::spawn(async move {
+            let (stream, _) = listener.accept().await.expect("a client");
+            let mut stream = acceptor.accept(stream).await.expect("a handshake");
+            for length in lengths {
+                read_head(&mut stream).await.expect("a head");
+                let mut body = vec![0; length];
+                stream.read_exact(&mut body).await.expect("a body");
+                let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {length}\r\n\r\n");
+                stream.write_all(head.as_bytes()).await.expect("sent");
+                stream.write_all(&body).await.expect("sent");
+                stream.flush().await.expect("sent");
+            }
+        });
         let spec = trusting(format!("https://localhost:{port}"), &identity.trust);
         let store = Store::new(&spec, None).expect("a store");
-        let (config, server) = store.endpoint(0).tls.as_ref().expect("it is https");
-        let stream = TcpStream::connect(("127.0.0.1", port)).await.expect("connected");
-        let most = Arc::new(AtomicUsize::new(0));
-        let stream = Asked { stream, most: most.clone() };
-        let stream = handshake(stream, config, server).await.expect("believed");
-        let mut connection = Client::over(stream).await.expect("a connection");
-        assert_eq!(get(&store, &mut connection).await.expect("answered"), "hello");
-        let record = 16 << 10;
-        assert!(most.load(Ordering::Relaxed) > 4 * record, "{most:?} bytes");
+        let mut connection = Connection::open(&store, 0, LONG).await.expect("believed");
+        for length in lengths {
+            let content = Content::of("k");
+            let call = Call {
+                payload: PayloadHash::Unsigned,
+                content_length: length as u64,
+                ..Call::new(Method::PUT, Some("k"))
+            };
+            let body = RequestBody::object(content, 0, length as u64, Framing::None);
+            let request = store.request(0, &call, body).request;
+            let mut response = connection.send(request).await.expect("an answer");
+            let echo = response.drain(8 << 20).await.expect("a body");
+            assert_eq!((echo.len(), content.compare(0, &echo)), (length, None));
+            connection = response.into_connection().expect("it goes on");
+        }
     });
 }
 
@@ -232,7 +267,7 @@ fn a_server_without_tls() {
         let spec = trusting(format!("https://127.0.0.1:{port}"), &trust);
         // It waits for the end of a line that TLS never sends: a time-out, as with any silence.
         let store = Store::new(&spec, None).expect("a store");
-        let silence = Client::open(&store, 0, Duration::from_millis(20)).await;
+        let silence = Connection::open(&store, 0, Duration::from_millis(20)).await;
         assert_eq!(silence.expect_err("silence"), Failure::TimeOut);
         // One that answers at once.
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");

@@ -1,10 +1,9 @@
 //! One request of a bucket, over a connection that is kept.
 
-use crate::{Call, Connection, Failure, Store, drain, refusal, xml};
+use crate::{Call, Connection, Failure, Headers, Response, Store, xml};
 use bytes::Bytes;
 use http::StatusCode;
-use http::header::{self, HeaderMap, HeaderName, HeaderValue};
-use http_body_util::BodyExt;
+use http::header::{self, HeaderName, HeaderValue};
 
 use super::Patience;
 use crate::transfer::body::RequestBody;
@@ -12,7 +11,7 @@ use crate::transfer::body::RequestBody;
 const ANSWER_BYTES: usize = 8 << 20;
 
 /// A kept connection; none before the first request and while one is out.
-pub type Link = Option<Connection<RequestBody>>;
+pub type Link = Option<Connection>;
 /// What becomes of a request.
 pub type Answered<T> = std::result::Result<T, Failure>;
 
@@ -28,7 +27,6 @@ pub struct Desk {
 pub type Body<'b> = &'b dyn Fn() -> RequestBody;
 /// Told when a run is to end.
 pub type Stopping<'s> = &'s dyn Fn() -> bool;
-type Response = http::Response<hyper::body::Incoming>;
 
 impl Desk {
     /// Threads are told apart by `turn`, so that they go to different endpoints.
@@ -44,7 +42,7 @@ impl Desk {
         call: &Call<'_>,
         body: Body<'_>,
         stopping: Stopping<'_>,
-    ) -> Answered<(HeaderMap, Bytes)> {
+    ) -> Answered<(Headers, Bytes)> {
         self.patience.lasting(stopping, async || self.try_once(link, call, body).await).await
     }
 
@@ -54,14 +52,14 @@ impl Desk {
         link: &mut Link,
         call: &Call<'_>,
         body: Body<'_>,
-    ) -> Answered<(HeaderMap, Bytes)> {
+    ) -> Answered<(Headers, Bytes)> {
         let work = async {
-            let (connection, response) = self.send(link, call, body).await?;
-            let (head, body) = response.into_parts();
-            let body = drain(body, ANSWER_BYTES).await?;
-            *link = Some(connection);
+            let mut response = self.send(link, call, body).await?;
+            let body = response.drain(ANSWER_BYTES).await?;
+            let (headers, connection) = response.into_parts();
+            *link = connection;
             xml::refused(&body)?;
-            Ok((head.headers, body))
+            Ok((headers, body))
         };
         self.patience.in_time(work).await
     }
@@ -80,48 +78,41 @@ impl Desk {
         let headers: Vec<_> = headers.map(|value| (header::RANGE, value)).into_iter().collect();
         let call = Call { headers: &headers, ..Call::get(key) };
         let sent = self.send(link, &call, &RequestBody::none);
-        let (connection, response) = self.patience.in_time(sent).await?;
+        let mut response = self.patience.in_time(sent).await?;
         let first = range.map_or(0, |(at, _)| at);
         if first > 0 && response.status() != StatusCode::PARTIAL_CONTENT {
             return Err(Failure::Protocol("a range was asked for, and did not come".to_owned()));
         }
-        let mut body = response.into_body();
-        let mut bytes = 0;
-        loop {
-            let frame = self.patience.in_time(async { Ok(body.frame().await) }).await?;
-            let Some(frame) = frame else { break };
-            let frame = frame.map_err(|e| Failure::of_body(&e))?;
-            let Some(data) = frame.data_ref() else { continue };
-            if !take(first + bytes, data) {
+        let (mut bytes, mut wanted, mut more) = (0, true, true);
+        while more {
+            let hand_over = |data: &[u8]| {
+                wanted = wanted && take(first + bytes, data);
+                bytes += data.len() as u64;
+            };
+            more = self.patience.in_time(response.read(hand_over)).await?;
+            if !wanted {
                 return Ok(None);
             }
-            bytes += data.len() as u64;
         }
-        *link = Some(connection);
+        *link = response.into_connection();
         Ok(Some(bytes))
     }
 
     /// Sends a request and waits for the head of an answer that is a success.
-    async fn send(
-        &self,
-        link: &mut Link,
-        call: &Call<'_>,
-        body: Body<'_>,
-    ) -> Answered<(Connection<RequestBody>, Response)> {
+    async fn send(&self, link: &mut Link, call: &Call<'_>, body: Body<'_>) -> Answered<Response> {
         let request = || self.store.request(self.endpoint, call, body()).request;
         // A server closes connections that have been idle, and nobody looks at them meanwhile:
         // where a kept one turns out dead, the request goes over a new one.
-        if let Some(mut kept) = link.take().filter(Connection::usable) {
+        if let Some(kept) = link.take().and_then(Connection::if_open) {
             match kept.send(request()).await {
-                Ok(response) => return succeeded(kept, response).await,
+                Ok(response) => return succeeded(response).await,
                 Err(Failure::Closed | Failure::Reset) => {}
                 Err(failure) => return Err(failure),
             }
         }
         let timeout = self.patience.timeout();
-        let mut connection = Connection::open(&self.store, self.endpoint, timeout).await?;
-        let response = connection.send(request()).await?;
-        succeeded(connection, response).await
+        let connection = Connection::open(&self.store, self.endpoint, timeout).await?;
+        succeeded(connection.send(request()).await?).await
     }
 }
 
@@ -131,16 +122,13 @@ fn range_header((at, len): (u64, Option<u64>)) -> Option<HeaderValue> {
 }
 
 /// What a header says in numbers.
-pub fn number_in(headers: &HeaderMap, name: HeaderName) -> Option<u64> {
-    headers.get(name)?.to_str().ok()?.parse().ok()
+pub fn number_in(headers: &Headers, name: &HeaderName) -> Option<u64> {
+    headers.get(name)?.parse().ok()
 }
 
-async fn succeeded(
-    connection: Connection<RequestBody>,
-    response: Response,
-) -> Answered<(Connection<RequestBody>, Response)> {
+async fn succeeded(mut response: Response) -> Answered<Response> {
     if response.status().is_success() {
-        return Ok((connection, response));
+        return Ok(response);
     }
-    Err(refusal(response).await)
+    Err(response.refusal().await)
 }

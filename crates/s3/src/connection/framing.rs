@@ -1,0 +1,224 @@
+//! Where an answer's body ends.
+
+use crate::failure::Failure;
+
+/// A chunk's line is its size, and what nobody uses.
+const LINE_BYTES: usize = 4 << 10;
+
+/// What is still to come of a body.
+#[derive(Debug)]
+pub enum Framing {
+    /// So many bytes; 0 for no more.
+    Length(u64),
+    /// Chunks, each with its size (RFC 9112, 7.1).
+    Chunked(Chunks),
+    /// Everything until the connection ends.
+    UntilClose,
+}
+
+impl Framing {
+    /// Of a body in chunks.
+    pub fn chunked() -> Self {
+        Framing::Chunked(Chunks { state: State::Size, line: Vec::new() })
+    }
+
+    /// Whether the body is complete.
+    pub fn is_over(&self) -> bool {
+        matches!(self, Framing::Length(0) | Framing::Chunked(Chunks { state: State::Over, .. }))
+    }
+
+    /// Shows `take` what is the body's of these bytes from the wire. How many of them are the
+    /// answer's: all, unless the body ends before they do.
+    ///
+    /// # Errors
+    /// Protocol.
+    pub fn decode(&mut self, bytes: &[u8], take: &mut impl FnMut(&[u8])) -> Result<usize, Failure> {
+        match self {
+            Framing::Length(left) => {
+                let used = bytes.len().min(usize::try_from(*left).unwrap_or(usize::MAX));
+                *left -= used as u64;
+                if used > 0 {
+                    take(&bytes[..used]);
+                }
+                Ok(used)
+            }
+            Framing::Chunked(chunks) => chunks.decode(bytes, take),
+            Framing::UntilClose => {
+                take(bytes);
+                Ok(bytes.len())
+            }
+        }
+    }
+
+    /// The connection has ended.
+    ///
+    /// # Errors
+    /// ShortBody, where that is not how the body ends.
+    pub fn close(&mut self) -> Result<(), Failure> {
+        match self {
+            Framing::UntilClose => {
+                *self = Framing::Length(0);
+                Ok(())
+            }
+            _ => Err(Failure::ShortBody),
+        }
+    }
+}
+
+/// A body in chunks.
+#[derive(Debug)]
+pub struct Chunks {
+    state: State,
+    /// What has come of a line.
+    line: Vec<u8>,
+}
+
+/// What comes next.
+#[derive(Debug)]
+enum State {
+    /// The line with a chunk's size.
+    Size,
+    /// So much of a chunk.
+    Data(u64),
+    /// The line end after it.
+    DataEnd,
+    /// Fields after the last chunk, then an empty line.
+    Trailer,
+    /// Nothing.
+    Over,
+}
+
+impl Chunks {
+    fn decode(&mut self, bytes: &[u8], take: &mut impl FnMut(&[u8])) -> Result<usize, Failure> {
+        let mut at = 0;
+        while at < bytes.len() && !matches!(self.state, State::Over) {
+            let rest = &bytes[at..];
+            if let State::Data(left) = &mut self.state {
+                let used = rest.len().min(usize::try_from(*left).unwrap_or(usize::MAX));
+                take(&rest[..used]);
+                *left -= used as u64;
+                at += used;
+                if *left == 0 {
+                    self.state = State::DataEnd;
+                }
+                continue;
+            }
+            let end = rest.iter().position(|&byte| byte == b'\n');
+            let used = end.map_or(rest.len(), |end| end + 1);
+            self.line.extend_from_slice(&rest[..used]);
+            at += used;
+            if self.line.len() > LINE_BYTES {
+                return Err(odd("a line of it is too long"));
+            }
+            if end.is_some() {
+                self.end_line()?;
+            }
+        }
+        Ok(at)
+    }
+
+    fn end_line(&mut self) -> Result<(), Failure> {
+        let empty = self.line.trim_ascii().is_empty();
+        self.state = match self.state {
+            // To the library it would be a size of 0.
+            State::Size if empty => return Err(odd("a chunk has no size")),
+            State::Size => match httparse::parse_chunk_size(&self.line) {
+                Ok(httparse::Status::Complete((_, 0))) => State::Trailer,
+                Ok(httparse::Status::Complete((_, size))) => State::Data(size),
+                _ => return Err(odd("a chunk has no size")),
+            },
+            State::DataEnd if empty => State::Size,
+            State::DataEnd => return Err(odd("a chunk is longer than its size")),
+            _ if empty => State::Over,
+            _ => State::Trailer,
+        };
+        self.line.clear();
+        Ok(())
+    }
+}
+
+fn odd(what: &str) -> Failure {
+    Failure::Protocol(format!("the answer's body is not in chunks as HTTP has them: {what}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// The body behind these bytes, which come in pieces of such sizes, and how many were used.
+    fn decoded(
+        framing: &mut Framing,
+        wire: &[u8],
+        mut size: impl FnMut() -> usize,
+    ) -> Result<(Vec<u8>, usize), Failure> {
+        let (mut body, mut at) = (Vec::new(), 0);
+        while at < wire.len() && !framing.is_over() {
+            let end = wire.len().min(at + size().max(1));
+            at += framing.decode(&wire[at..end], &mut |data| body.extend_from_slice(data))?;
+        }
+        Ok((body, at))
+    }
+
+    proptest! {
+        #[test]
+        fn a_body_in_chunks_is_the_same_however_it_comes(
+            chunks in prop::collection::vec(prop::collection::vec(any::<u8>(), 1..300), 0..9),
+            sizes in prop::collection::vec(1usize..200, 1..9),
+            trailer: bool,
+        ) {
+            let mut wire = Vec::new();
+            for chunk in &chunks {
+                wire.extend_from_slice(format!("{:X};x=\"y\"\r\n", chunk.len()).as_bytes());
+                wire.extend_from_slice(chunk);
+                wire.extend_from_slice(b"\r\n");
+            }
+            wire.extend_from_slice(if trailer { b"0\r\nx-sum: 1\r\n\r\n" } else { b"0\r\n\r\n" });
+            let length = wire.len();
+            wire.extend_from_slice(b"HTTP/1.1 200 OK");
+            let mut framing = Framing::chunked();
+            let mut sizes = sizes.iter().cycle();
+            let (body, used) = decoded(&mut framing, &wire, || *sizes.next().unwrap()).unwrap();
+            prop_assert_eq!(body, chunks.concat());
+            prop_assert!(framing.is_over() && used == length);
+            prop_assert_eq!(framing.close(), Err(Failure::ShortBody));
+        }
+
+        #[test]
+        fn a_body_of_a_length_ends_there(length in 0u64..500, more in 0usize..50, size in 1usize..99) {
+            let wire = vec![7; length as usize + more];
+            let mut framing = Framing::Length(length);
+            let (body, used) = decoded(&mut framing, &wire, || size).unwrap();
+            prop_assert_eq!((body.len() as u64, used as u64), (length, length));
+            prop_assert!(framing.is_over());
+        }
+
+        #[test]
+        fn garbage_is_refused_or_goes_on(wire in prop::collection::vec(any::<u8>(), 0..300)) {
+            let mut framing = Framing::chunked();
+            drop(decoded(&mut framing, &wire, || 7));
+        }
+    }
+
+    #[test]
+    fn what_are_no_chunks() {
+        let long = [b'1'; LINE_BYTES + 1];
+        for wire in
+            [&b"xyz\r\n"[..], b"\r\n", b"-1\r\n", b"3\r\nabcd\r\n", b"fffffffffffffffff\r\n", &long]
+        {
+            let refused = decoded(&mut Framing::chunked(), wire, || 5).unwrap_err();
+            assert_eq!(refused.kind(), "protocol", "{wire:?}");
+        }
+    }
+
+    #[test]
+    fn only_a_body_without_an_end_ends_with_its_connection() {
+        let mut open = Framing::UntilClose;
+        assert_eq!(decoded(&mut open, b"abc", || 2).unwrap(), (b"abc".to_vec(), 3));
+        assert!(!open.is_over());
+        assert_eq!(open.close(), Ok(()));
+        assert!(open.is_over());
+        assert_eq!(Framing::Length(1).close(), Err(Failure::ShortBody));
+    }
+}

@@ -1,0 +1,160 @@
+//! An answer whose body has not been read.
+
+use std::future::poll_fn;
+
+use bytes::{Bytes, BytesMut};
+use http::StatusCode;
+use http::header::HeaderName;
+
+use super::Connection;
+use super::framing::Framing;
+use super::head::{Head, for_each_field};
+use super::stream::READ_BYTES;
+use crate::failure::Failure;
+use crate::xml;
+
+/// An error's body is short; what is longer is no error of S3.
+const REFUSAL_BYTES: usize = 64 << 10;
+
+/// The fields of an answer's head, as they came.
+#[derive(Clone, Debug, Default)]
+pub struct Headers(pub(super) Vec<u8>);
+
+impl Headers {
+    #[cfg(test)]
+    pub(crate) fn of(lines: &str) -> Self {
+        Headers(format!("HTTP/1.1 200 OK\r\n{lines}\r\n").into_bytes())
+    }
+
+    /// The first value of this name, where it is text.
+    pub fn get(&self, name: &HeaderName) -> Option<String> {
+        let mut first = None;
+        for_each_field(&self.0, |key, value| {
+            if first.is_none() && key.eq_ignore_ascii_case(name.as_str()) {
+                first = Some(String::from_utf8(value.to_vec()).ok());
+            }
+        });
+        first.flatten()
+    }
+
+    /// All, in their order; names in lower case, values that are no text with replacement
+    /// characters.
+    pub fn to_pairs(&self) -> Vec<(String, String)> {
+        let mut pairs = Vec::new();
+        for_each_field(&self.0, |name, value| {
+            let text = String::from_utf8_lossy(value).into_owned();
+            pairs.push((name.to_ascii_lowercase(), text));
+        });
+        pairs
+    }
+}
+
+/// An answer of any status. It has the connection until its body is read.
+#[derive(Debug)]
+pub struct Response {
+    connection: Connection,
+    head: Head,
+    /// What of the connection's received bytes has been used.
+    used: usize,
+}
+
+impl Response {
+    /// `connection` has received the head.
+    pub(super) fn new(connection: Connection, head: Head) -> Self {
+        Response { used: head.length, connection, head }
+    }
+
+    /// Of HTTP.
+    pub fn status(&self) -> StatusCode {
+        self.head.status
+    }
+
+    /// Whether it says where its body ends, other than by ending the connection.
+    pub fn says_its_end(&self) -> bool {
+        !matches!(self.head.framing, Framing::UntilClose)
+    }
+
+    /// Waits for more of the body, and shows it to `take`, in any number of slices. False at the
+    /// body's end.
+    ///
+    /// # Errors
+    /// ShortBody, Reset, Tls, TimeOut, Protocol.
+    pub async fn read(&mut self, mut take: impl FnMut(&[u8])) -> Result<bool, Failure> {
+        let Response { connection, head, used } = self;
+        if head.framing.is_over() {
+            return Ok(false);
+        }
+        let mut decoded = Ok(());
+        let mut decode = |bytes: &[u8]| {
+            if decoded.is_ok() {
+                let count = head.framing.decode(bytes, &mut take);
+                // What follows an answer was not asked for.
+                head.keeps &= count == Ok(bytes.len());
+                decoded = count.map(drop);
+            }
+        };
+        if *used < connection.received.len() {
+            decode(&connection.received[*used..]);
+            *used = connection.received.len();
+            return decoded.map(|()| true);
+        }
+        let read = poll_fn(|cx| connection.stream.poll_read(cx, READ_BYTES, &mut decode)).await;
+        decoded?;
+        if !read.map_err(|e| Failure::of_io(&e, Failure::ShortBody))? {
+            head.keeps = false;
+            head.framing.close()?;
+        }
+        Ok(true)
+    }
+
+    /// Reads the body to its end.
+    ///
+    /// # Errors
+    /// What reading it gives, and Protocol where it is longer than `limit` bytes.
+    pub async fn drain(&mut self, limit: usize) -> Result<Bytes, Failure> {
+        let mut whole = BytesMut::new();
+        self.drain_into(&mut whole, limit).await?;
+        Ok(whole.freeze())
+    }
+
+    async fn drain_into(&mut self, whole: &mut BytesMut, limit: usize) -> Result<(), Failure> {
+        while self.read(|data| whole.extend_from_slice(data)).await? {
+            if whole.len() > limit {
+                return Err(Failure::Protocol(format!("a body of more than {limit} bytes")));
+            }
+        }
+        Ok(())
+    }
+
+    /// What an answer with an error status says: reads its body (64 KiB at most) for S3's code.
+    pub async fn refusal(&mut self) -> Failure {
+        let mut body = BytesMut::new();
+        // The status is the news, even where the rest of the answer is lost, or a part of it.
+        let _ = self.drain_into(&mut body, REFUSAL_BYTES).await;
+        let refused = xml::error(&body);
+        let message = match refused.region {
+            Some(region) => format!("{} (the bucket is in region {region})", refused.message),
+            None => refused.message,
+        };
+        Failure::Http { status: self.status().as_u16(), code: refused.code, message }
+    }
+
+    /// Its header, and the connection where another request can follow.
+    pub fn into_parts(mut self) -> (Headers, Option<Connection>) {
+        let reusable = self.reusable();
+        let mut fields = std::mem::take(&mut self.connection.received);
+        fields.truncate(self.head.length);
+        (Headers(fields), reusable.then_some(self.connection))
+    }
+
+    /// The connection, where another request can follow.
+    pub fn into_connection(self) -> Option<Connection> {
+        self.reusable().then_some(self.connection)
+    }
+
+    fn reusable(&self) -> bool {
+        let Response { connection, head, used } = self;
+        // What came with the head and behind the body was not asked for.
+        head.framing.is_over() && head.keeps && *used == connection.received.len()
+    }
+}

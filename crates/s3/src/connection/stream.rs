@@ -1,0 +1,72 @@
+//! What a connection runs over: a socket, or TLS over one.
+
+use std::cell::RefCell;
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+
+use super::sealed::Sealed;
+
+/// The most that one read brings. Its memory is a thread's and not a connection's, so that bytes
+/// are looked at where they still lie in a processor's own cache.
+pub const READ_BYTES: usize = 256 << 10;
+
+thread_local! {
+    static BUFFER: RefCell<Box<[u8]>> = RefCell::new(vec![0; READ_BYTES].into());
+}
+
+/// See the module.
+#[derive(Debug)]
+pub enum Stream {
+    /// As it is.
+    Plain(TcpStream),
+    /// Encrypted.
+    Sealed(Box<Sealed>),
+}
+
+impl Stream {
+    /// Reads once, about `most` bytes, and shows them to `take`, in any number of slices. False at
+    /// the stream's end.
+    pub fn poll_read(
+        &mut self,
+        cx: &mut Context<'_>,
+        most: usize,
+        take: &mut dyn FnMut(&[u8]),
+    ) -> Poll<io::Result<bool>> {
+        BUFFER.with_borrow_mut(|buffer| match self {
+            Stream::Plain(socket) => {
+                let mut read = ReadBuf::new(&mut buffer[..most]);
+                ready!(Pin::new(socket).poll_read(cx, &mut read))?;
+                let open = !read.filled().is_empty();
+                if open {
+                    take(read.filled());
+                }
+                Poll::Ready(Ok(open))
+            }
+            Stream::Sealed(sealed) => sealed.poll_read(cx, buffer, most, take),
+        })
+    }
+
+    /// Writes what the socket takes of `slices`.
+    pub fn poll_write(
+        &mut self,
+        cx: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        match self {
+            Stream::Plain(socket) => Pin::new(socket).poll_write_vectored(cx, slices),
+            Stream::Sealed(sealed) => sealed.poll_write(cx, slices),
+        }
+    }
+
+    /// All that was written is with the kernel.
+    pub fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self {
+            Stream::Plain(_) => Poll::Ready(Ok(())),
+            Stream::Sealed(sealed) => sealed.poll_flush(cx),
+        }
+    }
+}
