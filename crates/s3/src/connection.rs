@@ -12,11 +12,12 @@ use std::io;
 use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
-use http::{Method, Request};
+use http::Method;
 use storlab_base::monotonic_ns;
 use tokio::net::TcpStream;
 
 use crate::failure::Failure;
+use crate::request;
 use crate::store::{Endpoint, Store};
 use crate::transfer::body::RequestBody;
 use head::Head;
@@ -80,10 +81,14 @@ impl Connection {
     ///
     /// # Errors
     /// Closed, Reset, Tls, Protocol. There is no time-out here.
-    pub async fn send(mut self, request: Request<RequestBody>) -> Result<Response, Failure> {
+    pub async fn send(
+        mut self,
+        head: request::Head,
+        body: RequestBody,
+    ) -> Result<Response, Failure> {
         self.received.clear();
-        let method = request.method().clone();
-        let mut outgoing = Outgoing::new(request);
+        let method = head.method;
+        let mut outgoing = Outgoing::new(head.bytes, body);
         let sent = poll_fn(|cx| self.poll_send(cx, &mut outgoing, &method)).await;
         let mut head = match sent {
             Ok(Some(early)) => early,

@@ -1,4 +1,4 @@
-//! An S3 client for load: one request is one signed `http::Request`, one connection is one
+//! An S3 client for load: one request is one signed head and a body, one connection is one
 //! keep-alive HTTP/1.1 connection that the caller owns. Nothing is retried or followed here, so
 //! that a load sees, times and counts everything that happens.
 //!
@@ -8,8 +8,8 @@
 //! use storlab_s3::{Call, Connection};
 //! let timeout = std::time::Duration::from_secs(60);
 //! let connection = Connection::open(store, 0, timeout).await?;
-//! let signed = store.request(0, &Call::get("some/key"), RequestBody::none());
-//! let mut response = connection.send(signed.request).await?;
+//! let head = store.request(0, &Call::get("some/key")).head;
+//! let mut response = connection.send(head, RequestBody::none()).await?;
 //! let body = response.drain(1 << 20).await?;
 //! // For the next request.
 //! let connection = response.into_connection();
@@ -36,6 +36,6 @@ pub use checksum::{Sha256, content_md5, crc32, sha256};
 pub use connection::{Connection, Headers, Response};
 pub use failure::{Failure, advice};
 pub use one_shot::{OneShot, Reply};
-pub use request::{Call, PayloadHash, Signed};
+pub use request::{Call, Head, PayloadHash, Signed};
 pub use spec::{Addressing, Credentials, StoreSpec};
 pub use store::Store;

@@ -135,9 +135,10 @@ async fn exchange(
     timeout: Duration,
 ) -> std::result::Result<Reply, Failure> {
     let deadline = monotonic_ns().saturating_add(timeout.as_nanos() as u64);
-    let request = || store.request(0, call, RequestBody::plain(body.clone())).request;
+    let head = || store.request(0, call).head;
+    let body = || RequestBody::plain(body.clone());
     if let Some(connection) = kept.take().and_then(Connection::if_open) {
-        match connection.send(request()).await {
+        match connection.send(head(), body()).await {
             Ok(response) => return reply(response, kept).await,
             // The server had closed it in the meantime.
             Err(Failure::Closed | Failure::Reset) => {}
@@ -146,7 +147,7 @@ async fn exchange(
     }
     let left = Duration::from_nanos(deadline.saturating_sub(monotonic_ns()));
     let connection = Connection::open(store, 0, left).await?;
-    reply(connection.send(request()).await?, kept).await
+    reply(connection.send(head(), body()).await?, kept).await
 }
 
 /// Reads an answer, and keeps the connection where the whole of it came.

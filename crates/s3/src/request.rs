@@ -1,16 +1,17 @@
 //! From what to do to a signed request.
 
-use bytes::Bytes;
-use http::header::{self, HeaderMap, HeaderName, HeaderValue};
-use http::{Method, Request, Uri};
+use std::fmt;
+
+use http::Method;
+use http::header::{HeaderName, HeaderValue};
 
 use crate::chunked::{CRC32_TRAILER, ChunkSigner};
-use crate::sign::{self, Signer, Subject};
+use crate::sign::{self, Field, Signer, Subject};
 use crate::{checksum, uri};
 
-const DECODED_LENGTH: HeaderName = HeaderName::from_static("x-amz-decoded-content-length");
-const TRAILER: HeaderName = HeaderName::from_static("x-amz-trailer");
-const AWS_CHUNKED: HeaderValue = HeaderValue::from_static("aws-chunked");
+const DECODED_LENGTH: &str = "x-amz-decoded-content-length";
+/// A head is shorter, but for odd keys.
+const HEAD_BYTES: usize = 1 << 10;
 
 /// What the signature says about the body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,18 +37,26 @@ pub enum PayloadHash {
 }
 
 impl PayloadHash {
-    /// As in `x-amz-content-sha256`.
-    fn value(&self) -> HeaderValue {
+    /// As in `x-amz-content-sha256`, where `hash` has room for the digits of one.
+    fn value<'h>(&self, hash: &'h mut [u8; 64]) -> &'h [u8] {
         match self {
-            PayloadHash::Unsigned => HeaderValue::from_static("UNSIGNED-PAYLOAD"),
-            PayloadHash::Empty => HeaderValue::from_static(checksum::SHA256_OF_NOTHING),
-            PayloadHash::Sha256(hash) => checksum::value(checksum::hex(hash).to_vec()),
-            PayloadHash::Streaming { .. } => {
-                HeaderValue::from_static("STREAMING-AWS4-HMAC-SHA256-PAYLOAD")
+            PayloadHash::Unsigned => b"UNSIGNED-PAYLOAD",
+            PayloadHash::Empty => checksum::SHA256_OF_NOTHING.as_bytes(),
+            PayloadHash::Sha256(sum) => {
+                *hash = checksum::hex(sum);
+                hash
             }
-            PayloadHash::TrailerCrc32 { .. } => {
-                HeaderValue::from_static("STREAMING-UNSIGNED-PAYLOAD-TRAILER")
-            }
+            PayloadHash::Streaming { .. } => b"STREAMING-AWS4-HMAC-SHA256-PAYLOAD",
+            PayloadHash::TrailerCrc32 { .. } => b"STREAMING-UNSIGNED-PAYLOAD-TRAILER",
+        }
+    }
+
+    /// Bytes of an object that goes out in chunks, without their framing.
+    fn decoded_length(&self) -> Option<u64> {
+        match *self {
+            PayloadHash::Streaming { decoded_length }
+            | PayloadHash::TrailerCrc32 { decoded_length } => Some(decoded_length),
+            PayloadHash::Unsigned | PayloadHash::Empty | PayloadHash::Sha256(_) => None,
         }
     }
 }
@@ -88,11 +97,25 @@ impl<'a> Call<'a> {
     }
 }
 
+/// Request line and header, as they go over the wire.
+#[derive(Clone)]
+pub struct Head {
+    pub(super) method: Method,
+    pub(super) bytes: Vec<u8>,
+}
+
+impl fmt::Debug for Head {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The signature is in it.
+        f.debug_struct("Head").field("method", &self.method).finish_non_exhaustive()
+    }
+}
+
 /// A request that can be sent.
 #[derive(Debug)]
-pub struct Signed<B> {
-    /// With all its headers.
-    pub request: Request<B>,
+pub struct Signed {
+    /// All but the body.
+    pub head: Head,
     /// For [`PayloadHash::Streaming`] with credentials: signs the body's chunks, in order.
     pub chunks: Option<ChunkSigner>,
 }
@@ -106,54 +129,56 @@ pub(super) struct Origin {
 }
 
 /// The request for a call, signed for `second` since 1970 where there is a signer.
-pub(super) fn build<B>(
+pub(super) fn build(
     origin: &Origin,
     signer: Option<&Signer>,
     second: u64,
     call: &Call<'_>,
-    body: B,
-) -> Signed<B> {
+) -> Signed {
     let (target, path_len) = target(origin, call);
-    let mut headers = HeaderMap::with_capacity(16);
-    headers.insert(header::HOST, origin.host.clone());
-    let payload = call.payload.value();
-    headers.insert(sign::CONTENT_SHA256, payload.clone());
-    match call.payload {
-        PayloadHash::Streaming { decoded_length } => {
-            headers.insert(header::CONTENT_ENCODING, AWS_CHUNKED);
-            headers.insert(DECODED_LENGTH, decoded_length.into());
-        }
-        PayloadHash::TrailerCrc32 { decoded_length } => {
-            headers.insert(header::CONTENT_ENCODING, AWS_CHUNKED);
-            headers.insert(DECODED_LENGTH, decoded_length.into());
-            headers.insert(TRAILER, HeaderValue::from_static(CRC32_TRAILER));
-        }
-        PayloadHash::Unsigned | PayloadHash::Empty | PayloadHash::Sha256(_) => {}
+    let method = call.method.as_str();
+    let mut bytes = Vec::with_capacity(HEAD_BYTES + target.len());
+    for part in [method.as_bytes(), b" ", &target, b" HTTP/1.1\r\n"] {
+        bytes.extend_from_slice(part);
     }
-    for (name, value) in call.headers {
-        headers.append(name.clone(), value.clone());
+    let (mut hash, stamp) = ([0; 64], sign::stamp(second));
+    let payload = call.payload.value(&mut hash);
+    let decoded_length = call.payload.decoded_length().map(|length| length.to_string());
+    let mut fields: Vec<Field<'_>> = Vec::with_capacity(16);
+    fields.extend([("host", origin.host.as_bytes()), (sign::CONTENT_SHA256, payload)]);
+    if let Some(length) = &decoded_length {
+        fields.extend([
+            ("content-encoding", &b"aws-chunked"[..]),
+            (DECODED_LENGTH, length.as_bytes()),
+        ]);
     }
+    if matches!(call.payload, PayloadHash::TrailerCrc32 { .. }) {
+        fields.push(("x-amz-trailer", CRC32_TRAILER.as_bytes()));
+    }
+    fields.extend(call.headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes())));
     let chunks = signer.and_then(|signer| {
+        fields.extend(signer.fields(&stamp));
         let (path, query) = target.split_at(path_len);
-        let subject = Subject {
-            method: call.method.as_str(),
-            path,
-            query: query.strip_prefix(b"?").unwrap_or(query),
-            payload: payload.as_bytes(),
-        };
+        let query = query.strip_prefix(b"?").unwrap_or(query);
+        let subject = Subject { method, path, query, payload };
         let streaming = matches!(call.payload, PayloadHash::Streaming { .. });
-        signer.sign(second, &subject, &mut headers, streaming)
+        signer.sign(&stamp, &subject, &mut fields, streaming, &mut bytes)
     });
+    for (name, value) in fields {
+        push_line(&mut bytes, name, value);
+    }
     // Not signed: a proxy may change how the length is said.
     if call.content_length > 0 || matches!(call.method, Method::PUT | Method::POST) {
-        headers.insert(header::CONTENT_LENGTH, call.content_length.into());
+        push_line(&mut bytes, "content-length", call.content_length.to_string().as_bytes());
     }
-    let mut request = Request::new(body);
-    *request.method_mut() = call.method.clone();
-    *request.uri_mut() = Uri::from_maybe_shared(Bytes::from(target))
-        .expect("an encoded path and query of less than 64 KiB");
-    *request.headers_mut() = headers;
-    Signed { request, chunks }
+    bytes.extend_from_slice(b"\r\n");
+    Signed { head: Head { method: call.method.clone(), bytes }, chunks }
+}
+
+fn push_line(into: &mut Vec<u8>, name: &str, value: &[u8]) {
+    for part in [name.as_bytes(), b": ", value, b"\r\n"] {
+        into.extend_from_slice(part);
+    }
 }
 
 /// Path and query, encoded, and the length of the path.

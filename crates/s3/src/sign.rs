@@ -8,29 +8,31 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use http::header::{self, HeaderMap, HeaderName, HeaderValue};
+use http::header::HeaderValue;
 use ring::hmac;
 
-use crate::checksum::{hex, hmac_hex, sha256, value};
+use crate::checksum::{hex, hmac_hex, sha256};
 use crate::chunked::ChunkSigner;
 use crate::spec::Credentials;
 
-pub(super) const CONTENT_SHA256: HeaderName = HeaderName::from_static("x-amz-content-sha256");
-const DATE: HeaderName = HeaderName::from_static("x-amz-date");
-const TOKEN: HeaderName = HeaderName::from_static("x-amz-security-token");
+pub(super) const CONTENT_SHA256: &str = "x-amz-content-sha256";
+const DATE: &str = "x-amz-date";
+const TOKEN: &str = "x-amz-security-token";
 const SECONDS_PER_DAY: u64 = 86_400;
+
+/// Name, in lower case, and value of a field of the header.
+pub(super) type Field<'a> = (&'a str, &'a [u8]);
 
 /// Signs requests with one pair of keys for one region.
 pub(super) struct Signer {
     /// Tells the threads' caches whose they are.
     id: u64,
     credentials: Credentials,
-    token: Option<HeaderValue>,
     region: String,
     service: &'static str,
 }
 
-/// What is signed, besides the headers.
+/// What is signed, besides the header.
 pub(super) struct Subject<'a> {
     pub(super) method: &'a str,
     /// Encoded.
@@ -41,18 +43,17 @@ pub(super) struct Subject<'a> {
     pub(super) payload: &'a [u8],
 }
 
-/// What all requests of one second have in common, on one thread.
-struct Moment {
+/// What all requests of one day have in common, on one thread.
+struct Day {
     signer: u64,
-    second: u64,
-    stamp: [u8; 16],
-    date: HeaderValue,
+    /// As in a stamp.
+    date: Vec<u8>,
     scope: Arc<str>,
     key: hmac::Key,
 }
 
 thread_local! {
-    static MOMENT: RefCell<Option<Moment>> = const { RefCell::new(None) };
+    static DAY: RefCell<Option<Day>> = const { RefCell::new(None) };
     static SCRATCH: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -64,97 +65,76 @@ impl Signer {
         service: &'static str,
     ) -> Option<Signer> {
         static IDS: AtomicU64 = AtomicU64::new(0);
-        HeaderValue::from_str(&credentials.access_key).ok()?;
-        let token = match &credentials.session_token {
-            Some(token) => Some(HeaderValue::from_str(token).ok()?),
-            None => None,
-        };
+        for text in std::iter::once(&credentials.access_key).chain(&credentials.session_token) {
+            HeaderValue::from_str(text).ok()?;
+        }
         let id = IDS.fetch_add(1, Ordering::Relaxed);
-        Some(Signer { id, credentials, token, region: region.to_owned(), service })
+        Some(Signer { id, credentials, region: region.to_owned(), service })
     }
 
-    /// Adds date, token and signature to `headers`; every header that is there is signed.
-    /// `second` since 1970. The signer of the body's chunks, where one is asked for.
+    /// What a signed request says besides its signature: its time and, where there is one, the
+    /// session token.
+    pub(super) fn fields<'a>(&'a self, stamp: &'a [u8; 16]) -> impl Iterator<Item = Field<'a>> {
+        let token = self.credentials.session_token.as_ref();
+        let date = std::iter::once((DATE, &stamp[..]));
+        date.chain(token.map(|token| (TOKEN, token.as_bytes())))
+    }
+
+    /// Appends the line with the signature to `head`; every one of `fields` is signed, those of
+    /// [`Signer::fields`] are among them. The signer of the body's chunks, where one is asked for.
     pub(super) fn sign(
         &self,
-        second: u64,
+        stamp: &[u8; 16],
         subject: &Subject<'_>,
-        headers: &mut HeaderMap,
+        fields: &mut [Field<'_>],
         with_chunks: bool,
+        head: &mut Vec<u8>,
     ) -> Option<ChunkSigner> {
-        MOMENT.with_borrow_mut(|moment| {
-            let moment = self.at(moment, second);
-            headers.insert(DATE, moment.date.clone());
-            if let Some(token) = &self.token {
-                headers.insert(TOKEN, token.clone());
-            }
+        // Stable: values of one name stay in the order in which they are sent.
+        fields.sort_by_key(|(name, _)| *name);
+        DAY.with_borrow_mut(|day| {
+            let day = self.at(day, stamp);
             SCRATCH.with_borrow_mut(|scratch| {
-                let signed = canonical_request(scratch, subject, headers);
-                let signed = scratch[signed].to_vec();
-                let signature = moment.signature(scratch);
-                headers.insert(
-                    header::AUTHORIZATION,
-                    self.authorization(&moment.scope, &signed, &signature),
-                );
+                let names = canonical_request(scratch, subject, fields);
+                for part in [
+                    b"authorization: AWS4-HMAC-SHA256 Credential=",
+                    self.credentials.access_key.as_bytes(),
+                    b"/",
+                    day.scope.as_bytes(),
+                    b", SignedHeaders=",
+                    &scratch[names],
+                    b", Signature=",
+                ] {
+                    head.extend_from_slice(part);
+                }
+                let signature = day.signature(stamp, scratch);
+                head.extend_from_slice(&signature);
+                head.extend_from_slice(b"\r\n");
                 with_chunks.then(|| {
-                    ChunkSigner::new(
-                        moment.key.clone(),
-                        moment.stamp,
-                        moment.scope.clone(),
-                        signature,
-                    )
+                    ChunkSigner::new(day.key.clone(), *stamp, day.scope.clone(), signature)
                 })
             })
         })
     }
 
-    /// The moment of that second, of the last one where it still is that.
-    fn at<'m>(&self, kept: &'m mut Option<Moment>, second: u64) -> &'m Moment {
-        let fresh = match kept.take() {
-            Some(moment) if moment.signer == self.id && moment.second == second => moment,
-            Some(moment)
-                if moment.signer == self.id
-                    && moment.second / SECONDS_PER_DAY == second / SECONDS_PER_DAY =>
-            {
-                let stamp = stamp(second);
-                Moment { second, stamp, date: value(stamp.to_vec()), ..moment }
-            }
-            _ => self.moment(second),
-        };
-        kept.insert(fresh)
+    /// The day of that moment, the last one where it still is that.
+    fn at<'d>(&self, kept: &'d mut Option<Day>, stamp: &[u8; 16]) -> &'d Day {
+        let date = &stamp[..8];
+        match kept.take() {
+            Some(day) if day.signer == self.id && day.date == date => kept.insert(day),
+            _ => kept.insert(self.day(date)),
+        }
     }
 
-    fn moment(&self, second: u64) -> Moment {
-        let stamp = stamp(second);
-        let day = String::from_utf8_lossy(&stamp[..8]);
-        Moment {
+    fn day(&self, date: &[u8]) -> Day {
+        let text = String::from_utf8_lossy(date);
+        let secret = &self.credentials.secret_key;
+        Day {
             signer: self.id,
-            second,
-            stamp,
-            date: value(stamp.to_vec()),
-            scope: format!("{day}/{}/{}/aws4_request", self.region, self.service).into(),
-            key: signing_key(&self.credentials.secret_key, &day, &self.region, self.service),
+            date: date.to_vec(),
+            scope: format!("{text}/{}/{}/aws4_request", self.region, self.service).into(),
+            key: signing_key(secret, &text, &self.region, self.service),
         }
-    }
-
-    fn authorization(&self, scope: &str, signed: &[u8], signature: &[u8; 64]) -> HeaderValue {
-        let key = self.credentials.access_key.as_bytes();
-        let mut out = Vec::with_capacity(160 + key.len() + scope.len() + signed.len());
-        for part in [
-            b"AWS4-HMAC-SHA256 Credential=",
-            key,
-            b"/",
-            scope.as_bytes(),
-            b", SignedHeaders=",
-            signed,
-            b", Signature=",
-            signature,
-        ] {
-            out.extend_from_slice(part);
-        }
-        let mut value = value(out);
-        value.set_sensitive(true);
-        value
     }
 }
 
@@ -164,13 +144,12 @@ impl fmt::Debug for Signer {
     }
 }
 
-impl Moment {
+impl Day {
     /// Of the canonical request in `scratch`, which it uses up.
-    fn signature(&self, scratch: &mut Vec<u8>) -> [u8; 64] {
+    fn signature(&self, stamp: &[u8; 16], scratch: &mut Vec<u8>) -> [u8; 64] {
         let hash = hex(&sha256(scratch));
         scratch.clear();
-        for part in
-            [b"AWS4-HMAC-SHA256\n", &self.stamp[..], b"\n", self.scope.as_bytes(), b"\n", &hash]
+        for part in [b"AWS4-HMAC-SHA256\n", &stamp[..], b"\n", self.scope.as_bytes(), b"\n", &hash]
         {
             scratch.extend_from_slice(part);
         }
@@ -182,19 +161,15 @@ impl Moment {
 fn canonical_request(
     into: &mut Vec<u8>,
     subject: &Subject<'_>,
-    headers: &HeaderMap,
+    fields: &[Field<'_>],
 ) -> std::ops::Range<usize> {
-    let mut named: Vec<(&str, &[u8])> = Vec::with_capacity(headers.len());
-    named.extend(headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes())));
-    // Stable: values of one name stay in the order in which they are sent.
-    named.sort_by_key(|(name, _)| *name);
     into.clear();
     for part in [subject.method.as_bytes(), subject.path, subject.query] {
         into.extend_from_slice(part);
         into.push(b'\n');
     }
     let mut last = "";
-    for (name, value) in &named {
+    for (name, value) in fields {
         if *name == last {
             into.pop();
             into.push(b',');
@@ -209,8 +184,7 @@ fn canonical_request(
     into.push(b'\n');
     let begin = into.len();
     let mut last = "";
-    for (name, _) in named.iter().filter(|(name, _)| !std::mem::replace(&mut last, name).eq(*name))
-    {
+    for (name, _) in fields.iter().filter(|(name, _)| std::mem::replace(&mut last, name) != *name) {
         into.extend_from_slice(name.as_bytes());
         into.push(b';');
     }
@@ -242,7 +216,7 @@ fn signing_key(secret: &str, day: &str, region: &str, service: &str) -> hmac::Ke
 }
 
 /// `20130524T000000Z` for seconds since 1970, up to the year 9999.
-fn stamp(second: u64) -> [u8; 16] {
+pub(super) fn stamp(second: u64) -> [u8; 16] {
     let (days, rest) = (second / SECONDS_PER_DAY, second % SECONDS_PER_DAY);
     // Days to a date in the proleptic Gregorian calendar, years from March on (Hinnant 2013).
     let shifted = days + 719_468;

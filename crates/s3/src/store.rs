@@ -97,11 +97,11 @@ impl Store {
     /// The request for a call, signed now. About 1 us.
     ///
     /// # Panics
-    /// When there is no such endpoint, or key and query are longer than any store takes (64 KiB).
-    pub fn request<B>(&self, endpoint: usize, call: &Call<'_>, body: B) -> Signed<B> {
+    /// When there is no such endpoint.
+    pub fn request(&self, endpoint: usize, call: &Call<'_>) -> Signed {
         let origin = &self.inner.endpoints[endpoint].origin;
         let second = wall_clock_ns() / 1_000_000_000;
-        request::build(origin, self.inner.signer.as_ref(), second, call, body)
+        request::build(origin, self.inner.signer.as_ref(), second, call)
     }
 
     pub(super) fn endpoint(&self, endpoint: usize) -> &Endpoint {

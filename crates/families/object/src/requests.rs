@@ -86,8 +86,8 @@ impl<'s> Wire<'s> {
         let Wire { worker, links, start_ns } = self;
         let store = &worker.shared.store;
         let routed = worker.route();
-        let signed = store.request(routed.endpoint, call, ());
-        let request = signed.request.map(|()| body(signed.chunks));
+        let signed = store.request(routed.endpoint, call);
+        let body = body(signed.chunks);
         worker.sent(*start_ns.get_or_insert_with(|| worker.now()));
         let home = &mut links[routed.endpoint];
         let open = home.take().and_then(Connection::if_open);
@@ -99,7 +99,7 @@ impl<'s> Wire<'s> {
             worker.count(|counts| &counts.connections, 1);
             connection
         };
-        let response = connection.send(request).await?;
+        let response = connection.send(signed.head, body).await?;
         Ok(Answer { response, home, _routed: routed })
     }
 

@@ -3,6 +3,8 @@
 //! Source: RFC 9112, HTTP/1.1: status line and fields (4, 5), where a body ends (6.3), and whether
 //! the connection goes on after it (9.3).
 
+use std::mem::MaybeUninit;
+
 use http::header::{CONNECTION, CONTENT_LENGTH, HeaderName, TRANSFER_ENCODING};
 use http::{Method, StatusCode};
 use httparse::{EMPTY_HEADER, Header, Status};
@@ -33,9 +35,12 @@ impl Head {
     /// # Errors
     /// Protocol.
     pub fn parse(bytes: &[u8], method: &Method) -> Result<Option<Head>, Failure> {
-        let mut fields = [EMPTY_HEADER; FIELDS];
-        let mut response = httparse::Response::new(&mut fields);
-        let parsed = response.parse(bytes).map_err(|e| odd(&e.to_string()))?;
+        let mut fields = [MaybeUninit::uninit(); FIELDS];
+        let mut response = httparse::Response::new(&mut []);
+        let parser = httparse::ParserConfig::default();
+        let parsed = parser
+            .parse_response_with_uninit_headers(&mut response, bytes, &mut fields)
+            .map_err(|e| odd(&e.to_string()))?;
         let Status::Complete(length) = parsed else {
             return if bytes.len() < HEAD_BYTES { Ok(None) } else { Err(odd("it has no end")) };
         };

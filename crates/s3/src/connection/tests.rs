@@ -73,8 +73,8 @@ async fn exchange(
     store: &Store,
     connection: Connection,
 ) -> Result<(Bytes, Option<Connection>), Failure> {
-    let request = store.request(0, &Call::get("k"), RequestBody::none()).request;
-    let mut response = connection.send(request).await?;
+    let (head, body) = (store.request(0, &Call::get("k")).head, RequestBody::none());
+    let mut response = connection.send(head, body).await?;
     if !response.status().is_success() {
         return Err(response.refusal().await);
     }
@@ -134,7 +134,7 @@ fn what_is_sent_is_what_was_asked() {
             ..Call::new(Method::PUT, Some("a key"))
         };
         let body = RequestBody::plain(Bytes::from_static(b"data"));
-        let response = connection.send(store.request(0, &call, body).request).await;
+        let response = connection.send(store.request(0, &call).head, body).await;
         assert_eq!(response.expect("an answer").status(), 200);
         let (head, body) = served.await.expect("served");
         assert!(head.starts_with("PUT /bucket/a%20key?partNumber=2&uploadId=a%2Fb HTTP/1.1\r\n"));
@@ -206,8 +206,8 @@ async fn reset_after(part: &'static [u8]) -> Failure {
         stream.set_zero_linger().expect("linger");
     });
     let connection = Connection::open(&store, 0, LONG).await.expect("open");
-    let request = store.request(0, &Call::get("k"), RequestBody::none()).request;
-    match connection.send(request).await {
+    let (head, body) = (store.request(0, &Call::get("k")).head, RequestBody::none());
+    match connection.send(head, body).await {
         Err(failure) => failure,
         Ok(mut response) => {
             assert!(response.read(|part| assert_eq!(part, b"hel")).await.expect("a part"));
@@ -262,8 +262,8 @@ fn an_answer_may_come_before_the_body_is_sent() {
             content_length: body.len() as u64,
             ..Call::new(Method::PUT, Some("k"))
         };
-        let request = store.request(0, &call, RequestBody::plain(body)).request;
-        let mut response = connection.send(request).await.expect("an answer");
+        let (head, body) = (store.request(0, &call).head, RequestBody::plain(body));
+        let mut response = connection.send(head, body).await.expect("an answer");
         assert_eq!(response.refusal().await.kind(), "SlowDown (503)");
         // The server still waits for the body.
         assert!(response.into_connection().is_none());
@@ -295,8 +295,8 @@ fn an_answer_that_only_says_that_one_will_come_is_passed_over() {
             ..Call::new(Method::PUT, Some("k"))
         };
         let body = RequestBody::plain(Bytes::from(vec![0; length]));
-        let request = store.request(0, &call, body).request;
-        let mut response = connection.send(request).await.expect("an answer");
+        let head = store.request(0, &call).head;
+        let mut response = connection.send(head, body).await.expect("an answer");
         assert_eq!(response.drain(5).await.expect("a body"), "hello");
         assert!(response.into_connection().is_some());
     });
@@ -324,8 +324,8 @@ fn who_refuses_a_body_and_hangs_up_is_heard() {
             ..Call::new(Method::PUT, Some("k"))
         };
         let body = RequestBody::plain(Bytes::from(vec![0; 32 << 20]));
-        let request = store.request(0, &call, body).request;
-        let mut response = connection.send(request).await.expect("an answer");
+        let head = store.request(0, &call).head;
+        let mut response = connection.send(head, body).await.expect("an answer");
         assert_eq!(response.status(), 403);
         assert_eq!(response.refusal().await.kind(), "NoWay (403)");
     });
@@ -337,8 +337,8 @@ async fn after(answer: &'static [u8], method: Method) -> (Bytes, bool) {
     let store = store(port);
     let connection = Connection::open(&store, 0, LONG).await.expect("open");
     let call = Call::new(method, Some("k"));
-    let request = store.request(0, &call, RequestBody::none()).request;
-    let mut response = connection.send(request).await.expect("an answer");
+    let (head, body) = (store.request(0, &call).head, RequestBody::none());
+    let mut response = connection.send(head, body).await.expect("an answer");
     let body = response.drain(1 << 20).await.expect("a body");
     (body, response.into_connection().is_some())
 }
@@ -394,8 +394,8 @@ fn a_body_that_is_too_long_is_not_kept() {
         let (port, _) = server(vec![HELLO]).await;
         let store = store(port);
         let connection = Connection::open(&store, 0, LONG).await.expect("open");
-        let request = store.request(0, &Call::get("k"), RequestBody::none()).request;
-        let mut response = connection.send(request).await.expect("an answer");
+        let (head, body) = (store.request(0, &Call::get("k")).head, RequestBody::none());
+        let mut response = connection.send(head, body).await.expect("an answer");
         let failure = response.drain(4).await.expect_err("too long");
         assert_eq!(failure.kind(), "protocol");
     });

@@ -120,15 +120,15 @@ async fn refused(spec: &StoreSpec) -> String {
 /// The most that one read brings of a body of 8 MiB, with this version of TLS.
 async fn most_at_once(version: &'static SupportedProtocolVersion) -> usize {
     let identity = issued(|_| {});
-    let body: Vec<u8> = (0..8u32 << 18).flat_map(u32::to_le_bytes).collect();
-    let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n", body.len());
-    let answer = [head.as_bytes(), &body].concat().into();
+    let bytes: Vec<u8> = (0..8u32 << 18).flat_map(u32::to_le_bytes).collect();
+    let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n", bytes.len());
+    let answer = [head.as_bytes(), &bytes].concat().into();
     let port = serve_with(&identity, &[version], answer).await;
     let spec = trusting(format!("https://localhost:{port}"), &identity.trust);
     let store = Store::new(&spec, None).expect("a store");
     let connection = Connection::open(&store, 0, LONG).await.expect("believed");
-    let request = store.request(0, &Call::get("k"), RequestBody::none()).request;
-    let mut response = connection.send(request).await.expect("an answer");
+    let (head, body) = (store.request(0, &Call::get("k")).head, RequestBody::none());
+    let mut response = connection.send(head, body).await.expect("an answer");
     let (mut whole, mut most, mut more) = (BytesMut::new(), 0, true);
     while more {
         let before = whole.len();
@@ -136,7 +136,7 @@ async fn most_at_once(version: &'static SupportedProtocolVersion) -> usize {
         most = most.max(whole.len() - before);
     }
     assert!(response.into_connection().is_some());
-    assert!(whole == body, "the bytes are those that were sent");
+    assert!(whole == bytes, "the bytes are those that were sent");
     most
 }
 
@@ -184,8 +184,8 @@ fn what_is_sealed_is_what_was_to_be_sent() {
                 ..Call::new(Method::PUT, Some("k"))
             };
             let body = RequestBody::object(content, 0, length as u64, Framing::None);
-            let request = store.request(0, &call, body).request;
-            let mut response = connection.send(request).await.expect("an answer");
+            let head = store.request(0, &call).head;
+            let mut response = connection.send(head, body).await.expect("an answer");
             let echo = response.drain(8 << 20).await.expect("a body");
             assert_eq!((echo.len(), content.compare(0, &echo)), (length, None));
             connection = response.into_connection().expect("it goes on");

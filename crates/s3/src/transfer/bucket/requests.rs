@@ -100,11 +100,11 @@ impl Desk {
 
     /// Sends a request and waits for the head of an answer that is a success.
     async fn send(&self, link: &mut Link, call: &Call<'_>, body: Body<'_>) -> Answered<Response> {
-        let request = || self.store.request(self.endpoint, call, body()).request;
+        let head = || self.store.request(self.endpoint, call).head;
         // A server closes connections that have been idle, and nobody looks at them meanwhile:
         // where a kept one turns out dead, the request goes over a new one.
         if let Some(kept) = link.take().and_then(Connection::if_open) {
-            match kept.send(request()).await {
+            match kept.send(head(), body()).await {
                 Ok(response) => return succeeded(response).await,
                 Err(Failure::Closed | Failure::Reset) => {}
                 Err(failure) => return Err(failure),
@@ -112,7 +112,7 @@ impl Desk {
         }
         let timeout = self.patience.timeout();
         let connection = Connection::open(&self.store, self.endpoint, timeout).await?;
-        succeeded(connection.send(request()).await?).await
+        succeeded(connection.send(head(), body()).await?).await
     }
 }
 
