@@ -57,18 +57,10 @@ impl Connection {
             let Some((config, server)) = &endpoint.tls else {
                 return Ok(Stream::Plain(socket));
             };
-            let sealed = Sealed::over(socket, config, server).await;
-            sealed.map(|sealed| Stream::Sealed(Box::new(sealed))).map_err(|e| match Failure::of_io(
-                &e,
-                Failure::Closed,
-            ) {
-                Failure::Tls(what) => Failure::Tls(format!("{}: {what}", endpoint.name)),
-                Failure::Closed | Failure::Reset => {
-                    let what = format!("{}: hung up during the handshake", endpoint.name);
-                    Failure::Tls(what)
-                }
-                other => other,
-            })
+            match Sealed::over(socket, config, server).await {
+                Ok(sealed) => Ok(Stream::Sealed(Box::new(sealed))),
+                Err(e) => Err(unsealed(&endpoint.name, &e)),
+            }
         };
         let opened = tokio::time::timeout(timeout, everything).await;
         let stream = opened.unwrap_or(Err(Failure::TimeOut))?;
@@ -90,13 +82,12 @@ impl Connection {
         let method = head.method;
         let mut outgoing = Outgoing::new(head.bytes, body);
         let sent = poll_fn(|cx| self.poll_send(cx, &mut outgoing, &method)).await;
-        let mut head = match sent {
-            Ok(Some(early)) => early,
+        let head = match sent {
             Ok(None) => poll_fn(|cx| self.poll_head(cx, &method)).await?,
+            Ok(Some(early)) => Head { keeps: false, ..early },
             // Who hangs up may have said why.
             Err(cut) => poll_fn(|cx| self.poll_head(cx, &method)).await.map_err(|_| cut)?,
         };
-        head.keeps &= outgoing.is_sent();
         Ok(Response::new(self, head))
     }
 
@@ -115,20 +106,25 @@ impl Connection {
         method: &Method,
     ) -> Poll<Result<Option<Head>, Failure>> {
         let of_io = |e: io::Error| Failure::of_io(&e, Failure::Closed);
-        while !outgoing.is_sent() {
+        loop {
+            let over = outgoing.is_sent();
             let stream = &mut self.stream;
-            let written = outgoing.write(|slices| match stream.poll_write(cx, slices) {
-                Poll::Ready(written) => written.map(Some),
-                Poll::Pending => Ok(None),
-            });
-            if written.map_err(of_io)?.is_none() {
-                ready!(self.poll_receive(cx))?;
-                if let Some(head) = self.received_head(method)? {
-                    return Poll::Ready(Ok(Some(head)));
+            let sent = if over {
+                stream.poll_flush(cx)
+            } else {
+                outgoing.poll_write(|slices| stream.poll_write(cx, slices))
+            };
+            match sent.map_err(of_io)? {
+                Poll::Ready(()) if over => return Poll::Ready(Ok(None)),
+                Poll::Ready(()) => {}
+                Poll::Pending => {
+                    ready!(self.poll_receive(cx))?;
+                    if let Some(head) = self.received_head(method)? {
+                        return Poll::Ready(Ok(Some(head)));
+                    }
                 }
             }
         }
-        self.stream.poll_flush(cx).map_ok(|()| None).map_err(of_io)
     }
 
     fn poll_head(&mut self, cx: &mut Context<'_>, method: &Method) -> Poll<Result<Head, Failure>> {
@@ -182,6 +178,17 @@ async fn connect(endpoint: &Endpoint, timeout: Duration) -> Result<TcpStream, Fa
         }
     }
     Err(last)
+}
+
+/// Why no TLS came about.
+fn unsealed(name: &str, error: &io::Error) -> Failure {
+    match Failure::of_io(error, Failure::Closed) {
+        Failure::Tls(what) => Failure::Tls(format!("{name}: {what}")),
+        Failure::Closed | Failure::Reset => {
+            Failure::Tls(format!("{name}: hung up during the handshake"))
+        }
+        other => other,
+    }
 }
 
 fn refused(name: &str, error: &io::Error) -> Failure {

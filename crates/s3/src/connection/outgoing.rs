@@ -1,7 +1,8 @@
 //! A request on its way out.
 
 use std::collections::VecDeque;
-use std::io::IoSlice;
+use std::io::{self, IoSlice};
+use std::task::{Poll, ready};
 
 use bytes::Buf;
 
@@ -36,21 +37,19 @@ impl Outgoing {
         self.head_sent == self.head.len() && self.ready.is_empty()
     }
 
-    /// Hands `write` what comes next. It says how much of that was taken: None, where nothing can be.
-    pub fn write<E>(
+    /// Hands `write` what comes next; it says how much of that was taken.
+    pub fn poll_write(
         &mut self,
-        write: impl FnOnce(&[IoSlice<'_>]) -> Result<Option<usize>, E>,
-    ) -> Result<Option<usize>, E> {
+        write: impl FnOnce(&[IoSlice<'_>]) -> Poll<io::Result<usize>>,
+    ) -> Poll<io::Result<()>> {
         let mut slices = [IoSlice::new(&self.head[self.head_sent..]); SLICES];
         let mut count = usize::from(self.head_sent < self.head.len());
         for piece in &self.ready {
             count += piece.chunks_vectored(&mut slices[count..]);
         }
-        let taken = write(&slices[..count])?;
-        if let Some(taken) = taken {
-            self.advance(taken);
-        }
-        Ok(taken)
+        let taken = ready!(write(&slices[..count]))?;
+        self.advance(taken);
+        Poll::Ready(Ok(()))
     }
 
     fn advance(&mut self, taken: usize) {
@@ -102,17 +101,17 @@ mod tests {
             let mut outgoing = Outgoing::new(head.clone(), body);
             let (mut wire, mut takes) = (Vec::new(), takes.iter().cycle());
             while !outgoing.is_sent() {
-                let written = outgoing.write::<()>(|slices| {
-                    let Some(mut left) = *takes.next().unwrap() else { return Ok(None) };
+                let written = outgoing.poll_write(|slices| {
+                    let Some(mut left) = *takes.next().unwrap() else { return Poll::Pending };
                     let before = wire.len();
                     for slice in slices {
                         let step = left.min(slice.len());
                         wire.extend_from_slice(&slice[..step]);
                         left -= step;
                     }
-                    Ok(Some(wire.len() - before))
+                    Poll::Ready(Ok(wire.len() - before))
                 });
-                written.unwrap();
+                prop_assert!(!matches!(written, Poll::Ready(Err(_))));
             }
             let mut wanted = vec![0; length as usize];
             storlab_base::Stamped::fill(&content, 0, &mut wanted);
@@ -124,13 +123,11 @@ mod tests {
     fn a_small_object_goes_out_with_its_head_at_once() {
         let body = RequestBody::plain(Bytes::from_static(b"body"));
         let mut outgoing = Outgoing::new(b"head ".to_vec(), body);
-        outgoing
-            .write::<()>(|slices| {
-                let all: Vec<&[u8]> = slices.iter().map(|slice| &**slice).collect();
-                assert_eq!(all, [&b"head "[..], b"body"]);
-                Ok(Some(9))
-            })
-            .unwrap();
-        assert!(outgoing.is_sent());
+        let written = outgoing.poll_write(|slices| {
+            let all: Vec<&[u8]> = slices.iter().map(|slice| &**slice).collect();
+            assert_eq!(all, [&b"head "[..], b"body"]);
+            Poll::Ready(Ok(9))
+        });
+        assert!(written.is_ready() && outgoing.is_sent());
     }
 }

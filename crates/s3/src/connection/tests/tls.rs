@@ -193,6 +193,44 @@ fn what_is_sealed_is_what_was_to_be_sent() {
     });
 }
 
+/// Bodies of which the last bytes are sealed, and wait for a server that has answered and reads no
+/// more: which lengths do that depends on the socket.
+#[test]
+fn an_answer_is_heard_while_the_end_of_a_body_waits() {
+    run(async {
+        let identity = issued(|_| {});
+        let acceptor = acceptor(&identity, rustls::ALL_VERSIONS);
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let port = listener.local_addr().expect("bound").port();
+        tokio::spawn(async move {
+            let mut open = Vec::new();
+            loop {
+                let Ok((stream, _)) = listener.accept().await else { break };
+                let mut stream = acceptor.accept(stream).await.expect("a handshake");
+                read_head(&mut stream).await.expect("a head");
+                let answer = b"HTTP/1.1 503 Slow Down\r\ncontent-length: 0\r\n\r\n";
+                stream.write_all(answer).await.expect("sent");
+                stream.flush().await.expect("sent");
+                open.push(stream);
+            }
+        });
+        let spec = trusting(format!("https://localhost:{port}"), &identity.trust);
+        let store = Store::new(&spec, None).expect("a store");
+        for length in (1..60).map(|step| step * (128 << 10)) {
+            let connection = Connection::open(&store, 0, LONG).await.expect("believed");
+            let call = Call {
+                payload: PayloadHash::Unsigned,
+                content_length: length as u64,
+                ..Call::new(Method::PUT, Some("k"))
+            };
+            let body = RequestBody::plain(Bytes::from(vec![0; length]));
+            let answer = connection.send(store.request(0, &call).head, body);
+            let answer = tokio::time::timeout(LONG, answer).await.expect("no silence");
+            assert_eq!(answer.expect("an answer").status(), 503, "{length} bytes");
+        }
+    });
+}
+
 #[test]
 fn an_authority_of_ones_own() {
     run(async {
