@@ -17,6 +17,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from programs import compiled
 from rich.console import Console
 from rich.table import Table
 from surroundings import workplace
@@ -181,6 +182,42 @@ def training(place: Path, options: argparse.Namespace) -> Iterator[dict[str, Any
         yield _row(f"training reads, hot, {check}", readings, None, "CPU s/GB", cpu, most)
     for check, goal in (("header", 6), ("crc", 4)):
         yield _fed(hot, check, goal)
+    shutil.rmtree(home)
+    yield small_files(place / "small", options.rounds)
+
+
+def small_files(home: Path, rounds: int) -> dict[str, Any]:
+    """Eight readers of files of 128 KiB that lie in memory, beside a loop that opens, reads and
+    closes them."""
+    home.mkdir()
+    records = Records(format="jpeg", files=2_000, record_bytes=128 << 10)
+    job = TrainingJob(
+        place=DataPlace(directory=str(home), direct=False),
+        records=records,
+        batch=32,
+        reader_threads=8,
+        epochs=6,
+        check="header",
+    )
+    native_outcome(job.model_copy(update={"task": "generate"}))
+    native_outcome(job.model_copy(update={"epochs": 1}))
+
+    def bare() -> Reading:
+        numbers = [records.record_bytes, job.reader_threads, job.epochs]
+        command = [compiled("files", "-pthread"), str(home / records.folder), *map(str, numbers)]
+        printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        moved, took_us, *cpu_us = (int(word) for word in printed.split())
+        return {"mb_s": moved / took_us, "cpu": sum(cpu_us) / 1e6 / (moved / 1e9)}
+
+    own, loops = [], []
+    for _ in range(rounds):
+        own.append(_moved(native_outcome(job), "read"))
+        loops.append(bare())
+    cpu = median(reading["cpu"] for reading in own)
+    row = _row("eight readers, hot files of 128 KiB", own, loops, "CPU s/GB", cpu, 0.15)
+    row["theirs"] += " (bare loop)"
+    row["ratio"] = median(a["cpu"] / b["cpu"] for a, b in zip(own, loops, strict=True))
+    return row
 
 
 def _moved(outcome: dict[str, Any], operation: str) -> Reading:

@@ -14,6 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import programs
 from tools import fio_path, pinned
 
 from storlab.base.errors import EngineError
@@ -147,7 +148,13 @@ def bare(load: Load, seconds: float, stack: Stack, what: str | None = None) -> R
     cufile = "-"
     if load.path == "direct":
         cufile = stack.places()["cufile"][0]
-    words: list[object] = [_bare_program(), what, stack.cuda or CUDA, cufile, load.files[0]]
+    words: list[object] = [
+        programs.compiled("gpudirect_bare", "-ldl"),
+        what,
+        stack.cuda or CUDA,
+        cufile,
+        load.files[0],
+    ]
     words += [load.block, load.depth, seconds, load.size, int(load.direct), load.gpu]
     command = [str(word) for word in words]
     if load.cpu is None:
@@ -200,31 +207,16 @@ def gdsio(load: Load, seconds: float, stack: Stack) -> Reading | None:
     )
 
 
-@cache
-def _programs() -> tempfile.TemporaryDirectory[str]:
-    return tempfile.TemporaryDirectory(prefix="storlab-bench-")
-
-
 def remove_programs() -> None:
     """What was built; the end of the process does so too."""
-    _programs().cleanup()
-    for built in (_programs, _bare_program, simulated):
-        built.cache_clear()
-
-
-@cache
-def _bare_program() -> Path:
-    program = Path(_programs().name, "bare")
-    source = str(HERE / "gpudirect_bare.c")
-    made = [os.environ.get("CC", "cc"), "-O2", "-o", str(program), source, "-ldl"]
-    subprocess.run(made, check=True)
-    return program
+    programs.remove()
+    simulated.cache_clear()
 
 
 @cache
 def simulated() -> Stack:
     """The stand-ins that tests use: device memory is host memory."""
-    place = Path(_programs().name, "simulators")
+    place = Path(programs.place().name, "simulators")
     script = HERE.parent / "tests" / "simulators" / "gpu.sh"
     subprocess.run(["sh", str(script), str(place)], check=True)
     return Stack(place / "libcuda.so.1", place / "libcufile.so.0")

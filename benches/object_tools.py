@@ -16,9 +16,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import cache
 from pathlib import Path
 from typing import Any
+
+from programs import compiled
 
 from storlab.base.clock import sleep_s
 from storlab.contracts.registry import get_engine
@@ -166,7 +167,7 @@ def bare(title: str, source: int) -> Tool:
         gets = load.operation == "get"
         given = [] if gets else [str(load.size), str(source)]
         done = subprocess.run(
-            [_program("receive" if gets else "send"), str(port), str(seconds), *given],
+            [compiled("receive" if gets else "send"), str(port), str(seconds), *given],
             input="".join(_signed(load, place, n) for n in range(CONCURRENCY)),
             capture_output=True,
             text=True,
@@ -186,14 +187,6 @@ def bare(title: str, source: int) -> Tool:
         )
 
     return Tool(title, run)
-
-
-@cache
-def _program(name: str) -> str:
-    program = Path(tempfile.mkdtemp()) / name
-    source = str(HERE / f"{name}.c")
-    subprocess.run(["cc", "-O2", "-D_GNU_SOURCE", "-o", str(program), source], check=True)
-    return str(program)
 
 
 def _signed(load: Load, place: Place, number: int) -> str:

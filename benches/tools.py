@@ -16,6 +16,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from programs import compiled
+
 
 def best_flags(batch: int) -> tuple[str, ...]:
     """With them fio needs the least CPU, at this batch."""
@@ -284,23 +286,14 @@ def read_elbencho(table: Sequence[str], used: Cpu) -> Reading:
     return used.reading(float(rows[0]["IOPS [last]"]) * ran_s, ran_s)
 
 
-@cache
-def _bare_program() -> tempfile.TemporaryDirectory[str]:
-    place = tempfile.TemporaryDirectory(prefix="storlab-bench-")
-    source = str(Path(__file__).with_name("bare.c"))
-    compiler = os.environ.get("CC", "cc")
-    made = [compiler, "-O2", "-march=native", "-o", str(Path(place.name, "bare")), source]
-    subprocess.run(made, check=True)
-    return place
-
-
 def bare(batch: int) -> Tool:
     """What the kernel alone costs: a loop over io_uring that records nothing (``bare.c``)."""
 
     def run(load: Load, seconds: float, cpu: int) -> Reading:
         words = [load.path, load.block, load.queue_depth, batch, seconds, load.size]
         switches = [load.read_percent == 100, load.access == "random", load.direct]
-        command = [Path(_bare_program().name, "bare"), *words, *(int(on) for on in switches)]
+        program = compiled("bare", "-march=native")
+        command = [program, *words, *(int(on) for on in switches)]
         output, used = pinned([str(word) for word in command], cpu)
         operations, ran_s = (float(word) for word in output.split())
         return used.reading(operations, ran_s)

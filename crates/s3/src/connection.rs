@@ -16,10 +16,10 @@ use http::Method;
 use storlab_base::monotonic_ns;
 use tokio::net::TcpStream;
 
+use crate::body::RequestBody;
 use crate::failure::Failure;
 use crate::request;
 use crate::store::{Endpoint, Store};
-use crate::transfer::body::RequestBody;
 use head::Head;
 use outgoing::Outgoing;
 pub use response::{Headers, Response};

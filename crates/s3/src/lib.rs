@@ -4,7 +4,7 @@
 //!
 //! ```no_run
 //! # async fn get(store: &storlab_s3::Store) -> Result<(), storlab_s3::Failure> {
-//! use storlab_s3::transfer::body::RequestBody;
+//! use storlab_s3::body::RequestBody;
 //! use storlab_s3::{Call, Connection};
 //! let timeout = std::time::Duration::from_secs(60);
 //! let connection = Connection::open(store, 0, timeout).await?;
@@ -18,9 +18,11 @@
 //! # }
 //! ```
 
+pub mod body;
 mod checksum;
 pub mod chunked;
 mod connection;
+pub mod content;
 mod failure;
 mod one_shot;
 mod request;

@@ -8,12 +8,12 @@ use http::header::{HeaderName, HeaderValue};
 use storlab_base::{Error, Result, monotonic_ns};
 use tokio::runtime::{Builder, Runtime};
 
+use crate::body::RequestBody;
 use crate::checksum::{content_md5, sha256};
 use crate::connection::{Connection, Response};
 use crate::failure::Failure;
 use crate::request::{Call, PayloadHash};
 use crate::store::Store;
-use crate::transfer::body::RequestBody;
 
 /// Answers of the control plane are pages and errors, not data.
 const REPLY_BYTES: usize = 64 << 20;

@@ -1,9 +1,7 @@
-//! Whole objects on their way: what they hold, request bodies of them, and a bucket for work that
-//! is not about requests.
+//! Whole objects on their way: in parts, over several connections; and a bucket for work that is
+//! not about requests.
 
-pub mod body;
 mod bucket;
-pub mod content;
 mod join;
 mod parts;
 mod place;

@@ -24,7 +24,9 @@ def tools() -> ModuleType:
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(BENCHES)
+        spec.loader.exec_module(module)
     return module
 
 
@@ -99,6 +101,24 @@ def test_the_bare_probe_moves_every_block_that_it_counts(
     # Which slot has a block is the probe's: what is in it is a slot's number, never a zero.
     written = set(file.read_bytes())
     assert written <= set(range(1, 65)) if read_percent == 0 else written == {0}
+
+
+def test_the_loop_over_small_files_reads_each_in_every_pass(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    need_program("cc")
+    monkeypatch.syspath_prepend(BENCHES)
+    program = importlib.import_module("programs").compiled("files", "-pthread")
+    for name in ("a", "b", "c"):
+        (tmp_path / name).write_bytes(bytes(5000))
+    command = [program, str(tmp_path), "5000", "2", "4"]
+    outcome = subprocess.run(command, capture_output=True, text=True, check=True)
+    moved, took_us, user_us, system_us = map(int, outcome.stdout.split())
+    assert moved == 3 * 4 * 5000
+    assert took_us > 0 and user_us >= 0 and system_us >= 0
+    # One that is shorter than was said.
+    (tmp_path / "b").write_bytes(bytes(4999))
+    assert subprocess.run(command, capture_output=True, check=False).returncode == 1
 
 
 def test_a_goal_whose_peer_did_not_run_is_shown_as_not_measured(

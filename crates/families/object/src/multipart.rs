@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use http::Method;
 use http::header::{HeaderName, HeaderValue};
-use storlab_s3::transfer::body::RequestBody;
-use storlab_s3::transfer::content::Content;
+use storlab_s3::body::RequestBody;
+use storlab_s3::content::Content;
 use storlab_s3::transfer::{Part, Parts, is_missing, try_join_all};
 use storlab_s3::{Call, Failure, Headers, PayloadHash, sha256, xml};
 

@@ -8,9 +8,9 @@ use bytes::Bytes;
 use http::Method;
 use http::header::{self, HeaderName, HeaderValue};
 use storlab_base::Stamped as _;
+use storlab_s3::body::{Framing, RequestBody, hash_of};
 use storlab_s3::chunked::{CrcChunks, crc_length, signed_length};
-use storlab_s3::transfer::body::{Framing, RequestBody, hash_of};
-use storlab_s3::transfer::content::{Content, PIECE_BYTES};
+use storlab_s3::content::{Content, PIECE_BYTES};
 use storlab_s3::{
     Call, Connection, Failure, Headers, PayloadHash, Response, content_md5, sha256, xml,
 };

@@ -9,7 +9,7 @@ use std::time::Duration;
 use http::Method;
 use storlab_base::Error;
 use storlab_run::recorder::Success;
-use storlab_s3::transfer::body::RequestBody;
+use storlab_s3::body::RequestBody;
 use storlab_s3::transfer::is_missing;
 use storlab_s3::{Call, Failure, advice, xml};
 

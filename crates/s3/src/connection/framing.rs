@@ -186,7 +186,9 @@ mod tests {
         }
 
         #[test]
-        fn a_body_of_a_length_ends_there(length in 0u64..500, more in 0usize..50, size in 1usize..99) {
+        fn a_body_of_a_length_ends_there(
+            length in 0u64..500, more in 0usize..50, size in 1usize..99,
+        ) {
             let wire = vec![7; length as usize + more];
             let mut framing = Framing::Length(length);
             let (body, used) = decoded(&mut framing, &wire, || size).unwrap();

@@ -6,7 +6,7 @@ use std::task::{Poll, ready};
 
 use bytes::Buf;
 
-use crate::transfer::body::{Piece, RequestBody};
+use crate::body::{Piece, RequestBody};
 
 /// So much lies ready to be handed to the kernel at once, where the body has as much.
 const READY_BYTES: usize = 128 << 10;
@@ -84,8 +84,8 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::transfer::body::Framing;
-    use crate::transfer::content::Content;
+    use crate::body::Framing;
+    use crate::content::Content;
 
     proptest! {
         #[test]

@@ -1,7 +1,7 @@
 //! TLS over a socket.
 //!
 //! By rustls' interface without buffers: records are opened where the socket's bytes lie, many with
-//! one read, and shown from there. With buffers within rustls, each byte is copied three times more.
+//! one read. With buffers in between, every byte would be copied twice more.
 
 use std::fmt;
 use std::io::{self, ErrorKind::UnexpectedEof, IoSlice};

@@ -12,12 +12,12 @@ use http::{Method, StatusCode, header};
 use storlab_base::{Error, Result, Stamped as _, monotonic_ns};
 use tokio::runtime::Runtime;
 
+use crate::body::{Framing, RequestBody};
+use crate::content::Content;
 use crate::{Call, Failure, Headers, PayloadHash, Store, advice, sha256, xml};
 
 pub use patience::{Patience, RetryLog};
 
-use super::body::{Framing, RequestBody};
-use super::content::Content;
 use super::parts::{Part, Parts, is_missing};
 use super::try_join_all;
 use requests::{Answered, Body, Desk, Link, Stopping, number_in};

@@ -9,8 +9,8 @@ use tempfile::NamedTempFile;
 use tokio_rustls::TlsAcceptor;
 
 use super::*;
-use crate::transfer::body::Framing;
-use crate::transfer::content::Content;
+use crate::body::Framing;
+use crate::content::Content;
 
 /// A certificate with its key, and the PEM file of what a client has to trust for it.
 struct Identity {

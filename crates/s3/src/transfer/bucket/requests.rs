@@ -6,7 +6,7 @@ use http::StatusCode;
 use http::header::{self, HeaderName, HeaderValue};
 
 use super::Patience;
-use crate::transfer::body::RequestBody;
+use crate::body::RequestBody;
 
 const ANSWER_BYTES: usize = 8 << 20;
 

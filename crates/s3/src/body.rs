@@ -13,9 +13,9 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use bytes::{Buf, Bytes};
 use storlab_base::{CHUNK_BYTES, STAMP_BYTES, Stamped as _};
 
-use super::content::{Content, PIECE_BYTES, PIECES};
-use crate::Sha256;
+use crate::checksum::Sha256;
 use crate::chunked::{ChunkSigner, CrcChunks};
+use crate::content::{Content, PIECE_BYTES, PIECES};
 
 /// Pieces that a worker copies at most, 32 MiB. What is under way beyond them is gathered.
 const COPIES: usize = 128;
