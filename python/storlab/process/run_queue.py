@@ -50,7 +50,7 @@ class _RunQueues:
     """Of this process's workers, which come and go."""
 
     def __init__(self) -> None:
-        self._names: dict[str, str] = {}
+        self._workers: set[str] = set()  # threads
         self._before: dict[str, int] | None = None  # by thread
         self._longest_ns = 0
 
@@ -67,10 +67,12 @@ class _RunQueues:
     def _waits(self) -> Iterator[tuple[str, int]]:
         for task in _TASKS.iterdir():
             try:
-                name = self._names.get(task.name) or (task / "comm").read_text()
-                if _WORKER.match(name):
-                    # On a core, in run queues, turns.
-                    yield task.name, int((task / "schedstat").read_text().split()[1])
+                if task.name not in self._workers:
+                    # A thread names itself, some time after it has begun: others are asked again.
+                    if not _WORKER.match((task / "comm").read_text()):
+                        continue
+                    self._workers.add(task.name)
+                # On a core, in run queues, turns.
+                yield task.name, int((task / "schedstat").read_text().split()[1])
             except (FileNotFoundError, ProcessLookupError):
                 continue  # it has ended
-            self._names[task.name] = name

@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,13 +23,17 @@ MS = 1_000_000
 
 
 @contextmanager
-def working(name: str) -> Iterator[None]:
-    """A thread of this process with this name, which shares one core with a busy program."""
+def working(name: str, after: threading.Event | None = None) -> Iterator[None]:
+    """A thread of this process that shares one core with a busy program. It takes this name, once
+    ``after`` is set."""
     core = min(os.sched_getaffinity(0))
-    end = threading.Event()
+    named, end = threading.Event(), threading.Event()
 
     def work() -> None:
+        if after is not None:
+            after.wait()
         ctypes.CDLL(None).prctl(PR_SET_NAME, name.encode(), 0, 0, 0)
+        named.set()
         os.sched_setaffinity(0, {core})
         while not end.is_set():
             hashlib.sha256(bytes(1 << 20))  # without the GIL
@@ -38,9 +43,13 @@ def working(name: str) -> Iterator[None]:
         thread = threading.Thread(target=work)
         thread.start()
         try:
+            if after is None:
+                named.wait()
             yield
         finally:
             end.set()
+            if after is not None:
+                after.set()
             thread.join()
             other.kill()
 
@@ -54,11 +63,21 @@ def test_a_worker_that_shares_its_core_waits() -> None:
         assert queues.read()[2] >= begin[2]
 
 
+def test_a_worker_that_has_no_name_yet_is_one_all_the_same() -> None:
+    begun = threading.Event()
+    with working("storlab-job0", begun):
+        queues = _RunQueues()
+        assert queues.read()[0] == queues.read()[0] == 0
+        begun.set()
+        deadline_s = time.monotonic() + 60
+        while queues.read()[0] < 20 * MS:
+            assert time.monotonic() < deadline_s
+
+
 def test_threads_that_make_no_load_do_not_count() -> None:
     with working("storlab-live"):
         queues, workers = _RunQueues(), _RunQueues()
-        tasks = [task.name for task in Path("/proc/self/task").iterdir()]
-        workers._names |= dict.fromkeys(tasks, "storlab-job0")
+        workers._workers |= {task.name for task in Path("/proc/self/task").iterdir()}
         while workers.read()[0] < 20 * MS:
             assert queues.read()[0] == 0
 
