@@ -122,13 +122,18 @@ class Lab:
         """Wait until some client says that it loads, in the run after so many others; its name."""
 
         def look() -> str | None:
-            for file in (self.out / "work").glob("*/cluster/live.json"):
-                with suppress(OSError, ValueError):
-                    live = json.loads(file.read_bytes())
-                    at_it = [c.get("phase") == "measure" for c in live["clients"].values()]
-                    if len(self._stored()) == finished and live["phase"] == "load" and any(at_it):
+            with suppress(OSError):  # the folder goes with the run
+                for file in list((self.out / "work").glob("*/cluster/live.json")):
+                    if loads(file):
                         return file.parent.parent.name
             return None
+
+        def loads(file: Path) -> bool:
+            with suppress(OSError, ValueError):
+                live = json.loads(file.read_bytes())
+                at_it = any(c.get("phase") == "measure" for c in live["clients"].values())
+                return len(self._stored()) == finished and live["phase"] == "load" and at_it
+            return False
 
         return str(wait_for(f"the load of run {finished + 1}", look, self))
 

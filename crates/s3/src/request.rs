@@ -10,8 +10,8 @@ use crate::sign::{self, Field, Signer, Subject};
 use crate::{checksum, uri};
 
 const DECODED_LENGTH: &str = "x-amz-decoded-content-length";
-/// A head is shorter, but for odd keys.
-const HEAD_BYTES: usize = 1 << 10;
+/// A head is shorter, but for odd keys; allocators keep memory of up to 1 KiB at hand.
+const HEAD_BYTES: usize = 640;
 
 /// What the signature says about the body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Browser
 
 from integration.brief.test_brief_browser import Visit, scroll_through, unfold
-from integration.conftest import Made
+from integration.conftest import LIMIT_MS, Made
 from support.accessibility import violations, violations_on_screens
 
 pytestmark = pytest.mark.browser
@@ -33,6 +33,7 @@ def brief(request: pytest.FixtureRequest) -> Made:
 
 def test_axe_tells_what_is_wrong(browser: Browser) -> None:
     page = browser.new_page()
+    page.set_default_timeout(LIMIT_MS)
     page.set_content('<html lang="en"><title>t</title><main><h1>h</h1><img src="data:,"></main>')
     (found,) = violations(page)
     assert found.startswith("image-alt: 1, first img: ")
@@ -45,6 +46,7 @@ def test_axe_tells_what_is_wrong(browser: Browser) -> None:
 @pytest.mark.parametrize("brief", BRIEFS, indirect=True)
 def test_axe_finds_nothing_before_scripts(browser: Browser, brief: Made) -> None:
     page = browser.new_page()
+    page.set_default_timeout(LIMIT_MS)
     page.set_content(PROGRAM.sub("", brief.html))
     unfold(page)
     assert page.locator("figure svg").count() > 0

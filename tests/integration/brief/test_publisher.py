@@ -10,6 +10,7 @@ import typst
 from playwright.sync_api import Browser
 
 from integration.brief.brief_fixture import build_store
+from integration.conftest import LIMIT_MS
 from storlab.base.errors import ExitCode, StudyError
 from storlab.brief.build import build_brief
 from storlab.brief.html import render_html
@@ -113,6 +114,7 @@ def test_the_cover_of_the_pdf_has_room_for_logo_title_and_cards(
     with _workplace(brief) as source:
         pages = typst.compile(source, root=str(Path(source).parent), format="svg")
     page = browser.new_page()
+    page.set_default_timeout(LIMIT_MS)
     page.set_content(b"".join(pages).decode())
     first, *others = page.evaluate(BOXES, "#1c3d59")
     (logo,) = first["pictures"]

@@ -201,10 +201,17 @@ def test_processes_of_a_client_can_be_killed_from_outside(rig: ClusterRig) -> No
 
 def test_command_dies_with_its_caller(rig: ClusterRig) -> None:
     started = subprocess.Popen(rig.command("c2", ["sleep", "1000"]))
-    wait_until("it runs", lambda: len(rig.pids("c2")) == 1)
+    # Only the program itself has been told to die with its caller: not what becomes it.
+    wait_until("it runs", lambda: [_name(pid) for pid in rig.pids("c2")] == ["sleep"])
     started.kill()
     started.wait(60)
     rig.wait_until_gone("c2")
+
+
+def _name(pid: int) -> str:
+    with suppress(FileNotFoundError, ProcessLookupError):
+        return Path(f"/proc/{pid}/comm").read_text().strip()
+    return ""
 
 
 def test_pulled_cable(rig: ClusterRig) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import os
@@ -29,6 +30,7 @@ from support.udev import named
 pytestmark = pytest.mark.root
 
 SIZE = 64 << 20
+LOOP_CTL_REMOVE = 0x4C81  # of the kernel's uapi/linux/loop.h
 
 
 def sh(*command: str | Path) -> str:
@@ -46,6 +48,21 @@ def loop_device(image: Path, *options: str) -> Iterator[Path]:
         yield device
     finally:
         subprocess.run(["losetup", "--detach", str(device)], check=False)
+
+
+@contextmanager
+def vanished_device(image: Path) -> Iterator[Path]:
+    """The node of a loop device that is there no more. Of so high a number: the first that is free
+    again is the next for any other test.
+    """
+    image.write_bytes(bytes(1 << 20))
+    number = 10_000 + os.getpid()
+    device = Path(f"/dev/loop{number}")
+    sh("losetup", device, image)
+    sh("losetup", "--detach", device)
+    yield device
+    with Path("/dev/loop-control").open() as control:
+        fcntl.ioctl(control, LOOP_CTL_REMOVE, number)
 
 
 @pytest.fixture
@@ -334,22 +351,21 @@ def test_a_vanished_device_is_refused(image: Path, tmp_path: Path) -> None:
 def test_the_command_refuses_a_vanished_device_as_the_guard_does(
     image: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with loop_device(image) as device:
-        pass  # its node stays, with no device behind it
-    study = tmp_path / "study.toml"
-    study.write_text(f"""
-    [study]
-    name = "gone"
-    [[target]]
-    name = "disk"
-    path = "{device}"
-    serial = "{image}"
-    size = "16MiB"
-    [[workload]]
-    kind = "block"
-    read_percent = 50
-    """)
-    assert main(["run", str(study), "--out", str(tmp_path / "out"), "--json"]) == ExitCode.GUARD
+    with vanished_device(image) as device:
+        study = tmp_path / "study.toml"
+        study.write_text(f"""
+        [study]
+        name = "gone"
+        [[target]]
+        name = "disk"
+        path = "{device}"
+        serial = "{image}"
+        size = "16MiB"
+        [[workload]]
+        kind = "block"
+        read_percent = 50
+        """)
+        assert main(["run", str(study), "--out", str(tmp_path / "out"), "--json"]) == ExitCode.GUARD
     assert json.loads(capsys.readouterr().out)["error"]["kind"] == "GuardError"
     assert not (tmp_path / "out").exists()
 

@@ -321,9 +321,11 @@ def test_a_stall_is_not_omitted(
         seen = [mean, intended.p90_ns / 1e9, intended.p99_ns / 1e9]
         assert intended.count == pytest.approx(8000, abs=2)
         measured.append((seen, at_once, in_turn))
-        # Between a backlog that vanishes and one that drains at the closed loop's rate, within 5 %.
+        # Between a backlog that vanishes and one that drains at the closed loop's rate, within 5 %,
+        # and what the machine kept its worker from a core.
+        kept_s = (outcome.cpu.waited_ns or 0) / 1e9
         bounds = zip(at_once, seen, in_turn, strict=True)
-        if all(0.95 * low <= value <= 1.05 * high for low, value, high in bounds):
+        if all(0.95 * low <= value <= 1.05 * high + kept_s for low, value, high in bounds):
             return
     pytest.fail(f"mean, p90, p99 in s, measured, backlog served at once, in turn: {measured}")
 
@@ -447,7 +449,12 @@ def test_a_trim_of_a_device_is_a_discard_and_no_write_of_zeros(
         before = [int(field) for field in stat.read_text().split()]
         trim = {"read": 0, "write": 0, "trim": 100}
         job = make_job(device, backend=backend, queue_depth=depth, mix=trim, direct=True)
-        outcome = run(job, tmp_path)
+        # A busy machine does not run a worker in every window of 200 ms.
+        for window_s in (0.2, 1, 5, 25):
+            job = job.model_copy(update={"window_ns": round(window_s * 1e9)})
+            outcome = run(job, tmp_path)
+            if outcome.totals["trim"].operations:
+                break
         after = [int(field) for field in stat.read_text().split()]
     assert outcome.status == "finished", outcome.failure
     assert after[4] == before[4]
