@@ -86,7 +86,10 @@ impl Connection {
             Ok(None) => poll_fn(|cx| self.poll_head(cx, &method)).await?,
             Ok(Some(early)) => Head { keeps: false, ..early },
             // Who hangs up may have said why.
-            Err(cut) => poll_fn(|cx| self.poll_head(cx, &method)).await.map_err(|_| cut)?,
+            Err(cut) => {
+                let last = poll_fn(|cx| self.poll_head(cx, &method)).await;
+                Head { keeps: false, ..last.map_err(|_| cut)? }
+            }
         };
         Ok(Response::new(self, head))
     }

@@ -120,8 +120,10 @@ impl Chunks {
     fn end_line(&mut self) -> Result<(), Failure> {
         let empty = self.line.trim_ascii().is_empty();
         self.state = match self.state {
-            // To the library it would be a size of 0.
-            State::Size if empty => return Err(odd("a chunk has no size")),
+            // To the library, no digit would be a size of 0.
+            State::Size if !self.line[0].is_ascii_hexdigit() => {
+                return Err(odd("a chunk has no size"));
+            }
             State::Size => match httparse::parse_chunk_size(&self.line) {
                 Ok(httparse::Status::Complete((_, 0))) => State::Trailer,
                 Ok(httparse::Status::Complete((_, size))) => State::Data(size),
@@ -206,9 +208,15 @@ mod tests {
     #[test]
     fn what_are_no_chunks() {
         let long = [b'1'; LINE_BYTES + 1];
-        for wire in
-            [&b"xyz\r\n"[..], b"\r\n", b"-1\r\n", b"3\r\nabcd\r\n", b"fffffffffffffffff\r\n", &long]
-        {
+        for wire in [
+            &b"xyz\r\n"[..],
+            b"\r\n",
+            b";x\r\n",
+            b"-1\r\n",
+            b"3\r\nabcd\r\n",
+            b"fffffffffffffffff\r\n",
+            &long,
+        ] {
             let refused = decoded(&mut Framing::chunked(), wire, || 5).unwrap_err();
             assert_eq!(refused.kind(), "protocol", "{wire:?}");
         }

@@ -15,6 +15,8 @@ use crate::xml;
 
 /// An error's body is short; what is longer is no error of S3.
 const REFUSAL_BYTES: usize = 64 << 10;
+/// After so much of a body that is there at once, others of this thread have their turn.
+const TURN_BYTES: usize = 1 << 20;
 
 /// The fields of an answer's head, as they came.
 #[derive(Clone, Debug, Default)]
@@ -56,12 +58,14 @@ pub struct Response {
     head: Head,
     /// What of the connection's received bytes has been used.
     used: usize,
+    /// Read since others of this thread had their turn.
+    turn_bytes: usize,
 }
 
 impl Response {
     /// `connection` has received the head.
     pub(super) fn new(connection: Connection, head: Head) -> Self {
-        Response { used: head.length, connection, head }
+        Response { used: head.length, connection, head, turn_bytes: 0 }
     }
 
     /// Of HTTP.
@@ -80,13 +84,18 @@ impl Response {
     /// # Errors
     /// ShortBody, Reset, Tls, TimeOut, Protocol.
     pub async fn read(&mut self, mut take: impl FnMut(&[u8])) -> Result<bool, Failure> {
-        let Response { connection, head, used } = self;
+        let Response { connection, head, used, turn_bytes } = self;
         if head.framing.is_over() {
             return Ok(false);
+        }
+        if *turn_bytes >= TURN_BYTES {
+            *turn_bytes = 0;
+            tokio::task::yield_now().await;
         }
         let mut decoded = Ok(());
         let mut decode = |bytes: &[u8]| {
             if decoded.is_ok() {
+                *turn_bytes += bytes.len();
                 let count = head.framing.decode(bytes, &mut take);
                 // What follows an answer was not asked for.
                 head.keeps &= count == Ok(bytes.len());
@@ -100,8 +109,8 @@ impl Response {
         }
         let read = poll_fn(|cx| connection.stream.poll_read(cx, READ_BYTES, &mut decode)).await;
         decoded?;
+        head.keeps &= matches!(read, Ok(true));
         if !read.map_err(|e| Failure::of_io(&e, Failure::ShortBody))? {
-            head.keeps = false;
             head.framing.close()?;
         }
         Ok(true)
@@ -153,7 +162,7 @@ impl Response {
     }
 
     fn reusable(&self) -> bool {
-        let Response { connection, head, used } = self;
+        let Response { connection, head, used, .. } = self;
         // What came with the head and behind the body was not asked for.
         head.framing.is_over() && head.keeps && *used == connection.received.len()
     }

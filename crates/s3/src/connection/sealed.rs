@@ -82,6 +82,9 @@ impl Sealed {
         let mut shown = false;
         while !shown && !self.over {
             let kept = self.begun.len();
+            if kept >= buffer.len() {
+                return Poll::Ready(Err(io::Error::other("a TLS message without an end")));
+            }
             let end = buffer.len().min(kept + most.max(RECORD_BYTES));
             let mut read = ReadBuf::new(&mut buffer[kept..end]);
             ready!(Pin::new(&mut self.socket).poll_read(cx, &mut read))?;
@@ -95,11 +98,14 @@ impl Sealed {
                 shown = true;
                 take(data);
             });
-            ready?;
             self.begun.clear();
             self.begun.extend_from_slice(&records[used..]);
-            // Keys are changed, say. What the socket does not take now goes before the next.
-            let _ = self.poll_flush(cx)?;
+            // Keys are changed, say. What the socket does not take now goes before the next, which
+            // also hears where it takes no more.
+            let _ = self.poll_flush(cx);
+            // rustls is asked for nothing more once it has failed.
+            self.over |= ready.is_err();
+            ready?;
         }
         Poll::Ready(Ok(shown))
     }
@@ -113,7 +119,9 @@ impl Sealed {
         ready!(self.poll_flush(cx))?;
         let mut short = Vec::new();
         let data = gather(slices, &mut short);
-        self.seal(data)?;
+        let sealed = self.seal(data);
+        self.over |= sealed.is_err();
+        sealed?;
         let count = data.len();
         let _ = self.poll_flush(cx)?;
         Poll::Ready(Ok(count))
@@ -188,7 +196,8 @@ impl Sealed {
 
     /// Appends `data` to `out`, as records.
     fn seal(&mut self, data: &[u8]) -> io::Result<()> {
-        let UnbufferedStatus { state, .. } = self.tls.process_tls_records(&mut []);
+        // A message of the server whose rest has not come has to lie where it lay.
+        let UnbufferedStatus { state, .. } = self.tls.process_tls_records(&mut self.begun);
         let Ok(ConnectionState::WriteTraffic(mut traffic)) = state else {
             return Err(io::ErrorKind::BrokenPipe.into());
         };
@@ -199,7 +208,9 @@ impl Sealed {
             self.out.resize(begin + size.required_size, 0);
             sealed = traffic.encrypt(data, &mut self.out[begin..]);
         }
-        self.out.truncate(begin + sealed.map_err(io::Error::other)?);
+        // Keys seal so many records: with TLS 1.2, a connection has to end then.
+        let length = sealed.map_err(|_| io::Error::from(io::ErrorKind::ConnectionAborted));
+        self.out.truncate(begin + length?);
         Ok(())
     }
 }

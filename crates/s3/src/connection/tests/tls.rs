@@ -7,6 +7,7 @@ use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use storlab_base::Stamped as _;
 use tempfile::NamedTempFile;
 use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
 
 use super::*;
 use crate::body::Framing;
@@ -61,15 +62,21 @@ async fn serve(identity: &Identity) -> u16 {
 }
 
 fn acceptor(identity: &Identity, versions: &[&'static SupportedProtocolVersion]) -> TlsAcceptor {
+    TlsAcceptor::from(Arc::new(server_config(identity, versions)))
+}
+
+fn server_config(
+    identity: &Identity,
+    versions: &[&'static SupportedProtocolVersion],
+) -> ServerConfig {
     let key = PrivateKeyDer::try_from(identity.key.serialize_der()).expect("a key");
     let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let config = ServerConfig::builder_with_provider(provider)
+    ServerConfig::builder_with_provider(provider)
         .with_protocol_versions(versions)
         .expect("versions")
         .with_no_client_auth()
         .with_single_cert(vec![identity.certificate.clone()], key)
-        .expect("a certificate");
-    TlsAcceptor::from(Arc::new(config))
+        .expect("a certificate")
 }
 
 async fn serve_with(
@@ -77,7 +84,10 @@ async fn serve_with(
     versions: &[&'static SupportedProtocolVersion],
     answer: Bytes,
 ) -> u16 {
-    let acceptor = acceptor(identity, versions);
+    serve_by(acceptor(identity, versions), answer).await
+}
+
+async fn serve_by(acceptor: TlsAcceptor, answer: Bytes) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let port = listener.local_addr().expect("bound").port();
     tokio::spawn(async move {
@@ -227,6 +237,122 @@ fn an_answer_is_heard_while_the_end_of_a_body_waits() {
             let answer = connection.send(store.request(0, &call).head, body);
             let answer = tokio::time::timeout(LONG, answer).await.expect("no silence");
             assert_eq!(answer.expect("an answer").status(), 503, "{length} bytes");
+        }
+    });
+}
+
+/// A PUT of 32 MiB to a server that does this after the request's head.
+async fn put_to<S>(
+    serve: impl FnOnce(TlsStream<TcpStream>) -> S + Send + 'static,
+) -> Result<Response, Failure>
+where
+    S: Future<Output = ()> + Send,
+{
+    let identity = issued(|_| {});
+    let acceptor = acceptor(&identity, rustls::ALL_VERSIONS);
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let port = listener.local_addr().expect("bound").port();
+    tokio::spawn(async move {
+        let (stream, _) = listener.accept().await.expect("a client");
+        let mut stream = acceptor.accept(stream).await.expect("a handshake");
+        read_head(&mut stream).await.expect("a head");
+        serve(stream).await;
+    });
+    let spec = trusting(format!("https://localhost:{port}"), &identity.trust);
+    let store = Store::new(&spec, None).expect("a store");
+    let connection = Connection::open(&store, 0, LONG).await.expect("believed");
+    let call = Call {
+        payload: PayloadHash::Unsigned,
+        content_length: 32 << 20,
+        ..Call::new(Method::PUT, Some("k"))
+    };
+    let body = RequestBody::plain(Bytes::from(vec![0; 32 << 20]));
+    let sent = connection.send(store.request(0, &call).head, body);
+    tokio::time::timeout(LONG, sent).await.expect("no silence")
+}
+
+#[test]
+fn who_refuses_a_body_and_hangs_up_is_heard_through_tls() {
+    run(async {
+        let answer = put_to(|mut stream| async move {
+            let answer =
+                b"HTTP/1.1 403 No\r\ncontent-length: 34\r\n\r\n<Error><Code>NoWay</Code></Error>\n";
+            stream.write_all(answer).await.expect("sent");
+            stream.flush().await.expect("sent");
+            // Until the client has it: the reset that follows would overtake it.
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        });
+        let mut answer = answer.await.expect("an answer");
+        assert_eq!(answer.refusal().await.kind(), "NoWay (403)");
+        assert!(answer.into_connection().is_none());
+    });
+}
+
+#[test]
+fn what_is_no_record_is_said_at_once() {
+    run(async {
+        let answer = put_to(|stream| async move {
+            let (mut socket, _) = stream.into_inner();
+            socket.write_all(b"HTTP/1.1 403 No\r\n\r\n").await.expect("sent");
+            std::future::pending::<()>().await;
+        });
+        assert_eq!(answer.await.expect_err("garbage").kind(), "TLS");
+    });
+}
+
+/// A line to `server` on which its messages behind the handshake are held up: after `cut` bytes,
+/// until the client has sent its request. The line's port.
+async fn held_up(server: u16, cut: usize) -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let port = listener.local_addr().expect("bound").port();
+    tokio::spawn(async move {
+        let (client, _) = listener.accept().await.expect("a client");
+        let server = TcpStream::connect(("127.0.0.1", server)).await.expect("a server");
+        let ((mut from_client, mut to_client), (mut from_server, mut to_server)) =
+            (client.into_split(), server.into_split());
+        // The client speaks three times: its hello, the end of its handshake, its request.
+        let (spoken, mut heard) = tokio::sync::watch::channel(0);
+        tokio::spawn(async move {
+            let mut bytes = vec![0; 32 << 10];
+            while let Ok(count @ 1..) = from_client.read(&mut bytes).await {
+                spoken.send_modify(|times| *times += 1);
+                to_server.write_all(&bytes[..count]).await.expect("sent");
+            }
+        });
+        let (mut bytes, mut room) = (vec![0; 32 << 10], cut);
+        while let Ok(count @ 1..) = from_server.read(&mut bytes).await {
+            let mut at = 0;
+            if *heard.borrow() == 2 {
+                at = count.min(room);
+                room -= at;
+                to_client.write_all(&bytes[..at]).await.expect("sent");
+                if at < count {
+                    heard.wait_for(|&times| times > 2).await.expect("a request");
+                }
+            }
+            to_client.write_all(&bytes[at..count]).await.expect("sent");
+        }
+    });
+    port
+}
+
+/// Session tickets in several records, of which only some have come when a request is sealed.
+#[test]
+fn a_request_may_be_sealed_while_a_message_is_half_there() {
+    run(async {
+        let identity = issued(|_| {});
+        let mut config = server_config(&identity, &[&rustls::version::TLS13]);
+        config.max_fragment_size = Some(64);
+        let server = serve_by(TlsAcceptor::from(Arc::new(config)), Bytes::from_static(HELLO)).await;
+        for cut in (0..700).step_by(37) {
+            let port = held_up(server, cut).await;
+            let spec = trusting(format!("https://localhost:{port}"), &identity.trust);
+            let store = Store::new(&spec, None).expect("a store");
+            let connection = Connection::open(&store, 0, LONG).await.expect("believed");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+            // What has come is looked at.
+            let connection = connection.if_open().expect("it is open");
+            assert_eq!(get(&store, connection).await.expect("a body"), "hello", "cut at {cut}");
         }
     });
 }

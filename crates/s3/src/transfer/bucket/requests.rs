@@ -89,10 +89,11 @@ impl Desk {
                 wanted = wanted && take(first + bytes, data);
                 bytes += data.len() as u64;
             };
-            more = self.patience.in_time(response.read(hand_over)).await?;
+            let read = self.patience.in_time(response.read(hand_over)).await;
             if !wanted {
                 return Ok(None);
             }
+            more = read?;
         }
         *link = response.into_connection();
         Ok(Some(bytes))
