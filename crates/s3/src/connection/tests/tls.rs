@@ -311,7 +311,7 @@ async fn held_up(server: u16, cut: usize) -> u16 {
         let ((mut from_client, mut to_client), (mut from_server, mut to_server)) =
             (client.into_split(), server.into_split());
         // The client speaks three times: its hello, the end of its handshake, its request.
-        let (spoken, mut heard) = tokio::sync::watch::channel(0);
+        let (spoken, mut times_spoken) = tokio::sync::watch::channel(0);
         tokio::spawn(async move {
             let mut bytes = vec![0; 32 << 10];
             while let Ok(count @ 1..) = from_client.read(&mut bytes).await {
@@ -322,12 +322,12 @@ async fn held_up(server: u16, cut: usize) -> u16 {
         let (mut bytes, mut room) = (vec![0; 32 << 10], cut);
         while let Ok(count @ 1..) = from_server.read(&mut bytes).await {
             let mut at = 0;
-            if *heard.borrow() == 2 {
+            if *times_spoken.borrow() == 2 {
                 at = count.min(room);
                 room -= at;
                 to_client.write_all(&bytes[..at]).await.expect("sent");
                 if at < count {
-                    heard.wait_for(|&times| times > 2).await.expect("a request");
+                    times_spoken.wait_for(|&times| times > 2).await.expect("a request");
                 }
             }
             to_client.write_all(&bytes[at..count]).await.expect("sent");
