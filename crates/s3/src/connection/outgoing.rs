@@ -8,8 +8,9 @@ use bytes::Buf;
 
 use crate::body::{Piece, RequestBody};
 
-/// So much lies ready to be handed to the kernel at once, where the body has as much.
-const READY_BYTES: usize = 128 << 10;
+/// So much lies ready to be handed to the kernel at once, where the body has as much. PUTs of 4 MiB
+/// on loopback, CPU per GB beside hyper's, medians: 1.09 with 128 KiB, 0.93 with 512 KiB.
+const READY_BYTES: usize = 512 << 10;
 /// The kernel takes more in one call; a body that is gathered has two slices for each 4 KiB.
 const SLICES: usize = 64;
 

@@ -11,8 +11,9 @@ use tokio::net::TcpStream;
 use super::sealed::Sealed;
 
 /// The most that one read brings. Its memory is a thread's and not a connection's, so that bytes
-/// are looked at where they still lie in a processor's own cache.
-pub const READ_BYTES: usize = 256 << 10;
+/// are looked at where they still lie in a processor's own cache. GETs of 4 MiB on loopback, CPU
+/// per GB beside hyper's with reads of up to 1 MiB, medians: 1.10 with 256 KiB, 0.93 with 1 MiB.
+pub const READ_BYTES: usize = 1 << 20;
 
 thread_local! {
     static BUFFER: RefCell<Box<[u8]>> = RefCell::new(vec![0; READ_BYTES].into());
