@@ -86,6 +86,17 @@ async fn get(store: &Store, connection: Connection) -> Result<Bytes, Failure> {
     exchange(store, connection).await.map(|(body, _)| body)
 }
 
+/// A PUT of so many zeros, up to the head of the answer.
+async fn put(store: &Store, connection: Connection, length: usize) -> Result<Response, Failure> {
+    let call = Call {
+        payload: PayloadHash::Unsigned,
+        content_length: length as u64,
+        ..Call::new(Method::PUT, Some("k"))
+    };
+    let body = RequestBody::plain(Bytes::from(vec![0; length]));
+    connection.send(store.request(0, &call).head, body).await
+}
+
 /// The same over a new connection to a server with one answer.
 async fn answered(answer: &'static [u8]) -> Result<Bytes, Failure> {
     let (port, _) = server(vec![answer]).await;
@@ -256,14 +267,7 @@ fn an_answer_may_come_before_the_body_is_sent() {
             std::future::pending::<()>().await;
         });
         let connection = Connection::open(&store, 0, LONG).await.expect("open");
-        let body = Bytes::from(vec![0; 32 << 20]);
-        let call = Call {
-            payload: PayloadHash::Unsigned,
-            content_length: body.len() as u64,
-            ..Call::new(Method::PUT, Some("k"))
-        };
-        let (head, body) = (store.request(0, &call).head, RequestBody::plain(body));
-        let mut response = connection.send(head, body).await.expect("an answer");
+        let mut response = put(&store, connection, 32 << 20).await.expect("an answer");
         assert_eq!(response.refusal().await.kind(), "SlowDown (503)");
         // The server still waits for the body.
         assert!(response.into_connection().is_none());
@@ -289,14 +293,7 @@ fn an_answer_that_only_says_that_one_will_come_is_passed_over() {
             stream.write_all(HELLO).await.expect("sent");
         });
         let connection = Connection::open(&store, 0, LONG).await.expect("open");
-        let call = Call {
-            payload: PayloadHash::Unsigned,
-            content_length: length as u64,
-            ..Call::new(Method::PUT, Some("k"))
-        };
-        let body = RequestBody::plain(Bytes::from(vec![0; length]));
-        let head = store.request(0, &call).head;
-        let mut response = connection.send(head, body).await.expect("an answer");
+        let mut response = put(&store, connection, length).await.expect("an answer");
         assert_eq!(response.drain(5).await.expect("a body"), "hello");
         assert!(response.into_connection().is_some());
     });
@@ -318,14 +315,7 @@ fn who_refuses_a_body_and_hangs_up_is_heard() {
             tokio::time::sleep(Duration::from_millis(50)).await;
         });
         let connection = Connection::open(&store, 0, LONG).await.expect("open");
-        let call = Call {
-            payload: PayloadHash::Unsigned,
-            content_length: 32 << 20,
-            ..Call::new(Method::PUT, Some("k"))
-        };
-        let body = RequestBody::plain(Bytes::from(vec![0; 32 << 20]));
-        let head = store.request(0, &call).head;
-        let mut response = connection.send(head, body).await.expect("an answer");
+        let mut response = put(&store, connection, 32 << 20).await.expect("an answer");
         assert_eq!(response.status(), 403);
         assert_eq!(response.refusal().await.kind(), "NoWay (403)");
     });

@@ -228,14 +228,9 @@ fn an_answer_is_heard_while_the_end_of_a_body_waits() {
         let store = Store::new(&spec, None).expect("a store");
         for length in (1..60).map(|step| step * (128 << 10)) {
             let connection = Connection::open(&store, 0, LONG).await.expect("believed");
-            let call = Call {
-                payload: PayloadHash::Unsigned,
-                content_length: length as u64,
-                ..Call::new(Method::PUT, Some("k"))
-            };
-            let body = RequestBody::plain(Bytes::from(vec![0; length]));
-            let answer = connection.send(store.request(0, &call).head, body);
-            let answer = tokio::time::timeout(LONG, answer).await.expect("no silence");
+            let answer = tokio::time::timeout(LONG, put(&store, connection, length))
+                .await
+                .expect("no silence");
             assert_eq!(answer.expect("an answer").status(), 503, "{length} bytes");
         }
     });
@@ -261,13 +256,7 @@ where
     let spec = trusting(format!("https://localhost:{port}"), &identity.trust);
     let store = Store::new(&spec, None).expect("a store");
     let connection = Connection::open(&store, 0, LONG).await.expect("believed");
-    let call = Call {
-        payload: PayloadHash::Unsigned,
-        content_length: 32 << 20,
-        ..Call::new(Method::PUT, Some("k"))
-    };
-    let body = RequestBody::plain(Bytes::from(vec![0; 32 << 20]));
-    let sent = connection.send(store.request(0, &call).head, body);
+    let sent = put(&store, connection, 32 << 20);
     tokio::time::timeout(LONG, sent).await.expect("no silence")
 }
 
