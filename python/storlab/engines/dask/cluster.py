@@ -33,7 +33,7 @@ from storlab.engines.dataframe.units import Done, Unit
 
 CONNECT_S = 20
 """For a scheduler to answer, and for workers to be there."""
-LOST_S = 120
+LOST_S = 300
 """Without a worker, or without an answer of the scheduler, before the run is given up."""
 _LOOK_S = 1.0
 _NONCE = "nonce.partial"  # which a run that goes on removes
