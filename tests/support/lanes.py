@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from xdist.scheduler import LoadFileScheduling
+from xdist.workermanage import WorkerController
 
 CLUSTERS = "tests/integration/cluster/"
 BEHIND = 5  # niceness: a third of the time of a cluster's process, and of others' on a busy machine
@@ -21,6 +22,35 @@ class Lanes(LoadFileScheduling):
 
     def _split_scope(self, nodeid: str) -> str:
         return CLUSTERS if nodeid.startswith(CLUSTERS) else str(super()._split_scope(nodeid))
+
+    def _reschedule(self, node: WorkerController) -> None:
+        """A process begins a test only when it knows the next one: it gets files until it does.
+
+        One that takes the place of another gets none before it has told which tests it has.
+        """
+        while (
+            node in self.registered_collections
+            and not node.shutting_down
+            and self._pending_of(self.assigned_work[node]) <= 2
+        ):
+            super()._reschedule(node)
+
+    def remove_node(self, node: WorkerController) -> str | None:
+        """Of a process that has ended: the test it was at, which fails. The others get its rest.
+
+        xdist hands out that test again, which ends the next process, too, and files of which
+        nothing is left, for which a process waits for ever.
+        """
+        left = [
+            test for file in self.assigned_work[node].values() for test in file if not file[test]
+        ]
+        self.assigned_work[node] = {}
+        super().remove_node(node)
+        for test in left[1:]:
+            self.workqueue.setdefault(self._split_scope(test), {})[test] = False
+        for other in self.assigned_work:
+            self._reschedule(other)
+        return left[0] if left else None
 
 
 @pytest.hookimpl(optionalhook=True)
