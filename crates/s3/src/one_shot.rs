@@ -157,9 +157,9 @@ async fn reply(
 ) -> std::result::Result<Reply, Failure> {
     let body = response.drain(REPLY_BYTES).await?;
     let status = response.status().as_u16();
-    let (headers, connection) = response.into_parts();
-    *kept = connection;
-    Ok(Reply { status, headers: headers.to_pairs(), body })
+    let headers = response.headers().to_pairs();
+    *kept = response.into_connection();
+    Ok(Reply { status, headers, body })
 }
 
 #[cfg(test)]

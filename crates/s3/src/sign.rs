@@ -197,8 +197,13 @@ fn canonical_request(
 
 /// A header's value with each run of spaces as one, and none at its ends.
 fn push_trimmed(into: &mut Vec<u8>, value: &[u8]) {
+    let value = value.trim_ascii();
+    if !value.contains(&b' ') {
+        into.extend_from_slice(value);
+        return;
+    }
     let mut after_space = false;
-    for &byte in value.trim_ascii() {
+    for &byte in value {
         let space = byte == b' ';
         if !(space && after_space) {
             into.push(byte);

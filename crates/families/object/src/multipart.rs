@@ -32,7 +32,8 @@ fn send_part(
         // The object's latency began with its first request.
         let start_ns = &mut Some(0);
         let answer = Wire { worker, links, start_ns }.send_object(call, out, &crc).await?;
-        let (headers, _) = answer.whole().await?;
+        let headers = answer.headers();
+        answer.whole().await?;
         Ok((headers, with_crc.then(|| crc.load(Relaxed))))
     }
 }
@@ -56,7 +57,7 @@ impl Slot {
             ..Call::new(Method::POST, Some(key))
         };
         let answer = self.wire(start_ns).exchange(&call, RequestBody::none()).await?;
-        let id = xml::upload_id(&answer.whole().await?.1)?;
+        let id = xml::upload_id(&answer.whole().await?)?;
         self.upload = Some((key.to_owned(), id.clone()));
         let parts = Parts::of(size, part_size);
         let links = std::iter::once(&mut self.links).chain(&mut self.part_links);
@@ -74,7 +75,7 @@ impl Slot {
         };
         let body = RequestBody::plain(body);
         let answer = self.wire(start_ns).exchange(&call, body).await?;
-        xml::completed(&answer.whole().await?.1)?;
+        xml::completed(&answer.whole().await?)?;
         self.upload = None;
         Ok(())
     }

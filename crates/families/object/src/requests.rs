@@ -42,16 +42,20 @@ pub struct Answer<'s> {
 }
 
 impl Answer<'_> {
+    /// What the answer's head says.
+    pub fn headers(&self) -> Headers {
+        self.response.headers()
+    }
+
     /// Read the rest; what does not say success is a failure.
-    pub async fn whole(mut self) -> Result<(Headers, Bytes), Failure> {
+    pub async fn whole(mut self) -> Result<Bytes, Failure> {
         if !self.response.status().is_success() {
             return Err(self.refused().await);
         }
         let body = self.response.drain(ANSWER_BYTES).await?;
-        let (headers, connection) = self.response.into_parts();
-        *self.home = connection;
+        *self.home = self.response.into_connection();
         xml::refused(&body)?;
-        Ok((headers, body))
+        Ok(body)
     }
 
     async fn refused(mut self) -> Failure {
@@ -144,7 +148,7 @@ impl<'s> Wire<'s> {
         let mut query = vec![("list-type", "2"), ("max-keys", &max_keys), ("prefix", prefix)];
         query.extend(after.map(|token| ("continuation-token", token)));
         let call = Call { query: &query, ..Call::new(Method::GET, None) };
-        Ok(self.exchange(&call, RequestBody::none()).await?.whole().await?.1)
+        self.exchange(&call, RequestBody::none()).await?.whole().await
     }
 
     /// Delete keys with one request.
@@ -159,7 +163,7 @@ impl<'s> Wire<'s> {
             ..Call::new(Method::POST, None)
         };
         let answer = self.exchange(&call, RequestBody::plain(body)).await?;
-        xml::not_deleted(&answer.whole().await?.1)
+        xml::not_deleted(&answer.whole().await?)
     }
 
     /// Delete one key.
@@ -283,8 +287,8 @@ impl Slot {
         let worker = self.worker.clone();
         let call = Call::new(Method::HEAD, Some(key));
         let answer = self.wire(start_ns).exchange(&call, RequestBody::none()).await?;
-        let (headers, _) = answer.whole().await?;
-        let length = headers.get(&header::CONTENT_LENGTH);
+        let length = answer.headers().get(&header::CONTENT_LENGTH);
+        answer.whole().await?;
         let same = length.as_ref().and_then(|text| text.parse().ok()) == Some(size);
         if worker.shared.job.verify && !same {
             let announced = length.as_deref().unwrap_or("no");

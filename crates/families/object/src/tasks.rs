@@ -289,7 +289,7 @@ impl Slot {
             let call = Call { query: &query, ..Call::new(Method::GET, None) };
             let answer = slot.wire(start_ns).exchange(&call, RequestBody::none()).await?;
             match answer.whole().await {
-                Ok((_, body)) => Ok((0, xml::uploads(&body)?)),
+                Ok(body) => Ok((0, xml::uploads(&body)?)),
                 // A store without multipart uploads has none to give up. Who may list only below
                 // his prefix has been answered already.
                 Err(Failure::Http { status: 501, .. }) => Ok((0, xml::UploadPage::default())),

@@ -1,9 +1,14 @@
-//! Waits that end when they should: the runtime's own timers are 1 ms coarse.
+//! Waits that end when they should: the runtime's own timers are 1 ms coarse. And a limit for waits,
+//! of the runtime's timers.
 
 #![allow(unsafe_code)]
 
+use std::future::poll_fn;
 use std::io;
 use std::os::fd::OwnedFd;
+use std::pin::{Pin, pin};
+use std::task::Poll;
+use std::time::Duration;
 
 use rustix::io::read;
 use rustix::time::{
@@ -12,6 +17,7 @@ use rustix::time::{
 };
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
+use tokio::time::{Instant, Sleep, sleep};
 
 /// A timer of the kernel on `CLOCK_MONOTONIC`.
 pub struct Timer {
@@ -57,6 +63,40 @@ impl Timer {
     }
 }
 
+/// How long one wait after another may take. A time-out of the runtime for each would be put among
+/// its timers and taken out again, both under a lock; this one is moved only when it runs out.
+pub struct Limit {
+    span: Duration,
+    alarm: Pin<Box<Sleep>>,
+}
+
+impl Limit {
+    /// Within a runtime.
+    pub fn new(span: Duration) -> Self {
+        Limit { span, alarm: Box::pin(sleep(span)) }
+    }
+
+    /// What `work` gives; None where it takes longer.
+    pub async fn hold<T>(&mut self, work: impl Future<Output = T>) -> Option<T> {
+        let end = Instant::now() + self.span;
+        let mut work = pin!(work);
+        poll_fn(|cx| {
+            if let Poll::Ready(value) = work.as_mut().poll(cx) {
+                return Poll::Ready(Some(value));
+            }
+            // It may still be that of a wait before this one.
+            while self.alarm.as_mut().poll(cx).is_ready() {
+                if self.alarm.deadline() >= end {
+                    return Poll::Ready(None);
+                }
+                self.alarm.as_mut().reset(end);
+            }
+            Poll::Pending
+        })
+        .await
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use storlab_base::monotonic_ns;
@@ -72,5 +112,19 @@ mod tests {
             assert!(monotonic_ns() >= due);
         }
         timer.sleep_until(0).await.unwrap();
+    }
+    #[tokio::test]
+    async fn each_wait_has_the_whole_limit() {
+        let span = Duration::from_millis(400);
+        let (begin, mut limit) = (Instant::now(), Limit::new(span));
+        while begin.elapsed() < 2 * span {
+            let waited = limit.hold(sleep(Duration::from_millis(1))).await;
+            assert!(waited.is_some(), "after {:?}", begin.elapsed());
+        }
+        for _ in 0..2 {
+            let begin = Instant::now();
+            assert!(limit.hold(std::future::pending::<()>()).await.is_none());
+            assert!(begin.elapsed() >= span);
+        }
     }
 }

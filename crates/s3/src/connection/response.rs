@@ -73,6 +73,11 @@ impl Response {
         self.head.status
     }
 
+    /// Its header.
+    pub fn headers(&self) -> Headers {
+        Headers(self.connection.received[..self.head.length].to_vec())
+    }
+
     /// Whether it says where its body ends, other than by ending the connection.
     pub fn says_its_end(&self) -> bool {
         !matches!(self.head.framing, Framing::UntilClose)
@@ -146,14 +151,6 @@ impl Response {
             None => refused.message,
         };
         Failure::Http { status: self.status().as_u16(), code: refused.code, message }
-    }
-
-    /// Its header, and the connection where another request can follow.
-    pub fn into_parts(mut self) -> (Headers, Option<Connection>) {
-        let reusable = self.reusable();
-        let mut fields = std::mem::take(&mut self.connection.received);
-        fields.truncate(self.head.length);
-        (Headers(fields), reusable.then_some(self.connection))
     }
 
     /// The connection, where another request can follow.

@@ -56,8 +56,8 @@ impl Desk {
         let work = async {
             let mut response = self.send(link, call, body).await?;
             let body = response.drain(ANSWER_BYTES).await?;
-            let (headers, connection) = response.into_parts();
-            *link = connection;
+            let headers = response.headers();
+            *link = response.into_connection();
             xml::refused(&body)?;
             Ok((headers, body))
         };
