@@ -4,9 +4,10 @@
 //! hand over whole intervals, as block I/O does.
 
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::Duration;
 
-use storlab_base::{Error, monotonic_ns, thread_cpu_ns};
+use storlab_base::{Error, Result, monotonic_ns, thread_cpu_ns};
 
 use crate::board::Board;
 use crate::control::Control;
@@ -15,7 +16,11 @@ use crate::first_io::FirstIo;
 use crate::gate::Gate;
 use crate::outcome::{EngineInfo, Failure, Outcome, Span, Status, Summary, Totals};
 use crate::sampling::{Collector, Kind, KindTable, Report, empty_table};
+use crate::threads::Silence;
 use crate::window::Window;
+
+/// Whoever waits for workers looks this often whether the run is to end.
+const LOOK: Duration = Duration::from_millis(50);
 
 /// What workers and the sum over them have in common.
 #[derive(Default)]
@@ -221,6 +226,28 @@ impl Tally {
     pub fn add(&mut self, report: &Report, board: &Board) {
         self.collector.add(report, self.start_ns);
         board.show(self.collector.live());
+    }
+
+    /// Take intervals until those that report have all ended. A run that is to end leaves them behind
+    /// where they are stuck in the kernel.
+    ///
+    /// # Errors
+    /// [`Error::Hung`] of those.
+    pub fn follow(
+        &mut self,
+        reports: &Receiver<Report>,
+        board: &Board,
+        control: &Control,
+        drain_ns: u64,
+    ) -> Result<()> {
+        let mut silence = Silence::default();
+        loop {
+            match reports.recv_timeout(LOOK) {
+                Ok(report) => self.add(&report, board),
+                Err(RecvTimeoutError::Disconnected) => return Ok(()),
+                Err(RecvTimeoutError::Timeout) => silence.bear(control, drain_ns, 1)?,
+            }
+        }
     }
 
     /// A worker has ended.

@@ -179,6 +179,12 @@ impl<H: Home> Checkpoints<'_, H> {
         });
         let times = match published {
             Ok(Some(times)) => times,
+            Err(hung @ Error::Hung { .. }) => {
+                // Whoever asked the same file system now would wait for it, too.
+                let what = format!("checkpoint {number} was not published; what is left of it is");
+                self.extras.notes.push(format!("{what} removed by the next run"));
+                return Err(hung);
+            }
             ended => {
                 // What ended it is what counts: here another error is only told.
                 self.extras.notes.extend(self.home.discard(number));

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use storlab_base::Error;
 use storlab_run::outcome::Status;
 
 use super::publish::Manifest;
@@ -97,15 +98,29 @@ fn a_restore_ends_with_the_last_byte_that_a_rank_received() {
 
 #[test]
 fn a_byte_that_changed_is_found_with_its_file_and_offset() {
-    for (at, block) in [(0, 0), (70_000, 69_632), (3_000_000, 2_998_272)] {
+    for (format, at, block) in [
+        ("raw", 0, 0),
+        ("raw", 70_000, 69_632),
+        ("raw", 3_000_000, 2_998_272),
+        ("safetensors", 1, 0),
+        ("safetensors", 100, 0),
+        ("safetensors", 4_000, 0),
+        ("safetensors", 70_000, 69_632),
+    ] {
         let home = home();
-        run(home.path(), |job| job["restores"] = json!(0));
+        let run = |key: &str| {
+            run(home.path(), |job| {
+                job["format"] = json!(format);
+                job[key] = json!(0);
+            })
+        };
+        assert_eq!(run("restores").summary.status, Status::Finished);
         let path = home.path().join("checkpoint-000002/rank0/a.bin");
         let mut data = std::fs::read(&path).unwrap();
         data[at] ^= 0x40;
         std::fs::write(&path, data).unwrap();
-        let outcome = run(home.path(), |job| job["writes"] = json!(0));
-        assert_eq!(outcome.summary.status, Status::Failed);
+        let outcome = run("writes");
+        assert_eq!(outcome.summary.status, Status::Failed, "{format} at {at}");
         let failure = outcome.summary.failure.unwrap();
         assert_eq!(failure.offset, Some(block), "{failure:?}");
         assert!(failure.path.unwrap().ends_with("a.bin"));
@@ -353,4 +368,64 @@ fn ranks_of_several_clients_begin_each_checkpoint_and_restore_together() {
         );
         assert!(written["start_ns"].as_u64().unwrap() >= part.meeting().met()[1].told_ns);
     }
+}
+
+/// A file system that answers nothing any more: whoever asks it waits for ever.
+struct Dead;
+
+impl run::Home for Dead {
+    fn arm(&mut self, _: &storlab_run::fixed::Books) -> Result<()> {
+        Ok(())
+    }
+
+    fn numbers(&mut self) -> Result<Vec<u32>> {
+        Ok(vec![7])
+    }
+
+    fn describe(&self, number: u32) -> Manifest {
+        unreachable!("checkpoint {number} is not whole")
+    }
+
+    fn manifest(&mut self, number: u32) -> Result<Manifest> {
+        unreachable!("checkpoint {number} is read")
+    }
+
+    fn write(&mut self, _: u32, _: run::Look<'_>) -> Result<Option<Vec<rank::RankTimes>>> {
+        Err(Error::Hung { job: 0, outstanding: 1, waited_ms: 5_000 })
+    }
+
+    fn publish(&mut self, _: &Manifest) -> Result<()> {
+        unreachable!("it is not written")
+    }
+
+    fn discard(&mut self, number: u32) -> Option<String> {
+        unreachable!("checkpoint {number} is removed from a file system that hangs")
+    }
+
+    fn restore(&mut self, _: &Manifest, _: run::Look<'_>) -> Result<Option<Vec<rank::RankTimes>>> {
+        unreachable!("it is not written")
+    }
+
+    fn remove(&mut self, number: u32) -> Result<()> {
+        unreachable!("checkpoint {number} is removed")
+    }
+
+    fn end(&mut self, _: &mut storlab_run::fixed::Extras) {}
+}
+
+#[test]
+fn a_file_system_that_hangs_is_not_asked_to_clean_up() {
+    let home = home();
+    let job = CheckpointJob::from_json(&order(home.path(), |_| {}).to_string()).unwrap();
+    let control = Arc::new(Control::default());
+    let run_control = control.clone();
+    let ended = Run::begin(control, move |board| {
+        run::run(&job, Dead, &run_control, board, run::write_and_restore)
+    });
+    let ended = ended.unwrap();
+    assert!(ended.wait(Some(Duration::from_mins(1))), "the run goes on for ever");
+    let summary = ended.outcome().unwrap().summary;
+    assert_eq!(summary.notes.len(), 1, "{:?}", summary.notes);
+    assert!(summary.notes[0].starts_with("checkpoint 8 was not published"), "{:?}", summary.notes);
+    assert!(summary.failure.unwrap().fix.contains("kernel log"));
 }

@@ -76,6 +76,9 @@ pub fn run(
     let resumed = journal.done.len();
     let dense = Dense::new();
     for (pass, slices) in plan.iter().enumerate() {
+        if crew.is_over() {
+            break; // its tables would be made in vain
+        }
         let encoder = Encoder {
             job,
             findings,

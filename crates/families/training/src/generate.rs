@@ -82,11 +82,13 @@ pub fn run(job: TrainingJob, home: Home, control: &Arc<Control>, board: &Board) 
         }
     }
     drop((books, end));
-    for report in reports {
-        tally.add(&report, board);
+    let ended = tally.follow(&reports, board, control, works.job.drain_timeout_ns);
+    if let Err(hung) = ended {
+        extras.failure.get_or_insert(hung);
     }
     let mut bytes = 0;
-    for ended in ends {
+    // One that is stuck has sent nothing.
+    for ended in ends.try_iter() {
         match ended {
             Ok(made) => bytes += made,
             Err(error) => drop(extras.failure.get_or_insert(error)),

@@ -187,16 +187,12 @@ impl<'b> Coordinator<'b> {
 
     fn finish(mut self, hung: Result<()>, control: &Control) -> Outcome {
         let end_ns = self.tally.close();
-        let is_hung = hung.is_err();
-        if let Err(error) = hung {
+        let drain_ns = self.shared.job.drain_timeout_ns;
+        let ended =
+            hung.and_then(|()| self.tally.follow(&self.reports, self.board, control, drain_ns));
+        if let Err(error) = ended {
             self.shared.fail(error);
-        }
-        if is_hung {
             self.take_reports();
-        } else {
-            while let Ok(report) = self.reports.recv() {
-                self.tally.add(&report, self.board);
-            }
         }
         let job = &self.shared.job;
         for worker in 0..job.accelerators * (job.reader_threads + 1) {
@@ -221,7 +217,7 @@ fn drop_caches(shared: &Shared) {
     let records = &shared.job.records;
     // Nothing on this machine caches objects.
     let Home::Directory(home) = &shared.home else { return };
-    for number in 0..records.files {
+    for number in (0..records.files).take_while(|_| !shared.control.stopping()) {
         let path = home.join(records.file(number).path);
         if let Err(error) = drop_cache(&path).map_err(failed("drop the cache of", &path)) {
             return shared.fail(error);

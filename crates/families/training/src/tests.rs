@@ -53,6 +53,28 @@ fn shape(format: &str, samples: u64) -> impl Fn(&mut Value) + '_ {
 }
 
 #[test]
+fn a_reader_that_is_stuck_in_the_kernel_is_left_behind() {
+    let home = home();
+    generate(home.path(), |_| {});
+    let job = job(home.path(), |job| {
+        job["place"]["direct"] = json!(false);
+        job["drop_caches"] = json!(false);
+        job["drain_timeout_ns"] = json!(1_000_000);
+    });
+    // Nobody will ever write into it, so that opening it does not end.
+    let path = home.path().join(job.records.file(0).path);
+    std::fs::remove_file(&path).unwrap();
+    let made = std::process::Command::new("mkfifo").arg(&path).status().unwrap();
+    assert!(made.success());
+    let run = begin(job, None, false).unwrap();
+    assert!(!run.wait(Some(Duration::from_millis(300))), "it has read a FIFO");
+    run.cancel();
+    assert!(run.wait(Some(Duration::from_mins(1))), "the run goes on for ever");
+    let failure = run.outcome().unwrap().summary.failure.unwrap();
+    assert!(failure.fix.contains("kernel log"), "{failure:?}");
+}
+
+#[test]
 fn every_format_is_made_and_read_with_its_checksums() {
     for (format, samples) in [("npz", 1), ("npz", 3), ("tfrecord", 5), ("jpeg", 1)] {
         let home = home();
