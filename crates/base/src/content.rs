@@ -85,8 +85,7 @@ impl Content {
     /// # Errors
     /// [`Error::Io`] of operation `verify` at the first block that differs.
     pub fn check(&self, whose: Identity, name: &str, offset: u64, data: &[u8]) -> Result<()> {
-        let header = whose.header.next_multiple_of(CHUNK_BYTES as u64);
-        let skipped = header.saturating_sub(offset).min(data.len() as u64) as usize;
+        let skipped = whose.header.saturating_sub(offset).min(data.len() as u64) as usize;
         let from = offset + skipped as u64;
         let Some(wrong) = self.of(whose).compare(from, &data[skipped..]) else { return Ok(()) };
         let what = "the data is not what was written";

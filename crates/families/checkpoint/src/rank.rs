@@ -204,14 +204,15 @@ impl Rank {
             if direct && !file.is_direct() {
                 crew.buffered.store(true, Relaxed);
             }
-            let header = header_of(&crew.job, spec).len() as u64;
-            let whose = Identity { number, file: index, header };
+            let header = header_of(&crew.job, spec);
+            let whose = Identity { number, file: index, header: header.len() as u64 };
             let ledger = &mut self.ledger;
             let ended =
                 self.stream.read(&file, spec.bytes, &|| crew.control.stopping(), |chunk| {
                     let end_ns = chunk.start_ns + chunk.latency_ns;
                     ledger.record(READ, chunk.data.len() as u64, chunk.latency_ns, end_ns);
                     if crew.job.verify {
+                        check_header(&header, file.name(), chunk.offset, chunk.data)?;
                         content.check(whose, file.name(), chunk.offset, chunk.data)?;
                     }
                     Ok(())
@@ -245,6 +246,18 @@ fn header_of(job: &CheckpointJob, spec: &FileSpec) -> Vec<u8> {
         Format::Raw => Vec::new(),
         Format::Safetensors => safetensors::header(&spec.name, spec.bytes).unwrap_or_default(),
     }
+}
+
+/// What was read at `offset` begins with what of the header lies there.
+fn check_header(header: &[u8], name: &str, offset: u64, data: &[u8]) -> Result<()> {
+    let header = &header[header.len().min(offset as usize)..];
+    let end = header.len().min(data.len());
+    if data[..end] == header[..end] {
+        return Ok(());
+    }
+    let what = "the header is not what was written";
+    let source = std::io::Error::new(std::io::ErrorKind::InvalidData, what);
+    Err(Error::io("verify", name, offset, source))
 }
 
 /// With direct I/O where the file system has it.
