@@ -193,6 +193,9 @@ pub enum ArrivalKind {
     Poisson,
 }
 
+/// Operations per second of an open loop.
+const RATE_MAX: f64 = 1e9;
+
 /// When operations are due.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Arrival {
@@ -211,10 +214,13 @@ impl Arrival {
     /// An open loop has a rate.
     ///
     /// # Errors
-    /// [`Error::Spec`] where it has none.
+    /// [`Error::Spec`] where it has none, or one that no machine has.
     pub fn check(&self) -> Result<()> {
-        let paced = self.rate_iops.is_some_and(|rate| rate > 0.0 && rate.is_finite());
-        let what = || "open loop has no rate".into();
-        must(!self.open_loop() || paced, "arrival.rate_iops", what, "give a rate")
+        let paced = self.rate_iops.is_some_and(|rate| rate > 0.0 && rate <= RATE_MAX);
+        let what = || match self.rate_iops {
+            Some(rate) => format!("open loop of {rate} operations per second"),
+            None => "open loop has no rate".into(),
+        };
+        must(!self.open_loop() || paced, "arrival.rate_iops", what, "give one of up to 1e9")
     }
 }

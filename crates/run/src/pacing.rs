@@ -5,6 +5,10 @@ use storlab_base::{Rng, stream};
 
 use crate::order::{Arrival, ArrivalKind};
 
+/// What is left of a schedule is looked at in about so many steps at most: an hour of a million
+/// operations a second would take minutes one by one.
+const STEPS: f64 = 1e6;
+
 /// The due times of one job, in ns of the run's clock.
 pub enum Pacing {
     /// No schedule: an operation starts when another ends.
@@ -55,6 +59,43 @@ impl Pacing {
                 Some((start_ns + gap_ns * *count as f64) as u64)
             }
             Pacing::Poisson { due_ns, .. } => Some(*due_ns as u64),
+        }
+    }
+
+    /// Takes all that is due before `end_ns`: due times, and how many operations each stands for.
+    /// Each for one, unless they are millions.
+    pub fn rest(&mut self, end_ns: u64) -> impl Iterator<Item = (u64, u64)> + '_ {
+        let group = (self.left(end_ns) as f64 / STEPS).ceil().max(1.0) as u64;
+        std::iter::from_fn(move || {
+            let due_ns = self.due_ns().filter(|&due| due < end_ns)?;
+            let count = group.min(self.left(end_ns));
+            self.skip(count);
+            Some((due_ns, count))
+        })
+    }
+
+    /// So many operations are due before `end_ns`, at least the next one; about, where they come
+    /// by chance.
+    fn left(&self, end_ns: u64) -> u64 {
+        let of_gap = |due_ns: f64, gap_ns: f64| ((end_ns as f64 - due_ns) / gap_ns).ceil();
+        let count = match *self {
+            Pacing::Closed => 0.0,
+            Pacing::Constant { start_ns, gap_ns, count } => {
+                of_gap(start_ns + gap_ns * count as f64, gap_ns)
+            }
+            Pacing::Poisson { due_ns, gap_ns, .. } => of_gap(due_ns, gap_ns),
+        };
+        count.max(1.0) as u64
+    }
+
+    fn skip(&mut self, operations: u64) {
+        match self {
+            Pacing::Constant { count, .. } => *count += operations,
+            // The sum of so many gaps is about that of their means.
+            Pacing::Poisson { due_ns, gap_ns, .. } if operations > 1 => {
+                *due_ns += *gap_ns * operations as f64;
+            }
+            Pacing::Poisson { .. } | Pacing::Closed => self.advance(),
         }
     }
 
@@ -113,5 +154,37 @@ mod tests {
     fn closed_loop_has_no_schedule() {
         let arrival = Arrival { kind: ArrivalKind::Closed, rate_iops: Some(5.0) };
         assert!(Pacing::new(&arrival, 0, 1, 0, 1).due_ns().is_none());
+    }
+    fn rest(kind: ArrivalKind, rate: f64, end_ns: u64) -> Vec<(u64, u64)> {
+        let arrival = Arrival { kind, rate_iops: Some(rate) };
+        let mut pacing = Pacing::new(&arrival, 1, 2, 5_000, 1);
+        let rest = pacing.rest(end_ns).collect();
+        assert!(pacing.due_ns().is_none_or(|due| due >= end_ns));
+        rest
+    }
+
+    #[test]
+    fn what_is_left_is_taken_one_by_one() {
+        for kind in [ArrivalKind::Constant, ArrivalKind::Poisson] {
+            let due = due_times(kind, 1, 2, 5_000);
+            let end_ns = 3_000_000_000;
+            let expected: Vec<_> =
+                due.into_iter().filter(|&due| due < end_ns).map(|due| (due, 1)).collect();
+            assert_eq!(rest(kind, 1000.0, end_ns), expected);
+        }
+        let closed = Arrival { kind: ArrivalKind::Closed, rate_iops: None };
+        assert_eq!(Pacing::new(&closed, 0, 1, 0, 1).rest(u64::MAX - 1).count(), 0);
+    }
+
+    #[test]
+    fn millions_are_taken_in_groups() {
+        // A billion a second, half of them of this job, for an hour.
+        let end_ns = 3_600_000_000_000;
+        for kind in [ArrivalKind::Constant, ArrivalKind::Poisson] {
+            let groups = rest(kind, 1e9, end_ns);
+            assert!(groups.len() <= STEPS as usize + 1, "{}", groups.len());
+            let all: u64 = groups.iter().map(|(_, count)| count).sum();
+            assert!(all.abs_diff(end_ns / 2) < end_ns / 1000, "{kind:?}: {all}");
+        }
     }
 }

@@ -220,13 +220,13 @@ impl Recorder {
         }
     }
 
-    /// Open loop: an operation that was due in the window and never sent counts with the time that
-    /// it has waited already, or a collapse would look better than a slow target.
-    pub fn unserved(&mut self, place: usize, due_ns: u64, now: u64) {
+    /// Open loop: operations that were due in the window and never sent count with the time that
+    /// they had waited by `now`, or a collapse would look better than a slow target.
+    pub fn unserved(&mut self, place: usize, due_ns: u64, now: u64, count: u64) {
         if let Some(stats) = self.stats(place) {
-            stats.late += 1;
+            stats.late += count;
             if let Some(intended) = &mut stats.intended {
-                intended.record(now.saturating_sub(due_ns));
+                intended.record_n(now.saturating_sub(due_ns), count);
             }
         }
     }

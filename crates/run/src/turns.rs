@@ -118,8 +118,9 @@ impl Schedule {
         }
     }
 
-    /// The load is over: what was due in the window and is not sent counts as unserved. `place`
-    /// draws the place of its kind in tables.
+    /// Nothing is started any more, and nothing is in flight: what was due in the window and was not
+    /// sent counts as unserved, with the time that it had waited at `now`, when the load ended.
+    /// `place` draws the place of its kind in tables.
     pub fn end(
         &mut self,
         recorder: &mut Recorder,
@@ -132,13 +133,11 @@ impl Schedule {
         if !self.open_loop || endless || timed.control.stopping() {
             return;
         }
-        while let Some(due_ns) = self.pacing.due_ns().filter(|&due| due < self.window.end_ns) {
-            self.pacing.advance();
-            if due_ns < self.window.start_ns {
-                continue;
+        for (due_ns, count) in self.pacing.rest(self.window.end_ns) {
+            if due_ns >= self.window.start_ns {
+                self.unserved += count;
+                recorder.unserved(place(), due_ns, now, count);
             }
-            self.unserved += 1;
-            recorder.unserved(place(), due_ns, now);
         }
     }
 

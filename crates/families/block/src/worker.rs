@@ -449,8 +449,8 @@ impl<'r, B: Backend, T: TimeSource> Worker<'r, B, T> {
     /// Nothing new is started; wait for what is in flight. After an early stop the kernel is asked
     /// to give up; where it cannot, within the time-out, the buffers are left to it.
     fn drain(mut self, mut now: u64) -> Result<WorkerEnd> {
-        let (recorder, draw) = (&mut self.recorder, &mut self.draw);
-        self.schedule.end(recorder, self.shared, now, || draw.kind() as usize);
+        let load_end_ns = now;
+        self.schedule.stop();
         let give_up = now + self.shared.job.drain_timeout_ns;
         let mut ask_at = if self.shared.control.stopping() { now + GRACE_NS } else { give_up };
         let mut hung = false;
@@ -470,6 +470,8 @@ impl<'r, B: Backend, T: TimeSource> Worker<'r, B, T> {
             let limit = Duration::from_nanos(until.saturating_sub(now).max(1));
             now = self.hand_in(true, Some(limit), usize::MAX)?;
         }
+        let (recorder, draw) = (&mut self.recorder, &mut self.draw);
+        self.schedule.end(recorder, self.shared, load_end_ns, || draw.kind() as usize);
         let (backend, clock) = (&self.backend, &self.clock);
         self.recorder.finish(self.shared, || reading(backend, clock));
         if let Some(report) = self.verify_report.take() {

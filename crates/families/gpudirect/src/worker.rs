@@ -239,8 +239,8 @@ impl<'r, M: Mover> Worker<'r, M> {
 
     /// Nothing new is started; wait for what is in flight.
     fn drain(mut self, mut now: u64) -> WorkerEnd {
-        let (recorder, draw) = (&mut self.recorder, &mut self.draw);
-        self.schedule.end(recorder, self.shared, now, || draw.kind() as usize);
+        let load_end_ns = now;
+        self.schedule.stop();
         let give_up_ns = now.saturating_add(self.shared.job.drain_timeout_ns);
         let (mut asked, mut refusals) = (false, 0);
         while self.in_flight() > 0 && now < give_up_ns && refusals < REFUSALS_MAX {
@@ -253,6 +253,8 @@ impl<'r, M: Mover> Worker<'r, M> {
             now = self.hand_in(left_ns.min(LOOK_NS));
             refusals = if self.refused { refusals + 1 } else { 0 };
         }
+        let (recorder, draw) = (&mut self.recorder, &mut self.draw);
+        self.schedule.end(recorder, self.shared, load_end_ns, || draw.kind() as usize);
         self.recorder.finish(self.shared, Reading::of_this_thread);
         self.shared.moved_bytes.fetch_add(self.moved_bytes, Relaxed);
         let places = std::mem::take(&mut self.written.all);

@@ -122,9 +122,8 @@ impl Worker {
             0 => self.now(),
             issued => issued,
         };
-        while let Some(due) = pacer.pacing.due_ns().filter(|&due| due < self.window.end_ns) {
-            pacer.pacing.advance();
-            self.leave_unserved(due, now);
+        for (due, count) in pacer.pacing.rest(self.window.end_ns) {
+            self.leave_unserved(due, now, count);
         }
         self.unserved.get()
     }
@@ -132,15 +131,15 @@ impl Worker {
     /// Open loop: a request that was due and taken is never sent, for want of an object.
     pub fn drop_due(&self, due_ns: u64) {
         if self.pacer.is_some() && !self.shared.control.stopping() {
-            self.leave_unserved(due_ns, self.now());
+            self.leave_unserved(due_ns, self.now(), 1);
         }
     }
 
-    fn leave_unserved(&self, due_ns: u64, now: u64) {
+    fn leave_unserved(&self, due_ns: u64, now: u64, count: u64) {
         if due_ns >= self.window.start_ns {
-            self.unserved.set(self.unserved.get() + 1);
+            self.unserved.set(self.unserved.get() + count);
             let kind = self.draw.borrow_mut().kind();
-            self.recorder.borrow_mut().unserved(kind as usize, due_ns, now);
+            self.recorder.borrow_mut().unserved(kind as usize, due_ns, now, count);
         }
     }
 
