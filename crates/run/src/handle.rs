@@ -1,6 +1,7 @@
 //! A run in progress, whatever its family: its phases, its live view and its end.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -38,6 +39,10 @@ pub struct Run {
     last_cpu: Mutex<(u64, ProcessCpu)>,
     /// How long it may say nothing while it gets ready.
     silence_ns: u64,
+    /// Since when it is to end; 0 for not yet.
+    ending_since_ns: AtomicU64,
+    /// How long it may take to end.
+    ending_ns: u64,
 }
 
 impl Run {
@@ -65,7 +70,22 @@ impl Run {
             })
             .map_err(|e| Error::io("start a thread for", "the run", 0, e))?;
         let last_cpu = Mutex::new(ProcessCpu::timed());
-        Ok(Run { control, board, last_cpu, silence_ns: ARM_TIMEOUT_NS + GRACE_NS })
+        let ending_since_ns = AtomicU64::new(0);
+        let (silence_ns, ending_ns) = (ARM_TIMEOUT_NS + GRACE_NS, u64::MAX);
+        Ok(Run { control, board, last_cpu, silence_ns, ending_since_ns, ending_ns })
+    }
+
+    /// For work that joins its threads, one of which may be stuck in the kernel: the run ends as
+    /// long after it is to as it may say nothing at its start. Others have limits of their own.
+    #[must_use]
+    pub fn ends_though_stuck(mut self) -> Self {
+        self.ending_ns = self.silence_ns;
+        self
+    }
+
+    fn give_up(&self) {
+        self.give_up_on_a_silent_start();
+        self.give_up_on_an_end_that_never_comes();
     }
 
     /// A call that does not come back, such as on a dead mount, keeps a run from its start for
@@ -79,9 +99,23 @@ impl Run {
         }
     }
 
+    fn give_up_on_an_end_that_never_comes(&self) {
+        if !self.control.stopping() || self.board.wait(Some(Duration::ZERO)) {
+            return;
+        }
+        let now = monotonic_ns();
+        let first = self.ending_since_ns.compare_exchange(0, now, Relaxed, Relaxed);
+        let waited_ns = now.saturating_sub(first.err().unwrap_or(now));
+        if waited_ns >= self.ending_ns {
+            let waited_ms = waited_ns / 1_000_000;
+            let hung = Error::Hung { job: 0, outstanding: 1, waited_ms };
+            self.board.publish(Outcome::failed(now, &hung));
+        }
+    }
+
     /// What happens now.
     pub fn snapshot(&self) -> Snapshot {
-        self.give_up_on_a_silent_start();
+        self.give_up();
         let (phase, live) = self.board.now();
         let (now, used) = ProcessCpu::timed();
         let mut last = lock(&self.last_cpu);
@@ -99,7 +133,7 @@ impl Run {
 
     /// True once all of a held run is ready: it waits for [`Run::open_at`], or has.
     pub fn armed(&self) -> bool {
-        self.give_up_on_a_silent_start();
+        self.give_up();
         self.control.armed()
     }
 
@@ -118,7 +152,7 @@ impl Run {
     pub fn wait(&self, timeout: Option<Duration>) -> bool {
         let until_ns = timeout.map(|limit| monotonic_ns().saturating_add(limit.as_nanos() as u64));
         loop {
-            self.give_up_on_a_silent_start();
+            self.give_up();
             let left_ns = until_ns.map(|until| until.saturating_sub(monotonic_ns()));
             let left = left_ns.map(Duration::from_nanos);
             let ended = self.board.wait(Some(left.unwrap_or(LOOK).min(LOOK)));
@@ -168,6 +202,27 @@ mod tests {
             std::thread::yield_now();
         }
         assert!(failure().contains("did not get ready"), "{}", failure());
+    }
+
+    #[test]
+    fn a_run_that_is_to_end_and_is_stuck_ends_as_failed() {
+        let (release, held) = std::sync::mpsc::channel::<()>();
+        let begin = || {
+            let work = move |board: &Board| {
+                board.enter("measure", None);
+                let _ = held.recv(); // as a thread that is joined, in a read() on a dead mount
+                Outcome::lost(1)
+            };
+            Run::begin(Arc::new(Control::default()), work).unwrap()
+        };
+        let mut run = begin().ends_though_stuck();
+        run.ending_ns = 50_000_000;
+        assert!(!run.wait(Some(Duration::from_millis(200))), "it was not to end");
+        run.cancel();
+        assert!(run.wait(Some(Duration::from_mins(1))));
+        let failure = run.outcome().unwrap().summary.failure.unwrap();
+        assert!(failure.fix.contains("kernel log"), "{failure:?}");
+        drop(release);
     }
 
     #[test]

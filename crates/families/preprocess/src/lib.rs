@@ -75,7 +75,7 @@ pub fn start(order: &str, _: &Secrets, held: bool) -> Result<Run> {
     if job.task == Task::Run {
         table_memory(&job)?;
     }
-    Run::begin(control, move |board| match job.task {
+    let begun = Run::begin(control, move |board| match job.task {
         Task::Run => run(&job, &run_control, board),
         Task::Generate => generate::run(&job, &run_control, board),
         Task::Remove => {
@@ -85,7 +85,8 @@ pub fn start(order: &str, _: &Secrets, held: bool) -> Result<Run> {
             let end_ns = monotonic_ns().max(tally.start_ns() + 1);
             tally.finish(end_ns, &run_control, Extras { failure, ..Extras::default() })
         }
-    })
+    });
+    begun.map(Run::ends_though_stuck)
 }
 
 /// What is left for tables when every worker has its rows.
