@@ -12,7 +12,7 @@ from storlab.model.result import RunOutcome
 from storlab.workloads.preprocess.job import PreprocessJob
 from support.preprocess_oracle import Expected, expect
 
-WAIT_S = 300
+WAIT_S = 600
 REASONS = {"fields", "label", "integer", "category"}
 WORDS = ("+5", " 5", "5 ", "1e5", "-", "--5", "5-", "2147483648", "-2147483649", "0x1f", "1.0")
 
