@@ -107,7 +107,7 @@ def expected_of(job: PreprocessJob) -> Expected:
 def assert_as_expected(outcome: RunOutcome, job: PreprocessJob, expected: Expected) -> None:
     """The outcome, and every byte below the directory that is not Parquet."""
     stderr = outcome.raw.get("stderr.txt", b"").decode()
-    assert (outcome.status, outcome.failure) == ("finished", None), stderr
+    assert (outcome.status, outcome.failure) == ("finished", None), (outcome.failure, stderr)
     details = outcome.details
     assert (details["rows"], details["lines"]) == (expected.rows, expected.lines)
     assert details["malformed"] == {

@@ -21,6 +21,7 @@ from storlab.model.result import RunOutcome
 from storlab.workloads.preprocess.job import STAGES, PreprocessJob
 from support.dask_clusters import is_there, worker_processes
 from support.preprocess_runs import (
+    WAIT_S,
     assert_as_expected,
     clicks,
     expected_of,
@@ -137,7 +138,7 @@ def test_what_a_killed_worker_was_at_is_done_again(tmp_path: Path, long_job: Pre
             os.kill(workers[0], signal.SIGKILL)
             killed += 1
     assert killed
-    outcome = going.wait(300)
+    outcome = going.wait(WAIT_S)
     assert outcome is not None
     assert_as_expected(outcome, long_job, expected_of(long_job))
     assert 1 <= of_cluster(outcome)["lost_workers"] <= killed
