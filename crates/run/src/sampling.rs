@@ -96,6 +96,22 @@ pub struct Kind {
     pub name: &'static str,
 }
 
+impl Kind {
+    /// A trim moves nothing: the bytes of it are those that it was about.
+    fn moves(&self) -> bool {
+        self.name != "trim"
+    }
+}
+
+/// Operations and bytes moved of a table.
+fn done(kinds: &[Kind], table: &KindTable) -> (u64, u64) {
+    let stats = |kind: &Kind| table.get(kind.place)?.as_deref().map(|stats| (*kind, stats));
+    kinds.iter().filter_map(stats).fold((0, 0), |(operations, bytes), (kind, stats)| {
+        let moved = if kind.moves() { stats.bytes } else { 0 };
+        (operations + stats.operations, bytes + moved)
+    })
+}
+
 /// What one worker hands over at the end of an interval.
 pub struct Report {
     /// Of the worker.
@@ -162,11 +178,10 @@ impl ByWorker {
         ByWorker { operations: vec![0; jobs], bytes: vec![0; jobs] }
     }
 
-    fn add(&mut self, report: &Report) {
-        for stats in report.kinds.iter().flatten() {
-            self.operations[report.job] += stats.operations;
-            self.bytes[report.job] += stats.bytes;
-        }
+    fn add(&mut self, report: &Report, kinds: &[Kind]) {
+        let (operations, bytes) = done(kinds, &report.kinds);
+        self.operations[report.job] += operations;
+        self.bytes[report.job] += bytes;
     }
 }
 
@@ -219,7 +234,7 @@ impl Collector {
         pending.cpu_ns += report.spent.cpu_ns;
         if report.interval >= 0 {
             self.workers[report.job].add(report.spent);
-            self.by_worker.add(report);
+            self.by_worker.add(report, &self.kinds);
         }
         pending.kinds.resize_with(self.totals.len(), || None);
         for (stats, reported) in pending.kinds.iter_mut().zip(&report.kinds) {
@@ -306,10 +321,8 @@ impl Collector {
     fn live_of(&self, pending: &Pending) -> Live {
         let seconds = self.interval_ns as f64 / 1e9;
         let mut merged = Histogram::new();
-        let (mut operations, mut bytes) = (0, 0);
+        let (operations, bytes) = done(&self.kinds, &pending.kinds);
         for stats in pending.kinds.iter().flatten() {
-            operations += stats.operations;
-            bytes += stats.bytes;
             merged.add(stats.intended.as_ref().unwrap_or(&stats.latency));
         }
         Live {
@@ -373,6 +386,17 @@ mod tests {
         assert_eq!(collector.rows[0].operations, 7);
         assert_eq!(collector.by_worker().operations, [3, 4]);
         assert_eq!(collector.live().latency_bins.unwrap()[13], 7, "100 ns");
+    }
+
+    #[test]
+    fn a_trim_is_an_operation_that_moves_nothing() {
+        let trims = vec![Kind { place: 0, name: "trim" }];
+        let mut collector = Collector::new(1, 1000, false, trims);
+        collector.add(&report(0, 0, 3), 0);
+        assert_eq!(*collector.by_worker(), ByWorker { operations: vec![3], bytes: vec![0] });
+        let live = collector.live();
+        assert!(live.operations_s > 0.0 && live.bytes_s == 0.0, "{live:?}");
+        assert_eq!(collector.rows[0].bytes, 30, "what it was about");
     }
 
     #[test]
