@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -168,6 +169,24 @@ def test_kept_data_is_reused_and_never_laid_out_twice(tmp_path: Path) -> None:
     done = storlab("run", study, "--out", tmp_path / "second", "--no-report")
     assert "laying out" not in done.stderr
     assert (tmp_path / "one.dat").stat().st_ino == before.st_ino
+
+
+@pytest.mark.parametrize("keep", [True, False])
+def test_a_file_laid_out_anew_is_preconditioned_anew(tmp_path: Path, keep: bool) -> None:
+    """The record of its preconditioning tells of data that the end of the campaign removed."""
+    rounds = '[target.precondition]\nround = "50ms"\nmax_rounds = 5'
+    path = write_study(tmp_path, repeats=1, keep=keep, workload=BRIEF)
+    path.write_text(path.read_text().replace("[[workload]]", f"{rounds}\n[[workload]]"))
+    out = tmp_path / "out"
+    assert main(["run", str(path), "--out", str(out), "--no-report"]) == 0
+    (record,) = (out / "prepare").iterdir()
+    before = record.stat().st_mtime_ns
+    store = ResultStore.open(out)
+    points = store.plan.points
+    (victim, *_) = (r.run_id for r in store.plan.runs if points[r.point_id].target == "two")
+    shutil.rmtree(out / "runs" / victim)
+    assert main(["resume", str(out), "--no-report"]) == 0
+    assert (record.stat().st_mtime_ns == before) is keep
 
 
 def test_the_data_set_is_incompressible_to_its_last_byte(tmp_path: Path) -> None:

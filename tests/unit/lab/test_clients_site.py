@@ -12,9 +12,11 @@ from storlab.cluster.session import START_NS, Gathered
 from storlab.contracts.family import Access
 from storlab.lab.plan.plan import make_plan
 from storlab.lab.prepare.dataset import PrepareError
+from storlab.lab.prepare.precondition import target_slug
 from storlab.lab.site import clients as module
 from storlab.lab.site.claimed import claim_of, claim_once
 from storlab.lab.site.clients import ClientsSite
+from storlab.lab.site.report import ClientReport
 from storlab.lab.study.file import load_study
 from storlab.model.result import Failure
 from storlab.process.execution import StopRequest
@@ -85,6 +87,39 @@ def test_what_lost_clients_have_left_is_put_right(
     assert outcome.status == "failed"
     assert site.after(run, point) is bool(asked)
     assert done == asked
+
+
+@pytest.mark.parametrize("laid_out", [[False, False], [False, True], None])
+def test_what_a_client_laid_out_anew_is_preconditioned_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, laid_out: list[bool] | None
+) -> None:
+    """Also where a client fails: another one may have laid out its files before that."""
+    rounds = 'size = "1MiB"\nprecondition = { max_rounds = 6 }'
+    store = store_of(tmp_path, rounds, 'kind = "block"')
+    told = {target_slug("t"): {"complete": True, "verdict": {"verdict": "steady"}}}
+    store.prepare, store.write_prepare = told.get, told.__setitem__
+    store.forget_prepare = lambda name: told.pop(name, None)
+
+    def do(*_: Any) -> list[ClientReport]:
+        if laid_out is None:
+            raise PrepareError("t", Failure(message="client-2: said nothing"))
+        return [ClientReport(laid_out=anew) for anew in laid_out]
+
+    def carry_out(*_: Any) -> Any:
+        return told.get(target_slug("t")) or {"verdict": {"verdict": "unsteady"}}
+
+    monkeypatch.setattr(module.ClientsSite, "_do", do)
+    monkeypatch.setattr(module, "precondition", carry_out)
+    clients: Any = SimpleNamespace()
+    reporter: Any = SimpleNamespace(step=lambda _: None)
+    site = ClientsSite(clients, store, guard_of(tmp_path), StopRequest(), reporter)
+    target, points = store.study.target_named("t"), list(store.plan.points.values())
+    if laid_out is None:
+        with pytest.raises(PrepareError):
+            site.prepare(target, points)
+    else:
+        assert site.prepare(target, points) is not any(laid_out)
+    assert bool(told) is (laid_out == [False, False])
 
 
 @pytest.mark.parametrize(

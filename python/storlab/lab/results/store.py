@@ -319,6 +319,15 @@ class ResultStore:
             ) from error
         return value
 
+    def forget_prepare(self, name: str) -> None:
+        """Remove the record of a prepare step whose data are gone. Raises ResultError."""
+        path = self.directory / "prepare" / f"{name}.json"
+        try:
+            path.unlink(missing_ok=True)
+        except OSError as error:
+            what = f"cannot be removed: {error.strerror}"
+            raise ResultError(str(path), what, "check its directory's mode") from error
+
     @contextmanager
     def _new_directory(self, run_id: str) -> Iterator[Path]:
         while True:

@@ -21,7 +21,7 @@ from storlab.contracts.reporter import Reporter
 from storlab.lab.guard.guard import Guard
 from storlab.lab.plan.jobs import run_context
 from storlab.lab.prepare.dataset import PrepareError
-from storlab.lab.prepare.precondition import precondition
+from storlab.lab.prepare.precondition import precondition, target_slug
 from storlab.lab.results.store import ResultStore
 from storlab.lab.site.across import States, Written, handed_on, told
 from storlab.lab.site.claimed import away_ns, claim_of, claimed_directories
@@ -232,11 +232,28 @@ class ClientsSite:
             return True
         self.reporter.step(f"{target.name}: {count} clients make their data")
         arguments = self._arguments({target.name}) | {"points": [p.point_id for p in points]}
-        self._do("prepare", target.name, count, arguments)
+        known = self._set_aside(target)
+        reports = self._do("prepare", target.name, count, arguments)
+        for name, record in known.items():
+            if not any(report.laid_out for report in reports):
+                self._store.write_prepare(name, record)
         if target.precondition is None:
             return True
         record = precondition(target, _Grounds(self, target, count), self._store, self.reporter)
         return bool(record["verdict"]["verdict"] == "steady")
+
+    def _set_aside(self, target: Target) -> dict[str, dict[str, Any]]:
+        """Records of preconditioning there, by name: removed until all clients have said that they
+        laid nothing out anew.
+        """
+        known = {}
+        for other in self.study.target:
+            name = target_slug(other.name)
+            shared = other.precondition is not None and set(other.locations) & set(target.locations)
+            if shared and (record := self._store.prepare(name)) is not None:
+                known[name] = record
+                self._store.forget_prepare(name)
+        return known
 
     def precondition_step(
         self, task: Task, target: Target, count: int, **more: Any

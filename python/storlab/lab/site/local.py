@@ -18,12 +18,12 @@ from storlab.contracts.reporter import Reporter
 from storlab.lab.guard.guard import Guard
 from storlab.lab.plan.jobs import run_context
 from storlab.lab.prepare import dataset
-from storlab.lab.prepare.precondition import Members, Start, precondition
+from storlab.lab.prepare.precondition import Members, Start, precondition, target_slug
 from storlab.lab.prepare.steps import Steps
 from storlab.lab.site.clean_store import clean_store
 from storlab.lab.site.device_bytes import MOST_OF_COURSE, DeviceBytes, devices_behind
 from storlab.lab.site.verification import Verification, asks_for_check
-from storlab.model.job import Job
+from storlab.model.job import Job, Member
 from storlab.model.point import PlannedRun, Point
 from storlab.model.result import RunOutcome
 from storlab.model.run_course import COURSE_FILE, WAITS
@@ -81,6 +81,7 @@ class LocalSite:
     def prepare(self, target: Target, points: Sequence[Point]) -> bool:
         """Lay out its files, bring it to a steady state, and make the data sets of its points."""
         access = self.guard.access[target.name]
+        self._forget_steady(dataset.to_lay_out(access.members))
         dataset.lay_out(
             access.members,
             self.guard.files,
@@ -97,6 +98,13 @@ class LocalSite:
         for kind, own in groupby(sorted(points, key=_kind), _kind):
             self._steps.before(list(own), self.data_context(target, kind))
         return steady
+
+    def _forget_steady(self, anew: Sequence[Member]) -> None:
+        """Records of preconditioning tell nothing of files that are laid out anew."""
+        paths = {member.path for member in anew}
+        for name, members in self.guard.members.items():
+            if self._results is not None and paths & {member.path for member in members}:
+                self._results.forget_prepare(target_slug(name))
 
     def ground(self, target: Target) -> Members:
         """What is preconditioned of a target."""
