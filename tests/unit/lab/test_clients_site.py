@@ -89,6 +89,30 @@ def test_what_lost_clients_have_left_is_put_right(
     assert done == asked
 
 
+def test_what_is_left_on_a_target_waits_for_its_next_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run on another one comes in between, and leaves nothing or is put right itself."""
+    more = f'[[target]]\nname = "u"\ndirectory = "{tmp_path}"'
+    store = store_of(tmp_path, more, CHECKPOINT)
+    guard = guard_of(tmp_path)
+    guard.access["u"] = Access()
+    chosen = [SimpleNamespace(rank=rank, name=f"client-{rank}") for rank in (1, 2)]
+    clients: Any = SimpleNamespace(begin=lambda *_: (LostSession(), chosen))
+    reporter: Any = SimpleNamespace(run_progress=lambda _: None)
+    site = ClientsSite(clients, store, guard, StopRequest(), reporter)
+    done: list[str] = []
+    monkeypatch.setattr(module.ClientsSite, "_do", lambda *given: done.append(given[2]))
+    points = store.plan.points
+    runs = {points[run.point_id].target: run for run in store.plan.runs}
+    for name in ("t", "u"):
+        point = points[runs[name].point_id]
+        site.run(runs[name], point, None, tmp_path / name, {})  # type: ignore[arg-type]
+    for name in ("u", "t", "t"):
+        site.after(runs[name], points[runs[name].point_id])
+    assert done == ["u", "t"]
+
+
 @pytest.mark.parametrize("laid_out", [[False, False], [False, True], None])
 def test_what_a_client_laid_out_anew_is_preconditioned_anew(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, laid_out: list[bool] | None

@@ -214,7 +214,7 @@ class ClientsSite:
         self._stop = stop
         self.reporter = reporter
         self._states = States(store.directory)
-        self._left = False  # the last run has left something to be put right
+        self._left: set[str] = set()  # targets whose last run has left something to be put right
 
     @property
     def study(self) -> StudyBase:
@@ -293,9 +293,9 @@ class ClientsSite:
         granted = replace(self._guard.access[point.target], home=home)
         context = run_context(self.study, point, run, granted, work_dir)
         # A client that is lost says nothing of what it has left.
-        self._left = handle.worked or (
-            handle.lost and bool(FAMILIES[point.kind].after(point, context))
-        )
+        self._left.discard(target.name)
+        if handle.worked or (handle.lost and FAMILIES[point.kind].after(point, context)):
+            self._left.add(target.name)
         for name, files in handle.written.items():
             self._states.store(target, name, files)
         if handle.written and outcome.status == "finished":
@@ -318,11 +318,11 @@ class ClientsSite:
 
     def after(self, run: PlannedRun, point: Point) -> bool:
         """Each client puts right what it has left; nothing where none has left anything."""
-        if not self._left:
+        if point.target not in self._left:
             return False
         arguments = self._arguments({point.target}) | {"run": run.dump()}
         self._do("after", point.target, point.clients or 1, arguments)
-        self._left = False
+        self._left.discard(point.target)
         return True
 
     def clean_up(self) -> list[str]:
