@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from storlab.base.errors import RunError
 from storlab.cluster.session import START_NS, Gathered
 from storlab.contracts.family import Access
 from storlab.lab.plan.plan import make_plan
@@ -19,7 +20,7 @@ from storlab.lab.site.clients import ClientsSite
 from storlab.lab.site.report import ClientReport
 from storlab.lab.study.file import load_study
 from storlab.model.result import Failure
-from storlab.process.execution import StopRequest
+from storlab.process.execution import Interrupted, StopRequest
 
 STUDY = """
 [study]
@@ -195,6 +196,38 @@ def test_who_removes_the_rest_is_told_that_kept_data_go_with_it(
     ClientsSite(clients, store, guard_of(tmp_path), StopRequest(), reporter).clean_up()
     (note,) = notes
     assert note.endswith("goes on with it, and removes what the study keeps, too")
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (RunError("http://store/b", "cannot delete: the keys have expired"), "have expired"),
+        (Interrupted(), "was interrupted"),
+    ],
+)
+def test_a_store_that_cannot_be_cleaned_costs_no_results(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception, told: str
+) -> None:
+    """It is told, and the other one is cleaned."""
+    store = store_of(tmp_path, 'size = "1MiB"\nkeep_data = true', 'kind = "block"')
+    guard = guard_of(tmp_path)
+    guard.stores = {"first": "first/own", "last": None}
+
+    def clean(hold: str | None, *_: Any, **__: Any) -> list[str]:
+        if hold is None:
+            raise error
+        return [hold]
+
+    notes: list[str] = []
+    reporter: Any = SimpleNamespace(note=notes.append)
+    monkeypatch.setattr(module, "clean_store", clean)
+    monkeypatch.setattr(module.ClientsSite, "_do", lambda *_: [])
+    clients: Any = SimpleNamespace(most=2)
+    site = ClientsSite(clients, store, guard, StopRequest(), reporter)
+    assert site.clean_up() == ["first/own"]
+    assert notes[0].startswith("last: ")
+    assert told in notes[0]
+    assert f"`storlab clean {tmp_path}` goes on with it" in notes[0]
 
 
 def test_a_campaign_stays_away_no_longer_than_clients_may_take_to_come_up(tmp_path: Path) -> None:

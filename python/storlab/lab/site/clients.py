@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ from storlab.lab.prepare.precondition import precondition, target_slug
 from storlab.lab.results.store import ResultStore
 from storlab.lab.site.across import States, Written, handed_on, told
 from storlab.lab.site.claimed import away_ns, claim_of, claimed_directories
-from storlab.lab.site.clean_store import clean_store
+from storlab.lab.site.clean_store import clean_or_tell, clean_store
 from storlab.lab.site.clients_run import ClientsRun
 from storlab.lab.site.grants import grant
 from storlab.lab.site.report import ClientReport
@@ -346,7 +347,9 @@ class ClientsSite:
         # The last first: a bucket that two targets share was made for the first of them.
         for name, hold in reversed(self._guard.stores.items()):
             if name not in kept:
-                removed += clean_store(hold, stop, self.reporter)
+                clean = partial(clean_store, hold, reporter=self.reporter)
+                directory = self._store.directory
+                removed += clean_or_tell(name, clean, directory, self._stop, self.reporter)
         return removed
 
     def _kept(self) -> set[str]:

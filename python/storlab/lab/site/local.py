@@ -10,7 +10,6 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from storlab.base.errors import StorlabError
 from storlab.contracts.engine import Engine, RunHandle
 from storlab.contracts.family import JobContext
 from storlab.contracts.registry import FAMILIES
@@ -20,7 +19,7 @@ from storlab.lab.plan.jobs import run_context
 from storlab.lab.prepare import dataset
 from storlab.lab.prepare.precondition import Members, Start, precondition, target_slug
 from storlab.lab.prepare.steps import Steps
-from storlab.lab.site.clean_store import clean_store
+from storlab.lab.site.clean_store import clean_or_tell, clean_store
 from storlab.lab.site.device_bytes import MOST_OF_COURSE, DeviceBytes, devices_behind
 from storlab.lab.site.verification import Verification, asks_for_check
 from storlab.model.job import Job, Member
@@ -28,7 +27,7 @@ from storlab.model.point import PlannedRun, Point
 from storlab.model.result import RunOutcome
 from storlab.model.run_course import COURSE_FILE, WAITS
 from storlab.model.study import StudyBase, Target
-from storlab.process.execution import Interrupted, StopRequest, finish
+from storlab.process.execution import StopRequest, finish
 from storlab.process.run_queue import CoreWaits
 from storlab.process.server_cpu import ServerCpu
 from storlab.process.temperature import TemperatureWatch, temperature_files
@@ -202,17 +201,4 @@ class LocalSite:
         return removed
 
     def _clean(self, name: str, clean: Callable[[StopRequest], list[str]]) -> list[str]:
-        """Clean a store or a home. Results matter more: what goes wrong is only told."""
-        stop = StopRequest() if self._stop.requested else self._stop  # asked for after that
-        later = f"`storlab clean {self._directory}` goes on with it"
-        try:
-            removed = clean(stop)
-        except StorlabError as error:
-            self._reporter.note(f"{name}: not cleaned up: {error.what}; {later}")
-        except Interrupted:
-            self._reporter.note(f"{name}: cleaning up was interrupted; {later}")
-        else:
-            for line in removed:
-                self._reporter.note(f"{name}: removed {line}")
-            return removed
-        return []
+        return clean_or_tell(name, clean, self._directory, self._stop, self._reporter)
