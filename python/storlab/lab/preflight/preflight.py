@@ -36,7 +36,7 @@ from storlab.stores.filesystems import (
 )
 from storlab.stores.home import HomeNeed, home_need, home_of
 from storlab.stores.s3.target import S3Hold
-from storlab.stores.sidecar import is_complete
+from storlab.stores.sidecar import is_complete, made_by_storlab
 
 _ROOMY_MEMLOCK = 64 << 20
 OWN_FILES = 128  # of storlab itself: results, meters, libraries
@@ -297,7 +297,7 @@ def _file_checks(target: Target, place: Path, plan: Plan, need: HomeNeed) -> Ite
     parent = existing_parent(place if target.directory is not None else place.parent)
     if place.exists() and target.directory is None and not os.access(place, os.R_OK):
         yield _error("permissions", f"this user may not read {place}", "change its permissions")
-    elif not os.access(parent, os.W_OK | os.X_OK):
+    elif not _is_somebodys(target, place) and not os.access(parent, os.W_OK | os.X_OK):
         yield _error(
             "permissions", f"this user may not make files in {parent}", "choose another directory"
         )
@@ -310,12 +310,17 @@ def _file_checks(target: Target, place: Path, plan: Plan, need: HomeNeed) -> Ite
     yield from _medium_checks(under, warn=chosen and not target.direct)
 
 
+def _is_somebodys(target: Target, place: Path) -> bool:
+    """A file that is only read: nothing is made in its place, nor beside it."""
+    return target.directory is None and place.exists() and not made_by_storlab(place)
+
+
 def _space_check(target: Target, place: Path, plan: Plan, need: HomeNeed) -> Iterator[Check]:
     needed = target.size or 0
     if target.directory is not None:
         laid_out = plan.data_bytes_by_target.get(target.name, 0) - need.data_bytes
         needed = laid_out + need.missing_bytes(home_of(place)) + need.run_bytes
-    elif is_complete(place, needed):
+    elif is_complete(place, needed) or _is_somebodys(target, place):
         yield _ok("free space", "the data set is there already")
         return
     free = free_bytes(place) + _allocated(place)
