@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import tomllib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import pytest
 from pydantic import Field
 from rich.console import Console
 
+from storlab.base.errors import ResultError
 from storlab.contracts.family import JobContext, Step
 from storlab.contracts.registry import FAMILIES
 from storlab.engines.native.engine import NativeEngine
@@ -180,6 +182,26 @@ def test_a_step_that_failed_behind_a_run_is_tried_again_before_the_next_of_that_
     assert f"one: not put right after {first}; tried again before its next run: " in printed
     assert printed.count("failed, too: ") == failures - 1
     assert f"one: put right after {first} at try {failures + 1}" in printed
+
+
+@pytest.mark.parametrize("of_a_run", [True, False])
+def test_no_room_for_the_work_ends_the_session(
+    of_a_run: bool, tmp_path: Path, family: ScratchWorkload, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On the disk of the results, for a run or a step: with room `storlab resume` goes on."""
+    make = Path.mkdir
+
+    def full(path: Path, *settings: Any, **named: Any) -> None:
+        if path.parent.name == "work" and (path.name != "step") is of_a_run:
+            raise OSError(errno.ENOSPC, "No space left on device", str(path))
+        make(path, *settings, **named)
+
+    monkeypatch.setattr(Path, "mkdir", full)
+    with pytest.raises(ResultError, match="No space left") as caught:
+        run(tmp_path, family, monkeypatch)
+    assert "make room" in caught.value.fix
+    assert "storlab resume" in caught.value.fix
+    assert not (tmp_path / "out" / "work").exists()
 
 
 def test_a_target_that_cannot_be_made_ready_fails_its_runs_and_no_others(

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from storlab.base.clock import utc_now_iso, wall_at_ns
-from storlab.base.errors import ResultError, StorlabError
+from storlab.base.errors import StorlabError
 from storlab.base.units import NS_PER_S
 from storlab.contracts.engine import Engine
 from storlab.contracts.registry import FAMILIES, get_engine
@@ -216,7 +216,8 @@ class Campaign:
         target = self.study.target_named(point.target)
         engine = self._engine(point.engine)
         work_dir = self._work / run.run_id
-        work_dir.mkdir(parents=True)
+        with self.store.storing(f"run {run.run_id} cannot begin"):
+            work_dir.mkdir(parents=True)
         raw: dict[str, bytes] = {}
         try:
             states = self._power_states(target)
@@ -274,14 +275,8 @@ class Campaign:
         raw: dict[str, bytes],
         readings: Sequence[Reading] = (),
     ) -> RunRecord:
-        try:
+        with self.store.storing(f"run {record.run_id} cannot be stored"):
             return self.store.write_run(record, samples, raw, readings)
-        except OSError as error:
-            raise ResultError(
-                str(self.store.directory),
-                f"run {record.run_id} cannot be stored: {error.strerror}",
-                f"make room, then go on with `storlab resume {self.store.directory}`",
-            ) from error
 
     def _engine(self, name: str) -> Engine:
         if name not in self._engines:
