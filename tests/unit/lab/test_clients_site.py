@@ -88,6 +88,9 @@ def test_what_lost_clients_have_left_is_put_right(
     assert outcome.status == "failed"
     assert site.after(run, point) is bool(asked)
     assert done == asked
+    assert site.after(run, point) is False
+    assert site.after(run, point, interrupted=True) is bool(asked), "of a session before"
+    assert done == asked * 2
 
 
 def test_what_is_left_on_a_target_waits_for_its_next_run(

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import errno
 import io
+import shutil
 import tomllib
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -14,7 +16,7 @@ from pydantic import Field
 from rich.console import Console
 
 from storlab.base.errors import ResultError
-from storlab.contracts.family import JobContext, Step
+from storlab.contracts.family import Estimate, JobContext, Step
 from storlab.contracts.registry import FAMILIES
 from storlab.engines.native.engine import NativeEngine
 from storlab.lab.plan.plan import make_plan
@@ -22,7 +24,7 @@ from storlab.lab.results.store import ResultStore
 from storlab.lab.run import campaign as runner
 from storlab.lab.run.campaign import Summary
 from storlab.lab.run.progress import PlainReporter
-from storlab.lab.run.session import run_study
+from storlab.lab.run.session import resume_study, run_study
 from storlab.lab.study.file import LoadedStudy
 from storlab.model.job import Member, WeightedSize
 from storlab.model.point import Point
@@ -202,6 +204,31 @@ def test_no_room_for_the_work_ends_the_session(
     assert "make room" in caught.value.fix
     assert "storlab resume" in caught.value.fix
     assert not (tmp_path / "out" / "work").exists()
+
+
+@pytest.mark.parametrize("continues", [False, True])
+def test_what_an_interrupted_run_has_left_is_put_right_first(
+    continues: bool, tmp_path: Path, family: ScratchWorkload, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """But where the run goes on with it. Others have left nothing."""
+    store, _, _ = run(tmp_path, family, monkeypatch)
+    ended = store.plan.runs[4:]
+    for planned in ended:
+        shutil.rmtree(store.run_dir(planned.run_id))
+    plain = family.estimate
+
+    def estimate(*given: Any) -> Estimate:
+        return replace(plain(*given), continues=continues)
+
+    monkeypatch.setattr(family, "estimate", estimate)
+    family.asked.clear()
+    stop, reporter = StopRequest(), PlainReporter(Console(file=io.StringIO()))
+    resume_study(store, retry_failed=False, reporter=lambda: reporter, stop=stop)
+    target = store.plan.points[ended[0].point_id].target
+    own = [f"after {target}", ended[0].run_id]
+    before = [list(each[:2]) for each in family.asked[: -len(ended) - 2]]
+    assert before == ([] if continues else [own])
+    assert {name.split()[0] for name, *_ in family.asked[len(before) :][:2]} == {"prepare"}
 
 
 def test_a_target_that_cannot_be_made_ready_fails_its_runs_and_no_others(

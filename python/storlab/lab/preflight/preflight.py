@@ -72,12 +72,17 @@ def _meters_here() -> Check:
 
 
 def check_study(
-    study: StudyBase, plan: Plan, base: Path, stores: Mapping[str, S3Hold] | None = None
+    study: StudyBase,
+    plan: Plan,
+    base: Path,
+    stores: Mapping[str, S3Hold] | None = None,
+    left: Collection[str] = (),
 ) -> list[Check]:
     """The machine, the engines that the plan names, and every target that it uses.
 
     ``base`` is what relative paths of the study start from; ``stores`` are the S3 targets that a
-    guard holds, by name. A store that nobody holds is asked, and nothing is written to it.
+    guard holds, by name. A store that nobody holds is asked, and nothing is written to it. ``left``
+    are ids of runs that were interrupted: there is room for what they have left.
     """
     kinds = {point.kind for point in plan.points.values()}
     machine = check_machine(spin_ns(plan.estimated_ns), kinds, list(plan.points.values()))
@@ -93,7 +98,7 @@ def check_study(
         elif target.name in used and not target.is_null:
             inside = {} if target.directory is None else {"directory": str(base / target.directory)}
             place = target.model_copy(update=inside)
-            need = home_need(_points_on(target, plan), study.study, place)
+            need = home_need(_points_on(target, plan), study.study, place, left)
             checks += [_under(target, check) for check in _target_checks(target, plan, base, need)]
         if target.name in used:
             known = family_target_checks(target, _points_on(target, plan), base)
@@ -323,7 +328,7 @@ def _space_check(target: Target, place: Path, plan: Plan, need: HomeNeed) -> Ite
     elif is_complete(place, needed) or _is_somebodys(target, place):
         yield _ok("free space", "the data set is there already")
         return
-    free = free_bytes(place) + _allocated(place)
+    free = free_bytes(place) + _allocated(place) + need.left_bytes(home_of(place))
     what = f"{format_bytes_si(needed)} needed, {format_bytes_si(free)} free"
     if needed > free:
         words = "size" if target.directory is None else _size_fields(target, plan)

@@ -290,12 +290,9 @@ class ClientsSite:
             session.end()
         if handle.job:
             raw["job.json"] = handle.job
-        home = home_of(self._guard.base / (target.directory or ""))
-        granted = replace(self._guard.access[point.target], home=home)
-        context = run_context(self.study, point, run, granted, work_dir)
         # A client that is lost says nothing of what it has left.
         self._left.discard(target.name)
-        if handle.worked or (handle.lost and FAMILIES[point.kind].after(point, context)):
+        if handle.worked or (handle.lost and self._may_leave(run, point, work_dir)):
             self._left.add(target.name)
         for name, files in handle.written.items():
             self._states.store(target, name, files)
@@ -317,8 +314,18 @@ class ClientsSite:
         outcome.verify = merged(outcome.verify, report)
         outcome.notes.append(told(written))
 
-    def after(self, run: PlannedRun, point: Point) -> bool:
+    def _may_leave(self, run: PlannedRun, point: Point, work_dir: Path) -> bool:
+        """Whether there is anything to be put right after such a run."""
+        target = self.study.target_named(point.target)
+        home = home_of(self._guard.base / (target.directory or ""))
+        granted = replace(self._guard.access[target.name], home=home)
+        context = run_context(self.study, point, run, granted, work_dir)
+        return bool(FAMILIES[point.kind].after(point, context))
+
+    def after(self, run: PlannedRun, point: Point, *, interrupted: bool = False) -> bool:
         """Each client puts right what it has left; nothing where none has left anything."""
+        if interrupted and self._may_leave(run, point, self._store.directory / "work"):
+            self._left.add(point.target)
         if point.target not in self._left:
             return False
         arguments = self._arguments({point.target}) | {"run": run.dump()}

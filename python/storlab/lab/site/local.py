@@ -172,8 +172,9 @@ class LocalSite:
             outcome.raw[COURSE_FILE] = json.dumps(course, separators=(",", ":")).encode()
         return outcome
 
-    def after(self, run: PlannedRun, point: Point) -> bool:
-        """Carry out the steps that its family asks for."""
+    def after(self, run: PlannedRun, point: Point, *, interrupted: bool = False) -> bool:
+        """Carry out the steps that its family asks for, however the run ended."""
+        del interrupted
         return self._steps.after(point, self.context(run, point, self._steps.work_dir))
 
     def clean_up(self) -> list[str]:
