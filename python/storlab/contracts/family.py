@@ -35,6 +35,7 @@ class Estimate:
     compared_bytes: int = 0  # read before the load, to compare what arrives, and how long it takes
     compared_ns: int = 0
     compared_once: str = ""  # runs of a target that say the same compare once what none has changed
+    continues: bool = False  # a run goes on with what an interrupted one of its id has left
     open_files: int = 0  # at once, sockets included, about; 0: few
     raw_files: tuple[Path, ...] = ()  # of somebody's, that it reads; absolute
     cautions: tuple[str, ...] = ()  # what will bend its numbers and is known before it runs

@@ -252,6 +252,7 @@ class HomeNeed:
 
     data_sets: dict[str, int] = field(default_factory=dict)
     run_bytes: int = 0
+    left: frozenset[str] = frozenset()  # ids of runs whose leftovers go, or are gone on with, first
 
     @property
     def data_bytes(self) -> int:
@@ -263,6 +264,7 @@ class HomeNeed:
         for name, size in other.data_sets.items():
             self.data_sets[name] = max(self.data_sets.get(name, 0), size)
         self.run_bytes = max(self.run_bytes, other.run_bytes)
+        self.left |= other.left
 
     def missing_bytes(self, home: Path) -> int:
         """Of the data sets, what is not on the device yet."""
@@ -270,6 +272,12 @@ class HomeNeed:
             max(0, size - (allocated_bytes(home / name) if name else 0))
             for name, size in self.data_sets.items()
         )
+
+    def left_bytes(self, home: Path) -> int:
+        """What runs that were interrupted take on the device; there is room for as much."""
+        parts = _parts(home) if self.left and home.is_dir() else []
+        own = [p for p in parts if any(p == name or p.endswith(f"-{name}") for name in self.left)]
+        return sum(allocated_bytes(home / part) for part in own)
 
 
 def uses_home(point: Point, header: Header, target: Target) -> bool:
@@ -279,9 +287,14 @@ def uses_home(point: Point, header: Header, target: Target) -> bool:
     return FAMILIES[point.kind].estimate(point, header, target).files == 0
 
 
-def home_need(points: Iterable[Point], header: Header, target: Target) -> HomeNeed:
-    """What these points of one target take of its home; nothing of any other kind of target."""
-    need = HomeNeed()
+def home_need(
+    points: Iterable[Point], header: Header, target: Target, left: Iterable[str] = ()
+) -> HomeNeed:
+    """What these points of one target take of its home; nothing of any other kind of target.
+
+    ``left``: ids of runs that were interrupted.
+    """
+    need = HomeNeed(left=frozenset(left))
     for point in points:
         if not uses_home(point, header, target):
             continue

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import signal
 import subprocess
 import sys
@@ -371,3 +372,8 @@ def test_files_of_all_clients_are_brought_to_a_steady_state_together(tmp_path: P
     note = "preconditioning ended without a steady state"
     assert [note in record.notes for record in records] == [unsteady] * 2
     assert left(tmp_path) == []
+    shutil.rmtree(out / "runs" / records[-1].run_id)
+    with Lab.resume(out) as lab:
+        assert lab.end() == ExitCode.OK, lab.printed
+    (again,) = (json.loads(path.read_text()) for path in (out / "prepare").glob("*.json"))
+    assert again["rounds"] != told["rounds"], "it told of files that had been removed"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -16,9 +17,11 @@ from typing import Any
 
 import pytest
 
+from storlab.base.errors import ExitCode
 from storlab.cli.main import main
 from storlab.lab.results.store import ResultStore
 from storlab.lab.run import session
+from support.mounts import loop_device, make_image, mounted
 
 COMMAND = [sys.executable, "-c", "import sys; from storlab.cli.main import main; sys.exit(main())"]
 
@@ -170,6 +173,24 @@ def test_kept_data_is_reused_and_never_laid_out_twice(tmp_path: Path) -> None:
     assert (tmp_path / "one.dat").stat().st_ino == before.st_ino
 
 
+@pytest.mark.parametrize("keep", [True, False])
+def test_a_file_laid_out_anew_is_preconditioned_anew(tmp_path: Path, keep: bool) -> None:
+    """The record of its preconditioning tells of data that the end of the campaign removed."""
+    rounds = '[target.precondition]\nround = "50ms"\nmax_rounds = 5'
+    path = write_study(tmp_path, repeats=1, keep=keep, workload=BRIEF)
+    path.write_text(path.read_text().replace("[[workload]]", f"{rounds}\n[[workload]]"))
+    out = tmp_path / "out"
+    assert main(["run", str(path), "--out", str(out), "--no-report"]) == 0
+    (record,) = (out / "prepare").iterdir()
+    before = record.stat().st_mtime_ns
+    store = ResultStore.open(out)
+    points = store.plan.points
+    (victim, *_) = (r.run_id for r in store.plan.runs if points[r.point_id].target == "two")
+    shutil.rmtree(out / "runs" / victim)
+    assert main(["resume", str(out), "--no-report"]) == 0
+    assert (record.stat().st_mtime_ns == before) is keep
+
+
 def test_the_data_set_is_incompressible_to_its_last_byte(tmp_path: Path) -> None:
     import zlib
 
@@ -210,6 +231,22 @@ def test_a_foreign_file_may_be_read(tmp_path: Path) -> None:
     storlab("run", study, "--out", tmp_path / "out", "--no-report")
     assert (tmp_path / "one.dat").read_bytes() == content  # read, and not cleaned up
     assert not (tmp_path / "two.dat").exists()
+
+
+@pytest.mark.root
+def test_a_foreign_file_may_be_read_where_nothing_can_be_made(tmp_path: Path) -> None:
+    place = tmp_path / "fs"
+    study = write_study(tmp_path, repeats=1, workload=BRIEF)
+    text = study.read_text().replace(f"{tmp_path}/", f"{place}/")
+    study.write_text(text.replace("[0, 100]", "100"))
+    with loop_device(make_image(tmp_path / "disk.img", 64 << 20)) as loop:
+        with mounted(place, loop) as there:
+            (there / "one.dat").write_bytes(os.urandom(8 << 20))
+            (there / "two.dat").write_bytes(os.urandom(9000 << 10))
+        with mounted(place, loop, "-o", "ro"):
+            assert main(["run", str(study), "--out", str(tmp_path / "out"), "--no-report"]) == 0
+            study.write_text(study.read_text().replace("two.dat", "three.dat"))
+            assert main(["run", str(study), "--no-report"]) == ExitCode.PREFLIGHT
 
 
 @pytest.mark.usefixtures("hangups_end_programs")

@@ -8,13 +8,16 @@ from typing import Any
 
 import pytest
 
+from storlab.base.errors import PreflightError
 from storlab.lab.plan.plan import make_plan
 from storlab.lab.run import clean_clients as module
+from storlab.lab.run import clean_stores
 from storlab.lab.run.clean_clients import clean_clients
 from storlab.lab.run.cleaned import Cleaned
 from storlab.lab.site import asking
 from storlab.lab.study.file import load_study
 from storlab.process.execution import Interrupted, StopRequest
+from storlab.stores.s3.target import S3Hold
 from support.made_clients import FakeClients, made_clients
 
 STUDY = """
@@ -30,15 +33,35 @@ keep_data = true
 {more}
 [[workload]]
 kind = "block"
+{work}"""
+STORES = """
+[[target]]
+name = "first"
+s3 = "http://127.0.0.1:9/first"
+[[target]]
+name = "last"
+s3 = "http://127.0.0.1:9/last"
+"""
+OBJECTS = """
+targets = ["shared"]
+[[workload]]
+kind = "object"
+targets = ["first", "last"]
 """
 OWN = '[[target]]\nname = "own"\npath = "/mnt/own.dat"\nsize = "1MiB"'
 
 
 def clean(
-    place: Path, gone: set[str], *, more: str = "", mute: bool = False, stopped: bool = False
+    place: Path,
+    gone: set[str],
+    *,
+    more: str = "",
+    work: str = "",
+    mute: bool = False,
+    stopped: bool = False,
 ) -> tuple[Cleaned, FakeClients, list[str]]:
     path = place / "study.toml"
-    path.write_text(STUDY.format(place=place, more=more))
+    path.write_text(STUDY.format(place=place, more=more, work=work))
     loaded = load_study(path)
     assert loaded.study.cluster is not None
     store: Any = SimpleNamespace(
@@ -50,7 +73,10 @@ def clean(
     stop = StopRequest()
     if stopped:
         stop.ask()
-    recorded = {"plan_hash_given": None, "campaign": "ours"}
+    stores = {
+        target.name: {"campaign": "0123456789ab"} for target in loaded.study.target if target.s3
+    }
+    recorded = {"plan_hash_given": None, "campaign": "0123456789ab", "s3": stores}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module.Clients, "of", lambda *_: clients)
         patch.setattr(asking, "ANSWER_NS", 0)
@@ -104,6 +130,28 @@ def test_nothing_cleaned_is_a_problem(tmp_path: Path) -> None:
     (problem,) = cleaned.problems
     assert "c1: no route to host" in problem.what
     assert int(problem.exit_code) == 4
+
+
+def test_a_store_that_fails_keeps_nothing_else_from_being_cleaned(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on one machine. To be cleaned, stores are taken up without looking for rivals."""
+
+    def enter(hold: S3Hold) -> S3Hold:
+        assert hold.cleaning
+        if hold.target.name == "last":
+            raise PreflightError("last", "the keys have expired", "give others")
+        return hold
+
+    def clean_objects(hold: S3Hold, *_: Any) -> list[str]:
+        return [hold.target.name]
+
+    monkeypatch.setattr(S3Hold, "__enter__", enter)
+    monkeypatch.setattr(clean_stores, "clean_store", clean_objects)
+    cleaned, _, _ = clean(tmp_path, set(), more=STORES, work=OBJECTS)
+    assert cleaned.removed == ["c1.dat", "c2.dat", "c3.dat", "first"]
+    (problem,) = cleaned.problems
+    assert problem.where == "last"
 
 
 def test_an_interrupt_is_no_success(tmp_path: Path) -> None:

@@ -8,16 +8,19 @@ from typing import Any
 
 import pytest
 
+from storlab.base.errors import RunError
 from storlab.cluster.session import START_NS, Gathered
 from storlab.contracts.family import Access
 from storlab.lab.plan.plan import make_plan
 from storlab.lab.prepare.dataset import PrepareError
+from storlab.lab.prepare.precondition import target_slug
 from storlab.lab.site import clients as module
 from storlab.lab.site.claimed import claim_of, claim_once
 from storlab.lab.site.clients import ClientsSite
+from storlab.lab.site.report import ClientReport
 from storlab.lab.study.file import load_study
 from storlab.model.result import Failure
-from storlab.process.execution import StopRequest
+from storlab.process.execution import Interrupted, StopRequest
 
 STUDY = """
 [study]
@@ -85,6 +88,66 @@ def test_what_lost_clients_have_left_is_put_right(
     assert outcome.status == "failed"
     assert site.after(run, point) is bool(asked)
     assert done == asked
+    assert site.after(run, point) is False
+    assert site.after(run, point, interrupted=True) is bool(asked), "of a session before"
+    assert done == asked * 2
+
+
+def test_what_is_left_on_a_target_waits_for_its_next_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run on another one comes in between, and leaves nothing or is put right itself."""
+    more = f'[[target]]\nname = "u"\ndirectory = "{tmp_path}"'
+    store = store_of(tmp_path, more, CHECKPOINT)
+    guard = guard_of(tmp_path)
+    guard.access["u"] = Access()
+    chosen = [SimpleNamespace(rank=rank, name=f"client-{rank}") for rank in (1, 2)]
+    clients: Any = SimpleNamespace(begin=lambda *_: (LostSession(), chosen))
+    reporter: Any = SimpleNamespace(run_progress=lambda _: None)
+    site = ClientsSite(clients, store, guard, StopRequest(), reporter)
+    done: list[str] = []
+    monkeypatch.setattr(module.ClientsSite, "_do", lambda *given: done.append(given[2]))
+    points = store.plan.points
+    runs = {points[run.point_id].target: run for run in store.plan.runs}
+    for name in ("t", "u"):
+        point = points[runs[name].point_id]
+        site.run(runs[name], point, None, tmp_path / name, {})  # type: ignore[arg-type]
+    for name in ("u", "t", "t"):
+        site.after(runs[name], points[runs[name].point_id])
+    assert done == ["u", "t"]
+
+
+@pytest.mark.parametrize("laid_out", [[False, False], [False, True], None])
+def test_what_a_client_laid_out_anew_is_preconditioned_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, laid_out: list[bool] | None
+) -> None:
+    """Also where a client fails: another one may have laid out its files before that."""
+    rounds = 'size = "1MiB"\nprecondition = { max_rounds = 6 }'
+    store = store_of(tmp_path, rounds, 'kind = "block"')
+    told = {target_slug("t"): {"complete": True, "verdict": {"verdict": "steady"}}}
+    store.prepare, store.write_prepare = told.get, told.__setitem__
+    store.forget_prepare = lambda name: told.pop(name, None)
+
+    def do(*_: Any) -> list[ClientReport]:
+        if laid_out is None:
+            raise PrepareError("t", Failure(message="client-2: said nothing"))
+        return [ClientReport(laid_out=anew) for anew in laid_out]
+
+    def carry_out(*_: Any) -> Any:
+        return told.get(target_slug("t")) or {"verdict": {"verdict": "unsteady"}}
+
+    monkeypatch.setattr(module.ClientsSite, "_do", do)
+    monkeypatch.setattr(module, "precondition", carry_out)
+    clients: Any = SimpleNamespace()
+    reporter: Any = SimpleNamespace(step=lambda _: None)
+    site = ClientsSite(clients, store, guard_of(tmp_path), StopRequest(), reporter)
+    target, points = store.study.target_named("t"), list(store.plan.points.values())
+    if laid_out is None:
+        with pytest.raises(PrepareError):
+            site.prepare(target, points)
+    else:
+        assert site.prepare(target, points) is not any(laid_out)
+    assert bool(told) is (laid_out == [False, False])
 
 
 @pytest.mark.parametrize(
@@ -136,6 +199,38 @@ def test_who_removes_the_rest_is_told_that_kept_data_go_with_it(
     ClientsSite(clients, store, guard_of(tmp_path), StopRequest(), reporter).clean_up()
     (note,) = notes
     assert note.endswith("goes on with it, and removes what the study keeps, too")
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (RunError("http://store/b", "cannot delete: the keys have expired"), "have expired"),
+        (Interrupted(), "was interrupted"),
+    ],
+)
+def test_a_store_that_cannot_be_cleaned_costs_no_results(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception, told: str
+) -> None:
+    """It is told, and the other one is cleaned."""
+    store = store_of(tmp_path, 'size = "1MiB"\nkeep_data = true', 'kind = "block"')
+    guard = guard_of(tmp_path)
+    guard.stores = {"first": "first/own", "last": None}
+
+    def clean(hold: str | None, *_: Any, **__: Any) -> list[str]:
+        if hold is None:
+            raise error
+        return [hold]
+
+    notes: list[str] = []
+    reporter: Any = SimpleNamespace(note=notes.append)
+    monkeypatch.setattr(module, "clean_store", clean)
+    monkeypatch.setattr(module.ClientsSite, "_do", lambda *_: [])
+    clients: Any = SimpleNamespace(most=2)
+    site = ClientsSite(clients, store, guard, StopRequest(), reporter)
+    assert site.clean_up() == ["first/own"]
+    assert notes[0].startswith("last: ")
+    assert told in notes[0]
+    assert f"`storlab clean {tmp_path}` goes on with it" in notes[0]
 
 
 def test_a_campaign_stays_away_no_longer_than_clients_may_take_to_come_up(tmp_path: Path) -> None:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import errno
 import io
+import shutil
 import tomllib
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import pytest
 from pydantic import Field
 from rich.console import Console
 
-from storlab.contracts.family import JobContext, Step
+from storlab.base.errors import ResultError
+from storlab.contracts.family import Estimate, JobContext, Step
 from storlab.contracts.registry import FAMILIES
 from storlab.engines.native.engine import NativeEngine
 from storlab.lab.plan.plan import make_plan
@@ -20,7 +24,7 @@ from storlab.lab.results.store import ResultStore
 from storlab.lab.run import campaign as runner
 from storlab.lab.run.campaign import Summary
 from storlab.lab.run.progress import PlainReporter
-from storlab.lab.run.session import run_study
+from storlab.lab.run.session import resume_study, run_study
 from storlab.lab.study.file import LoadedStudy
 from storlab.model.job import Member, WeightedSize
 from storlab.model.point import Point
@@ -180,6 +184,51 @@ def test_a_step_that_failed_behind_a_run_is_tried_again_before_the_next_of_that_
     assert f"one: not put right after {first}; tried again before its next run: " in printed
     assert printed.count("failed, too: ") == failures - 1
     assert f"one: put right after {first} at try {failures + 1}" in printed
+
+
+@pytest.mark.parametrize("of_a_run", [True, False])
+def test_no_room_for_the_work_ends_the_session(
+    of_a_run: bool, tmp_path: Path, family: ScratchWorkload, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On the disk of the results, for a run or a step: with room `storlab resume` goes on."""
+    make = Path.mkdir
+
+    def full(path: Path, *settings: Any, **named: Any) -> None:
+        if path.parent.name == "work" and (path.name != "step") is of_a_run:
+            raise OSError(errno.ENOSPC, "No space left on device", str(path))
+        make(path, *settings, **named)
+
+    monkeypatch.setattr(Path, "mkdir", full)
+    with pytest.raises(ResultError, match="No space left") as caught:
+        run(tmp_path, family, monkeypatch)
+    assert "make room" in caught.value.fix
+    assert "storlab resume" in caught.value.fix
+    assert not (tmp_path / "out" / "work").exists()
+
+
+@pytest.mark.parametrize("continues", [False, True])
+def test_what_an_interrupted_run_has_left_is_put_right_first(
+    continues: bool, tmp_path: Path, family: ScratchWorkload, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """But where the run goes on with it. Others have left nothing."""
+    store, _, _ = run(tmp_path, family, monkeypatch)
+    ended = store.plan.runs[4:]
+    for planned in ended:
+        shutil.rmtree(store.run_dir(planned.run_id))
+    plain = family.estimate
+
+    def estimate(*given: Any) -> Estimate:
+        return replace(plain(*given), continues=continues)
+
+    monkeypatch.setattr(family, "estimate", estimate)
+    family.asked.clear()
+    stop, reporter = StopRequest(), PlainReporter(Console(file=io.StringIO()))
+    resume_study(store, retry_failed=False, reporter=lambda: reporter, stop=stop)
+    target = store.plan.points[ended[0].point_id].target
+    own = [f"after {target}", ended[0].run_id]
+    before = [list(each[:2]) for each in family.asked[: -len(ended) - 2]]
+    assert before == ([] if continues else [own])
+    assert {name.split()[0] for name, *_ in family.asked[len(before) :][:2]} == {"prepare"}
 
 
 def test_a_target_that_cannot_be_made_ready_fails_its_runs_and_no_others(

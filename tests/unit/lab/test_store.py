@@ -189,6 +189,19 @@ def test_a_directory_that_cannot_be_filled_is_left_empty(
     assert [entry.name for entry in tmp_path.rglob("*")] == ["there"]
 
 
+def test_a_record_of_preparation_for_which_there_is_no_room_ends_the_session(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    store = make_store(tmp_path / "out")
+    monkeypatch.setattr("storlab.lab.results.store.replace_file", full)
+    with pytest.raises(ResultError, match="prepare/t cannot be stored: No space") as caught:
+        store.write_prepare("t", {})
+    assert caught.value.fix == f"make room, then go on with `storlab resume {tmp_path / 'out'}`"
+
+
 @pytest.mark.parametrize(
     ("name", "message"),
     [

@@ -12,6 +12,7 @@ import pytest
 
 from conftest import need_root
 from storlab.base.errors import GuardError, PreflightError
+from storlab.lab.prepare import dataset
 from storlab.lab.prepare.dataset import check_space
 from storlab.process.execution import Interrupted, StopRequest
 from storlab.stores import home as home_module
@@ -36,6 +37,22 @@ def test_a_home_is_made_marked_and_removed_when_nothing_came_into_it(tmp_path: P
         document = json.loads((hold.path / MARKER).read_text())
         assert (document["schema_version"], document["made_by"]) == (1, "storlab")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_what_an_interrupted_run_has_left_is_room_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dataset, "free_bytes", lambda _: 1 << 20)
+    home = tmp_path / HOME
+    for name in ("checkpoints-p1-r1", "p1-r2", "p1-r10"):
+        (home / name).mkdir(parents=True)
+        (home / name / "file").write_bytes(bytes(4 << 20))
+    for run_id in ("p1-r1", "p1-r2"):
+        check_space([], {home: [HomeNeed({}, 5 << 20, left=frozenset([run_id]))]})
+        with pytest.raises(PreflightError):
+            check_space([], {home: [HomeNeed({}, 6 << 20, left=frozenset([run_id]))]})
+    with pytest.raises(PreflightError):
+        check_space([], {home: [HomeNeed({}, 5 << 20, left=frozenset(["p1-r3"]))]})
 
 
 def test_a_full_disk_is_cleaned_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

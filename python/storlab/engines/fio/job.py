@@ -22,6 +22,8 @@ IO_ENGINES: dict[str, IoEngine] = {"uring": "io_uring", "posix": "psync", "null"
 """Of each backend; of one that is not here fio has no counterpart."""
 BACKENDS = {engine: backend for backend, engine in IO_ENGINES.items()}
 _SHORTEST_STATUS_MS = 100
+# fio cuts values at # and ; and strips them: it would write to another file.
+_NO_PATH = re.compile(r"[\n\r#;]|\$\{|\s\Z")
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,8 +117,11 @@ def _refuse_members(job: BlockJob) -> str | None:
     if job.layout == "per_job" and len(job.members) < job.jobs:
         return f"{job.jobs} jobs need one file each, and there are {len(job.members)}"
     for member in job.members:
-        if re.search(r"[\n\r]|\$\{", member.path):
-            return f"{member.name}: fio's job files cannot hold a path with a line break or ${{"
+        if _NO_PATH.search(_filename(member)):
+            return (
+                f"{member.name}: fio's job files cannot hold a path with #, ;, ${{ or a line "
+                "break, or with a blank at its end"
+            )
     for section in sections(job):
         if section.size <= 0:
             return f"{section.members[0].name}: too small to give each of its jobs a part"

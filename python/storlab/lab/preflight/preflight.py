@@ -36,7 +36,7 @@ from storlab.stores.filesystems import (
 )
 from storlab.stores.home import HomeNeed, home_need, home_of
 from storlab.stores.s3.target import S3Hold
-from storlab.stores.sidecar import is_complete
+from storlab.stores.sidecar import is_complete, made_by_storlab
 
 _ROOMY_MEMLOCK = 64 << 20
 OWN_FILES = 128  # of storlab itself: results, meters, libraries
@@ -72,12 +72,17 @@ def _meters_here() -> Check:
 
 
 def check_study(
-    study: StudyBase, plan: Plan, base: Path, stores: Mapping[str, S3Hold] | None = None
+    study: StudyBase,
+    plan: Plan,
+    base: Path,
+    stores: Mapping[str, S3Hold] | None = None,
+    left: Collection[str] = (),
 ) -> list[Check]:
     """The machine, the engines that the plan names, and every target that it uses.
 
     ``base`` is what relative paths of the study start from; ``stores`` are the S3 targets that a
-    guard holds, by name. A store that nobody holds is asked, and nothing is written to it.
+    guard holds, by name. A store that nobody holds is asked, and nothing is written to it. ``left``
+    are ids of runs that were interrupted: there is room for what they have left.
     """
     kinds = {point.kind for point in plan.points.values()}
     machine = check_machine(spin_ns(plan.estimated_ns), kinds, list(plan.points.values()))
@@ -93,7 +98,7 @@ def check_study(
         elif target.name in used and not target.is_null:
             inside = {} if target.directory is None else {"directory": str(base / target.directory)}
             place = target.model_copy(update=inside)
-            need = home_need(_points_on(target, plan), study.study, place)
+            need = home_need(_points_on(target, plan), study.study, place, left)
             checks += [_under(target, check) for check in _target_checks(target, plan, base, need)]
         if target.name in used:
             known = family_target_checks(target, _points_on(target, plan), base)
@@ -297,7 +302,7 @@ def _file_checks(target: Target, place: Path, plan: Plan, need: HomeNeed) -> Ite
     parent = existing_parent(place if target.directory is not None else place.parent)
     if place.exists() and target.directory is None and not os.access(place, os.R_OK):
         yield _error("permissions", f"this user may not read {place}", "change its permissions")
-    elif not os.access(parent, os.W_OK | os.X_OK):
+    elif not _is_somebodys(target, place) and not os.access(parent, os.W_OK | os.X_OK):
         yield _error(
             "permissions", f"this user may not make files in {parent}", "choose another directory"
         )
@@ -310,15 +315,20 @@ def _file_checks(target: Target, place: Path, plan: Plan, need: HomeNeed) -> Ite
     yield from _medium_checks(under, warn=chosen and not target.direct)
 
 
+def _is_somebodys(target: Target, place: Path) -> bool:
+    """A file that is only read: nothing is made in its place, nor beside it."""
+    return target.directory is None and place.exists() and not made_by_storlab(place)
+
+
 def _space_check(target: Target, place: Path, plan: Plan, need: HomeNeed) -> Iterator[Check]:
     needed = target.size or 0
     if target.directory is not None:
         laid_out = plan.data_bytes_by_target.get(target.name, 0) - need.data_bytes
         needed = laid_out + need.missing_bytes(home_of(place)) + need.run_bytes
-    elif is_complete(place, needed):
+    elif is_complete(place, needed) or _is_somebodys(target, place):
         yield _ok("free space", "the data set is there already")
         return
-    free = free_bytes(place) + _allocated(place)
+    free = free_bytes(place) + _allocated(place) + need.left_bytes(home_of(place))
     what = f"{format_bytes_si(needed)} needed, {format_bytes_si(free)} free"
     if needed > free:
         words = "size" if target.directory is None else _size_fields(target, plan)

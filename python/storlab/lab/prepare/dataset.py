@@ -59,6 +59,7 @@ def check_space(
     """
     needed: dict[int, int] = defaultdict(int)
     runs: dict[int, int] = defaultdict(int)  # one run at a time
+    left: dict[int, int] = defaultdict(int)
     place: dict[int, Path] = {}
     for member in to_lay_out(members):
         path = Path(member.path)
@@ -75,9 +76,10 @@ def check_space(
             whole.add(need)
         needed[number] += whole.missing_bytes(home)
         runs[number] = max(runs[number], whole.run_bytes)
+        left[number] += whole.left_bytes(home)
         place[number] = parent
     for number, size in needed.items():
-        free = free_bytes(place[number])
+        free = free_bytes(place[number]) + left[number]
         if size + runs[number] > free:
             raise PreflightError(
                 str(place[number]),

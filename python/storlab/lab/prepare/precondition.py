@@ -50,7 +50,8 @@ def precondition(
     """Bring a target to steady state, and store how it went as ``prepare/<slug>.json``.
 
     Returns that record: ``complete``, ``fill``, every round's throughput in MB/s, and ``verdict``.
-    A complete record of an earlier session stands. Raises PrepareError, or Interrupted.
+    A complete record of an earlier session stands: whoever lays out data anew removes it before.
+    Raises PrepareError, or Interrupted.
     """
     spec = target.precondition
     if spec is None:

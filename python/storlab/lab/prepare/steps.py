@@ -6,7 +6,7 @@ import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from storlab.base.errors import EngineError
+from storlab.base.errors import EngineError, ResultError
 from storlab.contracts.family import JobContext, Step
 from storlab.contracts.registry import FAMILIES, get_engine
 from storlab.contracts.reporter import Reporter
@@ -30,14 +30,14 @@ class Steps:
     def before(self, points: Sequence[Point], context: JobContext) -> None:
         """Make what these points of one family and target need.
 
-        Raises PrepareError, or Interrupted.
+        Raises PrepareError, ResultError without room for its work, or Interrupted.
         """
         self._carry_out(context.target, _prepare_steps(points, context))
 
     def after(self, point: Point, context: JobContext) -> bool:
         """Put right what a run has left behind; False where there was nothing to do.
 
-        Raises PrepareError, or Interrupted.
+        Raises PrepareError, ResultError without room for its work, or Interrupted.
         """
         return self._carry_out(context.target, _after_steps(point, context))
 
@@ -71,11 +71,15 @@ def carry_out(
     """Do one step to its end. ``work_dir`` is made for it, and removed.
 
     Raises PrepareError, naming the target, when it fails; EngineError for a job that contradicts
-    itself; Interrupted on a stop request.
+    itself; ResultError where there is no room for ``work_dir``; Interrupted on a stop request.
     """
     total = None if step.total_bytes is None else float(step.total_bytes)
     reporter.step(f"{target}: {step.text}", total)
-    work_dir.mkdir(parents=True, exist_ok=True)
+    try:
+        work_dir.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        fix = "make room, then go on with `storlab resume`"
+        raise ResultError(str(work_dir), f"cannot be made: {error.strerror}", fix) from error
     try:
         handle = get_engine("native").start(step.job, work_dir)
         outcome = finish(handle, stop, ByteMeter(reporter).add)

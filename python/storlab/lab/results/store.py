@@ -240,6 +240,18 @@ class ResultStore:
             self._move_into_place(new, target)
         return record
 
+    @contextmanager
+    def storing(self, harm: str) -> Iterator[None]:
+        """Raises ResultError, with what to do, where a campaign cannot write here."""
+        try:
+            yield
+        except OSError as error:
+            raise ResultError(
+                str(self.directory),
+                f"{harm}: {error.strerror}",
+                f"make room, then go on with `storlab resume {self.directory}`",
+            ) from error
+
     def records(self) -> list[RunRecord]:
         """Every stored run, in plan order. Raises ResultError when one is damaged."""
         present = {entry.name.removeprefix(REPLACED) for entry in self.runs_dir.iterdir()}
@@ -302,9 +314,13 @@ class ResultStore:
                 read_checked(self.run_dir(record.run_id), name)
 
     def write_prepare(self, name: str, value: Mapping[str, Any]) -> None:
-        """Store the record of a prepare step, in one step, as ``prepare/<name>.json``."""
-        (self.directory / "prepare").mkdir(exist_ok=True)
-        replace_file(self.directory / "prepare" / f"{name}.json", to_json(dict(value)))
+        """Store the record of a prepare step, in one step, as ``prepare/<name>.json``.
+
+        Raises ResultError when the file system fails.
+        """
+        with self.storing(f"prepare/{name} cannot be stored"):
+            (self.directory / "prepare").mkdir(exist_ok=True)
+            replace_file(self.directory / "prepare" / f"{name}.json", to_json(dict(value)))
 
     def prepare(self, name: str) -> dict[str, Any] | None:
         """The record of a prepare step, or None. Raises ResultError when it is damaged."""
@@ -318,6 +334,15 @@ class ResultStore:
                 str(path), f"is not JSON: {error}", "delete it to prepare again"
             ) from error
         return value
+
+    def forget_prepare(self, name: str) -> None:
+        """Remove the record of a prepare step whose data are gone. Raises ResultError."""
+        path = self.directory / "prepare" / f"{name}.json"
+        try:
+            path.unlink(missing_ok=True)
+        except OSError as error:
+            what = f"cannot be removed: {error.strerror}"
+            raise ResultError(str(path), what, "check its directory's mode") from error
 
     @contextmanager
     def _new_directory(self, run_id: str) -> Iterator[Path]:

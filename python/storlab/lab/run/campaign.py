@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from storlab.base.clock import utc_now_iso, wall_at_ns
-from storlab.base.errors import ResultError, StorlabError
+from storlab.base.errors import StorlabError
 from storlab.base.units import NS_PER_S
 from storlab.contracts.engine import Engine
 from storlab.contracts.registry import FAMILIES, get_engine
@@ -79,6 +79,7 @@ class Campaign:
         self._unprepared: dict[str, Failure] = {}  # targets that cannot be run on, and why
         # By target: the run that was not put right after, and why.
         self._left: dict[str, tuple[PlannedRun, Failure]] = {}
+        self._resumed = guard.recorded is not None
         here = LocalSite(store.study, guard, store.directory, stop, reporter, store)
         self._site: Site = site or here
         self._open_drive = open_drive
@@ -117,6 +118,7 @@ class Campaign:
     def _execute(
         self, todo: Sequence[PlannedRun], targets: Sequence[Target], summary: Summary
     ) -> None:
+        self._after_interrupt()
         for target in targets:
             try:
                 self._prepare(target, todo)
@@ -172,10 +174,23 @@ class Campaign:
         if not self._site.prepare(target, own):
             self._unsteady.add(target.name)
 
-    def _after(self, run: PlannedRun, point: Point) -> bool:
+    def _after_interrupt(self) -> None:
+        """Once: put right what the run has left that the session before was at when it ended.
+
+        It comes first, for room. A run that goes on with what is there keeps it.
+        """
+        runs = self.store.missing()[:1] if self._resumed else []
+        self._resumed = False
+        for run in runs:
+            point = self.store.plan.points[run.point_id]
+            target = self.study.target_named(point.target)
+            if not FAMILIES[point.kind].estimate(point, self.study.study, target).continues:
+                self._after(run, point, interrupted=True)
+
+    def _after(self, run: PlannedRun, point: Point, *, interrupted: bool = False) -> bool:
         """Put right what the run has left behind; True where that was any work."""
         try:
-            return self._site.after(run, point)
+            return self._site.after(run, point, interrupted=interrupted)
         except PrepareError as error:
             self._left[point.target] = (run, error.failure)
             self.reporter.note(
@@ -216,7 +231,8 @@ class Campaign:
         target = self.study.target_named(point.target)
         engine = self._engine(point.engine)
         work_dir = self._work / run.run_id
-        work_dir.mkdir(parents=True)
+        with self.store.storing(f"run {run.run_id} cannot begin"):
+            work_dir.mkdir(parents=True)
         raw: dict[str, bytes] = {}
         try:
             states = self._power_states(target)
@@ -274,14 +290,8 @@ class Campaign:
         raw: dict[str, bytes],
         readings: Sequence[Reading] = (),
     ) -> RunRecord:
-        try:
+        with self.store.storing(f"run {record.run_id} cannot be stored"):
             return self.store.write_run(record, samples, raw, readings)
-        except OSError as error:
-            raise ResultError(
-                str(self.store.directory),
-                f"run {record.run_id} cannot be stored: {error.strerror}",
-                f"make room, then go on with `storlab resume {self.store.directory}`",
-            ) from error
 
     def _engine(self, name: str) -> Engine:
         if name not in self._engines:

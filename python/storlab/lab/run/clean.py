@@ -6,18 +6,16 @@ import os
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
 
-from storlab.base.errors import GuardError, ResultError, StorlabError
+from storlab.base.errors import GuardError, ResultError
 from storlab.contracts.reporter import Reporter
 from storlab.lab.results.store import ResultStore
 from storlab.lab.run.clean_clients import clean_clients
+from storlab.lab.run.clean_stores import clean_stores
 from storlab.lab.run.cleaned import Cleaned
-from storlab.lab.site.clean_store import clean_store
 from storlab.model.study import Target
 from storlab.process.execution import StopRequest
 from storlab.stores.home import HomeHold
-from storlab.stores.s3.target import S3Hold
 from storlab.stores.sidecar import SUFFIX, DataFileHold
 
 
@@ -44,30 +42,12 @@ def clean_campaign(
             return clean_clients(store, cluster, base, recorded, stop, told)
     with store.campaign_lock(), reporter() as told:
         for target in store.study.target:
-            _attempt(cleaned, partial(_clean_files, target, base, recorded.get("campaign", "")))
+            cleaned.attempt(partial(_clean_files, target, base, recorded.get("campaign", "")))
             if target.directory is not None and "campaign" in recorded:
                 home = HomeHold(base / target.directory, recorded["campaign"])
-                _attempt(cleaned, partial(_clean_home, home, stop))
-        # The last first: the bucket that two targets share was made for the first.
-        for target in reversed(store.study.target):
-            before = recorded.get("s3", {}).get(target.name)
-            if before is not None:
-                _attempt(cleaned, partial(_clean_objects, target, before, base, stop, told))
+                cleaned.attempt(partial(_clean_home, home, stop))
+        clean_stores(store.study, recorded, base, stop, told, cleaned)
     return cleaned
-
-
-def _attempt(cleaned: Cleaned, clean: Callable[[], list[str]]) -> None:
-    try:
-        cleaned.removed += clean()
-    except StorlabError as error:
-        cleaned.problems.append(error)
-
-
-def _clean_objects(
-    target: Target, before: dict[str, Any], base: Path, stop: StopRequest, reporter: Reporter
-) -> list[str]:
-    with S3Hold(target, before["campaign"], base, before, cleaning=True) as hold:
-        return clean_store(hold, stop, reporter)
 
 
 def _clean_home(home: HomeHold, stop: StopRequest) -> list[str]:

@@ -8,16 +8,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from storlab.base.errors import PreflightError, StorlabError
+from storlab.base.errors import PreflightError
 from storlab.cluster.task import ClientPlace
+from storlab.contracts.family import Access
 from storlab.contracts.reporter import Reporter
-from storlab.lab.guard.guard import Guard
 from storlab.lab.prepare.dataset import PrepareError
 from storlab.lab.results.store import ResultStore
+from storlab.lab.run.clean_stores import clean_stores
 from storlab.lab.run.cleaned import Cleaned
 from storlab.lab.run.session import guard_again
 from storlab.lab.site.asking import Answers, ask_each, renumbered
-from storlab.lab.site.clean_store import clean_store
 from storlab.lab.site.clients import Clients, ClientsSite
 from storlab.model.cluster import Cluster
 from storlab.process.execution import Interrupted, StopRequest
@@ -34,22 +34,23 @@ def clean_clients(
     """Each client removes what is its own. Raises Interrupted on a stop request.
 
     Of a client that does not answer, another one removes what lies in directories that all share;
-    what only it can reach is a problem that names it.
+    what only it can reach is a problem that names it, and so is a store that fails.
     """
-    with guard_again(store, base, recorded) as guard:
-        clients = Clients.of(cluster, base)
-        site = ClientsSite(clients, store, guard, stop, reporter)
-        cleaning = _Cleaning(store, clients, guard, site, stop, reporter, Cleaned())
-        cleaning.clean_places()
-        cleaning.clean_stores()
-    return cleaning.cleaned
+    # Not entered: nothing is measured here. Files are held by their clients, stores one by one.
+    guard = guard_again(store, base, recorded)
+    guard.access = {target.name: Access() for target in store.study.target}
+    clients = Clients.of(cluster, base)
+    site = ClientsSite(clients, store, guard, stop, reporter)
+    cleaned = Cleaned()
+    _Cleaning(store, clients, site, stop, reporter, cleaned).clean_places()
+    clean_stores(store.study, recorded, base, stop, reporter, cleaned)
+    return cleaned
 
 
 @dataclass(frozen=True, slots=True)
 class _Cleaning:
     store: ResultStore
     clients: Clients
-    guard: Guard
     site: ClientsSite
     stop: StopRequest
     reporter: Reporter
@@ -104,15 +105,6 @@ class _Cleaning:
         finally:
             with suppress(OSError):  # others may have something in it
                 work.rmdir()
-
-    def clean_stores(self) -> None:
-        """What the lab itself has made in buckets."""
-        # The last first: a bucket that two targets share was made for the first of them.
-        for hold in reversed(self.guard.stores.values()):
-            try:
-                self.cleaned.removed += clean_store(hold, self.stop, self.reporter)
-            except StorlabError as error:
-                self.cleaned.problems.append(error)
 
     def _is_shared(self, name: str) -> bool:
         return self.store.study.target_named(name).directory is not None

@@ -6,7 +6,7 @@ can say no; only then is anything written.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -100,7 +100,10 @@ def resume_study(
         with guard_again(store, base, recorded) as guard:
             checks: Sequence[Check] = []
             if todo or clients is not None:  # else there is no load that anything could disturb
-                checks, _ = checks_of(store.study, store.plan, todo, guard, clients, resumed=True)
+                left = [run.run_id for run in store.missing()[:1]]
+                checks, _ = checks_of(
+                    store.study, store.plan, todo, guard, clients, resumed=True, left=left
+                )
             refuse_errors(checks)
             with reporter() as told:
                 warn(told, checks)
@@ -167,11 +170,12 @@ def checks_of(
     clients: Clients | None,
     *,
     resumed: bool = False,
+    left: Collection[str] = (),
 ) -> tuple[Sequence[Check], dict[str, Any]]:
-    """What preflight says, and of a cluster what its clients are."""
+    """What preflight says, and of a cluster what its clients are. ``left``: as ``check_study``."""
     if clients is None:
-        check_feasible(study, plan, runs, guard.access)
-        return check_study(study, plan, guard.base, guard.stores), {}
+        check_feasible(study, plan, runs, guard.access, left)
+        return check_study(study, plan, guard.base, guard.stores, left), {}
     return check_clients(
         study,
         plan,
@@ -211,9 +215,15 @@ def warn(reporter: Reporter, checks: Sequence[Check]) -> None:
 
 
 def check_feasible(
-    study: StudyBase, plan: Plan, runs: Sequence[PlannedRun], access: Mapping[str, Access]
+    study: StudyBase,
+    plan: Plan,
+    runs: Sequence[PlannedRun],
+    access: Mapping[str, Access],
+    left: Collection[str] = (),
 ) -> None:
     """Ask every engine whether it can do its part, and whether the data sets fit. Writes nothing.
+
+    ``left``: as ``check_study``.
 
     Raises EngineError or PreflightError.
     """
@@ -244,12 +254,15 @@ def check_feasible(
     used = {plan.points[run.point_id].target for run in runs}
     dataset.check_space(
         [m for name in sorted(used) for m in access[name].members],
-        _home_needs(study, [plan.points[point_id] for point_id in first], access),
+        _home_needs(study, [plan.points[point_id] for point_id in first], access, left),
     )
 
 
 def _home_needs(
-    study: StudyBase, points: Sequence[Point], access: Mapping[str, Access]
+    study: StudyBase,
+    points: Sequence[Point],
+    access: Mapping[str, Access],
+    left: Collection[str],
 ) -> dict[Path, list[HomeNeed]]:
     needs: dict[Path, list[HomeNeed]] = {}
     for target in study.target:
@@ -258,5 +271,5 @@ def _home_needs(
         if home is not None:
             # The study's path counts from where the campaign began, which need not be here.
             granted = target.model_copy(update={"directory": str(home.parent)})
-            needs.setdefault(home, []).append(home_need(own, study.study, granted))
+            needs.setdefault(home, []).append(home_need(own, study.study, granted, left))
     return needs

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from storlab.base.errors import RunError
+from storlab.base.errors import RunError, StorlabError
 from storlab.contracts.offers import clears_buckets
 from storlab.contracts.registry import get_engine
 from storlab.contracts.reporter import Reporter
 from storlab.model.result import RunOutcome
-from storlab.process.execution import StopRequest, finish
+from storlab.process.execution import Interrupted, StopRequest, finish
 from storlab.stores.s3.keys import MARKER, PROBE
 from storlab.stores.s3.target import S3Hold
 
@@ -44,6 +44,32 @@ def clean_store(hold: S3Hold, stop: StopRequest, reporter: Reporter) -> list[str
         for text in _left_behind(hold):
             reporter.note(text)
     return removed
+
+
+def clean_or_tell(
+    name: str,
+    clean: Callable[[StopRequest], list[str]],
+    results: Path,
+    stop: StopRequest,
+    reporter: Reporter,
+) -> list[str]:
+    """Clean what a campaign has on one target when it ends. Returns the names of what went.
+
+    Its results matter more: what goes wrong is only told.
+    """
+    stop = StopRequest() if stop.requested else stop  # asked for after that
+    later = f"`storlab clean {results}` goes on with it"
+    try:
+        removed = clean(stop)
+    except StorlabError as error:
+        reporter.note(f"{name}: not cleaned up: {error.what}; {later}")
+    except Interrupted:
+        reporter.note(f"{name}: cleaning up was interrupted; {later}")
+    else:
+        for line in removed:
+            reporter.note(f"{name}: removed {line}")
+        return removed
+    return []
 
 
 def _remove_probe(hold: S3Hold, key: str) -> None:

@@ -19,7 +19,7 @@ from storlab.contracts.engine import Engine, HeldRun, HoldsRuns, RunHandle, Shar
 from storlab.contracts.family import Share
 from storlab.contracts.offers import divides
 from storlab.contracts.registry import FAMILIES, get_engine
-from storlab.lab.prepare.dataset import PrepareError
+from storlab.lab.prepare.dataset import PrepareError, to_lay_out
 from storlab.lab.site.across import Reread, collect, read_by_others, reread
 from storlab.lab.site.claim import Claim, Holder, await_claim
 from storlab.lab.site.grants import access_of
@@ -230,10 +230,16 @@ class ClientTask:
         }
         tasks[self._end.order.task](report)
 
-    def _prepare(self, _: ClientReport) -> None:
+    def _prepare(self, report: ClientReport) -> None:
         points = [self._plan.points[key] for key in self._end.order.arguments["points"]]
         target = self._target()
-        self._teller.during("prepare", lambda: self._site.prepare(target, points))
+        members = self._guard.access[target.name].members
+
+        def prepare() -> None:
+            report.laid_out = bool(to_lay_out(members))
+            self._site.prepare(target, points)
+
+        self._teller.during("prepare", prepare)
 
     def _fill(self, report: ClientReport) -> None:
         ground = self._site.ground(self._target())

@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +22,11 @@ from storlab.contracts.reporter import Reporter
 from storlab.lab.guard.guard import Guard
 from storlab.lab.plan.jobs import run_context
 from storlab.lab.prepare.dataset import PrepareError
-from storlab.lab.prepare.precondition import precondition
+from storlab.lab.prepare.precondition import precondition, target_slug
 from storlab.lab.results.store import ResultStore
 from storlab.lab.site.across import States, Written, handed_on, told
 from storlab.lab.site.claimed import away_ns, claim_of, claimed_directories
-from storlab.lab.site.clean_store import clean_store
+from storlab.lab.site.clean_store import clean_or_tell, clean_store
 from storlab.lab.site.clients_run import ClientsRun
 from storlab.lab.site.grants import grant
 from storlab.lab.site.report import ClientReport
@@ -214,7 +215,7 @@ class ClientsSite:
         self._stop = stop
         self.reporter = reporter
         self._states = States(store.directory)
-        self._left = False  # the last run has left something to be put right
+        self._left: set[str] = set()  # targets whose last run has left something to be put right
 
     @property
     def study(self) -> StudyBase:
@@ -232,11 +233,28 @@ class ClientsSite:
             return True
         self.reporter.step(f"{target.name}: {count} clients make their data")
         arguments = self._arguments({target.name}) | {"points": [p.point_id for p in points]}
-        self._do("prepare", target.name, count, arguments)
+        known = self._set_aside(target)
+        reports = self._do("prepare", target.name, count, arguments)
+        for name, record in known.items():
+            if not any(report.laid_out for report in reports):
+                self._store.write_prepare(name, record)
         if target.precondition is None:
             return True
         record = precondition(target, _Grounds(self, target, count), self._store, self.reporter)
         return bool(record["verdict"]["verdict"] == "steady")
+
+    def _set_aside(self, target: Target) -> dict[str, dict[str, Any]]:
+        """Records of preconditioning there, by name: removed until all clients have said that they
+        laid nothing out anew.
+        """
+        known = {}
+        for other in self.study.target:
+            name = target_slug(other.name)
+            shared = other.precondition is not None and set(other.locations) & set(target.locations)
+            if shared and (record := self._store.prepare(name)) is not None:
+                known[name] = record
+                self._store.forget_prepare(name)
+        return known
 
     def precondition_step(
         self, task: Task, target: Target, count: int, **more: Any
@@ -272,13 +290,10 @@ class ClientsSite:
             session.end()
         if handle.job:
             raw["job.json"] = handle.job
-        home = home_of(self._guard.base / (target.directory or ""))
-        granted = replace(self._guard.access[point.target], home=home)
-        context = run_context(self.study, point, run, granted, work_dir)
         # A client that is lost says nothing of what it has left.
-        self._left = handle.worked or (
-            handle.lost and bool(FAMILIES[point.kind].after(point, context))
-        )
+        self._left.discard(target.name)
+        if handle.worked or (handle.lost and self._may_leave(run, point, work_dir)):
+            self._left.add(target.name)
         for name, files in handle.written.items():
             self._states.store(target, name, files)
         if handle.written and outcome.status == "finished":
@@ -299,13 +314,23 @@ class ClientsSite:
         outcome.verify = merged(outcome.verify, report)
         outcome.notes.append(told(written))
 
-    def after(self, run: PlannedRun, point: Point) -> bool:
+    def _may_leave(self, run: PlannedRun, point: Point, work_dir: Path) -> bool:
+        """Whether there is anything to be put right after such a run."""
+        target = self.study.target_named(point.target)
+        home = home_of(self._guard.base / (target.directory or ""))
+        granted = replace(self._guard.access[target.name], home=home)
+        context = run_context(self.study, point, run, granted, work_dir)
+        return bool(FAMILIES[point.kind].after(point, context))
+
+    def after(self, run: PlannedRun, point: Point, *, interrupted: bool = False) -> bool:
         """Each client puts right what it has left; nothing where none has left anything."""
-        if not self._left:
+        if interrupted and self._may_leave(run, point, self._store.directory / "work"):
+            self._left.add(point.target)
+        if point.target not in self._left:
             return False
         arguments = self._arguments({point.target}) | {"run": run.dump()}
         self._do("after", point.target, point.clients or 1, arguments)
-        self._left = False
+        self._left.discard(point.target)
         return True
 
     def clean_up(self) -> list[str]:
@@ -329,7 +354,9 @@ class ClientsSite:
         # The last first: a bucket that two targets share was made for the first of them.
         for name, hold in reversed(self._guard.stores.items()):
             if name not in kept:
-                removed += clean_store(hold, stop, self.reporter)
+                clean = partial(clean_store, hold, reporter=self.reporter)
+                directory = self._store.directory
+                removed += clean_or_tell(name, clean, directory, self._stop, self.reporter)
         return removed
 
     def _kept(self) -> set[str]:

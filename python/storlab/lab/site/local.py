@@ -10,7 +10,6 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from storlab.base.errors import StorlabError
 from storlab.contracts.engine import Engine, RunHandle
 from storlab.contracts.family import JobContext
 from storlab.contracts.registry import FAMILIES
@@ -18,17 +17,17 @@ from storlab.contracts.reporter import Reporter
 from storlab.lab.guard.guard import Guard
 from storlab.lab.plan.jobs import run_context
 from storlab.lab.prepare import dataset
-from storlab.lab.prepare.precondition import Members, Start, precondition
+from storlab.lab.prepare.precondition import Members, Start, precondition, target_slug
 from storlab.lab.prepare.steps import Steps
-from storlab.lab.site.clean_store import clean_store
+from storlab.lab.site.clean_store import clean_or_tell, clean_store
 from storlab.lab.site.device_bytes import MOST_OF_COURSE, DeviceBytes, devices_behind
 from storlab.lab.site.verification import Verification, asks_for_check
-from storlab.model.job import Job
+from storlab.model.job import Job, Member
 from storlab.model.point import PlannedRun, Point
 from storlab.model.result import RunOutcome
 from storlab.model.run_course import COURSE_FILE, WAITS
 from storlab.model.study import StudyBase, Target
-from storlab.process.execution import Interrupted, StopRequest, finish
+from storlab.process.execution import StopRequest, finish
 from storlab.process.run_queue import CoreWaits
 from storlab.process.server_cpu import ServerCpu
 from storlab.process.temperature import TemperatureWatch, temperature_files
@@ -81,6 +80,7 @@ class LocalSite:
     def prepare(self, target: Target, points: Sequence[Point]) -> bool:
         """Lay out its files, bring it to a steady state, and make the data sets of its points."""
         access = self.guard.access[target.name]
+        self._forget_steady(dataset.to_lay_out(access.members))
         dataset.lay_out(
             access.members,
             self.guard.files,
@@ -97,6 +97,13 @@ class LocalSite:
         for kind, own in groupby(sorted(points, key=_kind), _kind):
             self._steps.before(list(own), self.data_context(target, kind))
         return steady
+
+    def _forget_steady(self, anew: Sequence[Member]) -> None:
+        """Records of preconditioning tell nothing of files that are laid out anew."""
+        paths = {member.path for member in anew}
+        for name, members in self.guard.members.items():
+            if self._results is not None and paths & {member.path for member in members}:
+                self._results.forget_prepare(target_slug(name))
 
     def ground(self, target: Target) -> Members:
         """What is preconditioned of a target."""
@@ -165,8 +172,9 @@ class LocalSite:
             outcome.raw[COURSE_FILE] = json.dumps(course, separators=(",", ":")).encode()
         return outcome
 
-    def after(self, run: PlannedRun, point: Point) -> bool:
-        """Carry out the steps that its family asks for."""
+    def after(self, run: PlannedRun, point: Point, *, interrupted: bool = False) -> bool:
+        """Carry out the steps that its family asks for, however the run ended."""
+        del interrupted
         return self._steps.after(point, self.context(run, point, self._steps.work_dir))
 
     def clean_up(self) -> list[str]:
@@ -194,17 +202,4 @@ class LocalSite:
         return removed
 
     def _clean(self, name: str, clean: Callable[[StopRequest], list[str]]) -> list[str]:
-        """Clean a store or a home. Results matter more: what goes wrong is only told."""
-        stop = StopRequest() if self._stop.requested else self._stop  # asked for after that
-        later = f"`storlab clean {self._directory}` goes on with it"
-        try:
-            removed = clean(stop)
-        except StorlabError as error:
-            self._reporter.note(f"{name}: not cleaned up: {error.what}; {later}")
-        except Interrupted:
-            self._reporter.note(f"{name}: cleaning up was interrupted; {later}")
-        else:
-            for line in removed:
-                self._reporter.note(f"{name}: removed {line}")
-            return removed
-        return []
+        return clean_or_tell(name, clean, self._directory, self._stop, self._reporter)

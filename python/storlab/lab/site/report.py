@@ -34,6 +34,7 @@ class ClientReport:
 
     failure: Failure | None = None
     interrupted: bool = False
+    laid_out: bool = False  # of prepare: there were files to be laid out anew
     outcome: RunOutcome | None = None  # of a run
     rows: bytes = b""  # its samples, packed apart: ``take_rows``
     latencies: LatencyColumns | None = None  # of its samples: each client reads its own

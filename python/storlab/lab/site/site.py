@@ -37,8 +37,10 @@ class Site(Protocol):
         """
         ...
 
-    def after(self, run: PlannedRun, point: Point) -> bool:
+    def after(self, run: PlannedRun, point: Point, *, interrupted: bool = False) -> bool:
         """Put right what the run has left behind; False where there was nothing to do.
+
+        ``interrupted``: it was a run of an earlier session, and nobody knows what it has left.
 
         Raises PrepareError, or Interrupted.
         """

@@ -81,6 +81,7 @@ class PreprocessWorkload:
             reads=clicks is not None,
             data_bytes=0 if clicks is None else data.bytes,
             data_set="" if clicks is None else data_set_name(clicks),
+            continues=params.resume,
             raw_files=data.own,
             cautions=cautions(params, data, point.engine),
         )

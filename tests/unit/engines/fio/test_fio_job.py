@@ -182,12 +182,25 @@ def test_colons_are_escaped_and_relative_paths_resolved() -> None:
             "half",
         ),
         ({"members": [member(path="/data/${HOME}")]}, "line break"),
+        ({"members": [member(path="/data/a#b")]}, "#"),
+        ({"members": [member(path="/data/a;b")]}, ";"),
+        ({"members": [member(path="/data/a ")]}, "blank"),
     ],
 )
 def test_what_fio_cannot_do_is_refused_with_the_reason(changes: dict[str, Any], word: str) -> None:
     reason = fio_job.refusal(block_job(**changes), True)
     assert reason is not None
     assert word in reason
+
+
+def test_a_path_is_judged_as_fio_is_given_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inside = tmp_path / "disk#2"
+    inside.mkdir()
+    monkeypatch.chdir(inside)
+    assert fio_job.refusal(block_job(members=[member(path="data.bin")]), True) is not None
+    assert fio_job.refusal(block_job(members=[member(path="null:", kind="null")]), True) is None
 
 
 def test_a_backend_that_fio_has_no_counterpart_of_is_refused() -> None:

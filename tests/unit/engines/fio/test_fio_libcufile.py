@@ -104,6 +104,11 @@ def test_what_libcufile_cannot_do_is_refused_with_the_reason(
     assert word in reason
 
 
+@pytest.mark.parametrize("path", ["/data/a#b", "/data/a;b"])
+def test_a_path_that_fio_would_cut_is_refused(path: str) -> None:
+    assert "cannot hold a path" in str(libcufile.refusal(make_job(path)))
+
+
 def test_what_differs_is_told() -> None:
     def told(**changes: Any) -> str:
         return " ".join(libcufile.caveats(make_job("/a", **changes)))
