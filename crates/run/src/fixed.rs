@@ -228,8 +228,8 @@ impl Tally {
         board.show(self.collector.live());
     }
 
-    /// Take intervals until those that report have all ended. A run that is to end leaves them behind
-    /// where they are stuck in the kernel.
+    /// Take intervals until those that report have all ended. A run that is to end leaves them
+    /// behind where they are stuck in the kernel.
     ///
     /// # Errors
     /// [`Error::Hung`] of those.

@@ -118,8 +118,8 @@ impl Schedule {
         }
     }
 
-    /// Nothing is started any more, and nothing is in flight: what was due in the window and was not
-    /// sent counts as unserved, with the time that it had waited at `now`, when the load ended.
+    /// Nothing is started any more, and nothing is in flight: what was due in the window and was
+    /// not sent counts as unserved, with the time that it had waited at `now`, when the load ended.
     /// `place` draws the place of its kind in tables.
     pub fn end(
         &mut self,

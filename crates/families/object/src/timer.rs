@@ -1,5 +1,5 @@
-//! Waits that end when they should: the runtime's own timers are 1 ms coarse. And a limit for waits,
-//! of the runtime's timers.
+//! Waits that end when they should: the runtime's own timers are 1 ms coarse. They will do for the
+//! limit of a wait.
 
 #![allow(unsafe_code)]
 
@@ -15,9 +15,10 @@ use rustix::time::{
     Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
     timerfd_settime,
 };
+use storlab_base::monotonic_ns;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
-use tokio::time::{Instant, Sleep, sleep};
+use tokio::time::{Sleep, sleep};
 
 /// A timer of the kernel on `CLOCK_MONOTONIC`.
 pub struct Timer {
@@ -78,7 +79,7 @@ impl Limit {
 
     /// What `work` gives; None where it takes longer.
     pub async fn hold<T>(&mut self, work: impl Future<Output = T>) -> Option<T> {
-        let end = Instant::now() + self.span;
+        let end_ns = monotonic_ns().saturating_add(self.span.as_nanos() as u64);
         let mut work = pin!(work);
         poll_fn(|cx| {
             if let Poll::Ready(value) = work.as_mut().poll(cx) {
@@ -86,10 +87,11 @@ impl Limit {
             }
             // It may still be that of a wait before this one.
             while self.alarm.as_mut().poll(cx).is_ready() {
-                if self.alarm.deadline() >= end {
+                let left_ns = end_ns.saturating_sub(monotonic_ns());
+                if left_ns == 0 {
                     return Poll::Ready(None);
                 }
-                self.alarm.as_mut().reset(end);
+                self.alarm.set(sleep(Duration::from_nanos(left_ns)));
             }
             Poll::Pending
         })
@@ -99,8 +101,6 @@ impl Limit {
 
 #[cfg(test)]
 mod tests {
-    use storlab_base::monotonic_ns;
-
     use super::*;
 
     #[tokio::test]
@@ -116,15 +116,16 @@ mod tests {
     #[tokio::test]
     async fn each_wait_has_the_whole_limit() {
         let span = Duration::from_millis(400);
-        let (begin, mut limit) = (Instant::now(), Limit::new(span));
-        while begin.elapsed() < 2 * span {
+        let (begin_ns, mut limit) = (monotonic_ns(), Limit::new(span));
+        let since_ns = |begin_ns| u128::from(monotonic_ns() - begin_ns);
+        while since_ns(begin_ns) < 2 * span.as_nanos() {
             let waited = limit.hold(sleep(Duration::from_millis(1))).await;
-            assert!(waited.is_some(), "after {:?}", begin.elapsed());
+            assert!(waited.is_some(), "after {} ns", since_ns(begin_ns));
         }
         for _ in 0..2 {
-            let begin = Instant::now();
+            let begin_ns = monotonic_ns();
             assert!(limit.hold(std::future::pending::<()>()).await.is_none());
-            assert!(begin.elapsed() >= span);
+            assert!(since_ns(begin_ns) >= span.as_nanos());
         }
     }
 }
