@@ -73,6 +73,12 @@ class Cell:
         """Of the runs that count."""
         return [run.record.run_id for run in self.runs]
 
+    def runs_with(self, column: Column) -> list[str]:
+        """Ids of the runs that its value of a column rests on: some may have none."""
+        if column.is_power:
+            return [] if self.power is None else [entry.run_id for entry in self.power.entries]
+        return [run.record.run_id for run in self.runs if column.key in run.values]
+
     @property
     def provenance(self) -> str:
         """That of its runs; the weakest word where they differ."""

@@ -358,7 +358,7 @@ def _claim(comparison: Comparison, look: _Look, count: int) -> Claim:
         short=words.short,
         caveat=caveat,
         point_ids=tuple(cell.point_id for cell in cells if cell.point_id),
-        run_ids=tuple(run for cell in cells for run in cell.run_ids),
+        run_ids=tuple(run for cell in cells for run in cell.runs_with(column)),
         marks=marks,
         numbers=words.numbers,
         asked=look.asked,
