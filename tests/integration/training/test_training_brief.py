@@ -27,6 +27,7 @@ from storlab.figures.figure import Figure
 from storlab.figures.svg import render
 from storlab.lab.results.store import ResultStore
 from storlab.model.result import RunRecord
+from storlab.workloads.training.kept import Kept, title
 from support.made_comparisons import told
 from support.vega import assert_vega_lite
 
@@ -172,6 +173,26 @@ def test_a_capacity_is_told_by_its_verdict(
         path.write_text(json.dumps(content))
         found = searches(compare(load_dataset([ResultStore.open(copy)])))
         assert [search.text for search in found if search.target == OLD] == [text]
+
+
+def test_a_search_is_told_with_its_own_threshold(training_made: Made, tmp_path: Path) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(training_made.store.directory, copy)
+    path = copy / "capacity.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "threshold_percent": 50}))
+    comparison = compare(load_dataset([ResultStore.open(copy)]))
+    answer = told(comparison)["accelerators"][0]
+    assert answer.endswith(f"{OLD}: 2 emulated accelerators kept busy at 50 % or more.")
+    assert "90 %" not in answer
+    swept = draw("au_vs_accelerators", comparison, comparison.sections)[0]
+    assert f"most accelerators at 50 % or more: at least 3 on {NEW}, 2 on {OLD}" in swept.title
+
+
+def test_searches_of_different_thresholds_are_told_apart() -> None:
+    kept = {"A": Kept("2", "2", 90.0), "B": Kept("3", "3", 50.0), "C": Kept("", "none", 90.0)}
+    assert title(kept) == (
+        "most accelerators at 90 % or more: 2 on A, none on C; at 50 % or more: 3 on B"
+    )
 
 
 def test_without_a_search_the_swept_numbers_tell(tmp_path: Path) -> None:
