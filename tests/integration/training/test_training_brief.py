@@ -200,12 +200,33 @@ def test_without_a_search_the_swept_numbers_tell(tmp_path: Path) -> None:
     comparison = compare(load_dataset([store]))
     swept = draw("au_vs_accelerators", comparison, comparison.sections)[0]
     assert swept.title == (
-        f"unet3d-h100: most accelerators at 90 % or more: 3 on {NEW}, 1 on {OLD}"
+        f"unet3d-h100: most accelerators at 90 % or more: at least 3 on {NEW}, 1 on {OLD}"
     )
+    rings = {(d["target"], d["x"]) for d in swept.spec["datasets"]["rings"]}
+    assert rings == {(NEW, "3"), (OLD, "1")}
+    assert told(comparison)["accelerators"][0].startswith(f"{NEW}: at least 3 emulated")
     html = write_brief(store, pdf=False).read_text("utf-8")
     assert 'id="capacity"' not in html
     assert 'id="power"' not in html
     assert len(tables_of(html, SECTION)) == 5  # no table of energy
+
+
+def test_a_sweep_tells_no_more_than_it_tried(tmp_path: Path) -> None:
+    store = build_training_store(tmp_path / "run", accelerators="[1, 3]", power=False)
+    data = load_dataset([store])
+    for runs in (data.of(point, OLD) for point in data.points):
+        for run in runs:
+            if run.record.params["accelerators"] == 3:
+                run.record = run.record.model_copy(update={"status": "failed"})
+    for key in [key for key in data.runs if key[1] == NEW]:
+        del data.runs[key]
+    answer = told(compare(data))["accelerators"][0]
+    assert f"{OLD}: 1 emulated accelerator kept busy" in answer  # three failed
+    assert f"{NEW}: how many accelerators it keeps busy is not decided" in answer
+    point = next(p for p in data.points if p.params["accelerators"] == 3)
+    del data.runs[point.key, OLD]
+    answer = told(compare(data))["accelerators"][0]
+    assert f"{OLD}: at least 1 emulated accelerator kept busy" in answer  # three were never tried
 
 
 def test_a_damaged_search_is_named(tmp_path: Path) -> None:

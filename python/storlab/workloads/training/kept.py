@@ -13,7 +13,7 @@ from storlab.analysis.points import Section, WorkloadPoint, format_value
 KEY = "au_percent.all"
 ASKED = "au_threshold_percent.all"
 NUMBER = "accelerators"
-NONE, UNDECIDED = "none", "not decided"
+NONE, UNDECIDED, AT_LEAST = "none", "not decided", "at least "
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,24 +44,30 @@ def largest(
         return {s.target: Kept(f"{s.number}", s.text, s.threshold_percent) for s in results}
     if asked is None or section.axes.x != NUMBER:
         return {}
-    kept: dict[str, Kept] = {}
-    for target in comparison.planned(points):
-        place, text = "", NONE
-        for point in points:
-            interval = comparison.row(point).cells[target].values.get(KEY)
-            low = None if interval is None else interval.low
-            if low is None or low < asked:
-                if interval is not None and (interval.high is None or interval.high >= asked):
-                    text = _undecided(place)
-                break
-            place = text = format_value(section.page, NUMBER, point.params.get(NUMBER))
-        kept[target] = Kept(place, text, asked)
-    return kept
+    targets = comparison.planned(points)
+    return {target: _swept(comparison, section, points, target, asked) for target in targets}
 
 
-def _undecided(place: str) -> str:
-    """The next number's interval includes the threshold: it may be kept busy, too."""
-    return f"{place} or more" if place else UNDECIDED
+def _swept(
+    comparison: Comparison,
+    section: Section,
+    points: Sequence[WorkloadPoint],
+    target: str,
+    asked: float,
+) -> Kept:
+    """In the words of a search: the last number that was tried is no more than a lower bound."""
+    place = ""
+    for point in points:
+        cell = comparison.row(point).cells[target]
+        interval = cell.values.get(KEY)
+        if interval is None and not cell.failed:
+            break
+        if interval is None or (interval.high is not None and interval.high < asked):
+            return Kept(place, place or NONE, asked)
+        if interval.low is None or interval.low < asked:  # the next may be kept busy, too
+            return Kept(place, f"{place} or more" if place else UNDECIDED, asked)
+        place = format_value(section.page, NUMBER, point.params.get(NUMBER))
+    return Kept(place, f"{AT_LEAST}{place}" if place else UNDECIDED, asked)
 
 
 def _same(search: Found, section: Section, point: WorkloadPoint) -> bool:
@@ -103,6 +109,6 @@ def fed(comparison: Comparison, sections: Sequence[Section]) -> Iterator[tuple[s
 def _words(kept: Kept) -> str:
     if kept.text == UNDECIDED:
         return "how many accelerators it keeps busy is not decided"
-    noun = "emulated accelerator" + ("" if kept.text in ("1", NONE) else "s")
+    noun = "emulated accelerator" + ("" if kept.text.removeprefix(AT_LEAST) in ("1", NONE) else "s")
     number = "no" if kept.text == NONE else kept.text
     return f"{number} {noun} kept busy at {kept.percent:g} % or more"
