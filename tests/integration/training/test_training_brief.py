@@ -27,6 +27,7 @@ from storlab.figures.figure import Figure
 from storlab.figures.svg import render
 from storlab.lab.results.store import ResultStore
 from storlab.model.result import RunRecord
+from storlab.workloads.training.findings import capacity_section
 from storlab.workloads.training.kept import Kept, title
 from support.made_comparisons import told
 from support.vega import assert_vega_lite
@@ -149,6 +150,23 @@ def test_the_capacity_is_that_of_the_search(training_made: Made) -> None:
     watts = sum(value for value in power if value is not None) / 3
     assert row["per watt 1/W"] == digits3(2 / watts)
     assert f"{found[NEW].text} on {NEW}, 2 on {OLD}" in training_made.html
+
+
+def test_accelerators_per_watt_are_marked_as_what_they_are_made_of(training_made: Made) -> None:
+    data = load_dataset([training_made.store])
+    for run in data.all_runs():
+        if run.target == OLD:
+            metrics = [
+                m.model_copy(update={"provenance": "declared"}) if m.boundary else m
+                for m in run.record.metrics
+            ]
+            run.record = run.record.model_copy(update={"metrics": metrics})
+    section = capacity_section(compare(data))
+    assert section is not None
+    (table,) = section.tables
+    kinds = {row.target: {m.kind for m in row.numbers[-1].marks} for row in table.rows}
+    assert kinds == {NEW: {"emulated-accelerators"}, OLD: {"emulated-accelerators", "declared"}}
+    assert "declared" in {m.kind for m in table.marks}
 
 
 @pytest.mark.parametrize(
