@@ -355,3 +355,11 @@ def choose_boundaries(dataset: Dataset) -> dict[str, Boundary | None]:
         label: (agreed or boundaries[0]) if boundaries else None
         for label, boundaries in known.items()
     }
+
+
+def headline_boundaries(dataset: Dataset) -> dict[str, Boundary | None]:
+    """The boundary that stands for each target, whatever meters others have, and what they gave."""
+    headlines: dict[str, Boundary | None] = {column.label: None for column in dataset.targets}
+    for run in dataset.all_runs():
+        headlines[run.target] = headlines[run.target] or run.record.power_boundary
+    return headlines

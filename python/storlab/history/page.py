@@ -253,12 +253,12 @@ def _lead(shifts: Sequence[Shift]) -> Shift:
 
 
 def _changes(point: PointHistory, briefs: Briefs) -> Iterator[ChangeView]:
-    titles = {series.column.key: series.title for series in point.series}
+    titles = {(series.column, series.boundary): series.title for series in point.series}
     for shifts in groups(point):
         lead = _lead(shifts)
         rows = [
             ShiftRow(
-                sentence(titles[s.column.key]), shift_text(s), shift_levels(s), s.verdict,
+                sentence(titles[s.column, s.boundary]), shift_text(s), shift_levels(s), s.verdict,
                 chance_text(s),
             )
             for s in shifts
@@ -301,7 +301,7 @@ def _figure(point: PointHistory, series: Series) -> Figure:
     told = "; ".join(shifts) if shifts else none
     latest = value_text(series.intervals[-1].estimate, unit)
     return Figure(
-        name=slug("course", series.column.key),
+        name=slug("course", series.column.key, series.boundary),
         kind="course",
         title=f"{name}: {told}",
         alt=f"{name} of {plural(number, 'result')} over time, each with its interval and its runs. "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from statistics import fmean, geometric_mean
@@ -60,6 +60,7 @@ class Shift:
     after: float
     ratio: Interval | None  # after over before; None where values are not all positive
     candidates: tuple[Candidate, ...]
+    boundary: str = ""  # of power: what its meter includes
 
     @property
     def verdict(self) -> str:
@@ -79,6 +80,7 @@ class Series:
     places: list[int]
     intervals: list[Interval]  # of these, likewise
     shifts: list[Shift]
+    boundary: str = ""  # of power: readings that include other things are another series
 
 
 @dataclass
@@ -184,14 +186,27 @@ def _point(
     point = PointHistory(work, target, section, results)
     steps = _Steps(target, work.engine, results)
     for key in kept_keys(work.page):
-        places = [i for i, r in enumerate(results) if key in r.point["values"]]
-        if places:
-            column = COLUMNS[PLACES[key]]
+        column = COLUMNS[PLACES[key]]
+        for boundary, places in _by_boundary(results, key).items():
             intervals = [_interval(results[place].point["values"][key]) for place in places]
-            shifts = list(_shifts(column, places, intervals, steps))
-            title = label_of(work.page, column, whole=True)
-            point.series.append(Series(column, title, places, intervals, shifts))
+            shifts = [
+                replace(shift, boundary=boundary)
+                for shift in _shifts(column, places, intervals, steps)
+            ]
+            at = f" at the {boundary}" if boundary else ""
+            title = label_of(work.page, column, whole=True) + at
+            point.series.append(Series(column, title, places, intervals, shifts, boundary))
     return point
+
+
+def _by_boundary(results: Sequence[Result], key: str) -> dict[str, list[int]]:
+    """Where a quantity has values, apart by what its meter includes; ``""`` where none is told."""
+    places: dict[str, list[int]] = {}
+    for place, result in enumerate(results):
+        value = result.point["values"].get(key)
+        if value is not None:
+            places.setdefault(value.get("boundary", ""), []).append(place)
+    return places
 
 
 def _interval(value: Value) -> Interval:

@@ -14,7 +14,7 @@ from storlab.analysis.environments import Difference
 from storlab.analysis.stats import Interval
 from storlab.figures.trend import Mark, Trend, Turn, date_text, draw_trend
 from storlab.history.page import Briefs, point_view
-from storlab.history.record import PointRecord, Record
+from storlab.history.record import PointRecord, Record, Value
 from storlab.history.series import Candidate, history_of
 from storlab.history.words import (
     candidate_text,
@@ -143,6 +143,27 @@ def test_a_row_is_of_one_change(tmp_path: Path) -> None:
     assert view.change_value == pytest.approx(-0.5, rel=0.01)
     assert (view.newest, view.changed) == (first.date, first.rows[0].title)
     assert view.candidate == first.candidates[0] == "CPU governor: False, then True"
+
+
+def test_power_of_another_boundary_is_another_quantity(tmp_path: Path) -> None:
+    """From 10 W in the device to 25 W at the wall nothing changed but the meter."""
+    records = {}
+    for i in range(40):
+        own = record(i, 100 + (i * 7 % 5 - 2) * 0.3, FACTS)
+        watts = (10.0 if i < 20 else 25.0) * (1 + (i * 3 % 5 - 2) * 0.003)
+        value: Value = {"estimate": watts, "low": None, "high": None, "runs": [watts]}
+        own["points"][0]["values"]["efficiency_mb_s_w.all"] = (
+            {**value, "boundary": "device" if i < 20 else "wall"} if i < 38 else value
+        )
+        records[f"/r/{i:03d}"] = own
+    (point,) = history_of(records).points
+    assert point.shifts == []
+    power = [series for series in point.series if series.column.is_power]
+    assert [(s.boundary, len(s.places)) for s in power] == [("device", 20), ("wall", 18), ("", 2)]
+    assert power[1].title == "throughput per watt at the wall"
+    view = point_view(point, Briefs(tmp_path))
+    assert len({course.figure.name for course in view.courses}) == len(view.courses) == 4
+    assert len(view.heads) == len(view.rows[0].cells) == 4
 
 
 def test_words_of_a_change() -> None:
