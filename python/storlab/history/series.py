@@ -7,10 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
-from statistics import fmean, geometric_mean
 from typing import Any
 
-from storlab.analysis.changes import change_points
+from storlab.analysis.changes import change_points, level
 from storlab.analysis.columns import COLUMNS, Column, label_of
 from storlab.analysis.compare import PLACES
 from storlab.analysis.environments import Difference, between
@@ -56,7 +55,7 @@ class Shift:
     column: Column
     index: int
     chance: float
-    before: float  # mean of the old level: a geometric one, where there is a ratio
+    before: float  # the old level
     after: float
     ratio: Interval | None  # after over before; None where values are not all positive
     candidates: tuple[Candidate, ...]
@@ -222,10 +221,8 @@ def _shifts(
     ends = [0, *(change.index for change in changes), len(values)]
     for change, start, end in zip(changes, ends, ends[2:], strict=False):
         before, after = values[start : change.index], values[change.index : end]
-        has_ratio = min(*before, *after) > 0
-        ratio = ratio_interval(after, before) if has_ratio else None
-        mean = geometric_mean if has_ratio else fmean  # what the ratio is of, where there is any
-        means = mean(before), mean(after)
+        means = level(before), level(after)
+        ratio = ratio_interval(after, before) if min(*before, *after) > 0 else None
         if ratio is not None and abs(ratio.estimate - 1) < RESOLUTION:
             continue  # no finer than what one value is told to
         place = newest[change.index]

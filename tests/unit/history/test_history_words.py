@@ -111,7 +111,7 @@ def test_a_change_below_the_resolution_of_a_value_is_none() -> None:
     assert point.shifts == []
 
 
-def test_the_verdict_is_of_the_means_that_the_size_is_of() -> None:
+def test_the_verdict_is_of_the_means_that_the_size_is_of(tmp_path: Path) -> None:
     """One outlier lifts the arithmetic mean of the new level above the old one."""
     values = [100 + (i * 7 % 5 - 2) * 0.3 - (5 if i >= 20 else 0) for i in range(40)]
     values[30] = 220.0
@@ -122,6 +122,9 @@ def test_the_verdict_is_of_the_means_that_the_size_is_of() -> None:
     assert shift.verdict == "worse"
     assert shift.ratio is not None
     assert shift.after / shift.before == pytest.approx(shift.ratio.estimate)
+    view = next(iter(point_view(point, Briefs(tmp_path)).courses))
+    before, after = re.findall(r'M[\d.]+ ([\d.]+)H[\d.]+" stroke="[^"]*s2', view.drawings[0][1])
+    assert float(after) > float(before)  # further down
 
 
 def test_a_row_is_of_one_change(tmp_path: Path) -> None:
