@@ -27,7 +27,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
-from statistics import NormalDist
+from statistics import NormalDist, fmean, geometric_mean
 
 import numpy as np
 from numpy.typing import NDArray
@@ -198,3 +198,10 @@ def _limits(number: int, share: float) -> list[float]:
         float(np.interp(place, places, known)) + steepness * max(0.0, float(place - places[-1]))
         for place in wanted
     ]
+
+
+def level(values: Sequence[float]) -> float:
+    """The mean of results between two changes, in their unit: geometric, as the size of a change is
+    a ratio of geometric means; arithmetic where a value is not positive. ValueError without values.
+    """
+    return geometric_mean(values) if min(values) > 0 else fmean(values)

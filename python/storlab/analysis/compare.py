@@ -20,6 +20,7 @@ from storlab.analysis.efficiency import (
     Account,
     account_of,
     choose_boundaries,
+    headline_boundaries,
     missing_reason,
     spread_ratio,
     unequal,
@@ -72,6 +73,12 @@ class Cell:
     def run_ids(self) -> list[str]:
         """Of the runs that count."""
         return [run.record.run_id for run in self.runs]
+
+    def runs_with(self, column: Column) -> list[str]:
+        """Ids of the runs that its value of a column rests on: some may have none."""
+        if column.is_power:
+            return [] if self.power is None else [entry.run_id for entry in self.power.entries]
+        return [run.record.run_id for run in self.runs if column.key in run.values]
 
     @property
     def provenance(self) -> str:
@@ -283,15 +290,19 @@ class Comparison:
         return next((column for column in self.columns if column.key == key), None)
 
 
-def compare(dataset: Dataset, confidence: float = 0.95) -> Comparison:
-    """The table of a data set: every planned point, measured or not."""
+def compare(dataset: Dataset, confidence: float = 0.95, *, alone: bool = False) -> Comparison:
+    """The table of a data set: every planned point, measured or not.
+
+    ``alone``: of targets that are not held against one another, such as a gate's. The power of each
+    is at the boundary that stands for it, and not at one that all of them have.
+    """
     with without_collector():
-        return _compared(dataset, confidence)
+        return _compared(dataset, confidence, alone=alone)
 
 
-def _compared(dataset: Dataset, confidence: float) -> Comparison:
+def _compared(dataset: Dataset, confidence: float, *, alone: bool) -> Comparison:
     rows = {}
-    boundaries = choose_boundaries(dataset)
+    boundaries = headline_boundaries(dataset) if alone else choose_boundaries(dataset)
     accepted = all(store.study.study.accept_unequal_boundaries for store in dataset.stores)
     keys = {kind: ratio_keys(page_of(kind)) for kind in {point.kind for point in dataset.points}}
     for point in dataset.points:

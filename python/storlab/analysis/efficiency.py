@@ -95,11 +95,15 @@ class Account:
 
     def repeats(self, name: str) -> list[float]:
         """The repeats' own values of a power or efficiency metric."""
+        if self._divides_nothing(name):
+            return []
         return [value for e in self.entries if (value := _of(e, name)) is not None]
 
     def spread(self, name: str) -> Spread | None:
-        """The metric over all repeats; None where it is not known for every one of them."""
-        if name in READ_OFF or not self.entries:
+        """The metric over all repeats; None where it is not known for every one of them, and of
+        work that moves no bytes what divides them.
+        """
+        if name in READ_OFF or not self.entries or self._divides_nothing(name):
             return None
         above = [_above(e, name) for e in self.entries]
         below = [_below(e, name) for e in self.entries]
@@ -119,6 +123,10 @@ class Account:
             return mean_interval(values, confidence) if values else None
         spread = self.spread(name)
         return None if spread is None else spread.interval(confidence)
+
+    def _divides_nothing(self, name: str) -> bool:
+        """Whether it is of bytes where none were moved: work of trims, or of HEADs."""
+        return name in _MOVED and not any(entry.moved_bytes for entry in self.entries)
 
     def _meter_of(self, name: str) -> float | None:
         """Relative standard uncertainty of a metric, as far as it is the meter's."""
@@ -347,3 +355,11 @@ def choose_boundaries(dataset: Dataset) -> dict[str, Boundary | None]:
         label: (agreed or boundaries[0]) if boundaries else None
         for label, boundaries in known.items()
     }
+
+
+def headline_boundaries(dataset: Dataset) -> dict[str, Boundary | None]:
+    """The boundary that stands for each target, whatever meters others have, and what they gave."""
+    headlines: dict[str, Boundary | None] = {column.label: None for column in dataset.targets}
+    for run in dataset.all_runs():
+        headlines[run.target] = headlines[run.target] or run.record.power_boundary
+    return headlines

@@ -70,6 +70,7 @@ class Check:
     repeats: int  # that it rests on
     remarks: tuple[str, ...]  # what bends the numbers
     runs: tuple[str, ...]
+    boundary: str = ""  # of power: what its meter includes; empty where nothing was measured
 
     @property
     def unit(self) -> str:
@@ -83,6 +84,7 @@ class Check:
             "target": self.target,
             "where": self.where,
             "metric": self.column.key,
+            "boundary": self.boundary or None,
             "rule": f"{self.side} {self.limit.text}",
             "bound": self.bound,
             "unit": self.unit,
@@ -331,6 +333,7 @@ def _check(task: _Task, confidence: float, *, accepted: bool) -> Check:
         repeats=len(ratio_or_none.values),
         remarks=tuple(_remarks(task, ratio_or_none)),
         runs=tuple(cell.run_ids),
+        boundary=cell.power.label if column.is_power and cell.power is not None else "",
     )
 
 

@@ -292,10 +292,10 @@ def _advantage(contest: _Contest, ahead: str, per: Per) -> Advantage:
         where=f"{where} ({shrunk})" if shrunk and shrunk not in where else where,
         times=contest.of(ahead),
         point_ids=tuple(cell.point_id for cell in cells if cell.point_id),
-        run_ids=tuple(run for cell in cells for run in cell.run_ids),
+        run_ids=tuple(run for cell in cells for run in cell.runs_with(contest.column)),
         note=_note(contest.ratio),
         less=contest.column.better == "less",
-        own_runs=len(cells[0].runs),
+        own_runs=len(cells[0].runs_with(contest.column)),
         share=contest.share if ahead == contest.first else 1 / contest.share,
         confidence=contest.confidence,
     )

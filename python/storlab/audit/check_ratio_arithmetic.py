@@ -86,7 +86,7 @@ def _division(pair: Pair) -> str:
     ratio, turned = pair.ratio, _inverse(pair)
     middle = pair.config.rounded.middle / (pair.compare.rounded.middle or float("nan"))
     text = f"{pair.config.text} / {pair.compare.text} = {number(middle)}x ({ratio})"
-    if ratio.high < 1:
+    if ratio.high < 1 and middle:
         text += f", the other way round {number(1 / middle)}x ({turned})"
     return text
 

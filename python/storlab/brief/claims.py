@@ -23,7 +23,7 @@ from storlab.analysis.stats import Interval
 from storlab.analysis.verdict import CONFIDENCE, questions_of, verdicts
 from storlab.audit.from_claims import ClaimNumber
 from storlab.brief.claim_words import THROUGHPUT, Ahead, times_of, words_of
-from storlab.brief.flags import Mark, cell_marks, mark
+from storlab.brief.flags import Mark, cell_marks, mark, provenance_marks
 from storlab.brief.power_marks import power_marks
 from storlab.brief.text import BIAS, and_list, plural, ratio_bracket
 from storlab.figures.common import (
@@ -358,7 +358,7 @@ def _claim(comparison: Comparison, look: _Look, count: int) -> Claim:
         short=words.short,
         caveat=caveat,
         point_ids=tuple(cell.point_id for cell in cells if cell.point_id),
-        run_ids=tuple(run for cell in cells for run in cell.run_ids),
+        run_ids=tuple(run for cell in cells for run in cell.runs_with(column)),
         marks=marks,
         numbers=words.numbers,
         asked=look.asked,
@@ -404,8 +404,8 @@ def _side_marks(side: Cell, column: Column) -> list[Mark]:
     latency = column.is_latency
     marks = [*cell_marks(side.flags, len(side.runs), latency=latency, name=column.name)]
     if column.is_power and side.power is not None:
-        marks += [m for m in power_marks(side.power) if m.kind != "share"]
-    return marks
+        return marks + [m for m in power_marks(side.power) if m.kind != "share"]
+    return marks + provenance_marks(side, column)
 
 
 def _weak_power(cell: Cell, base: Cell) -> str:

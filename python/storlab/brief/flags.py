@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from storlab.analysis.compare import CellFlag
+from storlab.analysis.columns import Column
+from storlab.analysis.compare import Cell, CellFlag
 from storlab.contracts.page import FlagMeaning
+from storlab.figures.common import NOT_MEASURED
 from storlab.workloads.common.flags import flag_meanings
 
 
@@ -109,6 +111,18 @@ def cell_marks(
 
 def _stands_beside(meaning: FlagMeaning, latency: bool, name: str) -> bool:
     return (latency or not meaning.latencies) and name.startswith(meaning.about or "")
+
+
+def provenance_marks(cell: Cell, column: Column) -> list[Mark]:
+    """The mark of a number that is not measured, where no flag of its runs tells that already."""
+    provenance = cell.provenance_of(column)
+    told = provenance in (meaning_of(flag.kind).tells for flag in cell.flags) or (
+        provenance == "declared" and not column.is_power  # a threshold of the study's own
+    )
+    if provenance not in NOT_MEASURED or told:
+        return []
+    kind = provenance if provenance in meanings() else "modelled"
+    return [mark(kind, f"provenance: {provenance}")]
 
 
 def legend(marks: Iterable[Mark]) -> list[Mark]:

@@ -23,12 +23,12 @@ from storlab.analysis.dataset import RunData
 from storlab.analysis.efficiency import Account, metric_at
 from storlab.analysis.points import Section, WorkloadPoint, format_value, page_of, title_of
 from storlab.analysis.verdict import PER_WORDS, questions_of, scaled, share_of
-from storlab.brief.flags import Mark, cell_marks, legend, mark, meaning_of, meanings
+from storlab.brief.flags import Mark, cell_marks, legend, mark, provenance_marks
 from storlab.brief.model import DataTable, Number, PointRuns, RunRow, RunTable, TableRow
 from storlab.brief.power import power_number, power_ratio
 from storlab.brief.text import cell_texts, latency_unit, plural, ratio_texts
 from storlab.contracts.question import Per
-from storlab.figures.common import MISSING, NOT_MEASURED, digits3, latency_text
+from storlab.figures.common import MISSING, digits3, latency_text
 
 UNITS = {"us/IO": "µs/IO", "us": "µs", "1": ""}
 COUNTED = ("errors",)  # metrics that are whole numbers
@@ -286,14 +286,7 @@ def _count_marks(cell: Cell, column: Column) -> list[Mark]:
         failed = f", {len(cell.failed)} failed" if cell.failed else ""
         text = f"{len(cell.runs)} of {plural(cell.planned, 'planned run')} finished{failed}"
         marks.append(mark("incomplete", text))
-    provenance = cell.provenance_of(column)
-    told = provenance in (meaning_of(flag.kind).tells for flag in cell.flags) or (
-        provenance == "declared" and not column.is_power  # a threshold of the study's own
-    )
-    if provenance in NOT_MEASURED and not told:
-        kind = provenance if provenance in meanings() else "modelled"
-        marks.append(mark(kind, f"provenance: {provenance}"))
-    return marks
+    return [*marks, *provenance_marks(cell, column)]
 
 
 def ratio_table(

@@ -265,8 +265,9 @@ class GateRuleVerdict(TypedDict):
 class GateCheck(TypedDict):
     """One rule at one target and point. `interval` and `bound` are in `unit`, or a ratio.
 
-    `rule_number` is that of the rule, from 1, and `metric` the column that it was held to there.
-    Of the `repeats_to_decide`, `repeats` are there.
+    `rule_number` is that of the rule, from 1, and `metric` the column that it was held to there;
+    `boundary` is what the meter behind it includes, null of what is not power. Of the
+    `repeats_to_decide`, `repeats` are there.
     """
 
     __pydantic_config__ = CLOSED  # type: ignore[misc]
@@ -274,6 +275,7 @@ class GateCheck(TypedDict):
     target: str
     where: str
     metric: str
+    boundary: str | None
     rule: str
     bound: float
     unit: str
@@ -317,10 +319,12 @@ class HistoryChange(TypedDict):
 
     `ratio` is that of the level to the one before, `chance` how often noise alone shows as large a
     change. `candidates` are facts that changed near it, nearest first; `offset` in results.
+    `boundary` is what the meter behind it includes, null of what is not power.
     """
 
     __pydantic_config__ = CLOSED  # type: ignore[misc]
     metric: str
+    boundary: str | None
     unit: str
     since: str
     directory: str

@@ -157,7 +157,7 @@ def _comparison(store: ResultStore) -> Comparison:
     from storlab.analysis.compare import compare
     from storlab.analysis.dataset import load_dataset
 
-    return compare(load_dataset([store]))
+    return compare(load_dataset([store]), alone=True)
 
 
 def _write(

@@ -115,6 +115,7 @@ def _change(point: PointHistory, shift: Shift) -> dict[str, Any]:
     result = point.results[shift.index]
     return {
         "metric": shift.column.key,
+        "boundary": shift.boundary or None,
         "unit": shift.column.unit,
         "since": result.time.isoformat(),
         "directory": result.campaign.directory,

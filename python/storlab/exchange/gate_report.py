@@ -24,6 +24,11 @@ def rule_text(check: Check) -> str:
     return f"{SIDES[check.side]} {format_quantity(check.bound, check.column.unit)}"
 
 
+def metric_text(check: Check) -> str:
+    """``mean read latency``, ``power at the wall (AC)``."""
+    return check.column.label + (f" at the {check.boundary}" if check.boundary else "")
+
+
 def measured_text(check: Check) -> str:
     """``1.23 ms [1.2 ms, 1.26 ms]``; of a ratio ``0.97 x [0.95 x, 0.99 x]``."""
     known, unit = check.interval, check.unit or "x"
@@ -68,7 +73,7 @@ def _counts(judged: RuleVerdict | Gate) -> str:
 def line(check: Check) -> str:
     """A check in one line."""
     parts = [
-        f"{WORDS[check.verdict]}: {check.column.label}, {check.target}, {check.where}: "
+        f"{WORDS[check.verdict]}: {metric_text(check)}, {check.target}, {check.where}: "
         f"{measured_text(check)}, {rule_text(check)}"
     ]
     parts += [text for text in (advice_text(check), *check.remarks) if text]
@@ -101,7 +106,7 @@ def to_markdown(title: str, gate: Gate, accepted: Sequence[Difference]) -> str:
         cells = (
             f"**{WORDS[check.verdict]}**",
             str(check.number),
-            _plain(check.column.label),
+            _plain(metric_text(check)),
             _plain(check.target),
             _plain(check.where),
             _plain(measured_text(check)),

@@ -84,7 +84,8 @@ def _ceiling(comparison: Comparison, section: Section, column: Column) -> float:
         if (interval := cell.values.get(KEY)) is not None
     ]
     values = [value for interval, runs in known for value in (interval.estimate, *runs)]
-    return max(in_sight(values, [interval.high or 0.0 for interval, _ in known]), default=1.0)
+    highest = max(in_sight(values, [interval.high or 0.0 for interval, _ in known]), default=0.0)
+    return highest or 1.0  # trims move nothing, and an axis from 0 to 0 has no heights
 
 
 def _figure(comparison: Comparison, section: Section, facet: Any, column: Column) -> Figure:

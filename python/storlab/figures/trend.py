@@ -17,6 +17,7 @@ from xml.sax.saxutils import escape
 import numpy as np
 from numpy.typing import NDArray
 
+from storlab.analysis.changes import level
 from storlab.analysis.stats import Interval
 from storlab.base.units import NS_PER_S
 from storlab.figures.common import digits3, latency_text
@@ -156,7 +157,7 @@ def _levels(frame: _Frame, trend: Trend, places: Sequence[tuple[float, Mark]]) -
     ends = [0, *(turn.index for turn in trend.turns), len(places)]
     for start, end in pairwise(ends):
         part = places[start:end]
-        y = frame.y(sum(mark.value.estimate for _, mark in part) / len(part))
+        y = frame.y(level([mark.value.estimate for _, mark in part]))
         yield (
             f'<path d="M{part[0][0]:.1f} {y:.1f}H{part[-1][0]:.1f}" stroke="{role("s2")}" '
             'stroke-width="2.5" stroke-opacity="0.9"/>'

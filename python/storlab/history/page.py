@@ -195,11 +195,11 @@ def _directory(campaign: Campaign, briefs: Briefs) -> DirectoryRow:
 def point_view(point: PointHistory, briefs: Briefs) -> PointView:
     """One point in words and drawings."""
     results, headline = point.results, point.headline
-    shift = headline.shifts[-1] if headline is not None and headline.shifts else None
+    newest = next(groups(point), [])  # of a row all is of this change
+    shift, lead = (newest[0], _lead(newest)) if newest else (None, None)
     last = None if headline is None else headline.intervals[-1].estimate
     unit = "" if headline is None else headline.column.unit
     changes = list(_changes(point, briefs))
-    newest = point.shifts[0] if point.shifts else None
     engine = point.work.engine
     return PointView(
         href=page_name(point),
@@ -216,10 +216,10 @@ def point_view(point: PointHistory, briefs: Briefs) -> PointView:
         change="" if shift is None else shift_text(shift),
         change_value=0.0 if shift is None or shift.ratio is None else shift.ratio.estimate - 1,
         verdict="" if shift is None else shift.verdict,
-        newest="" if newest is None else date_text(results[newest.index].time),
-        newest_time=0.0 if newest is None else results[newest.index].time.timestamp(),
+        newest="" if lead is None else date_text(results[lead.index].time),
+        newest_time=0.0 if lead is None else results[lead.index].time.timestamp(),
         changed=_together(changes[0].rows) if changes else "",
-        candidate=changes[0].candidates[0] if newest is not None and newest.candidates else "",
+        candidate=changes[0].candidates[0] if lead is not None and lead.candidates else "",
         changes=changes,
         courses=list(_courses(point)),
         heads=[(s.column.key, sentence(s.title), _head_unit(s)) for s in point.series],
@@ -247,13 +247,18 @@ def groups(point: PointHistory) -> Iterator[list[Shift]]:
         yield sorted(together, key=lambda shift: PLACES[shift.column.key])
 
 
+def _lead(shifts: Sequence[Shift]) -> Shift:
+    """The surest of one change, which tells its place."""
+    return min(shifts, key=lambda shift: (shift.chance, shift.index))
+
+
 def _changes(point: PointHistory, briefs: Briefs) -> Iterator[ChangeView]:
-    titles = {series.column.key: series.title for series in point.series}
+    titles = {(series.column, series.boundary): series.title for series in point.series}
     for shifts in groups(point):
-        lead = min(shifts, key=lambda shift: (shift.chance, shift.index))
+        lead = _lead(shifts)
         rows = [
             ShiftRow(
-                sentence(titles[s.column.key]), shift_text(s), shift_levels(s), s.verdict,
+                sentence(titles[s.column, s.boundary]), shift_text(s), shift_levels(s), s.verdict,
                 chance_text(s),
             )
             for s in shifts
@@ -296,7 +301,7 @@ def _figure(point: PointHistory, series: Series) -> Figure:
     told = "; ".join(shifts) if shifts else none
     latest = value_text(series.intervals[-1].estimate, unit)
     return Figure(
-        name=slug("course", series.column.key),
+        name=slug("course", series.column.key, series.boundary),
         kind="course",
         title=f"{name}: {told}",
         alt=f"{name} of {plural(number, 'result')} over time, each with its interval and its runs. "

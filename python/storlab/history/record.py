@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NotRequired
 
 from typing_extensions import TypedDict
 
@@ -20,7 +20,7 @@ from storlab.lab.results.store import ResultStore
 if TYPE_CHECKING:
     from storlab.contracts.page import Page
 
-VERSION = 2
+VERSION = 3
 """Of a record. What another version wrote is read anew."""
 _HEAD = ("result.json", "study.toml", "environment.json", "plan.json", "runs")
 
@@ -32,6 +32,7 @@ class Value(TypedDict):
     low: float | None
     high: float | None
     runs: list[float]
+    boundary: NotRequired[str]  # of power: what its meter includes
 
 
 class PointRecord(TypedDict):
@@ -83,7 +84,7 @@ def fingerprint(directory: Path) -> str:
 def read_record(directory: Path) -> Record:
     """Read all runs of a directory. Raises ResultError for one that is none, or is damaged."""
     store = ResultStore.open(directory)
-    comparison = compare(load_dataset([store]))
+    comparison = compare(load_dataset([store]), alone=True)
     record: Record = {
         "study": store.study.study.name,
         "plan_hash": store.plan.plan_hash,
@@ -124,6 +125,8 @@ def _point(comparison: Comparison, row: Row, cell: Cell, keys: list[str]) -> Poi
                 "high": interval.high,
                 "runs": cell.repeats(column),
             }
+            if column.is_power and cell.power is not None:
+                values[column.key]["boundary"] = cell.power.label
     return {
         "kind": row.point.kind,
         "workload": row.point.workload,

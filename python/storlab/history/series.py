@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any
 
-from storlab.analysis.changes import change_points
+from storlab.analysis.changes import change_points, level
 from storlab.analysis.columns import COLUMNS, Column, label_of
 from storlab.analysis.compare import PLACES
 from storlab.analysis.environments import Difference, between
@@ -55,10 +55,11 @@ class Shift:
     column: Column
     index: int
     chance: float
-    before: float
+    before: float  # the old level
     after: float
     ratio: Interval | None  # after over before; None where values are not all positive
     candidates: tuple[Candidate, ...]
+    boundary: str = ""  # of power: what its meter includes
 
     @property
     def verdict(self) -> str:
@@ -78,6 +79,7 @@ class Series:
     places: list[int]
     intervals: list[Interval]  # of these, likewise
     shifts: list[Shift]
+    boundary: str = ""  # of power: readings that include other things are another series
 
 
 @dataclass
@@ -183,14 +185,27 @@ def _point(
     point = PointHistory(work, target, section, results)
     steps = _Steps(target, work.engine, results)
     for key in kept_keys(work.page):
-        places = [i for i, r in enumerate(results) if key in r.point["values"]]
-        if places:
-            column = COLUMNS[PLACES[key]]
+        column = COLUMNS[PLACES[key]]
+        for boundary, places in _by_boundary(results, key).items():
             intervals = [_interval(results[place].point["values"][key]) for place in places]
-            shifts = list(_shifts(column, places, intervals, steps))
-            title = label_of(work.page, column, whole=True)
-            point.series.append(Series(column, title, places, intervals, shifts))
+            shifts = [
+                replace(shift, boundary=boundary)
+                for shift in _shifts(column, places, intervals, steps)
+            ]
+            at = f" at the {boundary}" if boundary else ""
+            title = label_of(work.page, column, whole=True) + at
+            point.series.append(Series(column, title, places, intervals, shifts, boundary))
     return point
+
+
+def _by_boundary(results: Sequence[Result], key: str) -> dict[str, list[int]]:
+    """Where a quantity has values, apart by what its meter includes; ``""`` where none is told."""
+    places: dict[str, list[int]] = {}
+    for place, result in enumerate(results):
+        value = result.point["values"].get(key)
+        if value is not None:
+            places.setdefault(value.get("boundary", ""), []).append(place)
+    return places
 
 
 def _interval(value: Value) -> Interval:
@@ -206,7 +221,7 @@ def _shifts(
     ends = [0, *(change.index for change in changes), len(values)]
     for change, start, end in zip(changes, ends, ends[2:], strict=False):
         before, after = values[start : change.index], values[change.index : end]
-        means = sum(before) / len(before), sum(after) / len(after)
+        means = level(before), level(after)
         ratio = ratio_interval(after, before) if min(*before, *after) > 0 else None
         if ratio is not None and abs(ratio.estimate - 1) < RESOLUTION:
             continue  # no finer than what one value is told to

@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 
 from integration.brief.brief_fixture import build_store
+from integration.brief.power_fixture import Kind, build_power_store
 from integration.conftest import Made
-from storlab.analysis.compare import Comparison
+from storlab.analysis.compare import Comparison, compare
+from storlab.analysis.dataset import load_dataset
 from storlab.analysis.stats import Interval
 from storlab.audit.from_claims import (
     AuditError,
@@ -49,6 +51,20 @@ def test_honest_claims_have_no_finding(
     assert len(claims) >= 8
     assert {claim.metric for claim in claims} >= {"throughput_mb_s.all", "latency_mean_ns.read"}
     assert audit_brief(BriefClaims(claims, records)) == []
+
+
+def test_runs_that_lost_their_meter_stand_behind_no_claim_of_power(tmp_path: Path) -> None:
+    meters: dict[str, Kind] = {"1x SSD": "lost", "16x HDD": "device"}
+    store = build_power_store(tmp_path / "run", meters, repeats=3, mixes=(30,))
+    comparison = compare(load_dataset([store]))
+    claims = make_claims(comparison)
+    assert [f for f in audited(comparison, claims) if f.severity == "error"] == []
+    of_power = [c for c in claims if c.metric.startswith("efficiency")]
+    assert {len(c.run_ids) for c in of_power} == {2 + 3}
+    assert all("energy-lost" in {m.kind for m in c.marks} for c in of_power)
+    of_bytes = [c for c in claims if c.metric == "throughput_mb_s.all"]
+    assert {len(c.run_ids) for c in of_bytes} == {3 + 3}
+    assert write_brief(store, pdf=False).is_file()
 
 
 def test_a_wrong_ratio(claims: list[ClaimData], records: dict[str, RunRecord]) -> None:

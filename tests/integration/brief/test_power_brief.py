@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import numpy as np
 import pytest
 from playwright.sync_api import Browser
 
+from integration.brief.brief_fixture import finished_run
 from integration.brief.kinds import draw
 from integration.brief.power_fixture import DRAWS, INFOS, WINDOW_NS, Kind, build_power_store, mean_w
 from integration.conftest import LIMIT_MS
@@ -25,6 +27,7 @@ from storlab.cli.main import main
 from storlab.figures.svg import render
 from storlab.lab.results.store import ResultStore
 from storlab.model.published import read_table
+from storlab.model.result import RunRecord, Sample
 from support.vega import assert_vega_lite
 
 Make = Callable[..., ResultStore]
@@ -175,6 +178,36 @@ def test_runs_that_lost_their_sensor_are_left_out_on_both_sides_of_the_quotient(
     power = section_of(page_of(store), "power")
     assert 'href="#mark-energy-lost"' in power
     assert "the sensor was gone 0.4 s into the window" in power
+
+
+def trims(*planned: Any) -> tuple[RunRecord, list[Sample]]:
+    """A run of the fixture as if its writes were trims, which transfer nothing."""
+    record, samples = finished_run(*planned)
+    fields = record.model_dump()
+    fields["totals"] = {"trim": fields["totals"]["write"]}
+    metrics = [m for m in fields["metrics"] if m["operation"] != "read"]
+    for metric in metrics:
+        metric["operation"] = "trim" if metric["operation"] == "write" else metric["operation"]
+        metric["value"] *= (metric["name"], metric["operation"]) != ("throughput_mb_s", "all")
+    return RunRecord.model_validate({**fields, "metrics": metrics}), [
+        replace(sample, operation="trim") for sample in samples if sample.operation == "write"
+    ]
+
+
+def test_work_that_moves_no_bytes_has_watts_and_no_data_per_joule(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("integration.brief.power_fixture.finished_run", trims)
+    store = build_power_store(
+        tmp_path / "run", {SSD: "wall", HDD: "wall"}, mixes=(0,), rack="trim_percent = 100"
+    )
+    text = text_of(section_of(page_of(store), "power"))
+    assert "No ratio of data per joule" in text
+    for row in comparison_of(store).rows.values():
+        for cell in row.cells.values():
+            assert {"power_w.all", "iops_w.all"} <= set(cell.values)
+            assert not [key for key in cell.values if key.startswith("efficiency_")]
+        assert "iops_w.all" in row.ratios[SSD]
 
 
 def test_without_a_meter_there_is_no_section_about_power(make: Make) -> None:

@@ -17,9 +17,11 @@ from integration.training.test_training_brief import check_figures, figures_of
 from storlab.analysis.compare import Comparison, compare
 from storlab.analysis.dataset import load_dataset
 from storlab.analysis.pieces import cell_pieces, workers_of
+from storlab.analysis.verdict import verdicts
 from storlab.audit.from_claims import BriefClaims, audit_brief
 from storlab.audit.from_results import audit_results
 from storlab.brief import write_brief
+from storlab.brief.answers import marks_beside
 from storlab.brief.audited import claim_data
 from storlab.brief.claims import make_claims, summarise, undecided
 from storlab.figures.common import digits3
@@ -125,6 +127,20 @@ def test_findings_state_ratios_and_percentages_correctly(
     (sentence,) = summarise(checkpoint_comparison)
     assert sentence.startswith(f"{NEW} took less time for a checkpoint than {OLD}")
     assert undecided(checkpoint_comparison) == []
+
+
+def test_what_is_modelled_is_marked_wherever_it_stands_large(
+    checkpoint_comparison: Comparison,
+) -> None:
+    claims = {claim.metric: claim for claim in make_claims(checkpoint_comparison)}
+    marks = {key: {m.kind for m in claim.marks} for key, claim in claims.items()}
+    assert marks["training_share_lost_percent.all"] == {"scaled", "modelled"}
+    assert "modelled" not in marks["durable_time_s.all"]
+    lost = next(v for v in verdicts(checkpoint_comparison) if v.question == "training_lost")
+    assert lost.headline is not None
+    beside = {m.kind: m.message for m in marks_beside(checkpoint_comparison, lost.headline)}
+    assert set(beside) == {"scaled", "modelled"}
+    assert beside["modelled"] == f"{NEW}: provenance: modelled; {OLD}: provenance: modelled"
 
 
 def test_seen_from_the_other_side_it_is_the_same(tmp_path: Path) -> None:

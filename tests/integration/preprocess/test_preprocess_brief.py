@@ -27,6 +27,7 @@ from storlab.analysis.dataset import load_dataset
 from storlab.analysis.verdict import verdicts
 from storlab.audit.from_results import audit_results
 from storlab.brief import write_brief
+from storlab.brief.audited import audited
 from storlab.brief.claims import make_claims
 from storlab.cli import conclusion
 from storlab.figures.common import digits3
@@ -327,6 +328,26 @@ def failed_alone(point: Point, details: dict[str, Any]) -> None:
     """One worker on one target: an earlier process did a part, so that there is no time."""
     if (point.target, point.params["workers"]) == (NEW, 1):
         details["stages"][0]["resumed_parts"] = details["resumed_parts"] = 3
+
+
+def test_a_resumed_repeat_stands_behind_no_claim_of_time(tmp_path: Path) -> None:
+    resumed: list[Point] = []
+
+    def resumed_once(point: Point, details: dict[str, Any]) -> None:
+        if point.target == NEW and not resumed:
+            resumed.append(point)
+            details["stages"][0]["resumed_parts"] = details["resumed_parts"] = 5
+
+    store = build_preprocess_store(
+        tmp_path / "run", workers="8", change=resumed_once, **{**SMALL, "power": True}
+    )
+    comparison = compared(store)
+    claims = make_claims(comparison)
+    assert [f for f in audited(comparison, claims) if f.severity == "error"] == []
+    of_time = next(c for c in claims if c.metric == "completion_time_s.all")
+    assert len(of_time.run_ids) == 2 + 3
+    assert "resumed" in {m.kind for m in of_time.marks}
+    assert write_brief(store, pdf=False).is_file()
 
 
 def test_a_speed_up_is_over_the_number_of_workers_in_its_head(tmp_path: Path) -> None:

@@ -27,6 +27,8 @@ from storlab.figures.figure import Figure
 from storlab.figures.svg import render
 from storlab.lab.results.store import ResultStore
 from storlab.model.result import RunRecord
+from storlab.workloads.training.findings import capacity_section
+from storlab.workloads.training.kept import Kept, title
 from support.made_comparisons import told
 from support.vega import assert_vega_lite
 
@@ -150,6 +152,23 @@ def test_the_capacity_is_that_of_the_search(training_made: Made) -> None:
     assert f"{found[NEW].text} on {NEW}, 2 on {OLD}" in training_made.html
 
 
+def test_accelerators_per_watt_are_marked_as_what_they_are_made_of(training_made: Made) -> None:
+    data = load_dataset([training_made.store])
+    for run in data.all_runs():
+        if run.target == OLD:
+            metrics = [
+                m.model_copy(update={"provenance": "declared"}) if m.boundary else m
+                for m in run.record.metrics
+            ]
+            run.record = run.record.model_copy(update={"metrics": metrics})
+    section = capacity_section(compare(data))
+    assert section is not None
+    (table,) = section.tables
+    kinds = {row.target: {m.kind for m in row.numbers[-1].marks} for row in table.rows}
+    assert kinds == {NEW: {"emulated-accelerators"}, OLD: {"emulated-accelerators", "declared"}}
+    assert "declared" in {m.kind for m in table.marks}
+
+
 @pytest.mark.parametrize(
     ("verdict", "text"), [("found", "2"), ("at-least", "at least 2"), ("undecided", "2 or more")]
 )
@@ -174,17 +193,58 @@ def test_a_capacity_is_told_by_its_verdict(
         assert [search.text for search in found if search.target == OLD] == [text]
 
 
+def test_a_search_is_told_with_its_own_threshold(training_made: Made, tmp_path: Path) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(training_made.store.directory, copy)
+    path = copy / "capacity.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "threshold_percent": 50}))
+    comparison = compare(load_dataset([ResultStore.open(copy)]))
+    answer = told(comparison)["accelerators"][0]
+    assert answer.endswith(f"{OLD}: 2 emulated accelerators kept busy at 50 % or more.")
+    assert "90 %" not in answer
+    swept = draw("au_vs_accelerators", comparison, comparison.sections)[0]
+    assert f"most accelerators at 50 % or more: at least 3 on {NEW}, 2 on {OLD}" in swept.title
+
+
+def test_searches_of_different_thresholds_are_told_apart() -> None:
+    kept = {"A": Kept("2", "2", 90.0), "B": Kept("3", "3", 50.0), "C": Kept("", "none", 90.0)}
+    assert title(kept) == (
+        "most accelerators at 90 % or more: 2 on A, none on C; at 50 % or more: 3 on B"
+    )
+
+
 def test_without_a_search_the_swept_numbers_tell(tmp_path: Path) -> None:
     store = build_training_store(tmp_path / "run", accelerators="[1, 3]", power=False)
     comparison = compare(load_dataset([store]))
     swept = draw("au_vs_accelerators", comparison, comparison.sections)[0]
     assert swept.title == (
-        f"unet3d-h100: most accelerators at 90 % or more: 3 on {NEW}, 1 on {OLD}"
+        f"unet3d-h100: most accelerators at 90 % or more: at least 3 on {NEW}, 1 on {OLD}"
     )
+    rings = {(d["target"], d["x"]) for d in swept.spec["datasets"]["rings"]}
+    assert rings == {(NEW, "3"), (OLD, "1")}
+    assert told(comparison)["accelerators"][0].startswith(f"{NEW}: at least 3 emulated")
     html = write_brief(store, pdf=False).read_text("utf-8")
     assert 'id="capacity"' not in html
     assert 'id="power"' not in html
     assert len(tables_of(html, SECTION)) == 5  # no table of energy
+
+
+def test_a_sweep_tells_no_more_than_it_tried(tmp_path: Path) -> None:
+    store = build_training_store(tmp_path / "run", accelerators="[1, 3]", power=False)
+    data = load_dataset([store])
+    for runs in (data.of(point, OLD) for point in data.points):
+        for run in runs:
+            if run.record.params["accelerators"] == 3:
+                run.record = run.record.model_copy(update={"status": "failed"})
+    for key in [key for key in data.runs if key[1] == NEW]:
+        del data.runs[key]
+    answer = told(compare(data))["accelerators"][0]
+    assert f"{OLD}: 1 emulated accelerator kept busy" in answer  # three failed
+    assert f"{NEW}: how many accelerators it keeps busy is not decided" in answer
+    point = next(p for p in data.points if p.params["accelerators"] == 3)
+    del data.runs[point.key, OLD]
+    answer = told(compare(data))["accelerators"][0]
+    assert f"{OLD}: at least 1 emulated accelerator kept busy" in answer  # three were never tried
 
 
 def test_a_damaged_search_is_named(tmp_path: Path) -> None:

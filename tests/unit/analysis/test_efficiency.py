@@ -61,6 +61,19 @@ def test_bytes_and_joules_are_summed_before_they_are_divided() -> None:
     assert summed.repeats("efficiency_mb_s_w") == pytest.approx([10, 1000 / 300])
 
 
+def test_work_that_moves_no_bytes_has_no_data_per_joule_and_a_repeat_may_stall() -> None:
+    trims = account(*(entry(j, 0, operations=10.0, net_j=j - 50) for j in (100, 300)))
+    for name in ("efficiency_mb_s_w", "efficiency_tb_kwh", "efficiency_net_mb_s_w"):
+        assert trims.value(name) is None
+        assert trims.repeats(name) == []
+    rate = trims.value("iops_w")
+    assert rate is not None
+    assert rate.estimate == pytest.approx(20 / 400)
+    stalled = account(entry(100, 0), entry(300, 1000)).value("efficiency_mb_s_w")
+    assert stalled is not None
+    assert stalled.estimate == pytest.approx(1000 / 400)
+
+
 def test_the_interval_of_a_ratio_of_sums_is_that_of_the_textbook() -> None:
     above, below = [10.0, 12.0, 11.5], [2.0, 2.2, 2.1]
     found = ratio_of_sums(above, below)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Callable
 from pathlib import Path
@@ -13,7 +14,9 @@ from storlab.analysis.compare import Comparison, compare
 from storlab.analysis.dataset import load_dataset
 from storlab.analysis.gate import Gate, judge
 from storlab.analysis.gate_power import repeats_to_decide
-from storlab.base.errors import StudyError
+from storlab.base.errors import ExitCode, StudyError
+from storlab.cli.main import main
+from storlab.history.record import read_record
 from storlab.model.gate import GateRule
 from storlab.model.power import Boundary
 from storlab.model.result import Metric, RunRecord
@@ -155,6 +158,57 @@ def test_runs_without_energy_are_told(tmp_path: Path) -> None:
     (check,) = judged(found, at_least=1).checks
     assert (check.verdict, check.repeats) == ("held", 3)
     assert "2 of 5 runs have no value of it: no meter" in check.remarks
+
+
+def with_both(other: Boundary | None) -> Callable[[RunRecord], RunRecord]:
+    """The disk has meters in itself and at the wall, which stands for it; memory has another's."""
+    draw = random.Random(9)
+
+    def change(record: RunRecord) -> RunRecord:
+        if record.target == "Memory" and other is None:
+            return record
+        seconds = (record.window_end_ns - record.window_start_ns) / 1e9
+        watts = {"device": WATTS, "wall": 2 * WATTS} if record.target == "Disk" else {other: WATTS}
+        noise = 1 + 0.001 * (record.repeat - draw.random())
+        energies = [
+            Metric(name="energy_j", value=w * seconds * noise, unit="J", boundary=boundary)
+            for boundary, w in watts.items()
+        ]
+        headline = "wall" if record.target == "Disk" else other
+        more = {"metrics": [*record.metrics, *energies], "power_boundary": headline}
+        return record.model_copy(update=more)
+
+    return change
+
+
+RULES = """
+[[gate]]
+metric = "power"
+target = "Disk"
+at = { jobs = 1 }
+at_most = "15W"
+"""
+
+
+def test_what_another_target_is_metered_by_decides_nothing_about_this_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "rules.toml").write_text(RULES)
+    others: list[Boundary | None] = ["wall", "device", None]
+    for other in others:
+        place = tmp_path / str(other)
+        large_campaign(place, runs=20, repeats=5, draw=random.Random(2), change=with_both(other))
+        rules = str(tmp_path / "rules.toml")
+        assert main(["gate", str(place), "--rules", rules, "--json"]) == ExitCode.DISAGREE
+        (check,) = json.loads(capsys.readouterr().out)["checks"]
+        assert (check["verdict"], check["boundary"]) == ("broken", "wall")
+        assert check["interval"]["estimate"] == pytest.approx(2 * WATTS, rel=0.01)
+        main(["gate", str(place), "--rules", rules])
+        assert "power at the wall, Disk" in capsys.readouterr().out.replace("\n", " ")
+        disks = [p for p in read_record(place)["points"] if p["target"] == "Disk"]
+        values = [p["values"]["efficiency_mb_s_w.all"] for p in disks]
+        assert {value["boundary"] for value in values} == {"wall"}
+        assert all("boundary" not in p["values"]["throughput_mb_s.all"] for p in disks)
 
 
 def test_no_number_of_repeats_beats_a_meter() -> None:

@@ -131,3 +131,13 @@ def test_words_and_unknown_units_are_let_alone() -> None:
     word = claim("throughput_ratio", "three times", value="3")
     assert severities(RULE, *cells, word) == []
     assert severities(RULE, *cells, claim("throughput_ratio", "3", "bananas")) == []
+
+
+def test_a_printed_zero_contradicts_a_ratio_as_any_number_does() -> None:
+    rows = [*_two("throughput", "0", "5", "MB/s"), claim("throughput_ratio", "3")]
+    (printed,) = findings(RULE, *rows)
+    assert printed.severity == "warning"
+    assert printed.recomputed.startswith("0 MB/s / 5 MB/s = 0x (")
+    assert ", the other way round" not in printed.recomputed  # nothing divides by it
+    below = [*_two("latency_avg", "0.0", "5.0", "ms"), claim("latency_reduction", "20", "%")]
+    assert severities(RULE, *below) == ["error"]

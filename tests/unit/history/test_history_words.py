@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
@@ -12,7 +13,8 @@ import pytest
 from storlab.analysis.environments import Difference
 from storlab.analysis.stats import Interval
 from storlab.figures.trend import Mark, Trend, Turn, date_text, draw_trend
-from storlab.history.record import PointRecord, Record
+from storlab.history.page import Briefs, point_view
+from storlab.history.record import PointRecord, Record, Value
 from storlab.history.series import Candidate, history_of
 from storlab.history.words import (
     candidate_text,
@@ -107,6 +109,64 @@ def test_a_change_below_the_resolution_of_a_value_is_none() -> None:
     records = {f"/r/{i}": record(i, 1000.0 if i < 20 else 1000.5, dict(FACTS)) for i in range(40)}
     (point,) = history_of(records).points
     assert point.shifts == []
+
+
+def test_the_verdict_is_of_the_means_that_the_size_is_of(tmp_path: Path) -> None:
+    """One outlier lifts the arithmetic mean of the new level above the old one."""
+    values = [100 + (i * 7 % 5 - 2) * 0.3 - (5 if i >= 20 else 0) for i in range(40)]
+    values[30] = 220.0
+    records = {f"/r/{i:03d}": record(i, value, FACTS) for i, value in enumerate(values)}
+    (point,) = history_of(records).points
+    (shift,) = point.shifts
+    assert shift_text(shift).endswith("% less")
+    assert shift.verdict == "worse"
+    assert shift.ratio is not None
+    assert shift.after / shift.before == pytest.approx(shift.ratio.estimate)
+    view = next(iter(point_view(point, Briefs(tmp_path)).courses))
+    before, after = re.findall(r'M[\d.]+ ([\d.]+)H[\d.]+" stroke="[^"]*s2', view.drawings[0][1])
+    assert float(after) > float(before)  # further down
+
+
+def test_a_row_is_of_one_change(tmp_path: Path) -> None:
+    """Throughput fell long ago; what changed last, when and why, is another quantity's."""
+    records = {}
+    for i in range(60):
+        facts = {**FACTS, "kernel": "new" if i >= 20 else "old", "cpu.governor": f"{i >= 40}"}
+        own = record(i, (100 if i < 20 else 90) + (i * 7 % 5 - 2) * 0.3, facts)
+        waited = (1e6 if i < 40 else 5e5) * (1 + (i * 3 % 5 - 2) * 0.003)
+        own["points"][0]["values"]["latency_p99_ns.read"] = {
+            "estimate": waited, "low": None, "high": None, "runs": [waited],
+        }  # fmt: skip
+        records[f"/r/{i:03d}"] = own
+    (point,) = history_of(records).points
+    view = point_view(point, Briefs(tmp_path))
+    first = view.changes[0]
+    assert first.rows[0].title.startswith("Read latency")
+    assert (view.change, view.verdict) == (first.rows[0].text, "better")
+    assert view.change_value == pytest.approx(-0.5, rel=0.01)
+    assert (view.newest, view.changed) == (first.date, first.rows[0].title)
+    assert view.candidate == first.candidates[0] == "CPU governor: False, then True"
+
+
+def test_power_of_another_boundary_is_another_quantity(tmp_path: Path) -> None:
+    """From 10 W in the device to 25 W at the wall nothing changed but the meter."""
+    records = {}
+    for i in range(40):
+        own = record(i, 100 + (i * 7 % 5 - 2) * 0.3, FACTS)
+        watts = (10.0 if i < 20 else 25.0) * (1 + (i * 3 % 5 - 2) * 0.003)
+        value: Value = {"estimate": watts, "low": None, "high": None, "runs": [watts]}
+        own["points"][0]["values"]["efficiency_mb_s_w.all"] = (
+            {**value, "boundary": "device" if i < 20 else "wall"} if i < 38 else value
+        )
+        records[f"/r/{i:03d}"] = own
+    (point,) = history_of(records).points
+    assert point.shifts == []
+    power = [series for series in point.series if series.column.is_power]
+    assert [(s.boundary, len(s.places)) for s in power] == [("device", 20), ("wall", 18), ("", 2)]
+    assert power[1].title == "throughput per watt at the wall"
+    view = point_view(point, Briefs(tmp_path))
+    assert len({course.figure.name for course in view.courses}) == len(view.courses) == 4
+    assert len(view.heads) == len(view.rows[0].cells) == 4
 
 
 def test_words_of_a_change() -> None:

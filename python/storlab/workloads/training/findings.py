@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from storlab.analysis.capacity_file import Found, searches
 from storlab.analysis.compare import Comparison
+from storlab.analysis.efficiency import WEAKEST_FIRST
 from storlab.analysis.points import CLIENTS, describe, page_of
 from storlab.analysis.stats import Interval
 from storlab.brief.extra import Extra
@@ -14,6 +15,7 @@ from storlab.brief.model import DataTable, ExtraSection, Number, TableRow
 from storlab.brief.tables import Scale
 from storlab.brief.text import and_list, plural, spread_text
 from storlab.figures.common import MISSING, digits3, place_of
+from storlab.model.result import RunRecord
 from storlab.workloads.training.kept import kept_busy
 
 KIND = "training"
@@ -79,6 +81,8 @@ def _heading(search: Found) -> str:
 
 def _row(comparison: Comparison, search: Found, *, first: bool) -> TableRow:
     interval, power, marks = search.at_it, search.power_w, _marks(search)
+    runs = _runs(comparison, search)
+    of_power = (*marks, *_power_marks(runs)) if power else ()
     above = "none tried" if search.first_not_kept is None else f"{search.first_not_kept:,}"
     per_watt = "–" if not power else digits3(search.number / power)
     numbers = [
@@ -87,12 +91,10 @@ def _row(comparison: Comparison, search: Found, *, first: bool) -> TableRow:
         Number(
             above, missing=search.first_not_kept is None, fact=search.first_not_kept is not None
         ),
-        Number(per_watt, "", search.point_id if power else None, missing=not power),
+        Number(per_watt, "", search.point_id if power else None, of_power, missing=not power),
     ]
     index = comparison.targets.index(search.target)
-    cells = [cell for row in comparison.rows.values() for cell in row.cells.values()]
-    runs = next((len(c.runs) for c in cells if c.point_id == search.point_id and c.point_id), 0)
-    links = [(plural(runs, "run"), search.point_id)] if search.point_id else []
+    links = [(plural(len(runs), "run"), search.point_id)] if search.point_id else []
     return TableRow([(_heading(search), 1)], search.target, index, numbers, first, links)
 
 
@@ -100,6 +102,21 @@ def _marks(search: Found) -> tuple[Mark, ...]:
     """Of the family: that what is kept busy is not measured."""
     told = (flag.kind for flag in page_of(search.kind).flags if flag.tells)
     return tuple(mark(kind, "found by storlab capacity") for kind in told)
+
+
+def _runs(comparison: Comparison, search: Found) -> list[RunRecord]:
+    """Those at the number that was found."""
+    cells = (cell for row in comparison.rows.values() for cell in row.cells.values())
+    runs = (c.runs for c in cells if c.point_id == search.point_id and c.point_id)
+    return [run.record for run in next(runs, [])]
+
+
+def _power_marks(runs: Sequence[RunRecord]) -> list[Mark]:
+    """That their power, at the boundary that stands for the target, is not measured."""
+    words = {m.provenance for run in runs for m in run.metrics
+             if (m.name, m.boundary) == ("power_w", run.power_boundary)}  # fmt: skip
+    weakest = next((word for word in WEAKEST_FIRST if word in words), "measured")
+    return [] if weakest == "measured" else [mark(weakest, f"power is {weakest}")]
 
 
 def _percent(interval: Interval | None, point_id: str | None, marks: tuple[Mark, ...]) -> Number:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from storlab.analysis.capacity_file import Found, searches
@@ -12,7 +13,16 @@ from storlab.analysis.points import Section, WorkloadPoint, format_value
 KEY = "au_percent.all"
 ASKED = "au_threshold_percent.all"
 NUMBER = "accelerators"
-NONE, UNDECIDED = "none", "not decided"
+NONE, UNDECIDED, AT_LEAST = "none", "not decided", "at least "
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """The largest number of accelerators that a target keeps busy."""
+
+    place: str  # the number on the axis; empty where there is none
+    text: str  # in words: ``at least 3``
+    percent: float  # of the time, or more
 
 
 def threshold_percent(comparison: Comparison, points: Sequence[WorkloadPoint]) -> float | None:
@@ -24,34 +34,40 @@ def threshold_percent(comparison: Comparison, points: Sequence[WorkloadPoint]) -
 
 def largest(
     comparison: Comparison, section: Section, points: Sequence[WorkloadPoint], asked: float | None
-) -> dict[str, tuple[str, str]]:
-    """By target the largest number that it keeps busy, and in words.
+) -> dict[str, Kept]:
+    """By target the largest number that it keeps busy.
 
-    From the search for a capacity where there is one, else of what the study swept.
+    From the search for a capacity where there is one, else of what the study swept, at ``asked``.
     """
     results = [search for search in searches(comparison) if _same(search, section, points[0])]
     if results:
-        return {search.target: (f"{search.number}", search.text) for search in results}
+        return {s.target: Kept(f"{s.number}", s.text, s.threshold_percent) for s in results}
     if asked is None or section.axes.x != NUMBER:
         return {}
-    kept: dict[str, tuple[str, str]] = {}
-    for target in comparison.planned(points):
-        kept[target] = ("", NONE)
-        for point in points:
-            interval = comparison.row(point).cells[target].values.get(KEY)
-            low = None if interval is None else interval.low
-            if low is None or low < asked:
-                if interval is not None and (interval.high is None or interval.high >= asked):
-                    kept[target] = _undecided(*kept[target])
-                break
-            number = format_value(section.page, NUMBER, point.params.get(NUMBER))
-            kept[target] = (number, number)
-    return kept
+    targets = comparison.planned(points)
+    return {target: _swept(comparison, section, points, target, asked) for target in targets}
 
 
-def _undecided(place: str, text: str) -> tuple[str, str]:
-    """The next number's interval includes the threshold: it may be kept busy, too."""
-    return (place, f"{text} or more") if place else ("", UNDECIDED)
+def _swept(
+    comparison: Comparison,
+    section: Section,
+    points: Sequence[WorkloadPoint],
+    target: str,
+    asked: float,
+) -> Kept:
+    """In the words of a search: the last number that was tried is no more than a lower bound."""
+    place = ""
+    for point in points:
+        cell = comparison.row(point).cells[target]
+        interval = cell.values.get(KEY)
+        if interval is None and not cell.failed:
+            break
+        if interval is None or (interval.high is not None and interval.high < asked):
+            return Kept(place, place or NONE, asked)
+        if interval.low is None or interval.low < asked:  # the next may be kept busy, too
+            return Kept(place, f"{place} or more" if place else UNDECIDED, asked)
+        place = format_value(section.page, NUMBER, point.params.get(NUMBER))
+    return Kept(place, f"{AT_LEAST}{place}" if place else UNDECIDED, asked)
 
 
 def _same(search: Found, section: Section, point: WorkloadPoint) -> bool:
@@ -61,20 +77,22 @@ def _same(search: Found, section: Section, point: WorkloadPoint) -> bool:
     )
 
 
-def title(asked: float | None, kept: Mapping[str, tuple[str, str]]) -> str:
+def title(kept: Mapping[str, Kept]) -> str:
     """``most accelerators at 90 % or more: 8 on A, none on B``."""
-    if asked is None or not kept:
+    if not kept:
         return "utilisation of the emulated accelerators"
-    shares = ", ".join(f"{text} on {target}" for target, (_, text) in kept.items())
-    return f"most accelerators at {asked:g} % or more: {shares}"
+    shares: dict[float, list[str]] = {}
+    for target, number in kept.items():
+        shares.setdefault(number.percent, []).append(f"{number.text} on {target}")
+    places = [f"at {percent:g} % or more: {', '.join(own)}" for percent, own in shares.items()]
+    return f"most accelerators {'; '.join(places)}"
 
 
 def kept_busy(comparison: Comparison, section: Section, facet: Any) -> str:
     """How many accelerators each target keeps busy, as the figure says; empty where it does not."""
     points = section.of_facet(facet)
-    asked = threshold_percent(comparison, points)
-    kept = largest(comparison, section, points, asked)
-    return title(asked, kept) if asked is not None and kept else ""
+    kept = largest(comparison, section, points, threshold_percent(comparison, points))
+    return title(kept) if kept else ""
 
 
 def fed(comparison: Comparison, sections: Sequence[Section]) -> Iterator[tuple[str, str, str]]:
@@ -84,13 +102,13 @@ def fed(comparison: Comparison, sections: Sequence[Section]) -> Iterator[tuple[s
             points = section.of_facet(facet)
             asked = threshold_percent(comparison, points)
             place = ", ".join(t for t in (section.own, section.facet_text(facet)) if t)
-            for target, (_, text) in largest(comparison, section, points, asked).items():
-                yield target, _words(text, asked), place
+            for target, kept in largest(comparison, section, points, asked).items():
+                yield target, _words(kept), place
 
 
-def _words(text: str, asked: float | None) -> str:
-    if text == UNDECIDED:
+def _words(kept: Kept) -> str:
+    if kept.text == UNDECIDED:
         return "how many accelerators it keeps busy is not decided"
-    noun = "emulated accelerator" + ("" if text in ("1", NONE) else "s")
-    number = "no" if text == NONE else text
-    return f"{number} {noun} kept busy" + (f" at {asked:g} % or more" if asked else "")
+    noun = "emulated accelerator" + ("" if kept.text.removeprefix(AT_LEAST) in ("1", NONE) else "s")
+    number = "no" if kept.text == NONE else kept.text
+    return f"{number} {noun} kept busy at {kept.percent:g} % or more"

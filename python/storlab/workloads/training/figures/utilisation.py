@@ -54,7 +54,8 @@ def draw_swept(
     rule = threshold(comparison, lines.points)
     asked = None if rule is None else rule.value
     kept = largest(comparison, section, lines.points, asked)
-    rings = [m for m in lines.means if m["x"] == kept.get(m["target"], ("", ""))[0]]
+    at = {target: number.place for target, number in kept.items()}
+    rings = [m for m in lines.means if m["x"] == at.get(m["target"])]
     look = Look(
         kind=KIND,
         name="utilisation-by-accelerators",
@@ -68,7 +69,7 @@ def draw_swept(
         above=[ring_layer(lines.order)] if rings else [],
         data={"rings": rings},
     )
-    return lines.figure(look, title(asked, kept))
+    return lines.figure(look, title(kept))
 
 
 def threshold(comparison: Comparison, points: Sequence[WorkloadPoint]) -> Rule | None:
