@@ -228,6 +228,7 @@ def test_a_place_that_cannot_be_is_refused(
             "region_size",
             "beyond",
         ),
+        ('size = "1MiB"', 'region_start = "90%"\nregion_size = "20%"', "region_size", "beyond"),
     ],
 )
 def test_a_point_that_does_not_fit_its_target_is_refused_with_both_names(
