@@ -62,6 +62,43 @@ def test_same_options_and_target_are_repeats(tmp_path: Path) -> None:
     assert {r.target for r in store.records()} == {"the disk"}
 
 
+def written(place: Path, name: str, /, **options: str) -> Path:
+    """A recorded result as if its job had had these options besides."""
+    document = json.loads((GOLDEN / "group-3.33.json").read_text())
+    for job in document["jobs"]:
+        job["job options"] = {**job["job options"], **options}
+    path = place / f"{name}.json"
+    path.write_text(json.dumps(document))
+    return path
+
+
+def test_one_name_of_several_places_becomes_a_name_for_each_of_them(tmp_path: Path) -> None:
+    """README's own layout: one would be the repeat of the other."""
+    files = [
+        written(tmp_path, place, filename=f"/mnt/{place}/storlab.data", direct="1")
+        for place in "ab"
+    ]
+    records = import_files(files, tmp_path / "result").records()
+    assert [r.target for r in records] == ["a/storlab.data", "b/storlab.data"]
+    assert [r.repeat for r in records] == [1, 1]
+    same = import_files(files, tmp_path / "same", "the disk").records()
+    assert [(r.target, r.repeat) for r in same] == [("the disk", 1), ("the disk", 2)]
+
+
+def test_a_place_with_its_page_cache_is_another_target(tmp_path: Path) -> None:
+    files = [
+        written(tmp_path, f"{name}{direct}", filename=f"/mnt/{name}/x:/mnt/{name}/y", direct=direct)
+        for name in "ab"
+        for direct in "01"
+    ]
+    store = import_files([*files[:2], files[3]], tmp_path / "result")
+    assert [(t.name, t.locations, t.direct) for t in store.study.target] == [
+        ("a/x and 1 more, cached", ["/mnt/a/x", "/mnt/a/y"], False),
+        ("a/x and 1 more, direct", ["/mnt/a/x", "/mnt/a/y"], True),
+        ("b/x and 1 more", ["/mnt/b/x", "/mnt/b/y"], True),
+    ]
+
+
 def test_jobs_of_their_own_are_runs_of_their_own(tmp_path: Path) -> None:
     store = imported(tmp_path, "two-jobs-3.33.json")
     accesses = [(r.params["access"], r.params["read_percent"]) for r in store.records()]
