@@ -41,13 +41,13 @@ def import_files(
     ``target`` names what all of them measured; by default each run's file tells, and a name that
     stands for several places becomes one for each. Runs of the same target with the same parameters
     become repeats of one point, in the order given. Raises ResultError, naming file and field, for
-    a file that cannot be read; nothing is then written.
+    a file that cannot be read or came already; nothing is then written.
     """
     if not paths:
         raise UsageError("FILE", "no file to import is given", "name at least one")
-    sources = [
-        _Source(file, run) for path in paths for file in read_path(path) for run in file.runs
-    ]
+    files = [file for path in paths for file in read_path(path)]
+    _refuse_twice(files)
+    sources = [_Source(file, run) for file in files for run in file.runs]
     runs = _with_target([source.run for source in sources], target)
     sources = [replace(source, run=run) for source, run in zip(sources, runs, strict=True)]
     text, study = _study(name or _title(paths), sources)
@@ -58,6 +58,18 @@ def import_files(
         raw = {source.file.name: source.file.content, **source.file.others}
         store.write_run(record, source.run.outcome.samples, raw)
     return store
+
+
+def _refuse_twice(files: Sequence[ImportedFile]) -> None:
+    """One measurement is no repeat of itself."""
+    first: dict[str, Path] = {}
+    for file in files:
+        other = first.get(file.sha256)
+        if other is not None:
+            same = "is given twice" if other == file.path else f"is the same as {other}"
+            fix = "name each result once: a second time is no repeat of it"
+            raise ResultError(str(file.path), same, fix)
+        first[file.sha256] = file.path
 
 
 def _title(paths: Sequence[Path]) -> str:

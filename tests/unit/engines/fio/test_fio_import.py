@@ -72,6 +72,16 @@ def written(place: Path, name: str, /, **options: str) -> Path:
     return path
 
 
+def test_a_result_that_is_given_twice_is_no_repeat(tmp_path: Path) -> None:
+    name = "group-3.33.json"
+    copy = shutil.copy(GOLDEN / name, tmp_path / "copy.json")
+    given = GOLDEN / name
+    for again, what in ((given, "given twice"), (copy, rf"copy\.json: is the same.*{name}")):
+        with pytest.raises(ResultError, match=what):
+            import_files([given, again], tmp_path / "result")
+    assert not (tmp_path / "result").exists()
+
+
 def test_one_name_of_several_places_becomes_a_name_for_each_of_them(tmp_path: Path) -> None:
     """README's own layout: one would be the repeat of the other."""
     files = [

@@ -173,7 +173,11 @@ def test_a_session_token_in_a_file_is_not_kept(tmp_path: Path) -> None:
 
 
 def test_repeats_and_a_name_for_the_target(tmp_path: Path) -> None:
-    store = imported(tmp_path, "mixed-1.6.1.csv.zst", "mixed-1.6.1.csv.zst", target="the store")
+    first = GOLDEN / "mixed-1.6.1.csv.zst"
+    rows = warp_records.unpacked(first.read_bytes()).split(b"\n")
+    other = tmp_path / "other.csv"
+    other.write_bytes(b"\n".join([*rows[:100], *rows[101:]]))  # one request less
+    store = import_files([first, other], tmp_path / "result", "the store")
     assert [r.run_id[-3:] for r in store.records()] == ["-r1", "-r2"]
     assert {r.target for r in store.records()} == {"the store"}
 
