@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from storlab.base.units import format_size
 from storlab.contracts.exchange import ImportedRun
 
-_Place = tuple[tuple[str, ...], bool]  # locations, and whether past the page cache
+# Locations, whether past the page cache, and how much of each is used.
+_Place = tuple[tuple[str, ...], bool, int | None]
 
 
 def told_apart(runs: Sequence[ImportedRun]) -> list[ImportedRun]:
@@ -32,16 +33,25 @@ def told_apart(runs: Sequence[ImportedRun]) -> list[ImportedRun]:
 
 
 def _place(run: ImportedRun) -> _Place:
-    return tuple(run.locations), run.direct
+    return tuple(run.locations), run.direct, run.facts.get("size")
 
 
 def _names(target: str, places: Sequence[_Place]) -> list[str]:
-    times = Counter(locations for locations, _ in places)
-    by_path = dict(zip(times, _by_path(target, list(times)), strict=True))
+    lists = list(dict.fromkeys(locations for locations, _, _ in places))
+    by_path = dict(zip(lists, _by_path(target, lists), strict=True))
     return [
-        by_path[locations] + ("" if times[locations] == 1 else ", direct" if direct else ", cached")
-        for locations, direct in places
+        ", ".join([by_path[place[0]], *_differing(place, [p for p in places if p[0] == place[0]])])
+        for place in places
     ]
+
+
+def _differing(place: _Place, beside: Sequence[_Place]) -> Iterator[str]:
+    """How it differs from others with these locations."""
+    _, direct, size = place
+    if len({direct for _, direct, _ in beside}) > 1:
+        yield "direct" if direct else "cached"
+    if len({size for _, _, size in beside}) > 1:
+        yield "size not told" if size is None else format_size(size)
 
 
 def _by_path(target: str, lists: Sequence[tuple[str, ...]]) -> list[str]:

@@ -182,6 +182,18 @@ def test_repeats_and_a_name_for_the_target(tmp_path: Path) -> None:
     assert {r.target for r in store.records()} == {"the store"}
 
 
+def test_a_load_that_was_held_back_is_no_repeat_of_one_that_was_not(tmp_path: Path) -> None:
+    data = warp_records.unpacked((GOLDEN / "mixed-1.6.1.csv.zst").read_bytes())
+    files = []
+    for limit in (b"0", b"50", b"60"):
+        files.append(tmp_path / f"{limit.decode()}.csv")
+        files[-1].write_bytes(data.replace(b" --region=", b" --rps-limit=" + limit + b" --region="))
+    records = import_files(files, tmp_path / "result").records()
+    assert [r.repeat for r in records] == [1, 1, 1]
+    limits = [r.params.get("warp_options") for r in records]
+    assert limits == [None, {"rps-limit": "50"}, {"rps-limit": "60"}]
+
+
 def test_the_command_says_what_it_imported(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
