@@ -204,18 +204,18 @@ def _weights(options: Options) -> dict[str, float]:
     """Percent by block size; empty where that is no such list."""
     percents: list[tuple[int, float | None]] = []
     for part in _own(options, "bssplit")[0].split(":"):
-        text, _, percent = (word.strip() for word in part.partition("/"))
+        text, _, share = (word.strip() for word in part.partition("/"))
         size = size_of(text, _kb_base(options))
-        if not size or not (percent.isdigit() or not percent):
+        if not size or not (share.isdigit() or not share):
             return {}
-        percents.append((size, float(percent) if percent else None))
+        percents.append((size, float(share) if share else None))
     given = sum(percent or 0 for _, percent in percents)
     open_ones = sum(percent is None for _, percent in percents)  # share what is left
     weights: dict[str, float] = {}
     for size, percent in percents:
-        share = max(0.0, 100 - given) / open_ones if percent is None else percent
-        weights[f"{size}B"] = weights.get(f"{size}B", 0.0) + share
-    return {size: share for size, share in weights.items() if share}
+        weight = max(0.0, 100 - given) / open_ones if percent is None else percent
+        weights[f"{size}B"] = weights.get(f"{size}B", 0.0) + weight
+    return {name: weight for name, weight in weights.items() if weight}
 
 
 def _is_told(distribution: str) -> bool:

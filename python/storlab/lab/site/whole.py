@@ -157,7 +157,7 @@ def whole_snapshot(live: dict[str, Any]) -> Snapshot:
     slowest = min(rates, key=lambda name: rates[name]) if loading and len(rates) > 1 else ""
     note = f"slowest {slowest}: {_rate(by, rates[slowest])}" if slowest else live["phase"]
     return Snapshot(
-        phase=min(begun, key=("ramp", "measure", "drain").index, default="prepare"),  # type: ignore[arg-type]
+        phase=min(begun, key=("ramp", "measure", "drain").index, default="prepare"),
         elapsed_ns=longest if begun else 0,
         phase_ns=max(lengths, default=None) if begun else None,
         operations_s=_sum_known(going, "operations_s"),
