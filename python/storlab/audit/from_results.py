@@ -18,12 +18,39 @@ from storlab.audit.finding import Finding
 from storlab.audit.results_table import results_table
 from storlab.audit.screening import Selection, select
 from storlab.contracts.hook import load
+from storlab.contracts.registry import FAMILIES
 from storlab.lab.results.store import ResultStore
 from storlab.workloads.common.flags import flag_meanings
 
 # Said here from the runs themselves, with more than a table of means can tell.
 FROM_RUNS = ("effective_concurrency", "missing", "power_boundary")
+# Of the checks below, beside the kinds of flags and what families add.
+RUN_RULES = (
+    "selection",
+    "repeats",
+    "failed_runs",
+    "incomplete",
+    "engines",
+    "provenance",
+    "power",
+)
 SHOWN = 4  # examples in one finding
+
+
+def result_rules() -> list[str]:
+    """Names of all rules that a finding about a result directory can have."""
+    flags = [meaning for meaning in flag_meanings().values() if meaning.severity]
+    hooks = [FAMILIES[kind].page.audit for kind in FAMILIES]
+    return [
+        *RULES,
+        *RUN_RULES,
+        *(_rule_of(meaning.kind) for meaning in flags),
+        *(place.partition(":")[2] for place in hooks if place),
+    ]
+
+
+def _rule_of(flag: str) -> str:
+    return flag.replace("-", "_")
 
 
 def audit_results(path: str | Path) -> list[Finding]:
@@ -121,7 +148,7 @@ def _flags(comparison: Comparison) -> Iterator[Finding]:
             if touched:
                 measured = sum(row.cells[target].measured for row in comparison.rows.values())
                 yield Finding(
-                    rule=kind.replace("-", "_"),
+                    rule=_rule_of(kind),
                     severity=meaning.severity,
                     rows=_ids(*(cell for _, cell in touched)),
                     printed=f"{target}: {len(touched)} of {measured} points",

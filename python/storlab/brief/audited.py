@@ -9,10 +9,12 @@ from pathlib import Path
 from storlab.analysis.compare import Cell, Comparison, compare
 from storlab.analysis.dataset import load_dataset
 from storlab.audit.finding import Finding
+from storlab.audit.from_claims import RULE as OWN_CLAIM
 from storlab.audit.from_claims import BriefClaims, ClaimData, ClaimSide, audit_brief
-from storlab.audit.from_results import audit_comparison
+from storlab.audit.from_results import audit_comparison, result_rules
 from storlab.brief.answers import headlines
 from storlab.brief.claims import Claim, make_claims
+from storlab.brief.published import RULE as OWN_PUBLISHED
 from storlab.brief.published import printed_wrong
 from storlab.lab.results.store import ResultStore
 
@@ -34,6 +36,11 @@ def audited(comparison: Comparison, claims: Iterable[Claim]) -> list[Finding]:
         *printed_wrong(comparison),
         *audit_comparison(comparison),
     ]
+
+
+def directory_rules() -> list[str]:
+    """Names of all rules that findings of ``audit_directory`` can have."""
+    return [*result_rules(), OWN_CLAIM, OWN_PUBLISHED]
 
 
 def audit_directory(directory: Path) -> list[Finding]:

@@ -39,6 +39,7 @@ NAMES = {
     "energy_efficiency": "efficiency_tb_kwh",
     "throughput_per_tb": "throughput_mb_s_tb",
 }
+RULE = "own_published"
 PRINTED_WITHIN = 0.06  # two digits, as the shortest numbers of a brief have, are off by 5 %
 BY_KEY = {column.key: column for column in COLUMNS}
 
@@ -288,7 +289,7 @@ def printed_wrong(comparison: Comparison) -> list[Finding]:
         value = cell.value / scale.of(BY_KEY[cell.key])[1]
         if not math.isclose(float(text.replace(",", "")), value, rel_tol=PRINTED_WITHIN):
             finding = Finding(
-                rule="own_published",
+                rule=RULE,
                 severity="error",
                 rows=list(cell.rows),
                 printed=f"{text} {scale.of(BY_KEY[cell.key])[0]} ({cell.label})",

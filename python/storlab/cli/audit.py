@@ -61,11 +61,12 @@ def audit(
     from storlab.audit import RULES
     from storlab.audit.finding import SEVERITIES
 
+    known = _known_rules(path) if rules else []
     if severity not in SEVERITIES:
         raise UsageError("--severity", f'there is no "{severity}"', suggest(severity, SEVERITIES))
     for rule in rules or ():
-        if rule not in RULES and not Path(path).is_dir():  # a directory has checks of its runs, too
-            raise UsageError("--rule", f'there is no rule "{rule}"', suggest(rule, RULES))
+        if rule not in known:
+            raise UsageError("--rule", f'there is no rule "{rule}"', suggest(rule, known))
     table, findings = _findings(path, rules)
     shown = [f for f in findings if SEVERITIES.index(f.severity) <= SEVERITIES.index(severity)]
     counts = {level: sum(f.severity == level for f in findings) for level in SEVERITIES}
@@ -83,6 +84,17 @@ def audit(
         _print(path, table, shown, counts)
     if counts["error"]:
         raise typer.Exit(int(ExitCode.DISAGREE))
+
+
+def _known_rules(path: str) -> list[str]:
+    """Those of tables; a directory has checks of its runs, too."""
+    if Path(path).is_dir():
+        from storlab.brief.audited import directory_rules
+
+        return directory_rules()
+    from storlab.audit import RULES
+
+    return list(RULES)
 
 
 def _findings(path: str, rules: list[str] | None) -> tuple[PublishedTable | None, list[Finding]]:

@@ -11,40 +11,52 @@ from storlab.cluster.task import ClientPlace
 from storlab.model.cluster import LOCALHOST, Cluster
 
 
+class ClusterError(StudyError):
+    """What ``[cluster]`` says of its clients cannot be. ``field`` is a path in the study."""
+
+    def __init__(self, field: tuple[str, ...], what: str, fix: str) -> None:
+        self.field = field
+        is_key = len(field) == 2  # else a table: [cluster.host.c7]
+        where = f"[{field[0]}] {field[1]}" if is_key else f"[{'.'.join(field)}]"
+        super().__init__(where, what, fix)
+
+
 def client_hosts(cluster: Cluster, base: Path) -> list[str]:
     """Names of all hosts, in the order in which they are used. ``base`` is where paths start.
 
-    Raises StudyError for a list that names none, PreflightError outside of a Slurm job.
+    Raises ClusterError for a list that names none, StudyError for a line of a host file,
+    PreflightError outside of a Slurm job.
     """
     if cluster.from_ is not None:
         return [line.name for line in from_slurm(os.environ)]
     if cluster.hosts is not None:
-        hosts = expand(cluster.hosts, "[cluster] hosts")
+        try:
+            hosts = expand(cluster.hosts)
+        except StudyError as error:
+            raise ClusterError(("cluster", "hosts"), error.what, error.fix) from error
         # Of a scheduler's hosts a job has some today and others tomorrow: there it is no mistake.
         unknown = sorted(set(cluster.host) - set(hosts))
         if unknown:
-            raise StudyError(
-                f"[cluster.host.{unknown[0]}]", "is none of [cluster] hosts", "correct the name"
-            )
+            field = ("cluster", "host", unknown[0])
+            raise ClusterError(field, "is none of [cluster] hosts", "correct the name")
         return hosts
     path = base / (cluster.hostfile or "")
     try:
         text = path.read_text()
     except (OSError, UnicodeDecodeError) as error:
-        raise StudyError(
-            "[cluster] hostfile", f"{path} cannot be read: {_reason(error)}", "correct the path"
-        ) from error
+        what = f"{path} cannot be read: {_reason(error)}"
+        raise ClusterError(("cluster", "hostfile"), what, "correct the path") from error
     return [line.name for line in read_hostfile(text, str(path))]
 
 
 def client_counts(cluster: Cluster, hosts: list[str]) -> list[int]:
-    """How many clients a study sweeps. Raises StudyError for more than there are hosts."""
+    """How many clients a study sweeps. Raises ClusterError for more than there are hosts."""
     wanted = cluster.clients
     counts = [len(hosts)] if wanted is None else wanted if isinstance(wanted, list) else [wanted]
     most = max(counts)
     if not cluster.is_local and most > len(hosts):
-        raise StudyError(
-            "[cluster] clients",
+        raise ClusterError(
+            ("cluster", "clients"),
             f"asks for {most} clients, and there are {len(hosts)} hosts",
             "name more hosts, or fewer clients",
         )

@@ -242,7 +242,8 @@ class Page:
     pieces: tuple[PieceKind, ...] = ()
     # What the brief says beside its metrics, as "module:Class": see storlab.brief.extra.
     extra: str = ""
-    audit: str = ""  # "module:function" of a comparison, which yields findings of the audit
+    # "module:function" of a comparison, which yields findings of the audit: their rule is its name.
+    audit: str = ""
     findings: tuple[str, ...] = ()  # keys that findings are made of; empty: rates and latencies
     published: tuple[str, ...] = ()  # words in the names of published workloads of this kind
     # Whether a point does what those did: their claims stand beside no others.

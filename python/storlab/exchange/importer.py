@@ -18,6 +18,7 @@ from storlab.base.errors import ResultError, UsageError
 from storlab.contracts.exchange import ImportedRun
 from storlab.contracts.registry import FAMILIES, study_class
 from storlab.exchange.sources import ImportedFile, read_path
+from storlab.exchange.targets import told_apart
 from storlab.lab.results.store import ResultStore
 from storlab.model.point import Plan, PlannedRun, Point
 from storlab.model.result import Metric, RunOutcome, RunRecord
@@ -37,15 +38,18 @@ def import_files(
 ) -> ResultStore:
     """Make a result directory of these files' runs.
 
-    ``target`` names what all of them measured; by default each run's file tells. Runs of the same
-    target with the same parameters become repeats of one point, in the order given. Raises
-    ResultError, naming file and field, for a file that cannot be read; nothing is then written.
+    ``target`` names what all of them measured; by default each run's file tells, and a name that
+    stands for several places becomes one for each. Runs of the same target with the same parameters
+    become repeats of one point, in the order given. Raises ResultError, naming file and field, for
+    a file that cannot be read or came already; nothing is then written.
     """
     if not paths:
         raise UsageError("FILE", "no file to import is given", "name at least one")
-    sources = []
-    for file in (file for path in paths for file in read_path(path)):
-        sources += [_Source(file, _with_target(run, target)) for run in file.runs]
+    files = [file for path in paths for file in read_path(path)]
+    _refuse_twice(files)
+    sources = [_Source(file, run) for file in files for run in file.runs]
+    runs = _with_target([source.run for source in sources], target)
+    sources = [replace(source, run=run) for source, run in zip(sources, runs, strict=True)]
     text, study = _study(name or _title(paths), sources)
     points = _points(study, sources)
     store = ResultStore.create(directory, text, study, _plan(text, study, points), _about(sources))
@@ -56,13 +60,25 @@ def import_files(
     return store
 
 
+def _refuse_twice(files: Sequence[ImportedFile]) -> None:
+    """One measurement is no repeat of itself."""
+    first: dict[str, Path] = {}
+    for file in files:
+        other = first.get(file.sha256)
+        if other is not None:
+            same = "is given twice" if other == file.path else f"is the same as {other}"
+            fix = "name each result once: a second time is no repeat of it"
+            raise ResultError(str(file.path), same, fix)
+        first[file.sha256] = file.path
+
+
 def _title(paths: Sequence[Path]) -> str:
     more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
     return f"import of {paths[0].name}{more}"
 
 
-def _with_target(run: ImportedRun, target: str | None) -> ImportedRun:
-    return run if target is None else replace(run, target=target)
+def _with_target(runs: Sequence[ImportedRun], target: str | None) -> list[ImportedRun]:
+    return told_apart(runs) if target is None else [replace(run, target=target) for run in runs]
 
 
 def _study(title: str, sources: Sequence[_Source]) -> tuple[str, StudyBase]:

@@ -238,7 +238,8 @@ class ClusterRun(Table):
     clients: list[ClientRun]
     # Between the clients, of their first I/O; None: the engine does not tell.
     start_skew_ns: int | None = None
-    window_kept: float  # share of the planned window that all clients had together
+    # Share of the planned window, or of the longest that bytes ended, that all had together.
+    window_kept: float
     divided: bool = False  # one work for all: what each client did was given
     # Of all clients, until the first had done its share; None: no fixed work, or one client.
     bytes_s_till_first_done: float | None = None

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 
+from storlab.audit import RULES, from_claims, from_results
 from storlab.base.errors import ExitCode
+from storlab.brief import published
+from storlab.brief.audited import directory_rules
 from storlab.cli.main import main
 from storlab.model.published import COLUMNS, published_names
 
@@ -88,6 +92,26 @@ def test_wrong_calls_say_what_to_do(
 ) -> None:
     assert main(arguments) == code
     assert words in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("rule", "meant"),
+    [("totls", "totals"), ("failed_run", "failed_runs"), ("own_clam", "own_claim")],
+)
+def test_a_directory_has_no_rule_of_that_name_either(
+    rule: str, meant: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["audit", str(tmp_path), "--rule", rule]) == ExitCode.USAGE
+    assert f'did you mean "{meant}"' in capsys.readouterr().err
+    # What is right is looked for: this is no result directory.
+    assert main(["audit", str(tmp_path), "--rule", meant]) == ExitCode.RESULT
+
+
+def test_every_finding_of_a_directory_has_a_rule_that_can_be_named() -> None:
+    for module in (from_results, from_claims, published):
+        source = Path(str(module.__file__)).read_text(encoding="utf-8")
+        assert set(re.findall(r'(?:rule=|^RULE = )"(\w+)"', source, re.M)) <= set(directory_rules())
+    assert {"client_bound", "outputs_differ", *RULES} <= set(directory_rules())
 
 
 def test_shipped_tables_are_listed_and_shown(capsys: pytest.CaptureFixture[str]) -> None:

@@ -13,6 +13,7 @@ from storlab import _native
 from storlab.base.units import NS_PER_MS, NS_PER_S
 from storlab.cluster.offsets import ClockOffset
 from storlab.cluster.task import ClientPlace
+from storlab.cluster.validity import cluster_flags
 from storlab.lab.site.merge import Client, merge
 from storlab.lab.site.report import ClientReport, NicBytes
 from storlab.model.latencies import latencies_of
@@ -90,8 +91,11 @@ def client(
     )
 
 
-def merged(*clients: Client, planned_s: int | None = 3) -> RunOutcome:
-    return merge(clients, NS_PER_S, None if planned_s is None else planned_s * NS_PER_S, "block")
+def merged(*clients: Client, planned_s: int | None = 3, divided: bool | None = None) -> RunOutcome:
+    """Of divided work where no length is planned, unless ``divided`` tells otherwise."""
+    planned_ns = None if planned_s is None else planned_s * NS_PER_S
+    divided = planned_s is None if divided is None else divided
+    return merge(clients, NS_PER_S, planned_ns, "block", divided=divided)
 
 
 def test_the_sum_is_equal_to_its_parts() -> None:
@@ -302,6 +306,22 @@ def test_fixed_work_ends_with_the_last_client_and_the_first_is_told_beside_it() 
     assert [c.done_ns for c in whole.clients] == [2 * NS_PER_S, 4 * NS_PER_S + NS_PER_S // 2]
     # In 2 s two operations of the one, and in the 1.5 s that it had three of the other.
     assert whole.bytes_s_till_first_done == pytest.approx((2 + 3) * 4096 / 2)
+
+
+def test_windows_that_end_by_their_bytes_are_held_against_the_longest() -> None:
+    """The study's runtime is no length of theirs; each client does all of its own."""
+    together = merged(client("a", 1000), client("b", 1000), planned_s=None, divided=False).cluster
+    assert together is not None
+    assert together.window_kept == 1.0
+    assert not together.divided
+    assert [run.done_ns for run in together.clients] == [None, None]
+    assert cluster_flags(together, cached=True) == []
+    slower = client("b", 1000, seconds=4)
+    apart = merged(client("a", 1000), slower, planned_s=None, divided=False)
+    assert apart.cluster is not None
+    assert apart.cluster.window_kept == 0.75
+    assert apart.totals["read"].operations == 6
+    assert [f.kind for f in cluster_flags(apart.cluster, cached=True)] == ["window-cut"]
 
 
 def test_without_fixed_work_or_others_nothing_is_done_first() -> None:

@@ -151,6 +151,37 @@ def test_what_a_client_laid_out_anew_is_preconditioned_anew(
 
 
 @pytest.mark.parametrize(
+    ("workload", "target", "planned"),
+    [
+        ('kind = "block"', 'size = "1MiB"', True),
+        ('kind = "block"\ntotal_bytes = "1MiB"', 'size = "1MiB"', False),
+        (CHECKPOINT, "", False),
+    ],
+)
+def test_a_window_has_a_planned_length_unless_work_ends_it(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    workload: str,
+    target: str,
+    planned: bool,
+) -> None:
+    store = store_of(tmp_path, target, workload)
+    clients: Any = SimpleNamespace(begin=lambda *_: (None, []))
+    site = ClientsSite(clients, store, guard_of(tmp_path), StopRequest(), None)  # type: ignore[arg-type]
+    given: list[Any] = []
+
+    def handed(*arguments: Any) -> None:
+        given.extend(arguments)
+        raise InterruptedError
+
+    monkeypatch.setattr(module, "ClientsRun", handed)
+    run = store.plan.runs[0]
+    with pytest.raises(InterruptedError):
+        site.run(run, store.plan.points[run.point_id], None, tmp_path, {})  # type: ignore[arg-type]
+    assert given[3] == (store.study.study.runtime if planned else None)
+
+
+@pytest.mark.parametrize(
     ("more", "told"),
     [
         ("", "`storlab clean {place}` goes on with it"),

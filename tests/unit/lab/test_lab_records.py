@@ -140,6 +140,16 @@ def empty(**counts: Any) -> RunOutcome:
     return result
 
 
+def test_a_window_that_bytes_end_is_made_longer_by_more_of_them() -> None:
+    of, result = study(), empty()
+    place = point(of)
+    place = place.model_copy(update={"params": {**place.params, "total_bytes": 4096}})
+    run = PlannedRun(order=0, repeat=1, point_id=place.point_id)
+    failure = completed_record(run, place, of, "now", result).failure
+    assert failure is not None
+    assert failure.fix.endswith("make total_bytes larger")
+
+
 def test_a_window_without_one_operation_is_a_failed_run() -> None:
     record = record_of(empty())
     assert (record.status, record.metrics) == ("failed", [])

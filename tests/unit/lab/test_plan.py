@@ -228,6 +228,7 @@ def test_a_place_that_cannot_be_is_refused(
             "region_size",
             "beyond",
         ),
+        ('size = "1MiB"', 'region_start = "90%"\nregion_size = "20%"', "region_size", "beyond"),
     ],
 )
 def test_a_point_that_does_not_fit_its_target_is_refused_with_both_names(
@@ -240,6 +241,28 @@ def test_a_point_that_does_not_fit_its_target_is_refused_with_both_names(
     assert 'on target "t"' in error.problems[0]["what"]
     assert what in error.problems[0]["what"]
     assert error.problems[0]["fix"]
+
+
+@pytest.mark.parametrize(
+    ("cluster", "line", "field", "what"),
+    [
+        ('hosts = ["c1"]\nclients = 3', 11, "clients", "asks for 3 clients, and there are 1"),
+        ('hosts = ["c[3-1]"]', 10, "hosts", "the range 3-1"),
+        ('hosts = ["c1"]\n[cluster.host.c7]\ndata_nics = ["e0"]', 11, "c7", "none of [cluster]"),
+        ('hostfile = "no-such-file"', 10, "hostfile", "cannot be read"),
+    ],
+)
+def test_hosts_that_are_none_are_named_with_file_and_line(
+    tmp_path: Path, cluster: str, line: int, field: str, what: str
+) -> None:
+    text = '[study]\nname = "s"\n[[target]]\nname = "t"\npath = "/m/x"\nsize = "1MiB"\n'
+    error = refusal(tmp_path, f"{text}{WORK}[cluster]\n{cluster}\n")
+    (problem,) = error.problems
+    assert problem["line"] == line
+    assert f"s.toml:{line}: " in str(error)
+    assert field in problem["where"]
+    assert what in problem["what"]
+    assert problem["fix"]
 
 
 def test_a_chunk_that_o_direct_cannot_use_is_named_at_the_target(tmp_path: Path) -> None:

@@ -253,7 +253,8 @@ def test_fixed_work_ends_with_the_last_client() -> None:
     second = NS_PER_S
     short = outcome(3 * second, [second, second // 4], {"writes": []})
     long = outcome(AHEAD + 3 * second + 900, [second] * 3 + [second // 2], {"writes": []})
-    whole = merge([client(1, short), client(2, long, AHEAD)], second, None, "checkpoint")
+    clients = [client(1, short), client(2, long, AHEAD)]
+    whole = merge(clients, second, None, "checkpoint", divided=True)
     assert (whole.window_start_ns, whole.window_end_ns) == (
         3 * second,
         6 * second + second // 2 + 900,

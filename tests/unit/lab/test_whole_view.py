@@ -31,3 +31,20 @@ def test_the_slowest_is_judged_by_operations_where_no_bytes_are_moved() -> None:
     }
     whole = whole_snapshot({"phase": "load", "clients": clients})
     assert whole.note == "slowest c2: 1,500 operations/s"
+
+
+def test_who_has_done_its_share_moves_nothing_more() -> None:
+    """Its last words stand until all have ended."""
+    fast = {**asdict(SNAPSHOT), "bytes_s": 1e9, "elapsed_ns": 5, "ended": True}
+    slow = {**asdict(SNAPSHOT), "bytes_s": 1e8, "elapsed_ns": 65, "latency_p99_ns": 7}
+    clients = {"c1": fast, "c2": slow, "c3": {**slow, "bytes_s": 2e8}}
+    whole = whole_snapshot({"phase": "load", "clients": clients})
+    assert whole.bytes_s == 3e8
+    assert whole.operations_s == 2 * SNAPSHOT.operations_s
+    assert whole.latency_p99_ns == 7
+    assert whole.cpu_percent == 2 * SNAPSHOT.cpu_percent
+    assert whole.latency_bins == [[30, 2], [32, 180], [41, 18]]
+    assert whole.note.startswith("slowest c2")
+    over = whole_snapshot({"phase": "load", "clients": {"c1": fast, "c2": {**slow, "ended": True}}})
+    assert (over.phase, over.elapsed_ns) == ("drain", 65)
+    assert (over.bytes_s, over.cpu_percent, over.latency_bins) == (None, None, [])

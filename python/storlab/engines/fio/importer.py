@@ -154,6 +154,8 @@ def _run(document: dict[str, Any], entry: _Entry, version: str) -> ImportedRun:
     outcome.conclude(_failure(entry))
     outcome.notes += [*notes, *_notes(entry)]
     locations = fio_options.locations(options)
+    size = fio_options.data_size(options, len(locations))
+    untold = fio_options.untold(options)
     runtime_ns = fio_options.time_ns(options.get("runtime", "")) or window_ns
     return ImportedRun(
         kind="block",
@@ -168,6 +170,8 @@ def _run(document: dict[str, Any], entry: _Entry, version: str) -> ImportedRun:
         started_at=_started_at(document, figures),
         ramp_ns=fio_options.time_ns(options.get("ramp_time", "")) or 0,
         runtime_ns=max(1, runtime_ns),
+        facts={"size": size} if size else {},
+        params={"fio_options": untold} if untold else {},
     )
 
 

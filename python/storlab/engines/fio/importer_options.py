@@ -9,7 +9,10 @@ from typing import Any
 from storlab.base.units import NS_PER_S
 
 Options = Mapping[str, str]
-_ALIASES = {"blocksize": "bs", "readwrite": "rw"}
+_ALIASES = {"blocksize": "bs", "readwrite": "rw", "blocksize_range": "bsrange"}
+# What begins so shapes the load. Without a field: by bytes, by pauses, by a latency to be kept.
+_SHAPING = ("rate", "thinktime", "bsrange", "percentage_random", "latency_target")
+_JUDGING = {"rate_min", "ratemin", "rate_iops_min", "rate_cycle", "ratecycle"}  # ends a job, or not
 _SYNCHRONOUS = ("sync", "psync", "vsync", "pvsync", "pvsync2", "mmap")
 _SIZE = re.compile(r"(\d+)\s*([kmgtp]?)(i?)b?", re.IGNORECASE)
 _TIME = re.compile(r"(\d+)\s*([a-z]*)", re.IGNORECASE)
@@ -60,11 +63,16 @@ def is_on(options: Options, name: str) -> bool:
 
 
 def number(options: Options, name: str, default: float) -> float:
-    """A number, or the default where it is missing or has another form."""
+    """A number, also ``10k``; the default where it is missing or has another form."""
     try:
         return float(options.get(name, default))
     except ValueError:
-        return default
+        size = size_of(options[name], _kb_base(options))
+        return default if size is None else size
+
+
+def _kb_base(options: Options) -> int:
+    return 1000 if options.get("kb_base", "").strip() == "1000" else 1024
 
 
 def whole(options: Options, name: str, default: int) -> int:
@@ -110,7 +118,53 @@ def fields(
     result.update(_rate(options, result["jobs"]))
     if done.get("write"):
         result.update(_writing(options))
+    notes += [
+        f"fio's {name}={value} shaped this load and has no field in storlab"
+        for name, value in untold(options).items()
+    ]
     return result, notes
+
+
+def untold(options: Options) -> dict[str, str]:
+    """Options that shape the load and have no field, or say more than their field holds.
+
+    Runs that differ in one of them are no repeats of each other.
+    """
+    shaping = {
+        name
+        for name, value in options.items()
+        if name.startswith(_SHAPING) and value.strip() not in ("", "0") and name not in _JUDGING
+    }
+    if _rate(options, 1) or options.get("rate_process") == "linear":
+        shaping -= {"rate_process"}
+    if _rate(options, 1):
+        shaping -= {"rate_iops"}
+    for name in ("bs", "bssplit"):
+        if name in options and len(set(_own(options, name))) > 1:
+            shaping.add(name)
+    if "bssplit" in options and not _weights(options):
+        shaping.add("bssplit")
+    if "rand" in options.get("rw", "") and not _is_told(options.get("random_distribution", "")):
+        shaping.add("random_distribution")
+    if "size" in options and size_of(options["size"]) is None:  # else it is the target's
+        shaping.add("size")
+    return {name: options[name] for name in sorted(shaping)}
+
+
+def data_size(options: Options, files: int) -> int | None:
+    """Bytes of each of so many files, or of a device, that a job uses; None where it is not told
+    in bytes.
+    """
+    size = size_of(options.get("size", ""), _kb_base(options))
+    return size // max(1, files) or None if size else None
+
+
+def _own(options: Options, name: str) -> list[str]:
+    """Of ``reads,writes,trims`` the values for those that the job does; the last goes on."""
+    rw = options.get("rw", "read").replace("readwrite", "rw")
+    kinds = (0, 1) if "rw" in rw else (1,) if "write" in rw else (2,) if "trim" in rw else (0,)
+    parts = [part.strip() for part in options[name].split(",")]
+    return [parts[min(kind, len(parts) - 1)] for kind in kinds]
 
 
 def _read_percent(options: Options, done: Mapping[str, int]) -> float:
@@ -129,30 +183,49 @@ def _read_percent(options: Options, done: Mapping[str, int]) -> float:
 
 
 def _block_size(options: Options, notes: list[str]) -> int | dict[str, float]:
-    kb_base = whole(options, "kb_base", 1024)
     if "bssplit" in options:
-        weights: dict[str, float] = {}
-        for part in options["bssplit"].split(",")[0].split(":"):
-            text, _, percent = part.partition("/")
-            size = size_of(text, kb_base)
-            if size and percent.strip().isdigit() and int(percent):
-                weights[f"{size}B"] = float(percent)
+        weights = _weights(options)
         if weights:
             return weights
         notes.append(f"bssplit={options['bssplit']} cannot be told as weights")
-    text = options.get("bs", "4k")
-    size = size_of(text.split(",")[0], kb_base)
-    if size is None or len(set(text.split(","))) > 1:
+    if "bsrange" in options:
+        smallest = size_of(_own(options, "bsrange")[0].partition("-")[0], _kb_base(options))
+        notes.append(f"fio drew block sizes of {options['bsrange']}; block_size is the smallest")
+        return smallest or 4096
+    own = _own({"bs": "4k", **options}, "bs")
+    size = size_of(own[0] or "4k", _kb_base(options))
+    if size is None or len(set(own)) > 1:
+        text = options["bs"]
         notes.append(f"fio's block sizes were bs={text}; block_size holds the first, or 4 KiB")
     return size or 4096
 
 
-def _offsets(options: Options, notes: list[str]) -> dict[str, Any]:
-    distribution = options.get("random_distribution", "random")
+def _weights(options: Options) -> dict[str, float]:
+    """Percent by block size; empty where that is no such list."""
+    percents: list[tuple[int, float | None]] = []
+    for part in _own(options, "bssplit")[0].split(":"):
+        text, _, share = (word.strip() for word in part.partition("/"))
+        size = size_of(text, _kb_base(options))
+        if not size or not (share.isdigit() or not share):
+            return {}
+        percents.append((size, float(share) if share else None))
+    given = sum(percent or 0 for _, percent in percents)
+    open_ones = sum(percent is None for _, percent in percents)  # share what is left
+    weights: dict[str, float] = {}
+    for size, percent in percents:
+        weight = max(0.0, 100 - given) / open_ones if percent is None else percent
+        weights[f"{size}B"] = weights.get(f"{size}B", 0.0) + weight
+    return {name: weight for name, weight in weights.items() if weight}
+
+
+def _is_told(distribution: str) -> bool:
+    """Whether fields hold the whole of it: zipf may have a centre, too."""
     kind, _, rest = distribution.partition(":")
-    if kind == "zipf":
-        theta = number({"theta": rest}, "theta", 1.1)
-        return {"offsets": "zipf", "zipf_theta": theta}
+    plain = kind in ("", "random") or (kind == "zipf" and re.fullmatch(r"[\d.]*", rest) is not None)
+    return plain or _hot_cold(distribution) is not None
+
+
+def _hot_cold(distribution: str) -> dict[str, Any] | None:
     zones = re.fullmatch(r"zoned:(\d+)/(\d+):(\d+)/(\d+)", distribution)
     if zones and int(zones[1]) + int(zones[3]) == 100 and int(zones[2]) + int(zones[4]) == 100:
         return {
@@ -160,6 +233,18 @@ def _offsets(options: Options, notes: list[str]) -> dict[str, Any]:
             "hot_access_percent": float(zones[1]),
             "hot_space_percent": float(zones[2]),
         }
+    return None
+
+
+def _offsets(options: Options, notes: list[str]) -> dict[str, Any]:
+    distribution = options.get("random_distribution", "random")
+    kind, _, rest = distribution.partition(":")
+    if kind == "zipf":
+        theta = number({"theta": rest.partition(":")[0]}, "theta", 1.1)
+        return {"offsets": "zipf", "zipf_theta": theta}
+    hot_cold = _hot_cold(distribution)
+    if hot_cold is not None:
+        return hot_cold
     if kind != "random":
         notes.append(
             f"fio drew offsets by random_distribution={distribution}, told as uniform here"
@@ -175,15 +260,14 @@ def _offsets(options: Options, notes: list[str]) -> dict[str, Any]:
 
 
 def _rate(options: Options, jobs: int) -> dict[str, Any]:
-    given = [
-        number({"r": part}, "r", 0) for part in options.get("rate_iops", "").split(",") if part
-    ]
-    if not given or sum(given) <= 0:
+    """Empty where one kind of operation is not held back: there is no rate of the whole."""
+    own = _own(options, "rate_iops") if "rate_iops" in options else []
+    given = [number({**options, "rate_iops": text}, "rate_iops", 0) for text in own]
+    if not given or min(given) <= 0:
         return {}
-    mixed = "rw" in options.get("rw", "") and len(given) == 1
     poisson = options.get("rate_process") == "poisson"
     return {
-        "rate_iops": sum(given) * jobs * (2 if mixed else 1),
+        "rate_iops": sum(given) * jobs,
         "arrival": "poisson" if poisson else "constant",
     }
 

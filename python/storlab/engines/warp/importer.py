@@ -17,7 +17,14 @@ from storlab.contracts.exchange import ImportedRun
 from storlab.engines.warp import errors as warp_errors
 from storlab.engines.warp import records as warp_records
 from storlab.engines.warp import summary as warp_summary
-from storlab.engines.warp.importer_options import Seen, duration_ns, endpoints_of, fields, sizes_of
+from storlab.engines.warp.importer_options import (
+    Seen,
+    duration_ns,
+    endpoints_of,
+    fields,
+    sizes_of,
+    untold,
+)
 from storlab.engines.warp.records import Records, WarpFormatError, Window
 from storlab.engines.warp.summary import OperationSummary, Summary
 from storlab.model.result import EngineInfo, Failure, Metric, Operation, OperationTotals, RunOutcome
@@ -276,6 +283,7 @@ def _run(
         runtime_ns=max(1, outcome.window_end_ns),
         facts={"s3_options": {"endpoints": hosts[1:]}} if len(hosts) > 1 else {},
         s3=place,
+        params={"warp_options": untold(flags)} if untold(flags) else {},
     )
 
 

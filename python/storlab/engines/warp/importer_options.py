@@ -83,9 +83,15 @@ def fields(flags: Flags, seen: Seen) -> tuple[dict[str, Any], list[str]]:
             result["read_written"] = True
     if "," in flags.get("host", "") and flags.get("host-select", "weighed") == "weighed":
         result["routing"] = "least_busy"
-    if flags.get("rps-limit", "0") != "0":
+    if untold(flags):
         notes.append("warp held requests back (--rps-limit) and timed them from after that wait")
     return result, notes
+
+
+def untold(flags: Flags) -> dict[str, str]:
+    """Options that shape the load and have no field: runs that differ in them are no repeats."""
+    limit = flags.get("rps-limit", "0")
+    return {} if _number({"limit": limit}, "limit") == 0 else {"rps-limit": limit}
 
 
 def _percents(flags: Flags, seen: Seen) -> dict[str, float]:

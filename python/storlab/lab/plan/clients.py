@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from pathlib import Path, PurePosixPath
 
-from storlab.base.errors import Problem, StudyError
-from storlab.cluster.places import client_counts, client_hosts, places
+from storlab.base.errors import PreflightError, Problem, StudyError
+from storlab.cluster.places import ClusterError, client_counts, client_hosts, places
 from storlab.cluster.task import ClientPlace
 from storlab.contracts.engine import SharesRuns
 from storlab.contracts.offers import DividesWork, SpreadsOtherwise, divides
@@ -36,6 +36,7 @@ def cluster_problems(study: StudyBase) -> list[Problem]:
         for index, target in enumerate(study.target)
         for problem in _target_problems(target, study.cluster)
     ]
+    problems += _client_problems(study.cluster)
     problems += _host_problems(study, study.cluster)
     for index, workload in enumerate(study.workload):
         family = FAMILIES[workload.kind]
@@ -116,6 +117,15 @@ def _division_problems(point: Point, clients: int, offer: DividesWork) -> Iterat
             f"{clients} clients are more than the {pieces} {offer.pieces_word} of {point.workload}",
             f"use at most {pieces}",
         )
+
+
+def _client_problems(cluster: Cluster) -> Iterator[Problem]:
+    try:
+        client_counts(cluster, client_hosts(cluster, Path.cwd()))
+    except ClusterError as error:
+        yield Problem(error.field, error.what, error.fix)
+    except (StudyError, PreflightError):
+        return  # of a host file or a scheduler, with a place of its own: counts_of raises it
 
 
 def _host_problems(study: StudyBase, cluster: Cluster) -> Iterator[Problem]:

@@ -42,7 +42,7 @@ def completed_record(
     workload = FAMILIES[point.kind]
     planned, point = point, _of_all_clients(point)
     if not workload.fixed_work and outcome.status == "finished" and _is_empty(outcome):
-        outcome = replace(outcome, status="failed", failure=_nothing_done(outcome))
+        outcome = replace(outcome, status="failed", failure=_nothing_done(point, outcome))
     finished = outcome.status == "finished"
     steady: dict[str, Any] | None = None
     unsteady: list[Flag] = []
@@ -122,14 +122,16 @@ def _is_empty(outcome: RunOutcome) -> bool:
     return not done and not any(sample.operations for sample in outcome.samples)
 
 
-def _nothing_done(outcome: RunOutcome) -> Failure:
+def _nothing_done(point: Point, outcome: RunOutcome) -> Failure:
     length = format_duration(max(0, outcome.window_end_ns - outcome.window_start_ns))
     waited = None if outcome.cpu is None else outcome.cpu.longest_wait_percent
     why = "" if not waited else f"; a worker waited for a core in {waited:.3g} % of it"
+    # Of several clients' windows whole intervals are kept that all of them have.
+    longer = "runtime longer" if point.params.get("total_bytes") is None else "total_bytes larger"
     return Failure(
         message=f"no operation completed in the window of {length}{why}",
         fix="give the machine less other work (`storlab doctor` says how busy it is), or make "
-        "runtime longer",
+        f"{longer}",
     )
 
 

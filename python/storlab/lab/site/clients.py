@@ -280,9 +280,9 @@ class ClientsSite:
             self._states.forget(self.study, target)
         arguments = self._arguments({point.target}) | {"run": run.dump()}
         session, chosen = self._clients.begin("run", count, work_dir / "cluster", arguments)
-        fixed = FAMILIES[point.kind].fixed_work
+        by_work = FAMILIES[point.kind].fixed_work or point.params.get("total_bytes") is not None
         header = self.study.study
-        planned_ns = None if fixed else header.runtime
+        planned_ns = None if by_work else header.runtime
         handle = ClientsRun(session, chosen, header.interval, planned_ns, point.kind)
         try:
             outcome = finish(handle, self._stop, self.reporter.run_progress)

@@ -9,6 +9,7 @@ from storlab.base.clock import monotonic_ns
 from storlab.cluster.offsets import ClockOffset
 from storlab.cluster.session import Gathered, Session
 from storlab.cluster.task import ClientPlace
+from storlab.contracts.registry import FAMILIES
 from storlab.lab.site.merge import Client, merge, raw_of
 from storlab.lab.site.report import ClientReport
 from storlab.lab.site.whole import whole_snapshot
@@ -83,7 +84,8 @@ class ClientsRun:
             )
             for place, report in reports
         ]
-        return merge(clients, self._interval_ns, self._planned_ns, self._kind)
+        divided = FAMILIES[self._kind].fixed_work
+        return merge(clients, self._interval_ns, self._planned_ns, self._kind, divided=divided)
 
 
 def failed_outcome(failure: Failure | None, status: RunStatus) -> RunOutcome:

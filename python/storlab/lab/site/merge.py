@@ -68,15 +68,21 @@ class Client:
 
 
 def merge(
-    clients: Sequence[Client], interval_ns: int, planned_ns: int | None, kind: str
+    clients: Sequence[Client],
+    interval_ns: int,
+    planned_ns: int | None,
+    kind: str,
+    *,
+    divided: bool = False,
 ) -> RunOutcome:
     """The outcome of all. ``planned_ns``: length of the window; None where the work ends it.
+    ``divided``: the work is one for all clients, and the window ends when the last is done.
 
     Takes the rows of their reports. Raises ValueError for histograms that are damaged, or no client
     at all.
     """
     pairs = [(client.outcome, client.before) for client in clients]
-    with _Sum(pairs, interval_ns, divided=planned_ns is None) as summed:
+    with _Sum(pairs, interval_ns, divided=divided) as summed:
         for begin in range(0, len(clients), _CLIENTS_AT_ONCE):
             summed.add(clients[begin : begin + _CLIENTS_AT_ONCE])
         summed.flush()
@@ -104,7 +110,12 @@ def merge(
         spans=spans_of(pairs),
         first_io_late_ns=_most(client.outcome.first_io_late_ns for client in clients),
         last_worker_late_ns=_most(client.outcome.last_worker_late_ns for client in clients),
-        cluster=_cluster(clients, start_ns, end_ns, planned_ns, summed.bytes_till_first_done),
+    )
+    outcome.cluster = _cluster(
+        clients,
+        (start_ns, end_ns),
+        planned_ns,
+        summed.bytes_till_first_done if divided else None,
     )
     outcome.raw = raw_of((client.place, client.report) for client in clients)
     outcome.raw[clients_file.NAME] = summed.file.close()
@@ -284,14 +295,16 @@ def _device_bytes(clients: Sequence[Client]) -> dict[str, Any] | None:
 
 def _cluster(
     clients: Sequence[Client],
-    start_ns: int,
-    end_ns: int,
+    window: tuple[int, int],
     planned_ns: int | None,
-    bytes_till_first_done: float,
+    bytes_till_first_done: float | None,
 ) -> ClusterRun:
-    divided = planned_ns is None
+    """``bytes_till_first_done`` is of divided work, else None."""
+    (start_ns, end_ns), divided = window, bytes_till_first_done is not None
     together_ns = first_done_ns([(c.outcome, c.before) for c in clients]) - start_ns
-    one_was_first = divided and len(clients) > 1 and together_ns > 0
+    first_bytes_s = None
+    if bytes_till_first_done is not None and len(clients) > 1 and together_ns > 0:
+        first_bytes_s = bytes_till_first_done * NS_PER_S / together_ns
     runs = [_client_run(client, start_ns, end_ns, divided=divided) for client in clients]
     begun = [run.first_io_late_ns for run in runs if run.first_io_late_ns is not None]
     longest = planned_ns or max(
@@ -302,9 +315,7 @@ def _cluster(
         start_skew_ns=max(begun) - min(begun) if len(begun) == len(runs) else None,
         window_kept=min(1.0, max(0, end_ns - start_ns) / longest) if longest else 1.0,
         divided=divided,
-        bytes_s_till_first_done=bytes_till_first_done * NS_PER_S / together_ns
-        if one_was_first
-        else None,
+        bytes_s_till_first_done=first_bytes_s,
         nics_seen=all(run.nic_received_bytes is not None for run in runs),
     )
 

@@ -141,30 +141,31 @@ def meeting_times(
 
 
 def whole_snapshot(live: dict[str, Any]) -> Snapshot:
-    """Sums over all clients, and the slowest named."""
+    """Sums over all clients that have not ended, and the slowest of them named."""
     clients: dict[str, dict[str, Any]] = live["clients"]
-    bytes_s = _sum_known(clients, "bytes_s")
+    going = {name: client for name, client in clients.items() if not client.get("ended")}
+    bytes_s = _sum_known(going, "bytes_s")
     by = "bytes_s" if bytes_s else "operations_s"
-    told = _sum_known(clients, by) is not None
-    rates = {n: c.get(by) or 0.0 for n, c in clients.items()} if told else {}
-    phases = [c.get("phase") for c in clients.values()]
+    told = _sum_known(going, by) is not None
+    rates = {n: c.get(by) or 0.0 for n, c in going.items()} if told else {}
+    phases = [c.get("phase") for c in going.values()]
     loading = [p for p in phases if p in ("ramp", "measure", "drain")]
-    phase = min(loading, key=("ramp", "measure", "drain").index) if loading else "prepare"
+    begun = loading or ["drain" for c in clients.values() if c.get("ended")]
     longest = max((c.get("elapsed_ns") or 0 for c in clients.values()), default=0)
     lengths = [c["phase_ns"] for c in clients.values() if c.get("phase_ns")]
-    latencies = [c["latency_p99_ns"] for c in clients.values() if c.get("latency_p99_ns")]
+    latencies = [c["latency_p99_ns"] for c in going.values() if c.get("latency_p99_ns")]
     slowest = min(rates, key=lambda name: rates[name]) if loading and len(rates) > 1 else ""
     note = f"slowest {slowest}: {_rate(by, rates[slowest])}" if slowest else live["phase"]
     return Snapshot(
-        phase=phase,  # type: ignore[arg-type]
-        elapsed_ns=longest if loading else 0,
-        phase_ns=max(lengths, default=None) if loading else None,
-        operations_s=_sum_known(clients, "operations_s"),
+        phase=min(begun, key=("ramp", "measure", "drain").index, default="prepare"),
+        elapsed_ns=longest if begun else 0,
+        phase_ns=max(lengths, default=None) if begun else None,
+        operations_s=_sum_known(going, "operations_s"),
         bytes_s=bytes_s,
         latency_p99_ns=max(latencies, default=None),
-        cpu_percent=_sum_known(clients, "cpu_percent"),
+        cpu_percent=_sum_known(going, "cpu_percent"),
         note=note,
-        latency_bins=_whole_bins(clients.values()),
+        latency_bins=_whole_bins(going.values()),
     )
 
 

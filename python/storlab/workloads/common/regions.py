@@ -27,7 +27,10 @@ P = TypeVar("P", bound=RegionParams)
 
 
 def region_of(params: RegionParams, size: int) -> tuple[int, int]:
-    """Start and length, in bytes, of the region that a point uses of ``size`` bytes."""
+    """Start and length, in bytes, of the region that a point uses of ``size`` bytes.
+
+    It may end beyond them: whether there is room for it is for ``room_problem``.
+    """
 
     def resolve(value: int | str, round_up: bool) -> int:
         if isinstance(value, int):
@@ -38,8 +41,9 @@ def region_of(params: RegionParams, size: int) -> tuple[int, int]:
     wanted = params.region_size
     begin = resolve(params.region_start, round_up=True)
     length = size - begin if wanted is None else resolve(wanted, round_up=False)
-    if isinstance(wanted, str):
-        length = min(length, size - begin)  # rounding of start and length must not add up
+    beyond = begin + length - size
+    if isinstance(wanted, str) and 0 < beyond <= REGION_GRAIN:
+        length -= beyond  # the start was rounded up; what is more than that was asked for
     return begin, length
 
 

@@ -101,6 +101,8 @@ def test_a_tree_of_mlperf_storage_gives_repeats_of_one_point(tmp_path: Path) -> 
         shutil.copytree(GOLDEN / "unet3d-hot", tree / stamp)
         (tree / stamp / ".hydra").mkdir()
         (tree / stamp / ".hydra" / "overrides.yaml").write_text("- ++workload.reader.odirect=True")
+    with (tree / "20261120_114143" / "summary.json").open("a") as summary:
+        summary.write("\n")  # the same file again would be no repeat
     (tree / "notes.txt").write_text("no run")
     records = imported(tmp_path, tmp_path / "results").records()
     assert [(r.repeat, r.target) for r in records] == [(1, "imported"), (2, "imported")]

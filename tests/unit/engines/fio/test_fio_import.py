@@ -62,6 +62,53 @@ def test_same_options_and_target_are_repeats(tmp_path: Path) -> None:
     assert {r.target for r in store.records()} == {"the disk"}
 
 
+def written(place: Path, name: str, /, **options: str) -> Path:
+    """A recorded result as if its job had had these options besides."""
+    document = json.loads((GOLDEN / "group-3.33.json").read_text())
+    for job in document["jobs"]:
+        job["job options"] = {**job["job options"], **options}
+    path = place / f"{name}.json"
+    path.write_text(json.dumps(document))
+    return path
+
+
+def test_a_result_that_is_given_twice_is_no_repeat(tmp_path: Path) -> None:
+    name = "group-3.33.json"
+    copy = shutil.copy(GOLDEN / name, tmp_path / "copy.json")
+    given = GOLDEN / name
+    for again, what in ((given, "given twice"), (copy, rf"copy\.json: is the same.*{name}")):
+        with pytest.raises(ResultError, match=what):
+            import_files([given, again], tmp_path / "result")
+    assert not (tmp_path / "result").exists()
+
+
+def test_one_name_of_several_places_becomes_a_name_for_each_of_them(tmp_path: Path) -> None:
+    """README's own layout: one would be the repeat of the other."""
+    files = [
+        written(tmp_path, place, filename=f"/mnt/{place}/storlab.data", direct="1")
+        for place in "ab"
+    ]
+    records = import_files(files, tmp_path / "result").records()
+    assert [r.target for r in records] == ["a/storlab.data", "b/storlab.data"]
+    assert [r.repeat for r in records] == [1, 1]
+    same = import_files(files, tmp_path / "same", "the disk").records()
+    assert [(r.target, r.repeat) for r in same] == [("the disk", 1), ("the disk", 2)]
+
+
+def test_a_place_with_its_page_cache_is_another_target(tmp_path: Path) -> None:
+    files = [
+        written(tmp_path, f"{name}{direct}", filename=f"/mnt/{name}/x:/mnt/{name}/y", direct=direct)
+        for name in "ab"
+        for direct in "01"
+    ]
+    store = import_files([*files[:2], files[3]], tmp_path / "result")
+    assert [(t.name, t.locations, t.direct) for t in store.study.target] == [
+        ("a/x and 1 more, cached", ["/mnt/a/x", "/mnt/a/y"], False),
+        ("a/x and 1 more, direct", ["/mnt/a/x", "/mnt/a/y"], True),
+        ("b/x and 1 more", ["/mnt/b/x", "/mnt/b/y"], True),
+    ]
+
+
 def test_jobs_of_their_own_are_runs_of_their_own(tmp_path: Path) -> None:
     store = imported(tmp_path, "two-jobs-3.33.json")
     accesses = [(r.params["access"], r.params["read_percent"]) for r in store.records()]
@@ -207,11 +254,77 @@ def test_fio_times(text: str, ns: int | None) -> None:
         ({"rw": "randread", "ioengine": "null"}, {"backend": "null"}),
         ({"rw": "randread", "rate_iops": "100", "numjobs": "4"}, {"rate_iops": 400, "jobs": 4}),
         ({"rw": "read", "ioengine": "libaio", "iodepth": "32"}, {"queue_depth": 32}),
+        ({"rw": "randread", "rate_iops": "10k"}, {"rate_iops": 10240}),
+        ({"rw": "randread", "rate_iops": "10k", "kb_base": "1000"}, {"rate_iops": 10_000}),
+        ({"rw": "readwrite", "rate_iops": "1000"}, {"rate_iops": 2000}),
+        ({"rw": "randrw", "rate_iops": "1000,500"}, {"rate_iops": 1500}),
+        ({"rw": "randread", "rate_iops": "1000,500"}, {"rate_iops": 1000}),
+        ({"rw": "randrw", "rate_iops": "1000,"}, {"rate_iops": None}),
+        ({"rw": "randread", "random_distribution": "zipf:1.2:0.25"}, {"zipf_theta": 1.2}),
+        ({"rw": "read", "bssplit": "4k/50:64k/"}, {"block_size": {"4096B": 50, "65536B": 50}}),
+        ({"rw": "randwrite", "bs": "4k,8k"}, {"block_size": 8192}),
+        ({"rw": "randwrite", "bssplit": "4k/100,8k/100"}, {"block_size": {"8192B": 100}}),
+        ({"rw": "randwrite", "fsync": "1k"}, {"sync_every": 1024}),
     ],
 )
 def test_options_in_our_words(options: dict[str, str], wanted: dict[str, object]) -> None:
     fields, _ = fio_options.fields(options, {"read": 1, "write": 1}, 1)
     assert {name: fields.get(name) for name in wanted} == wanted
+
+
+@pytest.mark.parametrize(
+    ("options", "names"),
+    [
+        ({"bsrange": "4k-64k"}, ["bsrange"]),
+        ({"rate": "40m", "rate_process": "poisson"}, ["rate", "rate_process"]),
+        ({"rate_iops": "1000", "rate_process": "poisson"}, []),
+        ({"rw": "randrw", "rate_iops": ",1000"}, ["rate_iops"]),
+        ({"rate_iops": "fast"}, ["rate_iops"]),
+        ({"rate": "0", "rate_min": "1m"}, []),
+        ({"thinktime": "100us", "thinktime_blocks": "4"}, ["thinktime", "thinktime_blocks"]),
+        ({"rw": "randrw", "bssplit": "4k/50:8k/50,64k/100"}, ["bssplit"]),
+        ({"rw": "randrw", "bs": "4k,8k"}, ["bs"]),
+        ({"bs": "4k,8k"}, []),  # it only reads
+        ({"bssplit": "4k/50:some"}, ["bssplit"]),
+        ({"random_distribution": "zipf:1.2:0.25"}, ["random_distribution"]),
+        ({"random_distribution": "pareto:0.2"}, ["random_distribution"]),
+        ({"random_distribution": "zipf:1.2"}, []),
+        ({"random_distribution": "zoned:80/20:20/80"}, []),
+        ({"size": "50%"}, ["size"]),
+        ({"size": "16m", "iodepth": "4", "numjobs": "2"}, []),
+    ],
+)
+def test_what_shapes_the_load_and_has_no_field_is_told(
+    options: dict[str, str], names: list[str]
+) -> None:
+    options = {"rw": "randread", **options}
+    assert fio_options.untold(options) == {name: options[name] for name in names}
+    _, notes = fio_options.fields(options, {"read": 1, "write": 1}, 1)
+    for name in names:
+        assert any(f"fio's {name}={options[name]} shaped this load" in note for note in notes)
+
+
+def test_jobs_that_differ_in_what_has_no_field_are_no_repeats(tmp_path: Path) -> None:
+    options = ({"bsrange": "4k-256k"}, {"rate": "40m"}, {"rate_iops": "10k"}, {})
+    files = [written(tmp_path, f"{n}", bs="4k", **more) for n, more in enumerate(options)]
+    store = import_files(files, tmp_path / "result")
+    records = store.records()
+    assert [r.repeat for r in records] == [1, 1, 1, 1]
+    assert len({r.point_id for r in records}) == 4
+    assert records[1].params["fio_options"] == {"rate": "40m"}
+    assert "fio_options" not in records[3].params
+    assert parse_study(store.study_text)
+
+
+def test_another_size_of_the_data_is_another_target(tmp_path: Path) -> None:
+    files = [written(tmp_path, size, size=size) for size in ("1g", "100g")]
+    targets = import_files(files, tmp_path / "result").study.target
+    assert [(t.name, t.size) for t in targets] == [
+        ("data.bin, 1GiB", 1 << 30),
+        ("data.bin, 100GiB", 100 << 30),
+    ]
+    spread = written(tmp_path, "two", filename="x:y", size="2g")
+    assert import_files([spread], tmp_path / "two").study.target[0].size == 1 << 30
 
 
 def test_own_job_files_come_back_as_they_were(tmp_path: Path) -> None:

@@ -173,9 +173,25 @@ def test_a_session_token_in_a_file_is_not_kept(tmp_path: Path) -> None:
 
 
 def test_repeats_and_a_name_for_the_target(tmp_path: Path) -> None:
-    store = imported(tmp_path, "mixed-1.6.1.csv.zst", "mixed-1.6.1.csv.zst", target="the store")
+    first = GOLDEN / "mixed-1.6.1.csv.zst"
+    rows = warp_records.unpacked(first.read_bytes()).split(b"\n")
+    other = tmp_path / "other.csv"
+    other.write_bytes(b"\n".join([*rows[:100], *rows[101:]]))  # one request less
+    store = import_files([first, other], tmp_path / "result", "the store")
     assert [r.run_id[-3:] for r in store.records()] == ["-r1", "-r2"]
     assert {r.target for r in store.records()} == {"the store"}
+
+
+def test_a_load_that_was_held_back_is_no_repeat_of_one_that_was_not(tmp_path: Path) -> None:
+    data = warp_records.unpacked((GOLDEN / "mixed-1.6.1.csv.zst").read_bytes())
+    files = []
+    for limit in (b"0", b"50", b"60"):
+        files.append(tmp_path / f"{limit.decode()}.csv")
+        files[-1].write_bytes(data.replace(b" --region=", b" --rps-limit=" + limit + b" --region="))
+    records = import_files(files, tmp_path / "result").records()
+    assert [r.repeat for r in records] == [1, 1, 1]
+    limits = [r.params.get("warp_options") for r in records]
+    assert limits == [None, {"rps-limit": "50"}, {"rps-limit": "60"}]
 
 
 def test_the_command_says_what_it_imported(

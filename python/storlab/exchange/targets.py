@@ -1,0 +1,78 @@
+"""What imported runs measured: files name it by less than tells one place from another."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from storlab.base.units import format_size
+from storlab.contracts.exchange import ImportedRun
+
+# Locations, whether past the page cache, and how much of each is used.
+_Place = tuple[tuple[str, ...], bool, int | None]
+
+
+def told_apart(runs: Sequence[ImportedRun]) -> list[ImportedRun]:
+    """The runs; a target's name that stands for several places becomes a name for each of them.
+
+    Of paths that is as much of their end as tells them apart: ``a/x`` and ``b/x``, where both were
+    called ``x``.
+    """
+    places: dict[str, list[_Place]] = {}
+    for run in runs:
+        known = places.setdefault(run.target, [])
+        if _place(run) not in known:
+            known.append(_place(run))
+    names = {
+        (target, place): name
+        for target, known in places.items()
+        for place, name in zip(known, _names(target, known), strict=True)
+    }
+    return [replace(run, target=names[run.target, _place(run)]) for run in runs]
+
+
+def _place(run: ImportedRun) -> _Place:
+    return tuple(run.locations), run.direct, run.facts.get("size")
+
+
+def _names(target: str, places: Sequence[_Place]) -> list[str]:
+    lists = list(dict.fromkeys(locations for locations, _, _ in places))
+    by_path = dict(zip(lists, _by_path(target, lists), strict=True))
+    return [
+        ", ".join([by_path[place[0]], *_differing(place, [p for p in places if p[0] == place[0]])])
+        for place in places
+    ]
+
+
+def _differing(place: _Place, beside: Sequence[_Place]) -> Iterator[str]:
+    """How it differs from others with these locations."""
+    _, direct, size = place
+    if len({direct for _, direct, _ in beside}) > 1:
+        yield "direct" if direct else "cached"
+    if len({size for _, _, size in beside}) > 1:
+        yield "size not told" if size is None else format_size(size)
+
+
+def _by_path(target: str, lists: Sequence[tuple[str, ...]]) -> list[str]:
+    if len(lists) == 1:
+        return [target]
+    deepest = max(len(Path(path).parts) for paths in lists for path in paths[:1])
+    for depth in range(1, deepest + 1):
+        names = [_named(target, paths, depth) for paths in lists]
+        if len(set(names)) == len(names):
+            return names
+    return [", ".join(paths) or target for paths in lists]
+
+
+def _named(target: str, paths: tuple[str, ...], depth: int) -> str:
+    """By so many of the last parts of its first path; beside a name that is none of them."""
+    if not paths:
+        return target
+    name = _end(paths, depth)
+    return name if target == _end(paths, 1) else f"{target} ({name})"
+
+
+def _end(paths: tuple[str, ...], depth: int) -> str:
+    more = "" if len(paths) == 1 else f" and {len(paths) - 1} more"
+    return f"{Path(*Path(paths[0]).parts[-depth:])}{more}"
