@@ -187,6 +187,14 @@ def test_what_each_client_did_is_kept() -> None:
     assert whole.first_io_late_ns == 4000
 
 
+def test_a_client_that_trims_moves_no_bytes() -> None:
+    whole = merged(client("a", 1000, operation="trim"), client("b", 1000))
+    assert whole.cluster is not None
+    trims, reads = whole.cluster.clients
+    assert (trims.operations, trims.bytes, trims.bytes_s) == (3, 0, 0)
+    assert (reads.operations, reads.bytes, reads.bytes_s) == (3, 3 * 4096, 4096)
+
+
 def test_without_the_speed_of_a_nic_nobody_knows_how_busy_it_was() -> None:
     nics = {"nic_bytes": NicBytes(50, 50, 10**9), "nic_speeds": [10**9, None]}
     whole = merged(client("a", 1, report=nics))

@@ -327,6 +327,7 @@ def _client_run(client: Client, start_ns: int, end_ns: int, *, divided: bool) ->
     done = client.controller_ns(outcome.window_end_ns)
     end = min(end_ns, done)
     totals = outcome.totals.values()
+    moved = sum(t.bytes for name, t in outcome.totals.items() if name != "trim")
     seconds = length_ns / NS_PER_S
     means = [(t.latency.mean_ns, t.latency.count) for t in totals if t.latency is not None]
     count = sum(number for _, number in means)
@@ -344,10 +345,10 @@ def _client_run(client: Client, start_ns: int, end_ns: int, *, divided: bool) ->
         done_ns=done - start_ns if divided else None,
         window_share=max(0, end - begin) / length_ns,
         operations=sum(t.operations for t in totals),
-        bytes=sum(t.bytes for t in totals),
+        bytes=moved,
         by_worker=outcome.by_worker,
         bytes_read=sum(t.bytes for name, t in outcome.totals.items() if name in ("read", "get")),
-        bytes_s=sum(t.bytes for t in totals) / seconds,
+        bytes_s=moved / seconds,
         operations_s=sum(t.operations for t in totals) / seconds,
         latency_mean_ns=sum(mean * number for mean, number in means) / count if count else None,
         latency_p99_ns=max(
