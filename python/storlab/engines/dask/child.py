@@ -208,10 +208,16 @@ def _carry_out(run: ClusterRun, job: dict[str, Any], work_dir: Path) -> None:
     cluster.check()
     run.on(cluster)
     clear_trees(Path(job["directory"]))
+    close(client, own)
+
+
+def close(client: Client, own: LocalCluster | None) -> None:
+    """The work is done, however long workers take to end: they do so with this process."""
     with suppress(OSError):
         client.close(timeout=2)
     if own is not None:
-        own.close(timeout=5)
+        with suppress(OSError):
+            own.close(timeout=5)
 
 
 def main(order_file: str) -> int:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from storlab.engines.dask.child import close
 from storlab.engines.dask.run import DaskRun
 from storlab.model.result import EngineInfo
 from storlab.process.child import Launch
@@ -38,3 +40,22 @@ def test_units_and_bytes_become_rates(tmp_path: Path) -> None:
     assert outcome is not None
     assert outcome.status == "cancelled"
     assert run.snapshot().phase == "done"
+
+
+class SlowToEnd:
+    """Workers that a busy machine does not let end in time, as a client of them and a cluster."""
+
+    def __init__(self) -> None:
+        self.asked = False
+
+    def close(self, timeout: float) -> None:
+        self.asked = True
+        raise TimeoutError(f"timed out after {timeout} s.")
+
+
+def test_workers_that_are_slow_to_end_fail_no_run_that_is_done() -> None:
+    client, own = SlowToEnd(), SlowToEnd()
+    both: Any = (client, own)
+    close(*both)
+    assert client.asked
+    assert own.asked
