@@ -75,8 +75,9 @@ impl Run {
         Ok(Run { control, board, last_cpu, silence_ns, ending_since_ns, ending_ns })
     }
 
-    /// For work that joins its threads, one of which may be stuck in the kernel: the run ends as
-    /// long after it is to as it may say nothing at its start. Others have limits of their own.
+    /// For work that joins its threads, one of which may be stuck in the kernel: once it is told to
+    /// end, it is given up after as long as it may say nothing at its start. Other families have
+    /// limits of their own.
     #[must_use]
     pub fn ends_though_stuck(mut self) -> Self {
         self.ending_ns = self.silence_ns;

@@ -150,6 +150,28 @@ def test_what_a_client_laid_out_anew_is_preconditioned_anew(
     assert bool(told) is (laid_out == [False, False])
 
 
+def test_nobody_lays_out_a_device_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that its preconditioning, hours of it, stands however a client's preparation ends."""
+    rounds = 'size = "1MiB"\nprecondition = { max_rounds = 6 }'
+    store = store_of(tmp_path, rounds, 'kind = "block"')
+    store.prepare = lambda _: {"complete": True}
+    store.forget_prepare = lambda name: pytest.fail(f"{name} is forgotten")
+
+    def lost(*_: Any) -> list[ClientReport]:
+        raise PrepareError("t", Failure(message="client-2: said nothing"))
+
+    monkeypatch.setattr(module.ClientsSite, "_do", lost)
+    reporter: Any = SimpleNamespace(step=lambda _: None)
+    clients: Any = SimpleNamespace()
+    site = ClientsSite(clients, store, guard_of(tmp_path), StopRequest(), reporter)
+    target = store.study.target_named("t").model_copy(
+        update={"path": "/dev/disk/by-id/nvme-a", "directory": None}
+    )
+    site.study.target[0] = target
+    with pytest.raises(PrepareError):
+        site.prepare(target, list(store.plan.points.values()))
+
+
 @pytest.mark.parametrize(
     ("workload", "target", "planned"),
     [

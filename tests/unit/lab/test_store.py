@@ -19,6 +19,7 @@ from storlab._native import Histogram
 from storlab.base.errors import ResultError
 from storlab.contracts.registry import study_class
 from storlab.lab.results.store import ResultStore
+from storlab.lab.run.campaign import left_behind
 from storlab.model.point import Plan, PlannedRun, Point
 from storlab.model.result import EngineInfo, Failure, RunRecord, Sample
 from storlab.model.samples import table_to_samples
@@ -139,6 +140,18 @@ def test_a_failed_run_is_complete_but_can_be_retried(tmp_path: Path) -> None:
     assert store.record(run.run_id).status == "finished"
     assert store.missing(retry_failed=True) == []
     assert [entry.name for entry in store.runs_dir.iterdir()] == [run.run_id]
+
+
+def test_a_session_may_have_left_something_of_its_last_run_and_of_the_next(tmp_path: Path) -> None:
+    store = make_store(tmp_path / "result", repeats=4)
+    first, second, third, fourth = store.plan.runs
+    assert left_behind(store, store.missing()) == [first]
+    for run, minute in ((third, 1), (first, 3), (second, 2)):  # in the order of a retry
+        at = f"2026-01-01T00:0{minute}:00+00:00"
+        store.write_run(make_record(run).model_copy(update={"started_at": at}), [], {})
+    assert left_behind(store, store.missing()) == [first, fourth]
+    assert left_behind(store, [first]) == [first]
+    assert left_behind(store, []) == [first]
 
 
 def test_a_cancelled_run_is_not_stored(tmp_path: Path) -> None:

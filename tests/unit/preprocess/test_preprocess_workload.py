@@ -259,6 +259,13 @@ def test_a_pattern_of_any_depth_leaves_storlabs_own_files_out(tmp_path: Path) ->
     assert input_files(["**/day_*"], tmp_path) == [tmp_path / "real" / "day_0"]
 
 
+def test_a_run_goes_on_also_where_its_files_are_not_seen(tmp_path: Path) -> None:
+    """From another directory than the study's, say: what is there of its output stays."""
+    for lines in ('resume = true\ninput = ["*.none"]', "resume = true\nrows = 1000"):
+        assert PREPROCESS.estimate(point(lines), HEADER, day_files(tmp_path)).continues
+    assert not PREPROCESS.estimate(point('input = ["*.none"]'), HEADER, TARGET).continues
+
+
 def test_real_files_are_neither_made_nor_counted_as_a_data_set(tmp_path: Path) -> None:
     target = day_files(tmp_path, "day_0", "day_1", size=24_500)
     planned = point('input = ["day_*"]')

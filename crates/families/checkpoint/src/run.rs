@@ -181,8 +181,10 @@ impl<H: Home> Checkpoints<'_, H> {
             Ok(Some(times)) => times,
             Err(hung @ Error::Hung { .. }) => {
                 // Whoever asked the same file system now would wait for it, too.
-                let what = format!("checkpoint {number} was not published; what is left of it is");
-                self.extras.notes.push(format!("{what} removed by the next run"));
+                self.extras.notes.push(format!(
+                    "checkpoint {number} was not published; what is left of it is removed when the \
+                     run is put right after, or by storlab clean"
+                ));
                 return Err(hung);
             }
             ended => {

@@ -18,6 +18,7 @@ use rustix::time::{
 use storlab_base::monotonic_ns;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
+use tokio::task::unconstrained;
 use tokio::time::{Sleep, sleep};
 
 /// A timer of the kernel on `CLOCK_MONOTONIC`.
@@ -85,8 +86,9 @@ impl Limit {
             if let Poll::Ready(value) = work.as_mut().poll(cx) {
                 return Poll::Ready(Some(value));
             }
-            // It may still be that of a wait before this one.
-            while self.alarm.as_mut().poll(cx).is_ready() {
+            // It may still be that of a wait before this one. Work that never has to wait uses up
+            // its turn with the runtime, which must not keep the alarm from being heard.
+            while pin!(unconstrained(self.alarm.as_mut())).poll(cx).is_ready() {
                 let left_ns = end_ns.saturating_sub(monotonic_ns());
                 if left_ns == 0 {
                     return Poll::Ready(None);

@@ -135,6 +135,7 @@ impl<'b> Crew<'b> {
                         if let Err(error) = ended {
                             lock(failure).get_or_insert(error);
                             stop.store(true, Relaxed);
+                            control.end_soon(); // another may be stuck, and is left behind then
                         }
                         turn.ledger.leave_thread();
                         let _ = end.send(());

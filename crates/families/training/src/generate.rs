@@ -83,9 +83,6 @@ pub fn run(job: TrainingJob, home: Home, control: &Arc<Control>, board: &Board) 
     }
     drop((books, end));
     let ended = tally.follow(&reports, board, control, works.job.drain_timeout_ns);
-    if let Err(hung) = ended {
-        extras.failure.get_or_insert(hung);
-    }
     let mut bytes = 0;
     // One that is stuck has sent nothing.
     for ended in ends.try_iter() {
@@ -94,6 +91,8 @@ pub fn run(job: TrainingJob, home: Home, control: &Arc<Control>, board: &Board) 
             Err(error) => drop(extras.failure.get_or_insert(error)),
         }
     }
+    // What one of them met says more than that another is stuck.
+    extras.failure = extras.failure.or(ended.err());
     if extras.failure.is_none() {
         extras.failure = works.sync_directories().err();
     }

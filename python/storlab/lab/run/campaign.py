@@ -54,6 +54,16 @@ class Summary:
         return [record for record in self.records if record.status == "failed"]
 
 
+def left_behind(store: ResultStore, todo: Sequence[PlannedRun]) -> list[PlannedRun]:
+    """The runs that a session may have left something of when it ended: the last one that is
+    stored, which may not have been put right after, and the one that came next.
+    """
+    records = reversed(store.records())  # of two that began in one second the later in the plan
+    last = max(records, key=lambda record: record.started_at, default=None)
+    ids = {record.run_id for record in [last] if record} | {run.run_id for run in todo[:1]}
+    return [run for run in store.plan.runs if run.run_id in ids]
+
+
 class Campaign:
     """Carries out what is missing of a plan. Needs the store's lock and an entered guard."""
 
@@ -118,7 +128,7 @@ class Campaign:
     def _execute(
         self, todo: Sequence[PlannedRun], targets: Sequence[Target], summary: Summary
     ) -> None:
-        self._after_interrupt()
+        self._after_interrupt(todo)
         for target in targets:
             try:
                 self._prepare(target, todo)
@@ -174,12 +184,12 @@ class Campaign:
         if not self._site.prepare(target, own):
             self._unsteady.add(target.name)
 
-    def _after_interrupt(self) -> None:
-        """Once: put right what the run has left that the session before was at when it ended.
+    def _after_interrupt(self, todo: Sequence[PlannedRun]) -> None:
+        """Once: put right what the session before has left.
 
         It comes first, for room. A run that goes on with what is there keeps it.
         """
-        runs = self.store.missing()[:1] if self._resumed else []
+        runs = left_behind(self.store, todo) if self._resumed else []
         self._resumed = False
         for run in runs:
             point = self.store.plan.points[run.point_id]

@@ -23,7 +23,7 @@ from storlab.lab.prepare import dataset
 from storlab.lab.results.environment import describe_environment
 from storlab.lab.results.files import is_vacant
 from storlab.lab.results.store import ResultStore
-from storlab.lab.run.campaign import Campaign, Summary
+from storlab.lab.run.campaign import Campaign, Summary, left_behind
 from storlab.lab.site.clients import Clients, ClientsSite, ClusterGuard
 from storlab.lab.site.site import Site
 from storlab.lab.study.file import LoadedStudy
@@ -100,7 +100,7 @@ def resume_study(
         with guard_again(store, base, recorded) as guard:
             checks: Sequence[Check] = []
             if todo or clients is not None:  # else there is no load that anything could disturb
-                left = [run.run_id for run in store.missing()[:1]]
+                left = [run.run_id for run in left_behind(store, todo)]
                 checks, _ = checks_of(
                     store.study, store.plan, todo, guard, clients, resumed=True, left=left
                 )

@@ -36,6 +36,7 @@ from storlab.model.point import Plan, PlannedRun, Point
 from storlab.model.result import RunOutcome, VerifyReport
 from storlab.model.study import StudyBase, Target
 from storlab.process.execution import POLL_S, Interrupted, StopRequest, finish
+from storlab.stores.data_file import is_kernel_place
 from storlab.stores.home import home_of
 
 RANK = "storlab.lab.site.rank"
@@ -245,9 +246,11 @@ class ClientsSite:
 
     def _set_aside(self, target: Target) -> dict[str, dict[str, Any]]:
         """Records of preconditioning there, by name: removed until all clients have said that they
-        laid nothing out anew.
+        laid nothing out anew. Nobody lays out a device.
         """
-        known = {}
+        known: dict[str, dict[str, Any]] = {}
+        if all(is_kernel_place(Path(location)) for location in target.locations):
+            return known
         for other in self.study.target:
             name = target_slug(other.name)
             shared = other.precondition is not None and set(other.locations) & set(target.locations)

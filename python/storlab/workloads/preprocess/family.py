@@ -69,7 +69,8 @@ class PreprocessWorkload:
         try:
             data = raw_data(params, target)
         except (ValueError, OSError):  # check refuses it
-            return Estimate(header.settle, bytes_written=0, writes=False, files=0)
+            resume = params.resume
+            return Estimate(header.settle, bytes_written=0, writes=False, files=0, continues=resume)
         clicks = clicks_of(params)
         written = written_bytes(params, data.rows)
         return Estimate(
