@@ -60,12 +60,24 @@ _TIME_NS = {
 
 
 def merged(document: Mapping[str, Any], job: Mapping[str, Any]) -> dict[str, str]:
-    """The job's options over the global ones, under fio's main names."""
+    """The job's options over the global ones, under fio's main names.
+
+    Of two that say the opposite the later counts: ``buffered`` becomes ``direct``, and
+    ``rwmixwrite`` the ``rwmixread`` that is left.
+    """
     options: dict[str, str] = {}
     for table in (document.get("global options"), job.get("job options")):
         if isinstance(table, dict):
-            options.update({_ALIASES.get(str(k), str(k)): str(v) for k, v in table.items()})
+            options.update(_plain(str(name), str(value)) for name, value in table.items())
     return options
+
+
+def _plain(name: str, value: str) -> tuple[str, str]:
+    if name == "buffered":
+        return "direct", str(int(not is_on({name: value}, name)))
+    if name == "rwmixwrite":
+        return "rwmixread", f"{100 - number({name: value}, name, 50):g}"
+    return _ALIASES.get(name, name), value
 
 
 def size_of(text: str, kb_base: int = 1024) -> int | None:
@@ -213,8 +225,6 @@ def _read_percent(options: Options, done: Mapping[str, int]) -> float:
     """As configured; where the options do not say, as done."""
     rw = options.get("rw", "")
     if "rw" in rw.replace("readwrite", "rw"):
-        if "rwmixwrite" in options and "rwmixread" not in options:
-            return 100 - number(options, "rwmixwrite", 50)
         return number(options, "rwmixread", 50)
     if "trim" in rw:
         return 0.0

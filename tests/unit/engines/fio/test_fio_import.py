@@ -247,7 +247,7 @@ def test_fio_times(text: str, ns: int | None) -> None:
 @pytest.mark.parametrize(
     ("options", "wanted"),
     [
-        ({"rw": "randrw", "rwmixwrite": "30"}, {"read_percent": 70, "offsets": "permutation"}),
+        ({"rw": "randrw", "rwmixread": "70"}, {"read_percent": 70, "offsets": "permutation"}),
         ({"rw": "randread", "norandommap": "1"}, {"offsets": "uniform", "read_percent": 100}),
         ({"rw": "randread", "random_distribution": "zipf:1.3"}, {"zipf_theta": 1.3}),
         (
@@ -274,6 +274,26 @@ def test_fio_times(text: str, ns: int | None) -> None:
 def test_options_in_our_words(options: dict[str, str], wanted: dict[str, object]) -> None:
     fields, _ = fio_options.fields(options, {"read": 1, "write": 1}, 1)
     assert {name: fields.get(name) for name in wanted} == wanted
+
+
+@pytest.mark.parametrize(
+    ("first", "then", "wanted"),
+    [
+        ({"buffered": "0"}, {}, {"direct": "1"}),
+        ({"buffered": "1"}, {}, {"direct": "0"}),
+        ({"direct": "1"}, {"buffered": "1"}, {"direct": "0"}),
+        ({"buffered": ""}, {"direct": "1"}, {"direct": "1"}),
+        ({"rwmixwrite": "30"}, {}, {"rwmixread": "70"}),
+        ({"rwmixread": "70"}, {"rwmixwrite": "80"}, {"rwmixread": "20"}),
+        ({"rwmixread": "70", "rwmixwrite": "80"}, {}, {"rwmixread": "20"}),
+        ({"rwmixwrite": "80"}, {"rwmixread": "70"}, {"rwmixread": "70"}),
+    ],
+)
+def test_the_later_of_two_options_that_say_the_opposite_counts(
+    first: dict[str, str], then: dict[str, str], wanted: dict[str, str]
+) -> None:
+    """The job's stand after the global ones, as fio reads them."""
+    assert fio_options.merged({"global options": first}, {"job options": then}) == wanted
 
 
 @pytest.mark.parametrize(
