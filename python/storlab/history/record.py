@@ -20,7 +20,7 @@ from storlab.lab.results.store import ResultStore
 if TYPE_CHECKING:
     from storlab.contracts.page import Page
 
-VERSION = 3
+VERSION = 4
 """Of a record. What another version wrote is read anew."""
 _HEAD = ("result.json", "study.toml", "environment.json", "plan.json", "runs")
 
@@ -33,6 +33,7 @@ class Value(TypedDict):
     high: float | None
     runs: list[float]
     boundary: NotRequired[str]  # of power: what its meter includes
+    supply: NotRequired[str]  # beside it: AC, DC, or empty where unknown or mixed
 
 
 class PointRecord(TypedDict):
@@ -126,7 +127,8 @@ def _point(comparison: Comparison, row: Row, cell: Cell, keys: list[str]) -> Poi
                 "runs": cell.repeats(column),
             }
             if column.is_power and cell.power is not None:
-                values[column.key]["boundary"] = cell.power.label
+                values[column.key]["boundary"] = cell.power.boundary
+                values[column.key]["supply"] = cell.power.supply
     return {
         "kind": row.point.kind,
         "workload": row.point.workload,

@@ -207,7 +207,7 @@ def test_what_another_target_is_metered_by_decides_nothing_about_this_one(
         assert "power at the wall, Disk" in capsys.readouterr().out.replace("\n", " ")
         disks = [p for p in read_record(place)["points"] if p["target"] == "Disk"]
         values = [p["values"]["efficiency_mb_s_w.all"] for p in disks]
-        assert {value["boundary"] for value in values} == {"wall"}
+        assert {(value["boundary"], value["supply"]) for value in values} == {("wall", "")}
         assert all("boundary" not in p["values"]["throughput_mb_s.all"] for p in disks)
 
 
