@@ -18,7 +18,7 @@ def told_apart(runs: Sequence[ImportedRun]) -> list[ImportedRun]:
     """The runs; a target's name that stands for several places becomes a name for each of them.
 
     Of paths that is as much of their end as tells them apart: ``a/x`` and ``b/x``, where both were
-    called ``x``.
+    called ``x``. As that depends on what else is imported, a note says so.
     """
     places: dict[str, dict[_Place, None]] = {}
     for run in runs:
@@ -29,7 +29,18 @@ def told_apart(runs: Sequence[ImportedRun]) -> list[ImportedRun]:
         apart = list(dict.fromkeys(joined.values()))
         by_place = dict(zip(apart, _names(target, apart), strict=True))
         names |= {(target, place): by_place[joined[place]] for place in told}
-    return [replace(run, target=names[run.target, _place(run)]) for run in runs]
+    return [_called(run, names[run.target, _place(run)]) for run in runs]
+
+
+def _called(run: ImportedRun, name: str) -> ImportedRun:
+    if name == run.target:
+        return run
+    note = (
+        f'this target is called "{name}" beside others of its name, "{run.target}": where imports '
+        "are to join in a history or a gate, name it with --target"
+    )
+    outcome = replace(run.outcome, notes=[*run.outcome.notes, note])
+    return replace(run, target=name, outcome=outcome)
 
 
 def _place(run: ImportedRun) -> _Place:

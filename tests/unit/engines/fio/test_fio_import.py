@@ -95,8 +95,16 @@ def test_one_name_of_several_places_becomes_a_name_for_each_of_them(tmp_path: Pa
     records = import_files(files, tmp_path / "result").records()
     assert [r.target for r in records] == ["a/storlab.data", "b/storlab.data"]
     assert [r.repeat for r in records] == [1, 1]
+    assert [[note for note in r.notes if "--target" in note] for r in records] == [
+        [f'this target is called "{name}" beside others of its name, "storlab.data": where imports '
+         "are to join in a history or a gate, name it with --target"]
+        for name in ("a/storlab.data", "b/storlab.data")
+    ]  # fmt: skip
     same = import_files(files, tmp_path / "same", "the disk").records()
     assert [(r.target, r.repeat) for r in same] == [("the disk", 1), ("the disk", 2)]
+    (alone,) = import_files(files[:1], tmp_path / "alone").records()
+    assert alone.target == "storlab.data"
+    assert not any("--target" in note for record in (*same, alone) for note in record.notes)
 
 
 def test_a_place_with_its_page_cache_is_another_target(tmp_path: Path) -> None:
