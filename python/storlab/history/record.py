@@ -26,7 +26,11 @@ _HEAD = ("result.json", "study.toml", "environment.json", "plan.json", "runs")
 
 
 class Value(TypedDict):
-    """One quantity at one point: as the brief of the directory has it, and every run's own."""
+    """One quantity at one point, with every run's own.
+
+    As the brief of the directory has it, but for power: that is at the boundary that stands for the
+    target, and not at one that all targets have.
+    """
 
     estimate: float
     low: float | None

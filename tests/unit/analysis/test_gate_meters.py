@@ -124,7 +124,8 @@ def test_a_meter_that_gave_nothing_at_a_point_holds_no_rule(metric: str, tmp_pat
     for check in lost:
         assert check.reason == "no energy was measured: no meter"
         assert "1 job" not in check.where.replace("\u00a0", " ")
-        assert check.runs
+        assert len(check.runs) == 5  # to look at: none has a value
+        assert check.as_dict()["boundary"] is None
 
 
 def test_nor_does_one_that_gave_less_than_that_of_the_baseline(tmp_path: Path) -> None:
@@ -158,6 +159,7 @@ def test_runs_without_energy_are_told(tmp_path: Path) -> None:
     (check,) = judged(found, at_least=1).checks
     assert (check.verdict, check.repeats) == ("held", 3)
     assert "2 of 5 runs have no value of it: no meter" in check.remarks
+    assert [run.rpartition("-r")[2] for run in check.runs] == ["3", "4", "5"]
 
 
 def with_both(other: Boundary | None) -> Callable[[RunRecord], RunRecord]:
