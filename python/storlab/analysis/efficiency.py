@@ -86,7 +86,7 @@ class Account:
     @property
     def label(self) -> str:
         """``wall (AC)``: what a reading includes."""
-        return f"{self.boundary} ({self.supply})" if self.supply else self.boundary
+        return boundary_label(self.boundary, self.supply)
 
     @property
     def energy_j(self) -> float:
@@ -220,6 +220,11 @@ def _quantile(confidence: float, variance: float, terms: Sequence[tuple[float, i
     shares = [(sigma**2 / variance) ** 2 / freedom for sigma, freedom in terms if variance > 0]
     total = math.fsum(shares)
     return student_t(at, 1 / total) if total > 1e-12 else normal(at)
+
+
+def boundary_label(boundary: str, supply: str) -> str:
+    """``wall (AC)``; without a supply that is known, ``wall``."""
+    return f"{boundary} ({supply})" if supply else boundary
 
 
 def unequal(first: Account, other: Account) -> str:

@@ -69,7 +69,7 @@ class Check:
     needed: int | None  # repeats that would decide it, those that there are among them
     repeats: int  # that it rests on
     remarks: tuple[str, ...]  # what bends the numbers
-    runs: tuple[str, ...]
+    runs: tuple[str, ...]  # that have a value; where none has, all that finished
     boundary: str = ""  # of power: what its meter includes; empty where nothing was measured
 
     @property
@@ -332,7 +332,7 @@ def _check(task: _Task, confidence: float, *, accepted: bool) -> Check:
         needed=needed,
         repeats=len(ratio_or_none.values),
         remarks=tuple(_remarks(task, ratio_or_none)),
-        runs=tuple(cell.run_ids),
+        runs=tuple(cell.runs_with(column) or cell.run_ids),
         boundary=cell.power.label if column.is_power and cell.power is not None else "",
     )
 

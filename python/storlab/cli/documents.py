@@ -266,8 +266,9 @@ class GateCheck(TypedDict):
     """One rule at one target and point. `interval` and `bound` are in `unit`, or a ratio.
 
     `rule_number` is that of the rule, from 1, and `metric` the column that it was held to there;
-    `boundary` is what the meter behind it includes, null of what is not power. Of the
-    `repeats_to_decide`, `repeats` are there.
+    `boundary` is what the meter behind it includes, null of what is not power and where no run has
+    energy. Of the `repeats_to_decide`, `repeats` are there. `runs` are those that have a value;
+    where none has, all that finished.
     """
 
     __pydantic_config__ = CLOSED  # type: ignore[misc]

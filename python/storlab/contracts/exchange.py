@@ -19,7 +19,7 @@ class ImportedRun:
     label: str | None  # of the workload, where the file names one
     target: str  # name, as far as the file tells
     locations: list[str]  # paths of the target, as far as the file tells
-    direct: bool
+    direct: bool | None  # past the page cache; None where the file does not tell
     engine: str  # a registered engine's name
     outcome: RunOutcome
     metrics: list[Metric]  # given ones that cannot be derived again

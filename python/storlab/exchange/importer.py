@@ -91,8 +91,8 @@ def _study(title: str, sources: Sequence[_Source]) -> tuple[str, StudyBase]:
         "runtime": f"{first.runtime_ns}ns",
     }
     seen: dict[str, ImportedRun] = {}
-    for source in sources:
-        seen.setdefault(source.run.target, source.run)
+    for run in sorted((source.run for source in sources), key=lambda run: run.direct is None):
+        seen.setdefault(run.target, run)  # of those that tell of the page cache the first
     document = {
         "study": header,
         "target": [_given(_target(run)) for run in seen.values()],
@@ -133,7 +133,7 @@ def _target(run: ImportedRun) -> dict[str, Any]:
         table["path"] = places[0]
     else:
         table["paths"] = places
-    return {**table, "direct": run.direct}
+    return {**table, "direct": bool(run.direct)}
 
 
 def _given(table: Mapping[str, Any]) -> dict[str, Any]:
@@ -209,6 +209,7 @@ def _record(study: StudyBase, point: Point, repeat: int, source: _Source) -> Run
     run, outcome = source.run, source.run.outcome
     workload = FAMILIES[point.kind]
     target: Target = study.target_named(point.target)
+    own = target.model_copy(update={"direct": bool(run.direct)})  # others may have told more
     plain = outcome if _has_histograms(outcome) else replace(outcome, samples=[])
     finished = outcome.status == "finished"  # a failed run has no metrics, as everywhere
     metrics = workload.metrics(point, plain) if finished else []
@@ -241,7 +242,7 @@ def _record(study: StudyBase, point: Point, repeat: int, source: _Source) -> Run
         spans=outcome.spans,
         concurrency=concurrency,
         metrics=[_from(run, metric) for metric in metrics],
-        flags=workload.flags(point, target, plain) if finished else [],
+        flags=workload.flags(point, own, plain) if finished else [],
         notes=[*outcome.notes, f"imported from {source.file.path.name}"],
     )
 

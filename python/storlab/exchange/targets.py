@@ -2,38 +2,56 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from storlab.base.units import format_size
 from storlab.contracts.exchange import ImportedRun
 
-# Locations, whether past the page cache, and how much of each is used.
-_Place = tuple[tuple[str, ...], bool, int | None]
+# Locations, whether past the page cache as far as that is known, and how much of each is used.
+_Place = tuple[tuple[str, ...], bool | None, int | None]
+_PAGE_CACHE = {True: "direct", False: "cached", None: "page cache not told"}
 
 
 def told_apart(runs: Sequence[ImportedRun]) -> list[ImportedRun]:
     """The runs; a target's name that stands for several places becomes a name for each of them.
 
     Of paths that is as much of their end as tells them apart: ``a/x`` and ``b/x``, where both were
-    called ``x``.
+    called ``x``. As that depends on what else is imported, a note says so.
     """
-    places: dict[str, list[_Place]] = {}
+    places: dict[str, dict[_Place, None]] = {}
     for run in runs:
-        known = places.setdefault(run.target, [])
-        if _place(run) not in known:
-            known.append(_place(run))
-    names = {
-        (target, place): name
-        for target, known in places.items()
-        for place, name in zip(known, _names(target, known), strict=True)
-    }
-    return [replace(run, target=names[run.target, _place(run)]) for run in runs]
+        places.setdefault(run.target, {})[_place(run)] = None
+    names: dict[tuple[str, _Place], str] = {}
+    for target, told in places.items():
+        joined = {place: _joined(place, told) for place in told}
+        apart = list(dict.fromkeys(joined.values()))
+        by_place = dict(zip(apart, _names(target, apart), strict=True))
+        names |= {(target, place): by_place[joined[place]] for place in told}
+    return [_called(run, names[run.target, _place(run)]) for run in runs]
+
+
+def _called(run: ImportedRun, name: str) -> ImportedRun:
+    if name == run.target:
+        return run
+    note = (
+        f'this target is called "{name}" beside others of its name, "{run.target}": where imports '
+        "are to join in a history or a gate, name it with --target"
+    )
+    outcome = replace(run.outcome, notes=[*run.outcome.notes, note])
+    return replace(run, target=name, outcome=outcome)
 
 
 def _place(run: ImportedRun) -> _Place:
     return tuple(run.locations), run.direct, run.facts.get("size")
+
+
+def _joined(place: _Place, beside: Iterable[_Place]) -> _Place:
+    """Itself; where nothing tells of the page cache, the only place that is else the same."""
+    locations, direct, size = place
+    known = {p[1] for p in beside if (p[0], p[2]) == (locations, size)} - {None}
+    return (locations, known.pop(), size) if direct is None and len(known) == 1 else place
 
 
 def _names(target: str, places: Sequence[_Place]) -> list[str]:
@@ -49,7 +67,7 @@ def _differing(place: _Place, beside: Sequence[_Place]) -> Iterator[str]:
     """How it differs from others with these locations."""
     _, direct, size = place
     if len({direct for _, direct, _ in beside}) > 1:
-        yield "direct" if direct else "cached"
+        yield _PAGE_CACHE[direct]
     if len({size for _, _, size in beside}) > 1:
         yield "size not told" if size is None else format_size(size)
 

@@ -20,19 +20,24 @@ from storlab.lab.results.store import ResultStore
 if TYPE_CHECKING:
     from storlab.contracts.page import Page
 
-VERSION = 3
+VERSION = 4
 """Of a record. What another version wrote is read anew."""
 _HEAD = ("result.json", "study.toml", "environment.json", "plan.json", "runs")
 
 
 class Value(TypedDict):
-    """One quantity at one point: as the brief of the directory has it, and every run's own."""
+    """One quantity at one point, with every run's own.
+
+    As the brief of the directory has it, but for power: that is at the boundary that stands for the
+    target, and not at one that all targets have.
+    """
 
     estimate: float
     low: float | None
     high: float | None
     runs: list[float]
     boundary: NotRequired[str]  # of power: what its meter includes
+    supply: NotRequired[str]  # beside it: AC, DC, or empty where unknown or mixed
 
 
 class PointRecord(TypedDict):
@@ -126,7 +131,8 @@ def _point(comparison: Comparison, row: Row, cell: Cell, keys: list[str]) -> Poi
                 "runs": cell.repeats(column),
             }
             if column.is_power and cell.power is not None:
-                values[column.key]["boundary"] = cell.power.label
+                values[column.key]["boundary"] = cell.power.boundary
+                values[column.key]["supply"] = cell.power.supply
     return {
         "kind": row.point.kind,
         "workload": row.point.workload,

@@ -12,6 +12,7 @@ from typing import Any
 from storlab.analysis.changes import change_points, level
 from storlab.analysis.columns import COLUMNS, Column, label_of
 from storlab.analysis.compare import PLACES
+from storlab.analysis.efficiency import boundary_label
 from storlab.analysis.environments import Difference, between
 from storlab.analysis.points import Section, WorkloadPoint, sections_of
 from storlab.analysis.stats import RESOLUTION, Interval, ratio_interval
@@ -199,12 +200,24 @@ def _point(
 
 
 def _by_boundary(results: Sequence[Result], key: str) -> dict[str, list[int]]:
-    """Where a quantity has values, apart by what its meter includes; ``""`` where none is told."""
+    """Where a quantity has values, apart by what its meter includes; ``""`` where none is told.
+
+    A supply that is not known is the one that is, where no other is: it contradicts none.
+    """
+    values = [(place, result.point["values"].get(key)) for place, result in enumerate(results)]
+    told = [
+        (place, value.get("boundary", ""), value.get("supply", ""))
+        for place, value in values
+        if value is not None
+    ]
+    supplies: dict[str, set[str]] = {}
+    for _, boundary, supply in told:
+        supplies.setdefault(boundary, set()).update({supply} - {""})
     places: dict[str, list[int]] = {}
-    for place, result in enumerate(results):
-        value = result.point["values"].get(key)
-        if value is not None:
-            places.setdefault(value.get("boundary", ""), []).append(place)
+    for place, boundary, supply in told:
+        known = supplies[boundary]
+        label = boundary_label(boundary, next(iter(known)) if len(known) == 1 else supply)
+        places.setdefault(label, []).append(place)
     return places
 
 

@@ -169,6 +169,21 @@ def test_accelerators_per_watt_are_marked_as_what_they_are_made_of(training_made
     assert "declared" in {m.kind for m in table.marks}
 
 
+def test_accelerators_per_watt_say_which_runs_have_no_energy(training_made: Made) -> None:
+    data = load_dataset([training_made.store])
+    for run in data.all_runs():
+        if run.target == OLD and run.record.repeat > 1:
+            metrics = [m for m in run.record.metrics if not m.boundary]
+            run.record = run.record.model_copy(update={"metrics": metrics})
+    section = capacity_section(compare(data))
+    assert section is not None
+    marks = {row.target: row.numbers[-1].marks for row in section.tables[0].rows}
+    assert {m.kind for m in marks[NEW]} == {"emulated-accelerators"}
+    told = {m.kind: m.message for m in marks[OLD]}
+    assert set(told) == {"emulated-accelerators", "one-run", "energy-lost"}
+    assert told["energy-lost"].startswith("2\u00a0runs of 3 without energy")
+
+
 @pytest.mark.parametrize(
     ("verdict", "text"), [("found", "2"), ("at-least", "at least 2"), ("undecided", "2 or more")]
 )

@@ -29,6 +29,7 @@ from storlab.model.result import (
 )
 from storlab.model.samples import summarise_latency
 
+GOLDEN = Path(__file__).parents[2] / "golden" / "fio"
 bins = st.dictionaries(st.integers(500, 10**10), st.integers(1, 10**5), min_size=1, max_size=20)
 fields = st.fixed_dictionaries(
     {"access": st.sampled_from(["random", "sequential"])},
@@ -193,6 +194,23 @@ def test_a_point_of_a_sweep_reads_back_as_itself(params: dict[str, Any], which: 
         assert numbers(after) == pytest.approx(numbers(before), rel=1e-9)
         was, now = store.study.target[0], again.study.target[0]
         assert (now.capacity, now.price, now.currency) == (was.capacity, was.price, "EUR")
+
+
+def test_an_imported_run_with_options_that_have_no_field_reads_back(tmp_path: Path) -> None:
+    """What stands in its parameters beside the workload's fields, and keeps it from being a repeat
+    of another.
+    """
+    document = json.loads((GOLDEN / "group-3.33.json").read_text())
+    for job in document["jobs"]:
+        job["job options"] |= {"rate": "40m", "thinktime": "1ms"}
+    path, export = tmp_path / "fio.json", tmp_path / "export.json"
+    path.write_text(json.dumps(document))
+    store = import_files([path], tmp_path / "a")
+    before = store.records()[0]
+    assert before.params["fio_options"]["rate"] == "40m"
+    export.write_bytes(FioJsonExport().content(store, samples=False))
+    after = import_files([export], tmp_path / "b").records()[0]
+    assert (after.point_id, after.params) == (before.point_id, before.params)
 
 
 @settings(max_examples=6)

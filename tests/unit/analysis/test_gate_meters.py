@@ -124,7 +124,8 @@ def test_a_meter_that_gave_nothing_at_a_point_holds_no_rule(metric: str, tmp_pat
     for check in lost:
         assert check.reason == "no energy was measured: no meter"
         assert "1 job" not in check.where.replace("\u00a0", " ")
-        assert check.runs
+        assert len(check.runs) == 5  # to look at: none has a value
+        assert check.as_dict()["boundary"] is None
 
 
 def test_nor_does_one_that_gave_less_than_that_of_the_baseline(tmp_path: Path) -> None:
@@ -158,6 +159,7 @@ def test_runs_without_energy_are_told(tmp_path: Path) -> None:
     (check,) = judged(found, at_least=1).checks
     assert (check.verdict, check.repeats) == ("held", 3)
     assert "2 of 5 runs have no value of it: no meter" in check.remarks
+    assert [run.rpartition("-r")[2] for run in check.runs] == ["3", "4", "5"]
 
 
 def with_both(other: Boundary | None) -> Callable[[RunRecord], RunRecord]:
@@ -207,7 +209,7 @@ def test_what_another_target_is_metered_by_decides_nothing_about_this_one(
         assert "power at the wall, Disk" in capsys.readouterr().out.replace("\n", " ")
         disks = [p for p in read_record(place)["points"] if p["target"] == "Disk"]
         values = [p["values"]["efficiency_mb_s_w.all"] for p in disks]
-        assert {value["boundary"] for value in values} == {"wall"}
+        assert {(value["boundary"], value["supply"]) for value in values} == {("wall", "")}
         assert all("boundary" not in p["values"]["throughput_mb_s.all"] for p in disks)
 
 

@@ -169,6 +169,35 @@ def test_power_of_another_boundary_is_another_quantity(tmp_path: Path) -> None:
     assert len(view.heads) == len(view.rows[0].cells) == 4
 
 
+@pytest.mark.parametrize(
+    ("supplies", "told"),
+    [
+        (["AC", ""], [("wall (AC)", 40, 1)]),
+        (["", "DC"], [("wall (DC)", 40, 1)]),
+        (["", ""], [("wall", 40, 1)]),
+        (["AC", "DC"], [("wall (AC)", 20, 0), ("wall (DC)", 20, 0)]),
+        (["AC", "", "", "DC"], [("wall (AC)", 10, 0), ("wall", 20, 1), ("wall (DC)", 10, 0)]),
+    ],
+)
+def test_a_supply_that_is_not_told_is_the_one_that_is(
+    supplies: list[str], told: list[tuple[str, int, int]]
+) -> None:
+    """A meter that ceased to name its supply is the same meter: a doubling is found."""
+    records = {}
+    for i in range(40):
+        own = record(i, 100 + (i * 7 % 5 - 2) * 0.3, FACTS)
+        watts = (10.0 if i < 20 else 20.0) * (1 + (i * 3 % 5 - 2) * 0.003)
+        value: Value = {
+            "estimate": watts, "low": None, "high": None, "runs": [watts],
+            "boundary": "wall", "supply": supplies[i * len(supplies) // 40],
+        }  # fmt: skip
+        own["points"][0]["values"]["efficiency_mb_s_w.all"] = value
+        records[f"/r/{i:03d}"] = own
+    (point,) = history_of(records).points
+    power = [series for series in point.series if series.column.is_power]
+    assert [(s.boundary, len(s.places), len(s.shifts)) for s in power] == told
+
+
 def test_words_of_a_change() -> None:
     point = made([FACTS] * 40, 20)
     (shift,) = point.series[0].shifts

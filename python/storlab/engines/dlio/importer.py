@@ -362,13 +362,15 @@ def _model(directory: Path) -> str | None:
     return None
 
 
-def _is_direct(directory: Path) -> bool:
-    """Whether the configuration that lies beside the results asks for O_DIRECT."""
-    for place in (*_CONFIG_PLACES, "."):
-        for path in sorted((directory / place).glob(_CONFIG)):
-            if _DIRECT.search(path.read_text(encoding="utf-8", errors="replace")):
-                return True
-    return False
+def _is_direct(directory: Path) -> bool | None:
+    """Whether the configuration beside the results asks for O_DIRECT; None where there is none."""
+    places = [directory / place for place in (*_CONFIG_PLACES, ".")]
+    texts = [
+        path.read_text(encoding="utf-8", errors="replace")
+        for place in places
+        for path in sorted(place.glob(_CONFIG))
+    ]
+    return any(_DIRECT.search(text) for text in texts) if texts else None
 
 
 def _run(
@@ -378,7 +380,7 @@ def _run(
     outcome: RunOutcome,
     began_ns: int,
     *,
-    direct: bool = False,
+    direct: bool | None = None,
     params: dict[str, Any] | None = None,
 ) -> ImportedRun:
     if outcome.window_end_ns <= outcome.window_start_ns:

@@ -205,6 +205,7 @@ def _own_facts(store: ResultStore, record: RunRecord) -> OwnFacts:
         engine=point.engine,
         engine_info=record.engine,
         fields=_fields(record),
+        params=_beside(record),
         provenance=record.provenance,
         status=record.status,
         failure=record.failure,
@@ -227,8 +228,19 @@ def _own_facts(store: ResultStore, record: RunRecord) -> OwnFacts:
 
 def _fields(record: RunRecord) -> dict[str, Any]:
     """What a study has to say to get these parameters: those that are not the default."""
-    default = FAMILIES[record.kind].spec(kind=record.kind).values()[0]
-    given = {k: v for k, v in record.params.items() if v != default.get(k)}
+    default = _default(record)
+    given = {k: v for k, v in record.params.items() if k in default and v != default[k]}
     if given.get("access") == "sequential":
         given.pop("offsets", None)
     return {k: f"{v}ns" if k in _DURATIONS else v for k, v in given.items()}
+
+
+def _beside(record: RunRecord) -> dict[str, Any]:
+    """Parameters that no study can say: an importer keeps there what has no field."""
+    default = _default(record)
+    return {k: v for k, v in record.params.items() if k not in default}
+
+
+def _default(record: RunRecord) -> dict[str, Any]:
+    values: dict[str, Any] = FAMILIES[record.kind].spec(kind=record.kind).values()[0]
+    return values

@@ -46,6 +46,7 @@ class OwnFacts(Table):
     engine: str  # the registered engine
     engine_info: EngineInfo
     fields: dict[str, Any]
+    params: dict[str, Any] = Field(default_factory=dict)  # beside the fields' own
     provenance: Provenance
     status: RunStatus
     failure: Failure | None = None
@@ -325,4 +326,5 @@ def _own_run(entry: _Entry, own: OwnFacts) -> ImportedRun:
         runtime_ns=max(1, own.runtime_ns),
         provenance=own.provenance,
         clients=own.clients,
+        params=own.params,
     )

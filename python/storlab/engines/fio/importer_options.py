@@ -3,16 +3,45 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from storlab.base.units import NS_PER_S
 
 Options = Mapping[str, str]
 _ALIASES = {"blocksize": "bs", "readwrite": "rw", "blocksize_range": "bsrange"}
-# What begins so shapes the load. Without a field: by bytes, by pauses, by a latency to be kept.
-_SHAPING = ("rate", "thinktime", "bsrange", "percentage_random", "latency_target")
-_JUDGING = {"rate_min", "ratemin", "rate_iops_min", "rate_cycle", "ratecycle"}  # ends a job, or not
+# A field of the workload or of its target holds these, or the run does: how long it was, and the
+# engine, which is another way to do the same work.
+_TOLD = {
+    "rw", "rwmixread", "bs", "bssplit", "ioengine", "iodepth", "iodepth_batch",
+    "iodepth_batch_submit", "numjobs", "norandommap", "random_distribution", "rate_iops",
+    "rate_process", "fsync", "fdatasync", "end_fsync", "buffer_compress_percentage",
+    "dedupe_percentage", "filename", "directory", "size", "direct", "runtime", "time_based",
+    "ramp_time",
+}  # fmt: skip
+# These name, report, read the clock, or say when a job starts and what ends it: not what it does.
+_NO_LOAD = {
+    "name", "description", "thread", "wait_for", "stonewall", "new_group", "group_reporting",
+    "exitall", "exit_what", "exitall_on_error", "rate_min", "rate_iops_min", "rate_cycle",
+    "max_latency", "allow_file_create", "allow_mounted_write", "unlink", "randseed", "randrepeat",
+    "allrandrepeat", "clocksource", "kb_base", "unit_base", "lat_percentiles", "clat_percentiles",
+    "slat_percentiles", "percentile_list", "significant_figures", "disk_util", "gtod_reduce",
+    "gtod_cpu", "unified_rw_reporting", "block_error_percentiles", "stats", "error_dump",
+    "bwavgtime", "iopsavgtime", "per_job_logs",
+}  # fmt: skip
+_REPORTING = ("log_", "write_bw_", "write_lat_", "write_iops_", "write_hist_", "disable_")
+_DEFAULTS = {  # that say nothing, where 0 is not it
+    "sync": ("none", "0"),
+    "zonemode": ("none", "0"),
+    "nrfiles": ("1",),
+    "loops": ("1",),
+    "percentage_random": ("100",),
+    "iodepth_batch_complete_min": ("1",),
+    "io_submit_mode": ("inline",),
+    "mem": ("malloc",),
+    "invalidate": ("1", ""),
+    "scramble_buffers": ("1", ""),
+}
 _SYNCHRONOUS = ("sync", "psync", "vsync", "pvsync", "pvsync2", "mmap")
 _SIZE = re.compile(r"(\d+)\s*([kmgtp]?)(i?)b?", re.IGNORECASE)
 _TIME = re.compile(r"(\d+)\s*([a-z]*)", re.IGNORECASE)
@@ -31,12 +60,24 @@ _TIME_NS = {
 
 
 def merged(document: Mapping[str, Any], job: Mapping[str, Any]) -> dict[str, str]:
-    """The job's options over the global ones, under fio's main names."""
+    """The job's options over the global ones, under fio's main names.
+
+    Of two that say the opposite the later counts: ``buffered`` becomes ``direct``, and
+    ``rwmixwrite`` the ``rwmixread`` that is left.
+    """
     options: dict[str, str] = {}
     for table in (document.get("global options"), job.get("job options")):
         if isinstance(table, dict):
-            options.update({_ALIASES.get(str(k), str(k)): str(v) for k, v in table.items()})
+            options.update(_plain(str(name), str(value)) for name, value in table.items())
     return options
+
+
+def _plain(name: str, value: str) -> tuple[str, str]:
+    if name == "buffered":
+        return "direct", str(int(not is_on({name: value}, name)))
+    if name == "rwmixwrite":
+        return "rwmixread", f"{100 - number({name: value}, name, 50):g}"
+    return _ALIASES.get(name, name), value
 
 
 def size_of(text: str, kb_base: int = 1024) -> int | None:
@@ -118,37 +159,50 @@ def fields(
     result.update(_rate(options, result["jobs"]))
     if done.get("write"):
         result.update(_writing(options))
-    notes += [
-        f"fio's {name}={value} shaped this load and has no field in storlab"
-        for name, value in untold(options).items()
-    ]
+    shaping = ", ".join(f"{name}={value}" for name, value in untold(options).items())
+    if shaping:
+        notes.append(f"options of fio that shape the load and have no field in storlab: {shaping}")
     return result, notes
 
 
 def untold(options: Options) -> dict[str, str]:
-    """Options that shape the load and have no field, or say more than their field holds.
+    """Options that have no field, or say more than their field holds, in the order of their names.
 
-    Runs that differ in one of them are no repeats of each other.
+    Runs that differ in one of them are no repeats of each other. All count that are not known to
+    leave the load as it is, those of a later fio among them.
     """
     shaping = {
         name
         for name, value in options.items()
-        if name.startswith(_SHAPING) and value.strip() not in ("", "0") and name not in _JUDGING
+        if name not in _TOLD | _NO_LOAD
+        and not name.startswith(_REPORTING)
+        and value.strip() not in _DEFAULTS.get(name, ("0", "false"))
     }
-    if _rate(options, 1) or options.get("rate_process") == "linear":
-        shaping -= {"rate_process"}
-    if _rate(options, 1):
-        shaping -= {"rate_iops"}
+    return {name: options[name] for name in sorted(shaping | set(_overfull(options)))}
+
+
+def _overfull(options: Options) -> Iterator[str]:
+    """Of the options with a field those that say more than it holds."""
+    rw = options.get("rw", "")
+    if ":" in rw or "trimwrite" in rw:  # how often an offset is drawn; which of the two goes first
+        yield "rw"
+    if not _rate(options, 1):
+        yield from (
+            name
+            for name, nothing in (("rate_iops", "0"), ("rate_process", "linear"))
+            if options.get(name, nothing).strip() != nothing
+        )
     for name in ("bs", "bssplit"):
         if name in options and len(set(_own(options, name))) > 1:
-            shaping.add(name)
+            yield name
     if "bssplit" in options and not _weights(options):
-        shaping.add("bssplit")
-    if "rand" in options.get("rw", "") and not _is_told(options.get("random_distribution", "")):
-        shaping.add("random_distribution")
+        yield "bssplit"
+    if "rand" in rw and not _is_told(options.get("random_distribution", "")):
+        yield "random_distribution"
     if "size" in options and size_of(options["size"]) is None:  # else it is the target's
-        shaping.add("size")
-    return {name: options[name] for name in sorted(shaping)}
+        yield "size"
+    if number(options, "fsync", 0) > 0 and number(options, "fdatasync", 0) > 0:
+        yield from ("fsync", "fdatasync")
 
 
 def data_size(options: Options, files: int) -> int | None:
@@ -171,8 +225,6 @@ def _read_percent(options: Options, done: Mapping[str, int]) -> float:
     """As configured; where the options do not say, as done."""
     rw = options.get("rw", "")
     if "rw" in rw.replace("readwrite", "rw"):
-        if "rwmixwrite" in options and "rwmixread" not in options:
-            return 100 - number(options, "rwmixwrite", 50)
         return number(options, "rwmixread", 50)
     if "trim" in rw:
         return 0.0

@@ -6,16 +6,17 @@ from collections.abc import Sequence
 
 from storlab.analysis.capacity_file import Found, searches
 from storlab.analysis.compare import Comparison
-from storlab.analysis.efficiency import WEAKEST_FIRST
+from storlab.analysis.dataset import RunData
+from storlab.analysis.efficiency import account_of
 from storlab.analysis.points import CLIENTS, describe, page_of
 from storlab.analysis.stats import Interval
 from storlab.brief.extra import Extra
 from storlab.brief.flags import Mark, legend, mark
 from storlab.brief.model import DataTable, ExtraSection, Number, TableRow
+from storlab.brief.power_marks import power_marks
 from storlab.brief.tables import Scale
 from storlab.brief.text import and_list, plural, spread_text
 from storlab.figures.common import MISSING, digits3, place_of
-from storlab.model.result import RunRecord
 from storlab.workloads.training.kept import kept_busy
 
 KIND = "training"
@@ -104,19 +105,20 @@ def _marks(search: Found) -> tuple[Mark, ...]:
     return tuple(mark(kind, "found by storlab capacity") for kind in told)
 
 
-def _runs(comparison: Comparison, search: Found) -> list[RunRecord]:
+def _runs(comparison: Comparison, search: Found) -> list[RunData]:
     """Those at the number that was found."""
     cells = (cell for row in comparison.rows.values() for cell in row.cells.values())
     runs = (c.runs for c in cells if c.point_id == search.point_id and c.point_id)
-    return [run.record for run in next(runs, [])]
+    return next(runs, [])
 
 
-def _power_marks(runs: Sequence[RunRecord]) -> list[Mark]:
-    """That their power, at the boundary that stands for the target, is not measured."""
-    words = {m.provenance for run in runs for m in run.metrics
-             if (m.name, m.boundary) == ("power_w", run.power_boundary)}  # fmt: skip
-    weakest = next((word for word in WEAKEST_FIRST if word in words), "measured")
-    return [] if weakest == "measured" else [mark(weakest, f"power is {weakest}")]
+def _power_marks(runs: Sequence[RunData]) -> list[Mark]:
+    """Of their power at the boundary that stands for the target. What meters share is told of
+    power alone, as in the claims.
+    """
+    boundary = next((run.record.power_boundary for run in runs), None)
+    account = account_of(runs, boundary)
+    return [] if account is None else [m for m in power_marks(account) if m.kind != "share"]
 
 
 def _percent(interval: Interval | None, point_id: str | None, marks: tuple[Mark, ...]) -> Number:

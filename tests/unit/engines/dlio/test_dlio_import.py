@@ -111,6 +111,23 @@ def test_a_tree_of_mlperf_storage_gives_repeats_of_one_point(tmp_path: Path) -> 
     assert "page-cache" not in {flag.kind for flag in records[0].flags}
 
 
+def test_what_is_not_told_of_the_page_cache_makes_no_target_of_its_own(tmp_path: Path) -> None:
+    """Of a tree with both: the configuration of a training says O_DIRECT, DLIO's checkpoints have
+    no such option.
+    """
+    tree = tmp_path / "results"
+    training = tree / "training" / "unet3d" / "run" / "20261120_104143"
+    shutil.copytree(GOLDEN / "unet3d-hot", training)
+    (training / ".hydra").mkdir()
+    (training / ".hydra" / "overrides.yaml").write_text("- ++workload.reader.odirect=True")
+    checkpoint_run(tree / "checkpointing" / "llama3-8b" / "20261120_100000")
+    store = imported(tmp_path, tree)
+    assert [(t.name, t.direct) for t in store.study.target] == [("imported", True)]
+    flags = {r.kind: {flag.kind for flag in r.flags} for r in store.records()}
+    assert "page-cache" in flags["checkpoint"]  # it is not known to have gone past it
+    assert "page-cache" not in flags["training"]
+
+
 def test_checkpoints_are_told_one_by_one_in_powers_of_ten(tmp_path: Path) -> None:
     place = tmp_path / "results" / "checkpointing" / "llama3-8b" / "20261120_100000"
     record = only(tmp_path, checkpoint_run(place))

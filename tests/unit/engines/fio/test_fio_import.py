@@ -48,7 +48,11 @@ def test_numbers_are_fios(tmp_path: Path) -> None:
 def test_the_study_that_is_made_up_reads_back(tmp_path: Path) -> None:
     store = imported(tmp_path, "group-3.33.json", "warning-3.33.json", "two-jobs-3.33.json")
     study = parse_study(store.study_text)
-    assert [w.values()[0] for w in study.workload] == [p.params for p in store.plan.points.values()]
+    told = [
+        {name: value for name, value in point.params.items() if name != "fio_options"}
+        for point in store.plan.points.values()
+    ]
+    assert [w.values()[0] for w in study.workload] == told
     again = ResultStore.open(store.directory)
     again.check()
     assert again.missing() == []
@@ -91,8 +95,16 @@ def test_one_name_of_several_places_becomes_a_name_for_each_of_them(tmp_path: Pa
     records = import_files(files, tmp_path / "result").records()
     assert [r.target for r in records] == ["a/storlab.data", "b/storlab.data"]
     assert [r.repeat for r in records] == [1, 1]
+    assert [[note for note in r.notes if "--target" in note] for r in records] == [
+        [f'this target is called "{name}" beside others of its name, "storlab.data": where imports '
+         "are to join in a history or a gate, name it with --target"]
+        for name in ("a/storlab.data", "b/storlab.data")
+    ]  # fmt: skip
     same = import_files(files, tmp_path / "same", "the disk").records()
     assert [(r.target, r.repeat) for r in same] == [("the disk", 1), ("the disk", 2)]
+    (alone,) = import_files(files[:1], tmp_path / "alone").records()
+    assert alone.target == "storlab.data"
+    assert not any("--target" in note for record in (*same, alone) for note in record.notes)
 
 
 def test_a_place_with_its_page_cache_is_another_target(tmp_path: Path) -> None:
@@ -243,7 +255,7 @@ def test_fio_times(text: str, ns: int | None) -> None:
 @pytest.mark.parametrize(
     ("options", "wanted"),
     [
-        ({"rw": "randrw", "rwmixwrite": "30"}, {"read_percent": 70, "offsets": "permutation"}),
+        ({"rw": "randrw", "rwmixread": "70"}, {"read_percent": 70, "offsets": "permutation"}),
         ({"rw": "randread", "norandommap": "1"}, {"offsets": "uniform", "read_percent": 100}),
         ({"rw": "randread", "random_distribution": "zipf:1.3"}, {"zipf_theta": 1.3}),
         (
@@ -273,6 +285,26 @@ def test_options_in_our_words(options: dict[str, str], wanted: dict[str, object]
 
 
 @pytest.mark.parametrize(
+    ("first", "then", "wanted"),
+    [
+        ({"buffered": "0"}, {}, {"direct": "1"}),
+        ({"buffered": "1"}, {}, {"direct": "0"}),
+        ({"direct": "1"}, {"buffered": "1"}, {"direct": "0"}),
+        ({"buffered": ""}, {"direct": "1"}, {"direct": "1"}),
+        ({"rwmixwrite": "30"}, {}, {"rwmixread": "70"}),
+        ({"rwmixread": "70"}, {"rwmixwrite": "80"}, {"rwmixread": "20"}),
+        ({"rwmixread": "70", "rwmixwrite": "80"}, {}, {"rwmixread": "20"}),
+        ({"rwmixwrite": "80"}, {"rwmixread": "70"}, {"rwmixread": "70"}),
+    ],
+)
+def test_the_later_of_two_options_that_say_the_opposite_counts(
+    first: dict[str, str], then: dict[str, str], wanted: dict[str, str]
+) -> None:
+    """The job's stand after the global ones, as fio reads them."""
+    assert fio_options.merged({"global options": first}, {"job options": then}) == wanted
+
+
+@pytest.mark.parametrize(
     ("options", "names"),
     [
         ({"bsrange": "4k-64k"}, ["bsrange"]),
@@ -292,6 +324,25 @@ def test_options_in_our_words(options: dict[str, str], wanted: dict[str, object]
         ({"random_distribution": "zoned:80/20:20/80"}, []),
         ({"size": "50%"}, ["size"]),
         ({"size": "16m", "iodepth": "4", "numjobs": "2"}, []),
+        ({"sync": "1"}, ["sync"]),
+        ({"sync": "none", "offset": "0", "nrfiles": "1", "zonemode": "none", "loops": "1"}, []),
+        ({"sync": "0", "offset": "10g"}, ["offset"]),
+        ({"io_size": "1g"}, ["io_size"]),
+        ({"nrfiles": "8", "zonemode": "zbd"}, ["nrfiles", "zonemode"]),
+        ({"zero_buffers": "", "verify": "crc32c"}, ["verify", "zero_buffers"]),
+        ({"zero_buffers": "0"}, []),
+        ({"sqthread_poll": "1"}, ["sqthread_poll"]),
+        ({"iodepth_batch_complete_min": "16"}, ["iodepth_batch_complete_min"]),
+        ({"invalidate": "0", "scramble_buffers": "1"}, ["invalidate"]),
+        ({"percentage_random": "0"}, ["percentage_random"]),
+        ({"rw": "randread:8"}, ["rw"]),
+        ({"rw": "trimwrite"}, ["rw"]),
+        ({"ioengine": "libaio", "fsync": "4"}, []),
+        ({"fsync": "4", "fdatasync": "2"}, ["fdatasync", "fsync"]),
+        ({"an_option_of_tomorrow": "1"}, ["an_option_of_tomorrow"]),
+        ({"name": "x", "group_reporting": "1", "thread": "", "lat_percentiles": "1"}, []),
+        ({"write_bw_log": "x", "log_avg_msec": "500", "randseed": "7", "stonewall": ""}, []),
+        ({"runtime": "10s", "time_based": "", "ramp_time": "1s", "direct": "1"}, []),
     ],
 )
 def test_what_shapes_the_load_and_has_no_field_is_told(
@@ -300,8 +351,10 @@ def test_what_shapes_the_load_and_has_no_field_is_told(
     options = {"rw": "randread", **options}
     assert fio_options.untold(options) == {name: options[name] for name in names}
     _, notes = fio_options.fields(options, {"read": 1, "write": 1}, 1)
+    told = [note for note in notes if note.startswith("options of fio that shape the load")]
+    assert len(told) == bool(names)
     for name in names:
-        assert any(f"fio's {name}={options[name]} shaped this load" in note for note in notes)
+        assert f"{name}={options[name]}" in told[0]
 
 
 def test_jobs_that_differ_in_what_has_no_field_are_no_repeats(tmp_path: Path) -> None:
@@ -311,8 +364,8 @@ def test_jobs_that_differ_in_what_has_no_field_are_no_repeats(tmp_path: Path) ->
     records = store.records()
     assert [r.repeat for r in records] == [1, 1, 1, 1]
     assert len({r.point_id for r in records}) == 4
-    assert records[1].params["fio_options"] == {"rate": "40m"}
-    assert "fio_options" not in records[3].params
+    assert records[1].params["fio_options"] == {"io_size": "24m", "rate": "40m"}
+    assert records[3].params["fio_options"] == {"io_size": "24m"}
     assert parse_study(store.study_text)
 
 
