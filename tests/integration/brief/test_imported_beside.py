@@ -100,7 +100,7 @@ def test_an_imported_file_of_fio_is_compared_with_a_native_run(tmp_path: Path) -
     study, new, old = tmp_path / "study.toml", tmp_path / "new", tmp_path / "old"
     study.write_text(STUDY.format(path=tmp_path / "data.bin"))
     assert main(["run", str(study), "--out", str(new), "--no-report", "--quiet"]) == ExitCode.OK
-    files = [_timed(tmp_path, name) for name in ("group-3.33.json", "group-3.42.json")]
+    files = [GOLDEN / "group-3.33.json", GOLDEN / "group-3.42.json"]
     stores = [ResultStore.open(new), import_files(files, old, "old disk")]
     together = compare(load_dataset(stores))
     (row,) = together.rows.values()
@@ -112,13 +112,3 @@ def test_an_imported_file_of_fio_is_compared_with_a_native_run(tmp_path: Path) -
     assert main(["report", str(new), str(old), "--no-pdf", "--out", str(out)]) == ExitCode.OK
     page = (out / "brief.html").read_text(encoding="utf-8")
     assert "<dt>backend</dt><dd>auto, uring</dd>" in page
-
-
-def _timed(place: Path, name: str) -> Path:
-    """A recorded result as if time had ended its jobs: so many bytes are other work."""
-    document = json.loads((GOLDEN / name).read_text())
-    for job in document["jobs"]:
-        del job["job options"]["io_size"]
-    path = place / name
-    path.write_text(json.dumps(document))
-    return path

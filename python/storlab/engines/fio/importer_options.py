@@ -17,7 +17,7 @@ _TOLD = {
     "iodepth_batch_submit", "numjobs", "norandommap", "random_distribution", "rate_iops",
     "rate_process", "fsync", "fdatasync", "end_fsync", "buffer_compress_percentage",
     "dedupe_percentage", "filename", "directory", "size", "direct", "runtime", "time_based",
-    "ramp_time",
+    "io_size", "ramp_time",
 }  # fmt: skip
 # These name, report, read the clock, or say when a job starts and what ends it: not what it does.
 _NO_LOAD = {
