@@ -9,7 +9,6 @@ use storlab_s3::{Connection, Failure};
 
 use super::kind::ObjectKind;
 use super::pool::Object;
-use super::timer::Limit;
 use super::worker::Worker;
 
 /// So many draws are made before it is clear that there is nothing to do.
@@ -99,11 +98,9 @@ impl Slot {
 
     /// Until the window is over.
     pub async fn run(mut self) {
-        let span = Duration::from_nanos(self.worker.shared.job.request_timeout_ns);
-        let limit = &mut Limit::new(span);
         while let Some(due_ns) = self.worker.next_due().await {
             match self.draw().await {
-                Ok(Some(request)) => self.serve(request, due_ns, limit).await,
+                Ok(Some(request)) => self.serve(request, due_ns).await,
                 Ok(None) => {
                     self.worker.drop_due(due_ns);
                     return;
@@ -207,12 +204,12 @@ impl Slot {
     ///
     /// Latency is that of the whole: from when the first attempt was about to connect or send until
     /// the last byte of the answer, back-off included.
-    async fn serve(&mut self, mut request: Request, due_ns: u64, limit: &mut Limit) {
+    async fn serve(&mut self, mut request: Request, due_ns: u64) {
         let worker = self.worker.clone();
         let _flying = worker.fly();
         let job = &worker.shared.job;
         let mut start_ns = None;
-        let mut ended = self.try_once(&mut request, &mut start_ns, due_ns, limit).await;
+        let mut ended = self.try_once(&mut request, &mut start_ns, due_ns).await;
         for retry in 0..job.retries {
             let again = matches!(&ended, Err(failure) if failure.retryable());
             if !again || worker.shared.control.stopping() {
@@ -221,7 +218,7 @@ impl Slot {
             worker.count(|counts| &counts.retries, 1);
             back_off(job.backoff_ns, retry).await;
             self.rest().await;
-            ended = self.try_once(&mut request, &mut start_ns, due_ns, limit).await;
+            ended = self.try_once(&mut request, &mut start_ns, due_ns).await;
         }
         if let Ok(moved) = &ended {
             worker.succeed(&Success {
@@ -241,15 +238,15 @@ impl Slot {
     }
 
     /// One attempt, within its time. A failure is counted here, whether or not another follows.
-    async fn try_once(
+    pub(super) async fn try_once(
         &mut self,
         request: &mut Request,
         start_ns: &mut Option<u64>,
         due_ns: u64,
-        limit: &mut Limit,
     ) -> std::result::Result<Moved, Failure> {
         let worker = self.worker.clone();
-        let attempt = limit.hold(self.attempt(request, start_ns));
+        let limit = Duration::from_nanos(worker.shared.job.request_timeout_ns);
+        let attempt = tokio::time::timeout(limit, self.attempt(request, start_ns));
         let ended = attempt.await.unwrap_or(Err(Failure::TimeOut));
         let unheard = matches!(&ended, Err(failure) if failure.unheard());
         self.unheard = if unheard { self.unheard.saturating_add(1) } else { 0 };
