@@ -237,7 +237,7 @@ mod tests {
     use super::*;
     use crate::sampling::{Kind, empty_table};
 
-    const KIND: Kind = Kind { place: 0, name: "read" };
+    const KIND: Kind = Kind::new(0, "read");
 
     fn recorder(open_loop: bool) -> Recorder {
         let mut empty = empty_table(&[KIND], open_loop);

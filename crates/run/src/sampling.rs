@@ -94,12 +94,14 @@ pub struct Kind {
     pub place: usize,
     /// In results.
     pub name: &'static str,
+    /// Its bytes are transferred. A trim's are those that it was about.
+    pub moves: bool,
 }
 
 impl Kind {
-    /// A trim moves nothing: the bytes of it are those that it was about.
-    fn moves(&self) -> bool {
-        self.name != "trim"
+    /// Of operations whose bytes are transferred, where they have any.
+    pub const fn new(place: usize, name: &'static str) -> Self {
+        Kind { place, name, moves: true }
     }
 }
 
@@ -107,7 +109,7 @@ impl Kind {
 fn done(kinds: &[Kind], table: &KindTable) -> (u64, u64) {
     let stats = |kind: &Kind| table.get(kind.place)?.as_deref().map(|stats| (*kind, stats));
     kinds.iter().filter_map(stats).fold((0, 0), |(operations, bytes), (kind, stats)| {
-        let moved = if kind.moves() { stats.bytes } else { 0 };
+        let moved = if kind.moves { stats.bytes } else { 0 };
         (operations + stats.operations, bytes + moved)
     })
 }
@@ -363,7 +365,7 @@ impl Collector {
 mod tests {
     use super::*;
 
-    const READS: [Kind; 1] = [Kind { place: 0, name: "read" }];
+    const READS: [Kind; 1] = [Kind::new(0, "read")];
 
     fn report(job: usize, interval: i64, operations: u64) -> Report {
         let mut stats = KindStats::new(false);
@@ -390,7 +392,7 @@ mod tests {
 
     #[test]
     fn a_trim_is_an_operation_that_moves_nothing() {
-        let trims = vec![Kind { place: 0, name: "trim" }];
+        let trims = vec![Kind { moves: false, ..Kind::new(0, "trim") }];
         let mut collector = Collector::new(1, 1000, false, trims);
         collector.add(&report(0, 0, 3), 0);
         assert_eq!(*collector.by_worker(), ByWorker { operations: vec![3], bytes: vec![0] });

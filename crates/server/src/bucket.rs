@@ -92,7 +92,7 @@ impl Aside {
         }
         self.named = true;
         if durable {
-            sync_directory(to)?;
+            sync_names(to, self.path.parent().unwrap_or(to))?;
         }
         Ok(object)
     }
@@ -246,13 +246,13 @@ impl Bucket {
         }
         self.keys.write().unwrap_or_else(PoisonError::into_inner).remove(key);
         let top = self.shard_path(shard(key));
-        for chain in path.ancestors().skip(1).take_while(|at| *at != top) {
-            if fs::remove_dir(chain).is_err() {
+        for link in directories_of(&path, &top).filter(|at| *at != top) {
+            if fs::remove_dir(link).is_err() {
                 break; // other long keys share it, or it was never there
             }
         }
         if self.durable {
-            sync_directory(&path).map_err(failed("sync of a removal"))?;
+            sync_names(&path, &top).map_err(failed("sync of a removal"))?;
         }
         Ok(())
     }
@@ -315,13 +315,21 @@ fn is_reserved(name: &std::ffi::OsStr) -> bool {
     name.as_encoded_bytes().starts_with(b".")
 }
 
-/// Makes the name itself durable: a rename lies in the directory.
-fn sync_directory(path: &Path) -> io::Result<()> {
-    path.parent().map_or(Ok(()), |parent| match File::open(parent) {
-        // The last object of a chain of directories took them along.
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        opened => opened?.sync_all(),
-    })
+/// Where a name lies: one directory below another for that of a long key, the last is `top`.
+fn directories_of<'a>(path: &'a Path, top: &'a Path) -> impl Iterator<Item = &'a Path> {
+    path.ancestors().skip(1).take_while(move |at| at.starts_with(top))
+}
+
+/// Makes the name itself durable: a rename lies in the directory, and a new directory in its own.
+fn sync_names(path: &Path, top: &Path) -> io::Result<()> {
+    for directory in directories_of(path, top) {
+        match File::open(directory) {
+            // The last object of a chain of directories took them along.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            opened => opened?.sync_all()?,
+        }
+    }
+    Ok(())
 }
 
 fn is_missing(error: &io::Error) -> bool {
@@ -333,5 +341,21 @@ fn missing(error: io::Error) -> s3s::S3Error {
         s3_error!(NoSuchKey, "there is no object of this key")
     } else {
         failed("opening of an object")(error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_key_lies_in_every_directory_of_its_chain() {
+        let top = Path::new("/objects/ab");
+        let of = |path: &str| directories_of(Path::new(path), top).count();
+        assert_eq!(of("/objects/ab/k"), 1);
+        assert_eq!(of("/objects/ab/long+/+er+/+key"), 3);
+        let path = Path::new("/objects/ab/long+/+key");
+        let all: Vec<&Path> = directories_of(path, top).collect();
+        assert_eq!(all, [Path::new("/objects/ab/long+"), top]);
     }
 }

@@ -241,7 +241,7 @@ def _reduce(store: ResultStore, record: RunRecord, name: str) -> Reduced:
         if operation in page.operations:
             latency = histograms.get("latency", Histogram())
             intervals.setdefault(row["interval"], []).append((row, latency))
-    start_ns, moved = record.window_start_ns, page.series or page.moved
+    start_ns, moved = record.window_start_ns, page.transferred
     series = [_interval(intervals[i], start_ns, moved) for i in sorted(intervals)]
     return Reduced({t: _encoded(h) for t, h in times.items()}, series)
 

@@ -45,7 +45,7 @@ class Interval:
 def intervals_of(run: RunData) -> list[Interval]:
     """In order of time. Raises ResultError where the samples are damaged."""
     page, window_ns = page_of(run.record.kind), run.record.window_start_ns
-    moved = page.series or page.moved
+    moved = page.transferred
     by_number: dict[int, list[dict[str, Any]]] = {}
     for row in run.store.samples(run.directory_name).select(COLUMNS).to_pylist():
         if row["operation"] in page.operations:

@@ -264,6 +264,7 @@ class Page:
     # in lower case: first the usual one.
     outstanding: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     paced: str = ""  # the parameter that makes an open loop, which has no concurrency of its own
+    by_bytes: str = ""  # the parameter that, where it is given, ends the window
     access: str = ""  # the parameter that says in which order offsets come: random, sequential
     # What a point's figures have to say of work that is smaller than its name: ``scaled to 1 %``.
     shrunk: Callable[[Mapping[str, Any]], str] = lambda _params: ""
@@ -283,6 +284,11 @@ class Page:
         if self.threads is not None:
             return self.threads(params)
         return int(params.get(self.workers) or 0)
+
+    @property
+    def transferred(self) -> tuple[str, ...]:
+        """The operations whose bytes make up throughput over time."""
+        return self.series or self.moved
 
     @property
     def per_client(self) -> str:

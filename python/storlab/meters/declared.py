@@ -18,11 +18,9 @@ from storlab.contracts.details import Details, StageTimes
 from storlab.contracts.meter import Discovered
 from storlab.meters.options import MeterOptions, read_options
 from storlab.model.power import Reading, SensorInfo
-from storlab.model.result import RunOutcome, Sample
+from storlab.model.result import READS, WRITES, RunOutcome, Sample
 from storlab.model.study import MeterSpec, Target
 
-_READS = ("read", "get")
-_WRITES = ("write", "put")
 _HOW = (
     'meters = [{ kind = "declared", boundary = "device", idle_watts = 5.0, '
     'joules_per_gb_read = 0.5, joules_per_gb_written = 1.2, source = "data sheet" }]'
@@ -65,11 +63,11 @@ class DeclaredOptions(MeterOptions):
 
     def joules(self, operation: str, size: int) -> float:
         """Energy of so many bytes of one kind of operation."""
-        if operation not in _READS + _WRITES:
+        if operation not in READS + WRITES:
             return 0.0
         if self.joules_per_byte is not None:
             return size * self.joules_per_byte
-        per_gb = self.joules_per_gb_read if operation in _READS else self.joules_per_gb_written
+        per_gb = self.joules_per_gb_read if operation in READS else self.joules_per_gb_written
         return size / GB * (per_gb or 0.0)
 
 

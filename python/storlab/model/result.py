@@ -16,6 +16,10 @@ from storlab.model.types import Provenance, Table
 
 Operation = str
 """A kind of operation: read, write, trim, sync; get, put, head, list, delete, multi_delete; ..."""
+READS = ("read", "get")
+"""Of these, the ones whose bytes come from the target."""
+WRITES = ("write", "put")
+"""And the ones whose bytes go there."""
 RunStatus = Literal["finished", "failed", "cancelled"]
 
 

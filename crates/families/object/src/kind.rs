@@ -44,6 +44,6 @@ impl ObjectKind {
 
     /// Its place in tables.
     pub const fn entry(self) -> Kind {
-        Kind { place: self as usize, name: self.name() }
+        Kind::new(self as usize, self.name())
     }
 }

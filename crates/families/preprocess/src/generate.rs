@@ -31,7 +31,7 @@ use super::spec::{Clicks, PreprocessJob};
 #[cfg(test)]
 mod tests;
 
-const KINDS: [Kind; 1] = [Kind { place: 0, name: "write" }];
+const KINDS: [Kind; 1] = [Kind::new(0, "write")];
 const MOST_THREADS: usize = 8;
 /// Says what the files of a directory are.
 const SIDECAR: &str = "data.json";

@@ -9,8 +9,5 @@ pub const VOCABULARY: usize = 1;
 /// Place of a stage in the counters.
 pub const ENCODE: usize = 2;
 /// All of them.
-pub const KINDS: [Kind; 3] = [
-    Kind { place: INGEST, name: "ingest" },
-    Kind { place: VOCABULARY, name: "vocabulary" },
-    Kind { place: ENCODE, name: "encode" },
-];
+pub const KINDS: [Kind; 3] =
+    [Kind::new(INGEST, "ingest"), Kind::new(VOCABULARY, "vocabulary"), Kind::new(ENCODE, "encode")];

@@ -21,7 +21,7 @@ use super::format::{FileFacts, Layout};
 use super::shared::Home;
 use super::spec::TrainingJob;
 
-const KINDS: [Kind; 1] = [Kind { place: 0, name: "write" }];
+const KINDS: [Kind; 1] = [Kind::new(0, "write")];
 const IO: usize = 1 << 20;
 const DEPTH: usize = 16;
 const SLOTS: usize = 20;

@@ -8,7 +8,7 @@ use crate::handle::Run;
 
 const MS: u64 = 1_000_000;
 const LONG: Duration = Duration::from_mins(1);
-const KINDS: [Kind; 2] = [Kind { place: 0, name: "read" }, Kind { place: 1, name: "step" }];
+const KINDS: [Kind; 2] = [Kind::new(0, "read"), Kind::new(1, "step")];
 
 /// Two workers, of which the second reads 5 ms after the first.
 fn run(held: bool, extras: fn() -> Extras) -> Run {

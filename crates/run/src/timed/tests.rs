@@ -103,7 +103,7 @@ fn started(work: Work, arm_timeout_ns: u64, held: bool) -> Run {
         drain_timeout_ns: LONG_NS,
         arm_timeout_ns,
         open_loop: false,
-        kinds: vec![Kind { place: 0, name: "tick" }],
+        kinds: vec![Kind::new(0, "tick")],
         prepares: false,
     });
     if held {

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 from storlab.base.units import NS_PER_S
 
 Options = Mapping[str, str]
 _ALIASES = {"blocksize": "bs", "readwrite": "rw", "blocksize_range": "bsrange"}
-# A field of the workload or of its target holds these, or the run does: how long it was, and the
-# engine, which is another way to do the same work.
+# A field of the workload or of its target holds these, or the run does: how long it was.
 _TOLD = {
     "rw", "rwmixread", "bs", "bssplit", "ioengine", "iodepth", "iodepth_batch",
     "iodepth_batch_submit", "numjobs", "norandommap", "random_distribution", "rate_iops",
@@ -42,6 +42,9 @@ _DEFAULTS = {  # that say nothing, where 0 is not it
     "invalidate": ("1", ""),
     "scramble_buffers": ("1", ""),
 }
+# The usual engine of each kind: one waits, one submits, one rings, and one does nothing. Others of
+# the kind do the same work another way.
+_USUAL_ENGINES = ("psync", "libaio", "io_uring", "null")
 _SYNCHRONOUS = ("sync", "psync", "vsync", "pvsync", "pvsync2", "mmap")
 _SIZE = re.compile(r"(\d+)\s*([kmgtp]?)(i?)b?", re.IGNORECASE)
 _TIME = re.compile(r"(\d+)\s*([a-z]*)", re.IGNORECASE)
@@ -186,6 +189,8 @@ def _overfull(options: Options) -> Iterator[str]:
     rw = options.get("rw", "")
     if ":" in rw or "trimwrite" in rw:  # how often an offset is drawn; which of the two goes first
         yield "rw"
+    if engine_of(options) not in _USUAL_ENGINES:
+        yield "ioengine"
     if not _rate(options, 1):
         yield from (
             name
@@ -341,9 +346,14 @@ def _writing(options: Options) -> dict[str, Any]:
 
 
 def locations(options: Options) -> list[str]:
-    """The files or devices that the options name."""
-    filename = options.get("filename")
-    if not filename:
-        return [options["directory"]] if options.get("directory") else []
-    parts = re.split(r"(?<!\\):", filename)
+    """The files, devices or directories that the options name: files in each of the directories."""
+    directories, names = (_paths(options.get(name, "")) for name in ("directory", "filename"))
+    if not directories or not names:
+        return directories or names
+    return [str(Path(directory, name)) for directory in directories for name in names]
+
+
+def _paths(text: str) -> list[str]:
+    """Of a list with colons; one with a backslash before it belongs to a name."""
+    parts = re.split(r"(?<!\\):", text)
     return [part.replace("\\:", ":").replace("\\\\", "\\") for part in parts if part]

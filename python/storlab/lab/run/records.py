@@ -127,7 +127,8 @@ def _nothing_done(point: Point, outcome: RunOutcome) -> Failure:
     waited = None if outcome.cpu is None else outcome.cpu.longest_wait_percent
     why = "" if not waited else f"; a worker waited for a core in {waited:.3g} % of it"
     # Of several clients' windows whole intervals are kept that all of them have.
-    longer = "runtime longer" if point.params.get("total_bytes") is None else "total_bytes larger"
+    by_bytes = FAMILIES[point.kind].page.by_bytes
+    longer = f"{by_bytes} larger" if point.params.get(by_bytes) is not None else "runtime longer"
     return Failure(
         message=f"no operation completed in the window of {length}{why}",
         fix="give the machine less other work (`storlab doctor` says how busy it is), or make "

@@ -279,11 +279,12 @@ class ClientsSite:
         del engine  # is of the clients
         count = point.clients or 1
         target = self.study.target_named(point.target)
-        if FAMILIES[point.kind].estimate(point, self.study.study, target).writes:
+        family = FAMILIES[point.kind]
+        if family.estimate(point, self.study.study, target).writes:
             self._states.forget(self.study, target)
         arguments = self._arguments({point.target}) | {"run": run.dump()}
         session, chosen = self._clients.begin("run", count, work_dir / "cluster", arguments)
-        by_work = FAMILIES[point.kind].fixed_work or point.params.get("total_bytes") is not None
+        by_work = family.fixed_work or point.params.get(family.page.by_bytes) is not None
         header = self.study.study
         planned_ns = None if by_work else header.runtime
         handle = ClientsRun(session, chosen, header.interval, planned_ns, point.kind)

@@ -17,6 +17,8 @@ from storlab import _native
 from storlab.base.units import NS_PER_S
 from storlab.cluster.offsets import ClockOffset
 from storlab.cluster.task import ClientPlace
+from storlab.contracts.page import Page
+from storlab.contracts.registry import FAMILIES
 from storlab.lab.site import clients_file
 from storlab.lab.site.clients_file import ClientRows
 from storlab.lab.site.report import ClientReport, NicBytes
@@ -32,6 +34,7 @@ from storlab.lab.site.whole import (
 from storlab.model.cluster import ClientRun, ClusterRun
 from storlab.model.latencies import latencies_of
 from storlab.model.result import (
+    READS,
     CpuUse,
     Failure,
     OperationTotals,
@@ -113,6 +116,7 @@ def merge(
     )
     outcome.cluster = _cluster(
         clients,
+        kind,
         (start_ns, end_ns),
         planned_ns,
         summed.bytes_till_first_done if divided else None,
@@ -295,6 +299,7 @@ def _device_bytes(clients: Sequence[Client]) -> dict[str, Any] | None:
 
 def _cluster(
     clients: Sequence[Client],
+    kind: str,
     window: tuple[int, int],
     planned_ns: int | None,
     bytes_till_first_done: float | None,
@@ -305,7 +310,8 @@ def _cluster(
     first_bytes_s = None
     if bytes_till_first_done is not None and len(clients) > 1 and together_ns > 0:
         first_bytes_s = bytes_till_first_done * NS_PER_S / together_ns
-    runs = [_client_run(client, start_ns, end_ns, divided=divided) for client in clients]
+    page = FAMILIES[kind].page
+    runs = [_client_run(client, page, start_ns, end_ns, divided=divided) for client in clients]
     begun = [run.first_io_late_ns for run in runs if run.first_io_late_ns is not None]
     longest = planned_ns or max(
         client.outcome.window_end_ns - client.outcome.window_start_ns for client in clients
@@ -320,14 +326,16 @@ def _cluster(
     )
 
 
-def _client_run(client: Client, start_ns: int, end_ns: int, *, divided: bool) -> ClientRun:
+def _client_run(
+    client: Client, page: Page, start_ns: int, end_ns: int, *, divided: bool
+) -> ClientRun:
     outcome, place = client.outcome, client.place
     length_ns = max(1, outcome.window_end_ns - outcome.window_start_ns)
     begin = max(start_ns, client.controller_ns(outcome.window_start_ns))
     done = client.controller_ns(outcome.window_end_ns)
     end = min(end_ns, done)
     totals = outcome.totals.values()
-    moved = sum(t.bytes for name, t in outcome.totals.items() if name != "trim")
+    moved = sum(t.bytes for name, t in outcome.totals.items() if name in page.transferred)
     seconds = length_ns / NS_PER_S
     means = [(t.latency.mean_ns, t.latency.count) for t in totals if t.latency is not None]
     count = sum(number for _, number in means)
@@ -347,7 +355,7 @@ def _client_run(client: Client, start_ns: int, end_ns: int, *, divided: bool) ->
         operations=sum(t.operations for t in totals),
         bytes=moved,
         by_worker=outcome.by_worker,
-        bytes_read=sum(t.bytes for name, t in outcome.totals.items() if name in ("read", "get")),
+        bytes_read=sum(t.bytes for name, t in outcome.totals.items() if name in READS),
         bytes_s=moved / seconds,
         operations_s=sum(t.operations for t in totals) / seconds,
         latency_mean_ns=sum(mean * number for mean, number in means) / count if count else None,

@@ -80,6 +80,7 @@ BLOCK_PAGE = Page(
     workers="jobs",
     outstanding={"jobs": ("numjobs", "jobs", "threads"), "queue_depth": QUEUE_DEPTH_COLUMNS},
     paced="rate_iops",
+    by_bytes="total_bytes",
     access="access",
     facet="block_size",
     small=64 << 10,

@@ -93,6 +93,7 @@ GPUDIRECT_PAGE = Page(
     workers="workers",
     outstanding={"queue_depth": QUEUE_DEPTH_COLUMNS},
     paced="rate_iops",
+    by_bytes="total_bytes",
     access="access",
     facet="block_size",
     mix=MIX,

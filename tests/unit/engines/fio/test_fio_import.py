@@ -338,6 +338,8 @@ def test_the_later_of_two_options_that_say_the_opposite_counts(
         ({"rw": "randread:8"}, ["rw"]),
         ({"rw": "trimwrite"}, ["rw"]),
         ({"ioengine": "libaio", "fsync": "4"}, []),
+        ({"ioengine": "posixaio"}, ["ioengine"]),
+        ({"ioengine": "io_uring", "hipri": "0"}, []),
         ({"fsync": "4", "fdatasync": "2"}, ["fdatasync", "fsync"]),
         ({"an_option_of_tomorrow": "1"}, ["an_option_of_tomorrow"]),
         ({"name": "x", "group_reporting": "1", "thread": "", "lat_percentiles": "1"}, []),
@@ -383,3 +385,6 @@ def test_another_size_of_the_data_is_another_target(tmp_path: Path) -> None:
 def test_own_job_files_come_back_as_they_were(tmp_path: Path) -> None:
     names = fio_options.locations({"filename": "/dev/a\\:b:/dev/c"})
     assert names == ["/dev/a:b", "/dev/c"]
+    assert fio_options.locations({"directory": "/a:/b"}) == ["/a", "/b"]
+    files = fio_options.locations({"directory": "/a:/b", "filename": "x:y"})
+    assert files == ["/a/x", "/a/y", "/b/x", "/b/y"]
