@@ -13,9 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from storlab.base.errors import ExitCode
+from storlab.base.errors import ExitCode, ResultError
 from storlab.cli.main import main
 from storlab.lab.results.store import ResultStore
+from storlab.lab.run.capacity import write_capacity
+from storlab.lab.site.clients import Clients
+from storlab.model.cluster import Cluster
 from storlab.process.execution import StopRequest
 from support.mounts import mounted
 
@@ -122,3 +125,31 @@ def test_a_disk_that_is_full_while_the_brief_is_written(
         assert not list(small.rglob("*.tmp"))
         (small / "filler").unlink()
         assert len(ResultStore.open(out).records()) == 4
+
+
+@pytest.mark.root
+def test_a_full_disk_is_named_whatever_is_written_to_it(tmp_path: Path) -> None:
+    study = write_study(tmp_path, repeats=1)
+    with mounted(tmp_path / "small", "-t", "tmpfs", "-o", "size=600k", "storlab-test") as small:
+        assert main(["run", str(study), "--out", str(small / "out")]) == ExitCode.RESULT
+        store = ResultStore.open(small / "out")
+        (store.directory / "campaign.lock").unlink()
+        cluster = Cluster.model_validate({"hosts": ["localhost"], "clients": [1]})
+        clients = Clients.of(cluster, tmp_path)
+        with (small / "filler").open("wb", 0) as file, pytest.raises(OSError, match="No space"):
+            while True:
+                file.write(bytes(4096))
+        full, resume = os.strerror(errno.ENOSPC), f"storlab resume {store.directory}"
+        with pytest.raises(ResultError, match=f"campaign.lock .*{full}") as told:
+            store.campaign_lock().__enter__()
+        assert resume in told.value.fix
+        with pytest.raises(ResultError, match=f"plan .*{full}"):
+            store.extend(store.plan)
+        search = ResultStore(
+            store.directory, store.study_text, store.study, store.plan, {"capacity": True}
+        )
+        with pytest.raises(ResultError, match=f"capacity.json .*{full}") as told:
+            write_capacity(search, {})
+        assert f"storlab capacity STUDY --out {store.directory}" in told.value.fix
+        with pytest.raises(ResultError, match=f"task: .*{full}"):
+            clients.begin_on("run", [], small / "task", {}, {1: bytes(8192)})

@@ -157,8 +157,9 @@ class ResultStore:
             except OSError as error:
                 what = f"cannot be locked: {error.strerror}"
                 raise ResultError(str(path), what, "choose another file system") from error
-            os.ftruncate(handle, 0)
-            os.pwrite(handle, f"{os.getpid()}\n".encode(), 0)
+            with self.storing(f"{path.name} cannot be written"):
+                os.ftruncate(handle, 0)
+                os.pwrite(handle, f"{os.getpid()}\n".encode(), 0)
             self._clean_leftovers()
             yield
         finally:
@@ -171,12 +172,14 @@ class ResultStore:
     def extend(self, plan: Plan) -> None:
         """Replace the plan by one that has more runs, in one step.
 
-        Raises ValueError where a run of the former plan is missing from it.
+        Raises ValueError where a run of the former plan is missing from it, and ResultError where
+        it cannot be stored.
         """
         run_ids = frozenset(run.run_id for run in plan.runs)
         if not self._run_ids <= run_ids:
             raise ValueError("the new plan leaves out runs of the former one")
-        replace_file(self.directory / "plan.json", _plan_file(plan))
+        with self.storing("the plan of further runs cannot be stored"):
+            replace_file(self.directory / "plan.json", _plan_file(plan))
         self.plan = plan
         self._run_ids = run_ids
 
@@ -243,13 +246,15 @@ class ResultStore:
     @contextmanager
     def storing(self, harm: str) -> Iterator[None]:
         """Raises ResultError, with what to do, where a campaign cannot write here."""
+        searches = self.environment.get("capacity")
+        go_on = f"capacity STUDY --out {self.directory}" if searches else f"resume {self.directory}"
         try:
             yield
         except OSError as error:
             raise ResultError(
                 str(self.directory),
                 f"{harm}: {error.strerror}",
-                f"make room, then go on with `storlab resume {self.directory}`",
+                f"make room, then go on with `storlab {go_on}`",
             ) from error
 
     def records(self) -> list[RunRecord]:

@@ -262,6 +262,7 @@ def _grown(loaded: LoadedStudy, plan: Plan | None, tries: Sequence[Try]) -> Plan
 
 
 def write_capacity(store: ResultStore, document: dict[str, Any]) -> None:
-    """``capacity.json`` of the result directory, in one step."""
+    """``capacity.json`` of the result directory, in one step. Raises ResultError."""
     content = json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
-    replace_file(store.directory / "capacity.json", content.encode())
+    with store.storing("capacity.json cannot be stored"):
+        replace_file(store.directory / "capacity.json", content.encode())

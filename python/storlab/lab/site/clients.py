@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from storlab.base.errors import ResultError
 from storlab.base.units import NS_PER_S
 from storlab.cluster.mpiexec import Launcher, Ranks, find_launcher
 from storlab.cluster.places import client_counts, client_hosts, places
@@ -88,12 +89,16 @@ class Clients:
     ) -> Session:
         """Start a task on these clients, whose ranks are 1, 2, ...; ``directory`` is made for it.
 
-        ``inputs`` are for single clients, by rank.
+        ``inputs`` are for single clients, by rank. Raises ResultError where it cannot be written.
         """
-        shutil.rmtree(directory, ignore_errors=True)
-        directory.mkdir(parents=True)
-        for rank, content in (inputs or {}).items():
-            input_file(directory, rank).write_bytes(content)
+        try:
+            shutil.rmtree(directory, ignore_errors=True)
+            directory.mkdir(parents=True)
+            for rank, content in (inputs or {}).items():
+                input_file(directory, rank).write_bytes(content)
+        except OSError as error:
+            what = f"what the clients are told cannot be written: {error.strerror}"
+            raise ResultError(str(directory), what, "make room there") from error
         cluster = self.cluster
         order = Order(
             task=task,
