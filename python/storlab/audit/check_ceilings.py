@@ -153,7 +153,7 @@ def _exactly(row: Row) -> float:
 
 def _hdd(table: PublishedTable, places: Places, config: str) -> Iterator[Finding]:
     drives = drive_count(table, config)
-    if drives is None or not is_hdd(table, config):
+    if drives is None or not drives.value.high > 0 or not is_hdd(table, config):
         return
     count = drives.value.high
     for place, value in _flows(places, config):

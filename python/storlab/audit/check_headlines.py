@@ -233,7 +233,7 @@ def _misfit(rows: list[Row], reading: Interval, supports: list[Support], cells: 
     best = pick(supports, key=lambda s: s.interval.middle)
     end = {"max": "highest", "min": "lowest"}[direction if reading.middle >= 1 else "max"]
     inverse = reading.middle < 1 and quantity_of(claim).form == "ratio"
-    shown_extreme = Interval(1 / extreme.high, 1 / extreme.low) if inverse else extreme
+    shown_extreme = Interval(1, 1) / extreme if inverse else extreme
     why = "A cell lies outside of what the headline states."
     if beyond:
         why = "No printed cell supports the headline."
@@ -290,14 +290,15 @@ def _one_of_many(rows: list[Row], supports: list[Support], cells: Cells) -> Iter
     if not _is_maximum_word(claim) or _has_low_end(claim, cells.table):
         return
     inverse = max(middles) < 1 and quantity_of(claim).form == "ratio" and (claim.value or 0) > 1
-    ends = (1 / max(middles), 1 / min(middles)) if inverse else (min(middles), max(middles))
+    reach = Interval(min(middles), max(middles))
+    reach = Interval(1, 1) / reach if inverse else reach
     yield Finding(
         rule=RULE,
         severity="note",
         rows=[*(r.id for r in rows), *dict.fromkeys(i for s in supports for i in s.rows)],
         printed=_printed(claim),
-        recomputed=f"the highest of {len(places)} cells, which lie between x {number(ends[0])} "
-        f"and x {number(ends[1])}",
+        recomputed=f"the highest of {len(places)} cells, which lie between x {number(reach.low)} "
+        f"and x {number(reach.high)}",
         why="A maximum over many cells is biased upward: the range, or how many cells there "
         "are, is not said beside it.",
     )

@@ -196,7 +196,7 @@ def _product(table: PublishedTable, whole: Row, part: str) -> Iterator[Broken]:
             continue
         if _is_another(table, whole, made, part):
             continue
-        best = min(made, key=lambda p: abs(math.log(p.interval.middle / wanted.middle)))
+        best = min(made, key=lambda p: _apart(p.interval.middle, wanted.middle))
         factor = _factor(value)
         yield Broken(
             (whole, *best.rows),
@@ -208,6 +208,11 @@ def _product(table: PublishedTable, whole: Row, part: str) -> Iterator[Broken]:
             binary=True,
         )
         return
+
+
+def _apart(a: float, b: float) -> float:
+    """By which factor two sizes differ, as a logarithm; endlessly, where one is none."""
+    return abs(math.log(a / b)) if a > 0 and b > 0 else math.inf
 
 
 def _is_another(table: PublishedTable, whole: Row, made: list[Product], part: str) -> bool:

@@ -239,7 +239,8 @@ def coarse_densities(table: PublishedTable) -> Iterator[Broken]:
         row = value.rows[0]
         if value.quantity.name not in _DENSITIES or not row.value or _digits(row) > 1:
             continue
-        made = [m for m in _densities(table, value, values) if m[0].meets(value.interval)]
+        densities = _densities(table, value, values)
+        made = [m for m in densities if m[0].middle and m[0].meets(value.interval)]
         printed = row.value * _printed_factor(value)
         if not made or min(abs(printed / interval.middle - 1) for interval, _, _ in made) <= COARSE:
             continue

@@ -20,6 +20,9 @@ GAP_PERIODS = 4
 LEAST_GAP_NS = NS_PER_S
 """Readings further apart than so many of their usual distances, and than 1 s, leave a gap."""
 
+WRAP_RATE = 100
+"""A wrap explains no more power than so many times the most that was counted without one."""
+
 Floats = NDArray[np.float64]
 Times = NDArray[np.int64]
 
@@ -126,12 +129,14 @@ def line_of_counter(
     """From an energy counter: between two readings, their difference at constant power.
 
     A pause between readings loses nothing, unless the counter may have wrapped in it more than
-    once. Raises ValueError below two readings, and as :func:`unwrap_counter`.
+    once. Raises ValueError below two readings, for a counter that was reset, and as
+    :func:`unwrap_counter`.
     """
-    times, _ = _checked(times_ns, energy_j)
+    times, given = _checked(times_ns, energy_j)
     counted = unwrap_counter(energy_j, counter_max, step)
     spacing = np.diff(times)
     watts = np.diff(counted) * NS_PER_S / spacing
+    _check_wraps(watts, spacing, np.diff(given) < 0, step)
     corners = np.stack((times[:-1], times[1:]), axis=1).reshape(-1)
     gaps: tuple[tuple[int, int], ...] = ()
     if counter_max is not None:
@@ -139,6 +144,19 @@ def line_of_counter(
         wide = np.flatnonzero(could_count > counter_max)
         gaps = tuple((int(times[i]), int(times[i + 1])) for i in wide)
     return PowerLine(corners, np.repeat(watts, 2), gaps)
+
+
+def _check_wraps(watts: Floats, spacing: Times, wrapped: NDArray[np.bool_], step: float) -> None:
+    """A device that begins anew has its counter at 0, too: that is no wrap, and the energy is lost.
+
+    A counter is far from its maximum then, so that a wrap would have taken much more power than the
+    rest. Where all readings are wraps nothing tells.
+    """
+    if not wrapped.any() or wrapped.all():
+        return
+    usual = max(float(watts[~wrapped].max()), step * NS_PER_S / float(spacing.min()))
+    if float(watts[wrapped].max()) > WRAP_RATE * usual:
+        raise ValueError("the counter went back by more than a wrap explains: it was reset")
 
 
 def _checked(times_ns: Sequence[int], values: Sequence[float]) -> tuple[Times, Floats]:

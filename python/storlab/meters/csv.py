@@ -9,7 +9,7 @@ from __future__ import annotations
 import csv
 import math
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
@@ -53,7 +53,9 @@ class CsvOptions(MeterOptions):
         problems = []
         for name in ("clock_offset", "clock_uncertainty", "interval"):
             try:
-                signed_ns(getattr(self, name) or 0)
+                size = signed_ns(getattr(self, name) or 0)
+                if name == "interval" and self.interval is not None and size <= 0:
+                    raise ValueError(f"{self.interval} is no length of time")
             except ValueError as error:
                 problems.append(Problem((name,), str(error), f'for example {name} = "250ms"'))
         counts = self.unit in ("J", "Wh", "kWh")
@@ -118,6 +120,11 @@ def _finite(text: str) -> float:
     return value
 
 
+def _whole(lines: Iterable[str]) -> Iterator[str]:
+    """Without a last line that its logger has not ended yet: half of a number is a number, too."""
+    return (line for line in lines if line.endswith(("\n", "\r")))
+
+
 class CsvMeter:
     """Reads the part of a log that belongs to a run, when the run is over."""
 
@@ -163,7 +170,7 @@ class CsvMeter:
         """
         self._note_a_step()
         start, end = outcome.window_start_ns - _MARGIN_NS, outcome.window_end_ns + _MARGIN_NS
-        return [reading for reading in self._readings() if start <= reading.time_ns <= end]
+        return list(self._readings(start, end))
 
     def notes(self) -> list[str]:
         """What the last run has to know about the log; then forgotten."""
@@ -197,7 +204,7 @@ class CsvMeter:
         comment = self._options.comment
         try:
             with self._path.open(newline="", encoding="utf-8-sig") as file:
-                reader = csv.reader(file, delimiter=self._options.delimiter)
+                reader = csv.reader(_whole(file), delimiter=self._options.delimiter)
                 for row in reader:
                     if row and not (comment and row[0].startswith(comment)):
                         yield reader.line_num, row
@@ -207,7 +214,7 @@ class CsvMeter:
                 f"cannot be read: {reason}", "start its logger before the run"
             ) from None
 
-    def _readings(self) -> Iterator[Reading]:
+    def _readings(self, start_ns: int, end_ns: int) -> Iterator[Reading]:
         names = self._columns()
         at = names.index(self._options.time_column)
         wanted = [(f"csv:{name}", names.index(name)) for name in self._options.columns]
@@ -221,12 +228,14 @@ class CsvMeter:
         next(rows)
         for line, row in rows:
             if len(row) < len(names):
-                continue  # the last row may be half written; a short one has nothing to say
+                continue  # it has nothing to say
             try:
                 time_ns = to_ns(row[at]) + shift
+                if not start_ns <= time_ns <= end_ns:
+                    continue  # of another time: whatever stands there
                 values = [(name, row[i].strip()) for name, i in wanted]
                 yield from (Reading(n, time_ns, _finite(v) * factor) for n, v in values if v)
-            except ValueError as error:
+            except (ValueError, OverflowError) as error:
                 raise self._bad(f"line {line}: {error}", "check columns and time_format") from None
 
     def _bad(self, what: str, fix: str) -> MeterError:

@@ -64,6 +64,8 @@ class IpmiOptions(MeterOptions):
                 for name in ("user", "password_env", "cipher_suite")
                 if getattr(self, name) is not None
             ]
+        if len(set(self.sensors or [])) < len(self.sensors or []):
+            problems.append(Problem(("sensors",), "a sensor stands there twice", "name each once"))
         if problems:
             raise FieldProblems(problems)
         return self

@@ -90,7 +90,7 @@ class Shell:
         )
         try:
             self._read(self._long_s)
-        except MeterError:
+        except BaseException:
             self.kill()
             raise
 
@@ -113,11 +113,13 @@ class Shell:
         """Until the next prompt. Raises MeterError at the program's end, and after ``limit_s``."""
         assert self._process.stdout is not None  # noqa: S101 - Popen was given a pipe
         descriptor = self._process.stdout.fileno()
+        poll = select.poll()  # select() ends at descriptor 1,023, and a load may hold more
+        poll.register(descriptor, select.POLLIN)
         deadline = monotonic_ns() + round(limit_s * NS_PER_S)
         seen = b""
         while not seen.endswith(PROMPT):
             left_s = (deadline - monotonic_ns()) / NS_PER_S
-            if left_s <= 0 or not select.select([descriptor], [], [], left_s)[0]:
+            if left_s <= 0 or not poll.poll(1000 * left_s):
                 raise MeterError(
                     self._connection.where,
                     f"no answer within {limit_s:g} s",

@@ -107,7 +107,7 @@ class Nvml:
         return MeterError(where, what, fix)
 
     def handles(self, wanted: int | str | list[int | str]) -> list[tuple[str, Any]]:
-        """Name and handle of every GPU wanted. Raises MeterError."""
+        """Name and handle of every GPU wanted. Raises MeterError, also for one named twice."""
         lib = self.lib
         if wanted == "all":
             wanted = list(range(self.call("nvml meter", lib.nvmlDeviceGetCount)))
@@ -116,6 +116,10 @@ class Nvml:
             by = lib.nvmlDeviceGetHandleByIndex if isinstance(name, int) else (
                 lib.nvmlDeviceGetHandleByUUID)  # fmt: skip
             gpus.append((f"nvml:{name}", self.call(f"GPU {name}", by, name)))
+        ids = [self.call(name, lib.nvmlDeviceGetUUID, handle) for name, handle in gpus]
+        for (name, _), uuid in zip(gpus, ids, strict=True):
+            if ids.count(uuid) > 1:
+                raise MeterError("nvml meter", f"{name} stands there twice", "name each GPU once")
         return gpus
 
     def read(self, handle: Any, way: Way) -> tuple[float, str | None]:

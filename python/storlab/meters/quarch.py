@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 
 from pydantic import Field
 
@@ -48,26 +49,27 @@ class QuarchMeter:
         self.device, self._details = _choose(qis, options.device)
         self._where = f"{qis.where}, {self.device}"
         self._before = qis.ask("stream mode resample?", self.device).strip()
-        self._set_up()
-        watch = Stopwatch()
-        _, self._start_ns = watch.read(lambda: qis.tell("rec stream", self.device))
-        self._uncertainty_ns = watch.uncertainty_ns
-        self._latest_ns = -1
-        try:
-            self._header = qis.header(self.device)
-            self._rails = power_channels(self._header, options.channels, self._where)
-        except MeterError:
-            self._restore()
-            raise
-
-    def _set_up(self) -> None:
-        qis, device = self._qis, self.device
-        if qis.running(device) is None:
+        if qis.running(self.device) is None:
             raise MeterError(
                 self._where,
                 "it streams already",
                 "stop the other program (QPS), or: rec stop",
             )
+        watch = Stopwatch()
+        try:
+            self._set_up()
+            _, self._start_ns = watch.read(lambda: qis.tell("rec stream", self.device))
+            self._header = qis.header(self.device)
+            self._rails = power_channels(self._header, options.channels, self._where)
+        except MeterError:
+            with suppress(MeterError):  # the first one is what matters
+                self._restore()
+            raise
+        self._uncertainty_ns = watch.uncertainty_ns
+        self._latest_ns = -1
+
+    def _set_up(self) -> None:
+        qis, device = self._qis, self.device
         qis.tell("stream mode header v3", device)
         # Modules that compute no power refuse; then voltage and current are multiplied here.
         for command in ("stream mode power enable", "stream mode power total enable"):
@@ -134,7 +136,8 @@ class QuarchMeter:
         return []
 
     def _restore(self) -> None:
-        self._qis.ask("rec stop", self.device)
+        with suppress(MeterError):  # nothing streams yet
+            self._qis.ask("rec stop", self.device)
         if _PERIOD.fullmatch(self._before):
             self._qis.ask(f"stream mode resample {self._before}", self.device)
 

@@ -63,6 +63,7 @@ class PowerSummary(Table):
     peak_w: float | None = None
     idle_before_w: float | None = None
     idle_after_w: float | None = None
+    idle_step_w: float = 0.0  # one step of a counter, over the shorter of these pauses
     coverage: float = 0.0  # share of the window that readings span
     notes: list[str] = Field(default_factory=list)
 

@@ -43,6 +43,11 @@ int nvmlDeviceGetHandleByUUID(const char *uuid, void **device) {
     return 6;
 }
 
+int nvmlDeviceGetUUID(void *device, char *uuid, unsigned int size) {
+    snprintf(uuid, size, "%s", uuids[(size_t)device - 1]);
+    return 0;
+}
+
 int nvmlDeviceGetName(void *device, char *name, unsigned int size) {
     snprintf(name, size, "Fake GPU %zu", (size_t)device - 1);
     return 0;

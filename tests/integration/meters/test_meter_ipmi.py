@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import resource
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -119,6 +121,18 @@ def test_a_slow_bmc_is_read_and_the_time_it_took_is_uncertainty(bmc: Bmc) -> Non
     assert info.clock_uncertainty_ns >= 10**9
 
 
+def test_a_session_that_is_opened_under_a_load_of_many_files(bmc: Bmc) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with ExitStack() as stack:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 4096), hard))
+        stack.callback(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
+        for _ in range(1100):
+            stack.enter_context(Path("/dev/null").open("rb"))
+        meter = ipmi.open_meter(spec(bmc), TARGET)
+        stack.callback(meter.close)
+        assert [reading.value for reading in meter.sample()] == [220.0]
+
+
 def test_sensors_by_name_are_added_up(bmc: Bmc) -> None:
     bmc.set(dcmi=False)
     names = ["PS1 Input Power", "PS2 Input Power"]
@@ -228,6 +242,11 @@ def test_fields_are_read_strictly() -> None:
     text = str(caught.value)
     assert 'did you mean "password_env"?' in text
     assert "port" in text
+
+
+def test_a_sensor_is_not_added_twice() -> None:
+    with pytest.raises(StudyError, match="a sensor stands there twice"):
+        ipmi.open_meter(MeterSpec(kind="ipmi", sensors=["PS1", "PS2", "PS1"]), TARGET)
 
 
 def test_network_fields_without_host_are_refused() -> None:

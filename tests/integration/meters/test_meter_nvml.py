@@ -126,6 +126,12 @@ def test_gpus_by_uuid_and_all_of_them(library: Path, tmp_path: Path) -> None:
     assert [info["description"][:10] for info in out["infos"]] == ["Fake GPU 0", "Fake GPU 1"]
 
 
+@pytest.mark.parametrize("gpus", [[0, 0], [0, "GPU-aaaa"]])
+def test_a_gpu_is_not_added_twice(library: Path, tmp_path: Path, gpus: list[int | str]) -> None:
+    out = _run(library, tmp_path, {"gpu": gpus}, {**IDLE, "count": 2})
+    assert "nvml:0 stands there twice" in out["error"]["what"]
+
+
 @pytest.mark.parametrize(
     ("broken", "words"),
     [

@@ -201,9 +201,11 @@ def test_a_module_that_streams_already_is_left_alone(qis: FakeQis) -> None:
 
 def test_what_cannot_be_opened(qis: FakeQis) -> None:
     assert "it has no module usb::other" in _failure(qis, device="usb::other").what
+    qis.resample = "10ms"
     qis.refuses = {"rec stream": "FAIL: 0x28 -Module Not Responding"}
     error = _failure(qis)
     assert "refuses 'rec stream'" in error.what
+    assert qis.resample == "10ms"
     qis.refuses = {}
     qis.listed.append("2) tcp::QTL1999-02-020 IP:192.0.2.9")
     error = _failure(qis)

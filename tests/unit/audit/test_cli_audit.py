@@ -43,6 +43,28 @@ def test_what_is_not_there_is_said_to_be(
     assert fix in told
 
 
+WIDE = "config,workload,rw_mix,block_size,op,metric,value,unit,kind,compare_config,printed\n"
+TTFB = "HDD,warp,90/10,4MiB,GET,ttfb,289,ms,measured,,289\n"
+RATIO = "SSD,,,,,ttfb_ratio_max,96,x,ratio_claim,HDD,96x\n"
+NODES = "A,,,,,drives_per_node,8,count,config,,8\nA,,,,,drive_capacity,30.72,TB,config,,30.72\n"
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        f"SSD,warp,90/10,4MiB,GET,ttfb,1,ms,measured,,~1\n{TTFB}{RATIO}",
+        f"SSD,warp,90/10,4MiB,GET,ttfb,0,ms,measured,,0\n{TTFB}{RATIO}",
+        f"A,,,,,storage_per_node,0,TB,config,,~0\n{NODES}",
+        f"A,,,,,storage_per_node,-245,TB,config,,-245\n{NODES}",
+        "HDD array,,,,,drive_count,0,count,config,,0\n"
+        "HDD array,seq,100/0,1MB,read,throughput,240,MB/s,measured,,240\n",
+    ],
+)
+def test_what_is_about_nothing_or_less_is_audited_too(rows: str, tmp_path: Path) -> None:
+    path = _table(tmp_path, WIDE + rows)
+    assert main(["audit", path, "--json"]) in (ExitCode.OK, ExitCode.DISAGREE)
+
+
 def test_errors_give_exit_code_10_and_all_fields(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

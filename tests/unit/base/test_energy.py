@@ -89,6 +89,22 @@ def test_a_counter_that_goes_back_without_a_maximum_was_reset() -> None:
         unwrap_counter([5, 7, 1], None, 0)
 
 
+@pytest.mark.parametrize("bits", [32, 64])
+def test_a_counter_that_was_reset_has_not_wrapped(bits: int) -> None:
+    watt_hours = [5000 + t for t in range(5)]
+    counter_max = 3600.0 * (2**bits - 1)
+    times = [t * S for t in range(10)]
+    with pytest.raises(ValueError, match="it was reset"):
+        line_of_counter(times, [3600.0 * v for v in [*watt_hours, *range(5)]], counter_max, 3600)
+
+
+def test_a_coarse_counter_may_wrap() -> None:
+    counter_max = 3600.0 * 99
+    values = [3600.0 * v for v in (98, 98, 98, 99, 99, 0, 0, 1)]
+    line = line_of_counter([t * S for t in range(8)], values, counter_max, 3600)
+    assert window_energy(line, 0, 7 * S).energy_j == pytest.approx(3 * 3600)
+
+
 def test_a_pause_of_a_counter_loses_nothing_unless_it_may_have_wrapped() -> None:
     times = [*range(0, 11 * S, S), *range(20 * S, 31 * S, S)]
     values = [t / S * 5 % 1000 for t in times]

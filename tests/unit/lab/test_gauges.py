@@ -66,6 +66,7 @@ def test_power_now_is_of_all_parts_also_where_a_counter_wraps(
         ("counter", [990.0, 30.0], 1000.0, 10.0),
         ("counter", [990.0, 30.0], None, None),
         ("counter", [990.0], 1000.0, None),
+        ("counter", [100.0, 140.0, 0.0, 40.0], 1e9, None),  # it was reset
         ("instantaneous", [], None, None),
     ],
 )

@@ -82,8 +82,8 @@ def test_uncertainty_from_what_the_data_sheet_says() -> None:
 
 def test_a_counter_that_wraps_in_the_window() -> None:
     seconds = range(75, 185)
-    counted = [sum(load(t) for t in range(75, s)) % 10_001 for s in seconds]
-    readings = [Reading("m", s * S, value) for s, value in zip(seconds, counted, strict=True)]
+    counts = [sum(load(t) for t in range(75, s)) % 10_001 for s in seconds]
+    readings = [Reading("m", s * S, value) for s, value in zip(seconds, counts, strict=True)]
     info = sensor(sampling="counter", unit="J", counter_max=10_000.0, quantum=1.0)
     summary, _ = summarise(run(info, readings), SPANS)
     assert summary.energy_j == pytest.approx(200 * 60)
@@ -100,6 +100,43 @@ def test_a_counter_read_twice_at_once_has_no_peak() -> None:
     summary, _ = summarise(run(info, readings), SPANS)
     assert summary.energy_j == pytest.approx(12_000)
     assert summary.peak_w == pytest.approx(200, rel=1e-2)
+
+
+def counted(step_j: float, spans: Spans, watts: float = 100.0, idle: float = 60.0) -> list[Reading]:
+    """Once a second, a count that moves by whole steps; it begins in the middle of one."""
+    joules, readings = 0.5 * step_j, []
+    for second in range(spans.whole[0] // S, spans.whole[1] // S + 1):
+        readings.append(Reading("m", second * S, joules // step_j * step_j))
+        joules += watts if spans.window[0] <= second * S < spans.window[1] else idle
+    return readings
+
+
+@pytest.mark.parametrize("stated", [True, False])
+def test_few_steps_of_a_counter_tell_energy_and_no_power_in_between(stated: bool) -> None:
+    spans = Spans((100 * S, 700 * S), idle_before=(90 * S, 100 * S), idle_after=(700 * S, 712 * S))
+    info = sensor(
+        sampling="counter", unit="J", gain_accuracy=0.01, quantum=3600.0 if stated else None
+    )
+    summary, line = summarise(run(info, counted(3600, spans)), spans)
+    assert summary.energy_j == pytest.approx(60_000, abs=3600)
+    assert (summary.idle_before_w, summary.idle_after_w) == (None, None)
+    assert (summary.p95_w, summary.peak_w) == (None, None)
+    assert line is not None
+    (whole,) = boundary_power([summary], {"m": line}, spans.window)
+    assert (whole.p95_w, whole.peak_w, whole.idle_w) == (None, None, None)
+
+
+def test_the_steps_of_a_counter_are_part_of_the_uncertainty_of_idle_power() -> None:
+    spans = Spans((100 * S, 700 * S), idle_before=(0, 100 * S), idle_after=(700 * S, 760 * S))
+    info = sensor(sampling="counter", unit="J", gain_accuracy=0.0, quantum=10.0)
+    summary, _ = summarise(run(info, counted(10, spans)), spans)
+    assert summary.idle_before_w == pytest.approx(60, abs=0.2)
+    assert summary.idle_after_w == pytest.approx(60, abs=0.4)
+    assert (summary.p95_w, summary.peak_w) == (100, 100)
+    idle = [summary.idle_before_w or 0, summary.idle_after_w or 0]
+    drift = (max(idle) - min(idle)) / math.sqrt(12)
+    steps = math.hypot(drift, math.sqrt(2 / 12) * 10 / 60)
+    assert idle_uncertainty_w([summary]) == pytest.approx(steps)
 
 
 def not_measured(summary: PowerSummary, why: str) -> None:

@@ -196,6 +196,14 @@ def test_comments_and_a_half_written_last_row_are_left_out(tmp_path: Path) -> No
     log = tmp_path / "log.csv"
     log.write_text("# analyser 3\n\ntime,power\n9,1\n# note\n10,2\n11")
     assert [r.value for r in open_csv(log).after_run(outcome())] == [1, 2]
+    for half in ("11,9", "11,-"):  # of 95, and of -1
+        log.write_text(f"time,power\n10,93\n{half}")
+        assert [r.value for r in open_csv(log).after_run(outcome())] == [93]
+
+
+def test_what_was_logged_at_another_time_keeps_no_run_from_its_power(tmp_path: Path) -> None:
+    log = write(tmp_path / "log.csv", ["-90000,OVERLOAD,x", "9,1,x"])
+    assert [r.value for r in open_csv(log).after_run(outcome())] == [1]
 
 
 @pytest.mark.parametrize(
@@ -208,6 +216,8 @@ def test_comments_and_a_half_written_last_row_are_left_out(tmp_path: Path) -> No
         (["9,1,x"], {"time_format": "unix"}, "epoch"),
         (["nine,1,x"], {}, "line 2"),
         (["9,nan,x"], {}, "not a finite number"),
+        (["inf,1,x"], {}, "line 2"),
+        (["9,1,x"], {"interval": "-1s"}, "-1s is no length of time"),
         (["2026-11-20T10:00:00,1,x"], {"time_format": "iso"}, "without its zone"),
     ],
 )

@@ -89,6 +89,18 @@ def test_applied_read_back_recorded_and_restored(shelf: Shelf, tmp_path: Path) -
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_drive_that_slept_before_gets_no_state_back_that_has_no_io(
+    shelf: Shelf, tmp_path: Path
+) -> None:
+    low = target("low", "nvme0", 2)
+    shelf.state["nvme0"] = 3
+    with states(shelf, tmp_path, low) as power:
+        (applied,), _ = power.apply(low)
+        assert applied.former_index == 0
+        shelf.state["nvme0"] = 3  # it sleeps again
+    assert shelf.sets == [("nvme0", 2), ("nvme0", 0)]
+
+
 def test_two_targets_on_one_drive_change_it_to_and_fro(shelf: Shelf, tmp_path: Path) -> None:
     full, low = target("full", "nvme0"), target("low", "nvme0", 1)
     with states(shelf, tmp_path, full, low) as power:

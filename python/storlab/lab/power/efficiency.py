@@ -197,8 +197,9 @@ def _power(power: BoundaryPower) -> Iterator[Metric]:
     energy_u = power.energy_uncertainty_j
     mean_u = None if energy_u is None else energy_u / power.duration_s
     yield _metric("power_w", power.mean_w, "W", power, mean_u)
-    yield _metric("power_p95_w", power.p95_w, "W", power)
-    yield _metric("power_peak_w", power.peak_w, "W", power)
+    if power.p95_w is not None and power.peak_w is not None:
+        yield _metric("power_p95_w", power.p95_w, "W", power)
+        yield _metric("power_peak_w", power.peak_w, "W", power)
     yield _metric("energy_j", power.energy_j, "J", power, energy_u)
     energy_wh_u = None if energy_u is None else wh_from_j(energy_u)
     yield _metric("energy_wh", wh_from_j(power.energy_j), "Wh", power, energy_wh_u)

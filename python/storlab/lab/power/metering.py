@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from storlab.base.clock import monotonic_ns
-from storlab.base.energy import PowerLine, line_sum
+from storlab.base.energy import PowerLine, line_sum, window_energy
 from storlab.base.errors import MeterError, StorlabError, StudyError
 from storlab.base.units import NS_PER_S
 from storlab.contracts.meter import Meter
@@ -29,6 +29,7 @@ from storlab.lab.power.summary import (
     Spans,
     Stretch,
     boundary_power,
+    distinct,
     parts_at,
     parts_of,
     power_line,
@@ -240,15 +241,11 @@ def _watts_now(info: SensorInfo, readings: Sequence[Reading]) -> float | None:
         return None
     if info.sampling != "counter":
         return readings[-1].value * info.share
-    first, last = readings[0], readings[-1]
-    if last.time_ns == first.time_ns:
+    try:
+        line = power_line(info, distinct(readings))
+    except ValueError:  # a single reading, or it began anew and nobody knows from where
         return None
-    energy_j = last.value - first.value
-    if energy_j < 0:
-        if info.counter_max is None:
-            return None  # it began anew, and nobody knows from where
-        energy_j += info.counter_max
-    return energy_j / (last.time_ns - first.time_ns) * NS_PER_S * info.share
+    return window_energy(line, line.start_ns, line.end_ns).mean_w
 
 
 def _free_name(name: str, taken: set[str]) -> str:

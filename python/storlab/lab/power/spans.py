@@ -7,6 +7,7 @@ been read in it, and must not average over more than it. What is too short has n
 from __future__ import annotations
 
 import math
+from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -23,7 +24,7 @@ from storlab.lab.power.summary import (
     stated_uncertainty_j,
     weakest_provenance,
 )
-from storlab.model.power import PowerSummary, Reading, SpanPower
+from storlab.model.power import PowerSummary, Reading, SensorInfo, SpanPower
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +32,25 @@ class _Part:
     """One sensor of a boundary: its summary over the window, its readings, its power over time."""
 
     summary: PowerSummary
-    run: SensorRun
+    readings: Sequence[Reading]  # distinct
+    times_ns: Sequence[int]  # of these
     line: PowerLine
+
+    @classmethod
+    def of(cls, summary: PowerSummary, run: SensorRun, line: PowerLine) -> _Part:
+        """Of what its sensor gave during the run."""
+        readings = distinct(run.readings)
+        return cls(summary, readings, [reading.time_ns for reading in readings], line)
+
+    @property
+    def info(self) -> SensorInfo:
+        """What the sensor says about itself."""
+        return self.summary.info
+
+    def inside(self, stretch: Stretch) -> Sequence[Reading]:
+        """The readings in a stretch."""
+        first = bisect_left(self.times_ns, stretch[0])
+        return self.readings[first : bisect_right(self.times_ns, stretch[1])]
 
 
 def span_power(
@@ -57,7 +75,7 @@ def span_power(
         except ValueError:
             continue  # parts that do not overlap in time
         own = [
-            _Part(part, by_sensor[part.info.sensor], part_power)
+            _Part.of(part, by_sensor[part.info.sensor], part_power)
             for part, part_power in zip(parts, known, strict=True)
         ]
         for number, stretch in enumerate(stretches):
@@ -71,7 +89,7 @@ def _of_stretch(
     number: int, stretch: Stretch, parts: Sequence[_Part], line: PowerLine
 ) -> SpanPower | None:
     start, end = stretch
-    if end <= start or not all(_is_resolved(part.run, stretch) for part in parts):
+    if end <= start or not all(_is_resolved(part, stretch) for part in parts):
         return None
     taken = window_energy(line, start, end)
     if taken.coverage < LEAST_COVERAGE or not taken.energy_j > 0:
@@ -81,7 +99,7 @@ def _of_stretch(
     return SpanPower(
         span=number,
         boundary=parts[0].summary.info.boundary,
-        provenance=weakest_provenance(part.run.info.provenance for part in parts),
+        provenance=weakest_provenance(part.info.provenance for part in parts),
         energy_j=taken.energy_j,
         # As for a window: errors of sensors of one make may well have the same sign.
         energy_uncertainty_j=math.fsum(stated) if len(stated) == len(shares) else None,
@@ -89,26 +107,22 @@ def _of_stretch(
     )
 
 
-def _is_resolved(run: SensorRun, stretch: Stretch) -> bool:
+def _is_resolved(part: _Part, stretch: Stretch) -> bool:
     """Whether the sensor tells this stretch from what is around it."""
-    return len(_inside(run, stretch)) >= LEAST_READINGS and (
-        (run.info.sensor_interval_ns or 0) <= stretch[1] - stretch[0]
+    return len(part.inside(stretch)) >= LEAST_READINGS and (
+        (part.info.sensor_interval_ns or 0) <= stretch[1] - stretch[0]
     )
 
 
 def _uncertainty(part: _Part, stretch: Stretch) -> float | None:
     """A step of power at an edge lies anywhere between the readings around it."""
-    inside = _inside(part.run, stretch)
+    inside = part.inside(stretch)
     spacings = [b.time_ns - a.time_ns for a, b in pairwise(inside)]
     return stated_uncertainty_j(
-        part.run.info,
+        part.info,
         window_energy(part.line, *stretch),
         inside,
         stretch,
         [part.summary.idle_before_w, part.summary.idle_after_w],
         edge_ns=max(spacings, default=0) / 2,
     )
-
-
-def _inside(run: SensorRun, stretch: Stretch) -> list[Reading]:
-    return [r for r in distinct(run.readings) if stretch[0] <= r.time_ns <= stretch[1]]

@@ -131,7 +131,7 @@ class PowerStates:
         if drive.device in self._held:
             drive.close()
             return self._held[drive.device]
-        self._held[drive.device] = _Held(path, drive, drive.current())
+        self._held[drive.device] = _Held(path, drive, _operational(drive))
         return self._held[drive.device]
 
     def _bring(self, held: _Held, wanted: int) -> bool:
@@ -195,6 +195,18 @@ def check_power_state(target: Target, base: Path, opener: Opener = NvmeAdmin.ope
         finally:
             drive.close()
     return "; ".join(sentences)
+
+
+def _operational(drive: Drive) -> int:
+    """The state that it is in; of a drive that has gone to sleep by itself (APST) the usual one.
+
+    A drive that was set to a state without I/O takes the next I/O in the operational state before,
+    which would be the study's; and which that was is not told (NVMe base specification, Power
+    Management).
+    """
+    current = drive.current()
+    asleep = any(s.non_operational for s in drive.power_states() if s.index == current)
+    return 0 if asleep else current
 
 
 def _opened(path: str, opener: Opener) -> Drive:

@@ -26,6 +26,7 @@ from storlab.model.types import Provenance
 LEAST_COVERAGE = 0.95  # of a window; below it there is no energy
 LEAST_READINGS = 2  # inside a window
 STALE_READINGS = 10  # equal ones in a row are worth a note
+LEAST_STEPS = 10  # of a counter: power over fewer of them is made of its steps
 
 _WEAKER: tuple[Provenance, ...] = ("measured", "emulated", "published", "declared", "modelled")
 
@@ -70,8 +71,8 @@ class BoundaryPower:
     energy_uncertainty_j: float | None
     duration_s: float
     mean_w: float
-    p95_w: float
-    peak_w: float
+    p95_w: float | None  # None: a counter's steps are too coarse for it
+    peak_w: float | None
     idle_w: float | None  # mean of before and after, where they were measured
     idle_uncertainty_w: float | None = None  # standard; None where no accuracy is stated
 
@@ -145,9 +146,9 @@ def summarise(run: SensorRun, spans: Spans) -> tuple[PowerSummary, PowerLine | N
     if why:
         notes.append(f"not measured: {why}")
     measured = None if why else taken
-    before, after = (
-        _idle_w(line, readings, span, run) for span in (spans.idle_before, spans.idle_after)
-    )
+    coarse = measured is not None and _is_coarse(run.info, inside, measured, (start, end))
+    idles = [_idle(line, readings, span, run) for span in (spans.idle_before, spans.idle_after)]
+    before, after = (idle.watts for idle in idles)
     summary = PowerSummary(
         info=run.info,
         readings=len(inside),
@@ -158,10 +159,11 @@ def summarise(run: SensorRun, spans: Spans) -> tuple[PowerSummary, PowerLine | N
             else None
         ),
         mean_w=measured.mean_w if measured else None,
-        p95_w=measured.p95_w if measured else None,
-        peak_w=measured.peak_w if measured else None,
+        p95_w=measured.p95_w if measured and not coarse else None,
+        peak_w=measured.peak_w if measured and not coarse else None,
         idle_before_w=before,
         idle_after_w=after,
+        idle_step_w=max(idle.step_w for idle in idles),
         coverage=taken.coverage if taken else 0.0,
         notes=notes,
     )
@@ -211,21 +213,59 @@ def _stale_notes(run: SensorRun, window: Stretch) -> list[str]:
     ]
 
 
-def _idle_w(
+@dataclass(frozen=True, slots=True)
+class _Idle:
+    """Mean power over an idle stretch; ``step_w``: one step of a counter, over that stretch."""
+
+    watts: float | None = None
+    step_w: float = 0.0
+
+
+def _idle(
     line: PowerLine | None, readings: list[Reading], span: Stretch | None, run: SensorRun
-) -> float | None:
-    """Mean power over an idle stretch; what the load left in the sensor is left out first."""
+) -> _Idle:
+    """What the load left in the sensor is left out first."""
     if run.idle_w is not None:
-        return run.idle_w * run.info.share
+        return _Idle(run.idle_w * run.info.share)
     if line is None or span is None:
-        return None
+        return _Idle()
     settled = span[0] + (run.info.sensor_interval_ns or 0)
     within = [r for r in readings if settled <= r.time_ns <= span[1]]
     if len(within) < LEAST_READINGS:
-        return None
+        return _Idle()
     # From reading to reading, so that the load at the stretch's edges does not leak into it.
-    taken = window_energy(line, within[0].time_ns, within[-1].time_ns)
-    return taken.mean_w if taken.coverage >= LEAST_COVERAGE else None
+    stretch = within[0].time_ns, within[-1].time_ns
+    taken = window_energy(line, *stretch)
+    step_j = _step_j(run.info, within)
+    if taken.coverage < LEAST_COVERAGE or taken.energy_j < LEAST_STEPS * step_j:
+        return _Idle()
+    return _Idle(taken.mean_w, step_j * NS_PER_S / (stretch[1] - stretch[0]))
+
+
+def _step_j(info: SensorInfo, readings: Sequence[Reading]) -> float:
+    """A counter's smallest step, the share taken; 0 of what is no counter.
+
+    Where it is not stated a count that stands still shows it: then it moves by steps.
+    """
+    if info.sampling != "counter":
+        return 0.0
+    if info.quantum is not None:
+        return info.quantum * info.share
+    moves = [after.value - before.value for before, after in pairwise(readings)]
+    if 0 not in moves:
+        return 0.0
+    return min((move for move in moves if move > 0), default=math.inf) * info.share
+
+
+def _is_coarse(
+    info: SensorInfo, inside: Sequence[Reading], taken: WindowEnergy, window: Stretch
+) -> bool:
+    """Whether a counter moves by few steps from one reading to the next."""
+    if not inside:
+        return False
+    read_ns = (inside[-1].time_ns - inside[0].time_ns) / max(1, len(inside) - 1)
+    moved_j = taken.energy_j * read_ns / (window[1] - window[0])
+    return moved_j < LEAST_STEPS * _step_j(info, inside)
 
 
 def stated_uncertainty_j(
@@ -322,6 +362,7 @@ def _total(
     # Parts of one whole have the same make of sensor: their errors may well have the same sign.
     uncertainties = [part.energy_uncertainty_j for part in parts]
     stated = [u for u in uncertainties if u is not None]
+    coarse = any(part.peak_w is None for part in parts)
     return BoundaryPower(
         boundary=parts[0].info.boundary,
         sensors=tuple(part.info.sensor for part in parts),
@@ -330,8 +371,8 @@ def _total(
         energy_uncertainty_j=math.fsum(stated) if len(stated) == len(parts) else None,
         duration_s=(window[1] - window[0]) / NS_PER_S,
         mean_w=taken.mean_w,
-        p95_w=taken.p95_w,
-        peak_w=taken.peak_w,
+        p95_w=None if coarse else taken.p95_w,
+        peak_w=None if coarse else taken.peak_w,
         idle_w=_whole_idle_w(parts),
         idle_uncertainty_w=idle_uncertainty_w(parts),
     )
@@ -355,8 +396,9 @@ def _whole_idle_w(parts: Sequence[PowerSummary]) -> float | None:
 def idle_uncertainty_w(parts: Sequence[PowerSummary]) -> float | None:
     """Standard uncertainty of the whole's idle power, in W; None where accuracy is not stated.
 
-    Of each part its sensor's gain and offset, and how far the pauses before and behind differ: the
-    idle power in between lay somewhere between them. Of parts the sum, as of their energies.
+    Of each part its sensor's gain and offset, how far the pauses before and behind differ (the idle
+    power in between lay somewhere between them), and the two ends of a counter. Of parts the sum,
+    as of their energies.
     """
     uncertainties = []
     for part in parts:
@@ -367,5 +409,6 @@ def idle_uncertainty_w(parts: Sequence[PowerSummary]) -> float | None:
         gain = standard_from_limit(info.gain_accuracy or 0.0) * math.fsum(idle) / len(idle)
         offset = standard_from_limit(info.offset_accuracy_w or 0.0) * info.share
         drift = (max(idle) - min(idle)) / math.sqrt(12)
-        uncertainties.append(math.hypot(gain, offset, drift))
+        steps = math.sqrt(2 / 12) * part.idle_step_w
+        uncertainties.append(math.hypot(gain, offset, drift, steps))
     return math.fsum(uncertainties) if uncertainties else None
