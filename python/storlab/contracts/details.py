@@ -51,8 +51,9 @@ class StageTimes(Told):
     output_bytes: int = 0
     cpu_ns: int = 0
     peak_memory_bytes: int = 0
-    parts: int = 0
+    parts: int = 0  # that it makes one by one
     resumed_parts: int = 0  # of these, what an earlier process had done
+    tasks: int = 0  # that workers take side by side; 0: as many as parts
     passes: int = 1  # over its input
     device_read_bytes: int | None = None  # None: nobody counted it
     device_written_bytes: int | None = None

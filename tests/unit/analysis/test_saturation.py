@@ -140,9 +140,14 @@ def test_parts_that_do_not_divide_evenly_leave_workers_without_work() -> None:
 
 
 def record(
-    parts: int, cores: int, seconds: int = 10, latency: LatencySummary | None = None
+    parts: int,
+    cores: int,
+    seconds: int = 10,
+    latency: LatencySummary | None = None,
+    tasks: int = 0,
 ) -> RunRecord:
-    stages = [{"name": "ingest", "start_ns": 0, "end_ns": seconds * 10**9, "parts": parts}]
+    stage = {"name": "ingest", "start_ns": 0, "end_ns": seconds * 10**9, "parts": parts}
+    stages = [{**stage, "tasks": tasks}]
     return RunRecord(
         run_id="a-r1", point_id="a", repeat=1, target="disk", workload="dlrm", kind="preprocess",
         params={}, status="finished", engine=EngineInfo(name="native", version="1"),
@@ -167,6 +172,11 @@ def test_the_share_that_parts_allow(parts: int, workers: int, cores: int, share:
     assert allowed_share(record(parts, cores), workers, "encode") == 1.0
     assert allowed_share(record(0, cores), workers) == 1.0
     assert allowed_share(record(parts, cores, seconds=0), workers) == 1.0
+
+
+def test_columns_whose_parts_are_shared_out_keep_all_workers_busy() -> None:
+    assert allowed_share(record(26, 64), 64) == pytest.approx(26 / 64)
+    assert allowed_share(record(26, 64, tasks=960), 64) == 1.0
 
 
 def lasting(mean_s: float, longest_s: float) -> LatencySummary:

@@ -94,7 +94,7 @@ impl Directory {
         }
         for file in &self.crew.job.files {
             let path = directory.join(&file.name);
-            drop_cache(&path).map_err(failed("drop the cache of", &path))?;
+            drop_cache(&path).map_err(failed("drop the cache", &path))?;
         }
         Ok(())
     }

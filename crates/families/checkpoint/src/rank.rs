@@ -191,8 +191,7 @@ impl Rank {
     /// Leaves the buffers with what was read: a rank that has restored writes no more.
     fn restore(&mut self, number: u32, content: &Content, directory: &Path) -> Result<RankTimes> {
         let crew = self.crew.clone();
-        let direct = crew.job.place.direct && crew.job.cold != Cold::Drop;
-        let direct = direct || crew.job.cold == Cold::Direct;
+        let direct = crew.job.cold == Cold::Direct;
         let mut times = self.begin();
         for (index, spec) in Self::files(&crew, self.rank) {
             let path = directory.join(&spec.name);

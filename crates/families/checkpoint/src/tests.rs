@@ -80,6 +80,17 @@ fn a_restore_from_the_device_says_so() {
 }
 
 #[test]
+fn a_restore_as_it_is_reads_what_the_cache_holds() {
+    let home = home();
+    let outcome = run(home.path(), |job| {
+        job["cold"] = json!("as_is");
+        job["restores"] = json!(2);
+    });
+    let restores = outcome.summary.details["restores"].as_array().unwrap();
+    assert!(restores[1]["resident_before_bytes"].as_u64().unwrap() >= 4_048_577, "{restores:?}");
+}
+
+#[test]
 fn a_restore_ends_with_the_last_byte_that_a_rank_received() {
     let home = home();
     run(home.path(), |job| job["restores"] = json!(0));

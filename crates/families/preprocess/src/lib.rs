@@ -134,6 +134,8 @@ struct Done {
     rows: u64,
     output_bytes: u64,
     parts: usize,
+    /// That workers take side by side: of a vocabulary the raw parts, column after column.
+    tasks: usize,
     resumed: usize,
     passes: usize,
 }
@@ -195,8 +197,8 @@ impl Stages<'_> {
         let findings = Findings::of(job, parts)?;
         let output_bytes = sizes(parts.iter().map(|part| part.parquet.as_path()))?;
         let rows = findings.rows;
-        let done = Done { rows, output_bytes, parts: parts.len(), resumed, passes: 1 };
-        self.end(&begun, &done);
+        let (tasks, passes) = (parts.len(), 1);
+        self.end(&begun, &Done { rows, output_bytes, parts: tasks, tasks, resumed, passes });
         let input_bytes = sizes(job.inputs.iter().map(PathBuf::as_path))?;
         for (name, value) in [
             ("rows", json!(findings.rows)),
@@ -222,8 +224,8 @@ impl Stages<'_> {
         }
         // A value and its count.
         let output_bytes = outputs().filter_map(|files| files.facts()).map(|f| f.kept * 12).sum();
-        let rows = findings.rows;
-        self.end(&begun, &Done { rows, output_bytes, parts: CATEGORIES, resumed, passes });
+        let (rows, tasks) = (findings.rows, parts.len());
+        self.end(&begun, &Done { rows, output_bytes, parts: CATEGORIES, tasks, resumed, passes });
         Ok(())
     }
 
@@ -241,7 +243,8 @@ impl Stages<'_> {
         }
         let output_bytes = tree_bytes(&job.directory.join("binary"))?;
         let (rows, resumed, passes) = (findings.rows, encoded.resumed, encoded.passes);
-        self.end(&begun, &Done { rows, output_bytes, parts: parts.len(), resumed, passes });
+        let tasks = parts.len();
+        self.end(&begun, &Done { rows, output_bytes, parts: tasks, tasks, resumed, passes });
         self.extras.details.insert("output_bytes".into(), output_bytes.into());
         Ok(())
     }
@@ -287,6 +290,7 @@ impl Stages<'_> {
             "device_read_bytes": moved.map(|moved| moved.read),
             "device_written_bytes": moved.map(|moved| moved.written),
             "parts": done.parts,
+            "tasks": done.tasks,
             "resumed_parts": done.resumed,
             "passes": done.passes,
         }));

@@ -47,7 +47,7 @@ pub fn read_json<T: DeserializeOwned>(path: &Path) -> Option<T> {
 /// Out of the page cache with a file, so that it is read from its device.
 pub fn chill(path: &Path) -> Result<()> {
     durable::flush(path)?;
-    drop_cache(path).map_err(failed("drop the cache of", path))
+    drop_cache(path).map_err(failed("drop the cache", path))
 }
 
 /// An input as it is now.

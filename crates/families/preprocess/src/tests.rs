@@ -349,6 +349,8 @@ fn a_run_that_was_ended_goes_on_with_the_part_it_was_at() {
     let outcome = bench.finished("r", &more);
     check_files(&bench.out("r"), &wanted);
     assert!(details(&outcome)["resumed_parts"].as_u64().unwrap() >= resumed);
+    let stages = &details(&outcome)["stages"];
+    assert_eq!((&stages[1]["parts"], &stages[1]["tasks"]), (&json!(26), &stages[0]["parts"]));
     let again = bench.finished("r", &more);
     assert_eq!(details(&again)["output"], details(&outcome)["output"]);
     assert_eq!(

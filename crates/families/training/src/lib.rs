@@ -215,7 +215,7 @@ fn drop_caches(shared: &Shared) {
     let Home::Directory(home) = &shared.home else { return };
     for number in (0..records.files).take_while(|_| !shared.control.stopping()) {
         let path = home.join(records.file(number).path);
-        if let Err(error) = drop_cache(&path).map_err(failed("drop the cache of", &path)) {
+        if let Err(error) = drop_cache(&path).map_err(failed("drop the cache", &path)) {
             return shared.fail(error);
         }
         shared.control.goes_on();

@@ -199,6 +199,7 @@ class Run:
                 "cpu_ns": -cpu_ns,
                 "device": moved,
                 "parts": parts[0],
+                "tasks": len(units),
                 "resumed_parts": parts[1],
                 "passes": passes,
                 "input_bytes": sum(unit.bytes for unit in units),  # raw; account() adds Parquet

@@ -293,13 +293,13 @@ def allowed_share(record: RunRecord, workers: int, operation: str = "all") -> fl
 
 
 def _stage_share(record: RunRecord, stage: StageTimes, workers: int, at_once: int) -> float:
-    """P parts of one size take ceil(P / W) rounds, and in the last one some workers have none.
+    """N tasks of one size take ceil(N / W) rounds, and in the last one some workers have none.
 
-    Where a single part takes most of the stage the sizes are far from equal: then what the workers
+    Where a single task takes most of the stage the sizes are far from equal: then what the workers
     had in hand is counted (Little's law).
     """
-    parts, took_ns = stage.parts, stage.end_ns - stage.start_ns
-    share = min(1.0, parts / math.ceil(parts / workers) / max(at_once, 1))
+    tasks, took_ns = stage.tasks or stage.parts, stage.end_ns - stage.start_ns
+    share = min(1.0, tasks / math.ceil(tasks / workers) / max(at_once, 1))
     totals = record.totals.get(stage.name)
     if took_ns <= 0 or totals is None or totals.latency is None:
         return share
