@@ -110,6 +110,11 @@ def _refuse_mode(job: BlockJob) -> str | None:
         return "fio cannot stripe one job over devices in chunks: use layout = jbod, or native"
     if (job.window_ns is None) == (job.window_bytes is None):
         return "a job needs exactly one of window_ns and window_bytes"
+    if job.window_bytes is not None and job.ramp_ns:
+        return (
+            "fio counts what the ramp moves among total_bytes, and may end before the window: set "
+            "ramp = 0, or use native"
+        )
     return None
 
 

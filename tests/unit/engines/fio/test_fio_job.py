@@ -170,6 +170,7 @@ def test_colons_are_escaped_and_relative_paths_resolved() -> None:
     [
         ({"verify": Verify(state="s", block=4096)}, "verify"),
         ({"layout": "stripe", "stripe_chunk": 65536}, "stripe"),
+        ({"window_ns": None, "window_bytes": MIB, "ramp_ns": 1}, "ramp = 0"),
         ({"mix": Mix(read=50, write=40, trim=10)}, "trim"),
         ({"mix": Mix(read=33.3, write=66.7)}, "whole percentages"),
         ({"backend": "posix"}, "queue_depth = 1"),
