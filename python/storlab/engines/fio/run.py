@@ -22,6 +22,7 @@ from storlab.engines.fio.result import Figures, FioFormatError, FioOutput
 from storlab.engines.fio.series import Status
 from storlab.model.result import CpuUse, EngineInfo, Failure, RunOutcome, Snapshot
 from storlab.process.child import ENDED, ChildRun, Launch
+from storlab.process.host_memory import most_dirty_bytes
 from storlab.workloads.block.job import BlockJob
 
 KILL_AFTER_S = 10.0  # fio writes its result after SIGINT; then patience ends
@@ -60,10 +61,7 @@ class FioRun(ChildRun):
         self._lines: list[str] = []
         self._document: list[str] = []  # lines of the one that is being printed
         self._moved = 0  # bytes, as fio said last
-        if job.window_ns is not None:
-            self._limit_ns = job.ramp_ns + job.window_ns + job.drain_timeout_ns + _GRACE_NS
-        else:
-            self._limit_ns = job.ramp_ns + self._stall_ns()
+        self._limit_ns = job.ramp_ns + (_stall_ns(job) if job.window_ns is None else _end_ns(job))
         super().__init__(launch, info)
 
     def snapshot(self) -> Snapshot:
@@ -117,15 +115,6 @@ class FioRun(ChildRun):
         opened_ns = None if self._gate is None else self._gate.start_ns
         return self.started_ns if opened_ns is None else opened_ns
 
-    def _stall_ns(self) -> int:
-        """How long nothing at all may move where the work ends by its bytes, not by the clock."""
-        job = self._job
-        flush_ns = 0
-        if job.sync.kind != "none":
-            flush_ns = (job.window_bytes or 0) * NS_PER_S // _SLOWEST_BYTES_S
-        gap_ns = 3 * NS_PER_S / job.arrival.rate_iops if job.arrival.rate_iops else 0
-        return _STALL_NS + job.drain_timeout_ns + flush_ns + round(gap_ns)
-
     def line(self, text: str) -> None:
         """Documents stand between ``{`` and ``}`` in the first column."""
         self._lines.append(text)
@@ -147,7 +136,7 @@ class FioRun(ChildRun):
         moved = sum(direction.bytes for direction in figures.directions.values())
         if moved != self._moved and self._job.window_ns is None:
             self._moved = moved
-            self._limit_ns = arrival_ns - self._begun_ns + self._stall_ns()
+            self._limit_ns = arrival_ns - self._begun_ns + _stall_ns(self._job)
 
     def finish(self) -> RunOutcome:
         """The outcome of a fio that has ended."""
@@ -250,6 +239,25 @@ class FioRun(ChildRun):
         if len(ended.output.documents) > 1 or ended.output.notes:
             raw["fio-output.txt.gz"] = gzip.compress(ended.stdout.encode(), mtime=0)
         return raw
+
+
+def _stall_ns(job: BlockJob) -> int:
+    """How long nothing at all may move where the work ends by its bytes, not by the clock."""
+    flush_ns = _flush_ns(job.window_bytes or 0) if job.sync.kind != "none" else 0
+    gap_ns = 3 * NS_PER_S / job.arrival.rate_iops if job.arrival.rate_iops else 0
+    return _STALL_NS + job.drain_timeout_ns + flush_ns + round(gap_ns)
+
+
+def _end_ns(job: BlockJob) -> int:
+    """When a run that ends by the clock should be over, counted from the ramp's end."""
+    flush_ns = 0
+    if job.sync.final and not job.direct:
+        flush_ns = _flush_ns(min(sum(member.size for member in job.members), most_dirty_bytes()))
+    return (job.window_ns or 0) + job.drain_timeout_ns + flush_ns + _GRACE_NS
+
+
+def _flush_ns(size: int) -> int:
+    return size * NS_PER_S // _SLOWEST_BYTES_S
 
 
 def _usable_cores(job: BlockJob) -> int:
