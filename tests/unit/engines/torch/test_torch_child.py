@@ -335,6 +335,37 @@ def test_a_process_that_vanishes_is_named() -> None:
 
 
 @forks
+def test_a_process_that_ends_before_it_takes_its_order_is_named() -> None:
+    """Its pipe is then reset, or broken: no words of storage."""
+
+    def work(rank: int, pipe: Any) -> None:
+        pipe.poll(None)
+        os._exit(7)
+
+    crew = Crew(1, work)
+    for _ in ("reset", "broken"):
+        with pytest.raises(ChildError, match="process 0 ended with exit code 7"):
+            crew.carry_out({})
+    crew.end()
+
+
+@forks
+@pytest.mark.parametrize("waits", [False, True])
+def test_whatever_ends_a_process_is_told_in_its_words(waits: bool) -> None:
+    def work(rank: int, pipe: Any) -> None:
+        if waits:
+            pipe.poll(None)
+        raise RuntimeError("in gloo:\nno such host")
+
+    crew = Crew(1, work)
+    if not waits:
+        crew._processes[0].join()
+    with pytest.raises(ChildError, match="process 0: RuntimeError: no such host"):
+        crew.carry_out({})
+    crew.end(kill=True)
+
+
+@forks
 def test_answers_come_in_order_of_ranks() -> None:
     def work(rank: int, pipe: Any) -> None:
         while (order := pipe.recv()) is not None:
