@@ -2,9 +2,23 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from storlab import _native
+
+_SETTINGS = Path("/proc/sys/vm")
 
 
 def host_memory_bytes() -> int:
     """RAM of the machine, or the least limit of the control groups that this process is in."""
     return _native.memory_bytes()
+
+
+def most_dirty_bytes() -> int:
+    """What may wait in the page cache to be written. Source: the kernel's
+    ``Documentation/admin-guide/sysctl/vm.rst``: one of the two settings counts, the other is 0.
+    """
+    given, percent = (
+        int((_SETTINGS / name).read_text()) for name in ("dirty_bytes", "dirty_ratio")
+    )
+    return given or host_memory_bytes() * percent // 100

@@ -24,11 +24,21 @@ def find_program(name: str, install: str, file: str = "") -> Path:
     """
     variable = f"STORLAB_{name.upper()}"
     asked = os.environ.get(variable)
-    path = shutil.which(asked or file or name)
+    path = executable(asked or file or name)
     if path is None:
         where = f"{variable}={asked}" if asked else file or name
         raise EngineError(where, "is not an executable file" if asked else "is missing", install)
-    return Path(path)
+    return path
+
+
+def executable(name: str, places: str | None = None) -> Path | None:
+    """The program of that name or path, in ``places`` or on the path; None where there is none.
+
+    Absolute, as a run has a directory of its own; a link stays one, by which a Python knows its
+    environment.
+    """
+    path = shutil.which(name, path=places)
+    return None if path is None else Path(path).absolute()
 
 
 def ask_program(

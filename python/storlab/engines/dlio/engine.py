@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import signal
 from pathlib import Path
 
@@ -21,7 +20,7 @@ from storlab.engines.dlio.run import DlioRun
 from storlab.model.job import Job
 from storlab.model.result import EngineInfo
 from storlab.process.child import GRACE_NS, Launch
-from storlab.process.program import asked_once, find_program, probe_python
+from storlab.process.program import asked_once, executable, find_program, probe_python
 from storlab.workloads.training.job import TrainingJob
 
 _INSTALL = (
@@ -124,9 +123,9 @@ def find_mpirun(dlio: Path) -> Path:
     beside = str(dlio.absolute().parent)
     places = os.pathsep.join([beside, os.environ.get("PATH", os.defpath)])
     for name in [asked] if asked else ["mpirun", "mpiexec"]:
-        path = shutil.which(name, path=places)
+        path = executable(name, places)
         if path is not None:
-            return Path(path)
+            return path
     where = f"STORLAB_MPIRUN={asked}" if asked else "mpirun"
     what = "is not an executable file" if asked else "is missing; several accelerators need it"
     raise EngineError(where, what, _MPI)

@@ -3,7 +3,7 @@
 Files of one run: ``summary.json``, ``<rank>_output.json`` (seconds of each step: ``load`` waits for
 a batch, ``compute`` computes, ``proc`` is both), ``<rank>_per_epoch_stats.json`` (when blocks of
 steps and checkpoints began and ended, in local time; the release on PyPI writes rank 0's without
-its rank). A number in them may be a bare NaN, which is no JSON, but which Python reads.
+its rank). A number in them may be a bare NaN or Infinity, which is no JSON, but which Python reads.
 """
 
 from __future__ import annotations
@@ -152,6 +152,8 @@ def _block(epoch: dict[str, Any], name: str) -> Block:
     )
     if not len(load) == len(proc) == len(compute):
         raise ValueError(f"{name} has {len(load)} loads, {len(proc)} proc, {len(compute)} compute")
+    if not all(np.isfinite(seconds).all() for seconds in (load, proc, compute)):
+        raise ValueError(f"{name} has a step whose seconds are no number")
     rate = epoch.get("throughput", {}).get(name)
     return Block(load, proc, compute, number(rate) or 0.0)
 
@@ -327,8 +329,8 @@ def _rates(results: Results) -> tuple[float, float]:
 
 
 def number(value: Any) -> float | None:
-    """A number as such; None for anything else, a NaN included."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or math.isnan(value):
+    """A number as such; None for anything else, a NaN and an infinite one included."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
         return None
     return float(value)
 

@@ -354,6 +354,8 @@ def locations(options: Options) -> list[str]:
 
 
 def _paths(text: str) -> list[str]:
-    """Of a list with colons; one with a backslash before it belongs to a name."""
+    """Of a list with colons; one with a backslash before it belongs to a name. Other backslashes
+    are what they are.
+    """
     parts = re.split(r"(?<!\\):", text)
-    return [part.replace("\\:", ":").replace("\\\\", "\\") for part in parts if part]
+    return [part.replace("\\:", ":") for part in parts if part]

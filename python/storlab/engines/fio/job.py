@@ -22,8 +22,9 @@ IO_ENGINES: dict[str, IoEngine] = {"uring": "io_uring", "posix": "psync", "null"
 """Of each backend; of one that is not here fio has no counterpart."""
 BACKENDS = {engine: backend for backend, engine in IO_ENGINES.items()}
 _SHORTEST_STATUS_MS = 100
-# fio cuts values at # and ; and strips them: it would write to another file.
-_NO_PATH = re.compile(r"[\n\r#;]|\$\{|\s\Z")
+# fio cuts values at # and ;, strips them, puts numbers for words with $, and takes a backslash for
+# itself or for the next sign's: it would write to another file.
+_NO_PATH = re.compile(r"[\n\r#;\\]|\$(\{|ncpus|pagesize|mb_memory)|\s\Z")
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +111,11 @@ def _refuse_mode(job: BlockJob) -> str | None:
         return "fio cannot stripe one job over devices in chunks: use layout = jbod, or native"
     if (job.window_ns is None) == (job.window_bytes is None):
         return "a job needs exactly one of window_ns and window_bytes"
+    if job.window_bytes is not None and job.ramp_ns:
+        return (
+            "fio counts what the ramp moves among total_bytes, and may end before the window: set "
+            "ramp = 0, or use native"
+        )
     return None
 
 
@@ -117,10 +123,10 @@ def _refuse_members(job: BlockJob) -> str | None:
     if job.layout == "per_job" and len(job.members) < job.jobs:
         return f"{job.jobs} jobs need one file each, and there are {len(job.members)}"
     for member in job.members:
-        if _NO_PATH.search(_filename(member)):
+        if _NO_PATH.search(_path(member)):
             return (
-                f"{member.name}: fio's job files cannot hold a path with #, ;, ${{ or a line "
-                "break, or with a blank at its end"
+                f"{member.name}: fio's job files cannot hold a path with #, ;, a backslash, ${{, "
+                "$ncpus, $pagesize, $mb_memory or a line break, or with a blank at its end"
             )
     for section in sections(job):
         if section.size <= 0:
@@ -251,7 +257,7 @@ def job_file(
 
 def _section(section: Section) -> list[str]:
     lines = [
-        "filename=" + ":".join(_filename(member) for member in section.members),
+        "filename=" + ":".join(_path(m).replace(":", "\\:") for m in section.members),
         f"size={section.size * len(section.members)}",
     ]
     if section.offset:
@@ -261,10 +267,8 @@ def _section(section: Section) -> list[str]:
     return [*lines, *section.options]
 
 
-def _filename(member: Member) -> str:
-    if member.kind == "null":
-        return "storlab-null"
-    return absolute(member).replace("\\", "\\\\").replace(":", "\\:")
+def _path(member: Member) -> str:
+    return "storlab-null" if member.kind == "null" else absolute(member)
 
 
 def _common(job: BlockJob, engine: IoEngine, parts: Sequence[Section]) -> list[str]:

@@ -146,6 +146,12 @@ def read_job(job: Any, where: str = "jobs[0]") -> Figures:
     """One entry of ``jobs``. Raises FioFormatError naming the field that is wrong."""
     if not isinstance(job, dict):
         raise FioFormatError(where, "is not an object")
+    if "mixed" in job and "read" not in job:
+        raise FioFormatError(
+            f"{where}.mixed",
+            "hides which of it was read and which written: run fio with unified_rw_reporting 0 or "
+            "both, not 1",
+        )
     directions = {}
     for operation in OPERATIONS:
         if operation in ("read", "write") or job.get(operation):

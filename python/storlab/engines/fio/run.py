@@ -19,9 +19,10 @@ from storlab.engines.fio import series as fio_series
 from storlab.engines.fio.failure import Ended, explain
 from storlab.engines.fio.gate import Gate
 from storlab.engines.fio.result import Figures, FioFormatError, FioOutput
-from storlab.engines.fio.series import Status
+from storlab.engines.fio.series import PackedStatus, Status
 from storlab.model.result import CpuUse, EngineInfo, Failure, RunOutcome, Snapshot
 from storlab.process.child import ENDED, ChildRun, Launch
+from storlab.process.host_memory import most_dirty_bytes
 from storlab.workloads.block.job import BlockJob
 
 KILL_AFTER_S = 10.0  # fio writes its result after SIGINT; then patience ends
@@ -29,6 +30,7 @@ _MOST_NOTES = 20
 _GRACE_NS = 60 * NS_PER_S  # beyond ramp, window and drain, before a run counts as hung
 _STALL_NS = 300 * NS_PER_S  # of a run that is bounded by bytes: so long without one more
 _SLOWEST_BYTES_S = 5_000_000  # at which what was written may be flushed
+_QUICK = 1  # of gzip's levels, as this is done while fio runs
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +38,7 @@ class _Seen:
     """A status document, and when it reached us."""
 
     arrival_ns: int
-    status: Status
+    status: PackedStatus
 
 
 class FioRun(ChildRun):
@@ -57,13 +59,14 @@ class FioRun(ChildRun):
         self._caveats = caveats
         self._gate = gate  # that a held run waits at
         self._seen: list[_Seen] = []
-        self._lines: list[str] = []
+        self._latest: list[Status] = []  # the last two of them
+        self._printed: list[bytes] = []  # all of it, by gzip: hours of it are hundreds of MB
+        self._notes: list[str] = []  # lines outside of documents
         self._document: list[str] = []  # lines of the one that is being printed
+        self._last = ""  # document
+        self._odd = False  # a document could not be read
         self._moved = 0  # bytes, as fio said last
-        if job.window_ns is not None:
-            self._limit_ns = job.ramp_ns + job.window_ns + job.drain_timeout_ns + _GRACE_NS
-        else:
-            self._limit_ns = job.ramp_ns + self._stall_ns()
+        self._limit_ns = job.ramp_ns + (_stall_ns(job) if job.window_ns is None else _end_ns(job))
         super().__init__(launch, info)
 
     def snapshot(self) -> Snapshot:
@@ -74,20 +77,20 @@ class FioRun(ChildRun):
         if elapsed_ns < 0 or self._waits:
             waits: Literal["prepare", "armed"] = "armed" if self.armed() else "prepare"
             return Snapshot(waits, 0)
-        seen = self._seen[-2:]
-        if self._job.ramp_ns and not (seen and seen[-1].status.figures.measuring):
+        latest = self._latest
+        if self._job.ramp_ns and not (latest and latest[-1].figures.measuring):
             return Snapshot("ramp", elapsed_ns, self._job.ramp_ns)
         elapsed_ns = max(0, elapsed_ns - self._job.ramp_ns)
         window_ns = self._job.window_ns
         phase = "drain" if window_ns is not None and elapsed_ns > window_ns else "measure"
-        operations_s, bytes_s, cpu_percent = _rates(seen)
+        operations_s, bytes_s, cpu_percent = _rates(latest)
         return Snapshot(
             "drain" if phase == "drain" else "measure",
             elapsed_ns,
             window_ns,
             operations_s,
             bytes_s,
-            _worst_p99(seen[-1]) if seen else None,
+            _worst_p99(latest[-1]) if latest else None,
             cpu_percent,
         )
 
@@ -117,43 +120,44 @@ class FioRun(ChildRun):
         opened_ns = None if self._gate is None else self._gate.start_ns
         return self.started_ns if opened_ns is None else opened_ns
 
-    def _stall_ns(self) -> int:
-        """How long nothing at all may move where the work ends by its bytes, not by the clock."""
-        job = self._job
-        flush_ns = 0
-        if job.sync.kind != "none":
-            flush_ns = (job.window_bytes or 0) * NS_PER_S // _SLOWEST_BYTES_S
-        gap_ns = 3 * NS_PER_S / job.arrival.rate_iops if job.arrival.rate_iops else 0
-        return _STALL_NS + job.drain_timeout_ns + flush_ns + round(gap_ns)
-
     def line(self, text: str) -> None:
         """Documents stand between ``{`` and ``}`` in the first column."""
-        self._lines.append(text)
-        if text.startswith("{"):
-            self._document = []
+        if not self._document and not text.startswith("{"):
+            self._notes.append(text)
+            self._keep(text)
+            return
         self._document.append(text)
         if text.startswith("}"):
-            self._see("".join(self._document))
+            self._last, self._document = "".join(self._document), []
+            self._see(self._last)
+
+    def _keep(self, text: str) -> bytes:
+        packed = gzip.compress(text.encode(), _QUICK, mtime=0)
+        self._printed.append(packed)
+        return packed
 
     def _see(self, text: str) -> None:
         arrival_ns = monotonic_ns()
+        packed = self._keep(text)
         try:
             value = json.loads(text)
             figures = fio_result.merge(fio_result.read_document(value))
             status = Status(int(value["timestamp_ms"]), figures)
         except (ValueError, KeyError):
-            return  # the whole output is read again, strictly, at the end
-        self._seen.append(_Seen(arrival_ns, status))
+            self._odd = True
+            return
+        self._seen.append(_Seen(arrival_ns, PackedStatus(status.timestamp_ms, packed)))
+        self._latest = [*self._latest[-1:], status]
         moved = sum(direction.bytes for direction in figures.directions.values())
         if moved != self._moved and self._job.window_ns is None:
             self._moved = moved
-            self._limit_ns = arrival_ns - self._begun_ns + self._stall_ns()
+            self._limit_ns = arrival_ns - self._begun_ns + _stall_ns(self._job)
 
     def finish(self) -> RunOutcome:
         """The outcome of a fio that has ended."""
         if self._gate is not None:
             self._gate.close()
-        stdout, self._lines = "".join(self._lines), []
+        stdout = self._telling()
         output: FioOutput | None = None
         damage: str | None = None
         try:
@@ -171,6 +175,16 @@ class FioRun(ChildRun):
         outcome = self._make_outcome(ended)
         outcome.raw = self._raw(ended)
         return outcome
+
+    def _telling(self) -> str:
+        """Of what it printed the notes and the last document; all, where one could not be read."""
+        rest = "".join(self._document)  # of one that is cut short
+        if rest:
+            self._keep(rest)
+        return self._whole().decode() if self._odd else "".join([*self._notes, self._last, rest])
+
+    def _whole(self) -> bytes:
+        return gzip.decompress(b"".join(self._printed))
 
     def account(self) -> dict[str, object]:
         """As for every program, but with its time in user and system mode apart."""
@@ -232,7 +246,7 @@ class FioRun(ChildRun):
         )
         outcome.notes += _sync_note(self._job, final)
 
-    def _window_start_ns(self, statuses: Sequence[Status], offset_ns: int) -> int:
+    def _window_start_ns(self, statuses: Sequence[PackedStatus], offset_ns: int) -> int:
         """By fio's documents; of a held run by its gate, which tells it exactly."""
         if self._gate is None or self._gate.first_late_ns is None:
             return fio_series.window_start_ms(statuses) * NS_PER_MS + offset_ns
@@ -245,11 +259,30 @@ class FioRun(ChildRun):
             "stderr.txt": ended.stderr.encode(),
         }
         if ended.output is None:
-            return raw | {"fio-output.txt": ended.stdout.encode()}
+            return raw | {"fio-output.txt": self._whole()}
         raw["fio.json"] = ended.output.texts[-1].encode()
-        if len(ended.output.documents) > 1 or ended.output.notes:
-            raw["fio-output.txt.gz"] = gzip.compress(ended.stdout.encode(), mtime=0)
+        if len(self._printed) > 1:
+            raw["fio-output.txt.gz"] = b"".join(self._printed)
         return raw
+
+
+def _stall_ns(job: BlockJob) -> int:
+    """How long nothing at all may move where the work ends by its bytes, not by the clock."""
+    flush_ns = _flush_ns(job.window_bytes or 0) if job.sync.kind != "none" else 0
+    gap_ns = 3 * NS_PER_S / job.arrival.rate_iops if job.arrival.rate_iops else 0
+    return _STALL_NS + job.drain_timeout_ns + flush_ns + round(gap_ns)
+
+
+def _end_ns(job: BlockJob) -> int:
+    """When a run that ends by the clock should be over, counted from the ramp's end."""
+    flush_ns = 0
+    if job.sync.final and not job.direct:
+        flush_ns = _flush_ns(min(sum(member.size for member in job.members), most_dirty_bytes()))
+    return (job.window_ns or 0) + job.drain_timeout_ns + flush_ns + _GRACE_NS
+
+
+def _flush_ns(size: int) -> int:
+    return size * NS_PER_S // _SLOWEST_BYTES_S
 
 
 def _usable_cores(job: BlockJob) -> int:
@@ -269,12 +302,12 @@ def _sync_note(job: BlockJob, final: Figures) -> list[str]:
     return [f"fio flushed after every {done:.3g} writes, though asked for every {asked}"]
 
 
-def _rates(seen: list[_Seen]) -> tuple[float | None, float | None, float | None]:
+def _rates(latest: list[Status]) -> tuple[float | None, float | None, float | None]:
     """Operations/s, bytes/s and CPU percent of one core, between the last two documents."""
-    if not seen:
+    if not latest:
         return None, None, None
-    now = seen[-1].status
-    then = seen[-2].status if len(seen) == 2 and seen[-2].status.figures.measuring else None
+    now = latest[-1]
+    then = latest[-2] if len(latest) == 2 and latest[-2].figures.measuring else None
     if then is None:
         span_s = now.figures.runtime_ms / 1000
     else:
@@ -292,11 +325,11 @@ def _rates(seen: list[_Seen]) -> tuple[float | None, float | None, float | None]
     return operations, size, 100 * cpu_s
 
 
-def _worst_p99(seen: _Seen) -> int | None:
+def _worst_p99(status: Status) -> int | None:
     """The larger of the reads' and the writes' p99 since the window's start."""
     tails = [
         direction.latency.percentiles.get(99.0, 0)
-        for operation, direction in seen.status.figures.directions.items()
+        for operation, direction in status.figures.directions.items()
         if operation != "sync" and direction.latency is not None
     ]
     return max(tails, default=0) or None

@@ -3,11 +3,13 @@ between two of them are intervals, histograms included."""
 
 from __future__ import annotations
 
+import gzip
+import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from storlab.base.units import NS_PER_MS
-from storlab.engines.fio.result import Direction, Figures, histogram
+from storlab.engines.fio.result import Direction, Figures, histogram, merge, read_document
 from storlab.model.result import Sample
 
 _START_TOLERANCE_MS = 300
@@ -21,24 +23,44 @@ class Status:
     figures: Figures
 
 
-def window_start_ms(statuses: Sequence[Status]) -> int:
+@dataclass(frozen=True, slots=True)
+class PackedStatus:
+    """One as it was printed, by gzip: its figures would take some twenty times the memory."""
+
+    timestamp_ms: int
+    packed: bytes
+
+    @property
+    def figures(self) -> Figures:
+        """Read anew each time."""
+        return merge(read_document(json.loads(gzip.decompress(self.packed))))
+
+
+Statuses = Sequence[Status | PackedStatus]
+
+
+def window_start_ms(statuses: Statuses) -> int:
     """UNIX time of the ramp's end. Documents are late by up to a quarter second, never early.
 
     ``job_start`` says it exactly, but only in fio 3.34 and later, and there it may be the job's
     start instead; it is believed where the documents agree with it.
     """
-    told = [s for s in statuses if s.figures.measuring and s.figures.runtime_ms > 0]
-    if not told:
+    latest, start = None, None
+    for status in statuses:
+        figures = status.figures
+        if figures.measuring and figures.runtime_ms > 0:
+            begun = status.timestamp_ms - figures.runtime_ms
+            latest = begun if latest is None else min(latest, begun)
+            start = figures.job_start_ms
+    if latest is None:
         return statuses[-1].timestamp_ms
-    latest = min(s.timestamp_ms - s.figures.runtime_ms for s in told)
-    start = told[-1].figures.job_start_ms
     if start is not None and latest - _START_TOLERANCE_MS <= start <= latest:
         return start
     return latest
 
 
 def samples(
-    statuses: Sequence[Status], window_start_ns: int, ns_of_unix_ms: int, interval_ns: int
+    statuses: Statuses, window_start_ns: int, ns_of_unix_ms: int, interval_ns: int
 ) -> list[Sample]:
     """Samples that tile the window, on the run's clock.
 
@@ -46,35 +68,26 @@ def samples(
     to fio's UNIX time (in ns) to get the run's clock. Bytes follow the completed operations at
     the window's mean size, because fio's own byte counter lags behind in status documents.
     """
-    final = statuses[-1].figures
-    window_end_ns = window_start_ns + final.runtime_ms * NS_PER_MS
-    kept: list[tuple[int, Figures]] = [(window_end_ns, final)]
+    final = after = statuses[-1].figures
+    end_ns = window_start_ns + final.runtime_ms * NS_PER_MS
+    intervals: list[list[Sample]] = []  # the last one first
     for status in reversed(statuses[:-1]):
-        end_ns = status.timestamp_ms * NS_PER_MS + ns_of_unix_ms
-        nearest_ns, nearest = kept[-1]
+        start_ns = status.timestamp_ms * NS_PER_MS + ns_of_unix_ms
+        figures = status.figures
         if (
-            status.figures.measuring
-            and nearest_ns - end_ns >= interval_ns // 2
-            and end_ns - window_start_ns >= interval_ns // 2
-            and _grows(status.figures, nearest)
+            figures.measuring
+            and end_ns - start_ns >= interval_ns // 2
+            and start_ns - window_start_ns >= interval_ns // 2
+            and _grows(figures, after)
         ):
-            kept.append((end_ns, status.figures))
-    kept.reverse()
-    edges = [window_start_ns, *(end_ns for end_ns, _ in kept)]
-    result: list[Sample] = []
-    before: Figures | None = None
-    for interval, (_, after) in enumerate(kept):
-        span = _Span(interval, edges[interval], edges[interval + 1])
-        result += _interval(span, before, after, final)
-        before = after
-    return result
-
-
-@dataclass(frozen=True, slots=True)
-class _Span:
-    interval: int
-    start_ns: int
-    end_ns: int
+            intervals.append(_interval(start_ns, end_ns, figures, after, final))
+            end_ns, after = start_ns, figures
+    intervals.append(_interval(window_start_ns, end_ns, None, after, final))
+    return [
+        replace(sample, interval=number)
+        for number, interval in enumerate(reversed(intervals))
+        for sample in interval
+    ]
 
 
 def _grows(early: Figures, late: Figures) -> bool:
@@ -91,7 +104,9 @@ def _grows(early: Figures, late: Figures) -> bool:
     return True
 
 
-def _interval(span: _Span, before: Figures | None, after: Figures, final: Figures) -> list[Sample]:
+def _interval(
+    start_ns: int, end_ns: int, before: Figures | None, after: Figures, final: Figures
+) -> list[Sample]:
     cpu_ns = _cpu_ns(after) - (_cpu_ns(before) if before else 0)
     result: list[Sample] = []
     for operation, whole in final.directions.items():
@@ -100,9 +115,9 @@ def _interval(span: _Span, before: Figures | None, after: Figures, final: Figure
         done = _done(now) - _done(then)
         result.append(
             Sample(
-                interval=span.interval,
-                start_ns=span.start_ns,
-                end_ns=span.end_ns,
+                interval=0,
+                start_ns=start_ns,
+                end_ns=end_ns,
                 operation=operation,
                 operations=done,
                 bytes=_bytes_at(whole, now) - _bytes_at(whole, then),
@@ -139,4 +154,4 @@ def _difference(now: Direction | None, then: Direction | None) -> dict[int, int]
 
 def whole_window(final: Figures, start_ns: int, window_ns: int) -> list[Sample]:
     """One sample per operation kind over the whole window."""
-    return _interval(_Span(0, start_ns, start_ns + window_ns), None, final, final)
+    return _interval(start_ns, start_ns + window_ns, None, final, final)

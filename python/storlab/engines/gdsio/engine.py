@@ -18,7 +18,7 @@ from storlab.model.job import Job
 from storlab.model.result import EngineInfo
 from storlab.process.child import GRACE_NS, Launch
 from storlab.process.member_files import check_lengths
-from storlab.process.program import ask_program, asked_once, find_program
+from storlab.process.program import ask_program, asked_once, executable, find_program
 from storlab.workloads.gpudirect.job import GpuDirectJob
 
 _INSTALL = (
@@ -86,9 +86,9 @@ def find_gdsio() -> Path:
     if "STORLAB_GDSIO" not in os.environ and shutil.which("gdsio") is None:
         home = os.environ.get("CUDA_HOME")
         places = [f"{home}/gds/tools"] if home else []
-        program = shutil.which("gdsio", path=os.pathsep.join([*places, *_PLACES]))
+        program = executable("gdsio", os.pathsep.join([*places, *_PLACES]))
         if program is not None:
-            return Path(program)
+            return program
     return find_program("gdsio", _INSTALL)
 
 

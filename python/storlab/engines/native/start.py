@@ -20,13 +20,13 @@ class _Start:
         self._lock = threading.Lock()
         self._given_up = False
         self.run: _native.Run | None = None
-        self.error: Exception | None = None
+        self.error: BaseException | None = None
 
     def work(self) -> None:
         """In the thread."""
         try:
             run = self._start()
-        except (ValueError, OSError, RuntimeError) as error:
+        except BaseException as error:  # noqa: BLE001 (who waits raises it; a panic of Rust, too)
             self.error = error
             return
         with self._lock:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import sys
 from functools import cache
 from pathlib import Path
@@ -22,7 +21,7 @@ from storlab.model.job import Job
 from storlab.model.result import EngineInfo
 from storlab.process.child import GRACE_NS, Launch
 from storlab.process.host_memory import host_memory_bytes
-from storlab.process.program import probe_python
+from storlab.process.program import executable, probe_python
 from storlab.workloads.checkpoint.job import CheckpointJob
 from storlab.workloads.training.job import TrainingJob
 
@@ -192,11 +191,11 @@ def _python() -> str:
     asked = os.environ.get("STORLAB_TORCH_PYTHON")
     if not asked:
         return sys.executable
-    program = shutil.which(asked)
+    program = executable(asked)
     if program is None:
         where = f"STORLAB_TORCH_PYTHON={asked}"
         raise EngineError(where, "is not an executable file", _INSTALL)
-    return program
+    return str(program)
 
 
 @cache

@@ -8,6 +8,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
@@ -60,7 +61,7 @@ class Crew:
     def carry_out(self, order: Order) -> list[dict[str, Any]]:
         """Every rank carries out the order. Raises ChildError with the first error of one."""
         for pipe in self._pipes:
-            pipe.send(order)
+            _tell(pipe, order)
         answers: dict[int, dict[str, Any]] = {}
         while len(answers) < len(self._pipes):
             open_pipes = [p for rank, p in enumerate(self._pipes) if rank not in answers]
@@ -73,7 +74,7 @@ class Crew:
     def _answer(self, rank: int) -> dict[str, Any]:
         try:
             answer: dict[str, Any] = self._pipes[rank].recv()
-        except EOFError:
+        except (EOFError, ConnectionError):  # of its pipe, which is no storage
             self._processes[rank].join()
             code = self._processes[rank].exitcode
             raise ChildError({"message": f"process {rank} ended with exit code {code}"}) from None
@@ -87,9 +88,15 @@ class Crew:
             if kill:
                 process.kill()
             else:
-                pipe.send(None)
+                _tell(pipe, None)
         for process in self._processes:
             process.join()
+
+
+def _tell(pipe: Connection, order: Order | None) -> None:
+    """An order to a process. One that has ended gets none, and what it has left behind says why."""
+    with suppress(ConnectionError):
+        pipe.send(order)
 
 
 def _guarded(
@@ -102,6 +109,11 @@ def _guarded(
         pipe.send({"failure": failure_of(error)})
     except ChildError as error:
         pipe.send({"failure": error.failure})
+    except BaseException as error:
+        last = str(error).strip().rpartition("\n")[2]
+        words = f"{type(error).__name__}: {last}".removesuffix(": ")
+        pipe.send({"failure": {"message": f"process {rank}: {words}"}})
+        raise  # with its traceback on standard error
 
 
 def drop_caches(paths: Sequence[Path]) -> None:

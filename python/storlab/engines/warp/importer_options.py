@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +22,24 @@ _UNITS_NS = {"h": 3600 * NS_PER_S, "m": 60 * NS_PER_S, "s": NS_PER_S, "ms": 10**
 _UNITS_NS |= {"us": 1_000, "µs": 1_000}
 _DISTRIBUTION = {"get": "get", "head": "stat", "put": "put", "delete": "delete"}
 _PERCENTS = ("get", "head", "list", "delete", "multi_delete")
+# A field of the workload or of its target holds these, or the data tells them.
+_TOLD = {
+    "host", "host-select", "tls", "bucket", "concurrent", "duration", "objects", "obj.size",
+    "obj.randsize", "range", "range-size", "get-distrib", "stat-distrib", "put-distrib",
+    "delete-distrib", "batch", "part.size", "disable-multipart", "disable-sha256-payload",
+    "checksum", "list-existing",
+}  # fmt: skip
+# These name, report, sign, say where, or say when it starts and what ends it: not what it does.
+_NO_LOAD = {
+    "quiet", "no-color", "json", "debug", "autocompletion", "benchdata", "full", "stress",
+    "influxdb", "stdout", "requests", "access-key", "secret-key", "session-token", "signature",
+    "sts-endpoint", "sts-web-token", "sts-web-token-file", "insecure", "region", "lookup", "prefix",
+    "resolve-host", "list-flat", "noclear", "keep-data", "syncstart", "autoterm", "autoterm.dur",
+    "autoterm.pct",
+}  # fmt: skip
+_REPORTING = "analyze."
+_DEFAULTS = {"obj.generator": "random", "versions": "1"}  # that say nothing, as 0 does elsewhere
+_BENCHMARKS = ("get", "put", "delete", "list", "stat", "mixed")  # their operations tell them
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,15 +101,41 @@ def fields(flags: Flags, seen: Seen) -> tuple[dict[str, Any], list[str]]:
             result["read_written"] = True
     if "," in flags.get("host", "") and flags.get("host-select", "weighed") == "weighed":
         result["routing"] = "least_busy"
-    if untold(flags):
+    shaping = untold(flags)
+    if "rps-limit" in shaping:
         notes.append("warp held requests back (--rps-limit) and timed them from after that wait")
+    if shaping:
+        text = ", ".join(f"{name}={value}" for name, value in shaping.items())
+        notes.append(f"options of warp that shape the load and have no field in storlab: {text}")
     return result, notes
 
 
 def untold(flags: Flags) -> dict[str, str]:
-    """Options that shape the load and have no field: runs that differ in them are no repeats."""
-    limit = flags.get("rps-limit", "0")
-    return {} if _number({"limit": limit}, "limit") == 0 else {"rps-limit": limit}
+    """Options that have no field, or say more than their field holds, in the order of their names.
+
+    Runs that differ in one of them are no repeats of each other. All count that are not known to
+    leave the load as it is, those of a later warp among them, and a ``benchmark`` that its
+    operations do not tell.
+    """
+    given = {"benchmark": flags.get("", "get"), **flags}
+    shaping = {
+        name
+        for name, value in given.items()
+        if name not in _TOLD | _NO_LOAD | {"", "benchmark"}
+        and not name.startswith(_REPORTING)
+        and value not in ("", "0", "false", _DEFAULTS.get(name))
+    }
+    return {name: given[name] for name in sorted(shaping | set(_overfull(given)))}
+
+
+def _overfull(flags: Flags) -> Iterator[str]:
+    """Of the options with a field those that say more than it holds."""
+    if flags["benchmark"] not in _BENCHMARKS:
+        yield "benchmark"
+    if "range" in flags and "range-size" not in flags:
+        yield "range"
+    if flags.get("checksum", "CRC32") != "CRC32":
+        yield "checksum"
 
 
 def _percents(flags: Flags, seen: Seen) -> dict[str, float]:

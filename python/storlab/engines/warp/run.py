@@ -72,13 +72,11 @@ class WarpRun(ChildRun):
     def overdue(self) -> bool:
         """Slower than a slow store explains, in its preparation or after the load has begun."""
         job = self._job
+        begun_ns = self.started_ns + _longest_preparation_ns(job) + _PAUSE_NS
+        # A store that stalls while warp prepares looks like its pause, too: that shortens nothing.
+        begun_ns = max(begun_ns, self._phases.load_ns or 0)
         limit_ns = warp_command.load_ns(job) + job.drain_timeout_ns + _GRACE_NS
-        if self._phases.load_ns is not None:
-            return monotonic_ns() - self._phases.load_ns > limit_ns
-        if not warp_command.reads_pool(job) and job.pool is not None:
-            largest = warp_command.bounds(job.pool.sizes)[1]
-            limit_ns += job.pool.objects * largest * NS_PER_S // _SLOWEST_PREPARE_BYTES_S
-        return monotonic_ns() - self.started_ns > limit_ns + _PAUSE_NS
+        return monotonic_ns() - begun_ns > limit_ns
 
     def finish(self) -> RunOutcome:
         """The outcome of a warp that has ended."""
@@ -190,9 +188,17 @@ class WarpRun(ChildRun):
             yield sum(self.trace.between(start_ns, end_ns))
 
 
+def _longest_preparation_ns(job: ObjectJob) -> int:
+    """What warp may need to make a pool of its own, where it makes one."""
+    if warp_command.reads_pool(job) or job.pool is None:
+        return 0
+    largest = warp_command.bounds(job.pool.sizes)[1]
+    return job.pool.objects * largest * NS_PER_S // _SLOWEST_PREPARE_BYTES_S
+
+
 @dataclass(slots=True)
 class _Phases:
-    """Where warp is, from the CPU time that it uses; for the live view only."""
+    """Where warp is, guessed from the CPU time that it uses."""
 
     seen_ns: int
     used_ns: int = 0

@@ -14,6 +14,8 @@ from typing import Any
 import pytest
 
 from storlab.base.errors import EngineError
+from storlab.base.units import NS_PER_S
+from storlab.engines.warp import run as warp_run
 from storlab.engines.warp.engine import WarpEngine
 from storlab.engines.warp.records import unpacked
 from storlab.engines.warp.run import WarpRun
@@ -130,6 +132,22 @@ def test_cancelling_ends_the_process(
     assert (outcome.status, outcome.totals) == ("cancelled", {})
     assert handle.snapshot().phase == "done"
     assert not _lives(str(STANDIN))
+
+
+def test_a_stall_while_warp_prepares_does_not_shorten_its_limit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A terabyte at 5 MB/s takes 58 hours, whatever the first ten seconds looked like."""
+    sizes = ObjectSizes(kind="fixed", sizes=[WeightedSize(bytes=4 << 20)])
+    handle = start(tmp_path, pool=Pool(prefix="p/", objects=250_000, sizes=sizes), sizes=sizes)
+    assert handle.wait(120) is not None
+    handle._phases.load_ns = handle.started_ns + 10 * NS_PER_S
+    for hours, expected in ((1, False), (50, False), (60, True)):
+        now_ns = handle.started_ns + hours * 3600 * NS_PER_S
+        monkeypatch.setattr(warp_run, "monotonic_ns", lambda now_ns=now_ns: now_ns)
+        assert handle.overdue() == expected
+    handle._phases.load_ns = handle.started_ns + 60 * 3600 * NS_PER_S
+    assert not handle.overdue()
 
 
 def _lives(word: str) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -109,6 +110,23 @@ def test_a_bare_nan_is_read_and_is_no_number() -> None:
     found = dlio_result.read_results(contents)
     assert dlio_result.nominal_bytes(found) is None
     assert dlio_result.defects(found) == []
+
+
+def test_an_infinite_rate_is_no_number() -> None:
+    names = ("train_io_mean_MB_per_second", "train_throughput_mean_samples_per_second")
+    metric = dict.fromkeys((*names, "train_au_mean_percentage"), math.inf)
+    found = dlio_result.read_results(changed("unet3d-hot", "summary.json", {"metric": metric}))
+    assert dlio_result.nominal_bytes(found) is None
+    assert dlio_result.defects(found) == []
+
+
+@pytest.mark.parametrize("phase", ["load", "proc", "compute"])
+@pytest.mark.parametrize("bad", [math.nan, math.inf, None])
+def test_a_step_without_a_time_is_named(phase: str, bad: float | None) -> None:
+    document = json.loads(files("unet3d-hot")["0_output.json"])
+    document["1"][phase]["block1"][3] = bad
+    with pytest.raises(DlioFormatError, match=r"0_output\.json: 1 is not .*block1 has a step"):
+        dlio_result.read_results(changed("unet3d-hot", "0_output.json", document))
 
 
 def test_a_missing_rank_is_named() -> None:

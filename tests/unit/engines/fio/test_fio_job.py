@@ -170,6 +170,7 @@ def test_colons_are_escaped_and_relative_paths_resolved() -> None:
     [
         ({"verify": Verify(state="s", block=4096)}, "verify"),
         ({"layout": "stripe", "stripe_chunk": 65536}, "stripe"),
+        ({"window_ns": None, "window_bytes": MIB, "ramp_ns": 1}, "ramp = 0"),
         ({"mix": Mix(read=50, write=40, trim=10)}, "trim"),
         ({"mix": Mix(read=33.3, write=66.7)}, "whole percentages"),
         ({"backend": "posix"}, "queue_depth = 1"),
@@ -185,6 +186,10 @@ def test_colons_are_escaped_and_relative_paths_resolved() -> None:
         ({"members": [member(path="/data/a#b")]}, "#"),
         ({"members": [member(path="/data/a;b")]}, ";"),
         ({"members": [member(path="/data/a ")]}, "blank"),
+        ({"members": [member(path="/data/a\\b")]}, "backslash"),
+        ({"members": [member(path="/data/a$ncpus")]}, "$ncpus"),
+        ({"members": [member(path="/data/$pagesize-")]}, "$pagesize"),
+        ({"members": [member(path="/data/$mb_memory/a")]}, "$mb_memory"),
     ],
 )
 def test_what_fio_cannot_do_is_refused_with_the_reason(changes: dict[str, Any], word: str) -> None:
@@ -201,6 +206,11 @@ def test_a_path_is_judged_as_fio_is_given_it(
     monkeypatch.chdir(inside)
     assert fio_job.refusal(block_job(members=[member(path="data.bin")]), True) is not None
     assert fio_job.refusal(block_job(members=[member(path="null:", kind="null")]), True) is None
+
+
+@pytest.mark.parametrize("path", ["/data/a:b", "/data/$a", "/data/a b", '/data/"a"'])
+def test_a_path_that_fio_takes_as_it_is_is_not_refused(path: str) -> None:
+    assert fio_job.refusal(block_job(members=[member(path=path)]), True) is None
 
 
 def test_a_backend_that_fio_has_no_counterpart_of_is_refused() -> None:

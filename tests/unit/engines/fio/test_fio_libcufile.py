@@ -94,6 +94,7 @@ def test_files_for_more_workers_than_this_run_has_are_left_alone() -> None:
         ({"direct": False}, "O_DIRECT"),
         ({"mix": {"read": 99.5, "write": 0.5}}, "whole percentages"),
         ({"window_ns": None}, "exactly one of"),
+        ({"window_ns": None, "window_bytes": MIB, "ramp_ns": 1}, "ramp = 0"),
     ],
 )
 def test_what_libcufile_cannot_do_is_refused_with_the_reason(

@@ -176,6 +176,19 @@ def test_the_field_that_is_wrong_is_named(text: str, field: str) -> None:
     assert caught.value.field == field
 
 
+def test_reads_and_writes_that_fio_told_as_one_are_refused_as_such() -> None:
+    """``unified_rw_reporting`` 1 has ``mixed`` alone, and ``both`` has it beside the others."""
+    document = copy.deepcopy(last_document("group-3.33.json"))
+    job = document["jobs"][0]
+    expected = fio_result.read_job(job).directions
+    job["mixed"] = job["read"]
+    assert fio_result.read_job(job).directions == expected
+    for operation in ("read", "write", "trim", "sync"):
+        job.pop(operation, None)
+    with pytest.raises(FioFormatError, match=r"jobs\[0\]\.mixed: .*unified_rw_reporting"):
+        fio_result.read_document(document)
+
+
 @pytest.mark.parametrize("bad", ["many", None, True, float("nan")])
 def test_a_value_that_is_no_number_is_named(bad: object) -> None:
     document = copy.deepcopy(last_document("group-3.33.json"))

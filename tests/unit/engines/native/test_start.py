@@ -35,6 +35,17 @@ def test_what_a_start_raises_is_raised(tmp_path: Path) -> None:
         start_in_thread(lambda: _native.Run("nothing", "{}", {}, False))
 
 
+@pytest.mark.parametrize("kind", [MemoryError, TypeError, BaseException])
+def test_whatever_a_start_raises_is_raised(kind: type[BaseException]) -> None:
+    """A panic of Rust is a BaseException."""
+
+    def start() -> _native.Run:
+        raise kind("no room")
+
+    with pytest.raises(kind, match="no room"):
+        start_in_thread(start)
+
+
 def test_an_open_that_does_not_come_back_is_given_up(tmp_path: Path) -> None:
     """A pipe opens when somebody opens its other end."""
     made: list[_native.Run] = []

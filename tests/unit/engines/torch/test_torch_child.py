@@ -6,9 +6,10 @@ import mmap
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from multiprocessing.connection import Connection
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import numpy as np
@@ -16,7 +17,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from storlab.engines.torch import engine, writer
+from storlab.base.clock import monotonic_ns
+from storlab.engines.torch import engine, loader, writer
 from storlab.engines.torch.loader import Sampler, Samples, Window, fitted, steps_of
 from storlab.engines.torch.ranks import Crew, drop_caches
 from storlab.engines.torch.writer import MANIFEST, Coordinator, Rank, Shelf, resident_bytes
@@ -322,6 +324,49 @@ def test_the_first_error_of_a_process_ends_all() -> None:
     assert caught.value.failure["errno"] == 2
 
 
+class InlineLoader:
+    """Batches as a DataLoader makes them, in the process that asks for them."""
+
+    def __init__(self, data: Samples, sampler: Sampler, batch_size: int, **options: Any) -> None:
+        self._data, self._sampler, self._batch = data, sampler, batch_size
+        self._collate = options["collate_fn"]
+        data.home.joinpath(f"ready-{sampler.accelerator}").write_text(str(monotonic_ns()))
+
+    def __iter__(self) -> Iterator[Any]:
+        numbers = list(self._sampler)
+        for at in range(0, len(numbers), self._batch):
+            yield self._collate([self._data[n] for n in numbers[at : at + self._batch]])
+
+
+@forks
+def test_a_training_window_begins_when_all_is_ready(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Loaders are made, and the first epoch's files dropped, before it; later ones within it."""
+    torch = SimpleNamespace(
+        set_num_threads=lambda _: None,
+        tensor=np.array,
+        from_numpy=lambda array: array,
+        stack=np.stack,
+        int64=np.int64,
+        utils=SimpleNamespace(data=SimpleNamespace(DataLoader=InlineLoader)),
+    )
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    drops: list[tuple[int, int]] = []
+    monkeypatch.setattr(loader, "drop_caches", lambda p: drops.append((monotonic_ns(), len(p))))
+    job = job_of(tmp_path, make_set(tmp_path), accelerators=2, epochs=2, drop_caches=True)
+    result: dict[str, Any] = {"details": {}, "spans": []}
+    loader.run({"job": plain(job)}, tmp_path, result)
+    ready_ns = [int((tmp_path / f"ready-{n}").read_text()) for n in range(2)]
+    (first_ns, files), (later_ns, _) = drops
+    assert max(ready_ns) < first_ns < result["start_ns"] < later_ns < result["end_ns"]
+    assert files == FILES
+    steps = result["details"]["steps"]
+    epochs = result["details"]["epochs"]
+    assert [[a["steps"] for a in e["accelerators"]] for e in epochs] == [[steps] * 2] * 2
+    assert result["start_ns"] <= epochs[0]["start_ns"]
+
+
 @forks
 def test_a_process_that_vanishes_is_named() -> None:
     def work(rank: int, pipe: Any) -> None:
@@ -330,6 +375,37 @@ def test_a_process_that_vanishes_is_named() -> None:
 
     crew = Crew(1, work)
     with pytest.raises(ChildError, match="process 0 ended with exit code 7"):
+        crew.carry_out({})
+    crew.end(kill=True)
+
+
+@forks
+def test_a_process_that_ends_before_it_takes_its_order_is_named() -> None:
+    """Its pipe is then reset, or broken: no words of storage."""
+
+    def work(rank: int, pipe: Any) -> None:
+        pipe.poll(None)
+        os._exit(7)
+
+    crew = Crew(1, work)
+    for _ in ("reset", "broken"):
+        with pytest.raises(ChildError, match="process 0 ended with exit code 7"):
+            crew.carry_out({})
+    crew.end()
+
+
+@forks
+@pytest.mark.parametrize("waits", [False, True])
+def test_whatever_ends_a_process_is_told_in_its_words(waits: bool) -> None:
+    def work(rank: int, pipe: Any) -> None:
+        if waits:
+            pipe.poll(None)
+        raise RuntimeError("in gloo:\nno such host")
+
+    crew = Crew(1, work)
+    if not waits:
+        crew._processes[0].join()
+    with pytest.raises(ChildError, match="process 0: RuntimeError: no such host"):
         crew.carry_out({})
     crew.end(kill=True)
 

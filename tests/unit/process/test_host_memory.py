@@ -1,0 +1,20 @@
+"""What this process may use of the machine's memory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from storlab.process import host_memory
+from storlab.process.host_memory import host_memory_bytes, most_dirty_bytes
+
+
+@pytest.mark.parametrize(("given", "percent", "share"), [(0, 20, 0.2), (10**6, 0, 0)])
+def test_one_of_two_settings_bounds_what_is_dirty(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: int, percent: int, share: float
+) -> None:
+    (tmp_path / "dirty_bytes").write_text(f"{given}\n")
+    (tmp_path / "dirty_ratio").write_text(f"{percent}\n")
+    monkeypatch.setattr(host_memory, "_SETTINGS", tmp_path)
+    assert most_dirty_bytes() == pytest.approx(given + share * host_memory_bytes(), abs=1)
