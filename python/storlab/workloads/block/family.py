@@ -22,7 +22,7 @@ from storlab.workloads.block.layout import Layout
 from storlab.workloads.block.metrics import run_concurrency, run_flags, run_metrics
 from storlab.workloads.block.page import BLOCK_PAGE
 from storlab.workloads.block.params import BlockParams
-from storlab.workloads.block.rules import target_problem
+from storlab.workloads.block.rules import buffer_bytes, target_problem
 from storlab.workloads.block.spec import (
     ASSUMED_BYTES_S,
     BlockSpec,
@@ -88,7 +88,8 @@ class BlockWorkload(InPlace, Layout, Starter):
             files=params.jobs if target.directory is not None else 0,
             write_share=mix.write / (mix.read + mix.write) if mix.write else 0.0,
             reads=mix.read > 0,
-            buffer_bytes=largest_block(params) * params.queue_depth * params.jobs,
+            buffer_bytes=buffer_bytes(params, point.engine),
+            buffer_fields=("block_size", "queue_depth", "jobs"),
         )
 
     def job(self, point: Point, context: JobContext) -> BlockJob:

@@ -10,7 +10,7 @@ from storlab.base.units import format_bytes_si
 from storlab.model.job import LARGEST_IO
 from storlab.model.s3 import LEAST_PART, MOST_PARTS
 from storlab.model.study import Target
-from storlab.process.host_memory import host_memory_bytes
+from storlab.process.host_memory import BUFFER_SHARE, host_memory_bytes
 from storlab.workloads.checkpoint.job import CheckpointFile
 from storlab.workloads.checkpoint.params import CheckpointParams
 from storlab.workloads.checkpoint.profiles import (
@@ -26,7 +26,6 @@ BLOCK = 4096  # I/Os are multiples of it, whatever the device's sectors are
 ONLY_FILES = {"sync": "fsync", "publish": "rename", "cold": "direct", "preallocate": True}
 """What says something of files only, and its default."""
 SPARE_BUFFERS = 4  # of each rank, beside those in flight
-MEMORY_SHARE = 0.5  # of this machine's memory, for buffers
 RESTORE_FIELDS = ("verify", "cold")
 
 
@@ -155,7 +154,7 @@ def memory_problem(params: CheckpointParams, ranks: int) -> str | None:
     """The buffers would not fit into this machine's memory; None where they do."""
     needed = buffer_bytes(params, ranks)
     memory = host_memory_bytes()
-    if needed <= MEMORY_SHARE * memory:
+    if needed <= BUFFER_SHARE * memory:
         return None
     return (
         f"the buffers of {ranks} ranks take {format_bytes_si(needed)}, and this machine has "
