@@ -121,6 +121,10 @@ def target_problem(params: CheckpointParams, target: Target) -> Problem | None:
     if subset is not None and subset > profile.ranks:
         what = f"{profile.name} has {profile.ranks} ranks and not {subset}"
         return Problem(("subset",), what, f"use at most {profile.ranks}")
+    if not any(file.bytes for file in files):
+        what = f"the first {subset} ranks of {profile.name} write nothing"
+        least = 1 + min(file.rank for file in profile.files if file.bytes)
+        return Problem(("subset",), what, f"use at least {least}, or remove it")
     return None if target.s3 is None else _bucket_problem(params, files)
 
 
