@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from storlab.base.errors import Problem, StudyError
-from storlab.base.units import format_bytes_si
+from storlab.base.units import format_bytes_si, format_size
 from storlab.model.job import LARGEST_IO
-from storlab.model.s3 import LEAST_PART, MOST_PARTS
+from storlab.model.s3 import LARGEST_PART, LEAST_PART, MOST_PARTS
 from storlab.model.study import Target
 from storlab.process.host_memory import BUFFER_SHARE, host_memory_bytes
 from storlab.workloads.checkpoint.job import CheckpointFile
@@ -45,8 +45,10 @@ def _size_problems(values: list[CheckpointParams]) -> Iterable[Problem]:
         if size <= 0 or size % BLOCK or size > LARGEST_IO:
             what = f"{size} is no multiple of {BLOCK} bytes from 4KiB to 1GiB"
             yield Problem(("io_size",), what, 'use for example "4MiB"')
-    if values[0].part_size < LEAST_PART:
-        yield Problem(("part_size",), "S3 takes no smaller parts than 5MiB", 'use "64MiB"')
+    if not LEAST_PART <= (part := values[0].part_size) <= LARGEST_PART:
+        bounds = f"{format_size(LEAST_PART)} and {format_size(LARGEST_PART)}"
+        what = f"{format_size(part)} is not between {bounds}, the bounds of S3"
+        yield Problem(("part_size",), what, 'use "64MiB"')
 
 
 def _restore_problems(first: CheckpointParams, given: set[str]) -> Iterable[Problem]:
