@@ -72,9 +72,7 @@ def build_checkpoint_store(
     """Create the directory and its runs. ``cached`` is the share that memory serves of restores."""
     text = study_text(
         "Checkpoints on two SSDs",
-        WORKLOAD.format(
-            profile=profile, scale=scale, writes=writes, restores=restores, more=more
-        ),
+        WORKLOAD.format(profile=profile, scale=scale, writes=writes, restores=restores, more=more),
         repeats=repeats,
         header=header,
         power=power,

@@ -259,7 +259,9 @@ def test_buffers_are_those_that_a_file_fills(record: int, buffers: int) -> None:
 def test_buffers_beyond_memory_are_refused_by_the_plan(tmp_path: Path) -> None:
     lines = "accelerators = 4096\nreader_threads = 1024\nscale = 1000.0\n"
     (tmp_path / "s.toml").write_text(f'{HEAD}[[workload]]\nkind = "training"\n{lines}')
-    with pytest.raises(PreflightError, match="79.2 TB.*: accelerators x reader_threads x") as error:
+    with pytest.raises(
+        PreflightError, match=r"79.2 TB.*: accelerators x reader_threads x"
+    ) as error:
         make_plan(load_study(tmp_path / "s.toml"))
     assert error.value.fix.startswith("make accelerators, reader_threads, io_depth or read_size")
 
