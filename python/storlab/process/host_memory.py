@@ -7,6 +7,7 @@ from pathlib import Path
 from storlab import _native
 
 _SETTINGS = Path("/proc/sys/vm")
+BUFFER_SHARE = 0.5  # of it, at most, for buffers of I/O; the same in crates/run/src/order.rs
 
 
 def host_memory_bytes() -> int:

@@ -29,7 +29,7 @@ name = "Llama 3 405B checkpoint"
 profile = {profile}
 scale = {scale}
 writes = {writes}
-restores = 2
+restores = {restores}
 {more}
 """
 
@@ -61,6 +61,7 @@ def build_checkpoint_store(
     scale: str = "0.1",
     profile: str = '"llama3-405b-8gpu-415gb"',
     writes: int = 4,
+    restores: int = 2,
     header: str = "",
     more: str = 'mtbf = "24h"',
     power: bool = True,
@@ -71,7 +72,7 @@ def build_checkpoint_store(
     """Create the directory and its runs. ``cached`` is the share that memory serves of restores."""
     text = study_text(
         "Checkpoints on two SSDs",
-        WORKLOAD.format(profile=profile, scale=scale, writes=writes, more=more),
+        WORKLOAD.format(profile=profile, scale=scale, writes=writes, restores=restores, more=more),
         repeats=repeats,
         header=header,
         power=power,

@@ -243,6 +243,20 @@ def test_what_checkpoints_cost_is_modelled_with_the_formulas(
     curve = [d for d in figure.spec["datasets"]["curves"] if d["target"] == OLD]
     assert best["y"] == pytest.approx(min(d["y"] for d in curve), rel=2e-3)
     assert "modelled" in figure.alt
+    assert "restart not measured" not in figure.title
+
+
+def test_without_a_restore_failures_still_cost_what_is_done_again(tmp_path: Path) -> None:
+    """Daly's optimum is the least of its curve, and no restart is claimed to be in it."""
+    store = build_checkpoint_store(tmp_path / "run", power=False, repeats=2, scale="1", restores=0)
+    comparison = compare(load_dataset([store]))
+    (figure,) = draw("training_lost", comparison, comparison.sections)
+    data = figure.spec["datasets"]
+    (best,) = (m for m in data["marks"] if (m["target"], m["what"]) == (OLD, "Daly’s optimum"))
+    curve = [point["y"] for point in data["curves"] if point["target"] == OLD]
+    assert best["y"] == pytest.approx(min(curve), rel=2e-3)
+    assert curve[-1] > best["y"]
+    assert "restart not measured" in figure.title
 
 
 def test_every_figure_says_how_small_the_checkpoint_was(

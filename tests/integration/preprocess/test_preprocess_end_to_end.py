@@ -19,8 +19,10 @@ from storlab.cli.main import main
 from storlab.contracts.registry import get_engine
 from storlab.lab.results.store import ResultStore
 from storlab.model.result import RunOutcome, RunRecord
+from storlab.model.study import Target
 from storlab.workloads.preprocess.job import STAGES, Clicks, PreprocessJob
-from storlab.workloads.preprocess.rules import ROW_BYTES
+from storlab.workloads.preprocess.params import PreprocessParams
+from storlab.workloads.preprocess.rules import ROW_BYTES, raw_data, written_bytes
 from support.preprocess_oracle import expect
 
 ROWS = 20_000
@@ -225,6 +227,25 @@ def made(place: Path, rows: int, files: int = 1) -> list[str]:
     job = PreprocessJob(task="generate", directory=str(place / "raw"), clicks=clicks, workers=2)
     assert carry_out(job, place).failure is None
     return [str(place / "raw" / f"day_{number}") for number in range(files)]
+
+
+def test_the_output_of_small_parts_takes_no_more_than_was_estimated(tmp_path: Path) -> None:
+    """Most of it are headers and the ends of blocks then: twice what the rows take."""
+    params = PreprocessParams(rows=4_000, files=1, part_size=4096, threshold=2)
+    outcome = carry_out(
+        PreprocessJob(
+            task="run",
+            inputs=made(tmp_path, 4_000),
+            directory=str(tmp_path / "out"),
+            part_bytes=4096,
+            threshold=2,
+        ),
+        tmp_path,
+    )
+    assert outcome.failure is None
+    sizes = [path.stat().st_size for path in (tmp_path / "out").rglob("*") if path.is_file()]
+    data = raw_data(params, Target(name="t", directory="."))
+    assert sum(-(-size // 4096) * 4096 for size in sizes) <= written_bytes(params, data)
 
 
 def finished(place: Path, name: str, inputs: Sequence[str], **changes: Any) -> Path:

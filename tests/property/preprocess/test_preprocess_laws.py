@@ -52,11 +52,15 @@ def test_parts_cover_the_raw_files(rows: int, files: int, part: int) -> None:
 def test_more_rows_and_a_lower_threshold_never_write_less(
     rows: int, more: int, threshold: int
 ) -> None:
-    plain = params(threshold=threshold)
-    assert written_bytes(plain, rows) <= written_bytes(plain, rows + more)
-    assert written_bytes(params(threshold=threshold + 1), rows) <= written_bytes(plain, rows)
-    wide = params(threshold=threshold, numerical="float32")
-    assert written_bytes(wide, rows) - written_bytes(plain, rows) == rows * 13 * 2
+    def written(count: int = rows, **changes: Any) -> int:
+        point = params(**{"rows": count, "files": 1, "threshold": threshold} | changes)
+        return written_bytes(point, raw_data(point, TARGET))
+
+    assert written() <= written(rows + more)
+    assert written(threshold=threshold + 1) <= written()
+    assert written(part_size=4096) >= written(part_size=8192)
+    assert written(row_group_rows=64) >= written(row_group_rows=128)
+    assert written(numerical="float32") - written() == rows * 13 * 2
 
 
 @given(st.integers(min_value=1, max_value=1024), st.integers(min_value=1, max_value=1 << 20))

@@ -227,6 +227,18 @@ def test_an_estimate_says_how_long_and_whether_it_writes() -> None:
     assert BLOCK.estimate(point("jobs = 6"), HEADER, folder).files == 6
 
 
+@pytest.mark.parametrize(
+    ("target", "count"),
+    [
+        (TARGET, 1 + 6),
+        (Target(name="t", paths=["/a", "/b"], size=GIB), 2 + 6),
+        (Target(name="d", directory="d", size=GIB), 6 + 6),
+    ],
+)
+def test_each_file_is_open_once_and_each_job_has_a_ring(target: Target, count: int) -> None:
+    assert BLOCK.estimate(point("jobs = 6"), HEADER, target).open_files == count
+
+
 # Outcomes. A run of 2 s: in each of two intervals, reads of 1 ms and writes of 3 ms.
 
 

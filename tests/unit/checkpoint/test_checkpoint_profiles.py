@@ -174,6 +174,9 @@ def test_without_zero_the_first_replica_writes_the_optimizer(tmp_path: Path) -> 
 
 
 HEAD = 'title = "t"\nranks = 2\n'
+NAMED = (
+    'title = "t"\nranks = 1\n[[file]]\nname = "{}"\nbytes = 1\n[[file]]\nname = "{}"\nbytes = 1\n'
+)
 
 
 @pytest.mark.parametrize(
@@ -184,6 +187,11 @@ HEAD = 'title = "t"\nranks = 2\n'
         (HEAD + '[[file]]\nname = "a"\nbytes = 1\n', 'two files are named "a"'),
         (HEAD + '[[file]]\nname = "{rank}"\nbytes = 1\nranks = [2]\n', "there is no rank 2"),
         (HEAD + '[[file]]\nname = "../{rank}"\nbytes = 1\n', "is no name below a directory"),
+        (NAMED.format("storlab-checkpoint.json", "b"), "what storlab calls the list of files"),
+        (NAMED.format("a", "storlab-checkpoint.json.partial"), "what storlab calls the list"),
+        (NAMED.format("storlab-checkpoint.json/a", "b"), "what storlab calls the list of files"),
+        (NAMED.format("a", "a/b"), '"a" is a file, and the directory of "a/b"'),
+        (NAMED.format("a/b/c", "a/b"), '"a/b" is a file, and the directory of "a/b/c"'),
         (HEAD + '[[file]]\nname = "{rank}"\nbytes = 0\n', "empty"),
         (HEAD + '[[file]]\nname = "{rank}"\nbyte = 1\n', "file.0.byte"),
         (HEAD + '[[file]]\nname = "{rank}"\nbytes = "1G"\n', "ambiguous"),
@@ -202,6 +210,11 @@ def test_a_wrong_profile_is_refused_by_file_and_field(
         profile_of(tmp_path, text)
     assert message in str(caught.value)
     assert "mine.toml" in str(caught.value)
+
+
+def test_files_may_lie_beside_directories_of_like_names(tmp_path: Path) -> None:
+    for names in (("a/b", "a/c"), ("a", "ab/c"), ("a/storlab-checkpoint.json", "b")):
+        assert len(profile_of(tmp_path, NAMED.format(*names)).files) == 2
 
 
 def test_a_name_that_is_not_there_is_answered_with_one_that_is(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +10,8 @@ import pytest
 
 from storlab.base.errors import StudyError
 from storlab.base.units import NS_PER_S
-from storlab.contracts.family import Access, JobContext
-from storlab.contracts.registry import FAMILIES
+from storlab.contracts.family import Access, JobContext, Share
+from storlab.contracts.registry import FAMILIES, get_engine
 from storlab.lab.study.file import parse_study
 from storlab.model.point import Point
 from storlab.model.result import (
@@ -23,6 +24,7 @@ from storlab.model.result import (
 )
 from storlab.model.s3 import Credentials, S3Access, S3Store
 from storlab.model.study import Header, Target
+from storlab.process.execution import StopRequest, finish
 from storlab.workloads.checkpoint.interval import daly_interval, share_lost_with_failures
 from storlab.workloads.checkpoint.job import CheckpointJob
 from support.refusals import refusal
@@ -156,7 +158,8 @@ def test_what_is_swept_unfolds() -> None:
         ('io_size = "2GiB"', "io_size: "),
         ("scale = 0.0", "scale: "),
         ("scale = 1.5", "scale: "),
-        ('part_size = "1MiB"', "part_size: S3 takes no smaller parts"),
+        ('part_size = "1MiB"', "part_size: 1MiB is not between 5MiB and 5GiB"),
+        ('part_size = "64GiB"', "part_size: 64GiB is not between 5MiB and 5GiB"),
         ("writes = 0", "writes: "),
         ("keep_last = 0", "keep_last: "),
         ('restores = 0\ncold = "drop"', "cold: says something of restores"),
@@ -187,6 +190,35 @@ def test_a_profile_is_looked_at_before_anything_runs(lines: str, message: str) -
     assert message in problem
     assert refusal(CHECKPOINT.check(point().params, TARGET)) is None
     CHECKPOINT.estimate(point(lines), HEADER, TARGET)  # leaves the refusal to check
+
+
+IDLE_RANKS = 'title = "t"\nranks = 4\n[[file]]\nname = "a-{rank}"\nbytes = "1MB"\nranks = [2, 3]\n'
+
+
+def test_a_subset_that_writes_nothing_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "p.toml").write_text(IDLE_RANKS)
+    few, enough = (point(f'profile = "p.toml"\nsubset = {ranks}') for ranks in (2, 3))
+    for target in (TARGET, BUCKET):
+        assert refusal(CHECKPOINT.check(enough.params, target)) is None
+        assert refusal(CHECKPOINT.check(few.params, target)) == (
+            "subset: the first 2 ranks of p.toml write nothing; use at least 3, or remove it"
+        )
+
+
+def test_a_client_whose_ranks_write_nothing_has_an_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "p.toml").write_text(IDLE_RANKS)
+    waiting = replace(context(home=tmp_path), share=Share(0, 2))
+    made = CHECKPOINT.job(point('profile = "p.toml"\nwrites = 2'), waiting)
+    assert isinstance(made, CheckpointJob)
+    assert (made.files, made.ranks) == ([], 2)
+    ran = finish(get_engine("native").start(made, tmp_path), StopRequest(), lambda _: None)
+    assert (ran.status, len(ran.details["writes"]), ran.failure) == ("finished", 2, None)
 
 
 def test_opening_a_study_needs_no_profile() -> None:

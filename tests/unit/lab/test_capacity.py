@@ -353,6 +353,15 @@ def test_each_number_of_clients_is_a_search_that_begins_with_it(tmp_path: Path) 
         capacity_cases(load(tmp_path, TRAINING), most=2)
 
 
+def test_no_more_are_tried_than_memory_has_buffers_for(tmp_path: Path) -> None:
+    alone = TRAINING.replace('[cluster]\nhosts = ["localhost"]\nclients = [1, 3]\n', "")
+    text = alone.replace("files = 12", "files = 100_000\nreader_threads = 64")
+    (case,) = capacity_cases(load(tmp_path, text.replace("unet3d-small", "resnet50-h100")))
+    assert 1 <= case.largest < 4096
+    assert case.limit is not None
+    assert "its buffers need" in case.limit
+
+
 def test_engines_that_do_not_divide_are_not_searched_on_clients(tmp_path: Path) -> None:
     text = TRAINING.replace("batch_size", 'engine = "dlio"\nbatch_size')
     with pytest.raises(StudyError, match="does not divide training workloads among clients"):

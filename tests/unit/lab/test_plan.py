@@ -6,12 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from storlab.base.errors import PreflightError, StudyError
+from storlab.base.errors import EngineError, PreflightError, StudyError
 from storlab.base.units import NS_PER_S
-from storlab.contracts.family import Estimate
+from storlab.contracts.family import Access, Estimate, JobContext
+from storlab.contracts.registry import FAMILIES, get_engine
 from storlab.lab.plan.plan import absent_devices, comparisons, make_plan, prepare_ns_by_target
 from storlab.lab.study.file import LoadedStudy, load_study
+from storlab.model.job import Member
 from storlab.model.point import Plan
+from storlab.model.study import Header, Target
+from storlab.process.host_memory import host_memory_bytes
 
 STUDIES = Path(__file__).parents[3] / "studies"
 
@@ -387,9 +391,27 @@ def test_a_workload_that_fits_no_target_is_refused(
 def test_buffers_beyond_memory_are_refused_by_the_plan(tmp_path: Path) -> None:
     study = tmp_path / "s.toml"
     study.write_text(TWO + WORK + 'block_size = "64MiB"\nqueue_depth = 1024\njobs = 64\n')
-    with pytest.raises(PreflightError, match=r"buffers need 4.4 TB.*queue depth") as caught:
+    with pytest.raises(PreflightError, match=r"buffers need 4.4 TB.*queue_depth x jobs") as caught:
         make_plan(load_study(study))
     assert caught.value.exit_code == 4
+
+
+@pytest.mark.parametrize(("more", "share"), [("", 0.75), ("read_percent = 50\n", 0.375)])
+def test_buffers_are_refused_where_the_engine_would(
+    tmp_path: Path, more: str, share: float
+) -> None:
+    """Of half of the memory; a job that reads and writes has buffers for each."""
+    depth = int(share * host_memory_bytes()) >> 26
+    text = f'{TWO}{WORK}block_size = "64MiB"\n{more}queue_depth = '
+    with pytest.raises(PreflightError, match="more than half"):
+        planned(tmp_path, f"{text}{depth}\n")
+    (point, _) = planned(tmp_path, f"{text}{depth // 2}\n").points.values()
+    deeper = point.model_copy(update={"params": {**point.params, "queue_depth": depth}})
+    access = Access([Member(path="/x", name="x", kind="file", size=1 << 30)])
+    target = Target(name="a", path="x")
+    context = JobContext(Header(name="s"), target, access, seed=1, work_dir=tmp_path)
+    with pytest.raises(EngineError, match="of this machine's"):
+        get_engine("native").start(FAMILIES["block"].job(deeper, context), tmp_path)
 
 
 def test_what_runs_compare_once_is_counted_once_unless_files_change() -> None:

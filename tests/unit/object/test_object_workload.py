@@ -13,7 +13,7 @@ from storlab.contracts.family import Access, JobContext, Step
 from storlab.contracts.registry import FAMILIES
 from storlab.lab.study.file import parse_study
 from storlab.model.point import Point
-from storlab.model.s3 import Credentials, S3Access, S3Store
+from storlab.model.s3 import Credentials, S3Access, S3Options, S3Store
 from storlab.model.study import Header, Target
 from storlab.workloads.object.job import ObjectJob
 from support.refusals import refusal
@@ -332,6 +332,25 @@ def test_after_a_run_its_traces_go_and_the_pool_is_whole(lines: str, tasks: list
             assert order.pool is None
         else:
             assert order.pool == job(lines).pool
+
+
+@pytest.mark.parametrize(
+    ("lines", "count"),
+    [
+        ("concurrency = 2000", 2000),
+        ('concurrency = 20\nget_percent = 0\npart_size = "5MiB"\nobject_size = "64MiB"', 20 * 4),
+        (
+            'concurrency_per_operation = { get = 100, put = 10 }\nobject_size = "64MiB"\n'
+            'part_size = "5MiB"\npart_concurrency = 8',
+            100 + 10 * 8,
+        ),
+    ],
+)
+def test_each_request_and_each_part_in_flight_has_a_connection(lines: str, count: int) -> None:
+    assert OBJECT.estimate(point(lines), HEADER, TARGET).open_files == count
+    options = S3Options(endpoints=["http://node2:9000"])
+    two = Target(name="t", s3="http://127.0.0.1:9000/bucket", s3_options=options)
+    assert OBJECT.estimate(point(lines), HEADER, two).open_files == 2 * count
 
 
 def test_an_estimate_counts_what_is_made_before_and_what_is_known_to_be_written() -> None:

@@ -278,7 +278,7 @@ def test_real_files_are_neither_made_nor_counted_as_a_data_set(tmp_path: Path) -
     estimate = PREPROCESS.estimate(planned, HEADER, target)
     assert (estimate.data_bytes, estimate.data_set, estimate.reads) == (0, "", False)
     rows = 49_000 // ROW_BYTES
-    made = PREPROCESS.estimate(point(f"rows = {rows}"), HEADER, target)
+    made = PREPROCESS.estimate(point(f"rows = {rows}\nfiles = 2"), HEADER, target)
     assert estimate.bytes_written == made.bytes_written
 
 
@@ -287,12 +287,14 @@ def test_the_estimate_grows_with_the_rows_and_shrinks_with_the_workers() -> None
     assert (base.writes, base.files, base.reads) == (True, 0, True)
     assert base.data_bytes == 1_000_000 * ROW_BYTES
     assert base.duration_ns == 5 * base.data_bytes + NS_PER_S
-    # Parquet 170, vocabularies 26 x 12 / 15, binary 1 + 26 + 104 bytes of a row at most.
-    assert base.bytes_written == 1_000_000 * (170 + 20 + 131)
+    # Parquet 170, vocabularies 26 x 12 / 15, binary 1 + 26 + 104 bytes of a row at most; each of
+    # eight parts and of their row groups has 8 KiB more.
+    beside = (8 + 8 + 1_000_000 // 262_144) * 8192
+    assert base.bytes_written == 1_000_000 * (170 + 20 + 131) + beside
     every = PREPROCESS.estimate(
         point('rows = 1_000_000\nthreshold = 0\nnumerical = "float32"'), HEADER, TARGET
     )
-    assert every.bytes_written == 1_000_000 * (170 + 312 + 157)
+    assert every.bytes_written == 1_000_000 * (170 + 312 + 157) + beside
     slow = PREPROCESS.estimate(point('rows = 1_000_000\nimplementation = "pandas"'), HEADER, TARGET)
     assert 5 * (slow.duration_ns - 2 * NS_PER_S) == 17 * (base.duration_ns - NS_PER_S)  # it starts
     all_cores = PREPROCESS.estimate(

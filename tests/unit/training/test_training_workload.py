@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import tomllib
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from storlab.base.errors import StudyError
+from storlab.base.errors import PreflightError, StudyError
 from storlab.base.units import NS_PER_S
 from storlab.contracts.family import Access, JobContext
 from storlab.contracts.registry import FAMILIES
@@ -239,6 +240,30 @@ def test_the_estimate_is_computing_or_reading() -> None:
     assert reading.data_bytes == pytest.approx(168 * 146.6e6, rel=0.01)
     assert (reading.writes, reading.bytes_written, reading.files) == (False, 0, 0)
     assert reading.data_set == computing.data_set
+
+
+@pytest.mark.parametrize(
+    ("record", "buffers"), [(100_000, 100_000), (3_000_000, 3 << 20), (1 << 30, 18 << 20)]
+)
+def test_buffers_are_those_that_a_file_fills(record: int, buffers: int) -> None:
+    """As crates/families/training/src/reader.rs makes them; a bucket's readers have none."""
+    profile = OWN.replace("= 2000", f"= {record}").replace("file = 30", "file = 1")
+    given = {"profile_data": tomllib.loads(profile), "accelerators": 2}
+    own = point().model_copy(update={"engine": "native", "params": {**point().params, **given}})
+    assert TRAINING.estimate(own, HEADER, TARGET).buffer_bytes == 2 * 3 * buffers
+    assert TRAINING.estimate(own, HEADER, STORE).buffer_bytes == 0
+    by_another = own.model_copy(update={"engine": "torch"})
+    assert TRAINING.estimate(by_another, HEADER, TARGET).buffer_bytes == 0
+
+
+def test_buffers_beyond_memory_are_refused_by_the_plan(tmp_path: Path) -> None:
+    lines = "accelerators = 4096\nreader_threads = 1024\nscale = 1000.0\n"
+    (tmp_path / "s.toml").write_text(f'{HEAD}[[workload]]\nkind = "training"\n{lines}')
+    with pytest.raises(
+        PreflightError, match=r"79.2 TB.*: accelerators x reader_threads x"
+    ) as error:
+        make_plan(load_study(tmp_path / "s.toml"))
+    assert error.value.fix.startswith("make accelerators, reader_threads, io_depth or read_size")
 
 
 def test_equal_files_are_one_data_set() -> None:

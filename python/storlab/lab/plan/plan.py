@@ -34,7 +34,7 @@ from storlab.lab.plan.targets import TargetFacts, device_facts, place_of, store_
 from storlab.lab.study.file import LoadedStudy
 from storlab.model.point import Plan, PlannedRun, Point
 from storlab.model.study import StudyBase, Target
-from storlab.process.host_memory import host_memory_bytes
+from storlab.process.host_memory import BUFFER_SHARE, host_memory_bytes
 
 LAYOUT_BYTES_S = 500_000_000  # assumed when a data set is written, to estimate its time
 MOST_RUNS = 1_000_000
@@ -153,7 +153,7 @@ def _targets_by_workload(loaded: LoadedStudy) -> list[list[str]]:
 
 
 def _or(words: Sequence[str]) -> str:
-    return " or ".join(filter(None, [", ".join(words[:-1]), words[-1]]))
+    return " or ".join(filter(None, [", ".join(words[:-1]), *words[-1:]]))
 
 
 def _fix(fitting: list[str]) -> str:
@@ -266,19 +266,26 @@ def _point_problems(point: Point, target: Target) -> list[Problem]:
 
 
 def _refuse_too_much_memory(study: StudyBase, points: Sequence[Point]) -> None:
-    memory = host_memory_bytes()
     for point in points:
-        if point.clients is not None:
-            continue  # its buffers are the clients'
-        target = study.target_named(point.target)
-        needed = FAMILIES[point.kind].estimate(point, study.study, target).buffer_bytes
-        if needed > memory:
-            raise PreflightError(
-                f"workload {point.workload} on {point.target}",
-                f"its buffers need {format_bytes_si(needed)}, and this machine has "
-                f"{format_bytes_si(memory)}: block size x queue depth x jobs",
-                "make block_size, queue_depth or jobs smaller",
-            )
+        if problem := memory_problem(study, point):
+            where = f"workload {point.workload} on {point.target}"
+            raise PreflightError(where, problem.what, problem.fix)
+
+
+def memory_problem(study: StudyBase, point: Point) -> Problem | None:
+    """Buffers that this machine has no memory for; None where they are the clients' to have."""
+    if point.clients is not None:
+        return None
+    target = study.target_named(point.target)
+    estimate = FAMILIES[point.kind].estimate(point, study.study, target)
+    memory, fields = host_memory_bytes(), estimate.buffer_fields
+    if estimate.buffer_bytes <= BUFFER_SHARE * memory:
+        return None
+    what = (
+        f"its buffers need {format_bytes_si(estimate.buffer_bytes)}, more than half of the "
+        f"{format_bytes_si(memory)} of this machine: {' x '.join(fields)}"
+    )
+    return Problem(fields[:1], what, f"make {_or(fields)} smaller")
 
 
 def _cost(

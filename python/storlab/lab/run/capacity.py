@@ -20,7 +20,7 @@ from storlab.contracts.page import Search
 from storlab.contracts.registry import FAMILIES
 from storlab.contracts.reporter import Reporter
 from storlab.lab.plan.clients import point_problems
-from storlab.lab.plan.plan import make_plan, plan_of
+from storlab.lab.plan.plan import make_plan, memory_problem, plan_of
 from storlab.lab.preflight.preflight import refuse_errors
 from storlab.lab.results.environment import describe_environment
 from storlab.lab.results.files import is_vacant
@@ -131,8 +131,10 @@ def _case(loaded: LoadedStudy, point: Point, most: int | None) -> Case:
         raise loaded.errors(undivided)
 
     def refusal(number: int) -> str | None:
-        problems = FAMILIES[point.kind].check(case.with_number(number).params, target)
-        return problems[0].text if problems else None
+        tried = case.with_number(number)
+        problems = FAMILIES[point.kind].check(tried.params, target)
+        problem = problems[0] if problems else memory_problem(loaded.study, tried)
+        return None if problem is None else problem.text
 
     fewest = case.smallest
     first = refusal(fewest)

@@ -22,7 +22,7 @@ from storlab.workloads.block.layout import Layout
 from storlab.workloads.block.metrics import run_concurrency, run_flags, run_metrics
 from storlab.workloads.block.page import BLOCK_PAGE
 from storlab.workloads.block.params import BlockParams
-from storlab.workloads.block.rules import target_problem
+from storlab.workloads.block.rules import buffer_bytes, target_problem
 from storlab.workloads.block.spec import (
     ASSUMED_BYTES_S,
     BlockSpec,
@@ -81,14 +81,17 @@ class BlockWorkload(InPlace, Layout, Starter):
         window_ns, written = window_and_written(
             header, params.total_bytes, rated, ASSUMED_BYTES_S, mix.write
         )
+        files = params.jobs if target.directory is not None else 0
         return Estimate(
             duration_ns=header.ramp + window_ns + header.settle,
             bytes_written=written,
             writes=mix.write > 0 or mix.trim > 0,
-            files=params.jobs if target.directory is not None else 0,
+            files=files,
             write_share=mix.write / (mix.read + mix.write) if mix.write else 0.0,
             reads=mix.read > 0,
-            buffer_bytes=largest_block(params) * params.queue_depth * params.jobs,
+            buffer_bytes=buffer_bytes(params, point.engine),
+            buffer_fields=("block_size", "queue_depth", "jobs"),
+            open_files=(files or len(target.locations)) + params.jobs,  # each job has a ring
         )
 
     def job(self, point: Point, context: JobContext) -> BlockJob:

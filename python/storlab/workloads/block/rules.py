@@ -20,6 +20,7 @@ from storlab.workloads.common.regions import (
 )
 from storlab.workloads.common.skew import needless
 
+REPEATED_BYTES = 1 << 20  # that a job writes from, so that the share of repeated ones comes out
 LEAST_VERIFIED = 512  # a verified block holds a header
 
 SYNC_FIELDS = ("sync", "sync_every", "final_sync")
@@ -142,6 +143,18 @@ def _alignment_problem(params: BlockParams, target: Target, sizes: list[int]) ->
 def sizes_of(params: BlockParams) -> list[int]:
     """Block sizes of a point, in bytes."""
     return drawn.sizes_of(params.block_size)
+
+
+def buffer_bytes(params: BlockParams, engine: str) -> int:
+    """Memory of the buffers of all jobs, as crates/families/block/src/spec.rs counts them, about:
+    those of reads and of writes lie apart, unless an engine other than storlab's own makes them.
+    """
+    largest, depth = max(sizes_of(params)), int(params.queue_depth)
+    kept = -(-REPEATED_BYTES // largest) if params.dedupe_percent else 0
+    writes = max(depth, kept) if _writes(params) else 0
+    reads = depth if params.read_percent else 0
+    slots = reads + writes if engine == "native" else depth
+    return int(params.jobs) * slots * largest
 
 
 def write_percent(params: BlockParams) -> float:

@@ -35,7 +35,7 @@ class CheckpointJob(Job):
 
     task: Literal["run", "clean"] = "run"  # clean: remove the place with all checkpoints in it
     place: DataPlace  # its directory's last component is made where it is missing
-    files: list[CheckpointFile] = Field(min_length=1)
+    files: list[CheckpointFile]  # none: a client whose ranks write nothing waits for the others
     ranks: int = Field(ge=1)
     first_rank: int = Field(default=0, ge=0)  # its number among those of all clients
     format: Literal["raw", "safetensors"] = "raw"  # safetensors: length, JSON header, data

@@ -77,7 +77,7 @@ class CheckpointParams(Params):
     )
     part_size: Size = Field(
         default="64MiB",  # type: ignore[assignment]
-        description="to a bucket: larger files are uploaded in parts of this size, from 5MiB on",
+        description="to a bucket: larger files are uploaded in parts of this size, 5MiB to 5GiB",
     )
     request_timeout: Timeout = REQUEST_TIMEOUT
     retries: Retries = RETRIES

@@ -6,11 +6,11 @@ from collections.abc import Iterable
 from typing import Any
 
 from storlab.base.errors import Problem, StudyError
-from storlab.base.units import format_bytes_si
+from storlab.base.units import format_bytes_si, format_size
 from storlab.model.job import LARGEST_IO
-from storlab.model.s3 import LEAST_PART, MOST_PARTS
+from storlab.model.s3 import LARGEST_PART, LEAST_PART, MOST_PARTS
 from storlab.model.study import Target
-from storlab.process.host_memory import host_memory_bytes
+from storlab.process.host_memory import BUFFER_SHARE, host_memory_bytes
 from storlab.workloads.checkpoint.job import CheckpointFile
 from storlab.workloads.checkpoint.params import CheckpointParams
 from storlab.workloads.checkpoint.profiles import (
@@ -26,7 +26,6 @@ BLOCK = 4096  # I/Os are multiples of it, whatever the device's sectors are
 ONLY_FILES = {"sync": "fsync", "publish": "rename", "cold": "direct", "preallocate": True}
 """What says something of files only, and its default."""
 SPARE_BUFFERS = 4  # of each rank, beside those in flight
-MEMORY_SHARE = 0.5  # of this machine's memory, for buffers
 RESTORE_FIELDS = ("verify", "cold")
 
 
@@ -46,8 +45,10 @@ def _size_problems(values: list[CheckpointParams]) -> Iterable[Problem]:
         if size <= 0 or size % BLOCK or size > LARGEST_IO:
             what = f"{size} is no multiple of {BLOCK} bytes from 4KiB to 1GiB"
             yield Problem(("io_size",), what, 'use for example "4MiB"')
-    if values[0].part_size < LEAST_PART:
-        yield Problem(("part_size",), "S3 takes no smaller parts than 5MiB", 'use "64MiB"')
+    if not LEAST_PART <= (part := values[0].part_size) <= LARGEST_PART:
+        bounds = f"{format_size(LEAST_PART)} and {format_size(LARGEST_PART)}"
+        what = f"{format_size(part)} is not between {bounds}, the bounds of S3"
+        yield Problem(("part_size",), what, 'use "64MiB"')
 
 
 def _restore_problems(first: CheckpointParams, given: set[str]) -> Iterable[Problem]:
@@ -122,6 +123,10 @@ def target_problem(params: CheckpointParams, target: Target) -> Problem | None:
     if subset is not None and subset > profile.ranks:
         what = f"{profile.name} has {profile.ranks} ranks and not {subset}"
         return Problem(("subset",), what, f"use at most {profile.ranks}")
+    if not any(file.bytes for file in files):
+        what = f"the first {subset} ranks of {profile.name} write nothing"
+        least = 1 + min(file.rank for file in profile.files if file.bytes)
+        return Problem(("subset",), what, f"use at least {least}, or remove it")
     return None if target.s3 is None else _bucket_problem(params, files)
 
 
@@ -155,7 +160,7 @@ def memory_problem(params: CheckpointParams, ranks: int) -> str | None:
     """The buffers would not fit into this machine's memory; None where they do."""
     needed = buffer_bytes(params, ranks)
     memory = host_memory_bytes()
-    if needed <= MEMORY_SHARE * memory:
+    if needed <= BUFFER_SHARE * memory:
         return None
     return (
         f"the buffers of {ranks} ranks take {format_bytes_si(needed)}, and this machine has "

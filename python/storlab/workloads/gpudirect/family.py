@@ -87,6 +87,7 @@ class GpuDirectWorkload(InPlace):
             write_share=writes / 100,
             reads=params.read_percent > 0,
             buffer_bytes=host_buffer_bytes(params),
+            buffer_fields=("block_size", "queue_depth", "workers"),
             open_files=open_files(params, target),
             compared_bytes=compared,
             compared_ns=compared * NS_PER_S // ASSUMED_BYTES_S,

@@ -30,7 +30,13 @@ from storlab.workloads.object.job import Keys, ObjectJob, ObjectMix, Pool
 from storlab.workloads.object.metrics import run_concurrency, run_flags, run_metrics
 from storlab.workloads.object.page import OBJECT_PAGE
 from storlab.workloads.object.params import ObjectParams
-from storlab.workloads.object.rules import DELETES, POOL_USERS, shares, target_problem
+from storlab.workloads.object.rules import (
+    DELETES,
+    POOL_USERS,
+    open_connections,
+    shares,
+    target_problem,
+)
 from storlab.workloads.object.sizes import mean_size, sizes_of
 from storlab.workloads.object.spec import PREPARE_CONCURRENCY, ObjectSpec
 from storlab.workloads.object.starter import Starter
@@ -57,7 +63,6 @@ class ObjectWorkload(Clear, Starter):
 
     def estimate(self, point: Point, header: Header, target: Target) -> Estimate:
         """Time and bytes of one run; bytes None where only time bounds them."""
-        del target
         params = ObjectParams.of(point.params)
         asked = shares(params)
         size = mean_size(params.object_size)
@@ -78,6 +83,7 @@ class ObjectWorkload(Clear, Starter):
             reads=_uses_pool(params),
             data_bytes=_pool_bytes(params) if _uses_pool(params) else 0,
             data_set=_pool_name(params) if _uses_pool(params) else "",
+            open_files=open_connections(params, target),
         )
 
     def job(self, point: Point, context: JobContext) -> ObjectJob:

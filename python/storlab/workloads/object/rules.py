@@ -77,6 +77,19 @@ def needless_fields(params: ObjectParams) -> list[str]:
     return named
 
 
+def open_connections(params: ObjectParams, target: Target) -> int:
+    """At once, at most: each place has one to every endpoint, and one that uploads has one for each
+    part in flight.
+    """
+    lanes = params.concurrency_per_operation
+    places = int(params.concurrency)
+    uploading = places if lanes is None else lanes.get("put", 0)
+    more = uploading * (params.part_concurrency - 1) if params.part_size is not None else 0
+    options = target.s3_options
+    endpoints = 1 if options is None else 1 + len(options.endpoints)
+    return (places + more) * endpoints
+
+
 def _has_parts(params: ObjectParams) -> bool:
     part = params.part_size
     return part is not None and bounds_of(params.object_size)[1] > part

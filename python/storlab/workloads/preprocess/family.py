@@ -72,7 +72,7 @@ class PreprocessWorkload:
             resume = params.resume
             return Estimate(header.settle, bytes_written=0, writes=False, files=0, continues=resume)
         clicks = clicks_of(params)
-        written = written_bytes(params, data.rows)
+        written = written_bytes(params, data)
         return Estimate(
             duration_ns=duration_ns(params, data.bytes, point.engine) + header.settle,
             bytes_written=written,

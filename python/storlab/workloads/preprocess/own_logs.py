@@ -259,7 +259,7 @@ def _space(params: PreprocessParams, data: RawData, directory: Path) -> Iterator
     """A warning where room may get short. Raises PreflightError where it does for certain."""
     there = _allocated(directory)
     room = free_bytes(directory) + there
-    most = written_bytes(params, data.rows)
+    most = written_bytes(params, data)
     least = least_binary_bytes(params, data.rows)
     free = f"{format_bytes_si(room - there)} are free in {directory}"
     if least > room:

@@ -25,6 +25,10 @@ ROW_BYTES = 245
 """Of a raw row, mean of the generator's; real Criteo files have about as many."""
 PARQUET_ROW_BYTES = 170
 """Most of a row in Parquet: a byte, 39 values of four, and what says which are missing."""
+GROUP_BYTES = 8 << 10
+"""Most that a row group has beside its rows: headers and statistics of 40 columns, about 6 KB."""
+PART_BYTES = 8 << 10
+"""Of the two files of a part, the rest of their last blocks."""
 NUMERICAL_BYTES = {"float16": 13 * 2, "float32": 13 * 4}
 CATEGORIES = 26
 CATEGORICAL_BYTES = CATEGORIES * 4
@@ -300,11 +304,13 @@ def raw_data(params: PreprocessParams, target: Target) -> RawData:
     return RawData(rows, size, len(sizes), parts, tuple(files))
 
 
-def written_bytes(params: PreprocessParams, rows: int) -> int:
+def written_bytes(params: PreprocessParams, data: RawData) -> int:
     """Most that a run writes: Parquet, vocabularies and split binary."""
+    groups = data.parts + data.rows // params.row_group_rows  # the last one of a part is not full
     binary = 1 + NUMERICAL_BYTES[params.numerical] + CATEGORICAL_BYTES
     vocabulary: int = VOCABULARY_BYTES // max(1, params.threshold)
-    return rows * (PARQUET_ROW_BYTES + vocabulary + binary)
+    by_row = PARQUET_ROW_BYTES + vocabulary + binary
+    return data.rows * by_row + data.parts * PART_BYTES + groups * GROUP_BYTES
 
 
 def least_binary_bytes(params: PreprocessParams, rows: int) -> int:

@@ -28,7 +28,14 @@ from storlab.workloads.training.merged import merged_details
 from storlab.workloads.training.metrics import run_concurrency, run_flags, run_metrics
 from storlab.workloads.training.page import TRAINING_PAGE
 from storlab.workloads.training.params import TrainingParams
-from storlab.workloads.training.rules import Settings, cautions, settings_of, target_problem
+from storlab.workloads.training.rules import (
+    BUFFER_FIELDS,
+    Settings,
+    buffer_bytes,
+    cautions,
+    settings_of,
+    target_problem,
+)
 from storlab.workloads.training.spec import READ_BYTES_S, READER_FILES, TrainingSpec
 
 
@@ -54,13 +61,14 @@ class TrainingWorkload:
 
     def estimate(self, point: Point, header: Header, target: Target) -> Estimate:
         """Time and bytes of one run: computing, or reading at 2 GB/s where that takes longer."""
-        del target
+        params = TrainingParams.of(point.params)
         try:
-            settings = settings_of(TrainingParams.of(point.params))
+            settings = settings_of(params)
         except StudyError:  # check refuses it
             return Estimate(header.settle, bytes_written=0, writes=False, files=0)
         computing = settings.steps * settings.computation_ns
         reading = settings.epoch_bytes * NS_PER_S // READ_BYTES_S
+        deep = point.engine == "native" and target.s3 is None  # others read one after the other
         return Estimate(
             duration_ns=settings.epochs * max(computing, reading) + header.settle,
             bytes_written=0,
@@ -68,6 +76,8 @@ class TrainingWorkload:
             files=0,
             data_bytes=settings.data_bytes,
             data_set=data_set_name(settings.records()),
+            buffer_bytes=buffer_bytes(params, settings) if deep else 0,
+            buffer_fields=BUFFER_FIELDS,
             open_files=READER_FILES * settings.accelerators * settings.reader_threads,
             cautions=cautions(settings),
         )

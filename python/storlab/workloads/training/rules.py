@@ -18,7 +18,13 @@ from storlab.model.study import Target
 from storlab.process.host_memory import host_memory_bytes
 from storlab.workloads.training.job import Records
 from storlab.workloads.training.params import TrainingParams
-from storlab.workloads.training.profiles import Profile, data_set_bytes, load_profile, make_profile
+from storlab.workloads.training.profiles import (
+    Profile,
+    data_set_bytes,
+    load_profile,
+    make_profile,
+    most_file_bytes,
+)
 
 Shuffle = Literal["none", "same", "epoch"]
 Check = Literal["bytes", "header", "crc"]
@@ -27,6 +33,8 @@ OWN = "storlab"
 FEW_STEPS = 50  # of an epoch: then the first one matters
 LEAST_STEPS = 500  # of an epoch, of each accelerator ...
 MEMORY_TIMES = 5  # ... and of the hosts' memory: MLPerf Storage's rules for the size of a data set
+SPARE_BUFFERS = 2  # of each reader, beside those in flight: crates/families/training/src/reader.rs
+BUFFER_FIELDS = ("accelerators", "reader_threads", "io_depth", "read_size")
 EDITION_FIELDS = ("shuffle", "check", "barrier")
 
 
@@ -264,6 +272,14 @@ def size_rule_text(settings: Settings, memory_bytes: int) -> str | None:
         f"{settings.accelerators:,} accelerators, and {MEMORY_TIMES} times the "
         f"{format_bytes_si(memory_bytes)} of memory"
     )
+
+
+def buffer_bytes(params: TrainingParams, settings: Settings) -> int:
+    """Memory of the buffers of all readers of files: of each, no more than its largest file."""
+    largest = most_file_bytes(settings.profile)
+    read = min(params.read_size, largest)
+    buffers = min(-(-largest // read), params.io_depth + SPARE_BUFFERS)
+    return settings.accelerators * settings.reader_threads * buffers * read
 
 
 def cautions(settings: Settings) -> tuple[str, ...]:

@@ -70,6 +70,9 @@ def draw(
         return None
     where = place_at(section, facet, point)
     title = f"{where}: {_title(marks, chosen)}"
+    cells = [comparison.row(point).cells[mark["target"]] for mark in marks]
+    if mtbf is not None and any(RESTORE not in cell.values for cell in cells):
+        title += "; restart not measured, and left out"
     shrunk = scale_text(params.scale)
     if shrunk:
         title += f"; of the whole checkpoint, at the rate of one {shrunk}"
@@ -95,12 +98,15 @@ def _cost(cell: Cell) -> float | None:
 
 
 def _lost(cell: Cell, cost: float, mtbf: float | None, scale: float) -> Callable[[float], float]:
-    """Percent lost at an interval in s: with failures where the study says how often they come."""
-    restart = cell.values.get(RESTORE)
-    if mtbf is None or restart is None:
+    """Percent lost at an interval in s: with failures where the study says how often they come.
+
+    A restart takes no time where no restore was measured: work done again has an optimum still.
+    """
+    if mtbf is None:
         return lambda interval: 100 * share_lost(cost, interval)
-    estimate = of_whole(restart.estimate, scale)
-    return lambda interval: 100 * share_lost_with_failures(cost, interval, mtbf, estimate)
+    restore = cell.values.get(RESTORE)
+    restart = 0.0 if restore is None else of_whole(restore.estimate, scale)
+    return lambda interval: 100 * share_lost_with_failures(cost, interval, mtbf, restart)
 
 
 def _range(cost: float, chosen: float, mtbf: float | None) -> tuple[float, float]:

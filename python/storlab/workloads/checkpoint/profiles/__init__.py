@@ -29,6 +29,8 @@ from storlab.workloads.checkpoint.job import CheckpointFile
 MODEL_BYTES = 2  # of a parameter: 16-bit weights
 OPTIMIZER_BYTES = 12  # of a parameter: weights, momentum and variance in 32 bits
 SAFETENSORS_HEADER = 4096  # of each file in that layout, as the engine writes it
+MANIFESTS = ("storlab-checkpoint.json", "storlab-checkpoint.json.partial")
+"""Beside the files of a checkpoint: crates/families/checkpoint/src/publish.rs."""
 SUFFIX = ".toml"
 
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
@@ -241,16 +243,31 @@ def _made(name: str, tables: str) -> Profile:
     if table.model is not None and table.sharding is not None:
         ranks, files = table.sharding.ranks, derived_files(table.model, table.sharding)
     profile_files = tuple(files)
-    names = [file.name for file in profile_files]
-    if len(set(names)) < len(names):
-        twice = next(name for name in names if names.count(name) > 1)
-        raise StudyError(name, f'two files are named "{twice}"', "use {rank} and {number} in names")
-    for path in names:
-        if any(part in ("", ".", "..") for part in path.split("/")):
-            raise StudyError(name, f'"{path}" is no name below a directory', "use a relative name")
+    _check_names(name, [file.name for file in profile_files])
     if not sum(file.bytes for file in profile_files):
         raise StudyError(name, "all its files are empty", "give them bytes")
     return Profile(name, table.title, table.source, ranks, profile_files)
+
+
+def _check_names(profile: str, names: list[str]) -> None:
+    """Raises StudyError for files that cannot lie beside one another, or not below a directory."""
+    known = set(names)
+    if len(known) < len(names):
+        twice = next(path for path in names if names.count(path) > 1)
+        fix = "use {rank} and {number} in names"
+        raise StudyError(profile, f'two files are named "{twice}"', fix)
+    for path in names:
+        parts = path.split("/")
+        if any(part in ("", ".", "..") for part in parts):
+            what = f'"{path}" is no name below a directory'
+            raise StudyError(profile, what, "use a relative name")
+        if parts[0] in MANIFESTS:
+            what = f'"{path}" is what storlab calls the list of files'
+            raise StudyError(profile, what, "use another name")
+        above = ("/".join(parts[:end]) for end in range(1, len(parts)))
+        if clash := next((folder for folder in above if folder in known), None):
+            what = f'"{clash}" is a file, and the directory of "{path}"'
+            raise StudyError(profile, what, "use another name for one of the two")
 
 
 def _explained(name: str, error: ValidationError) -> StudyError:

@@ -193,6 +193,13 @@ def _problem(error: Any) -> str:
     return f"{where} {what[:1].lower()}{what[1:]}"
 
 
+def most_file_bytes(profile: Profile) -> int:
+    """No file has more, but for headers."""
+    data = profile.dataset
+    longest = data.record_length_bytes + MOST_STDEVS * data.record_length_bytes_stdev
+    return math.ceil(longest) * data.num_samples_per_file
+
+
 def data_set_bytes(profile: Profile, files: int) -> int:
     """Expected size of so many files."""
     data = profile.dataset
