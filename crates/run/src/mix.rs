@@ -44,11 +44,10 @@ impl Mix {
     /// The kinds of operation that a load of it has, with flushes or without.
     pub fn kinds(&self, syncs: bool) -> Vec<Kind> {
         let has = [self.reads(), self.writes(), self.trim > 0.0, syncs];
-        let moves = |kind| kind != OpKind::Trim;
         let all = OpKind::ALL.map(|kind| Kind {
             place: kind as usize,
             name: kind.name(),
-            moves: moves(kind),
+            moves: kind != OpKind::Trim,
         });
         all.into_iter().zip(has).filter_map(|(kind, has)| has.then_some(kind)).collect()
     }
