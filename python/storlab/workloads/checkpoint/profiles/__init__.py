@@ -251,10 +251,10 @@ def _made(name: str, tables: str) -> Profile:
 
 def _check_names(profile: str, names: list[str]) -> None:
     """Raises StudyError for files that cannot lie beside one another, or not below a directory."""
-    known = set(names)
-    if len(known) < len(names):
-        twice = next(path for path in names if names.count(path) > 1)
-        fix = "use {rank} and {number} in names"
+    known, bare = set(names), [path.removesuffix(".pt") for path in names]
+    if len(set(bare)) < len(bare):  # as safetensors all have another ending
+        twice = next(path for path in bare if bare.count(path) > 1)
+        fix = "use {rank} and {number} in names: .pt at the end makes no other one"
         raise StudyError(profile, f'two files are named "{twice}"', fix)
     for path in names:
         parts = path.split("/")
