@@ -95,14 +95,14 @@ impl Stream {
             return Err(Error::spec("queue_depth", "needs a buffer for each I/O", "use 1 or more"));
         }
         let arena = Arena::new(spec.slots, spec.io_bytes)
-            .map_err(|e| Error::io("get memory for", "buffers", 0, e))?;
+            .map_err(|e| Error::io("allocation", "buffers", 0, e))?;
         let files = Arc::new(Vec::new()); // each pass brings its own
         let inner = if probe().uring {
             let backend = UringBackend::new(files, arena, spec.depth, spec.depth)?;
             Inner::Uring(Box::new(Engine::new(backend, spec)))
         } else {
             let backend = PosixBackend::new(files, arena, spec.depth)
-                .map_err(|e| Error::io("start threads for", "backend posix", 0, e))?;
+                .map_err(|e| Error::io("start", "threads of backend posix", 0, e))?;
             Inner::Posix(Box::new(Engine::new(backend, spec)))
         };
         Ok(Stream { inner, spec })

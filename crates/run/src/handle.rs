@@ -68,7 +68,7 @@ impl Run {
                 outcome.summary.notes.extend(Clock::recheck());
                 run_board.publish(outcome);
             })
-            .map_err(|e| Error::io("start a thread", "the run", 0, e))?;
+            .map_err(|e| Error::io("start", "a thread of the run", 0, e))?;
         let last_cpu = Mutex::new(ProcessCpu::timed());
         let ending_since_ns = AtomicU64::new(0);
         let (silence_ns, ending_ns) = (ARM_TIMEOUT_NS + GRACE_NS, u64::MAX);

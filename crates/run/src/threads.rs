@@ -18,7 +18,7 @@ const SILENCE_NS: u64 = 5_000_000_000;
 /// [`Error::Io`] where the kernel gives none.
 pub fn spawn(name: String, purpose: &str, work: impl FnOnce() + Send + 'static) -> Result<()> {
     let started = std::thread::Builder::new().name(name).spawn(work);
-    started.map(drop).map_err(|e| Error::io("start a thread", purpose, 0, e))
+    started.map(drop).map_err(|e| Error::io("start", format!("a thread of {purpose}"), 0, e))
 }
 
 /// Keep the calling thread on one of `cpus`, which `turn` picks; on any where none are named.

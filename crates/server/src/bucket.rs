@@ -69,11 +69,12 @@ impl Aside {
         Self { file, path, named: true }
     }
 
-    /// Gives it its version and its name, which replaces what has that name. `replaces` says
-    /// whether something is likely to have it.
+    /// Gives it its version and its name below `top`, which replaces what has that name. `replaces`
+    /// says whether something is likely to have it.
     pub fn name(
         &mut self,
         to: &Path,
+        top: &Path,
         replaces: bool,
         stamps: &Stamps,
         durable: bool,
@@ -92,7 +93,7 @@ impl Aside {
         }
         self.named = true;
         if durable {
-            sync_names(to, self.path.parent().unwrap_or(to))?;
+            sync_names(to, top)?;
         }
         Ok(object)
     }
@@ -217,7 +218,8 @@ impl Bucket {
         }
         let parent = path.parent().unwrap_or(&self.root);
         let known = self.keys().contains(key);
-        let name = |aside: &mut Aside| aside.name(&path, known, &self.stamps, self.durable);
+        let top = self.shard_path(shard(key));
+        let name = |aside: &mut Aside| aside.name(&path, &top, known, &self.stamps, self.durable);
         let object = match name(&mut aside) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 fs::create_dir_all(parent).and_then(|()| name(&mut aside))

@@ -71,8 +71,11 @@ impl Bucket {
 
     /// Makes a written file a part of its upload.
     pub fn put_part(&self, id: &str, number: i32, mut aside: Aside) -> S3Result<Object> {
-        let path = self.uploads().join(id).join(part_name(number));
-        aside.name(&path, false, self.stamps(), self.durable()).map_err(gone("naming of a part"))
+        let top = self.uploads().join(id);
+        let path = top.join(part_name(number));
+        aside
+            .name(&path, &top, false, self.stamps(), self.durable())
+            .map_err(gone("naming of a part"))
     }
 
     /// The parts that are there, in order.

@@ -198,7 +198,7 @@ class CsvMeter:
                     fix = suggest(wanted, names)
                     raise self._bad(f"has no column {wanted}", fix)
             return names
-        raise self._bad("is empty", "the first row has to name the columns")
+        raise self._bad("has no whole row", "the first one has to name the columns")
 
     def _rows(self) -> Iterator[tuple[int, list[str]]]:
         comment = self._options.comment

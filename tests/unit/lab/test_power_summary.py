@@ -126,6 +126,27 @@ def test_few_steps_of_a_counter_tell_energy_and_no_power_in_between(stated: bool
     assert (whole.p95_w, whole.peak_w, whole.idle_w) == (None, None, None)
 
 
+def test_a_reading_that_came_twice_makes_no_coarse_counter() -> None:
+    spans = Spans((100 * S, 160 * S), idle_before=(90 * S, 100 * S))
+    readings = [
+        Reading("m", t * S, 60.0 * t + 0.25 * (t % 3) + (40.0 * t if t > 100 else 0))
+        for t in range(90, 161)
+    ]
+    for twice in (5, 40):
+        readings[twice] = Reading("m", readings[twice].time_ns, readings[twice - 1].value)
+    info = sensor(sampling="counter", unit="J")
+    summary, _ = summarise(run(info, readings), spans)
+    assert summary.idle_before_w == pytest.approx(60, rel=0.02)
+    assert summary.p95_w == pytest.approx(100, rel=0.02)
+
+
+def test_what_is_declared_has_no_steps() -> None:
+    readings = [Reading("m", t * S, 5.0 * max(0, t - 130)) for t in range(100, 161)]
+    info = sensor(sampling="counter", unit="J", provenance="declared")
+    summary, _ = summarise(run(info, readings), SPANS)
+    assert summary.peak_w == 5
+
+
 def test_the_steps_of_a_counter_are_part_of_the_uncertainty_of_idle_power() -> None:
     spans = Spans((100 * S, 700 * S), idle_before=(0, 100 * S), idle_after=(700 * S, 760 * S))
     info = sensor(sampling="counter", unit="J", gain_accuracy=0.0, quantum=10.0)

@@ -233,5 +233,5 @@ def test_a_trace_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(MeterError, match="cannot be read"):
         open_csv(tmp_path / "none.csv")
     (tmp_path / "empty.csv").touch()
-    with pytest.raises(MeterError, match="is empty"):
+    with pytest.raises(MeterError, match="has no whole row"):
         open_csv(tmp_path / "empty.csv")

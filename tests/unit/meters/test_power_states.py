@@ -101,6 +101,18 @@ def test_a_drive_that_slept_before_gets_no_state_back_that_has_no_io(
     assert shelf.sets == [("nvme0", 2), ("nvme0", 0)]
 
 
+def test_a_drive_whose_target_asks_for_no_state_is_left_as_it_is(
+    shelf: Shelf, tmp_path: Path
+) -> None:
+    low, other = target("low", "nvme0", 2), target("other", "nvme1")
+    with states(shelf, tmp_path, low, other) as power:
+        power.apply(low)
+        for asleep in (3, 1, 3):
+            shelf.state["nvme1"] = asleep
+            assert power.apply(other) == ([], False)
+    assert shelf.sets == [("nvme0", 2), ("nvme0", 0)]
+
+
 def test_two_targets_on_one_drive_change_it_to_and_fro(shelf: Shelf, tmp_path: Path) -> None:
     full, low = target("full", "nvme0"), target("low", "nvme0", 1)
     with states(shelf, tmp_path, full, low) as power:

@@ -142,7 +142,7 @@ fn work_on_backend(shared: &Shared, index: usize) -> Result<WorkerEnd> {
     }
     let slots = job.read_slots() + job.write_slots();
     let arena = Arena::new(slots, job.longest_block() as usize)
-        .map_err(|e| Error::io("get memory for", "buffers", 0, e))?;
+        .map_err(|e| Error::io("allocation", "buffers", 0, e))?;
     let layout = Layout::for_job(job, index)?;
     let parts = layout.parts_max(job.longest_block()).max(layout.members().len());
     // All parts of all operations at once, as far as threads for them are bearable.
@@ -151,7 +151,7 @@ fn work_on_backend(shared: &Shared, index: usize) -> Result<WorkerEnd> {
         BackendKind::Null => work_with(shared, index, NullBackend::new(arena)),
         BackendKind::Posix => {
             let backend = PosixBackend::new(shared.files.clone(), arena, threads)
-                .map_err(|e| Error::io("start threads for", "backend posix", 0, e))?;
+                .map_err(|e| Error::io("start", "threads of backend posix", 0, e))?;
             work_with(shared, index, backend)
         }
         BackendKind::Uring | BackendKind::Auto => {

@@ -183,7 +183,7 @@ impl CuFile {
         std::thread::Builder::new()
             .name("storlab-cufile".into())
             .spawn(opening)
-            .map_err(|e| Error::io("start a thread", "cuFileDriverOpen", 0, e))?;
+            .map_err(|e| Error::io("start", "a thread of cuFileDriverOpen", 0, e))?;
         let give_up_ns = monotonic_ns().saturating_add(timeout_ns);
         loop {
             match receiver.recv_timeout(LOOK) {

@@ -38,5 +38,5 @@ fn open_for(member: &Member, write: bool, direct: bool) -> Result<File> {
 /// # Errors
 /// [`Error::Io`] where there is none.
 pub fn pages(bytes: usize) -> Result<MmapMut> {
-    MmapMut::map_anon(bytes.max(1)).map_err(|e| Error::io("get memory for", "buffers", 0, e))
+    MmapMut::map_anon(bytes.max(1)).map_err(|e| Error::io("allocation", "buffers", 0, e))
 }

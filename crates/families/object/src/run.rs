@@ -158,7 +158,7 @@ impl Shared {
 
 /// The work of worker `index`'s thread.
 fn work(shared: &Arc<Shared>, index: usize) -> Result<WorkerEnd> {
-    let no = |e| Error::io("start a runtime for", format!("worker {index}"), 0, e);
+    let no = |e| Error::io("start", format!("a runtime for worker {index}"), 0, e);
     if shared.job.open_loop() {
         sharpen_timers();
     }

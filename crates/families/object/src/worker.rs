@@ -60,7 +60,7 @@ impl Worker {
         window: Window,
     ) -> Result<Self> {
         let job = &shared.job;
-        let no = |e| Error::io("make a timer for", format!("worker {index}"), 0, e);
+        let no = |e| Error::io("start", format!("a timer for worker {index}"), 0, e);
         let pacer = if job.open_loop() {
             let start_ns = window.load_start_ns;
             let pacing = Pacing::new(&job.arrival, index, shared.threads, start_ns, job.seed);
@@ -169,7 +169,7 @@ impl Worker {
                 return Some(due);
             }
             if let Err(error) = pacer.timer.sleep_until(due).await {
-                self.shared.fail(Error::io("wait with", "a timer", 0, error));
+                self.shared.fail(Error::io("wait", "a timer", 0, error));
             }
         }
     }

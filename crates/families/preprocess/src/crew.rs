@@ -141,7 +141,7 @@ impl<'b> Crew<'b> {
                         let _ = end.send(());
                     });
                 if let Err(e) = started {
-                    let error = Error::io("start a thread", "preprocessing", 0, e);
+                    let error = Error::io("start", "a thread of preprocessing", 0, e);
                     lock(failure).get_or_insert(error);
                     stop.store(true, Relaxed);
                 }

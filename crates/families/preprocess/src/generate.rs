@@ -89,7 +89,7 @@ fn make_all(
             let named = std::thread::Builder::new().name(format!("storlab-gen{index}"));
             named.spawn_scoped(scope, work).map_err(|e| {
                 works.control.end_soon();
-                Error::io("start a thread", "the data set", 0, e)
+                Error::io("start", "a thread of the data set", 0, e)
             })
         };
         let spawned: Vec<_> = (0..threads).map(spawn).collect();

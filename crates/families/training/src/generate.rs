@@ -77,7 +77,7 @@ pub fn run(job: TrainingJob, home: Home, control: &Arc<Control>, board: &Board) 
         let work = move || make_files(&works, index, &books, &end);
         if let Err(e) = std::thread::Builder::new().name(format!("storlab-gen{index}")).spawn(work)
         {
-            extras.failure = Some(Error::io("start a thread", "the data set", 0, e));
+            extras.failure = Some(Error::io("start", "a thread of the data set", 0, e));
             control.end_soon();
         }
     }

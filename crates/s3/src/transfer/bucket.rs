@@ -53,7 +53,7 @@ impl Bucket {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
-            .map_err(|e| Error::io("start a runtime for", "a bucket", 0, e))?;
+            .map_err(|e| Error::io("start", "a runtime for a bucket", 0, e))?;
         let links = (0..connections.max(1)).map(|_| None).collect();
         Ok(Bucket { runtime, desk: Desk::new(store, turn, patience.clone()), links })
     }

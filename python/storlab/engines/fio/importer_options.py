@@ -346,11 +346,13 @@ def _writing(options: Options) -> dict[str, Any]:
 
 
 def locations(options: Options) -> list[str]:
-    """The files, devices or directories that the options name: files in each of the directories."""
+    """The files, devices or directories that the options name: files in the first directory, to
+    which fio appends what they are called, whole paths, too.
+    """
     directories, names = (_paths(options.get(name, "")) for name in ("directory", "filename"))
     if not directories or not names:
         return directories or names
-    return [str(Path(directory, name)) for directory in directories for name in names]
+    return [str(Path(f"{directories[0]}/{name}")) for name in names]
 
 
 def _paths(text: str) -> list[str]:

@@ -56,6 +56,7 @@ class _Held:
     path: str  # by which it was opened
     drive: Drive
     former: int
+    changed: bool = False  # by this campaign
 
 
 class PowerStates:
@@ -92,7 +93,7 @@ class PowerStates:
         failures: list[MeterError] = []
         for held in self._held.values():
             try:
-                if held.drive.current() != held.former:
+                if held.changed and held.drive.current() != held.former:
                     held.drive.set(held.former)
             except MeterError as error:
                 failures.append(error)
@@ -138,6 +139,7 @@ class PowerStates:
         if held.drive.current() == wanted:
             return False
         self._write()
+        held.changed = True
         held.drive.set(wanted)
         current = held.drive.current()
         if current != wanted:
@@ -152,10 +154,12 @@ class PowerStates:
         if not self._held:
             return False  # nothing was changed yet, and the drive need not even be NVMe
         try:
-            held = self._hold(path)
+            drive = _opened(path, self._opener)
         except MeterError:
             return False
-        return self._bring(held, held.former)
+        drive.close()
+        held = self._held.get(drive.device)
+        return held is not None and held.changed and self._bring(held, held.former)
 
     def _write(self) -> None:
         drives = {held.path: held.former for held in self._held.values()}

@@ -26,6 +26,7 @@ from storlab.model.types import Provenance
 LEAST_COVERAGE = 0.95  # of a window; below it there is no energy
 LEAST_READINGS = 2  # inside a window
 STALE_READINGS = 10  # equal ones in a row are worth a note
+STEP_SLACK = 0.01  # of a counter's step, in what is printed of it
 LEAST_STEPS = 10  # of a counter: power over fewer of them is made of its steps
 
 _WEAKER: tuple[Provenance, ...] = ("measured", "emulated", "published", "declared", "modelled")
@@ -245,16 +246,18 @@ def _idle(
 def _step_j(info: SensorInfo, readings: Sequence[Reading]) -> float:
     """A counter's smallest step, the share taken; 0 of what is no counter.
 
-    Where it is not stated a count that stands still shows it: then it moves by steps.
+    Where it is not stated a count that stands still may show it: then all moves are whole steps.
     """
-    if info.sampling != "counter":
+    if info.sampling != "counter" or info.provenance == "declared":
         return 0.0
     if info.quantum is not None:
         return info.quantum * info.share
     moves = [after.value - before.value for before, after in pairwise(readings)]
     if 0 not in moves:
-        return 0.0
-    return min((move for move in moves if move > 0), default=math.inf) * info.share
+        return 0.0  # it goes on between any two readings
+    step = min((move for move in moves if move > 0), default=math.inf)
+    whole = all(abs(move / step - round(move / step)) <= STEP_SLACK for move in moves)
+    return step * info.share if whole else 0.0
 
 
 def _is_coarse(

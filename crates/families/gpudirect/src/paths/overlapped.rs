@@ -109,15 +109,15 @@ pub fn begin<U: Use>(shared: &Shared, seat: Seat, then: U) -> Result<U::Output> 
     let access = Access { read: true, write: job.writes(), direct: job.direct };
     let files = Arc::new(vec![File::open(&member.path, &member.name, access)?]);
     let depth = job.queue_depth;
-    let arena = Arena::new(depth, seat.longest)
-        .map_err(|e| Error::io("get memory for", "buffers", 0, e))?;
+    let arena =
+        Arena::new(depth, seat.longest).map_err(|e| Error::io("allocation", "buffers", 0, e))?;
     if has_uring() {
         let backend = UringBackend::new(files, arena, depth, depth)?;
         let waker = backend.waker();
         return then.with(Overlapped::new(shared, seat, backend)?, waker);
     }
     let backend = PosixBackend::new(files, arena, depth)
-        .map_err(|e| Error::io("start threads for", "backend posix", 0, e))?;
+        .map_err(|e| Error::io("start", "threads of backend posix", 0, e))?;
     let waker = backend.waker();
     then.with(Overlapped::new(shared, seat, backend)?, waker)
 }
