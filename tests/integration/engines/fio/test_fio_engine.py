@@ -333,8 +333,9 @@ def test_a_held_run_begins_when_it_is_told(
     assert outcome.window_start_ns == start_ns + late_ns + ramp_ns
     assert job.window_ns is not None
     assert job.window_ns <= outcome.window_end_ns - outcome.window_start_ns
-    # were the time at the gate in the window, it would end after fio did
-    assert outcome.window_end_ns <= ended_ns
+    # Were the time at the gate in the window, it would end as much later than fio did. On a busy
+    # machine a job's ramp ends before its first I/O has been for as long.
+    assert outcome.window_end_ns <= ended_ns + 1_000_000_000
     assert sum(total.operations for total in outcome.totals.values()) > 0
     assert not any("prerun" in note.replace("exec_prerun", "") for note in outcome.notes)
 
