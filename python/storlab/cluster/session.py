@@ -28,6 +28,7 @@ from storlab.model.result import Failure
 
 START_NS = 120 * NS_PER_S  # from mpiexec to the first sign of rank 0
 _LOOK_S = 0.05
+_LONGEST_LOOK_NS = NS_PER_S  # of the time between two looks, what counts as silence of rank 0
 _OUTPUT_S = 2.0  # for what mpiexec printed last
 _STARTS = 3  # of mpiexec, where MPI itself does not come up
 _GRACE_S = 2.0  # of mpiexec, once all has been gathered
@@ -52,8 +53,8 @@ class Session:
     ) -> None:
         self._order = order
         self._directory = directory
-        self._seen_ns: int | None = None  # when rank 0 last gave a sign
-        self._stamp = 0
+        self._stamp = 0  # of the last sign of rank 0
+        self._silent_ns = 0  # since then
         self._result: Gathered | None = None
         self._starts_left = _STARTS
         self._launch = partial(
@@ -86,7 +87,7 @@ class Session:
 
     def _start(self) -> None:
         self._starts_left -= 1
-        self._begun_ns = monotonic_ns()
+        self._silent_ns, self._looked_ns = 0, monotonic_ns()
         self._job = self._launch()
 
     def _look(self) -> Gathered | None:
@@ -105,8 +106,8 @@ class Session:
             return None
         if code is not None and self._missing():
             return self._finish(*self._died(code))
-        if self._is_mute():
-            where = "rank 0 gave no sign" if self._seen_ns else "the clients did not start"
+        if self._is_mute() and self._missing():
+            where = "rank 0 gave no sign" if self._stamp else "the clients did not start"
             return self._finish(Failure(message=f"{where}: {self._tail()}", fix=_START_FIX), {})
         return None
 
@@ -138,14 +139,17 @@ class Session:
         return not self._order.loads or len(self._read(CLOCKS) or [0, 0]) > 1
 
     def _is_mute(self) -> bool:
+        """Rank 0 gave no sign for too long, as far as this process was run to see one."""
         now = monotonic_ns()
+        self._silent_ns += min(now - self._looked_ns, _LONGEST_LOOK_NS)
+        self._looked_ns = now
         with suppress(OSError):
             stamp = (self._directory / LIVE).stat().st_mtime_ns
             if stamp != self._stamp:
-                self._stamp, self._seen_ns = stamp, now
-        if self._seen_ns is None:
-            return now - self._begun_ns > START_NS
-        return now - self._seen_ns > 2 * self._order.lost_after_ns + self._order.clocks_ns
+                self._stamp, self._silent_ns = stamp, 0
+        if not self._stamp:
+            return self._silent_ns > START_NS
+        return self._silent_ns > 2 * self._order.lost_after_ns + self._order.clocks_ns
 
     def _silent(self, lost: Mapping[str, Any]) -> tuple[Failure, dict[str, str]]:
         clients = dict(lost["clients"])

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from storlab.base.clock import sleep_s
+from storlab.base.clock import monotonic_ns, sleep_s
 from storlab.base.units import NS_PER_MS, NS_PER_S
 from storlab.cluster import session as module
 from storlab.cluster.mpiexec import Launcher, Ranks
@@ -128,9 +128,26 @@ def test_directories_are_given_up_behind_the_outcomes(begin: Begin, task: Task) 
 @pytest.mark.parametrize("what", ["time.sleep(600)", "write('lost.json', {})\ntime.sleep(600)"])
 def test_nobody_waits_for_ever_for_directories_to_be_given_up(begin: Begin, what: str) -> None:
     lost_after_ns = (60 if "lost" in what else 5) * NS_PER_S  # a Python takes its time to begin
-    gathered = end_of(begin(f"live(); outcomes(1, 2)\n{what}", "clean", lost_after_ns))
+    gathered = end_of(begin(f"outcomes(1, 2); live()\n{what}", "clean", lost_after_ns))
     assert gathered.failure is None
     assert sorted(gathered.outcomes) == [1, 2]
+
+
+def test_a_pause_of_the_lab_is_no_silence_of_the_clients(
+    begin: Begin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A machine that was suspended, or a process that was not run, saw no sign of anybody."""
+    session = begin(
+        "live()\nwhile not (here / 'go').exists(): time.sleep(0.01)\n"
+        "outcomes(1, 2); write('clocks.json', CLOCKS)"
+    )
+    while session.live()["phase"] == "start":
+        assert session.wait(0.1) is None
+    hour_ns = 3600 * NS_PER_S
+    monkeypatch.setattr(module, "monotonic_ns", lambda: monotonic_ns() + hour_ns)
+    assert session.wait(0.5) is None
+    (session._directory / "go").touch()
+    assert end_of(session).failure is None
 
 
 NO_MPI = "print('Fatal error in internal_Init_thread: Other MPI error', flush=True)"
