@@ -252,6 +252,17 @@ impl RequestBody {
         RequestBody(State::Object { content, at, end: at + len, framing, next: None })
     }
 
+    /// Whether nothing is left to be sent.
+    pub(crate) fn is_over(&self) -> bool {
+        match &self.0 {
+            State::Over => true,
+            State::Plain(_) => false,
+            State::Object { at, end, framing, next, .. } => {
+                at == end && next.is_none() && matches!(framing, Framing::None)
+            }
+        }
+    }
+
     /// What is to be sent next; None at the end.
     pub(crate) fn next_piece(&mut self) -> Option<Piece> {
         match std::mem::replace(&mut self.0, State::Over) {

@@ -115,7 +115,12 @@ impl Connection {
             let sent = if over {
                 stream.poll_flush(cx)
             } else {
-                outgoing.poll_write(|slices| stream.poll_write(cx, slices))
+                match stream.poll_writable(cx) {
+                    Poll::Ready(Ok(())) => {
+                        outgoing.poll_write(|slices| stream.poll_write(cx, slices))
+                    }
+                    waiting => waiting,
+                }
             };
             match sent.map_err(of_io)? {
                 Poll::Ready(()) if over => return Poll::Ready(Ok(None)),

@@ -405,35 +405,14 @@ def _value(cell: Cell, column: Column, confidence: float) -> Interval | None:
         return None
     if column.name == "errors":  # counted, not averaged: how often it happened at all
         return Interval(sum(values), None, None, len(values))
-    interval = _at_most(mean_interval(values, confidence), column.most)
+    interval = mean_interval(values, confidence).within(0.0, column.most)
     if column.percent is None:
-        return _not_negative(interval)
+        return interval
     value = cell.percentile(column)
     if value is None:
         # Without histograms there is nothing to merge, and a mean of percentiles is no percentile.
         return interval if len(values) == 1 else None
-    return _not_negative(_around(interval, value))
-
-
-def _not_negative(interval: Interval) -> Interval:
-    """A t-interval knows no physics: a rate or a time is not below zero."""
-    if interval.low is None or interval.low >= 0:
-        return interval
-    return Interval(interval.estimate, 0.0, interval.high, interval.n)
-
-
-def _at_most(interval: Interval, most: float | None) -> Interval:
-    """Nor is a share above all of it."""
-    if most is None or interval.high is None or interval.high <= most:
-        return interval
-    return Interval(interval.estimate, interval.low, max(most, interval.estimate), interval.n)
-
-
-def _around(interval: Interval, estimate: float) -> Interval:
-    """The repeats' interval, widened where the merged estimate lies outside it."""
-    if interval.low is None or interval.high is None:
-        return Interval(estimate, interval.low, interval.high, interval.n)
-    return Interval(estimate, min(interval.low, estimate), max(interval.high, estimate), interval.n)
+    return interval.around(value)
 
 
 def _run_flags(runs: Sequence[RunData]) -> list[CellFlag]:
@@ -489,7 +468,7 @@ def _ratio(cell: Cell, base: Cell, column: Column, confidence: float) -> Ratio |
         return None
     interval = ratio_interval(values, base_values, confidence)
     if column.percent is not None:
-        interval = _around(interval, above.estimate / below.estimate)
+        interval = interval.around(above.estimate / below.estimate)
     differs = _concurrency_difference(cell, base) if column.is_latency else None
     return Ratio(interval, differs)
 

@@ -53,6 +53,20 @@ class Interval:
             return None
         return 100 * (self.high - self.low) / (2 * abs(self.estimate))
 
+    def within(self, least: float, most: float | None) -> Interval:
+        """Its bounds cut to what the quantity can be: a t-interval knows no physics."""
+        if self.low is None or self.high is None:
+            return self
+        low = max(self.low, min(least, self.estimate))
+        high = self.high if most is None else min(self.high, max(most, self.estimate))
+        return Interval(self.estimate, low, high, self.n)
+
+    def around(self, estimate: float) -> Interval:
+        """The same of another estimate, widened where that lies outside."""
+        if self.low is None or self.high is None:
+            return Interval(estimate, self.low, self.high, self.n)
+        return Interval(estimate, min(self.low, estimate), max(self.high, estimate), self.n)
+
     def as_dict(self) -> dict[str, float | int | None]:
         """Plain values, for JSON."""
         return {"estimate": self.estimate, "low": self.low, "high": self.high, "n": self.n}

@@ -20,6 +20,7 @@ from storlab.base.clock import utc_now_iso
 from storlab.brief import facts, tables
 from storlab.brief.answers import answers
 from storlab.brief.audited import audited
+from storlab.brief.caveats import caveats
 from storlab.brief.claims import Claim, make_claims, summarise, undecided
 from storlab.brief.cluster import cluster_data, cluster_facts, cluster_method, cluster_section
 from storlab.brief.density import density_section
@@ -134,7 +135,7 @@ def build_brief(
         configuration=_configuration(whole),
         environment=facts.environment_tables(stores),
         method=_method(comparison),
-        caveats=[*caveat(whole, comparison, _every_point(name)), *facts.caveats(whole)],
+        caveats=[*caveat(whole, comparison, _every_point(name)), *caveats(whole)],
         legend=_legend(sections, ratios, extras, [run for _, run in rows]),
         run_tables=run_tables,
         failed=[(point.target, run) for point, run in rows if run.status != "finished"],

@@ -13,6 +13,7 @@ from storlab.analysis.compare import Comparison, compare
 from storlab.analysis.dataset import load_dataset
 from storlab.base.errors import ResultError
 from storlab.brief import facts
+from storlab.brief.caveats import caveats
 from storlab.brief.published import match, printed_wrong, published_section
 from storlab.brief.tables import Scale
 from storlab.figures import published_bars
@@ -39,13 +40,13 @@ def repeats_text(comparison: Comparison) -> str:
 
 def test_repeats_are_those_of_the_cells(few: Comparison) -> None:
     assert repeats_text(few) == "2; Means of 2\u00a0repeats"
-    assert any("fewer than three" in text for text in facts.caveats(few))
+    assert any("fewer than three" in text for text in caveats(few))
     for row in few.rows.values():  # as crosscheck and capacity do, whatever the study says
         for cell in row.cells.values():
             cell.planned = 6
     assert few.dataset.stores[0].study.study.repeats == 2
     assert repeats_text(few) == "6; Means of 6\u00a0repeats"
-    assert not any("fewer than three" in text for text in facts.caveats(few))
+    assert not any("fewer than three" in text for text in caveats(few))
 
 
 def test_points_with_unequal_repeats_say_so(few: Comparison) -> None:

@@ -21,7 +21,7 @@ from storlab.audit.results_table import results_table
 from storlab.audit.screening import is_odd, select, spread
 from storlab.brief import selection, write_brief
 from storlab.brief.build import build_brief
-from storlab.brief.facts import caveats
+from storlab.brief.caveats import caveats
 from storlab.brief.html import render_html
 from storlab.brief.selection import caveat, shown
 from storlab.cli.main import main

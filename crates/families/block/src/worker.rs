@@ -12,6 +12,7 @@ mod behind;
 mod simulated;
 #[cfg(test)]
 mod tests;
+mod verifying;
 
 use std::time::Duration;
 
@@ -34,8 +35,6 @@ use crate::verify::VerifyReport;
 
 /// What is left to the kernel when the load ends early, before it is asked to give up.
 const GRACE_NS: u64 = 100_000_000;
-/// In verify mode an operation must not meet another one on its block: so many draws are tried.
-const CLAIM_TRIES: usize = 64;
 /// Where other jobs hold all of them, their completions wake nobody here: look this often.
 const BLOCKED_NS: u64 = 50_000;
 
@@ -274,18 +273,6 @@ impl<'r, B: Backend, T: TimeSource> Worker<'r, B, T> {
         }
     }
 
-    /// Draw a place; in verify mode one where nothing else is in flight.
-    #[inline]
-    fn place(&mut self, len: u32) -> Option<u64> {
-        if self.shared.verifier.is_none() {
-            return Some(self.draw.offset(len));
-        }
-        (0..CLAIM_TRIES).find_map(|_| {
-            let offset = self.draw.offset(len);
-            self.claim(offset, len).then_some(offset)
-        })
-    }
-
     /// Makes the payload unique, and writes the headers of verify mode over it.
     #[inline]
     fn prepare_write(&mut self, slot: u32, offset: u64, len: u32) {
@@ -381,45 +368,6 @@ impl<'r, B: Backend, T: TimeSource> Worker<'r, B, T> {
             bytes: u64::from(len),
         };
         self.recorder.succeed(&done, now);
-    }
-
-    /// True when nothing else is in flight on any block of the range, which is now ours.
-    fn claim(&self, offset: u64, len: u32) -> bool {
-        let Some(verifier) = &self.shared.verifier else { return true };
-        for (at, part) in self.layout.parts(offset, len) {
-            if !verifier.try_claim(usize::from(part.member), part.offset, u64::from(part.len)) {
-                for (_, part) in self.layout.parts(offset, at) {
-                    verifier.release(usize::from(part.member), part.offset, u64::from(part.len));
-                }
-                return false;
-            }
-        }
-        true
-    }
-
-    #[cold]
-    fn verify_finished(&mut self, number: u16) {
-        let flight = self.flights[usize::from(number)];
-        let Some(verifier) = &self.shared.verifier else { return };
-        if flight.kind == OpKind::Sync {
-            return;
-        }
-        let check = self.shared.job.verify.as_ref().is_some_and(|v| v.check_reads);
-        let mut report = self.verify_report.take().unwrap_or_default();
-        for (at, part) in self.layout.parts(flight.offset, flight.len) {
-            let (member, len) = (usize::from(part.member), u64::from(part.len));
-            if flight.kind == OpKind::Write && !flight.failed {
-                verifier.after_write(member, part.offset, len);
-            } else if flight.kind == OpKind::Read && !flight.failed && check {
-                // SAFETY: the read is over and its slot not yet given back.
-                #[allow(unsafe_code)]
-                let buffer = unsafe { self.backend.arena().slot_mut(flight.slot) };
-                let piece = &buffer[at as usize..(at + part.len) as usize];
-                verifier.check_read(member, part.offset, piece, &mut report);
-            }
-            verifier.release(member, part.offset, len);
-        }
-        self.verify_report = Some(report);
     }
 
     /// A boundary has passed: hand over the interval that ended.

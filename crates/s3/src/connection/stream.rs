@@ -51,6 +51,14 @@ impl Stream {
         })
     }
 
+    /// Until a write may take something.
+    pub fn poll_writable(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self {
+            Stream::Plain(socket) => socket.poll_write_ready(cx),
+            Stream::Sealed(sealed) => sealed.poll_flush(cx),
+        }
+    }
+
     /// Writes what the socket takes of `slices`.
     pub fn poll_write(
         &mut self,

@@ -1,0 +1,62 @@
+//! Verify mode: no two operations meet on a block, and what is read is compared.
+
+use storlab_base::{OpKind, TimeSource};
+use storlab_io::Backend;
+
+use super::Worker;
+
+/// An operation must not meet another one on its block: so many draws are tried.
+const CLAIM_TRIES: usize = 64;
+
+impl<B: Backend, T: TimeSource> Worker<'_, B, T> {
+    /// Draw a place; in verify mode one where nothing else is in flight.
+    #[inline]
+    pub(super) fn place(&mut self, len: u32) -> Option<u64> {
+        if self.shared.verifier.is_none() {
+            return Some(self.draw.offset(len));
+        }
+        (0..CLAIM_TRIES).find_map(|_| {
+            let offset = self.draw.offset(len);
+            self.claim(offset, len).then_some(offset)
+        })
+    }
+
+    /// True when nothing else is in flight on any block of the range, which is now ours.
+    fn claim(&self, offset: u64, len: u32) -> bool {
+        let Some(verifier) = &self.shared.verifier else { return true };
+        for (at, part) in self.layout.parts(offset, len) {
+            if !verifier.try_claim(usize::from(part.member), part.offset, u64::from(part.len)) {
+                for (_, part) in self.layout.parts(offset, at) {
+                    verifier.release(usize::from(part.member), part.offset, u64::from(part.len));
+                }
+                return false;
+            }
+        }
+        true
+    }
+
+    #[cold]
+    pub(super) fn verify_finished(&mut self, number: u16) {
+        let flight = self.flights[usize::from(number)];
+        let Some(verifier) = &self.shared.verifier else { return };
+        if flight.kind == OpKind::Sync {
+            return;
+        }
+        let check = self.shared.job.verify.as_ref().is_some_and(|v| v.check_reads);
+        let mut report = self.verify_report.take().unwrap_or_default();
+        for (at, part) in self.layout.parts(flight.offset, flight.len) {
+            let (member, len) = (usize::from(part.member), u64::from(part.len));
+            if flight.kind == OpKind::Write && !flight.failed {
+                verifier.after_write(member, part.offset, len);
+            } else if flight.kind == OpKind::Read && !flight.failed && check {
+                // SAFETY: the read is over and its slot not yet given back.
+                #[allow(unsafe_code)]
+                let buffer = unsafe { self.backend.arena().slot_mut(flight.slot) };
+                let piece = &buffer[at as usize..(at + part.len) as usize];
+                verifier.check_read(member, part.offset, piece, &mut report);
+            }
+            verifier.release(member, part.offset, len);
+        }
+        self.verify_report = Some(report);
+    }
+}

@@ -1,0 +1,84 @@
+"""What a reader must know before using the numbers."""
+
+from __future__ import annotations
+
+from storlab.analysis.compare import Comparison
+from storlab.analysis.points import page_of
+from storlab.base.units import format_duration
+from storlab.brief.facts import planned_repeats
+from storlab.brief.fixed_method import has_window
+from storlab.brief.text import and_list, plural
+from storlab.workloads.common.flags import flag_meanings
+from storlab.workloads.common.metrics import wait_for_each_other
+
+
+def caveats(comparison: Comparison) -> list[str]:
+    """One sentence for each."""
+    stores = comparison.dataset.stores
+    sentences = []
+    cells = [cell for row in comparison.rows.values() for cell in row.cells.values()]
+    planned = sum(cell.planned for cell in cells)
+    done, failed = sum(len(c.runs) for c in cells), sum(len(c.failed) for c in cells)
+    if failed:
+        sentences.append(
+            f"{plural(failed, 'run')} failed and {'is' if failed == 1 else 'are'} part of "
+            "no mean; they are listed in the appendix."
+        )
+    if done + failed < planned:
+        missing = planned - done - failed
+        sentences.append(
+            f"The campaign is not complete: {plural(missing, 'run')} of {planned:,} "
+            f"{'is' if missing == 1 else 'are'} missing. Cells without a finished run say "
+            "“not measured”."
+        )
+    for flag in flag_meanings().values():
+        where = _touched(comparison, flag.kind) if flag.caveat else []
+        if where:
+            sentences.append(f"{flag.meaning} Marked {flag.letter}: {and_list(where)}.")
+    sentences += _own_waits(comparison)
+    if min(planned_repeats(comparison), default=3) < 3:
+        sentences.append("With fewer than three repeats the intervals are wide or missing.")
+    shortest = min(store.study.study.runtime for store in stores)
+    if has_window(comparison) and shortest < 60_000_000_000:
+        window = format_duration(shortest)
+        sentences.append(
+            f"The measure window of {window} is short: caches, garbage collection and "
+            "thermal limits of a device may not show in it."
+        )
+    return sentences
+
+
+def _own_waits(comparison: Comparison) -> list[str]:
+    """More workers than cores, said once: the study asks for it, and no run is flagged for it."""
+    waits = [
+        (workers, record.cpu.cores, record.cpu.longest_wait_percent or 0.0)
+        for run in comparison.dataset.all_runs()
+        if (record := run.record).cpu is not None
+        and wait_for_each_other(
+            record.cpu, workers := page_of(record.kind).workers_of(record.params)
+        )
+        and not any(flag.kind == "starved" for flag in record.flags)
+    ]
+    if not waits:
+        return []
+    workers, cores, _ = max(waits)
+    longest = max(wait for _, _, wait in waits)
+    return [
+        f"In {plural(len(waits), 'run')} more workers were asked for than there are cores (up to "
+        f"{workers:,} on {cores:,}): they waited for one another in up to {longest:.3g}\u00a0% of "
+        "the window, and latencies include these waits. That is the work that the study asks for, "
+        "not others' load; how long they waited stands with each run (longest_wait_percent)."
+    ]
+
+
+def _touched(comparison: Comparison, kind: str) -> list[str]:
+    where, everywhere = [], 0
+    flagged = comparison.flagged(kind)
+    for target in (target for target in comparison.targets if target in flagged):
+        cells = (row.cells[target] for row in comparison.rows.values())
+        planned = sum(cell.point_id is not None for cell in cells)
+        count = len(flagged[target])
+        everywhere += count == planned
+        at = "every point" if count == planned > 1 else f"{count} of {plural(planned, 'point')}"
+        where.append(target if count == planned == 1 else f"{target} at {at}")
+    return ["every point"] if everywhere == len(comparison.targets) > 1 else where
