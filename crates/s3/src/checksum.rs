@@ -19,11 +19,11 @@ pub(super) fn hmac_hex(key: &hmac::Key, data: &[u8]) -> [u8; 64] {
 }
 
 pub(super) fn hex(hash: &[u8; 32]) -> [u8; 64] {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    // Computed, not looked up: the compiler makes vectors of it.
+    let digit = |nibble: u8| nibble + b'0' + (b'a' - b'9' - 1) * u8::from(nibble > 9);
     let mut out = [0; 64];
     for (pair, byte) in out.chunks_exact_mut(2).zip(hash) {
-        pair[0] = DIGITS[usize::from(byte >> 4)];
-        pair[1] = DIGITS[usize::from(byte & 15)];
+        (pair[0], pair[1]) = (digit(byte >> 4), digit(byte & 15));
     }
     out
 }

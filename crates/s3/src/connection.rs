@@ -84,12 +84,13 @@ impl Connection {
         let sent = poll_fn(|cx| self.poll_send(cx, &mut outgoing, &method)).await;
         let head = match sent {
             Ok(None) => poll_fn(|cx| self.poll_head(cx, &method)).await?,
+            Ok(Some(early)) if early.status.is_success() => return Err(too_early()),
             Ok(Some(early)) => Head { keeps: false, ..early },
             // Who hangs up may have said why.
-            Err(cut) => {
-                let last = poll_fn(|cx| self.poll_head(cx, &method)).await;
-                Head { keeps: false, ..last.map_err(|_| cut)? }
-            }
+            Err(cut) => match poll_fn(|cx| self.poll_head(cx, &method)).await {
+                Ok(last) if !last.status.is_success() => Head { keeps: false, ..last },
+                _ => return Err(cut),
+            },
         };
         Ok(Response::new(self, head))
     }
@@ -186,6 +187,11 @@ async fn connect(endpoint: &Endpoint, timeout: Duration) -> Result<TcpStream, Fa
         }
     }
     Err(last)
+}
+
+/// What was not received whole cannot have been stored.
+fn too_early() -> Failure {
+    Failure::Protocol("success was said before the whole body was sent".to_owned())
 }
 
 /// Why no TLS came about.

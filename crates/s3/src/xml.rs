@@ -11,8 +11,10 @@ use crate::failure::Failure;
 use crate::uri;
 
 const NAMESPACE: &str = "http://s3.amazonaws.com/doc/2006-03-01/";
-/// How much is shown of an error's body that is not S3's.
-const OTHER_MESSAGE_CHARS: usize = 200;
+/// How much is shown of what a store says about an error.
+const MESSAGE_CHARS: usize = 200;
+/// No code of S3 is longer.
+const CODE_BYTES: usize = 64;
 
 /// One key of a listing.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -149,11 +151,21 @@ pub fn error(body: &[u8]) -> ErrorBody {
         Ok(())
     });
     if read.is_err() && error == ErrorBody::default() {
-        let text = String::from_utf8_lossy(body);
-        error.message = text.trim().chars().take(OTHER_MESSAGE_CHARS).collect();
+        error.message = String::from_utf8_lossy(body).trim().to_owned();
     }
-    error.code = error.code.filter(|code| !code.is_empty());
+    error.message = cut(&error.message);
+    error.code = error.code.filter(|code| is_code(code));
     error
+}
+
+fn cut(message: &str) -> String {
+    message.chars().take(MESSAGE_CHARS).collect()
+}
+
+/// Errors are counted by it: what a store puts there must stay a word.
+fn is_code(text: &str) -> bool {
+    let is_part = |byte: u8| byte.is_ascii_alphanumeric() || b"._:-".contains(&byte);
+    (1..=CODE_BYTES).contains(&text.len()) && text.bytes().all(is_part)
 }
 
 /// UploadId of an `InitiateMultipartUpload` answer.
@@ -208,8 +220,8 @@ pub fn not_deleted(body: &[u8]) -> Result<Vec<NotDeleted>, Failure> {
     walk(body, "DeleteResult", |path, text| {
         match path {
             "Error/Key" => next.key = text.to_owned(),
-            "Error/Code" => next.code = text.to_owned(),
-            "Error/Message" => next.message = text.to_owned(),
+            "Error/Code" if is_code(text) => next.code = text.to_owned(),
+            "Error/Message" => next.message = cut(text),
             "Error" => refused.push(std::mem::replace(&mut next, nothing())),
             _ => {}
         }

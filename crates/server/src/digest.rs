@@ -32,17 +32,17 @@ impl Digests {
     /// Which ones, as the headers say.
     pub fn announced(headers: &HeaderMap) -> Self {
         let text = |name: &str| headers.get(name).and_then(|v| v.to_str().ok());
-        let trailers: Vec<&str> = text("x-amz-trailer")
+        let announced = text("x-amz-trailer")
             .unwrap_or("")
             .split(',')
-            .map(str::trim)
+            .map(|name| name.trim().to_ascii_lowercase())
             .filter(|name| !name.is_empty())
             .collect();
-        let announced = trailers.iter().map(|name| name.to_ascii_lowercase()).collect();
         let mut digests = Self { announced, ..Self::default() };
         for (at, header) in HEADERS.iter().enumerate() {
             digests.wanted[at] = text(header).map(str::to_owned);
-            if digests.wanted[at].is_none() && !trailers.contains(header) {
+            let follows = digests.announced.iter().any(|name| name == header);
+            if digests.wanted[at].is_none() && !follows {
                 continue;
             }
             digests.any = true;

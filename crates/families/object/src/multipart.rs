@@ -17,7 +17,7 @@ use super::spec::PayloadMode;
 use super::worker::Worker;
 
 /// For giving up an upload: the load goes on meanwhile elsewhere.
-const ABORT: Duration = Duration::from_secs(5);
+pub(super) const ABORT: Duration = Duration::from_secs(5);
 
 /// Sends parts of an object over these connections, one after the other.
 fn send_part(

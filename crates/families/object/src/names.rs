@@ -8,6 +8,25 @@ use super::sizes::{Sizes, SizesSpec};
 /// Series of sizes: the pool's, then those of the workers.
 pub(super) const POOL_SERIES: u64 = 0;
 
+/// `<prefix><shard, 4 digits or more>/<number, 8 or more>`, in hexadecimal. Written digit by digit:
+/// one is made for each request.
+pub(super) fn hex_key(prefix: &str, shard: u64, number: u64) -> String {
+    let mut key = String::with_capacity(prefix.len() + 2 * 16 + 1);
+    key.push_str(prefix);
+    push_hex(&mut key, shard, 4);
+    key.push('/');
+    push_hex(&mut key, number, 8);
+    key
+}
+
+fn push_hex(into: &mut String, number: u64, digits: u32) {
+    let needed = (u64::BITS - number.leading_zeros()).div_ceil(4);
+    for place in (0..needed.max(digits)).rev() {
+        let digit = (number >> (4 * place)) as u32 & 15;
+        into.push(char::from_digit(digit, 16).unwrap_or_default());
+    }
+}
+
 /// Objects that are there before a run.
 #[derive(Clone, Debug, Deserialize)]
 pub struct PoolSpec {
@@ -52,7 +71,7 @@ impl Names {
 
     /// Key of object `index`.
     pub fn key(&self, index: u64) -> String {
-        format!("{}{:04x}/{index:08x}", self.prefix, index % self.shards)
+        hex_key(&self.prefix, index % self.shards, index)
     }
 
     /// Which object has this key.

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::SeqCst};
 
 use storlab_base::{Result, lock};
 
-use super::names::Names;
+use super::names::{Names, hex_key};
 use super::sizes::Sizes;
 use super::spec::ObjectJob;
 
@@ -100,7 +100,7 @@ impl Objects {
         match object {
             Object::Pool(index) => self.names.as_ref().map(|n| n.key(index)).unwrap_or_default(),
             Object::Written { worker, serial } => {
-                format!("{}{worker:04x}/{serial:08x}", self.write_prefix)
+                hex_key(&self.write_prefix, u64::from(worker), serial)
             }
         }
     }
@@ -185,15 +185,17 @@ impl Objects {
             }
         }
         self.written_len.store(written.queue.len() as u64, SeqCst);
-        let Written { leftover, pinned, .. } = &mut *written;
-        leftover.retain(|&object| {
-            let free = !pinned.contains_key(&object) && !self.is_read(object);
-            let take = free && taken.len() < count;
-            if take {
-                taken.push(object);
-            }
-            !take
-        });
+        if taken.len() < count {
+            let Written { leftover, pinned, .. } = &mut *written;
+            leftover.retain(|&object| {
+                let free = !pinned.contains_key(&object) && !self.is_read(object);
+                let take = free && taken.len() < count;
+                if take {
+                    taken.push(object);
+                }
+                !take
+            });
+        }
         while taken.len() < count {
             let shrink = |live: u64| live.checked_sub(1);
             let Ok(live) = self.live.fetch_update(SeqCst, SeqCst, shrink) else { break };
@@ -224,6 +226,7 @@ impl Objects {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
     use serde_json::json;
 
     use super::*;
@@ -282,6 +285,14 @@ mod tests {
         assert_eq!(objects.take(9), [written(0)]);
         objects.unpin(Object::Pool(1));
         assert_eq!(objects.take(9), [Object::Pool(1)]);
+    }
+
+    proptest! {
+        #[test]
+        fn keys_are_hexadecimal(shard in 0u64..1 << 17, number: u64) {
+            let key = hex_key("p/", shard, number);
+            prop_assert_eq!(key, format!("p/{shard:04x}/{number:08x}"));
+        }
     }
 
     #[test]

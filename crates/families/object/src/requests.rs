@@ -180,11 +180,22 @@ impl<'s> Wire<'s> {
     }
 }
 
-/// Why a batch did not succeed, by its first key that did not.
-pub fn partly(first: &xml::NotDeleted, count: usize) -> Failure {
-    let message =
-        format!("{count} keys were not deleted, such as {}: {}", first.key, first.message);
-    Failure::Http { status: 200, code: Some(first.code.clone()), message }
+/// Keeps of `keys` those that a batch left undeleted; why it did.
+pub fn partly(keys: &mut Vec<String>, left: &[xml::NotDeleted]) -> Option<Failure> {
+    let first = left.first()?;
+    keys.retain(|key| is_left(key, left));
+    if keys.is_empty() {
+        let what = format!("keys that were not to be deleted, such as {}", first.key);
+        return Some(Failure::Protocol(what));
+    }
+    let (count, xml::NotDeleted { key, message, .. }) = (keys.len(), first);
+    let message = format!("{count} keys were not deleted, such as {key}: {message}");
+    let code = Some(first.code.clone()).filter(|code| !code.is_empty());
+    Some(Failure::Http { status: 200, code, message })
+}
+
+fn is_left(key: &str, left: &[xml::NotDeleted]) -> bool {
+    left.iter().any(|not| not.key == key)
 }
 
 impl Slot {
@@ -204,17 +215,18 @@ impl Slot {
             Request::Get { key, size, range, .. } => self.get(key, *size, *range, start_ns).await,
             Request::Put { key, size, .. } => {
                 self.put(key, *size, start_ns).await?;
-                Ok(Moved { bytes: *size, first_byte_ns: None })
+                Ok(Moved { bytes: *size, ..Moved::default() })
             }
             Request::Head { key, size, .. } => {
                 self.head(key, *size, start_ns).await.map(|()| Moved::default())
             }
             Request::List { prefix } => {
                 let page = self.wire(start_ns).list(prefix, None).await?;
+                let ended_ns = Some(worker.now());
                 if worker.shared.job.verify {
                     xml::list(&page)?;
                 }
-                Ok(Moved::default())
+                Ok(Moved { ended_ns, ..Moved::default() })
             }
             Request::Delete { batch: false, keys, .. } => {
                 let key = keys.first().map_or("", String::as_str);
@@ -223,14 +235,12 @@ impl Slot {
             }
             Request::Delete { objects, keys, .. } => {
                 let left = self.wire(start_ns).delete_all(keys).await?;
-                let Some(first) = left.first() else { return Ok(Moved::default()) };
-                let there = |key: &String| left.iter().any(|not| not.key == *key);
-                let mut kept = keys.iter().map(there);
-                let before = objects.len();
-                objects.retain(|_| kept.next().unwrap_or(false));
-                keys.retain(there);
-                worker.count(|counts| &counts.deleted_keys, (before - keys.len()) as u64);
-                Err(partly(first, left.len()))
+                let asked = keys.len();
+                let mut kept = keys.iter().map(|key| is_left(key, &left));
+                objects.retain(|_| left.is_empty() || kept.next().unwrap_or(false));
+                let Some(failure) = partly(keys, &left) else { return Ok(Moved::default()) };
+                worker.count(|counts| &counts.deleted_keys, (asked - keys.len()) as u64);
+                Err(failure)
             }
         }
     }
@@ -316,5 +326,30 @@ impl Slot {
         let crc = Arc::default();
         let answer = self.wire(start_ns).send_object(call, out, &crc).await?;
         answer.whole().await.map(drop)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn not_deleted(key: &str) -> xml::NotDeleted {
+        let (key, code) = (key.to_owned(), "AccessDenied".to_owned());
+        xml::NotDeleted { key, code, message: "no".to_owned() }
+    }
+
+    #[test]
+    fn what_a_batch_left_is_counted_once_and_only_of_what_was_asked_for() {
+        let asked = || vec!["a".to_owned(), "b".to_owned(), "c".to_owned()];
+        let mut keys = asked();
+        assert_eq!(partly(&mut keys, &[]), None);
+        let left = [not_deleted("b"), not_deleted("b"), not_deleted("x"), not_deleted("c")];
+        let failure = partly(&mut keys, &left).unwrap();
+        assert_eq!(keys, ["b", "c"]);
+        assert_eq!(failure.kind(), "AccessDenied (200)");
+        assert!(failure.to_string().contains("2 keys were not deleted, such as b"), "{failure}");
+        // Nothing is sent again for keys of others.
+        let failure = partly(&mut asked(), &[not_deleted("x")]).unwrap();
+        assert!(!failure.retryable() && failure.to_string().contains("such as x"), "{failure}");
     }
 }

@@ -18,6 +18,7 @@ use storlab_run::recorder::Reading;
 use storlab_run::threads::mistake;
 use storlab_run::timed::{self, Ending, Load, Message, WorkerEnd, unserved_note};
 use storlab_run::window::Window;
+use storlab_s3::content::Content;
 use storlab_s3::{Credentials, Store, advice};
 use tokio::runtime::{Builder, LocalOptions};
 use tokio::sync::Notify;
@@ -79,7 +80,7 @@ impl Load for Shared {
     fn look(&self, window: &Window, now: u64) {
         let counts = &self.counts;
         let long = now > window.load_start_ns.saturating_add(HOPELESS_NS);
-        let nothing = counts.succeeded.load(Relaxed) == 0;
+        let nothing = counts.workers_served.load(Relaxed) == 0;
         let many = counts.failed.load(Relaxed) > HOPELESS_ERRORS
             || counts.rests.load(Relaxed) > HOPELESS_RESTS;
         if long && nothing && many {
@@ -170,6 +171,8 @@ fn work(shared: &Arc<Shared>, index: usize) -> Result<WorkerEnd> {
     let runtime = builder.enable_all().build_local(LocalOptions::default()).map_err(no)?;
     let nudge = Arc::new(Nudge::default());
     shared.control.add_waker(nudge.clone());
+    // What bodies are made of, and compared with, is made before the load.
+    Content::of("");
     shared.send(Message::Ready);
     let window = shared.wait_at_gate();
     window.wait_for_start(&clock);
@@ -271,7 +274,7 @@ mod tests {
         let store = Store::new(&job.store, None).unwrap();
         let objects = Objects::new(&job, false).unwrap();
         let (shared, _receiver) = Shared::new(job, store, objects, 0);
-        shared.counts.succeeded.store(succeeded, Relaxed);
+        shared.counts.workers_served.store(succeeded, Relaxed);
         shared.counts.failed.store(failed, Relaxed);
         shared.counts.rests.store(rests, Relaxed);
         let now = monotonic_ns();

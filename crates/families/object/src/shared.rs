@@ -18,6 +18,9 @@ use super::spec::{ObjectJob, Routing, Task};
 
 /// So many wrong bodies are named, and as many short ones.
 const BAD_BODIES: usize = 3;
+/// So many kinds of errors are told apart: a store may name a new one with each answer.
+const KINDS: usize = 64;
+const OTHER_KINDS: &str = "other";
 
 /// Counted over the whole run, ramp and drain included.
 #[derive(Default)]
@@ -29,7 +32,7 @@ pub struct Counts {
     pub repeated_draws: AtomicU64,
     pub aborts_failed: AtomicU64,
     pub rests: AtomicU64,
-    pub succeeded: AtomicU64,
+    pub workers_served: AtomicU64,
     pub failed: AtomicU64,
 }
 
@@ -119,11 +122,14 @@ impl Shared {
         Routed { endpoint, busy: &self.busy[endpoint] }
     }
 
-    /// An attempt failed; `what` it was, such as the key.
-    pub fn note_failure(&self, kind: ObjectKind, what: &str, failure: &Failure) {
+    /// An attempt failed; `what` it was, such as the key. Returns the word that it is counted by.
+    pub fn note_failure(&self, kind: ObjectKind, what: &str, failure: &Failure) -> String {
         self.counts.failed.fetch_add(1, Relaxed);
         let mut examples = lock(&self.examples);
-        let word = failure.kind();
+        let mut word = failure.kind();
+        if examples.errors.len() >= KINDS && !examples.errors.contains_key(&word) {
+            OTHER_KINDS.clone_into(&mut word);
+        }
         let text = || format!("{} of {what}: {failure}", kind.name());
         let bodies = match failure {
             Failure::WrongBody(_) => Some(&mut examples.wrong),
@@ -136,7 +142,8 @@ impl Shared {
                 bodies.examples.push(text());
             }
         }
-        examples.errors.entry(word).or_insert_with(text);
+        examples.errors.entry(word.clone()).or_insert_with(text);
+        word
     }
 
     /// What has been noted until now.

@@ -70,6 +70,8 @@ pub struct Moved {
     pub bytes: u64,
     /// When the first byte of an object was there.
     pub first_byte_ns: Option<u64>,
+    /// When the last one was, where something was done after that.
+    pub ended_ns: Option<u64>,
 }
 
 /// See the module.
@@ -136,7 +138,9 @@ impl Slot {
             for _ in 0..DRAWS {
                 let kind = self.lane.unwrap_or_else(|| worker.draw.borrow_mut().kind());
                 if let Some(request) = self.request(kind) {
-                    worker.count(|counts| &counts.repeated_draws, repeated);
+                    if repeated > 0 {
+                        worker.count(|counts| &counts.repeated_draws, repeated);
+                    }
                     return Ok(Some(request));
                 }
                 if self.lane.is_some() {
@@ -212,22 +216,24 @@ impl Slot {
         let mut ended = self.try_once(&mut request, &mut start_ns, due_ns).await;
         for retry in 0..job.retries {
             let again = matches!(&ended, Err(failure) if failure.retryable());
-            if !again || worker.shared.control.stopping() {
+            let pause_ns = pause_ns(job.backoff_ns, retry);
+            if !again || worker.shared.control.stopping() || !worker.has_time_after(pause_ns) {
                 break;
             }
             worker.count(|counts| &counts.retries, 1);
-            back_off(job.backoff_ns, retry).await;
+            pause(pause_ns).await;
             self.rest().await;
             ended = self.try_once(&mut request, &mut start_ns, due_ns).await;
         }
         if let Ok(moved) = &ended {
-            worker.succeed(&Success {
+            let done = Success {
                 place: request.kind() as usize,
                 start_ns: start_ns.unwrap_or_default(),
                 due_ns,
                 first_byte_ns: moved.first_byte_ns,
                 bytes: moved.bytes,
-            });
+            };
+            worker.succeed(&done, moved.ended_ns);
         }
         self.settle(&request, ended.is_ok());
         if ended.is_err() {
@@ -275,9 +281,13 @@ impl Slot {
 }
 
 /// Before retry `retry`, from 0: doubled each time.
-pub async fn back_off(first_ns: u64, retry: u32) {
-    let wait_ns = first_ns.saturating_mul(1 << retry.min(32));
-    if wait_ns > 0 {
-        tokio::time::sleep(Duration::from_nanos(wait_ns)).await;
+pub fn pause_ns(first_ns: u64, retry: u32) -> u64 {
+    first_ns.saturating_mul(1 << retry.min(32))
+}
+
+/// Nothing, where that is 0.
+pub async fn pause(pause_ns: u64) {
+    if pause_ns > 0 {
+        tokio::time::sleep(Duration::from_nanos(pause_ns)).await;
     }
 }

@@ -16,7 +16,7 @@ use storlab_s3::{Call, Failure, advice, xml};
 use super::kind::ObjectKind;
 use super::names::Names;
 use super::requests::partly;
-use super::slot::{Slot, back_off};
+use super::slot::{Slot, pause, pause_ns};
 use super::spec::Task;
 
 /// An error that passes is tried again so often,
@@ -199,13 +199,13 @@ impl Slot {
             let failure = match ended.unwrap_or(Err(Failure::TimeOut)) {
                 Err(failure) => failure,
                 Ok((bytes, value)) => {
-                    worker.succeed(&Success {
+                    let done = Success {
                         place: kind as usize,
                         start_ns: start_ns.unwrap_or_default(),
-                        due_ns: 0,
-                        first_byte_ns: None,
                         bytes,
-                    });
+                        ..Success::default()
+                    };
+                    worker.succeed(&done, None);
                     return Ok(value);
                 }
             };
@@ -215,7 +215,7 @@ impl Slot {
                 return Err(lasting_error(worker.shared.job.task, kind, what, &failure));
             }
             worker.count(|counts| &counts.retries, 1);
-            back_off(BACK_OFF_NS, retry).await;
+            pause(pause_ns(BACK_OFF_NS, retry)).await;
             retry += 1;
         }
     }
@@ -234,8 +234,9 @@ impl Slot {
         after: Option<&str>,
     ) -> Result<xml::Page, Error> {
         self.lasting(ObjectKind::List, prefix, async |slot, start_ns| {
-            let page = slot.wire(start_ns).list(prefix, after).await?;
-            Ok((0, xml::list(&page)?.below(prefix)))
+            let page = xml::list(&slot.wire(start_ns).list(prefix, after).await?)?;
+            goes_on(after, page.next.as_deref())?;
+            Ok((0, page.below(prefix)))
         })
         .await
     }
@@ -249,13 +250,11 @@ impl Slot {
                     Err(failure) if lacks_multi_delete(&failure) => return Ok((0, true)),
                     other => other?,
                 };
-                slot.worker.count(|counts| &counts.deleted_keys, (keys.len() - left.len()) as u64);
-                if let Some(first) = left.first() {
-                    let failure = partly(first, left.len());
-                    keys.retain(|key| left.iter().any(|not| not.key == *key));
-                    return Err(failure);
-                }
-                Ok((0, false))
+                let asked = keys.len();
+                let failure = partly(&mut keys, &left);
+                let kept = if failure.is_some() { keys.len() } else { 0 };
+                slot.worker.count(|counts| &counts.deleted_keys, (asked - kept) as u64);
+                failure.map_or(Ok((0, false)), Err)
             })
             .await?;
         if one_by_one {
@@ -289,7 +288,11 @@ impl Slot {
             let call = Call { query: &query, ..Call::new(Method::GET, None) };
             let answer = slot.wire(start_ns).exchange(&call, RequestBody::none()).await?;
             match answer.whole().await {
-                Ok(body) => Ok((0, xml::uploads(&body)?)),
+                Ok(body) => {
+                    let page = xml::uploads(&body)?;
+                    goes_on(after, page.next.as_ref())?;
+                    Ok((0, page))
+                }
                 // A store without multipart uploads has none to give up. Who may list only below
                 // his prefix has been answered already.
                 Err(Failure::Http { status: 501, .. }) => Ok((0, xml::UploadPage::default())),
@@ -314,7 +317,30 @@ impl Slot {
     }
 }
 
+/// A store that does not look at where it should go on lists for ever.
+fn goes_on<T: PartialEq>(after: Option<T>, next: Option<T>) -> Result<(), Failure> {
+    if next.is_some() && next == after {
+        let what = "a listing that goes on where it was asked to, again and again";
+        return Err(Failure::Protocol(what.to_owned()));
+    }
+    Ok(())
+}
+
 /// Some stores know no multi-delete.
 fn lacks_multi_delete(failure: &Failure) -> bool {
     matches!(failure, Failure::Http { status: 405 | 501, .. })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_listing_that_stays_where_it_is_ends() {
+        for (after, next) in [(None, None), (None, Some("a")), (Some("a"), Some("b"))] {
+            assert_eq!(goes_on(after, next), Ok(()));
+        }
+        assert_eq!(goes_on(Some("a"), None), Ok(()));
+        assert!(!goes_on(Some("a"), Some("a")).unwrap_err().retryable());
+    }
 }

@@ -15,9 +15,13 @@ use tokio::sync::Mutex;
 
 use super::draw::Draw;
 use super::kind::ObjectKind;
+use super::multipart::ABORT;
 use super::pool::Object;
 use super::shared::{Routed, Shared};
 use super::timer::Timer;
+
+/// Timers fire up to so much late.
+const TIMERS: Duration = Duration::from_millis(100);
 
 /// The schedule of an open loop. Whoever holds it waits for the next due time; the others wait for
 /// it, in order.
@@ -46,6 +50,7 @@ pub struct Worker {
     /// loop.
     first_due_ns: Cell<Option<u64>>,
     begun: Cell<bool>,
+    succeeded: Cell<bool>,
     serial: Cell<u64>,
     turn: Cell<usize>,
 }
@@ -88,15 +93,18 @@ impl Worker {
             in_flight: Cell::new(0),
             first_due_ns: Cell::new(None),
             begun: Cell::new(false),
+            succeeded: Cell::new(false),
             serial: Cell::new(0),
             // Workers begin at different endpoints.
             turn: Cell::new(index),
         })
     }
 
-    /// When requests in flight are given up.
+    /// When requests in flight are given up: later than each of them would end by itself.
     pub fn give_up_ns(&self) -> u64 {
-        let drain_ns = self.shared.job.drain_timeout_ns;
+        let job = &self.shared.job;
+        let abort = if job.part_size.is_some() { ABORT } else { Duration::ZERO };
+        let drain_ns = job.drain_timeout_ns + (abort + TIMERS).as_nanos() as u64;
         let end_ns = self.window.end_ns;
         match (&self.pacer, self.issued_until_ns.get()) {
             (None, _) => end_ns.saturating_add(drain_ns),
@@ -104,6 +112,13 @@ impl Worker {
             (Some(_), 0) => end_ns.saturating_add(2 * drain_ns),
             (Some(_), issued) => issued.max(end_ns).saturating_add(drain_ns),
         }
+    }
+
+    /// Whether a request that is sent after a pause ends before it would be given up.
+    pub fn has_time_after(&self, pause_ns: u64) -> bool {
+        let limit_ns = self.shared.job.request_timeout_ns + TIMERS.as_nanos() as u64;
+        let ended_ns = self.now().saturating_add(pause_ns).saturating_add(limit_ns);
+        ended_ns <= self.give_up_ns()
     }
 
     /// Requests in flight have been given up.
@@ -233,18 +248,20 @@ impl Worker {
         }
     }
 
-    /// A request ended well, just now.
-    pub fn succeed(&self, done: &Success) {
-        self.count(|counts| &counts.succeeded, 1);
+    /// A request ended well, just now or at `ended_ns`.
+    pub fn succeed(&self, done: &Success, ended_ns: Option<u64>) {
+        if !self.succeeded.replace(true) {
+            self.count(|counts| &counts.workers_served, 1);
+        }
         let now = self.tick();
-        self.recorder.borrow_mut().succeed(done, now);
+        self.recorder.borrow_mut().succeed(done, ended_ns.unwrap_or(now));
     }
 
     /// An attempt at a request failed, just now.
     pub fn fail(&self, kind: ObjectKind, what: &str, failure: &Failure, due_ns: u64) {
-        self.shared.note_failure(kind, what, failure);
+        let word = self.shared.note_failure(kind, what, failure);
         let now = self.tick();
-        self.recorder.borrow_mut().fail(kind as usize, &failure.kind(), due_ns, now);
+        self.recorder.borrow_mut().fail(kind as usize, &word, due_ns, now);
     }
 
     /// Add to one of the run's counters.

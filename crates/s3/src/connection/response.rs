@@ -1,6 +1,7 @@
 //! An answer whose body has not been read.
 
 use std::future::poll_fn;
+use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use http::StatusCode;
@@ -15,6 +16,8 @@ use crate::xml;
 
 /// An error's body is short; what is longer is no error of S3.
 const REFUSAL_BYTES: usize = 64 << 10;
+/// Nor is it waited for as long as for an answer: a server that keeps it back is no slow one.
+const REFUSAL_TIME: Duration = Duration::from_secs(5);
 /// After so much of a body that is there at once, others of this thread have their turn.
 const TURN_BYTES: usize = 1 << 20;
 
@@ -143,8 +146,9 @@ impl Response {
     /// What an answer with an error status says: reads its body (64 KiB at most) for S3's code.
     pub async fn refusal(&mut self) -> Failure {
         let mut body = BytesMut::new();
-        // The status is the news, even where the rest of the answer is lost, or a part of it.
-        let _ = self.drain_into(&mut body, REFUSAL_BYTES).await;
+        // The status is the news, even where the rest of the answer is lost, late, or a part of it.
+        let rest = self.drain_into(&mut body, REFUSAL_BYTES);
+        let _ = tokio::time::timeout(REFUSAL_TIME, rest).await;
         let refused = xml::error(&body);
         let message = match refused.region {
             Some(region) => format!("{} (the bucket is in region {region})", refused.message),

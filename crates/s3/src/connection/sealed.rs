@@ -110,6 +110,12 @@ impl Sealed {
         Poll::Ready(Ok(shown))
     }
 
+    /// Until the socket has all records, and may take more.
+    pub fn poll_writable(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        ready!(self.poll_flush(cx))?;
+        self.socket.poll_write_ready(cx)
+    }
+
     /// Seals the first of `slices`, and writes what the socket takes: how many bytes are sealed.
     pub fn poll_write(
         &mut self,

@@ -5,7 +5,7 @@ use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::TcpStream;
 
 use super::sealed::Sealed;
@@ -55,7 +55,7 @@ impl Stream {
     pub fn poll_writable(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self {
             Stream::Plain(socket) => socket.poll_write_ready(cx),
-            Stream::Sealed(sealed) => sealed.poll_flush(cx),
+            Stream::Sealed(sealed) => sealed.poll_writable(cx),
         }
     }
 
@@ -66,7 +66,7 @@ impl Stream {
         slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         match self {
-            Stream::Plain(socket) => Pin::new(socket).poll_write_vectored(cx, slices),
+            Stream::Plain(socket) => poll_write_plain(socket, cx, slices),
             Stream::Sealed(sealed) => sealed.poll_write(cx, slices),
         }
     }
@@ -78,4 +78,22 @@ impl Stream {
             Stream::Sealed(sealed) => sealed.poll_flush(cx),
         }
     }
+}
+
+fn poll_write_plain(
+    socket: &mut TcpStream,
+    cx: &mut Context<'_>,
+    slices: &[IoSlice<'_>],
+) -> Poll<io::Result<usize>> {
+    if let [only] = slices {
+        return Pin::new(socket).poll_write(cx, only);
+    }
+    let taken = ready!(Pin::new(&mut *socket).poll_write_vectored(cx, slices))?;
+    if taken < slices.iter().map(|slice| slice.len()).sum() {
+        // It is full. Of a single slice tokio sees that itself; of several it would have to be told
+        // by a call in vain, and the rest of a body would be made too early.
+        let full = || Err::<(), _>(io::ErrorKind::WouldBlock.into());
+        let _ = socket.try_io(Interest::WRITABLE, full);
+    }
+    Poll::Ready(Ok(taken))
 }

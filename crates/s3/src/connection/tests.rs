@@ -9,6 +9,8 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
 use super::*;
+use crate::body::Framing;
+use crate::content::Content;
 use crate::{Addressing, Call, PayloadHash, StoreSpec};
 
 const LONG: Duration = Duration::from_mins(1);
@@ -252,20 +254,66 @@ fn giving_up_closes_the_connection() {
     });
 }
 
+/// A server that answers behind the head of a request, reads no more, and keeps the line open.
+async fn early(answer: &'static [u8]) -> Store {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let store = store(listener.local_addr().expect("bound").port());
+    tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await.expect("a client");
+        read_head(&mut stream).await.expect("a head");
+        stream.write_all(answer).await.expect("sent");
+        std::future::pending::<()>().await;
+    });
+    store
+}
+
+#[test]
+fn success_before_the_body_is_sent_is_none() {
+    run(async {
+        let store = early(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").await;
+        let connection = Connection::open(&store, 0, LONG).await.expect("open");
+        let failure = put(&store, connection, 32 << 20).await.err().expect("no success");
+        assert!(failure.to_string().contains("before the whole body"), "{failure}");
+    });
+}
+
+#[test]
+fn a_status_counts_though_the_rest_of_the_answer_never_comes() {
+    run(async {
+        let answer = b"HTTP/1.1 503 Slow Down\r\ncontent-length: 100\r\n\r\n<Error>";
+        let store = early(answer).await;
+        let connection = Connection::open(&store, 0, LONG).await.expect("open");
+        let asked = tokio::time::timeout(LONG / 2, get(&store, connection)).await;
+        let failure = asked.expect("it is not waited for").expect_err("an error");
+        assert_eq!(failure.kind(), "HTTP 503");
+    });
+}
+
+#[test]
+fn a_body_is_not_made_before_the_socket_takes_it() {
+    run(async {
+        let store = early(b"").await;
+        let mut connection = Connection::open(&store, 0, LONG).await.expect("open");
+        let body = RequestBody::object(Content::of("k"), 0, 64 << 20, Framing::None);
+        let head = store.request(0, &Call::new(Method::PUT, Some("k"))).head;
+        let mut outgoing = Outgoing::new(head.bytes, body);
+        let first = poll_fn(|cx| {
+            Poll::Ready(connection.poll_send(cx, &mut outgoing, &Method::PUT).is_pending())
+        });
+        assert!(first.await, "a socket that takes 64 MiB at once");
+        // What it took a part of is there, and nothing behind that.
+        assert!(!outgoing.is_sent() && outgoing.waiting_bytes() < outgoing::READY_BYTES);
+    });
+}
+
 #[test]
 fn an_answer_may_come_before_the_body_is_sent() {
     run(async {
-        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
-        let store = store(listener.local_addr().expect("bound").port());
-        tokio::spawn(async move {
-            let (mut stream, _) = listener.accept().await.expect("a client");
-            read_head(&mut stream).await.expect("a head");
-            let answer = b"HTTP/1.1 503 Slow Down\r\ncontent-length: 40\r\n\r\n\
-                           <Error><Code>SlowDown</Code>    </Error>";
-            stream.write_all(answer).await.expect("sent");
-            // Keeps the line open; the body is never read.
-            std::future::pending::<()>().await;
-        });
+        let store = early(
+            b"HTTP/1.1 503 Slow Down\r\ncontent-length: 40\r\n\r\n\
+              <Error><Code>SlowDown</Code>    </Error>",
+        )
+        .await;
         let connection = Connection::open(&store, 0, LONG).await.expect("open");
         let mut response = put(&store, connection, 32 << 20).await.expect("an answer");
         assert_eq!(response.refusal().await.kind(), "SlowDown (503)");

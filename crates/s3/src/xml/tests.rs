@@ -113,6 +113,11 @@ fn errors_with_and_without_sense() {
     assert_eq!(error(b"<Error><Code>SlowDown</Code><Mess").code.as_deref(), Some("SlowDown"));
     assert_eq!(error(b"<Error><Code></Code></Error>").code, None);
     assert_eq!(error(b"").code, None);
+    // Errors are counted by their code: it has an end, and no number of a request in it.
+    let long = format!("<Error><Code>{0}</Code><Message>{0}</Message></Error>", "x".repeat(5_000));
+    assert_eq!(error(long.as_bytes()).code, None);
+    assert_eq!(error(long.as_bytes()).message.len(), 200);
+    assert_eq!(error(b"<Error><Code>no, 17/4</Code></Error>").code, None);
     assert_eq!(error(b" 503 Service Unavailable\n").message, "503 Service Unavailable");
     assert_eq!(error(&[b'x'; 5_000]).message.len(), 200);
 }

@@ -302,7 +302,7 @@ impl Client {
             all.push(("x-amz-decoded-content-length", &length));
         }
         if self.payload == Payload::TrailerCrc {
-            all.push(("x-amz-trailer", "x-amz-checksum-crc32"));
+            all.push(("x-amz-trailer", "X-Amz-Checksum-Crc32"));
         }
         all.extend(more);
         all.sort_unstable();

@@ -165,6 +165,40 @@ fn requests_that_never_end_fail_the_run() {
 }
 
 #[test]
+fn a_request_that_could_not_end_in_time_is_not_sent_again() {
+    let server = Server::start();
+    let mut job = job(&server);
+    fill(&job);
+    let filled = server.held().log.len();
+    server.judge(move |seen| if seen.number > filled + 20 { Fault::Stall } else { Fault::None });
+    job["retries"] = json!(100);
+    for limit in ["request_timeout_ns", "drain_timeout_ns"] {
+        job[limit] = json!(300_000_000);
+    }
+    // The store falls silent in the window: that is no reason to throw the run away.
+    let outcome = good(&job);
+    assert_eq!(errors(&outcome, "get")[0].0, "time-out");
+}
+
+#[test]
+fn kinds_of_errors_that_have_no_end_are_counted_together() {
+    const CODES: [&str; 10] = ["A", "B", "C", "D", "E", "F", "G", "H", "I", "J"];
+    let server = Server::start();
+    let mut job = job(&server);
+    fill(&job);
+    let filled = server.held().log.len();
+    server.judge(move |seen| match seen.number - filled {
+        number if number % 2 == 0 => Fault::None,
+        number => Fault::Refuse(400 + (number / 20 % 100) as u16, CODES[number / 2 % 10]),
+    });
+    job["window_ns"] = json!(2_000_000_000);
+    let outcome = good(&job);
+    let counted = errors(&outcome, "get");
+    assert!(counted.len() <= 65, "{counted:?}");
+    assert!(counted.iter().any(|(kind, count)| kind == "other" && *count > 0), "{counted:?}");
+}
+
+#[test]
 fn an_upload_that_fails_is_given_up() {
     let server = Server::start();
     let part = |seen: &Seen| seen.query.get("partNumber").is_some_and(|number| number == "2");
