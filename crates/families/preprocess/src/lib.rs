@@ -39,7 +39,7 @@ use storlab_run::Secrets;
 use storlab_run::board::Board;
 use storlab_run::control::Control;
 use storlab_run::cpu::ProcessCpu;
-use storlab_run::fixed::{Books, Extras, Tally};
+use storlab_run::fixed::{Extras, chore};
 use storlab_run::handle::Run;
 use storlab_run::order::Order as _;
 use storlab_run::outcome::{Outcome, Span};
@@ -79,11 +79,8 @@ pub fn start(order: &str, _: &Secrets, held: bool) -> Result<Run> {
         Task::Run => run(&job, &run_control, board),
         Task::Generate => generate::run(&job, &run_control, board),
         Task::Remove => {
-            let (books, _) = Books::new(job.interval_ns, &KINDS);
-            let tally = Tally::begin(0, &books, &run_control, board);
-            let failure = outputs::remove(&job.directory).err();
-            let end_ns = monotonic_ns().max(tally.start_ns() + 1);
-            tally.finish(end_ns, &run_control, Extras { failure, ..Extras::default() })
+            let remove = || outputs::remove(&job.directory);
+            chore(job.interval_ns, &KINDS, &run_control, board, remove)
         }
     });
     begun.map(Run::ends_though_stuck)
