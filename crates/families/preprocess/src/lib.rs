@@ -44,10 +44,11 @@ use storlab_run::handle::Run;
 use storlab_run::order::Order as _;
 use storlab_run::outcome::{Outcome, Span};
 
+use check::check_while;
 use columns::{CATEGORIES, ROW_BYTES};
 use crew::Crew;
 use memory::Memory;
-use outputs::chill;
+use outputs::chill_all;
 use parts::{Findings, Part};
 use spec::{Malformed, PreprocessJob, Task};
 use stages::{ENCODE, INGEST, KINDS, VOCABULARY};
@@ -139,7 +140,7 @@ struct Done {
 
 fn run(job: &PreprocessJob, control: &Arc<Control>, board: &Board) -> Outcome {
     let memory = Memory::begin();
-    let prepared = prepare(job);
+    let prepared = prepare(job, control);
     if prepared.is_err() {
         control.end_soon();
     }
@@ -162,11 +163,12 @@ fn run(job: &PreprocessJob, control: &Arc<Control>, board: &Board) -> Outcome {
 }
 
 /// Before the window: the directory, the parts, and inputs that have to come from their device.
-fn prepare(job: &PreprocessJob) -> Result<Vec<Part>> {
+fn prepare(job: &PreprocessJob, control: &Control) -> Result<Vec<Part>> {
     outputs::claim(job)?;
     let parts = Part::of_job(job)?;
     if job.cold {
-        job.inputs.iter().try_for_each(|path| chill(path))?;
+        let inputs = &mut job.inputs.iter().map(PathBuf::as_path);
+        chill_all(inputs, &|| control.stopping())?;
     }
     Ok(parts)
 }
@@ -248,9 +250,7 @@ impl Stages<'_> {
 
     fn begin(&mut self, place: usize, inputs: &mut dyn Iterator<Item = &Path>) -> Result<Begun> {
         if self.job.cold {
-            for path in inputs {
-                chill(path)?;
-            }
+            chill_all(inputs, &|| self.crew.is_over())?;
         }
         self.crew.take_moved();
         Memory::reset_peak();
@@ -305,8 +305,10 @@ impl Stages<'_> {
         tally.close();
         if extras.failure.is_none() && !control.stopping() {
             board.enter("check", None);
-            match check(&job.directory) {
-                Ok(digests) => drop(extras.details.insert("output".into(), digests)),
+            match check_while(&job.directory, &|| control.stopping()) {
+                Ok(digests) => {
+                    extras.details.extend(digests.map(|digests| ("output".into(), digests)));
+                }
                 Err(error) => extras.failure = Some(error),
             }
         }
