@@ -67,3 +67,15 @@ fn an_answer_that_is_cut_short_is_asked_for_again_from_there_on() {
     assert_eq!(read.status, Status::Finished, "{:?}", read.failure);
     assert!(read.notes.join(" ").contains("9 after short body"), "{:?}", read.notes);
 }
+
+#[test]
+fn a_thread_of_a_data_set_that_ends_by_a_mistake_fails_the_run() {
+    let server = Server::start();
+    let mut job = training(&server, "generate", "jpeg", 1);
+    job["records"]["record_bytes"] = json!(1u64 << 63); // more than any allocation may have
+    job["records"]["record_stdev_bytes"] = json!(0);
+    let made = go(&job).summary;
+    assert_eq!(made.status, Status::Failed);
+    let message = made.failure.unwrap().message;
+    assert!(message.contains("a thread of the data set ended by a mistake"), "{message}");
+}
