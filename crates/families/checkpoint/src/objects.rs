@@ -12,7 +12,7 @@ use storlab_s3::{Credentials, Store};
 
 use crate::publish::Manifest;
 use crate::rank::RankTimes;
-use crate::run::{Home, LOOK, Look, written_otherwise};
+use crate::run::{Home, LOOK, Look};
 use crate::spec::{CheckpointJob, Format};
 
 const MANIFEST: &str = "storlab-checkpoint.json";
@@ -169,8 +169,12 @@ impl Home for Objects<'_> {
     }
 
     fn manifest(&mut self, number: u32) -> Result<Manifest> {
-        let text = self.desk.read(&format!("{}{MANIFEST}", self.below(number)))?;
-        serde_json::from_slice(&text).map_err(|_| written_otherwise())
+        let key = format!("{}{MANIFEST}", self.below(number));
+        let text = self.desk.read(&key)?;
+        serde_json::from_slice(&text).map_err(|e| {
+            let what = format!("{key} cannot be read as the list of a checkpoint's files: {e}");
+            Error::dependency(what, "remove the objects of that checkpoint")
+        })
     }
 
     fn write(&mut self, number: u32, look: Look<'_>) -> Result<Option<Vec<RankTimes>>> {

@@ -305,7 +305,7 @@ fn take_reports(reports: &Receiver<Report>, tally: &mut Tally, board: &Board) {
 }
 
 /// A checkpoint that this order cannot restore.
-pub fn written_otherwise() -> Error {
+fn written_otherwise() -> Error {
     let what = "the newest checkpoint was written by another order";
     Error::spec("files, io_bytes, queue_depth", what, "restore it as it was written")
 }
