@@ -63,7 +63,7 @@ fn begin(job: CheckpointJob, credentials: Option<Credentials>, held: bool) -> Re
     })
 }
 
-fn in_bucket(job: &CheckpointJob, store: Store, control: &Control, board: &Board) -> Outcome {
+fn in_bucket(job: &CheckpointJob, store: Store, control: &Arc<Control>, board: &Board) -> Outcome {
     match (Objects::new(job, store, control), job.task) {
         (Ok(place), Task::Run) => run::run(job, place, control, board, write_and_restore),
         (Ok(place), Task::Clean) => run::run(job, place, control, board, |run| run.home.clean()),

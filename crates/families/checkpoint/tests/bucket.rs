@@ -218,6 +218,40 @@ fn a_wrong_length_is_wrong_data_and_not_a_broken_connection() {
 }
 
 #[test]
+fn who_cancels_does_not_wait_for_retries_of_a_store_that_is_gone() {
+    let server = Server::start();
+    let gone = AtomicBool::new(false);
+    let is_part = |seen: &Seen| seen.query.contains_key("partNumber");
+    server.judge(move |seen| match gone.fetch_or(is_part(seen), SeqCst) || is_part(seen) {
+        true => Fault::Stall,
+        false => Fault::None,
+    });
+    let mut job = patient(checkpoint(&server, 1, 0));
+    job["place"]["request_timeout_ns"] = json!(1_000_000_000u64);
+    let run = storlab_checkpoint::start(&job.to_string(), &secrets(), false).unwrap();
+    while !server.held().log.iter().any(is_part) {
+        std::thread::yield_now();
+    }
+    let before = server.held().log.len();
+    run.cancel();
+    assert!(run.wait(Some(Duration::from_secs(60))), "the run goes on for ever");
+    let after = server.held().log.split_off(before);
+    let count = |what: fn(&Seen) -> bool| after.iter().filter(|seen| what(seen)).count();
+    assert!(count(|seen| seen.method == Method::DELETE) <= 1, "{after:?}");
+    assert!(count(|seen| seen.query.contains_key("list-type")) <= 1, "{after:?}");
+    let notes = run.outcome().unwrap().summary.notes.join("\n");
+    assert!(notes.contains("1 was not published; what there is of it stays: LIST"), "{notes}");
+    assert!(notes.contains("1 multipart uploads were begun"), "{notes}");
+    // What was left is seen by the next one who cleans up.
+    server.judge(|_| Fault::None);
+    let mut job = checkpoint(&server, 0, 0);
+    job["task"] = json!("clean");
+    assert_eq!(go(&job).summary.status, Status::Finished);
+    let held = server.held();
+    assert!(held.uploads.is_empty() && held.objects.is_empty(), "{:?}", held.objects.keys());
+}
+
+#[test]
 fn a_list_of_files_that_is_damaged_is_named() {
     let server = Server::start();
     go(&checkpoint(&server, 1, 0));

@@ -172,8 +172,10 @@ fn unnamed(path: &Path) -> PathBuf {
 impl Maker {
     fn new(works: &Works, index: usize) -> Result<Self> {
         if let Home::Store(store, _) = &works.home {
-            let patience = works.job.place.patience();
-            return Ok(Maker::Objects(Box::new(Bucket::new(store.clone(), 1, index, &patience)?)));
+            let (patience, control) = (works.job.place.patience(), works.control.clone());
+            let stopping = move || control.stopping();
+            let bucket = Bucket::new(store.clone(), 1, index, &patience, stopping)?;
+            return Ok(Maker::Objects(Box::new(bucket)));
         }
         let mut stream = Stream::new(StreamSpec { io_bytes: IO, depth: DEPTH, slots: SLOTS })?;
         stream.fill(|slot, buffer| buffer.copy_from_slice(works.content.pattern(slot)));

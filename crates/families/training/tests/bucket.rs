@@ -79,3 +79,21 @@ fn a_thread_of_a_data_set_that_ends_by_a_mistake_fails_the_run() {
     let message = made.failure.unwrap().message;
     assert!(message.contains("a thread of the data set ended by a mistake"), "{message}");
 }
+
+#[test]
+fn a_data_set_that_is_cancelled_asks_a_store_that_is_gone_no_more() {
+    let server = Server::start();
+    server.judge(|_| Fault::Stall);
+    let mut job = patient(training(&server, "generate", "jpeg", 1));
+    job["records"]["files"] = json!(1);
+    job["place"]["request_timeout_ns"] = json!(1_000_000_000u64);
+    let run = storlab_training::start(&job.to_string(), &secrets(), false).unwrap();
+    while server.held().log.is_empty() {
+        std::thread::yield_now();
+    }
+    run.cancel();
+    let before = server.held().log.len();
+    assert!(run.wait(Some(Duration::from_secs(60))), "the run goes on for ever");
+    // One may have been on its way.
+    assert!(server.held().log.len() <= before + 1);
+}
