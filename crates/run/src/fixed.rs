@@ -289,5 +289,20 @@ impl Tally {
     }
 }
 
+/// Work that nothing is counted of, such as removing what a run left: it is done, or has failed.
+pub fn chore(
+    interval_ns: u64,
+    kinds: &[Kind],
+    control: &Control,
+    board: &Board,
+    work: impl FnOnce() -> Result<()>,
+) -> Outcome {
+    let (books, _) = Books::new(interval_ns, kinds);
+    let tally = Tally::begin(0, &books, control, board);
+    let failure = work().err();
+    let end_ns = monotonic_ns().max(tally.start_ns() + 1);
+    tally.finish(end_ns, control, Extras { failure, ..Extras::default() })
+}
+
 #[cfg(test)]
 mod tests;

@@ -14,11 +14,11 @@ mod tests;
 
 use std::sync::Arc;
 
-use storlab_base::{Clock, Result, monotonic_ns};
+use storlab_base::{Clock, Result};
 use storlab_run::Secrets;
 use storlab_run::board::Board;
 use storlab_run::control::Control;
-use storlab_run::fixed::{Books, Extras, Tally};
+use storlab_run::fixed::chore;
 use storlab_run::handle::Run;
 use storlab_run::order::Order as _;
 use storlab_run::outcome::Outcome;
@@ -53,7 +53,8 @@ fn begin(job: CheckpointJob, credentials: Option<Credentials>, held: bool) -> Re
     let shelf = Shelf::new(&job, &home);
     if job.task == Task::Clean {
         return Run::begin(control, move |board| {
-            clean::run(&job, &shelf, &home, &run_control, board)
+            let remove = || clean::remove(&shelf, &home, &run_control);
+            chore(job.interval_ns, &KINDS, &run_control, board, remove)
         });
     }
     Run::begin(control, move |board| {
@@ -62,17 +63,13 @@ fn begin(job: CheckpointJob, credentials: Option<Credentials>, held: bool) -> Re
     })
 }
 
-fn in_bucket(job: &CheckpointJob, store: Store, control: &Control, board: &Board) -> Outcome {
+fn in_bucket(job: &CheckpointJob, store: Store, control: &Arc<Control>, board: &Board) -> Outcome {
     match (Objects::new(job, store, control), job.task) {
         (Ok(place), Task::Run) => run::run(job, place, control, board, write_and_restore),
         (Ok(place), Task::Clean) => run::run(job, place, control, board, |run| run.home.clean()),
         (Err(error), _) => {
             control.end_soon();
-            let (books, _) = Books::new(job.interval_ns, &KINDS);
-            let tally = Tally::begin(job.ranks, &books, control, board);
-            let extras = Extras { failure: Some(error), ..Extras::default() };
-            let end_ns = monotonic_ns().max(tally.start_ns() + 1);
-            tally.finish(end_ns, control, extras)
+            chore(job.interval_ns, &KINDS, control, board, || Err(error))
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Checkpoints as objects: every file is one, uploaded in parts over several connections; the
 //! manifest is written last, and a checkpoint without it is none.
 
+use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 
 use storlab_base::{Error, Result, monotonic_ns};
@@ -12,7 +13,7 @@ use storlab_s3::{Credentials, Store};
 
 use crate::publish::Manifest;
 use crate::rank::RankTimes;
-use crate::run::{Home, LOOK, Look, written_otherwise};
+use crate::run::{Home, LOOK, Look};
 use crate::spec::{CheckpointJob, Format};
 
 const MANIFEST: &str = "storlab-checkpoint.json";
@@ -43,7 +44,7 @@ struct Rank {
 pub struct Objects<'o> {
     job: &'o CheckpointJob,
     store: Store,
-    control: &'o Control,
+    control: &'o Arc<Control>,
     /// For manifests and listings.
     desk: Bucket,
     /// Of ranks to be, before the window.
@@ -51,13 +52,26 @@ pub struct Objects<'o> {
     ranks: Vec<Rank>,
 }
 
+/// Who cancels a run has no patience left, also where the store answers nothing any more.
+fn bucket(
+    job: &CheckpointJob,
+    store: &Store,
+    connections: usize,
+    turn: usize,
+    control: &Arc<Control>,
+) -> Result<Bucket> {
+    let control = control.clone();
+    let cancelled = move || control.cancelled();
+    Bucket::new(store.clone(), connections, turn, &job.place.patience(), cancelled)
+}
+
 /// What one rank does with one file.
 type Transfer = fn(&CheckpointJob, &Control, &mut Rank, &str, u64) -> Result<bool>;
 
 impl<'o> Objects<'o> {
     /// Of an order, with its ranks to be started.
-    pub fn new(job: &'o CheckpointJob, store: Store, control: &'o Control) -> Result<Self> {
-        let desk = Bucket::new(store.clone(), 1, 0, &job.place.patience())?;
+    pub fn new(job: &'o CheckpointJob, store: Store, control: &'o Arc<Control>) -> Result<Self> {
+        let desk = bucket(job, &store, 1, 0, control)?;
         let (buckets, ranks) = (Vec::new(), Vec::new());
         Ok(Objects { job, store, control, desk, buckets, ranks })
     }
@@ -136,9 +150,9 @@ impl<'o> Objects<'o> {
 
 impl Home for Objects<'_> {
     fn arm(&mut self, _: &Books) -> Result<()> {
-        let patience = self.job.place.patience();
-        for index in 0..self.job.ranks {
-            let bucket = Bucket::new(self.store.clone(), self.job.queue_depth, index, &patience)?;
+        let job = self.job;
+        for index in 0..job.ranks {
+            let bucket = bucket(job, &self.store, job.queue_depth, index, self.control)?;
             self.buckets.push(bucket);
         }
         Ok(())
@@ -169,8 +183,12 @@ impl Home for Objects<'_> {
     }
 
     fn manifest(&mut self, number: u32) -> Result<Manifest> {
-        let text = self.desk.read(&format!("{}{MANIFEST}", self.below(number)))?;
-        serde_json::from_slice(&text).map_err(|_| written_otherwise())
+        let key = format!("{}{MANIFEST}", self.below(number));
+        let text = self.desk.read(&key)?;
+        serde_json::from_slice(&text).map_err(|e| {
+            let what = format!("{key} cannot be read as the list of a checkpoint's files: {e}");
+            Error::dependency(what, "remove the objects of that checkpoint")
+        })
     }
 
     fn write(&mut self, number: u32, look: Look<'_>) -> Result<Option<Vec<RankTimes>>> {
@@ -192,7 +210,7 @@ impl Home for Objects<'_> {
     /// What cannot be deleted is no checkpoint anyway.
     fn discard(&mut self, number: u32) -> Option<String> {
         let error = self.delete_all(&self.below(number)).err()?;
-        Some(format!("what there is of checkpoint {number} stays: {error}"))
+        Some(format!("what there is of it stays: {error}"))
     }
 
     fn restore(&mut self, manifest: &Manifest, look: Look<'_>) -> Result<Option<Vec<RankTimes>>> {

@@ -58,8 +58,8 @@ pub trait Home {
     /// Where that is refused; nothing is then published.
     fn publish(&mut self, manifest: &Manifest) -> Result<()>;
 
-    /// It failed, perhaps when it had its name already: remove what there is of it. What stays, in
-    /// words.
+    /// It failed, perhaps when it had its name already: remove what there is of it. In words, that
+    /// something stays, and why.
     fn discard(&mut self, number: u32) -> Option<String>;
 
     /// Out of the caches with it, and all that reading it needs is made. Bytes of it that lie in
@@ -189,8 +189,7 @@ impl<H: Home> Checkpoints<'_, H> {
             }
             ended => {
                 // What ended it is what counts: here another error is only told.
-                self.extras.notes.extend(self.home.discard(number));
-                self.say_what_is_left(number);
+                self.give_up(number);
                 return ended.map(|_| false);
             }
         };
@@ -210,17 +209,22 @@ impl<H: Home> Checkpoints<'_, H> {
         Ok(true)
     }
 
-    fn say_what_is_left(&mut self, number: u32) {
+    fn give_up(&mut self, number: u32) {
+        // Where nothing can be removed, looking would fail as well, and take as long again.
+        let left = self.home.discard(number).unwrap_or_else(|| self.newest_beside(number));
+        self.extras.notes.push(format!("checkpoint {number} was not published; {left}"));
+    }
+
+    fn newest_beside(&mut self, number: u32) -> String {
         let mut numbers = self.home.numbers();
         if let Ok(numbers) = &mut numbers {
             numbers.retain(|&whole| whole != number);
         }
-        let left = match numbers.as_deref() {
+        match numbers.as_deref() {
             Ok([.., last]) => format!("checkpoint {last} is the newest whole one"),
             Ok([]) => "there is no whole one".to_owned(),
             Err(error) => format!("which ones are whole cannot be seen: {error}"),
-        };
-        self.extras.notes.push(format!("checkpoint {number} was not published; {left}"));
+        }
     }
 
     fn delete_old(&mut self) -> Result<()> {
@@ -305,7 +309,7 @@ fn take_reports(reports: &Receiver<Report>, tally: &mut Tally, board: &Board) {
 }
 
 /// A checkpoint that this order cannot restore.
-pub fn written_otherwise() -> Error {
+fn written_otherwise() -> Error {
     let what = "the newest checkpoint was written by another order";
     Error::spec("files, io_bytes, queue_depth", what, "restore it as it was written")
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use storlab_base::Error;
+use storlab_base::{Error, monotonic_ns};
 use storlab_run::outcome::Status;
 
 use super::publish::Manifest;

@@ -2,6 +2,7 @@
 
 #![allow(clippy::pedantic, missing_docs)]
 
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 
 use http::Method;
@@ -111,10 +112,10 @@ fn errors_that_pass_end_no_checkpoint() {
 #[test]
 fn a_request_without_an_answer_in_time_is_sent_again() {
     let server = Server::start();
-    let stalled = std::sync::atomic::AtomicBool::new(false);
+    let stalled = AtomicBool::new(false);
     let second = |seen: &Seen| seen.query.get("partNumber").is_some_and(|number| number == "2");
     server.judge(move |seen| match second(seen) {
-        true if !stalled.swap(true, std::sync::atomic::Ordering::SeqCst) => Fault::Stall,
+        true if !stalled.swap(true, SeqCst) => Fault::Stall,
         _ => Fault::None,
     });
     let mut job = patient(checkpoint(&server, 1, 0));
@@ -133,13 +134,13 @@ fn a_request_without_an_answer_in_time_is_sent_again() {
 #[test]
 fn an_upload_that_cannot_be_completed_is_given_up() {
     let server = Server::start();
-    let aborts = std::sync::atomic::AtomicUsize::new(0);
+    let aborts = AtomicUsize::new(0);
     server.judge(move |seen| {
         let upload = seen.query.contains_key("uploadId");
         let abort = upload && seen.method == Method::DELETE;
         if upload && seen.method == Method::POST {
             Fault::Refuse(500, "InternalError")
-        } else if abort && aborts.fetch_add(1, std::sync::atomic::Ordering::SeqCst) < 2 {
+        } else if abort && aborts.fetch_add(1, SeqCst) < 2 {
             Fault::Refuse(503, "SlowDown")
         } else {
             Fault::None
@@ -155,11 +156,11 @@ fn an_upload_that_cannot_be_completed_is_given_up() {
 #[test]
 fn a_completion_whose_answer_was_lost_counts_when_the_object_is_there() {
     let server = Server::start();
-    let lost = std::sync::atomic::AtomicBool::new(false);
+    let lost = AtomicBool::new(false);
     server.judge(move |seen| {
         let complete = seen.query.contains_key("uploadId") && seen.method == Method::POST;
         match complete {
-            true if !lost.swap(true, std::sync::atomic::Ordering::SeqCst) => Fault::Lose,
+            true if !lost.swap(true, SeqCst) => Fault::Lose,
             _ => Fault::None,
         }
     });
@@ -214,4 +215,48 @@ fn a_wrong_length_is_wrong_data_and_not_a_broken_connection() {
     let failed = go(&patient(checkpoint(&server, 0, 1))).summary;
     let message = failed.failure.unwrap().message;
     assert!(message.contains("rank1.bin") && message.contains("body is wrong"), "{message}");
+}
+
+#[test]
+fn who_cancels_does_not_wait_for_retries_of_a_store_that_is_gone() {
+    let server = Server::start();
+    let gone = AtomicBool::new(false);
+    let is_part = |seen: &Seen| seen.query.contains_key("partNumber");
+    server.judge(move |seen| match gone.fetch_or(is_part(seen), SeqCst) || is_part(seen) {
+        true => Fault::Stall,
+        false => Fault::None,
+    });
+    let mut job = patient(checkpoint(&server, 1, 0));
+    job["place"]["request_timeout_ns"] = json!(1_000_000_000u64);
+    let run = storlab_checkpoint::start(&job.to_string(), &secrets(), false).unwrap();
+    while !server.held().log.iter().any(is_part) {
+        std::thread::yield_now();
+    }
+    let before = server.held().log.len();
+    run.cancel();
+    assert!(run.wait(Some(Duration::from_secs(60))), "the run goes on for ever");
+    let after = server.held().log.split_off(before);
+    let count = |what: fn(&Seen) -> bool| after.iter().filter(|seen| what(seen)).count();
+    assert!(count(|seen| seen.method == Method::DELETE) <= 1, "{after:?}");
+    assert!(count(|seen| seen.query.contains_key("list-type")) <= 1, "{after:?}");
+    let notes = run.outcome().unwrap().summary.notes.join("\n");
+    assert!(notes.contains("1 was not published; what there is of it stays: LIST"), "{notes}");
+    assert!(notes.contains("1 multipart uploads were begun"), "{notes}");
+    // What was left is seen by the next one who cleans up.
+    server.judge(|_| Fault::None);
+    let mut job = checkpoint(&server, 0, 0);
+    job["task"] = json!("clean");
+    assert_eq!(go(&job).summary.status, Status::Finished);
+    let held = server.held();
+    assert!(held.uploads.is_empty() && held.objects.is_empty(), "{:?}", held.objects.keys());
+}
+
+#[test]
+fn a_list_of_files_that_is_damaged_is_named() {
+    let server = Server::start();
+    go(&checkpoint(&server, 1, 0));
+    let key = "p/own/checkpoint-000001/storlab-checkpoint.json";
+    server.held().objects.insert(key.to_owned(), "{\"number\": 1".into());
+    let failure = go(&checkpoint(&server, 0, 1)).summary.failure.unwrap();
+    assert!(failure.message.starts_with(&format!("{key} cannot be read")), "{failure:?}");
 }

@@ -35,6 +35,9 @@ const STRETCH_ROWS: usize = 1 << 13;
 const TILE_ROWS: usize = 128;
 const FIX: &str = "make the output again";
 
+/// Told when a run is over.
+type Over<'o> = &'o (dyn Fn() -> bool + Sync);
+
 /// Look through the output of a run and say what it holds, as JSON: `rows`, `cardinalities`,
 /// `dtypes`, `columns` (a digest of each column's values in order), `rows_digest` (of the rows in
 /// whatever order), `dictionary_digest` (of the vocabularies) and `bytes` (of the split binary).
@@ -45,24 +48,33 @@ const FIX: &str = "make the output again";
 /// [`Error::Io`] for what cannot be read, [`Error::Spec`] for an output that is empty or
 /// contradicts itself. Each names the file.
 pub fn check(directory: &Path) -> Result<Value> {
+    check_while(directory, &|| false).map(Option::unwrap_or_default)
+}
+
+/// The same; `None` where the run is over before it is done.
+///
+/// # Errors
+/// As [`check`].
+pub fn check_while(directory: &Path, over: Over<'_>) -> Result<Option<Value>> {
     let binary = directory.join("binary");
     let features = Features::read(&binary.join("feature_spec.yaml"))?;
     let threads = available_cores();
     let mut table = Table::open(&binary.join("train"), &features)?;
-    let rows_digest = table.digest(threads, BLOCK_ROWS)?;
-    let vocabulary = directory.join("vocabulary");
-    let dictionary_digest = dictionary::digest(&vocabulary, &features.cardinalities, threads)?;
+    let Some(rows_digest) = table.digest(threads, BLOCK_ROWS, over)? else { return Ok(None) };
+    let (vocabulary, cardinalities) = (directory.join("vocabulary"), &features.cardinalities);
+    let dictionary_digest = dictionary::digest(&vocabulary, cardinalities, threads, over)?;
+    let Some(dictionary_digest) = dictionary_digest else { return Ok(None) };
     let columns: serde_json::Map<String, Value> =
         table.digests().map(|(name, digest)| (name, digits(digest).into())).collect();
-    Ok(json!({
+    Ok(Some(json!({
         "rows": table.rows,
-        "cardinalities": features.cardinalities,
+        "cardinalities": cardinalities,
         "dtypes": {"numerical": features.numerical},
         "columns": columns,
         "rows_digest": digits(rows_digest),
         "dictionary_digest": digits(dictionary_digest),
         "bytes": features.bytes + table.bytes(),
-    }))
+    })))
 }
 
 fn digits(digest: u64) -> String {
@@ -265,11 +277,15 @@ impl Table {
         self.sources.iter().enumerate().flat_map(|(place, source)| source.digests(place))
     }
 
-    /// Go through all rows, so many at a time; returns the digest that does not know their order.
-    fn digest(&mut self, threads: usize, block_rows: usize) -> Result<u64> {
+    /// Go through all rows, so many at a time; returns the digest that does not know their order,
+    /// `None` where the run is over before.
+    fn digest(&mut self, threads: usize, block_rows: usize, over: Over<'_>) -> Result<Option<u64>> {
         let sum = AtomicU64::new(0);
         let mut first = 0;
         while first < self.rows {
+            if over() {
+                return Ok(None);
+            }
             let rows = (self.rows - first).min(block_rows as u64) as usize;
             in_parallel(threads, self.sources.iter_mut(), |source| source.load(first, rows))?;
             in_parallel(threads, self.columns(), |column| {
@@ -282,7 +298,7 @@ impl Table {
             })?;
             first += rows as u64;
         }
-        Ok(sum.into_inner())
+        Ok(Some(sum.into_inner()))
     }
 
     fn columns(&mut self) -> impl Iterator<Item = Column<'_>> + Send {

@@ -39,15 +39,16 @@ use storlab_run::Secrets;
 use storlab_run::board::Board;
 use storlab_run::control::Control;
 use storlab_run::cpu::ProcessCpu;
-use storlab_run::fixed::{Books, Extras, Tally};
+use storlab_run::fixed::{Extras, chore};
 use storlab_run::handle::Run;
 use storlab_run::order::Order as _;
 use storlab_run::outcome::{Outcome, Span};
 
+use check::check_while;
 use columns::{CATEGORIES, ROW_BYTES};
 use crew::Crew;
 use memory::Memory;
-use outputs::chill;
+use outputs::chill_all;
 use parts::{Findings, Part};
 use spec::{Malformed, PreprocessJob, Task};
 use stages::{ENCODE, INGEST, KINDS, VOCABULARY};
@@ -79,11 +80,8 @@ pub fn start(order: &str, _: &Secrets, held: bool) -> Result<Run> {
         Task::Run => run(&job, &run_control, board),
         Task::Generate => generate::run(&job, &run_control, board),
         Task::Remove => {
-            let (books, _) = Books::new(job.interval_ns, &KINDS);
-            let tally = Tally::begin(0, &books, &run_control, board);
-            let failure = outputs::remove(&job.directory).err();
-            let end_ns = monotonic_ns().max(tally.start_ns() + 1);
-            tally.finish(end_ns, &run_control, Extras { failure, ..Extras::default() })
+            let remove = || outputs::remove(&job.directory);
+            chore(job.interval_ns, &KINDS, &run_control, board, remove)
         }
     });
     begun.map(Run::ends_though_stuck)
@@ -142,7 +140,7 @@ struct Done {
 
 fn run(job: &PreprocessJob, control: &Arc<Control>, board: &Board) -> Outcome {
     let memory = Memory::begin();
-    let prepared = prepare(job);
+    let prepared = prepare(job, control);
     if prepared.is_err() {
         control.end_soon();
     }
@@ -165,11 +163,12 @@ fn run(job: &PreprocessJob, control: &Arc<Control>, board: &Board) -> Outcome {
 }
 
 /// Before the window: the directory, the parts, and inputs that have to come from their device.
-fn prepare(job: &PreprocessJob) -> Result<Vec<Part>> {
+fn prepare(job: &PreprocessJob, control: &Control) -> Result<Vec<Part>> {
     outputs::claim(job)?;
     let parts = Part::of_job(job)?;
     if job.cold {
-        job.inputs.iter().try_for_each(|path| chill(path))?;
+        let inputs = &mut job.inputs.iter().map(PathBuf::as_path);
+        chill_all(inputs, &|| control.stopping())?;
     }
     Ok(parts)
 }
@@ -251,9 +250,7 @@ impl Stages<'_> {
 
     fn begin(&mut self, place: usize, inputs: &mut dyn Iterator<Item = &Path>) -> Result<Begun> {
         if self.job.cold {
-            for path in inputs {
-                chill(path)?;
-            }
+            chill_all(inputs, &|| self.crew.is_over())?;
         }
         self.crew.take_moved();
         Memory::reset_peak();
@@ -308,8 +305,10 @@ impl Stages<'_> {
         tally.close();
         if extras.failure.is_none() && !control.stopping() {
             board.enter("check", None);
-            match check(&job.directory) {
-                Ok(digests) => drop(extras.details.insert("output".into(), digests)),
+            match check_while(&job.directory, &|| control.stopping()) {
+                Ok(digests) => {
+                    extras.details.extend(digests.map(|digests| ("output".into(), digests)));
+                }
                 Err(error) => extras.failure = Some(error),
             }
         }

@@ -44,10 +44,14 @@ pub fn read_json<T: DeserializeOwned>(path: &Path) -> Option<T> {
     serde_json::from_slice(&fs::read(path).ok()?).ok()
 }
 
-/// Out of the page cache with a file, so that it is read from its device.
-pub fn chill(path: &Path) -> Result<()> {
-    durable::flush(path)?;
-    drop_cache(path).map_err(failed("drop the cache", path))
+/// Out of the page cache with files, so that they are read from their device; with no further one
+/// when the run is over.
+pub fn chill_all(paths: &mut dyn Iterator<Item = &Path>, over: &dyn Fn() -> bool) -> Result<()> {
+    for path in paths.take_while(|_| !over()) {
+        durable::flush(path)?;
+        drop_cache(path).map_err(failed("drop the cache", path))?;
+    }
+    Ok(())
 }
 
 /// An input as it is now.

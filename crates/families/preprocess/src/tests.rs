@@ -2,7 +2,10 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
+use std::io::Write as _;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::Duration;
 
 use rand_core::Rng as _;
@@ -360,6 +363,53 @@ fn a_run_that_was_ended_goes_on_with_the_part_it_was_at() {
     let other = bench.run("r", &json!({"resume": true, "threshold": 3}));
     let message = other.summary.failure.unwrap().message;
     assert!(message.contains("was begun with other threshold"), "{message}");
+}
+
+/// Opens a FIFO when the run does.
+fn writer(fifo: &Path, run: &storlab_run::Run) -> fs::File {
+    let mut options = fs::OpenOptions::new();
+    options.write(true).custom_flags(libc::O_NONBLOCK);
+    loop {
+        match options.open(fifo) {
+            Ok(file) => return file,
+            Err(_) => assert!(!run.wait(Some(Duration::from_millis(1))), "nobody reads it"),
+        }
+    }
+}
+
+#[test]
+fn a_run_that_is_cancelled_is_not_looked_at_to_its_end() {
+    let bench = Bench::new(&[text(&rows(11, 50))]);
+    bench.finished("c", &json!({}));
+    let path = bench.out("c/binary/feature_spec.yaml");
+    let specification = fs::read(&path).unwrap();
+    fs::remove_file(&path).unwrap();
+    assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
+    let job = bench.job("c", &json!({"resume": true}));
+    let run = crate::start(&job, &BTreeMap::new(), false).unwrap();
+    // What the check reads first.
+    let mut file = writer(&path, &run);
+    assert_eq!(run.snapshot().phase.name, "check");
+    run.cancel();
+    file.write_all(&specification).unwrap();
+    drop(file);
+    assert!(run.wait(Some(Duration::from_mins(1))));
+    let outcome = run.outcome().unwrap();
+    assert_eq!(outcome.summary.status, Status::Cancelled, "{:?}", outcome.summary.failure);
+    assert!(!details(&outcome).contains_key("output"));
+}
+
+#[test]
+fn a_run_that_is_over_drops_no_further_file_from_the_caches() {
+    let bench = Bench::new(&[String::new()]);
+    let missing = bench.out("missing");
+    let chill = |files: usize| {
+        let looks = std::cell::Cell::new(0);
+        let mut paths = [bench.inputs[0].as_path(), missing.as_path()].into_iter();
+        outputs::chill_all(&mut paths, &|| looks.replace(looks.get() + 1) == files)
+    };
+    chill(1).unwrap();
+    assert!(chill(2).unwrap_err().to_string().contains("missing"));
 }
 
 #[test]

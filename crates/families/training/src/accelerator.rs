@@ -81,13 +81,15 @@ fn run_epoch(shared: &Arc<Shared>, index: usize, epoch: u32, ledger: &mut Ledger
     let stopping = || shared.control.stopping();
     let number = job.first_accelerator + index;
     let mut times = EpochTimes { accelerator: number, ..EpochTimes::default() };
+    // Before the clock is read: of many files it takes a while that is not the storage's.
+    let order = Epoch::new(job, epoch, number);
     times.start_ns = monotonic_ns();
     times.end_ns = times.start_ns;
-    lane.begin(epoch, Epoch::new(job, epoch, number));
+    lane.begin(epoch, order);
     let mut free_ns = times.start_ns; // on schedule
     let mut woken = None;
     for step in 0..job.steps() {
-        let asked_ns = monotonic_ns();
+        let asked_ns = times.end_ns; // of the step before
         let Some(batch) = lane.take(step, &stopping).filter(|batch| !batch.stopped) else {
             times.stopped = true;
             return times;

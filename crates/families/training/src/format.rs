@@ -233,26 +233,27 @@ fn central_header(name: &str, size: u32, local: u32) -> Vec<u8> {
 
 /// `x.npy` with shape (bytes, 1, samples), and `y.npy` with a label of 0 for each sample.
 fn npz(file: &FileFacts, samples: u64) -> Result<Layout> {
-    let data = file.sample_bytes * samples;
+    let data = file.sample_bytes.saturating_mul(samples);
     let x_head = npy_header("|u1", &format!("({}, 1, {samples})", file.sample_bytes));
     let mut y_part = npy_header("<i8", &format!("({samples},)"));
-    y_part.resize(y_part.len() + 8 * samples as usize, 0);
-    let x_size = x_head.len() as u64 + data;
-    let Ok(x_size) = u32::try_from(x_size).map_err(drop) else {
-        let what = format!("{x_size} bytes are more than a zip without extensions holds");
-        return Err(Error::spec("records.samples_per_file", what, "use fewer samples in a file"));
-    };
-    let mut head = local_header("x.npy", x_size);
+    let x_size = data.saturating_add(x_head.len() as u64);
+    let y_size = samples.saturating_mul(8).saturating_add(y_part.len() as u64);
+    let mut head = local_header("x.npy", x_size as u32);
+    let mut tail = local_header("y.npy", y_size as u32);
     let x_start = head.len() as u64;
+    let y_local = x_start.saturating_add(x_size);
+    let y_start = y_local.saturating_add(tail.len() as u64);
+    let directory = y_start.saturating_add(y_size);
+    // No number of the headers is larger; u32::MAX itself stands for one that extensions hold.
+    if directory >= u64::from(u32::MAX) {
+        let what = format!("{directory} bytes are more than a zip without extensions holds");
+        return Err(Error::spec("records.samples_per_file", what, "use fewer samples in a file"));
+    }
     head.extend(x_head);
-    let y_local = x_start + u64::from(x_size);
-    let mut tail = local_header("y.npy", y_part.len() as u32);
-    let y_start = y_local + tail.len() as u64;
-    let y_size = y_part.len() as u64;
+    y_part.resize(y_size as usize, 0);
     tail.extend(y_part);
-    let directory = y_local + tail.len() as u64;
     let (x_crc, y_crc) = (tail.len() + 16, tail.len() + central_header("x.npy", 0, 0).len() + 16);
-    tail.extend(central_header("x.npy", x_size, 0));
+    tail.extend(central_header("x.npy", x_size as u32, 0));
     tail.extend(central_header("y.npy", y_size as u32, y_local as u32));
     let directory_len = y_local + tail.len() as u64 - directory;
     tail.extend(b"PK\x05\x06");
@@ -467,5 +468,34 @@ mod tests {
         let records = records(Format::Npz, 60_000);
         let error = Layout::new(&records, &records.file(0)).unwrap_err().to_string();
         assert!(error.contains("samples_per_file"), "{error}");
+    }
+
+    #[test]
+    fn a_zip_ends_where_the_place_of_its_directory_does() {
+        let layout = |bytes: u64, samples| {
+            let records = Records {
+                record_bytes: bytes,
+                record_stdev_bytes: 0,
+                ..records(Format::Npz, samples)
+            };
+            Layout::new(&records, &records.file(0))
+        };
+        let (most, close) = (u64::from(u32::MAX), (1 << 32) - 1000);
+        // The directory and what comes behind it.
+        let end = |layout: &Layout| {
+            let (at, tail) = layout.overlays.last().unwrap();
+            let end = &tail[tail.len() - 22..];
+            let number = |at: usize| u32::from_le_bytes(end[at..at + 4].try_into().unwrap());
+            let directory = u64::from(number(16));
+            assert!(tail[(directory - at) as usize..].starts_with(b"PK\x01\x02"));
+            directory
+        };
+        let before = end(&layout(close, 1).unwrap()) - close;
+        assert_eq!(end(&layout(most - 1 - before, 1).unwrap()), most - 1);
+        // The samples alone would fit.
+        for (bytes, samples) in [(most - before, 1), (most - 200, 1), (1, 1 << 62)] {
+            let error = layout(bytes, samples).unwrap_err().to_string();
+            assert!(error.contains("more than a zip"), "{error}");
+        }
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Sender, channel};
 
-use storlab_base::{Content, Error, Identity, Result, Stamped as _, durable, failed, monotonic_ns};
+use storlab_base::{Content, Identity, Result, Stamped as _, durable, failed, monotonic_ns};
 use storlab_io::{File, Pass, Stream, StreamSpec};
 use storlab_run::board::Board;
 use storlab_run::control::Control;
@@ -15,6 +15,7 @@ use storlab_run::cpu::available_cores;
 use storlab_run::fixed::{Books, Extras, Ledger, Tally};
 use storlab_run::outcome::{Outcome, Span};
 use storlab_run::sampling::Kind;
+use storlab_run::threads::{guarded, spawn};
 use storlab_s3::transfer::Bucket;
 
 use super::format::{FileFacts, Layout};
@@ -75,9 +76,8 @@ pub fn run(job: TrainingJob, home: Home, control: &Arc<Control>, board: &Board) 
     for index in 0..threads {
         let (works, books, end) = (works.clone(), books.clone(), end.clone());
         let work = move || make_files(&works, index, &books, &end);
-        if let Err(e) = std::thread::Builder::new().name(format!("storlab-gen{index}")).spawn(work)
-        {
-            extras.failure = Some(Error::io("start", "a thread of the data set", 0, e));
+        if let Err(error) = spawn(format!("storlab-gen{index}"), "the data set", work) {
+            extras.failure = Some(error);
             control.end_soon();
         }
     }
@@ -103,23 +103,29 @@ pub fn run(job: TrainingJob, home: Home, control: &Arc<Control>, board: &Board) 
 
 fn make_files(works: &Works, index: usize, books: &Books, end: &Sender<Result<u64>>) {
     let mut ledger = books.ledger(index);
-    let mut made = 0;
-    let ended = Maker::new(works, index).and_then(|mut maker| {
-        while !works.control.stopping() {
-            let turn = works.next.fetch_add(1, Ordering::Relaxed);
-            let number = works.job.first_file + turn * works.job.file_step;
-            if number >= works.job.records.files {
-                break;
-            }
-            made += maker.make(works, number, &mut ledger)?;
-        }
-        maker.finish()
-    });
+    let who = "a thread of the data set";
+    let ended = guarded("training", who, || make_share(works, index, &mut ledger));
     if ended.is_err() {
         works.control.end_soon();
     }
     drop(ledger);
-    let _ = end.send(ended.map(|()| made));
+    let _ = end.send(ended);
+}
+
+/// File after file, until nobody has one left to make. Bytes written.
+fn make_share(works: &Works, index: usize, ledger: &mut Ledger) -> Result<u64> {
+    let mut maker = Maker::new(works, index)?;
+    let mut made = 0;
+    while !works.control.stopping() {
+        let turn = works.next.fetch_add(1, Ordering::Relaxed);
+        let number = works.job.first_file + turn * works.job.file_step;
+        if number >= works.job.records.files {
+            break;
+        }
+        made += maker.make(works, number, ledger)?;
+    }
+    maker.finish()?;
+    Ok(made)
 }
 
 /// What a thread makes files with.
@@ -166,8 +172,10 @@ fn unnamed(path: &Path) -> PathBuf {
 impl Maker {
     fn new(works: &Works, index: usize) -> Result<Self> {
         if let Home::Store(store, _) = &works.home {
-            let patience = works.job.place.patience();
-            return Ok(Maker::Objects(Box::new(Bucket::new(store.clone(), 1, index, &patience)?)));
+            let (patience, control) = (works.job.place.patience(), works.control.clone());
+            let stopping = move || control.stopping();
+            let bucket = Bucket::new(store.clone(), 1, index, &patience, stopping)?;
+            return Ok(Maker::Objects(Box::new(bucket)));
         }
         let mut stream = Stream::new(StreamSpec { io_bytes: IO, depth: DEPTH, slots: SLOTS })?;
         stream.fill(|slot, buffer| buffer.copy_from_slice(works.content.pattern(slot)));

@@ -41,8 +41,10 @@ impl Reader {
         let source = match &shared.home {
             Home::Directory(_) => Source::Files(Box::new(Stream::new(buffers(&shared.job))?)),
             Home::Store(store, _) => {
-                let patience = shared.job.place.patience();
-                Source::Objects(Box::new(Bucket::new(store.clone(), 1, turn, &patience)?))
+                let (patience, control) = (shared.job.place.patience(), shared.control.clone());
+                let stopping = move || control.stopping();
+                let bucket = Bucket::new(store.clone(), 1, turn, &patience, stopping)?;
+                Source::Objects(Box::new(bucket))
             }
         };
         let ledger = begin();

@@ -181,6 +181,28 @@ fn utilisation_follows_from_the_times() {
 }
 
 #[test]
+fn an_epoch_begins_when_the_order_of_its_files_is_made() {
+    let home = home();
+    // Making this order takes longer than anything else; one file is there, and is read.
+    let many = |job: &mut Value| {
+        for name in ["accelerators", "batch", "epochs", "max_steps"] {
+            job[name] = json!(1);
+        }
+        job["records"]["files"] = json!(1u64 << 22);
+        job["file_step"] = json!(1u64 << 22);
+        job["shuffle"] = json!("none");
+    };
+    assert_eq!(generate(home.path(), many).summary.status, Status::Finished);
+    let summary = run(home.path(), many).summary;
+    assert_eq!(summary.status, Status::Finished, "{:?}", summary.failure);
+    let times = &summary.details["epochs"][0]["accelerators"][0];
+    let get = |name: &str| times[name].as_u64().unwrap();
+    let (compute_ns, total_ns) = (2_000_000, get("end_ns") - get("start_ns"));
+    assert!(get("scheduled_ns") <= get("wait_ns") + compute_ns, "{times}");
+    assert_eq!(get("compute_ns") + get("wait_ns") + get("barrier_ns"), total_ns);
+}
+
+#[test]
 fn epochs_are_permutations_and_shards_do_not_overlap() {
     let job = job(Path::new("/"), |job| {
         job["records"]["files"] = json!(40);

@@ -67,3 +67,33 @@ fn an_answer_that_is_cut_short_is_asked_for_again_from_there_on() {
     assert_eq!(read.status, Status::Finished, "{:?}", read.failure);
     assert!(read.notes.join(" ").contains("9 after short body"), "{:?}", read.notes);
 }
+
+#[test]
+fn a_thread_of_a_data_set_that_ends_by_a_mistake_fails_the_run() {
+    let server = Server::start();
+    let mut job = training(&server, "generate", "jpeg", 1);
+    job["records"]["record_bytes"] = json!(1u64 << 63); // more than any allocation may have
+    job["records"]["record_stdev_bytes"] = json!(0);
+    let made = go(&job).summary;
+    assert_eq!(made.status, Status::Failed);
+    let message = made.failure.unwrap().message;
+    assert!(message.contains("a thread of the data set ended by a mistake"), "{message}");
+}
+
+#[test]
+fn a_data_set_that_is_cancelled_asks_a_store_that_is_gone_no_more() {
+    let server = Server::start();
+    server.judge(|_| Fault::Stall);
+    let mut job = patient(training(&server, "generate", "jpeg", 1));
+    job["records"]["files"] = json!(1);
+    job["place"]["request_timeout_ns"] = json!(1_000_000_000u64);
+    let run = storlab_training::start(&job.to_string(), &secrets(), false).unwrap();
+    while server.held().log.is_empty() {
+        std::thread::yield_now();
+    }
+    run.cancel();
+    let before = server.held().log.len();
+    assert!(run.wait(Some(Duration::from_secs(60))), "the run goes on for ever");
+    // One may have been on its way.
+    assert!(server.held().log.len() <= before + 1);
+}

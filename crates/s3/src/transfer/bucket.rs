@@ -38,6 +38,7 @@ pub struct Bucket {
     runtime: Runtime,
     desk: Desk,
     links: Vec<Link>,
+    hurried: Box<dyn Fn() -> bool + Send>,
 }
 
 /// Called for every part that has been moved.
@@ -45,17 +46,26 @@ type OnMoved<'m> = &'m mut dyn FnMut(Moved);
 
 impl Bucket {
     /// With so many connections, to be made when they are needed; threads are told apart by
-    /// `turn`, so that they go to different endpoints. Requests are as patient as `patience`.
+    /// `turn`, so that they go to different endpoints. Requests are as patient as `patience`. Once
+    /// `hurried`, those that take no `stopping` of their own are not sent again: what cleans up is
+    /// tried, and a store that is gone keeps nobody waiting.
     ///
     /// # Errors
     /// [`Error::Io`] for a runtime that cannot be had.
-    pub fn new(store: Store, connections: usize, turn: usize, patience: &Patience) -> Result<Self> {
+    pub fn new(
+        store: Store,
+        connections: usize,
+        turn: usize,
+        patience: &Patience,
+        hurried: impl Fn() -> bool + Send + 'static,
+    ) -> Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
             .map_err(|e| Error::io("start", "a runtime for a bucket", 0, e))?;
         let links = (0..connections.max(1)).map(|_| None).collect();
-        Ok(Bucket { runtime, desk: Desk::new(store, turn, patience.clone()), links })
+        let desk = Desk::new(store, turn, patience.clone());
+        Ok(Bucket { runtime, desk, links, hurried: Box::new(hurried) })
     }
 
     /// Read an object, or `range` of it (offset, length). `each` gets its bytes as they come, with
@@ -70,7 +80,7 @@ impl Bucket {
         stopping: &dyn Fn() -> bool,
         mut take: impl FnMut(u64, &[u8]) -> Result<()>,
     ) -> Result<Option<u64>> {
-        let Bucket { runtime, desk, links } = self;
+        let Bucket { runtime, desk, links, .. } = self;
         let from = range.map_or(0, |(at, _)| at);
         let (mut at, mut wrong) = (from, None);
         let attempt = async || {
@@ -211,14 +221,15 @@ impl Bucket {
     /// # Errors
     /// [`Error::Dependency`] with the key.
     pub fn abort(&mut self, upload: &xml::Upload) -> Result<()> {
-        let Bucket { runtime, desk, links } = self;
-        let ended = runtime.block_on(abort(desk, &mut links[0], &upload.key, &upload.upload_id));
+        let Bucket { runtime, desk, links, hurried } = self;
+        let xml::Upload { key, upload_id } = upload;
+        let ended = runtime.block_on(abort(desk, &mut links[0], key, upload_id, &**hurried));
         ended.map_err(|failure| store_error("DELETE of an upload", &upload.key, &failure))
     }
 
     fn request(&mut self, call: &Call<'_>, body: Body<'_>) -> Answered<(Headers, Bytes)> {
-        let Bucket { runtime, desk, links } = self;
-        runtime.block_on(desk.exchange(&mut links[0], call, body, &|| false))
+        let Bucket { runtime, desk, links, hurried } = self;
+        runtime.block_on(desk.exchange(&mut links[0], call, body, &**hurried))
     }
 
     /// Write an object that holds what its key says, in parts of `part_bytes` over all connections.
@@ -234,13 +245,14 @@ impl Bucket {
         stopping: &dyn Fn() -> bool,
         on_moved: OnMoved<'_>,
     ) -> Result<bool> {
-        let Bucket { runtime, desk, links } = self;
+        let Bucket { runtime, desk, links, hurried } = self;
         let upload = Upload {
             desk,
             key,
             bytes,
             parts: Parts::of(bytes, part_bytes),
             stopping,
+            hurried: &**hurried,
             on_moved: RefCell::new(on_moved),
         };
         runtime.block_on(upload.put(links)).map_err(|failure| store_error("PUT", key, &failure))
@@ -260,7 +272,7 @@ impl Bucket {
         stopping: &dyn Fn() -> bool,
         on_moved: OnMoved<'_>,
     ) -> Result<bool> {
-        let Bucket { runtime, desk, links } = self;
+        let Bucket { runtime, desk, links, .. } = self;
         let download = Download {
             desk,
             key,
@@ -337,6 +349,7 @@ struct Upload<'u> {
     bytes: u64,
     parts: Parts,
     stopping: Stopping<'u>,
+    hurried: Stopping<'u>,
     on_moved: RefCell<OnMoved<'u>>,
 }
 
@@ -357,9 +370,11 @@ impl Upload<'_> {
             ended => ended.map(|()| false),
         };
         // What ended the upload is what counts.
-        let open = !matches!(ended, Ok(true));
-        if open && abort(self.desk, &mut links[0], self.key, &id).await.is_err() {
-            self.desk.patience.orphan();
+        if !matches!(ended, Ok(true)) {
+            let link = &mut links[0];
+            if abort(self.desk, link, self.key, &id, self.hurried).await.is_err() {
+                self.desk.patience.orphan();
+            }
         }
         ended
     }
@@ -415,10 +430,16 @@ impl Upload<'_> {
 }
 
 /// Give up an upload, patiently: it would take space for ever. One that is gone is no error.
-async fn abort(desk: &Desk, link: &mut Link, key: &str, id: &str) -> Answered<()> {
+async fn abort(
+    desk: &Desk,
+    link: &mut Link,
+    key: &str,
+    id: &str,
+    hurried: Stopping<'_>,
+) -> Answered<()> {
     let query = [("uploadId", id)];
     let call = Call { query: &query, ..Call::new(Method::DELETE, Some(key)) };
-    match desk.exchange(link, &call, &RequestBody::none, &|| false).await {
+    match desk.exchange(link, &call, &RequestBody::none, hurried).await {
         Err(failure) if !is_missing(&failure) => Err(failure),
         _ => Ok(()),
     }

@@ -23,3 +23,24 @@ fn the_content_of_another_seed_is_made_before_a_restore_begins() {
     let expected = directory.expected.expect("what it is compared with");
     expected.check(whose, "a.bin", 0, &data).unwrap();
 }
+
+#[test]
+fn what_a_rank_met_is_told_where_another_one_says_nothing_more() {
+    let home = tempfile::tempdir_in(".").unwrap();
+    let soon = |job: &mut serde_json::Value| job["drain_timeout_ns"] = 1.into();
+    let order = crate::tests::order(home.path(), soon);
+    let job = CheckpointJob::from_json(&order.to_string()).unwrap();
+    let shelf = Shelf::new(&job, home.path());
+    let mut directory = Directory::new(&job, shelf, &Arc::new(Control::new(false)));
+    let (ranks, (answer, answers)) = ([channel(), channel()], channel());
+    directory.orders = ranks.iter().map(|(order, _)| order.clone()).collect();
+    directory.answers = Some(answers);
+    let source = std::io::Error::from_raw_os_error(libc::EIO);
+    answer.send(Err(Error::io("write", "a.bin", 4096, source))).unwrap();
+    let order = Order::Write { number: 1, directory: PathBuf::new() };
+    let ended = directory.order_all(&order, &mut || {});
+    assert!(matches!(ended, Err(Error::Hung { outstanding: 1, .. })), "{ended:?}");
+    let mut extras = Extras::default();
+    directory.end(&mut extras);
+    assert!(extras.notes[0].contains("write of a.bin at offset 4096"), "{:?}", extras.notes);
+}

@@ -7,19 +7,24 @@ use std::path::{Path, PathBuf};
 use storlab_base::Result;
 use xxhash_rust::xxh3::Xxh3;
 
-use super::{failed, in_parallel, open, wrong};
+use super::{Over, failed, in_parallel, open, wrong};
 
 /// Entries, of values and counts, that are looked at together.
 const ENTRIES: usize = 1 << 16;
 const VALUE: usize = size_of::<u32>();
 const COUNT: usize = size_of::<u64>();
 
-/// Of the bytes of all values and counts, column by column.
+/// Of the bytes of all values and counts, column by column; `None` where the run is over before.
 ///
 /// # Errors
 /// [`storlab_base::Error::Io`] for what cannot be read, [`storlab_base::Error::Spec`] for a
 /// vocabulary that is not in order, or does not have an entry for every id but 0.
-pub fn digest(directory: &Path, cardinalities: &[u64], threads: usize) -> Result<u64> {
+pub fn digest(
+    directory: &Path,
+    cardinalities: &[u64],
+    threads: usize,
+    over: Over<'_>,
+) -> Result<Option<u64>> {
     let columns: Vec<Column> = (1..)
         .zip(cardinalities)
         .map(|(number, &cardinality)| Column {
@@ -28,19 +33,22 @@ pub fn digest(directory: &Path, cardinalities: &[u64], threads: usize) -> Result
             entries: cardinality - 1,
         })
         .collect();
-    in_parallel(threads, columns.iter(), Column::check)?;
+    in_parallel(threads, columns.iter(), |column| column.check(over))?;
     let mut hash = Xxh3::new();
     let mut block = vec![0; ENTRIES * COUNT];
     for path in columns.iter().flat_map(|column| [&column.values, &column.counts]) {
         let mut file = fs::File::open(path).map_err(failed("open", path))?;
         loop {
+            if over() {
+                return Ok(None);
+            }
             match file.read(&mut block).map_err(failed("read", path))? {
                 0 => break,
                 bytes => hash.update(&block[..bytes]),
             }
         }
     }
-    Ok(hash.digest())
+    Ok(Some(hash.digest()))
 }
 
 /// Files of one column.
@@ -51,14 +59,15 @@ struct Column {
 }
 
 impl Column {
-    /// The common ones come first, and those that are as common by their value.
-    fn check(&self) -> Result<()> {
+    /// The common ones come first, and those that are as common by their value. Not to its end
+    /// where the run is over.
+    fn check(&self, over: Over<'_>) -> Result<()> {
         let mut values = self.open(&self.values, VALUE)?;
         let mut counts = self.open(&self.counts, COUNT)?;
         let mut last = None;
         let mut first = 0;
         let (mut value_bytes, mut count_bytes) = (Vec::new(), Vec::new());
-        while first < self.entries {
+        while first < self.entries && !over() {
             let entries = (self.entries - first).min(ENTRIES as u64) as usize;
             value_bytes.resize(entries * VALUE, 0);
             count_bytes.resize(entries * COUNT, 0);

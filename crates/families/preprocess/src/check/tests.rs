@@ -1,5 +1,7 @@
 //! Outputs made here by hand, and what the check says of them and of damaged ones.
 
+use std::sync::atomic::AtomicUsize;
+
 use super::*;
 
 /// What is written.
@@ -129,7 +131,7 @@ fn blocks_and_threads_leave_no_trace() {
     let (columns, rows) = output.digests();
     for (threads, block_rows) in [(1, BLOCK_ROWS), (1, 5_000), (3, STRETCH_ROWS + 1)] {
         let mut table = Table::open(&home.path().join("binary/train"), &features).unwrap();
-        assert_eq!(digits(table.digest(threads, block_rows).unwrap()), rows);
+        assert_eq!(digits(table.digest(threads, block_rows, &|| false).unwrap().unwrap()), rows);
         for (name, digest) in table.digests() {
             assert_eq!(columns[&name], digits(digest), "{name}");
         }
@@ -246,4 +248,32 @@ fn a_vocabulary_that_is_not_in_order_is_refused() {
         fs::write(home.path().join("vocabulary").join(file), bytes).unwrap();
         refused(home.path(), file, words);
     }
+}
+
+#[test]
+fn a_check_looks_no_further_than_the_run_goes() {
+    let mut output = Output::new(100);
+    output.ids[1][99] = 3; // its cardinality
+    let home = output.write();
+    let features = Features::read(&home.path().join("binary/feature_spec.yaml")).unwrap();
+    let digest = |blocks: usize| {
+        let mut table = Table::open(&home.path().join("binary/train"), &features).unwrap();
+        let looks = AtomicUsize::new(0);
+        table.digest(1, 10, &|| looks.fetch_add(1, Ordering::Relaxed) == blocks)
+    };
+    assert_eq!(digest(9).unwrap(), None);
+    assert!(digest(10).unwrap_err().to_string().contains("cat_1.bin"));
+    assert_eq!(check_while(home.path(), &|| true).unwrap(), None);
+}
+
+#[test]
+fn vocabularies_are_looked_at_as_long_as_the_run_goes() {
+    let home = Output::new(10).write();
+    let place = home.path().join("vocabulary");
+    let counts: Vec<u8> = [2u64, 3, 1].iter().flat_map(|count| count.to_le_bytes()).collect();
+    fs::write(place.join("C3.counts"), counts).unwrap(); // not in order
+    let cardinalities: Vec<u64> = Output::new(10).cardinalities.map(u64::from).into();
+    let digest = |over| dictionary::digest(&place, &cardinalities, 1, &|| over);
+    assert_eq!(digest(true).unwrap(), None);
+    assert!(digest(false).unwrap_err().to_string().contains("C3.counts"));
 }
