@@ -286,6 +286,21 @@ simulated! {
     }
 }
 
+simulated! {
+    /// Who reads a device that hangs may wait for ever.
+    fn after_a_write_that_hangs_nothing_is_read_back("", "hang=Read:1") {
+        let rig = Rig::new(1).with(|j| {
+            j["mix"] = json!({"read": 0.0, "write": 100.0});
+            (j["api"], j["queue_depth"]) = (json!("async"), json!(2));
+            j["drain_timeout_ns"] = json!(SHORT_NS);
+        });
+        let (message, summary) = rig.bad();
+        assert!(message.contains("did not complete within"), "{message}");
+        assert!(summary.totals["write"].operations > 0);
+        assert_eq!(told(&summary, "read_back"), &Value::Null);
+    }
+}
+
 /// The worker has come to what hangs by the time of the cancel, or the run ends all the same.
 fn cancelled_in_time(rig: &Rig, what: &str) {
     let run = rig.start();
