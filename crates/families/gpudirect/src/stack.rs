@@ -131,7 +131,7 @@ impl Stack {
         for at in (0..bytes).step_by(PIECE) {
             let part = &mut piece[..PIECE.min(bytes - at)];
             source.fill(at, part);
-            buffer.write(at, part).map_err(|fault| fault.of("copying to the GPU"))?;
+            buffer.put(at, part).map_err(|fault| fault.of("copying to the GPU"))?;
         }
         let cufile = self.driver.as_ref().filter(|_| job.register).map(Driver::cufile);
         let begun_ns = monotonic_ns();
