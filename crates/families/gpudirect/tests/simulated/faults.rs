@@ -228,6 +228,17 @@ simulated! {
 }
 
 simulated! {
+    /// The GPU is lost while these go on: cuFile has no other place for what becomes of them.
+    fn an_operation_on_a_lost_gpu_keeps_its_parameters("lost_after=200", "latency_us=200000") {
+        let rig = Rig::new(1).with(|j| {
+            (j["api"], j["queue_depth"], j["verify_bytes"]) = (json!("async"), json!(4), json!(0));
+        });
+        let (message, _) = rig.bad();
+        assert!(message.contains("CUDA_ERROR_LAUNCH_FAILED (719)"), "{message}");
+    }
+}
+
+simulated! {
     fn a_gpu_that_does_not_come_back_is_told_so_again("lost_after=100,gone=1", "") {
         let rig = Rig::new(1).with(|j| (j["path"], j["window_bytes"]) =
             (json!("bounce"), json!(1u64 << 40)));
