@@ -137,12 +137,9 @@ impl Stack {
         let begun_ns = monotonic_ns();
         let registered = cufile.map(|cufile| RegisteredBuffer::new(cufile, &buffer)).transpose()?;
         if registered.is_some() {
-            self.registration += &Registration {
-                buffers: 1,
-                bytes: buffer.len() as u64,
-                ns: monotonic_ns() - begun_ns,
-                ..Registration::default()
-            };
+            let (bytes, ns) = (buffer.len() as u64, monotonic_ns() - begun_ns);
+            let cost = Registration { buffers: 1, bytes, ns, ..Registration::default() };
+            self.registration = cost.after(&self.registration);
         }
         self.pools.push(Pool { _registered: registered, buffer });
         Ok(())
