@@ -18,6 +18,9 @@
  *   gone=1                a reset of the primary context does not bring the device back
  *   no_spin=1             ends the process where a wait would spin: on a stream, or on an event that
  *                         was not made for blocking
+ *   held=N                device N cannot be opened, as where another process has it for itself
+ *   lazy=1                a copy to the device of memory that is not pinned returns before it lies
+ *                         there: it lands when the default stream is waited for, or does more
  *   copy_gb_s=X           copies between host and device take time, one after another each way
  */
 #define _GNU_SOURCE
@@ -48,13 +51,21 @@ struct Context { /* the primary context of a device, and the device's memory */
     size_t allocated, top, blocks, blocks_room;
     struct Block *block;
     uint64_t copies_until_ns[2];
+    char *staged, *lands_at; /* of a copy that has returned */
+    size_t staged_bytes;
+};
+
+struct Pinned { /* memory of the host */
+    char *start;
+    size_t size;
+    struct Pinned *next;
 };
 
 static struct {
-    int gpus, compute, version, lost_code;
+    int gpus, compute, version, lost_code, held;
     size_t memory, used;
     long lost_after;
-    bool no_device, oom, gone, no_spin;
+    bool no_device, oom, gone, no_spin, lazy;
     double copy_gb_s;
 } order;
 
@@ -63,6 +74,7 @@ static bool started;
 static atomic_long calls;
 static char *untouchable, *bytes; /* device pointers, and the memory that they mean */
 static struct Context contexts[DEVICES];
+static struct Pinned *pinned;
 static _Thread_local struct Context *current;
 
 size_t storlab_sim_size(const char *text)
@@ -78,8 +90,9 @@ static void read_order(void)
     const char *environment = getenv("STORLAB_SIM_CUDA");
     char *text = strdup(environment ? environment : ""), *rest = text, *word;
     order.gpus = 1, order.compute = 9, order.version = 12040, order.lost_code = LAUNCH_FAILED;
-    order.memory = (size_t)8 << 30, order.used = 0, order.lost_after = -1;
-    order.no_device = order.oom = order.gone = order.no_spin = false, order.copy_gb_s = 0;
+    order.memory = (size_t)8 << 30, order.used = 0, order.lost_after = order.held = -1;
+    order.no_device = order.oom = order.gone = order.no_spin = order.lazy = false;
+    order.copy_gb_s = 0;
     while ((word = strsep(&rest, ", ")) != NULL) {
         char *value = strchr(word, '=');
         if (value == NULL)
@@ -96,6 +109,8 @@ static void read_order(void)
         else if (!strcmp(word, "lost_code")) order.lost_code = atoi(value);
         else if (!strcmp(word, "gone")) order.gone = atoi(value);
         else if (!strcmp(word, "no_spin")) order.no_spin = atoi(value);
+        else if (!strcmp(word, "held")) order.held = atoi(value);
+        else if (!strcmp(word, "lazy")) order.lazy = atoi(value);
         else if (!strcmp(word, "copy_gb_s")) order.copy_gb_s = strtod(value, NULL);
         else fprintf(stderr, "STORLAB_SIM_CUDA: what is %s?\n", word), abort();
     }
@@ -253,12 +268,16 @@ static void drop_memory(struct Context *context)
     if (context->top > 0)
         madvise(bytes + base, context->top, MADV_DONTNEED);
     context->allocated = context->top = context->blocks = 0;
+    free(context->staged);
+    context->staged = NULL;
 }
 
 EXPORT Result cuDevicePrimaryCtxRetain(void **context, Device device)
 {
     if (!is_device(device))
         return started ? INVALID_DEVICE : NOT_INITIALIZED;
+    if (device == order.held)
+        return DEVICE_UNAVAILABLE;
     pthread_mutex_lock(&lock);
     contexts[device].users++;
     pthread_mutex_unlock(&lock);
@@ -308,6 +327,24 @@ EXPORT Result cuCtxGetCurrent(void **context)
 }
 
 /* ---- Memory ---- */
+
+/* What was staged comes to its place. The lock is held. */
+static void land(struct Context *context)
+{
+    if (context->staged != NULL)
+        memcpy(context->lands_at, context->staged, context->staged_bytes);
+    free(context->staged);
+    context->staged = NULL;
+}
+
+void land_copies(void)
+{
+    if (!order.lazy)
+        return;
+    pthread_mutex_lock(&lock);
+    land(current);
+    pthread_mutex_unlock(&lock);
+}
 
 EXPORT Result cuMemGetInfo_v2(size_t *left, size_t *total)
 {
@@ -371,6 +408,7 @@ EXPORT Result cuMemFree_v2(DevicePointer pointer)
     struct Context *context = &contexts[at / RANGE_PER_DEVICE % DEVICES];
     result = INVALID_VALUE;
     pthread_mutex_lock(&lock);
+    land(current);
     for (size_t i = 0; i < context->blocks; i++) {
         struct Block *block = &context->block[i];
         if (block->live && block->start == at % RANGE_PER_DEVICE) {
@@ -390,13 +428,39 @@ EXPORT Result cuMemHostAlloc(void **memory, size_t size, unsigned flags)
     (void)flags;
     if (result != SUCCESS)
         return result;
-    return posix_memalign(memory, 4096, size) == 0 ? SUCCESS : OUT_OF_MEMORY;
+    if (posix_memalign(memory, 4096, size) != 0)
+        return OUT_OF_MEMORY;
+    struct Pinned *range = malloc(sizeof *range);
+    pthread_mutex_lock(&lock);
+    *range = (struct Pinned){*memory, size, pinned};
+    pinned = range;
+    pthread_mutex_unlock(&lock);
+    return SUCCESS;
 }
 
 EXPORT Result cuMemFreeHost(void *memory)
 {
+    pthread_mutex_lock(&lock);
+    struct Pinned **link = &pinned;
+    while (*link != NULL && (*link)->start != memory)
+        link = &(*link)->next;
+    struct Pinned *gone = *link;
+    if (gone != NULL)
+        *link = gone->next;
+    pthread_mutex_unlock(&lock);
+    free(gone);
     free(memory);
     return started ? SUCCESS : NOT_INITIALIZED;
+}
+
+static bool is_pinned(const char *host)
+{
+    pthread_mutex_lock(&lock);
+    struct Pinned *range = pinned;
+    while (range != NULL && (host < range->start || host >= range->start + range->size))
+        range = range->next;
+    pthread_mutex_unlock(&lock);
+    return range != NULL;
 }
 
 int storlab_sim_find(DevicePointer pointer, size_t size, char **memory)
@@ -445,16 +509,39 @@ Result copy(DevicePointer device, char *host, size_t size, bool to_device)
     return SUCCESS;
 }
 
+/* Whatever comes to the same place by another way in the meantime is lost when it lands. */
+static Result stage(DevicePointer device, const char *host, size_t size)
+{
+    char *memory;
+    if (storlab_sim_find(device, size, &memory) < 0)
+        return INVALID_VALUE;
+    char *staged = malloc(size);
+    memcpy(staged, host, size);
+    pthread_mutex_lock(&lock);
+    land(current);
+    current->staged = staged, current->lands_at = memory, current->staged_bytes = size;
+    pthread_mutex_unlock(&lock);
+    return SUCCESS;
+}
+
 EXPORT Result cuMemcpyHtoD_v2(DevicePointer device, const void *host, size_t size)
 {
     Result result = enter();
-    return result != SUCCESS ? result : copy(device, (char *)(uintptr_t)host, size, true);
+    if (result != SUCCESS)
+        return result;
+    if (order.lazy && !is_pinned(host))
+        return stage(device, host, size);
+    land_copies();
+    return copy(device, (char *)(uintptr_t)host, size, true);
 }
 
 EXPORT Result cuMemcpyDtoH_v2(void *host, DevicePointer device, size_t size)
 {
     Result result = enter();
-    return result != SUCCESS ? result : copy(device, host, size, false);
+    if (result != SUCCESS)
+        return result;
+    land_copies();
+    return copy(device, host, size, false);
 }
 
 EXPORT Result cuMemsetD8_v2(DevicePointer device, unsigned char value, size_t size)

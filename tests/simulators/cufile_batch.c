@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 
@@ -226,8 +227,13 @@ EXPORT void cuFileBatchIODestroy(struct Batch *batch)
 static void run_later(void *argument)
 {
     struct Later *later = argument;
-    *later->done = do_io(&(struct Io){later->handle, later->base, *later->size, *later->file_offset,
+    size_t size = *later->size;
+    off_t offset = *later->file_offset;
+    ssize_t done = do_io(&(struct Io){later->handle, later->base, size, offset,
                                       *later->buffer_offset, later->write, false});
+    if (*later->size != size || *later->file_offset != offset) /* as free() leaves them */
+        fprintf(stderr, "cuFile*Async: values have changed while they were in use\n"), abort();
+    *later->done = done;
     free(later);
 }
 

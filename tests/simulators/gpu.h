@@ -9,8 +9,9 @@
 #define EXPORT __attribute__((visibility("default")))
 
 enum { /* of the driver API */
-    SUCCESS = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, NOT_INITIALIZED = 3, NO_DEVICE = 100,
-    INVALID_DEVICE = 101, INVALID_CONTEXT = 201, INVALID_HANDLE = 400, NOT_READY = 600,
+    SUCCESS = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, NOT_INITIALIZED = 3,
+    DEVICE_UNAVAILABLE = 46, NO_DEVICE = 100, INVALID_DEVICE = 101, INVALID_CONTEXT = 201,
+    INVALID_HANDLE = 400, NOT_READY = 600,
     CONTEXT_IS_DESTROYED = 709, LAUNCH_FAILED = 719
 };
 
@@ -28,6 +29,7 @@ struct Context *current_context(void);
 void make_current(struct Context *context);
 void stick(Result result); /* an error of work on a stream ends its context */
 Result copy(DevicePointer device, char *host, size_t size, bool to_device);
+void land_copies(void); /* of the current context: what its default stream has left to do */
 
 /* For libcufile: where the bytes of device memory lie, and the number of its device. -1: no live
  * device memory; -2: it begins in such, and ends outside of it. */

@@ -3,16 +3,14 @@
 #![allow(unsafe_code)]
 
 use std::ffi::{c_int, c_uint, c_void};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{RecvTimeoutError, channel};
-use std::time::Duration;
 
-use storlab_base::{Error, Result, monotonic_ns};
+use storlab_base::Result;
 
 use crate::errors::{Done, Fault};
 use crate::library::{Library, functions};
 
 mod io;
+mod opening;
 mod stats;
 
 pub use io::{AsyncIo, Batch, CuHandle, IoStream, Opcode, RegisteredBuffer};
@@ -90,9 +88,6 @@ const PARAMETER_FORCE_COMPAT: c_int = 2;
 const PARAMETER_USE_P2PDMA: c_int = 7;
 /// Number of NVMe among the sorts of storage.
 const NVME: c_int = 4;
-const ALREADY_OPEN: c_int = 5026;
-/// So often a waiting run looks whether it is to end.
-const LOOK: Duration = Duration::from_millis(50);
 
 fn done(status: Status) -> Done<()> {
     if status.code == 0 { Ok(()) } else { Err(Fault::CuFile(status.code, status.cuda)) }
@@ -134,9 +129,6 @@ pub struct Properties {
     pub nvme_p2p_flags: Option<i32>,
 }
 
-/// The driver was asked to open in this process, and has not answered.
-static OPENING_FOR_EVER: AtomicBool = AtomicBool::new(false);
-
 impl CuFile {
     /// Load the library. Its driver is closed.
     ///
@@ -169,47 +161,10 @@ impl CuFile {
     /// # Errors
     /// By name; where it does not open in time; where `ended` says that nobody waits any more.
     pub fn open(&'static self, timeout_ns: u64, ended: impl Fn() -> bool) -> Result<Driver> {
-        if OPENING_FOR_EVER.load(Ordering::Relaxed) {
-            return Err(hung("in an earlier run of this process, and still does", timeout_ns));
-        }
-        let (sender, receiver) = channel();
-        let opening = move || {
-            // SAFETY: takes nothing; may be called on any thread.
-            let opened = done(unsafe { (self.functions.driver_open)() });
-            if sender.send(opened).is_err() {
-                OPENING_FOR_EVER.store(false, Ordering::Relaxed);
-            }
-        };
-        std::thread::Builder::new()
-            .name("storlab-cufile".into())
-            .spawn(opening)
-            .map_err(|e| Error::io("start", "a thread of cuFileDriverOpen", 0, e))?;
-        let give_up_ns = monotonic_ns().saturating_add(timeout_ns);
-        loop {
-            match receiver.recv_timeout(LOOK) {
-                Ok(Ok(()) | Err(Fault::CuFile(ALREADY_OPEN, _))) => break,
-                Ok(Err(fault)) => return Err(fault.of("cuFileDriverOpen")),
-                Err(RecvTimeoutError::Disconnected) => {
-                    return Err(hung("and its thread is gone", timeout_ns));
-                }
-                Err(RecvTimeoutError::Timeout) if monotonic_ns() >= give_up_ns || ended() => {
-                    OPENING_FOR_EVER.store(true, Ordering::Relaxed);
-                    return Err(hung("", timeout_ns));
-                }
-                Err(RecvTimeoutError::Timeout) => {}
-            }
-        }
+        // SAFETY: takes nothing; may be called on any thread.
+        opening::open(move || done(unsafe { (self.functions.driver_open)() }), timeout_ns, ended)?;
         Ok(Driver { cufile: self })
     }
-}
-
-fn hung(more: &str, timeout_ns: u64) -> Error {
-    let seconds = timeout_ns as f64 / 1e9;
-    Error::dependency(
-        format!("cuFileDriverOpen does not come back within {seconds} s {more}").trim_end(),
-        "look whether /proc/modules can be read, and into cufile.log; `storlab doctor` asks in a \
-         process of its own",
-    )
 }
 
 /// cuFile with its driver open, until this is dropped.

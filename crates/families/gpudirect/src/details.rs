@@ -50,7 +50,9 @@ pub fn details(shared: &Shared, after: &After, read_back: Option<Compared>) -> E
     tell("route", json!(proof(shared, stack.as_deref(), &after.counters)));
     // The whole load's, as the route: what the lab calls `device` is the window's.
     tell("load_device", json!(after.device));
-    tell("registration", json!(*lock(&shared.registration)));
+    let workers = *lock(&shared.registration);
+    let registration = stack.as_ref().map_or(workers, |stack| workers.after(&stack.registration));
+    tell("registration", json!(registration));
     tell("first_pass", json!(*lock(&shared.first_pass)));
     tell("read_back", json!(read_back));
     let features = lock(&shared.features).iter().copied().collect();

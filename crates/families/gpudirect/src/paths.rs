@@ -93,7 +93,7 @@ impl Landing<'_> {
     /// Of the copy.
     pub fn write(&mut self, from: &[u8]) -> Done<()> {
         match self {
-            Landing::Gpu(buffer, at) => buffer.write(*at, from),
+            Landing::Gpu(buffer, at) => buffer.put(*at, from),
             Landing::Host(memory) => {
                 memory[..from.len()].copy_from_slice(from);
                 Ok(())

@@ -45,24 +45,21 @@ fn told(error: &Error) -> Value {
 
 fn look(job: &GpuDirectJob, control: &Control) -> Map<String, Value> {
     let mut details = Map::new();
-    let (mut gpus, mut open) = (Vec::new(), Vec::new());
+    let mut usable = Vec::new();
     let cuda = match Cuda::open(&job.libraries.cuda) {
-        Ok(cuda) => match all_gpus(cuda) {
-            Ok(opened) => {
-                gpus = opened.1;
-                open = opened.0;
-                cuda_facts(cuda)
-            }
-            Err(error) => with_error(cuda_facts(cuda), &error),
-        },
+        Ok(cuda) => {
+            let (gpus, error) = all_gpus(cuda);
+            usable = gpus;
+            error.map_or_else(|| cuda_facts(cuda), |error| with_error(cuda_facts(cuda), &error))
+        }
         Err(error) => json!({"error": told(&error)}),
     };
+    let (open, gpus): (Vec<Gpu>, Vec<Value>) = usable.into_iter().unzip();
     if let Some(gpu) = open.first() {
         // Where it cannot be entered, cuFile says so too.
         let _ = gpu.enter();
     }
-    let usable = !open.is_empty();
-    let (cufile, p2p) = look_at_cufile(job, control, usable);
+    let (cufile, p2p) = look_at_cufile(job, control, !open.is_empty());
     details.insert("gpus".to_owned(), json!(gpus));
     details.insert("libraries".to_owned(), json!({"cuda": cuda, "cufile": cufile}));
     details.insert("p2p".to_owned(), p2p);
@@ -74,15 +71,29 @@ fn with_error(mut facts: Value, error: &Error) -> Value {
     facts
 }
 
-fn all_gpus(cuda: &'static Cuda) -> Result<(Vec<Gpu>, Vec<Value>)> {
-    let count = cuda.count().map_err(|fault| fault.of("cuDeviceGetCount"))?;
-    let (mut open, mut gpus) = (Vec::new(), Vec::new());
+/// Those that can be used, and why the first of the others cannot: another process may have it for
+/// itself.
+fn all_gpus(cuda: &'static Cuda) -> (Vec<(Gpu, Value)>, Option<Error>) {
+    let count = match cuda.count() {
+        Ok(count) => count,
+        Err(fault) => return (Vec::new(), Some(fault.of("cuDeviceGetCount"))),
+    };
+    let (mut usable, mut first_error) = (Vec::new(), None);
     for number in 0..count {
-        let gpu = Gpu::open(cuda, number)?;
-        gpus.push(gpu_facts(&gpu.facts, gpu.free_bytes()?));
-        open.push(gpu);
+        match open_gpu(cuda, number) {
+            Ok(gpu) => usable.push(gpu),
+            Err(error) => {
+                first_error.get_or_insert(error);
+            }
+        }
     }
-    Ok((open, gpus))
+    (usable, first_error)
+}
+
+fn open_gpu(cuda: &'static Cuda, number: u32) -> Result<(Gpu, Value)> {
+    let gpu = Gpu::open(cuda, number)?;
+    let facts = gpu_facts(&gpu.facts, gpu.free_bytes()?);
+    Ok((gpu, facts))
 }
 
 /// Without a GPU that can be used its driver is not opened: that may take long, or never end, only

@@ -13,7 +13,8 @@ use crate::files;
 use crate::first_pass::wrong;
 use crate::shared::Shared;
 
-/// `None` where nothing was written, or is to be checked.
+/// `None` where nothing was written, or is to be checked, or not all of it could be: the run has
+/// failed, or the user has ended it.
 ///
 /// # Errors
 /// Also what was found until then: the first difference, or what the kernel says.
@@ -24,7 +25,7 @@ pub fn read_back(
     for (file, places) in std::mem::take(&mut *lock(&shared.written)) {
         files.entry(file).or_default().extend(places);
     }
-    if files.is_empty() || shared.job.verify_bytes == 0 || shared.control.cancelled() {
+    if files.is_empty() || shared.job.verify_bytes == 0 || shared.control.stopping() {
         return Ok(None);
     }
     let begun_ns = monotonic_ns();
@@ -35,7 +36,7 @@ pub fn read_back(
     std::thread::scope(|scope| {
         for _ in 0..threads {
             scope.spawn(|| {
-                loop {
+                while !shared.control.stopping() {
                     let Some((file, places)) = lock(&queue).next() else { break };
                     let mut totals = Compared { files: 1, ..Compared::default() };
                     let compared = compare(shared, &source, file, places, &mut totals);
@@ -51,11 +52,14 @@ pub fn read_back(
     let (mut totals, error) = sum.into_inner().unwrap_or_else(PoisonError::into_inner);
     totals.ns = monotonic_ns() - begun_ns;
     match error {
+        // What nobody looked at is not known to be right.
+        None if shared.control.stopping() => Ok(None),
         None => Ok(Some(totals)),
         Some(error) => Err((Some(totals), error)),
     }
 }
 
+/// All of a file's places, or those until the run is to end.
 fn compare(
     shared: &Shared,
     source: &Source,
@@ -71,6 +75,10 @@ fn compare(
     places.dedup();
     let mut first = None;
     for (offset, len) in places {
+        // A device that hangs answers no read either.
+        if shared.control.stopping() {
+            break;
+        }
         let (expected, came) = (&mut expected[..len as usize], &mut came[..len as usize]);
         let read = plain.read_exact_at(came, offset);
         read.map_err(|e| Error::io("read", &member.name, offset, e))?;
@@ -83,4 +91,46 @@ fn compare(
     }
     let what = || "what was written is not what the file holds".to_owned();
     first.map_or(Ok(()), |offset| Err(wrong(&member.name, offset, what())))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::spec::tests::job;
+
+    /// A run that has written the first block of a file that holds something else.
+    fn written() -> (Shared, tempfile::NamedTempFile) {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), [0; 4096]).unwrap();
+        let shared = Shared::new(job(|j| {
+            j["members"][0]["path"] = json!(file.path());
+            j["mix"] = json!({"read": 0.0, "write": 100.0});
+            (j["path"], j["verify_bytes"]) = (json!("host"), json!(4096));
+            j["direct"] = json!(false);
+        }));
+        lock(&shared.0.written).push((0, vec![(0, 4096)]));
+        (shared.0, file)
+    }
+
+    #[test]
+    fn the_device_of_a_run_that_has_failed_is_left_alone() {
+        let (shared, _file) = written();
+        shared.fail_as_hung(0, 1);
+        assert_eq!(read_back(&shared).unwrap(), None);
+        let (shared, _file) = written();
+        let (compared, error) = read_back(&shared).unwrap_err();
+        assert_eq!(compared.unwrap().wrong, 4096);
+        assert!(error.to_string().starts_with("verify of a"), "{error}");
+    }
+
+    #[test]
+    fn the_user_ends_the_reading_of_a_file() {
+        let (shared, _file) = written();
+        let (source, mut totals) = (Source::new(shared.job.seed), Compared::default());
+        shared.control.cancel();
+        compare(&shared, &source, 0, vec![(0, 4096)], &mut totals).unwrap();
+        assert_eq!(totals.bytes, 0);
+    }
 }

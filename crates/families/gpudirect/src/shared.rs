@@ -36,7 +36,7 @@ pub struct Shared {
     pub devices: Devices,
     /// By operations that succeeded, ramp included.
     pub moved_bytes: AtomicU64,
-    /// Of all workers.
+    /// Of all workers, beside what the stack has of its own.
     pub registration: Mutex<Registration>,
     /// Of the first pass.
     pub first_pass: Mutex<Option<Compared>>,
@@ -87,7 +87,6 @@ impl Shared {
     pub fn stack(&self) -> Option<Arc<Stack>> {
         let open = || match Stack::open(&self.job, || self.control.stopping()) {
             Ok(stack) => {
-                self.add_registration(&stack.registration);
                 let stack = Arc::new(stack);
                 *lock(&self.kept) = Some(stack.clone());
                 Some(stack)

@@ -131,18 +131,15 @@ impl Stack {
         for at in (0..bytes).step_by(PIECE) {
             let part = &mut piece[..PIECE.min(bytes - at)];
             source.fill(at, part);
-            buffer.write(at, part).map_err(|fault| fault.of("copying to the GPU"))?;
+            buffer.put(at, part).map_err(|fault| fault.of("copying to the GPU"))?;
         }
         let cufile = self.driver.as_ref().filter(|_| job.register).map(Driver::cufile);
         let begun_ns = monotonic_ns();
         let registered = cufile.map(|cufile| RegisteredBuffer::new(cufile, &buffer)).transpose()?;
         if registered.is_some() {
-            self.registration += &Registration {
-                buffers: 1,
-                bytes: buffer.len() as u64,
-                ns: monotonic_ns() - begun_ns,
-                ..Registration::default()
-            };
+            let (bytes, ns) = (buffer.len() as u64, monotonic_ns() - begun_ns);
+            let cost = Registration { buffers: 1, bytes, ns, ..Registration::default() };
+            self.registration = cost.after(&self.registration);
         }
         self.pools.push(Pool { _registered: registered, buffer });
         Ok(())

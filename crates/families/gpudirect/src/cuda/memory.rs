@@ -63,12 +63,21 @@ impl DeviceBuffer {
         self.start + at as u64
     }
 
-    /// Copy into it, and wait for that.
+    /// Copy into it from pinned memory, and wait for that.
     #[inline]
     pub fn write(&self, at: usize, from: &[u8]) -> Done<()> {
         let to = self.place(at, from.len());
         // SAFETY: both ranges were checked, and the call returns when it has read the source.
         done(unsafe { (self.cuda.functions.to_device)(to, from.as_ptr().cast(), from.len()) })
+    }
+
+    /// Copy into it from any memory, and wait until all of it lies there. Of memory that is not
+    /// pinned a copy returns once the driver has read that: the last of it may land on what others
+    /// than the driver bring later.
+    pub fn put(&self, at: usize, from: &[u8]) -> Done<()> {
+        self.write(at, from)?;
+        // SAFETY: null is the default stream, which the copy was made on.
+        done(unsafe { (self.cuda.functions.stream_synchronize)(std::ptr::null_mut()) })
     }
 
     /// Copy from it, and wait for that.

@@ -367,16 +367,18 @@ struct Parameters {
     moved: isize,
 }
 
-/// One I/O on a stream at a time.
+/// One I/O on a stream at a time. One whose stream is never seen idle, since its GPU is lost or the
+/// worker panics, may end later all the same: its parameters stay where they are for good.
 pub struct AsyncIo {
     /// Also written by cuFile, so that nothing here may think that it alone has it.
     parameters: *mut Parameters,
+    in_flight: bool,
 }
 
 impl AsyncIo {
     /// None in flight.
     pub fn new() -> Self {
-        AsyncIo { parameters: Box::into_raw(Box::default()) }
+        AsyncIo { parameters: Box::into_raw(Box::default()), in_flight: false }
     }
 
     /// Start it. Nothing of what is named may go before the stream has done it.
@@ -397,8 +399,12 @@ impl AsyncIo {
             Opcode::Write => functions.write_async,
         };
         let call = call.ok_or(Fault::CuFile(5038, 0))?;
+        if self.in_flight {
+            // The one before may write to its parameters yet.
+            *self = AsyncIo::new();
+        }
         let parameters = self.parameters;
-        // SAFETY: nothing is in flight on them, by the caller's promise.
+        // SAFETY: nothing is in flight on them.
         unsafe {
             *parameters = Parameters {
                 size: len,
@@ -408,9 +414,9 @@ impl AsyncIo {
             };
         }
         let base = buffer.0.address() as *mut c_void;
-        // SAFETY: the parameters stay where they are until this is dropped; file, buffer and stream
-        // are there until the stream has done it, by the caller's promise.
-        done(unsafe {
+        // SAFETY: the parameters stay where they are until the stream has done it; so do file,
+        // buffer and stream, by the caller's promise.
+        let started = done(unsafe {
             call(
                 handle.raw,
                 base,
@@ -420,12 +426,15 @@ impl AsyncIo {
                 &raw mut (*parameters).moved,
                 stream.stream.raw(),
             )
-        })
+        });
+        self.in_flight = started.is_ok();
+        started
     }
 
     /// What became of it, once its stream is idle.
     #[inline]
-    pub fn result(&self) -> Done<u64> {
+    pub fn result(&mut self) -> Done<u64> {
+        self.in_flight = false;
         // SAFETY: the stream has done it; volatile, since cuFile wrote it.
         moved_of(unsafe { std::ptr::read_volatile(&raw const (*self.parameters).moved) })
     }
@@ -433,8 +442,10 @@ impl AsyncIo {
 
 impl Drop for AsyncIo {
     fn drop(&mut self) {
-        // SAFETY: it came from a box, and its stream is idle.
-        drop(unsafe { Box::from_raw(self.parameters) });
+        if !self.in_flight {
+            // SAFETY: it came from a box, and its stream is idle.
+            drop(unsafe { Box::from_raw(self.parameters) });
+        }
     }
 }
 

@@ -228,6 +228,17 @@ simulated! {
 }
 
 simulated! {
+    /// The GPU is lost while these go on: cuFile has no other place for what becomes of them.
+    fn an_operation_on_a_lost_gpu_keeps_its_parameters("lost_after=200", "latency_us=200000") {
+        let rig = Rig::new(1).with(|j| {
+            (j["api"], j["queue_depth"], j["verify_bytes"]) = (json!("async"), json!(4), json!(0));
+        });
+        let (message, _) = rig.bad();
+        assert!(message.contains("CUDA_ERROR_LAUNCH_FAILED (719)"), "{message}");
+    }
+}
+
+simulated! {
     fn a_gpu_that_does_not_come_back_is_told_so_again("lost_after=100,gone=1", "") {
         let rig = Rig::new(1).with(|j| (j["path"], j["window_bytes"]) =
             (json!("bounce"), json!(1u64 << 40)));
@@ -283,6 +294,21 @@ simulated! {
         assert!(message.contains("of the workers did not get ready"), "{message}");
         // What hangs was ordered once; the library is still open.
         Rig::new(3).good();
+    }
+}
+
+simulated! {
+    /// Who reads a device that hangs may wait for ever.
+    fn after_a_write_that_hangs_nothing_is_read_back("", "hang=Read:1") {
+        let rig = Rig::new(1).with(|j| {
+            j["mix"] = json!({"read": 0.0, "write": 100.0});
+            (j["api"], j["queue_depth"]) = (json!("async"), json!(2));
+            j["drain_timeout_ns"] = json!(SHORT_NS);
+        });
+        let (message, summary) = rig.bad();
+        assert!(message.contains("did not complete within"), "{message}");
+        assert!(summary.totals["write"].operations > 0);
+        assert_eq!(told(&summary, "read_back"), &Value::Null);
     }
 }
 

@@ -119,6 +119,33 @@ simulated! {
 }
 
 simulated! {
+    fn a_copy_that_lands_late_spoils_no_data_of_the_first_pass("lazy=1", "") {
+        for (path, api, depth) in PATHS {
+            reads(&Rig::new(2).with(|j| {
+                (j["path"], j["api"], j["queue_depth"]) = (json!(path), json!(api), json!(depth));
+            }));
+        }
+    }
+}
+
+simulated! {
+    fn all_that_writes_are_sent_from_lies_in_the_gpu_before_the_load("lazy=1", "") {
+        const LONG: u64 = 16 << 20; // the writes come from every place of that memory
+        let rig = Rig::new(1).with(|j| {
+            j["mix"] = json!({"read": 0.0, "write": 100.0});
+            (j["offsets"], j["block_sizes"][0]["bytes"]) =
+                (json!({"kind": "sequential"}), json!(1 << 20));
+            j["members"][0]["size"] = json!(LONG);
+            (j["window_bytes"], j["verify_bytes"]) = (json!(LONG), json!(LONG));
+        });
+        rig.put(0, &vec![0; LONG as usize]);
+        let summary = rig.good();
+        assert_eq!(number(&summary, "read_back.bytes"), LONG);
+        assert_eq!(number(&summary, "read_back.wrong"), 0);
+    }
+}
+
+simulated! {
     fn every_path_keeps_an_open_loop("", "") {
         for (path, api, depth) in PATHS {
             let rig = Rig::new(2).with(|j| {

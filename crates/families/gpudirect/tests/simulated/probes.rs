@@ -1,6 +1,6 @@
 //! Looking at what is there.
 
-use serde_json::json;
+use serde_json::{Value, json};
 use storlab_run::outcome::Status;
 
 use crate::support::{Rig, number, simulated, told};
@@ -51,6 +51,18 @@ simulated! {
         let what = told(&summary, "libraries.cufile.error.what").as_str().unwrap();
         assert!(what.contains("was not called"), "{what}");
         assert!(!what.contains("does not come back"), "{what}");
+    }
+}
+
+simulated! {
+    fn a_gpu_that_cannot_be_opened_hides_no_other("gpus=3,held=1", "") {
+        let summary = probe(Rig::new(0)).good();
+        let gpus = told(&summary, "gpus").as_array().unwrap();
+        let numbers: Vec<&Value> = gpus.iter().map(|gpu| &gpu["number"]).collect();
+        assert_eq!(numbers, [0, 2]);
+        let what = told(&summary, "libraries.cuda.error.what").as_str().unwrap();
+        assert!(what.contains("GPU 1") && what.contains("DEVICE_UNAVAILABLE (46)"), "{what}");
+        assert_eq!(told(&summary, "libraries.cufile.p2pdma"), true);
     }
 }
 
