@@ -230,6 +230,17 @@ pub fn not_deleted(body: &[u8]) -> Result<Vec<NotDeleted>, Failure> {
     Ok(refused)
 }
 
+/// A store that does not look at where it should go on lists for ever.
+///
+/// # Errors
+/// Protocol, where the `next` page would be the one that was asked for with `after`.
+pub fn goes_on<T: PartialEq>(after: Option<T>, next: Option<T>) -> Result<(), Failure> {
+    if next.is_some() && next == after {
+        return Err(wrong("a listing that goes on where it was asked to, again and again"));
+    }
+    Ok(())
+}
+
 /// The query of `ListMultipartUploads`, for the page behind `after` (key and upload id).
 pub fn uploads_query<'q>(
     prefix: &'q str,

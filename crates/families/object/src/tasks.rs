@@ -235,7 +235,7 @@ impl Slot {
     ) -> Result<xml::Page, Error> {
         self.lasting(ObjectKind::List, prefix, async |slot, start_ns| {
             let page = xml::list(&slot.wire(start_ns).list(prefix, after).await?)?;
-            goes_on(after, page.next.as_deref())?;
+            xml::goes_on(after, page.next.as_deref())?;
             Ok((0, page.below(prefix)))
         })
         .await
@@ -290,7 +290,7 @@ impl Slot {
             match answer.whole().await {
                 Ok(body) => {
                     let page = xml::uploads(&body)?;
-                    goes_on(after, page.next.as_ref())?;
+                    xml::goes_on(after, page.next.as_ref())?;
                     Ok((0, page))
                 }
                 // A store without multipart uploads has none to give up. Who may list only below
@@ -317,30 +317,7 @@ impl Slot {
     }
 }
 
-/// A store that does not look at where it should go on lists for ever.
-fn goes_on<T: PartialEq>(after: Option<T>, next: Option<T>) -> Result<(), Failure> {
-    if next.is_some() && next == after {
-        let what = "a listing that goes on where it was asked to, again and again";
-        return Err(Failure::Protocol(what.to_owned()));
-    }
-    Ok(())
-}
-
 /// Some stores know no multi-delete.
 fn lacks_multi_delete(failure: &Failure) -> bool {
     matches!(failure, Failure::Http { status: 405 | 501, .. })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_listing_that_stays_where_it_is_ends() {
-        for (after, next) in [(None, None), (None, Some("a")), (Some("a"), Some("b"))] {
-            assert_eq!(goes_on(after, next), Ok(()));
-        }
-        assert_eq!(goes_on(Some("a"), None), Ok(()));
-        assert!(!goes_on(Some("a"), Some("a")).unwrap_err().retryable());
-    }
 }

@@ -3,6 +3,8 @@
 
 mod patience;
 mod requests;
+#[cfg(test)]
+mod tests;
 
 use std::cell::{Cell, RefCell};
 use std::io;
@@ -86,6 +88,8 @@ impl Bucket {
         let attempt = async || {
             // What has been handed over is not asked for again.
             let rest = match range {
+                // Only the end of the answer was lost.
+                Some((from, len)) if at > from && at >= from + len => return Ok(Some(0)),
                 Some((from, len)) => Some((at, Some(from + len - at))),
                 None => (at > 0).then_some((at, None)),
             };
@@ -172,6 +176,8 @@ impl Bucket {
                 .map_err(|failure| store_error("LIST", prefix, &failure))?
                 .below(prefix);
             keys.extend(page.objects.into_iter().map(|object| object.key));
+            xml::goes_on(after.as_deref(), page.next.as_deref())
+                .map_err(|failure| store_error("LIST", prefix, &failure))?;
             match page.next {
                 None => return Ok(keys),
                 next => after = next,
@@ -209,6 +215,7 @@ impl Bucket {
                 Err(failure) => return Err(failure),
             };
             uploads.extend(page.uploads);
+            xml::goes_on(after.as_ref(), page.next.as_ref())?;
             match page.next {
                 None => return Ok(uploads),
                 next => after = next,

@@ -246,3 +246,12 @@ proptest! {
         readers(&body);
     }
 }
+
+#[test]
+fn a_listing_that_stays_where_it_is_ends() {
+    for (after, next) in [(None, None), (None, Some("a")), (Some("a"), Some("b"))] {
+        assert_eq!(goes_on(after, next), Ok(()));
+    }
+    assert_eq!(goes_on(Some("a"), None), Ok(()));
+    assert!(!goes_on(Some("a"), Some("a")).unwrap_err().retryable());
+}

@@ -80,7 +80,7 @@ impl Desk {
         let sent = self.send(link, &call, &RequestBody::none);
         let mut response = self.patience.in_time(sent).await?;
         let first = range.map_or(0, |(at, _)| at);
-        if first > 0 && response.status() != StatusCode::PARTIAL_CONTENT {
+        if range.is_some() && response.status() != StatusCode::PARTIAL_CONTENT {
             return Err(Failure::Protocol("a range was asked for, and did not come".to_owned()));
         }
         let (mut bytes, mut wanted, mut more) = (0, true, true);
