@@ -251,6 +251,18 @@ def test_whether_nvidia_fs_counts_for_it_is_told(tree: PciTree, told: str, statu
     assert (row.status, "rw_stats_enabled" in row.fix) == (status, status == "warning")
 
 
+def test_a_gpu_that_is_held_is_an_error_only_for_a_study_that_uses_it(
+    tree: PciTree, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trouble = Trouble(what="GPU 1 cannot be opened", fix="end what holds it")
+    held = replace(FOUND, cuda=LibraryTold(path="libcuda.so.1", version="13.0", error=trouble))
+    rows = _target_rows(tree, monkeypatch, XFS, held)
+    assert (rows["libcuda"].status, rows["GPU memory"].status) == ("warning", "ok")
+    other = replace(held, gpus=(GPU.model_copy(update={"number": 1}),))
+    rows = _target_rows(tree, monkeypatch, XFS, other)
+    assert (rows["libcuda"].status, "GPU memory" in rows) == ("error", False)
+
+
 def test_a_probe_that_hangs_is_a_warning_and_for_a_study_an_error(
     tree: PciTree, monkeypatch: pytest.MonkeyPatch
 ) -> None:

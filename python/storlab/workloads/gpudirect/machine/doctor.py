@@ -88,8 +88,9 @@ def examine_target(
     direct = any(demand.needs_cufile for demand in demands)
     others = others or not all(demand.needs_cufile for demand in demands)
     probed = _probed(machine, libraries, direct=direct, others=others)
-    rows = [*_needed_rows(probed, direct=direct, others=others)]
-    if probed.cuda_trouble is None:
+    usable = {gpu.number for gpu in probed.gpus}.issuperset(used_gpus(demands))
+    rows = [*_needed_rows(probed, direct=direct, others=others, usable=usable)]
+    if usable or probed.cuda_trouble is None:
         rows += memory_rows(demands, probed)
     cards = [
         (gpu, card)
@@ -149,11 +150,14 @@ def _probed(machine: Machine, libraries: Libraries, *, direct: bool, others: boo
     return replace(alone, cufile=CuFileTold(error=probed.trouble))
 
 
-def _needed_rows(probed: Probe, *, direct: bool, others: bool) -> Iterator[Check]:
-    """What no run, or none of the direct path, can be without, and is not there."""
+def _needed_rows(probed: Probe, *, direct: bool, others: bool, usable: bool) -> Iterator[Check]:
+    """What no run, or none of the direct path, can be without, and is not there. ``usable``: the
+    GPUs of the study are; what CUDA says is of another one then.
+    """
     if probed.cuda_trouble is not None:
-        yield error("libcuda", probed.cuda_trouble.what, probed.cuda_trouble.fix)
-    elif direct and probed.cufile_trouble is not None:
+        row = warning if usable else error
+        yield row("libcuda", probed.cuda_trouble.what, probed.cuda_trouble.fix)
+    if (usable or probed.cuda_trouble is None) and direct and probed.cufile_trouble is not None:
         what, fix = probed.cufile_trouble.what, probed.cufile_trouble.fix
         if others:
             yield warning("libcufile", f"{what}; runs with path = direct will fail", fix)
