@@ -3,6 +3,10 @@
 //! The coordinator opens the window when every worker is ready, follows it, and sums up. What the
 //! load is, only its family knows.
 
+mod giving_up;
+#[cfg(test)]
+mod tests;
+
 use std::collections::BTreeMap;
 use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -23,6 +27,7 @@ use crate::outcome::{EngineInfo, Failure, Outcome, Status, Summary, Totals};
 use crate::sampling::{Collector, Kind, Report};
 use crate::threads::{guarded, spawn};
 use crate::window::Window;
+use giving_up::Idle;
 
 /// Between opening the gate and the first operation: all workers have woken by then.
 const START_DELAY_NS: u64 = 500_000;
@@ -31,9 +36,6 @@ const START_DELAY_NS: u64 = 500_000;
 const LEAD_NS: u64 = 50_000_000;
 /// Past the window's end, workers are woken this often, to look at their time-outs.
 const NUDGE_NS: u64 = 100_000_000;
-/// Beyond the drain time-out, before a worker that says nothing is given up; without it where
-/// nothing is in flight yet.
-const SILENCE_NS: u64 = 5_000_000_000;
 /// Nobody wakes the coordinator when the run is cancelled: it looks this often.
 const LONG: Duration = Duration::from_secs(1);
 
@@ -125,7 +127,7 @@ impl Timed {
     /// The run ends as failed: operations of worker `job` are in flight still, long after its load.
     pub fn fail_as_hung(&self, job: usize, outstanding: usize) {
         let waited_ms = self.plan.drain_timeout_ns / 1_000_000;
-        self.fail(Error::Hung { job, outstanding, waited_ms });
+        self.fail(Error::Hung { place: format!("job {job}"), outstanding, waited_ms });
     }
 
     /// The first failure.
@@ -275,6 +277,7 @@ struct Coordinator<'r, L> {
     next_nudge_ns: u64,
     /// When the load was seen to end, by time or early.
     ending_since_ns: Option<u64>,
+    idle: Idle,
     last_completion_ns: u64,
     unserved: u64,
 }
@@ -296,6 +299,7 @@ impl<'r, L: Load> Coordinator<'r, L> {
             cpu_end: None,
             next_nudge_ns: 0,
             ending_since_ns: None,
+            idle: Idle::default(),
             last_completion_ns: 0,
             unserved: 0,
         }
@@ -332,6 +336,9 @@ impl<'r, L: Load> Coordinator<'r, L> {
         match message {
             Message::Ready => self.ready += 1,
             Message::Interval(report) => {
+                if self.says_something(&report) {
+                    self.idle.end();
+                }
                 self.collector.add(&report, self.window.start_ns);
                 self.board.show(self.collector.live());
                 if let Some(length_ns) = self.load.expected_ns(&self.window) {
@@ -340,6 +347,7 @@ impl<'r, L: Load> Coordinator<'r, L> {
             }
             Message::Done { job, ended } => {
                 self.done += 1;
+                self.idle.end();
                 self.collector.end_job(job, self.window.start_ns);
                 match *ended {
                     Ok(end) => {
@@ -397,6 +405,7 @@ impl<'r, L: Load> Coordinator<'r, L> {
             self.board.enter("drain", None);
         }
         self.load.look(&self.window, now);
+        self.give_up_on_the_idle(now);
         let ending = now >= self.window.end_ns || self.stopping();
         if ending && now >= self.next_nudge_ns {
             let since_ns = *self.ending_since_ns.get_or_insert(now);
@@ -404,43 +413,6 @@ impl<'r, L: Load> Coordinator<'r, L> {
             self.next_nudge_ns = now + NUDGE_NS;
             self.give_up_on_the_silent(now, since_ns);
         }
-    }
-
-    /// Threads that are stuck in the kernel cannot be joined: they are left behind, and the run
-    /// says so.
-    fn give_up_on_the_silent(&mut self, now: u64, since_ns: u64) {
-        let Plan { workers, drain_timeout_ns, .. } = self.timed.plan;
-        // Twice: an open loop may send its backlog for one time-out, and drain for another.
-        if now < since_ns.saturating_add(2 * drain_timeout_ns + SILENCE_NS) {
-            return;
-        }
-        self.timed.gave_up.store(true, Relaxed);
-        self.timed.fail_as_hung(0, workers - self.done);
-        self.done = workers;
-    }
-
-    /// Those that get ready and have said nothing for too long: they are left behind, and the rest
-    /// ends.
-    fn give_up_on_the_unready(&mut self, now: u64) {
-        let Plan { workers, arm_timeout_ns, .. } = self.timed.plan;
-        let (since_ns, limit_ns) = if self.stopping() {
-            (*self.ending_since_ns.get_or_insert(now), arm_timeout_ns.min(SILENCE_NS))
-        } else {
-            (0, arm_timeout_ns)
-        };
-        let silent_ns = self.timed.control.signs.silent_ns(now, since_ns);
-        if silent_ns < limit_ns {
-            return;
-        }
-        let unready = workers - self.ready - self.done;
-        self.timed.gave_up.store(true, Relaxed);
-        if !self.stopping() {
-            let waited_ms = silent_ns / 1_000_000;
-            self.timed.fail(Error::NotReady { workers: unready, waited_ms });
-        }
-        // Whoever comes to the gate yet finds that the run is over.
-        self.open_window();
-        self.done += unready;
     }
 
     /// All workers have ended.
@@ -487,6 +459,3 @@ impl<'r, L: Load> Coordinator<'r, L> {
         Some(begin.until(end, length_ns, self.collector.workers(), self.load.cores()))
     }
 }
-
-#[cfg(test)]
-mod tests;

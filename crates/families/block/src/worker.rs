@@ -30,7 +30,7 @@ use crate::draw::Draw;
 use crate::layout::{Layout, Part};
 use crate::shared::Shared;
 use crate::slots::Slots;
-use crate::spec::{BackendKind, SyncKind};
+use crate::spec::SyncKind;
 use crate::verify::VerifyReport;
 
 /// What is left to the kernel when the load ends early, before it is asked to give up.
@@ -67,6 +67,15 @@ const NO_FLIGHT: Flight = Flight {
     intended_ns: 0,
     submitted_ns: 0,
 };
+
+/// What came of an attempt to start something.
+enum Started {
+    Operation,
+    /// It was due before the operation, which is to come yet.
+    Flush,
+    /// No block is free of another operation in flight (verify mode).
+    Nothing,
+}
 
 /// Tags carry the flight, the number of the part and its length.
 const fn tag(flight: u16, part: u16, len: u32) -> u64 {
@@ -160,7 +169,9 @@ impl<'r, B: Backend, T: TimeSource> Worker<'r, B, T> {
         let pacing = Pacing::new(&job.arrival, self.index, jobs, load_start_ns, job.seed);
         let now = self.schedule.begin(window, pacing, &self.clock);
         let reading = Reading { at_ns: now, ..self.reading() };
-        self.recorder.begin(window, self.helped_by(), reading);
+        // Where it is pinned, its helpers are, too.
+        let cores = available_cores().min(1 + self.backend.helpers());
+        self.recorder.begin(window, cores, reading);
         self.shared.cpu.pass(&window, now);
         let now = turns::load(&mut self, now)?;
         self.drain(now)
@@ -206,9 +217,9 @@ impl<'r, B: Backend, T: TimeSource> Worker<'r, B, T> {
         (true, until.map(|until| Duration::from_nanos(until.saturating_sub(now))))
     }
 
-    /// Start one operation; false when no block is free of another one in flight (verify mode).
+    /// Start the operation that is due, or the flush before it.
     #[inline]
-    fn start(&mut self, intended_ns: u64, now: u64) -> bool {
+    fn start(&mut self, intended_ns: u64, now: u64) -> Started {
         let sync = &self.shared.job.sync;
         if sync.kind != SyncKind::None
             && sync.every_writes > 0
@@ -216,14 +227,14 @@ impl<'r, B: Backend, T: TimeSource> Worker<'r, B, T> {
         {
             self.writes_since_sync = 0;
             self.start_sync(intended_ns);
-            return true;
+            return Started::Flush;
         }
         let kind = self.draw.kind();
         let len = u64::from(self.draw.len()).min(self.schedule.bytes_left()) as u32;
-        let Some(slot) = self.slots.take(kind) else { return false };
+        let Some(slot) = self.slots.take(kind) else { return Started::Nothing };
         let Some(offset) = self.place(len) else {
             self.slots.give_back(kind, slot);
-            return false;
+            return Started::Nothing;
         };
         self.schedule.spend(u64::from(len), now);
         if kind == OpKind::Write {
@@ -232,7 +243,7 @@ impl<'r, B: Backend, T: TimeSource> Worker<'r, B, T> {
         }
         let flight = Flight { kind, slot, len, offset, intended_ns, ..NO_FLIGHT };
         self.launch(flight);
-        true
+        Started::Operation
     }
 
     #[inline]
@@ -382,14 +393,6 @@ impl<'r, B: Backend, T: TimeSource> Worker<'r, B, T> {
         reading(&self.backend, &self.clock)
     }
 
-    /// Threads that it, and what helps it, can be on at once.
-    fn helped_by(&self) -> usize {
-        match self.shared.backend {
-            BackendKind::Posix => available_cores(),
-            _ => 1,
-        }
-    }
-
     fn in_flight(&self) -> usize {
         self.flights.len() - self.free.len()
     }
@@ -454,11 +457,14 @@ impl<B: Backend, T: TimeSource> Turns for Worker<'_, B, T> {
         self.blocked = false;
         while self.fresh.len() < self.shared.job.batch && !self.free.is_empty() {
             let Some(intended) = self.schedule.due(now) else { return };
-            if !self.start(intended, now) {
-                self.blocked = true;
-                return;
+            match self.start(intended, now) {
+                Started::Operation => self.schedule.advance(),
+                Started::Flush => {} // it is no part of the rate, and takes nobody's due time
+                Started::Nothing => {
+                    self.blocked = true;
+                    return;
+                }
             }
-            self.schedule.advance();
         }
     }
 
@@ -481,5 +487,6 @@ impl<B: Backend, T: TimeSource> Turns for Worker<'_, B, T> {
 }
 
 fn reading(backend: &impl Backend, clock: &impl TimeSource) -> Reading {
-    Reading { used_ns: thread_cpu_ns() + backend.helper_cpu_ns(), at_ns: clock.now_ns() }
+    let helpers_ns = backend.helper_cpu_ns();
+    Reading { used_ns: thread_cpu_ns(), helpers_ns, at_ns: clock.now_ns() }
 }

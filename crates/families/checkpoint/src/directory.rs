@@ -29,8 +29,6 @@ pub struct Directory {
     expected: Option<Content>,
     orders: Vec<Sender<Order>>,
     answers: Option<Receiver<Result<RankTimes>>>,
-    /// Of a rank, where another has been silent since: that is what the run fails with.
-    failed: Option<Error>,
     backend: Option<(&'static str, Vec<&'static str>)>,
     device: Option<DeviceCounters>,
 }
@@ -46,8 +44,8 @@ impl Directory {
             unallocated: AtomicBool::new(false),
         });
         let (aside, expected, orders) = (PathBuf::new(), None, Vec::new());
-        let (answers, failed, backend, device) = (None, None, None, None);
-        Directory { crew, shelf, aside, expected, orders, answers, failed, backend, device }
+        let (answers, backend, device) = (None, None, None);
+        Directory { crew, shelf, aside, expected, orders, answers, backend, device }
     }
 
     /// Every rank carries out the order. `None` when the run is to end; the first error of a rank
@@ -72,9 +70,9 @@ impl Directory {
                     look();
                     let (drain_ns, left) =
                         (self.crew.job.drain_timeout_ns, self.orders.len() - answered);
-                    if let Err(hung) = silence.bear(&self.crew.control, drain_ns, left) {
-                        self.failed = failed;
-                        return Err(hung);
+                    let borne = silence.bear(&self.crew.control, drain_ns, left);
+                    if let Err(silent) = borne {
+                        return Err(silent.after(failed));
                     }
                     continue;
                 }
@@ -219,8 +217,6 @@ impl Home for Directory {
             extras.backend = Some(name);
             extras.features = features;
         }
-        let failed = self.failed.take();
-        extras.notes.extend(failed.map(|error| format!("before a rank fell silent: {error}")));
         if self.crew.buffered.load(Relaxed) {
             extras.notes.push("the file system has no O_DIRECT: I/O was buffered".into());
         }

@@ -218,6 +218,26 @@ fn flushes_come_at_their_cadence() {
 }
 
 #[test]
+fn flushes_take_no_due_time_of_an_open_loop() {
+    for depth in [1, 4] {
+        let change = |j: &mut Value| {
+            j["queue_depth"] = json!(depth);
+            j["arrival"] = constant(1000.0);
+            j["mix"] = json!({"read": 0.0, "write": 100.0, "trim": 0.0});
+            j["sync"] = json!({"kind": "fsync", "every_writes": 1, "final": false});
+        };
+        let ran = bench(change, after(100_000)).nudged().run();
+        // One flush before each write but the first.
+        let done: Vec<u64> = ran.stats.iter().map(|stats| stats.operations).collect();
+        assert_eq!(done, [100, 99], "depth {depth}");
+        let due = ran.stats[0].intended.as_ref().unwrap();
+        // Where the flush has the only place, the write that is due waits for it.
+        let longest = if depth == 1 { 220_000 } else { 110_000 };
+        assert!(due.count() == 100 && due.max_ns() < longest, "{depth}: {}", due.max_ns());
+    }
+}
+
+#[test]
 fn one_seed_is_one_sequence() {
     let offsets = |seed: u64, latency: u64| {
         let change = |j: &mut Value| {
