@@ -79,7 +79,12 @@ pub trait Backend {
     /// Ask the kernel to give up what is in flight. Completions still come.
     fn cancel_all(&mut self);
 
-    /// CPU that helper threads of this backend have used, in ns.
+    /// Threads that do its I/O.
+    fn helpers(&self) -> usize {
+        0
+    }
+
+    /// CPU that these threads have used, in ns.
     fn helper_cpu_ns(&self) -> u64 {
         0
     }

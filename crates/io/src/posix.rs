@@ -245,6 +245,10 @@ impl Backend for PosixBackend {
         }
     }
 
+    fn helpers(&self) -> usize {
+        self.threads.len()
+    }
+
     fn helper_cpu_ns(&self) -> u64 {
         let clocks = self.shared.lock().cpu_clocks.clone();
         clocks.into_iter().map(storlab_base::clock_ns).sum()

@@ -124,14 +124,6 @@ impl Stream {
         }
     }
 
-    /// CPU of helper threads, in ns.
-    pub fn helper_cpu_ns(&self) -> u64 {
-        match &self.inner {
-            Inner::Uring(engine) => engine.backend.helper_cpu_ns(),
-            Inner::Posix(engine) => engine.backend.helper_cpu_ns(),
-        }
-    }
-
     /// Size of I/Os, and how many.
     pub fn spec(&self) -> StreamSpec {
         self.spec

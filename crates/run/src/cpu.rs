@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 use rustix::io::Errno;
 use rustix::thread::{CpuSet, sched_setaffinity, set_current_timer_slack};
 use serde::Serialize;
-use storlab_base::{monotonic_ns, narrowest};
+use storlab_base::{monotonic_ns, narrowest, thread_cpu_ns};
 
 use crate::window::Window;
 
@@ -156,7 +156,7 @@ impl CpuMark {
             system_ns: part(used.system_ns),
             cores,
             worker_ns: workers.iter().map(|worker| worker.cpu_ns).sum(),
-            busiest_worker_percent: percent(workers.iter().map(|w| w.cpu_ns).max().unwrap_or(0)),
+            busiest_worker_percent: percent(workers.iter().map(|w| w.busy_ns).max().unwrap_or(0)),
             machine_busy_percent: machine.map(|(busy, _, _)| busy),
             machine_cores: machine.map(|(_, _, cores)| cores),
             machine_steal_percent: machine.map(|(_, stolen, _)| stolen),
@@ -199,20 +199,42 @@ impl WindowCpu {
 /// What a worker used of the CPU, and how long it could have run and did not; in ns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Spent {
-    /// On a core.
+    /// On a core, by its own thread and those that help it.
     pub cpu_ns: u64,
+    /// Of a core that its own thread was on, or of each that all of them could be on: whichever
+    /// was nearer to its limit.
+    pub busy_ns: u64,
     /// In a run queue; `None` where the kernel does not tell.
     pub waited_ns: Option<u64>,
 }
 
 impl Spent {
-    /// Both sums.
+    /// All sums.
     pub fn add(&mut self, more: Spent) {
         self.cpu_ns += more.cpu_ns;
+        self.busy_ns += more.busy_ns;
         self.waited_ns = match (self.waited_ns, more.waited_ns) {
             (None, None) => None,
             (waited, more_waited) => Some(waited.unwrap_or(0) + more_waited.unwrap_or(0)),
         };
+    }
+}
+
+/// A worker's CPU time until a moment, in ns.
+#[derive(Clone, Copy, Debug)]
+pub struct Reading {
+    /// Of its own thread.
+    pub used_ns: u64,
+    /// Of threads that help it.
+    pub helpers_ns: u64,
+    /// Just after both were read, on the run's clock.
+    pub at_ns: u64,
+}
+
+impl Reading {
+    /// Of a worker that is one thread, the calling one.
+    pub fn of_this_thread() -> Self {
+        Reading { used_ns: thread_cpu_ns(), helpers_ns: 0, at_ns: monotonic_ns() }
     }
 }
 
@@ -241,10 +263,10 @@ pub struct WorkerCpu {
     queue: RunQueue,
     start_ns: u64,
     end_ns: u64,
-    threads: u64,
-    used_ns: u64,
+    /// That the worker, and what helps it, can be on at once.
+    cores: u64,
+    last: Reading,
     waited_ns: Option<u64>,
-    read_at_ns: u64,
     /// Waited before a reading, and after the window's start that it came too late for.
     carried_ns: Option<u64>,
     /// Until the window's end, once that has passed and nobody has taken it.
@@ -252,72 +274,70 @@ pub struct WorkerCpu {
 }
 
 impl WorkerCpu {
-    /// Of the calling thread, which the run has started, and which begins to work now. `used_ns`:
-    /// its CPU time so far; `threads`: that it, and what helps it, can be on at once.
-    pub fn begin(window: &Window, threads: usize, used_ns: u64, now_ns: u64) -> Self {
+    /// Of the calling thread, which the run has started, and which begins to work now; `cores`:
+    /// that it, and what helps it, can be on at once.
+    pub fn begin(window: &Window, cores: usize, reading: Reading) -> Self {
         let mut cpu = WorkerCpu {
             queue: RunQueue::of_this_thread(),
             start_ns: window.start_ns,
             end_ns: window.end_ns,
-            threads: threads as u64,
-            used_ns,
+            cores: cores.max(1) as u64,
+            last: Reading { at_ns: 0, ..reading },
             waited_ns: Some(0),
-            read_at_ns: 0,
             carried_ns: None,
             rest: None,
         };
         // What it waited for the gate is the window's as far as that had begun.
-        cpu.take(used_ns, now_ns);
+        cpu.take(reading);
         cpu
     }
 
-    /// Since the last time. `used_ns`: the thread's CPU time, read just before `now_ns`.
-    pub fn take(&mut self, used_ns: u64, now_ns: u64) -> Spent {
+    /// Since the last time.
+    pub fn take(&mut self, reading: Reading) -> Spent {
         let waited_ns = self.queue.waited_ns();
-        self.account(used_ns, waited_ns, now_ns)
+        self.account(reading, waited_ns)
     }
 
-    fn account(&mut self, used_ns: u64, waited_ns: Option<u64>, now_ns: u64) -> Spent {
+    fn account(&mut self, reading: Reading, waited_ns: Option<u64>) -> Spent {
         if let Some(rest) = self.rest.as_mut() {
             return std::mem::take(rest);
         }
-        let begins = self.read_at_ns < self.start_ns && now_ns >= self.start_ns;
+        let (last, now_ns) = (self.last, reading.at_ns);
+        let begins = last.at_ns < self.start_ns && now_ns >= self.start_ns;
         let ends = now_ns >= self.end_ns;
-        let mut spent = Spent {
-            cpu_ns: used_ns.saturating_sub(self.used_ns),
-            waited_ns: waited_ns.zip(self.waited_ns).map(|(now, then)| now.saturating_sub(then)),
-        };
+        let mut own_ns = reading.used_ns.saturating_sub(last.used_ns);
+        let mut all_ns = own_ns + reading.helpers_ns.saturating_sub(last.helpers_ns);
+        let mut waited = waited_ns.zip(self.waited_ns).map(|(now, then)| now.saturating_sub(then));
         let mut carried_ns = None;
         if begins {
             // Waiting is why it comes so late, so that the end of this stretch was waiting.
             let late_ns = now_ns.min(self.end_ns) - self.start_ns;
-            carried_ns = spent.waited_ns.map(|waited| waited.min(late_ns));
-            spent.waited_ns =
-                spent.waited_ns.zip(carried_ns).map(|(waited, carried)| waited - carried);
+            carried_ns = waited.map(|waited| waited.min(late_ns));
+            waited = waited.zip(carried_ns).map(|(waited, carried)| waited - carried);
         } else if ends {
             // Where a hypervisor stops a thread, the kernel may take that for work.
-            let left_ns = self.end_ns - self.read_at_ns;
-            spent.cpu_ns = spent.cpu_ns.min(left_ns.saturating_mul(self.threads));
-            spent.waited_ns = spent.waited_ns.map(|waited| waited.min(left_ns));
+            let left_ns = self.end_ns - last.at_ns;
+            own_ns = own_ns.min(left_ns);
+            all_ns = all_ns.min(left_ns.saturating_mul(self.cores));
+            waited = waited.map(|waited| waited.min(left_ns));
         }
-        if let (Some(waited), Some(carried)) = (&mut spent.waited_ns, self.carried_ns.take()) {
+        if let (Some(waited), Some(carried)) = (&mut waited, self.carried_ns.take()) {
             *waited += carried;
         }
         if ends {
-            self.rest = Some(Spent { cpu_ns: 0, waited_ns: carried_ns });
+            self.rest = Some(Spent { waited_ns: carried_ns, ..Spent::default() });
         } else {
             self.carried_ns = carried_ns;
         }
-        (self.used_ns, self.waited_ns) = (used_ns, waited_ns);
-        self.read_at_ns = now_ns;
-        spent
+        (self.last, self.waited_ns) = (reading, waited_ns);
+        let busy_ns = own_ns.max(all_ns / self.cores);
+        Spent { cpu_ns: all_ns, busy_ns, waited_ns: waited }
     }
 
-    /// The time is known to be `now_ns`: where the window is over, what comes from here on is not
-    /// counted.
-    pub fn close(&mut self, used_ns: u64, now_ns: u64) {
-        if self.rest.is_none() && now_ns >= self.end_ns {
-            self.rest = Some(self.take(used_ns, now_ns));
+    /// Where the window is over, what comes after the reading is not counted.
+    pub fn close(&mut self, reading: Reading) {
+        if self.rest.is_none() && reading.at_ns >= self.end_ns {
+            self.rest = Some(self.take(reading));
         }
     }
 }
@@ -362,56 +382,76 @@ mod tests {
 
     const WINDOW: Window = Window { load_start_ns: 900, start_ns: 1000, end_ns: 2000 };
 
+    fn used(used_ns: u64, at_ns: u64) -> Reading {
+        Reading { used_ns, helpers_ns: 0, at_ns }
+    }
+
     fn worker(waited_ns: Option<u64>) -> WorkerCpu {
-        let mut cpu = WorkerCpu::begin(&WINDOW, 1, 0, 900);
+        let mut cpu = WorkerCpu::begin(&WINDOW, 1, used(0, 900));
         cpu.waited_ns = waited_ns;
         cpu
     }
 
     fn spent(cpu_ns: u64, waited_ns: u64) -> Spent {
-        Spent { cpu_ns, waited_ns: Some(waited_ns) }
+        Spent { cpu_ns, busy_ns: cpu_ns, waited_ns: Some(waited_ns) }
     }
 
     #[test]
     fn a_worker_that_sees_the_end_late_has_used_no_more_than_the_window() {
         let mut cpu = worker(Some(0));
-        assert_eq!(cpu.account(100, Some(0), 1000), spent(100, 0));
-        assert_eq!(cpu.account(600, Some(0), 1500), spent(500, 0));
+        assert_eq!(cpu.account(used(100, 1000), Some(0)), spent(100, 0));
+        assert_eq!(cpu.account(used(600, 1500), Some(0)), spent(500, 0));
         // A hypervisor that stopped it let the clock of its CPU time go on.
-        assert_eq!(cpu.account(3600, Some(0), 4500), spent(500, 0));
-        assert_eq!(cpu.account(9999, Some(0), 9900), Spent::default());
+        assert_eq!(cpu.account(used(3600, 4500), Some(0)), spent(500, 0));
+        assert_eq!(cpu.account(used(9999, 9900), Some(0)), Spent::default());
     }
 
     #[test]
     fn a_worker_that_waited_across_the_end_waited_in_the_window_until_then() {
         let mut cpu = worker(Some(0));
-        cpu.account(100, Some(0), 1000);
-        cpu.close(300, 1999);
-        assert_eq!(cpu.account(400, Some(2700), 4500), spent(300, 1000));
-        assert_eq!(cpu.account(450, Some(2800), 4600), Spent::default());
+        cpu.account(used(100, 1000), Some(0));
+        cpu.close(used(300, 1999));
+        assert_eq!(cpu.account(used(400, 4500), Some(2700)), spent(300, 1000));
+        assert_eq!(cpu.account(used(450, 4600), Some(2800)), Spent::default());
     }
 
     #[test]
     fn a_worker_that_sees_the_start_late_has_waited_since_then() {
         let mut cpu = worker(Some(50));
-        assert_eq!(cpu.account(60, Some(550), 1300), spent(60, 200));
-        assert_eq!(cpu.account(90, Some(560), 1900), spent(30, 310));
-        assert_eq!(cpu.account(100, Some(560), 2000), spent(10, 0));
+        assert_eq!(cpu.account(used(60, 1300), Some(550)), spent(60, 200));
+        assert_eq!(cpu.account(used(90, 1900), Some(560)), spent(30, 310));
+        assert_eq!(cpu.account(used(100, 2000), Some(560)), spent(10, 0));
     }
 
     #[test]
     fn a_worker_that_sees_none_of_the_window_has_waited_through_it() {
         let mut cpu = worker(Some(0));
-        assert_eq!(cpu.account(60, Some(2000), 3000), spent(60, 1000));
-        assert_eq!(cpu.account(500, Some(2100), 3100), spent(0, 1000));
+        assert_eq!(cpu.account(used(60, 3000), Some(2000)), spent(60, 1000));
+        assert_eq!(cpu.account(used(500, 3100), Some(2100)), spent(0, 1000));
     }
 
     #[test]
     fn a_kernel_that_tells_nothing_of_waiting_leaves_it_out() {
         let mut cpu = worker(None);
-        let nothing = Spent { cpu_ns: 10, waited_ns: None };
-        assert_eq!(cpu.account(10, None, 1000), nothing);
-        assert_eq!(cpu.account(20, None, 2000), nothing);
+        let nothing = Spent { waited_ns: None, ..spent(10, 0) };
+        assert_eq!(cpu.account(used(10, 1000), None), nothing);
+        assert_eq!(cpu.account(used(20, 2000), None), nothing);
+    }
+
+    #[test]
+    fn helpers_keep_a_worker_busy_where_they_fill_all_its_cores() {
+        let mut cpu = WorkerCpu::begin(&WINDOW, 4, used(0, 900));
+        let mut account = |used_ns, helpers_ns, at_ns| {
+            let Spent { cpu_ns, busy_ns, .. } =
+                cpu.account(Reading { used_ns, helpers_ns, at_ns }, None);
+            (cpu_ns, busy_ns)
+        };
+        account(0, 0, 1000);
+        // Three cores and a half of four; then its own thread is the one that is busiest.
+        assert_eq!(account(100, 1300, 1400), (1400, 350));
+        assert_eq!(account(400, 1500, 1700), (500, 300));
+        // No core has more time than is left.
+        assert_eq!(account(900, 9999, 2500), (1200, 300));
     }
 
     #[test]

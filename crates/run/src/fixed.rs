@@ -7,11 +7,11 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
-use storlab_base::{Error, Result, monotonic_ns, thread_cpu_ns};
+use storlab_base::{Error, Result, monotonic_ns};
 
 use crate::board::Board;
 use crate::control::Control;
-use crate::cpu::{CpuMark, Spent, WorkerCpu, available_cores};
+use crate::cpu::{CpuMark, Reading, Spent, WorkerCpu, available_cores};
 use crate::first_io::FirstIo;
 use crate::gate::Gate;
 use crate::outcome::{EngineInfo, Failure, Outcome, Span, Status, Summary, Totals};
@@ -135,7 +135,7 @@ impl Ledger {
     /// The worker leaves its thread: what that used so far counts.
     pub fn leave_thread(&mut self) {
         if let Some(mut cpu) = self.cpu.take() {
-            self.carried.add(cpu.take(thread_cpu_ns(), monotonic_ns()));
+            self.carried.add(cpu.take(Reading::of_this_thread()));
         }
     }
 
@@ -144,7 +144,7 @@ impl Ledger {
         let mut spent = std::mem::take(&mut self.carried);
         // Where the worker has left its thread, the one that is asked here is not its own.
         if let Some(cpu) = &mut self.cpu {
-            spent.add(cpu.take(thread_cpu_ns(), monotonic_ns()));
+            spent.add(cpu.take(Reading::of_this_thread()));
         }
         // A receiver that is gone has given up on this worker.
         let _ =
@@ -155,7 +155,7 @@ impl Ledger {
 /// Of the calling thread, in a window that ends when the work does.
 fn cpu_since(start_ns: u64) -> WorkerCpu {
     let window = Window { load_start_ns: start_ns, start_ns, end_ns: u64::MAX };
-    WorkerCpu::begin(&window, 1, thread_cpu_ns(), monotonic_ns())
+    WorkerCpu::begin(&window, 1, Reading::of_this_thread())
 }
 
 impl Drop for Ledger {

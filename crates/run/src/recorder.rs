@@ -1,7 +1,6 @@
 //! What one worker of a timed run measures, interval by interval.
 
-use storlab_base::{monotonic_ns, thread_cpu_ns};
-
+pub use crate::cpu::Reading;
 use crate::cpu::{Spent, WorkerCpu};
 use crate::sampling::{KindStats, KindTable, Report};
 use crate::timed::{Message, Timed};
@@ -20,22 +19,6 @@ pub struct Success {
     pub first_byte_ns: Option<u64>,
     /// Moved.
     pub bytes: u64,
-}
-
-/// A worker's CPU time, read just before `at_ns`.
-#[derive(Clone, Copy, Debug)]
-pub struct Reading {
-    /// CPU time so far.
-    pub used_ns: u64,
-    /// On the run's clock.
-    pub at_ns: u64,
-}
-
-impl Reading {
-    /// Of a worker that is one thread, the calling one.
-    pub fn of_this_thread() -> Self {
-        Reading { used_ns: thread_cpu_ns(), at_ns: monotonic_ns() }
-    }
 }
 
 /// Where the end of an operation lies.
@@ -97,12 +80,12 @@ impl Recorder {
         }
     }
 
-    /// The load begins; `threads`: that the worker can be on at once.
-    pub fn begin(&mut self, window: Window, threads: usize, reading: Reading) {
+    /// The load begins; `cores`: that the worker, and what helps it, can be on at once.
+    pub fn begin(&mut self, window: Window, cores: usize, reading: Reading) {
         self.window = window;
         self.interval = window.interval_at(window.load_start_ns, self.interval_ns);
         self.boundary_ns = window.next_boundary(window.load_start_ns, self.interval_ns);
-        self.cpu = Some(WorkerCpu::begin(&window, threads, reading.used_ns, reading.at_ns));
+        self.cpu = Some(WorkerCpu::begin(&window, cores, reading));
     }
 
     /// When [`Recorder::cross`] is due next.
@@ -131,8 +114,7 @@ impl Recorder {
             self.hand_over(timed, read());
         }
         if let Some(cpu) = self.cpu.as_mut().filter(|_| over) {
-            let Reading { used_ns, at_ns } = read();
-            cpu.close(used_ns, at_ns);
+            cpu.close(read());
         }
         let missed = over && self.interval < 0;
         self.interval = next;
@@ -144,9 +126,9 @@ impl Recorder {
         over
     }
 
-    fn hand_over(&mut self, timed: &Timed, Reading { used_ns, at_ns }: Reading) {
+    fn hand_over(&mut self, timed: &Timed, reading: Reading) {
         self.settle();
-        let spent = self.cpu.as_mut().map_or_else(Spent::default, |cpu| cpu.take(used_ns, at_ns));
+        let spent = self.cpu.as_mut().map_or_else(Spent::default, |cpu| cpu.take(reading));
         let kinds = std::mem::replace(&mut self.stats, self.empty.clone());
         let report = Report { job: self.index, interval: self.interval, spent, kinds };
         timed.send(Message::Interval(Box::new(report)));
@@ -246,7 +228,7 @@ mod tests {
         }
         let mut recorder = Recorder::new(0, 1000, open_loop, empty);
         let window = Window { load_start_ns: 1000, start_ns: 2000, end_ns: 4000 };
-        recorder.begin(window, 1, Reading { used_ns: 0, at_ns: 1000 });
+        recorder.begin(window, 1, Reading { used_ns: 0, helpers_ns: 0, at_ns: 1000 });
         recorder
     }
 

@@ -374,7 +374,7 @@ mod tests {
         for _ in 0..operations {
             stats.latency.record(100);
         }
-        let spent = Spent { cpu_ns: 5, waited_ns: Some(2) };
+        let spent = Spent { cpu_ns: 5, busy_ns: 4, waited_ns: Some(2) };
         Report { job, interval, spent, kinds: vec![Some(Box::new(stats))] }
     }
 
@@ -427,7 +427,8 @@ mod tests {
         assert_eq!(operations, [3, 0, 0, 2]);
         assert_eq!(collector.rows[3].start_ns, 3050);
         assert_eq!(collector.totals().next().unwrap().1.operations, 5);
-        assert_eq!(collector.workers(), [Spent { cpu_ns: 10, waited_ns: Some(4) }]);
+        let spent = Spent { cpu_ns: 10, busy_ns: 8, waited_ns: Some(4) };
+        assert_eq!(collector.workers(), [spent]);
         assert_eq!(*collector.by_worker(), ByWorker { operations: vec![5], bytes: vec![50] });
     }
 

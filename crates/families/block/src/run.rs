@@ -78,12 +78,8 @@ impl Load for Shared {
     }
 
     fn cores(&self) -> usize {
-        let job = &self.job;
-        let threads = match self.backend {
-            BackendKind::Posix => job.jobs * job.queue_depth,
-            _ => job.jobs,
-        };
-        cores_for(threads, job.cpus.as_deref())
+        let threads = (0..self.job.jobs).map(|index| self.threads_of(index)).sum();
+        cores_for(threads, self.job.cpus.as_deref())
     }
 
     fn work(self: &Arc<Self>, index: usize) -> Result<WorkerEnd> {
@@ -108,6 +104,19 @@ impl Load for Shared {
 }
 
 impl Shared {
+    /// That job `index` is on: its own, and those of backend `posix` that do its I/O.
+    fn threads_of(&self, index: usize) -> usize {
+        match (self.backend, Layout::for_job(&self.job, index)) {
+            (BackendKind::Posix, Ok(layout)) => match in_flight_at_once(&self.job, &layout) {
+                1 => 1, // it does the I/O itself
+                helpers => 1 + helpers,
+            },
+            _ => 1,
+        }
+    }
+
+    /// Memory may hold so much that this takes an hour. A user who ends the run does not wait for
+    /// it, and then there is no time of it: the thread is left behind.
     fn final_sync(&self) -> Option<u64> {
         if !self.job.sync.at_end || self.control.stopping() {
             return None;
@@ -144,22 +153,31 @@ fn work_on_backend(shared: &Shared, index: usize) -> Result<WorkerEnd> {
     let arena = Arena::new(slots, job.longest_block() as usize)
         .map_err(|e| Error::io("allocation", "buffers", 0, e))?;
     let layout = Layout::for_job(job, index)?;
-    let parts = layout.parts_max(job.longest_block()).max(layout.members().len());
-    // All parts of all operations at once, as far as threads for them are bearable.
-    let threads = (job.queue_depth * parts).min(job.queue_depth.max(THREADS_MAX));
     match shared.backend {
         BackendKind::Null => work_with(shared, index, NullBackend::new(arena)),
         BackendKind::Posix => {
-            let backend = PosixBackend::new(shared.files.clone(), arena, threads)
+            let in_flight = in_flight_at_once(job, &layout);
+            let backend = PosixBackend::new(shared.files.clone(), arena, in_flight)
                 .map_err(|e| Error::io("start", "threads of backend posix", 0, e))?;
             work_with(shared, index, backend)
         }
         BackendKind::Uring | BackendKind::Auto => {
+            let parts = parts_of(job, &layout);
             let (batch, depth) = (job.batch.min(job.queue_depth) * parts, job.queue_depth * parts);
             let backend = UringBackend::new(shared.files.clone(), arena, batch, depth)?;
             work_with(shared, index, backend)
         }
     }
+}
+
+/// The most that one operation has.
+fn parts_of(job: &BlockJob, layout: &Layout) -> usize {
+    layout.parts_max(job.longest_block()).max(layout.members().len())
+}
+
+/// By threads: all parts of all operations, as far as threads for them are bearable.
+fn in_flight_at_once(job: &BlockJob, layout: &Layout) -> usize {
+    (job.queue_depth * parts_of(job, layout)).min(job.queue_depth.max(THREADS_MAX))
 }
 
 fn work_with<B: Backend>(shared: &Shared, index: usize, backend: B) -> Result<WorkerEnd> {

@@ -30,7 +30,7 @@ use crate::draw::Draw;
 use crate::layout::{Layout, Part};
 use crate::shared::Shared;
 use crate::slots::Slots;
-use crate::spec::{BackendKind, SyncKind};
+use crate::spec::SyncKind;
 use crate::verify::VerifyReport;
 
 /// What is left to the kernel when the load ends early, before it is asked to give up.
@@ -169,7 +169,9 @@ impl<'r, B: Backend, T: TimeSource> Worker<'r, B, T> {
         let pacing = Pacing::new(&job.arrival, self.index, jobs, load_start_ns, job.seed);
         let now = self.schedule.begin(window, pacing, &self.clock);
         let reading = Reading { at_ns: now, ..self.reading() };
-        self.recorder.begin(window, self.helped_by(), reading);
+        // Where it is pinned, its helpers are, too.
+        let cores = available_cores().min(1 + self.backend.helpers());
+        self.recorder.begin(window, cores, reading);
         self.shared.cpu.pass(&window, now);
         let now = turns::load(&mut self, now)?;
         self.drain(now)
@@ -391,14 +393,6 @@ impl<'r, B: Backend, T: TimeSource> Worker<'r, B, T> {
         reading(&self.backend, &self.clock)
     }
 
-    /// Threads that it, and what helps it, can be on at once.
-    fn helped_by(&self) -> usize {
-        match self.shared.backend {
-            BackendKind::Posix => available_cores(),
-            _ => 1,
-        }
-    }
-
     fn in_flight(&self) -> usize {
         self.flights.len() - self.free.len()
     }
@@ -493,5 +487,6 @@ impl<B: Backend, T: TimeSource> Turns for Worker<'_, B, T> {
 }
 
 fn reading(backend: &impl Backend, clock: &impl TimeSource) -> Reading {
-    Reading { used_ns: thread_cpu_ns() + backend.helper_cpu_ns(), at_ns: clock.now_ns() }
+    let helpers_ns = backend.helper_cpu_ns();
+    Reading { used_ns: thread_cpu_ns(), helpers_ns, at_ns: clock.now_ns() }
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use storlab_run::cpu::available_cores;
 use storlab_run::outcome::{Outcome, Status};
 
 use super::*;
@@ -123,6 +124,24 @@ fn parts_of_one_striped_operation_run_at_once() {
     let outcome = finish(&run);
     assert_eq!(outcome.summary.status, Status::Finished, "{:?}", outcome.summary.failure);
     assert_eq!(outcome.summary.engine.features, ["threads"]);
+}
+
+#[test]
+fn helpers_of_a_job_are_not_taken_for_one_core() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("data");
+    std::fs::write(&path, vec![1; 1 << 20]).unwrap();
+    let run = start(|j| {
+        j["backend"] = json!("posix");
+        j["queue_depth"] = json!(16);
+        j["block_sizes"] = json!([{"bytes": 1 << 18, "weight": 1.0}]);
+        j["members"] = json!([{"path": path, "name": "d", "kind": "file", "size": 1 << 20}]);
+        j["window_ns"] = json!(1_000_000_000);
+    });
+    let cpu = finish(&run).summary.cpu.unwrap();
+    // Memory serves them, so that they keep all cores busy; rounded, as times of threads are.
+    assert!(cpu.busiest_worker_percent <= 110.0, "{cpu:?}");
+    assert_eq!(cpu.cores, available_cores().min(17));
 }
 
 #[test]
