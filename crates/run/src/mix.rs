@@ -47,7 +47,8 @@ impl Mix {
         let all = OpKind::ALL.map(|kind| Kind {
             place: kind as usize,
             name: kind.name(),
-            moves: kind != OpKind::Trim,
+            moves: matches!(kind, OpKind::Read | OpKind::Write),
+            apart: kind == OpKind::Sync,
         });
         all.into_iter().zip(has).filter_map(|(kind, has)| has.then_some(kind)).collect()
     }

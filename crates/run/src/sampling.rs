@@ -96,19 +96,34 @@ pub struct Kind {
     pub name: &'static str,
     /// Its bytes are transferred. A trim's are those that it was about.
     pub moves: bool,
+    /// It is no work of its own, such as a flush: counted by itself, and part of no sum over kinds.
+    pub apart: bool,
 }
 
 impl Kind {
     /// Of operations whose bytes are transferred, where they have any.
     pub const fn new(place: usize, name: &'static str) -> Self {
-        Kind { place, name, moves: true }
+        Kind { place, name, moves: true, apart: false }
     }
+
+    /// Of what is no work of its own.
+    pub const fn apart(place: usize, name: &'static str) -> Self {
+        Kind { place, name, moves: false, apart: true }
+    }
+}
+
+/// Counters of what sums are made of.
+fn summed<'t>(
+    kinds: &'t [Kind],
+    table: &'t KindTable,
+) -> impl Iterator<Item = (Kind, &'t KindStats)> {
+    let kinds = kinds.iter().filter(|kind| !kind.apart);
+    kinds.filter_map(move |kind| Some((*kind, table.get(kind.place)?.as_deref()?)))
 }
 
 /// Operations and bytes moved of a table.
 fn done(kinds: &[Kind], table: &KindTable) -> (u64, u64) {
-    let stats = |kind: &Kind| table.get(kind.place)?.as_deref().map(|stats| (*kind, stats));
-    kinds.iter().filter_map(stats).fold((0, 0), |(operations, bytes), (kind, stats)| {
+    summed(kinds, table).fold((0, 0), |(operations, bytes), (kind, stats)| {
         let moved = if kind.moves { stats.bytes } else { 0 };
         (operations + stats.operations, bytes + moved)
     })
@@ -153,20 +168,22 @@ pub struct Row {
     pub errors: u64,
 }
 
-/// Operations per second and the like, over the last interval that all jobs have passed.
+/// Operations per second and the like, over the last interval that all jobs have passed, of what
+/// results sum up.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Live {
     /// Operations per second.
     pub operations_s: f64,
     /// Bytes per second.
     pub bytes_s: f64,
-    /// Over reads and writes; `None` before the first interval.
+    /// `None` before the first interval.
     pub latency_p99_ns: Option<u64>,
     /// What it is the p99 of.
     pub latency_bins: Option<Coarse>,
 }
 
-/// What each worker did inside the window, all kinds of operations together, in order of workers.
+/// What each worker did inside the window, all kinds of operations together but those apart, in
+/// order of workers.
 #[derive(Clone, Debug, Default, Serialize, PartialEq, Eq)]
 pub struct ByWorker {
     /// Completed.
@@ -324,7 +341,7 @@ impl Collector {
         let seconds = self.interval_ns as f64 / 1e9;
         let mut merged = Histogram::new();
         let (operations, bytes) = done(&self.kinds, &pending.kinds);
-        for stats in pending.kinds.iter().flatten() {
+        for (_, stats) in summed(&self.kinds, &pending.kinds) {
             merged.add(stats.intended.as_ref().unwrap_or(&stats.latency));
         }
         Live {
@@ -399,6 +416,25 @@ mod tests {
         let live = collector.live();
         assert!(live.operations_s > 0.0 && live.bytes_s == 0.0, "{live:?}");
         assert_eq!(collector.rows[0].bytes, 30, "what it was about");
+    }
+
+    #[test]
+    fn what_is_apart_is_counted_and_in_no_sum() {
+        let kinds = vec![READS[0], Kind::apart(1, "sync")];
+        let mut collector = Collector::new(1, 1_000_000_000, false, kinds);
+        let mut flushes = KindStats::new(false);
+        flushes.operations = 5;
+        flushes.latency.record_n(1_000_000, 5);
+        let mut report = report(0, 0, 3);
+        report.kinds.push(Some(Box::new(flushes)));
+        collector.add(&report, 0);
+        let live = collector.live();
+        assert!((live.operations_s - 3.0).abs() < 1e-9, "{live:?}");
+        assert_eq!(live.latency_p99_ns, Some(100));
+        assert_eq!(live.latency_bins.unwrap().iter().sum::<u64>(), 3);
+        assert_eq!(collector.by_worker().operations, [3]);
+        let rows: Vec<_> = collector.rows.iter().map(|row| (row.kind, row.operations)).collect();
+        assert_eq!(rows, [("read", 3), ("sync", 5)]);
     }
 
     #[test]

@@ -195,6 +195,19 @@ def test_a_client_that_trims_moves_no_bytes() -> None:
     assert (reads.operations, reads.bytes, reads.bytes_s) == (3, 3 * 4096, 4096)
 
 
+def test_flushes_are_in_no_rate_of_a_client() -> None:
+    reads = client("a", 1000).report.outcome
+    assert reads is not None
+    slow = summarise_latency(histogram(9_000_000))
+    flushes = OperationTotals(operations=50, bytes=0, latency=slow)
+    whole = merged(client("a", 1000, totals={**reads.totals, "sync": flushes}))
+    assert whole.cluster is not None
+    (single,) = whole.cluster.clients
+    assert (single.operations, single.operations_s) == (3, 1)
+    assert single.latency_mean_ns == pytest.approx(1000, 1e-3)
+    assert single.latency_p99_ns == pytest.approx(1000, 1e-3)
+
+
 def test_without_the_speed_of_a_nic_nobody_knows_how_busy_it_was() -> None:
     nics = {"nic_bytes": NicBytes(50, 50, 10**9), "nic_speeds": [10**9, None]}
     whole = merged(client("a", 1, report=nics))

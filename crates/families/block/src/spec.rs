@@ -340,6 +340,16 @@ pub(crate) mod tests {
     }
 
     #[test]
+    fn flushes_are_no_part_of_the_rate_and_trims_move_nothing() {
+        let mut job = job_json("jbod", 1, 1, None);
+        job["mix"] = json!({"read": 40.0, "write": 40.0, "trim": 20.0});
+        job["sync"] = json!({"kind": "fsync", "every_writes": 1, "final": false});
+        let kinds = BlockJob::from_json(&job.to_string()).unwrap().kinds();
+        let counted: Vec<_> = kinds.iter().map(|kind| (kind.moves, kind.apart)).collect();
+        assert_eq!(counted, [(true, false), (true, false), (false, false), (false, true)]);
+    }
+
+    #[test]
     fn the_unit_divides_all_sizes() {
         let mut job = job_json("jbod", 1, 1, None);
         job["block_sizes"] =

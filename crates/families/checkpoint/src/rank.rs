@@ -16,7 +16,7 @@ use super::safetensors;
 use super::spec::{CheckpointJob, Cold, FileSpec, Format, SyncMode};
 
 /// Places in a rank's counters.
-pub const KINDS: [Kind; 3] = [Kind::new(0, "write"), Kind::new(1, "read"), Kind::new(2, "sync")];
+pub const KINDS: [Kind; 3] = [Kind::new(0, "write"), Kind::new(1, "read"), Kind::apart(2, "sync")];
 const WRITE: usize = 0;
 const READ: usize = 1;
 const SYNC: usize = 2;

@@ -38,7 +38,7 @@ use reader::Reader;
 use shared::{Home, Shared};
 use spec::{Task, TrainingJob};
 
-static KINDS: [Kind; 3] = [Kind::new(0, "read"), Kind::new(1, "step"), Kind::new(2, "wake")];
+static KINDS: [Kind; 3] = [Kind::new(0, "read"), Kind::apart(1, "step"), Kind::apart(2, "wake")];
 
 /// Start epochs, or the making of a data set; where the run is held, not before it is told to.
 ///

@@ -334,7 +334,8 @@ def _client_run(
     begin = max(start_ns, client.controller_ns(outcome.window_start_ns))
     done = client.controller_ns(outcome.window_end_ns)
     end = min(end_ns, done)
-    totals = outcome.totals.values()
+    # As in the run's own figures: a flush is no operation of theirs.
+    totals = [t for name, t in outcome.totals.items() if name in page.operations]
     moved = sum(t.bytes for name, t in outcome.totals.items() if name in page.transferred)
     seconds = length_ns / NS_PER_S
     means = [(t.latency.mean_ns, t.latency.count) for t in totals if t.latency is not None]
