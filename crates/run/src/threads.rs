@@ -3,6 +3,8 @@
 use std::collections::BTreeSet;
 use std::fmt::Display;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::Duration;
 
 use storlab_base::{Error, Result, monotonic_ns};
 
@@ -11,6 +13,8 @@ use crate::cpu::{available_cores, pin_to};
 
 /// Beyond the drain time-out, before a thread that says nothing is given up.
 const SILENCE_NS: u64 = 5_000_000_000;
+/// Whoever waits for a thread looks this often whether the run is to end.
+const LOOK: Duration = Duration::from_millis(50);
 
 /// Start a thread of a run.
 ///
@@ -59,6 +63,28 @@ pub fn mistake(backend: &'static str, who: impl Display) -> Error {
     Error::Backend { backend, what }
 }
 
+/// Something that may take long, in a thread of its own. `None` where the run is to end before it
+/// is done: the thread is left behind.
+///
+/// # Errors
+/// [`Error::Io`] where there is no thread, and [`mistake`] where it panics.
+pub fn unless_ended<T: Send + 'static>(
+    control: &Control,
+    purpose: &str,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<Option<T>> {
+    let (end, ended) = channel();
+    spawn("storlab-aside".into(), purpose, move || drop(end.send(work())))?;
+    loop {
+        match ended.recv_timeout(LOOK) {
+            Ok(done) => return Ok(Some(done)),
+            Err(RecvTimeoutError::Timeout) if control.stopping() => return Ok(None),
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => return Err(mistake("native", purpose)),
+        }
+    }
+}
+
 /// Since when a run that is to end has been waiting for its threads.
 #[derive(Default)]
 pub struct Silence {
@@ -80,5 +106,34 @@ impl Silence {
             return Ok(());
         }
         Err(Error::Hung { job: 0, outstanding, waited_ms: waited_ns / 1_000_000 })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_takes_long_is_left_behind_when_the_run_is_to_end() {
+        let control = Control::default();
+        assert_eq!(unless_ended(&control, "a test", || 7).unwrap(), Some(7));
+        let (release, held) = channel::<()>();
+        let (begin, begun) = channel();
+        let left = std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| {
+                unless_ended(&control, "a test", move || {
+                    begin.send(()).unwrap();
+                    held.recv() // as a flush of all that memory holds
+                })
+            });
+            begun.recv().unwrap();
+            control.cancel();
+            waiting.join().unwrap()
+        });
+        assert!(left.unwrap().is_none());
+        drop(release);
+        let panics = || panic!("as a test wants it");
+        let panicked = unless_ended::<u8>(&Control::default(), "a test", panics);
+        assert!(panicked.unwrap_err().to_string().contains("a mistake in storlab"));
     }
 }

@@ -10,7 +10,7 @@ use storlab_run::cpu::sharpen_timers;
 use storlab_run::handle::Run;
 use storlab_run::order::{MemberKind, Order as _};
 use storlab_run::outcome::Totals;
-use storlab_run::threads::{cores_for, pin_in_turn};
+use storlab_run::threads::{cores_for, pin_in_turn, unless_ended};
 use storlab_run::timed::{self, Ending, Load, Message, WorkerEnd, unserved_note};
 
 use crate::layout::Layout;
@@ -121,14 +121,15 @@ impl Shared {
         if !self.job.sync.at_end || self.control.stopping() {
             return None;
         }
-        let begin = monotonic_ns();
-        for file in self.files.iter() {
-            if let Err(error) = file.sync() {
-                self.fail(error);
-                return None;
-            }
-        }
-        Some(monotonic_ns() - begin)
+        let files = self.files.clone();
+        let flushed = unless_ended(&self.control, "the final flush", move || {
+            let begin = monotonic_ns();
+            files.iter().try_for_each(File::sync).map(|()| monotonic_ns() - begin)
+        });
+        flushed.and_then(Option::transpose).unwrap_or_else(|error| {
+            self.fail(error);
+            None
+        })
     }
 
     fn buffers_note(&self, features: &[&str]) -> Option<String> {

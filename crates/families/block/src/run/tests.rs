@@ -145,6 +145,24 @@ fn helpers_of_a_job_are_not_taken_for_one_core() {
 }
 
 #[test]
+fn the_last_flush_is_timed() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("data");
+    let run = start(|j| {
+        std::fs::write(&path, []).unwrap();
+        j["backend"] = json!("auto");
+        j["members"] = json!([{"path": path, "name": "d", "kind": "file", "size": 1 << 20}]);
+        j["mix"] = json!({"read": 0.0, "write": 100.0, "trim": 0.0});
+        j["sync"] = json!({"kind": "fsync", "every_writes": 0, "final": true});
+        j["window_ns"] = json!(null);
+        j["window_bytes"] = json!(1 << 16);
+    });
+    let summary = finish(&run).summary;
+    assert_eq!(summary.status, Status::Finished, "{:?}", summary.failure);
+    assert!(summary.final_sync_ns.is_some_and(|ns| ns > 0));
+}
+
+#[test]
 fn direct_io_leaves_out_what_is_no_whole_sector() {
     let dir = tempfile::tempdir_in(".").unwrap();
     let path = dir.path().join("data");
