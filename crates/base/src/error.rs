@@ -71,10 +71,10 @@ pub enum Error {
         wanted: u64,
     },
     /// Operations were still in flight long after the load ended.
-    #[error("{outstanding} operations of job {job} did not complete within {waited_ms} ms")]
+    #[error("{outstanding} operations of {place} did not complete within {waited_ms} ms")]
     Hung {
-        /// Which job.
-        job: usize,
+        /// Whose they are: a job, or what is read or written.
+        place: String,
         /// How many operations.
         outstanding: usize,
         /// How long it waited.
@@ -87,6 +87,22 @@ pub enum Error {
         workers: usize,
         /// How long.
         waited_ms: u64,
+    },
+    /// Workers said nothing for long after that: calls of theirs do not come back.
+    #[error("{workers} of the workers said nothing for {waited_ms} ms")]
+    Silent {
+        /// How many.
+        workers: usize,
+        /// How long.
+        waited_ms: u64,
+    },
+    /// Two, of which the first says why, and the later one what it left.
+    #[error("{first}; then {later}")]
+    Then {
+        /// It came first.
+        first: Box<Error>,
+        /// While what was in flight with it ended.
+        later: Box<Error>,
     },
     /// What the run rests on, such as an object store, a GPU or its driver, did not do what was
     /// asked of it.
@@ -116,6 +132,24 @@ impl Error {
     /// What the run rests on has failed.
     pub fn dependency(what: impl Into<String>, fix: impl Into<String>) -> Self {
         Error::Dependency { what: what.into(), fix: fix.into() }
+    }
+
+    /// Device or file system answer no more: whoever asked them now would wait, too.
+    pub fn hangs(&self) -> bool {
+        match self {
+            Error::Hung { .. } | Error::Silent { .. } => true,
+            Error::Then { later, .. } => later.hangs(),
+            _ => false,
+        }
+    }
+
+    /// What came first, where something did, and then this.
+    #[must_use]
+    pub fn after(self, first: Option<Error>) -> Self {
+        match first {
+            Some(first) => Error::Then { first: Box::new(first), later: Box::new(self) },
+            None => self,
+        }
     }
 
     /// A refused operation.

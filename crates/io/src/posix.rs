@@ -31,6 +31,8 @@ pub struct PosixBackend {
     threads: Vec<JoinHandle<()>>,
     pushed: Vec<Task>,
     done: Vec<Completion>,
+    /// Pushed by the caller and not yet reaped.
+    in_flight: usize,
 }
 
 #[derive(Clone, Copy)]
@@ -102,6 +104,7 @@ impl PosixBackend {
             threads: Vec::with_capacity(count),
             pushed: Vec::new(),
             done: Vec::new(),
+            in_flight: 0,
         };
         // Where the kernel gives no more, dropping the backend ends those that began.
         for _ in 0..count {
@@ -195,6 +198,7 @@ impl Backend for PosixBackend {
     fn push(&mut self, op: &Op) {
         let task = self.task(op);
         self.pushed.push(task);
+        self.in_flight += 1;
     }
 
     fn submit(&mut self, wait: bool, timeout: Option<Duration>) -> io::Result<()> {
@@ -235,6 +239,7 @@ impl Backend for PosixBackend {
         }
         let count = self.done.len().min(limit);
         into.extend(self.done.drain(..count));
+        self.in_flight -= count;
     }
 
     fn cancel_all(&mut self) {
@@ -263,19 +268,18 @@ impl Backend for PosixBackend {
     }
 
     fn abandon(self) {
-        self.close();
-        let this = ManuallyDrop::new(self);
-        // Threads stuck in the kernel still refer to the buffers, and hold the files themselves.
-        // SAFETY: each is read once, from what is never dropped or used again.
-        unsafe {
-            drop(std::ptr::read(&raw const this.threads));
-            drop(std::ptr::read(&raw const this.files));
-        }
+        // What is in flight is left to its threads when this is dropped.
     }
 }
 
 impl Drop for PosixBackend {
     fn drop(&mut self) {
+        if self.in_flight > 0 {
+            // A thread may be stuck in the kernel: who waited for it would be, too. It has the
+            // files, and the buffers stay for good. What none has begun, none does any more.
+            self.cancel_all();
+            return self.close();
+        }
         self.close();
         for thread in self.threads.drain(..) {
             let _ = thread.join();
@@ -308,15 +312,49 @@ mod tests {
         });
     }
 
+    /// Reads of 8 bytes of `/dev/zero`, into as many slots.
+    fn reading(slots: usize, slot_bytes: usize) -> (Arc<Vec<File>>, PosixBackend) {
+        let access = crate::Access { read: true, write: false, direct: false };
+        let files = Arc::new(vec![File::open("/dev/zero".as_ref(), "zero", access).unwrap()]);
+        let arena = Arena::new(slots, slot_bytes).unwrap();
+        let mut backend = PosixBackend::new(files.clone(), arena, slots).unwrap();
+        for slot in 0..slots as u32 {
+            let (kind, tag, len) = (OpKind::Read, u64::from(slot), 8);
+            let (file, slot_offset, offset, data_only) = (0, 0, 0, false);
+            backend.push(&Op { kind, file, data_only, slot, slot_offset, len, offset, tag });
+        }
+        (files, backend)
+    }
+
     #[test]
     fn threads_of_an_abandoned_backend_end_when_they_can() {
-        let files = Arc::new(Vec::new());
-        let arena = Arena::new(4, 4096).unwrap();
-        let backend = PosixBackend::new(files.clone(), arena, 4).unwrap();
+        let (files, mut backend) = reading(4, 4096);
+        backend.submit(true, None).unwrap();
         backend.abandon();
         // Each thread, and the backend, held the files open.
         while Arc::strong_count(&files) > 1 {
             std::thread::yield_now();
         }
+    }
+
+    #[test]
+    fn a_thread_that_is_stuck_keeps_nobody_and_its_buffers() {
+        let (release, held) = std::sync::mpsc::channel::<()>();
+        let (end, ended) = std::sync::mpsc::channel();
+        // A size that no other test has.
+        let bytes = 218 << 20;
+        std::thread::spawn(move || {
+            let (_, mut backend) = reading(1, bytes);
+            // As one whose read does not come back.
+            backend.threads.push(std::thread::spawn(move || {
+                let _ = held.recv();
+            }));
+            let address = backend.arena.address(0) as usize;
+            drop(backend);
+            end.send(address).unwrap();
+        });
+        let address = ended.recv_timeout(Duration::from_mins(1)).expect("it waits for ever");
+        assert_ne!(Arena::new(1, bytes).unwrap().address(0) as usize, address);
+        drop(release);
     }
 }

@@ -165,7 +165,7 @@ impl Stream {
     ///
     /// # Errors
     /// [`Error::Io`] and [`Error::Short`] with the file's name and the offset, [`Error::Hung`]
-    /// where what is in flight does not end, and what `each` returns.
+    /// where what is in flight does not end, also after another one, and what `each` returns.
     pub fn read_part(
         &mut self,
         file: &File,
@@ -238,6 +238,8 @@ struct Engine<B> {
     /// Slots that were pushed since the last submit.
     fresh: Vec<usize>,
     in_flight: usize,
+    /// How long what is in flight at the end is waited for.
+    drain_ns: u64,
     /// The chunk that lies in the first buffer, or would.
     base: u64,
 }
@@ -249,7 +251,8 @@ impl<B: Backend> Engine<B> {
     fn new(backend: B, spec: StreamSpec) -> Self {
         let slots = vec![Slot::default(); spec.slots];
         let (completions, fresh) = (Vec::new(), Vec::new());
-        Engine { backend, spec, slots, completions, fresh, in_flight: 0, base: 0 }
+        let (in_flight, drain_ns, base) = (0, DRAIN_NS, 0);
+        Engine { backend, spec, slots, completions, fresh, in_flight, drain_ns, base }
     }
 
     fn pass(&mut self, job: &Job<'_>, fill: Fill<'_>, take: Each<'_>) -> Result<Pass> {
@@ -257,8 +260,10 @@ impl<B: Backend> Engine<B> {
         let chunks = job.len.div_ceil(self.spec.io_bytes as u64);
         let ended = self.move_all(job, chunks, fill, take);
         // After an error or a stop, nothing of this pass may touch the buffers any more.
-        self.drain()?;
-        ended
+        match (ended, self.drain(job)) {
+            (Err(first), Err(later)) => Err(later.after(Some(first))),
+            (ended, drained) => drained.and(ended),
+        }
     }
 
     fn move_all(
@@ -409,7 +414,7 @@ impl<B: Backend> Engine<B> {
         job.file.write_all_at(&data[done as usize..len as usize], offset + done)
     }
 
-    fn drain(&mut self) -> Result<()> {
+    fn drain(&mut self, job: &Job<'_>) -> Result<()> {
         if self.in_flight == 0 {
             return Ok(());
         }
@@ -418,9 +423,9 @@ impl<B: Backend> Engine<B> {
         while self.in_flight > 0 {
             self.turn(true)?;
             let waited = monotonic_ns().saturating_sub(since);
-            if self.in_flight > 0 && waited > DRAIN_NS {
-                let waited_ms = waited / 1_000_000;
-                return Err(Error::Hung { job: 0, outstanding: self.in_flight, waited_ms });
+            if self.in_flight > 0 && waited > self.drain_ns {
+                let (place, outstanding) = (job.file.name().to_owned(), self.in_flight);
+                return Err(Error::Hung { place, outstanding, waited_ms: waited / 1_000_000 });
             }
         }
         Ok(())

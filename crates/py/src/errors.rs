@@ -19,6 +19,8 @@ pub fn to_python(error: Error) -> PyErr {
         Error::Short { .. }
         | Error::Hung { .. }
         | Error::NotReady { .. }
+        | Error::Silent { .. }
+        | Error::Then { .. }
         | Error::Dependency { .. }
         | Error::Backend { .. } => PyRuntimeError::new_err(error.to_string()),
     }

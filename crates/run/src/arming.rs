@@ -1,4 +1,4 @@
-//! How long workers may say nothing while they get ready.
+//! How long workers may say nothing while they get ready, and when they are to end.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -7,6 +7,9 @@ use storlab_base::monotonic_ns;
 /// What nobody needs to open one file, to get memory, or to make a file known to a library: a run
 /// whose workers have said nothing for so long will not begin.
 pub const ARM_TIMEOUT_NS: u64 = 300_000_000_000;
+
+/// Beyond its own time-outs, before a thread of a run that is to end is given up.
+pub(crate) const SILENCE_NS: u64 = 5_000_000_000;
 
 /// When a worker that is not ready was last known to go on.
 pub(crate) struct Signs {

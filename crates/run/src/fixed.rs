@@ -232,7 +232,7 @@ impl Tally {
     /// behind where they are stuck in the kernel.
     ///
     /// # Errors
-    /// [`Error::Hung`] of those.
+    /// [`Error::Silent`] of those.
     pub fn follow(
         &mut self,
         reports: &Receiver<Report>,

@@ -109,8 +109,8 @@ impl Run {
         let waited_ns = now.saturating_sub(first.err().unwrap_or(now));
         if waited_ns >= self.ending_ns {
             let waited_ms = waited_ns / 1_000_000;
-            let hung = Error::Hung { job: 0, outstanding: 1, waited_ms };
-            self.board.publish(Outcome::failed(now, &hung));
+            let silent = Error::Silent { workers: 1, waited_ms };
+            self.board.publish(Outcome::failed(now, &silent));
         }
     }
 

@@ -144,6 +144,14 @@ impl From<&Error> for Failure {
                 .to_owned();
             }
             Error::Hung { .. } => failure.fix = "look at the kernel log for the device".to_owned(),
+            Error::Then { first, .. } => {
+                failure = Failure { message: failure.message, ..Failure::from(&**first) };
+            }
+            Error::Silent { .. } => {
+                "a call does not come back: look at the kernel log for the device, and whether the \
+                 target's file system or server answers"
+                    .clone_into(&mut failure.fix);
+            }
             Error::NotReady { .. } => {
                 "a call that opens, registers or first reads a file does not come back: look at \
                  the kernel log, and whether the target's file system or server answers"

@@ -8,11 +8,10 @@ use std::time::Duration;
 
 use storlab_base::{Error, Result, monotonic_ns};
 
+use crate::arming::SILENCE_NS;
 use crate::control::Control;
 use crate::cpu::{available_cores, pin_to};
 
-/// Beyond the drain time-out, before a thread that says nothing is given up.
-const SILENCE_NS: u64 = 5_000_000_000;
 /// Whoever waits for a thread looks this often whether the run is to end.
 const LOOK: Duration = Duration::from_millis(50);
 
@@ -95,8 +94,8 @@ impl Silence {
     /// Threads that are stuck in the kernel cannot be joined: they are left behind.
     ///
     /// # Errors
-    /// [`Error::Hung`] where they have had time enough.
-    pub fn bear(&mut self, control: &Control, drain_ns: u64, outstanding: usize) -> Result<()> {
+    /// [`Error::Silent`] of so many workers, where they have had time enough.
+    pub fn bear(&mut self, control: &Control, drain_ns: u64, workers: usize) -> Result<()> {
         if !control.stopping() {
             return Ok(());
         }
@@ -105,7 +104,7 @@ impl Silence {
         if waited_ns < drain_ns + SILENCE_NS {
             return Ok(());
         }
-        Err(Error::Hung { job: 0, outstanding, waited_ms: waited_ns / 1_000_000 })
+        Err(Error::Silent { workers, waited_ms: waited_ns / 1_000_000 })
     }
 }
 

@@ -3,6 +3,10 @@
 //! The coordinator opens the window when every worker is ready, follows it, and sums up. What the
 //! load is, only its family knows.
 
+mod giving_up;
+#[cfg(test)]
+mod tests;
+
 use std::collections::BTreeMap;
 use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -31,9 +35,6 @@ const START_DELAY_NS: u64 = 500_000;
 const LEAD_NS: u64 = 50_000_000;
 /// Past the window's end, workers are woken this often, to look at their time-outs.
 const NUDGE_NS: u64 = 100_000_000;
-/// Beyond the drain time-out, before a worker that says nothing is given up; without it where
-/// nothing is in flight yet.
-const SILENCE_NS: u64 = 5_000_000_000;
 /// Nobody wakes the coordinator when the run is cancelled: it looks this often.
 const LONG: Duration = Duration::from_secs(1);
 
@@ -125,7 +126,7 @@ impl Timed {
     /// The run ends as failed: operations of worker `job` are in flight still, long after its load.
     pub fn fail_as_hung(&self, job: usize, outstanding: usize) {
         let waited_ms = self.plan.drain_timeout_ns / 1_000_000;
-        self.fail(Error::Hung { job, outstanding, waited_ms });
+        self.fail(Error::Hung { place: format!("job {job}"), outstanding, waited_ms });
     }
 
     /// The first failure.
@@ -406,43 +407,6 @@ impl<'r, L: Load> Coordinator<'r, L> {
         }
     }
 
-    /// Threads that are stuck in the kernel cannot be joined: they are left behind, and the run
-    /// says so.
-    fn give_up_on_the_silent(&mut self, now: u64, since_ns: u64) {
-        let Plan { workers, drain_timeout_ns, .. } = self.timed.plan;
-        // Twice: an open loop may send its backlog for one time-out, and drain for another.
-        if now < since_ns.saturating_add(2 * drain_timeout_ns + SILENCE_NS) {
-            return;
-        }
-        self.timed.gave_up.store(true, Relaxed);
-        self.timed.fail_as_hung(0, workers - self.done);
-        self.done = workers;
-    }
-
-    /// Those that get ready and have said nothing for too long: they are left behind, and the rest
-    /// ends.
-    fn give_up_on_the_unready(&mut self, now: u64) {
-        let Plan { workers, arm_timeout_ns, .. } = self.timed.plan;
-        let (since_ns, limit_ns) = if self.stopping() {
-            (*self.ending_since_ns.get_or_insert(now), arm_timeout_ns.min(SILENCE_NS))
-        } else {
-            (0, arm_timeout_ns)
-        };
-        let silent_ns = self.timed.control.signs.silent_ns(now, since_ns);
-        if silent_ns < limit_ns {
-            return;
-        }
-        let unready = workers - self.ready - self.done;
-        self.timed.gave_up.store(true, Relaxed);
-        if !self.stopping() {
-            let waited_ms = silent_ns / 1_000_000;
-            self.timed.fail(Error::NotReady { workers: unready, waited_ms });
-        }
-        // Whoever comes to the gate yet finds that the run is over.
-        self.open_window();
-        self.done += unready;
-    }
-
     /// All workers have ended.
     fn finish(mut self) -> Outcome {
         let drained_ns = monotonic_ns();
@@ -487,6 +451,3 @@ impl<'r, L: Load> Coordinator<'r, L> {
         Some(begin.until(end, length_ns, self.collector.workers(), self.load.cores()))
     }
 }
-
-#[cfg(test)]
-mod tests;

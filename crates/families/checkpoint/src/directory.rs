@@ -70,7 +70,10 @@ impl Directory {
                     look();
                     let (drain_ns, left) =
                         (self.crew.job.drain_timeout_ns, self.orders.len() - answered);
-                    silence.bear(&self.crew.control, drain_ns, left)?;
+                    let borne = silence.bear(&self.crew.control, drain_ns, left);
+                    if let Err(silent) = borne {
+                        return Err(silent.after(failed));
+                    }
                     continue;
                 }
                 Err(RecvTimeoutError::Disconnected) => break,

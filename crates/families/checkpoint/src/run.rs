@@ -179,7 +179,7 @@ impl<H: Home> Checkpoints<'_, H> {
         });
         let times = match published {
             Ok(Some(times)) => times,
-            Err(hung @ Error::Hung { .. }) => {
+            Err(hung) if hung.hangs() => {
                 // Whoever asked the same file system now would wait for it, too.
                 self.extras.notes.push(format!(
                     "checkpoint {number} was not published; what is left of it is removed when the \
@@ -280,8 +280,8 @@ impl<H: Home> Checkpoints<'_, H> {
     fn finish(mut self, done: Result<()>) -> Outcome {
         let end_ns = self.tally.close();
         self.home.end(&mut self.extras);
-        let patience = match done {
-            Err(Error::Hung { .. }) => Duration::ZERO, // one of them never will
+        let patience = match &done {
+            Err(error) if error.hangs() => Duration::ZERO, // one of them never will
             _ => PATIENCE,
         };
         while let Ok(report) = self.reports.recv_timeout(patience) {

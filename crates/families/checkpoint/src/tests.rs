@@ -402,7 +402,9 @@ impl run::Home for Dead {
     }
 
     fn write(&mut self, _: u32, _: run::Look<'_>) -> Result<Option<Vec<rank::RankTimes>>> {
-        Err(Error::Hung { job: 0, outstanding: 1, waited_ms: 5_000 })
+        let full = std::io::Error::from_raw_os_error(libc::ENOSPC);
+        let first = Error::io("write", "model.bin", 0, full);
+        Err(Error::Silent { workers: 1, waited_ms: 5_000 }.after(Some(first)))
     }
 
     fn publish(&mut self, _: &Manifest) -> Result<()> {
@@ -438,5 +440,7 @@ fn a_file_system_that_hangs_is_not_asked_to_clean_up() {
     let summary = ended.outcome().unwrap().summary;
     assert_eq!(summary.notes.len(), 1, "{:?}", summary.notes);
     assert!(summary.notes[0].starts_with("checkpoint 8 was not published"), "{:?}", summary.notes);
-    assert!(summary.failure.unwrap().fix.contains("kernel log"));
+    let failure = summary.failure.unwrap();
+    assert_eq!((failure.errno_name, failure.path.as_deref()), (Some("ENOSPC"), Some("model.bin")));
+    assert!(failure.message.ends_with("said nothing for 5000 ms"), "{failure:?}");
 }

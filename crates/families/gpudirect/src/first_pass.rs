@@ -177,7 +177,7 @@ fn fetch(shared: &Shared, file: usize, mover: &mut impl Mover, turn: &[Io]) -> R
         }
         if left > 0 && monotonic_ns() >= give_up_ns {
             let waited_ms = job.drain_timeout_ns / 1_000_000;
-            let error = Error::Hung { job: file, outstanding: left, waited_ms };
+            let error = Error::Hung { place: member.name.clone(), outstanding: left, waited_ms };
             return Err(Failed { error, stuck: true });
         }
     }

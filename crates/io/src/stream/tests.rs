@@ -157,6 +157,58 @@ impl Backend for Calls {
     fn abandon(self) {}
 }
 
+/// The first operation fails, and the others never end.
+struct Stuck {
+    arena: Arena,
+    failed: Option<Completion>,
+}
+
+impl Backend for Stuck {
+    fn name(&self) -> &'static str {
+        "stuck"
+    }
+    fn features(&self) -> Vec<&'static str> {
+        Vec::new()
+    }
+    fn replace_file(&mut self, _: usize, _: &File) {}
+    fn push(&mut self, op: &Op) {
+        if op.offset == 0 {
+            self.failed = Some(Completion { tag: op.tag, result: -libc::ENOSPC });
+        }
+    }
+    fn submit(&mut self, _: bool, _: Option<Duration>) -> std::io::Result<()> {
+        Ok(())
+    }
+    fn reap(&mut self, into: &mut Vec<Completion>, _: usize) {
+        into.extend(self.failed.take());
+    }
+    fn cancel_all(&mut self) {}
+    fn arena(&mut self) -> &mut Arena {
+        &mut self.arena
+    }
+    fn waker(&self) -> Arc<dyn crate::Wake> {
+        unreachable!("a stream wakes nobody")
+    }
+    fn abandon(self) {}
+}
+
+#[test]
+fn what_failed_is_told_though_the_rest_hangs() {
+    let spec = StreamSpec { io_bytes: 4096, depth: 4, slots: 4 };
+    let arena = Arena::new(spec.slots, spec.io_bytes).unwrap();
+    let mut engine = Engine::new(Stuck { arena, failed: None }, spec);
+    engine.drain_ns = 1_000_000;
+    let access = Access { read: false, write: true, direct: false };
+    let file = File::open("/dev/null".as_ref(), "model.bin", access).unwrap();
+    let (len, stopping) = (4 * 4096, || false);
+    let job = Job { file: &file, from: 0, len, kind: OpKind::Write, stopping: &stopping };
+    let error = engine.pass(&job, &mut |_, _, _| (), &mut |_| Ok(())).unwrap_err();
+    assert!(error.hangs(), "{error}");
+    let text = error.to_string();
+    assert!(text.starts_with("write of model.bin at offset 0 failed: No space left"), "{text}");
+    assert!(text.contains("then 3 operations of model.bin did not complete"), "{text}");
+}
+
 /// How many whole stretches of the caller's work lie in a chunk's latency.
 fn work_in(latency: &(u64, u64), work: &[(u64, u64)]) -> usize {
     work.iter().filter(|(from, to)| *from >= latency.0 && *to <= latency.0 + latency.1).count()

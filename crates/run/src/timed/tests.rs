@@ -8,6 +8,7 @@ use crate::outcome::Status;
 const MS: u64 = 1_000_000;
 const RAMP_NS: u64 = 3 * MS;
 const WINDOW_NS: u64 = 20 * MS;
+const KIND: Kind = Kind::new(0, "tick");
 /// In which every machine has done anything.
 const LONG_NS: u64 = 60_000 * MS;
 
@@ -94,22 +95,28 @@ fn sleep_until(at_ns: u64) {
     std::thread::sleep(Duration::from_nanos(at_ns.saturating_sub(monotonic_ns())));
 }
 
-fn started(work: Work, arm_timeout_ns: u64, held: bool) -> Run {
-    let (timed, receiver) = Timed::new(Plan {
+fn plan() -> Plan {
+    Plan {
         workers: 3,
         ramp_ns: RAMP_NS,
         window_ns: Some(WINDOW_NS),
         interval_ns: WINDOW_NS,
         drain_timeout_ns: LONG_NS,
-        arm_timeout_ns,
+        arm_timeout_ns: LONG_NS,
         open_loop: false,
-        kinds: vec![Kind::new(0, "tick")],
+        kinds: vec![KIND],
         prepares: false,
-    });
-    if held {
-        timed.control.hold();
     }
-    begin(Fake { timed, work, submitted: AtomicU64::new(0) }, receiver, held).unwrap()
+}
+
+fn load(plan: Plan, work: Work) -> (Fake, Receiver<Message>) {
+    let (timed, receiver) = Timed::new(plan);
+    (Fake { timed, work, submitted: AtomicU64::new(0) }, receiver)
+}
+
+fn started(work: Work, arm_timeout_ns: u64, held: bool) -> Run {
+    let (load, receiver) = load(Plan { arm_timeout_ns, ..plan() }, work);
+    begin(load, receiver, held).unwrap()
 }
 
 fn run(held: bool) -> Run {
@@ -211,4 +218,15 @@ fn a_run_whose_worker_never_gets_ready_can_be_cancelled() {
         assert_eq!((summary.status, summary.failure.is_none()), (Status::Cancelled, true));
         assert_eq!(summary.details["gave_up"], gives_up);
     }
+}
+
+#[test]
+fn workers_that_are_given_up_are_counted_as_such() {
+    let (fake, _receiver) = load(plan(), tick);
+    let board = Board::new();
+    let mut coordinator = Coordinator::new(&fake, &board);
+    coordinator.take(Message::Done { job: 1, ended: Box::new(Ok(WorkerEnd::default())) });
+    coordinator.give_up_on_the_silent(3 * LONG_NS, 0);
+    let error = fake.timed.take_failure().unwrap().to_string();
+    assert_eq!(error, "2 of the workers said nothing for 180000 ms");
 }

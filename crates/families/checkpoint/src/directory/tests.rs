@@ -1,4 +1,4 @@
-//! What lies outside of the time of a restore.
+//! What lies outside of the time of a restore, and ranks that end badly.
 
 use storlab_base::{Identity, Stamped as _};
 use storlab_run::order::Order as _;
@@ -22,4 +22,24 @@ fn the_content_of_another_seed_is_made_before_a_restore_begins() {
     assert_eq!(directory.chill(&manifest).unwrap(), 0);
     let expected = directory.expected.expect("what it is compared with");
     expected.check(whose, "a.bin", 0, &data).unwrap();
+}
+
+#[test]
+fn what_failed_is_told_though_another_rank_is_stuck() {
+    let home = tempfile::tempdir_in(".").unwrap();
+    let order = crate::tests::order(home.path(), |job| job["drain_timeout_ns"] = 1.into());
+    let job = CheckpointJob::from_json(&order.to_string()).unwrap();
+    let shelf = Shelf::new(&job, home.path());
+    let mut directory = Directory::new(&job, shelf, &Arc::new(Control::new(false)));
+    let (answer, answers) = channel();
+    directory.answers = Some(answers);
+    // Two that take their orders, of which one answers.
+    let (orders, _taken): (Vec<_>, Vec<_>) = (0..2).map(|_| channel()).unzip();
+    directory.orders = orders;
+    let full = std::io::Error::from_raw_os_error(libc::ENOSPC);
+    answer.send(Err(Error::io("write", "a.bin", 0, full))).unwrap();
+    let order = Order::Write { number: 1, directory: home.path().into() };
+    let error = directory.order_all(&order, &mut || ()).unwrap_err();
+    assert!(error.hangs(), "{error}");
+    assert!(error.to_string().starts_with("write of a.bin at offset 0 failed"), "{error}");
 }
