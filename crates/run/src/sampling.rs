@@ -141,6 +141,13 @@ pub struct Report {
     pub kinds: KindTable,
 }
 
+impl Report {
+    /// Nothing was done, and nothing failed.
+    pub fn is_empty(&self) -> bool {
+        self.kinds.iter().flatten().all(|stats| stats.is_empty())
+    }
+}
+
 /// One row of the samples: one interval of one kind, over all jobs.
 #[derive(Clone, Debug)]
 pub struct Row {

@@ -27,6 +27,7 @@ use crate::outcome::{EngineInfo, Failure, Outcome, Status, Summary, Totals};
 use crate::sampling::{Collector, Kind, Report};
 use crate::threads::{guarded, spawn};
 use crate::window::Window;
+use giving_up::Idle;
 
 /// Between opening the gate and the first operation: all workers have woken by then.
 const START_DELAY_NS: u64 = 500_000;
@@ -276,6 +277,7 @@ struct Coordinator<'r, L> {
     next_nudge_ns: u64,
     /// When the load was seen to end, by time or early.
     ending_since_ns: Option<u64>,
+    idle: Idle,
     last_completion_ns: u64,
     unserved: u64,
 }
@@ -297,6 +299,7 @@ impl<'r, L: Load> Coordinator<'r, L> {
             cpu_end: None,
             next_nudge_ns: 0,
             ending_since_ns: None,
+            idle: Idle::default(),
             last_completion_ns: 0,
             unserved: 0,
         }
@@ -333,6 +336,9 @@ impl<'r, L: Load> Coordinator<'r, L> {
         match message {
             Message::Ready => self.ready += 1,
             Message::Interval(report) => {
+                if self.says_something(&report) {
+                    self.idle.end();
+                }
                 self.collector.add(&report, self.window.start_ns);
                 self.board.show(self.collector.live());
                 if let Some(length_ns) = self.load.expected_ns(&self.window) {
@@ -341,6 +347,7 @@ impl<'r, L: Load> Coordinator<'r, L> {
             }
             Message::Done { job, ended } => {
                 self.done += 1;
+                self.idle.end();
                 self.collector.end_job(job, self.window.start_ns);
                 match *ended {
                     Ok(end) => {
@@ -398,6 +405,7 @@ impl<'r, L: Load> Coordinator<'r, L> {
             self.board.enter("drain", None);
         }
         self.load.look(&self.window, now);
+        self.give_up_on_the_idle(now);
         let ending = now >= self.window.end_ns || self.stopping();
         if ending && now >= self.next_nudge_ns {
             let since_ns = *self.ending_since_ns.get_or_insert(now);

@@ -6,8 +6,53 @@ use storlab_base::Error;
 
 use super::{Coordinator, Load, Plan};
 use crate::arming::SILENCE_NS;
+use crate::sampling::Report;
+
+/// The coordinator wakes at least this often. What it has not seen, because the process was stopped
+/// or its machine suspended, is no time in which the workers could have done anything.
+const AWAKE_NS: u64 = 2_000_000_000;
+/// What no device needs to end one operation, and be it the flush of all that memory holds.
+const IDLE_NS: u64 = 1_800_000_000_000;
+
+/// How long nothing was done, as far as the coordinator was awake.
+#[derive(Default)]
+pub struct Idle {
+    looked_ns: u64,
+    idle_ns: u64,
+}
+
+impl Idle {
+    /// Something was done.
+    pub fn end(&mut self) {
+        self.idle_ns = 0;
+    }
+
+    fn look(&mut self, now: u64) -> u64 {
+        self.idle_ns += now.saturating_sub(self.looked_ns).min(AWAKE_NS);
+        self.looked_ns = now;
+        self.idle_ns
+    }
+}
 
 impl<L: Load> Coordinator<'_, L> {
+    /// Of a schedule, and of a task that looks after its own requests, it is enough that the worker
+    /// goes on: long intervals may have nothing in them.
+    pub(super) fn says_something(&self, report: &Report) -> bool {
+        let Plan { open_loop, prepares, .. } = self.timed.plan;
+        open_loop || prepares || !report.is_empty()
+    }
+
+    /// A window by bytes does not end by itself on a device that answers nothing any more.
+    pub(super) fn give_up_on_the_idle(&mut self, now: u64) {
+        let Plan { workers, window_ns, interval_ns, .. } = self.timed.plan;
+        let idle_ns = self.idle.look(now);
+        let limit_ns = IDLE_NS.saturating_add(interval_ns.saturating_mul(2));
+        if window_ns.is_none() && idle_ns >= limit_ns {
+            let (workers, waited_ms) = (workers - self.done, idle_ns / 1_000_000);
+            self.timed.fail(Error::Silent { workers, waited_ms });
+        }
+    }
+
     /// Threads that are stuck in the kernel cannot be joined: they are left behind, and the run
     /// says so.
     pub(super) fn give_up_on_the_silent(&mut self, now: u64, since_ns: u64) {

@@ -3,7 +3,9 @@
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use super::*;
+use crate::cpu::Spent;
 use crate::outcome::Status;
+use crate::sampling::empty_table;
 
 const MS: u64 = 1_000_000;
 const RAMP_NS: u64 = 3 * MS;
@@ -218,6 +220,56 @@ fn a_run_whose_worker_never_gets_ready_can_be_cancelled() {
         assert_eq!((summary.status, summary.failure.is_none()), (Status::Cancelled, true));
         assert_eq!(summary.details["gave_up"], gives_up);
     }
+}
+
+/// An interval of the first worker, in which so much was done.
+fn interval(operations: u64) -> Message {
+    let mut kinds = empty_table(&[KIND], false);
+    kinds[0].as_mut().unwrap().operations = operations;
+    let report = Report { job: 0, interval: 0, spent: Spent::default(), kinds };
+    Message::Interval(Box::new(report))
+}
+
+/// Why a load of that plan has failed after an hour, if nothing comes but `message` every ten
+/// minutes.
+fn failed_after_an_hour(plan: Plan, message: Option<fn() -> Message>) -> Option<String> {
+    let (fake, _receiver) = load(plan, tick);
+    let board = Board::new();
+    let mut coordinator = Coordinator::new(&fake, &board);
+    coordinator.open_window();
+    for second in 0..3600 {
+        if let Some(message) = message.filter(|_| second % 600 == 0) {
+            coordinator.take(message());
+        }
+        coordinator.give_up_on_the_idle(coordinator.window.start_ns + second * 1000 * MS);
+    }
+    fake.timed.take_failure().map(|error| error.to_string())
+}
+
+#[test]
+fn a_window_by_bytes_in_which_nothing_is_done_any_more_fails() {
+    let by_bytes = || Plan { window_ns: None, ..plan() };
+    let failed = failed_after_an_hour(by_bytes(), None).unwrap();
+    assert!(failed.starts_with("3 of the workers said nothing for 180"), "{failed}");
+    let nothing = || interval(0);
+    assert!(failed_after_an_hour(by_bytes(), Some(nothing)).is_some());
+    // It is no silence if operations end, or a schedule has none that is due.
+    assert_eq!(failed_after_an_hour(by_bytes(), Some(|| interval(1))), None);
+    let paced = Plan { open_loop: true, ..by_bytes() };
+    assert_eq!(failed_after_an_hour(paced, Some(nothing)), None);
+    assert_eq!(failed_after_an_hour(plan(), None), None, "a window by time ends");
+}
+
+#[test]
+fn a_coordinator_that_was_stopped_for_hours_has_not_seen_silence() {
+    let (fake, _receiver) = load(Plan { window_ns: None, ..plan() }, tick);
+    let board = Board::new();
+    let mut coordinator = Coordinator::new(&fake, &board);
+    coordinator.open_window();
+    for hour in 0..10 {
+        coordinator.give_up_on_the_idle(hour * 3600 * 1000 * MS);
+    }
+    assert!(fake.timed.take_failure().is_none());
 }
 
 #[test]
