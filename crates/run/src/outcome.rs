@@ -162,6 +162,13 @@ impl From<&Error> for Failure {
                 failure.message = format!("{field}: {what}");
                 failure.fix.clone_from(fix);
             }
+            Error::Backend { backend: "uring", .. } => {
+                "use backend = \"auto\" or \"posix\", or allow rings here: sysctl \
+                 kernel.io_uring_disabled, the seccomp profile of the container, memlock before \
+                 Linux 5.12"
+                    .clone_into(&mut failure.fix);
+            }
+            // A mistake in storlab, which says where to look.
             Error::Backend { .. } => {}
         }
         failure
@@ -181,6 +188,34 @@ fn advice(errno: Option<i32>) -> &'static str {
         Some(libc::EROFS) => "mount the file system read-write",
         Some(libc::EIO | libc::ENODEV | libc::ENXIO | libc::EREMOTEIO) => {
             "the device failed: look at the kernel log and its SMART data"
+        }
+        Some(libc::ENODATA) => {
+            "the device has lost what lay there (a medium error): look at the kernel log and its \
+             SMART data, and write that place anew or replace the device"
+        }
+        Some(libc::EILSEQ) => {
+            "what the device holds does not fit its checksums (protection information): look at \
+             the kernel log, and write the data anew"
+        }
+        Some(libc::ETIMEDOUT) => {
+            "the device, or the server of the file system, did not answer in time: look at the \
+             kernel log, and at the paths and cables to it"
+        }
+        Some(libc::ENOLINK) => {
+            "the path to the device broke: look at the kernel log, its cables and multipath -ll"
+        }
+        Some(libc::ESTALE) => {
+            "the server no longer knows the file: mount the file system anew, and let nobody else \
+             remove the data set"
+        }
+        // Operations are tried again: it was a thread that the kernel did not give.
+        Some(libc::EAGAIN) => {
+            "allow more threads (ulimit -u, TasksMax of the service, pids.max of its control \
+             group), or use fewer jobs or a smaller queue_depth"
+        }
+        Some(libc::ENOMEM) => {
+            "free memory, raise the limit of the control group, or lower queue_depth, jobs or \
+             block_size"
         }
         Some(libc::EACCES | libc::EPERM) => "run as a user who may open the target",
         Some(libc::EINVAL) => "check block size and alignment; the file system may lack O_DIRECT",
@@ -213,6 +248,8 @@ fn errno_name(errno: i32) -> Option<&'static str> {
         libc::ECANCELED => "ECANCELED",
         libc::EILSEQ => "EILSEQ",
         libc::ENODATA => "ENODATA",
+        libc::ENOLINK => "ENOLINK",
+        libc::EAGAIN => "EAGAIN",
         libc::ESTALE => "ESTALE",
         _ => return None,
     })
@@ -330,5 +367,54 @@ impl Outcome {
         summary.status = Status::Failed;
         summary.failure = Some(Failure::from(why));
         Outcome { summary, rows: Vec::new() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn failure_of(errno: i32) -> Failure {
+        let source = std::io::Error::from_raw_os_error(errno);
+        Failure::from(&Error::io("read", "disk", 4096, source))
+    }
+
+    #[test]
+    fn what_devices_and_limits_say_has_a_fix() {
+        for (errno, name, word) in [
+            (libc::ENODATA, "ENODATA", "SMART"),
+            (libc::EILSEQ, "EILSEQ", "protection information"),
+            (libc::ETIMEDOUT, "ETIMEDOUT", "cables"),
+            (libc::ENOLINK, "ENOLINK", "multipath"),
+            (libc::ESTALE, "ESTALE", "mount"),
+            (libc::EAGAIN, "EAGAIN", "TasksMax"),
+            (libc::ENOMEM, "ENOMEM", "memory"),
+        ] {
+            let failure = failure_of(errno);
+            assert_eq!(failure.errno_name, Some(name));
+            assert!(failure.fix.contains(word), "{name}: {}", failure.fix);
+        }
+    }
+
+    #[test]
+    fn a_ring_that_is_forbidden_has_a_fix_and_a_mistake_says_where_to_look() {
+        let what = "io_uring_setup was refused: Operation not permitted".to_owned();
+        let forbidden = Failure::from(&Error::Backend { backend: "uring", what });
+        assert!(forbidden.fix.contains("posix"), "{forbidden:?}");
+        let mistake = Failure::from(&mistake("native", "job 3"));
+        assert!(mistake.message.contains("standard error") && mistake.fix.is_empty());
+    }
+
+    #[test]
+    fn what_came_first_is_what_is_to_be_mended() {
+        let full = std::io::Error::from_raw_os_error(libc::ENOSPC);
+        let silent = Error::Silent { workers: 2, waited_ms: 5000 };
+        assert!(Failure::from(&silent).fix.contains("kernel log"));
+        let failure = Failure::from(&silent.after(Some(Error::io("write", "disk", 0, full))));
+        assert_eq!(failure.errno_name, Some("ENOSPC"));
+        assert!(failure.fix.starts_with("free space"), "{failure:?}");
+        let both = "failed: No space left on device (os error 28); then 2 of the workers said \
+                    nothing for 5000 ms";
+        assert!(failure.message.ends_with(both), "{failure:?}");
     }
 }
