@@ -300,7 +300,9 @@ impl Backend for UringBackend {
 
     #[inline]
     fn submit(&mut self, wait: bool, timeout: Option<Duration>) -> io::Result<()> {
-        let wait = wait && !self.discards.make();
+        // Also where nobody waits for them.
+        let discarded = self.discards.make();
+        let wait = wait && !discarded;
         if !self.pushed && !wait && !self.sq.taskrun() {
             return Ok(());
         }
