@@ -273,7 +273,20 @@ def test_a_chunk_that_o_direct_cannot_use_is_named_at_the_target(tmp_path: Path)
     stripe = TWO.replace('size = "500MB"', 'size = "1GB"\nlayout = "stripe"\nstripe_chunk = "1KB"')
     error = refusal(tmp_path, stripe + WORK)
     assert error.problems[0]["where"].endswith("s.toml:12: [[target]] #1 stripe_chunk")
-    assert planned(tmp_path, stripe.replace("1KB", "6KiB") + WORK).runs
+    assert planned(tmp_path, stripe.replace("1KB", "8KiB") + WORK).runs
+
+
+def test_places_are_multiples_of_the_sectors_that_a_device_may_have(tmp_path: Path) -> None:
+    """As the engine asks for, so that no run of a campaign is refused: 4 KiB unless blocks tell."""
+    stripe = TWO.replace('size = "500MB"', 'size = "1GB"\nlayout = "stripe"\nstripe_chunk = "6KiB"')
+    for text, field, size in (
+        (stripe + WORK, "stripe_chunk", "6KiB"),
+        (TWO + WORK + "region_start = 512\n", "region_start", "512B"),
+    ):
+        problem = refusal(tmp_path, text).problems[0]
+        assert problem["where"].endswith(field)
+        assert f"{size} is not a multiple of 4KiB" in problem["what"]
+        assert planned(tmp_path, text + "block_size = 512\n").runs
 
 
 def test_buffered_targets_take_any_block_size(tmp_path: Path) -> None:

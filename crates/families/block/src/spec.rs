@@ -191,6 +191,10 @@ impl BlockJob {
         let aligned = self.members.iter().all(|m| m.offset % self.alignment() == 0);
         let what = || format!("do not begin at a multiple of {} bytes", self.alignment());
         must(aligned, "members", what, "move the region, or use direct = false")?;
+        let cut = |chunk: u64| chunk > 0 && chunk.is_multiple_of(self.alignment());
+        let what = || format!("is no multiple of {} bytes", self.alignment());
+        let fix = "make it one, or use direct = false";
+        must(self.stripe_chunk.is_none_or(cut), "stripe_chunk", what, fix)?;
         let needed =
             (self.jobs * (self.read_slots() + self.write_slots())) as u64 * self.longest_block();
         let fix = "lower queue_depth, jobs or block_size";
@@ -347,6 +351,23 @@ pub(crate) mod tests {
         let kinds = BlockJob::from_json(&job.to_string()).unwrap().kinds();
         let counted: Vec<_> = kinds.iter().map(|kind| (kind.moves, kind.apart)).collect();
         assert_eq!(counted, [(true, false), (true, false), (false, false), (false, true)]);
+    }
+
+    #[test]
+    fn a_stripe_is_cut_at_whole_sectors() {
+        let chunk = |bytes: u64| {
+            move |j: &mut Value| {
+                *j = job_json("stripe", 2, 1, Some(bytes));
+                j["direct"] = json!(true);
+                j["backend"] = json!("auto");
+            }
+        };
+        for bytes in [0, 4096 + 512] {
+            refused(chunk(bytes), "stripe_chunk");
+        }
+        let mut job = job_json("jbod", 1, 1, None);
+        chunk(8192)(&mut job);
+        BlockJob::from_json(&job.to_string()).unwrap();
     }
 
     #[test]

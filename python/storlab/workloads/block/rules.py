@@ -12,6 +12,7 @@ from storlab.workloads.block.params import BlockParams
 from storlab.workloads.common import drawn
 from storlab.workloads.common.io_fields import arrival_problems
 from storlab.workloads.common.regions import (
+    LARGE_SECTOR,
     SECTOR,
     alignment_problem,
     directory_problem,
@@ -131,13 +132,16 @@ def _verify_problem(params: BlockParams, target: Target, granule: int) -> Proble
 def _alignment_problem(params: BlockParams, target: Target, sizes: list[int]) -> Problem | None:
     if not target.direct or target.is_null:
         return None
-    fields = {
-        "block_size": next((size for size in sizes if size % SECTOR), None),
+    blocks = {"block_size": next((size for size in sizes if size % SECTOR), None)}
+    places = {
         "region_start": params.region_start,
         "offset": target.offset,
         "stripe_chunk": target.stripe_chunk,
     }
-    return alignment_problem(fields)
+    # As crates/run/src/order.rs: blocks of whole larger sectors lie at multiples of them, since
+    # the device may have those.
+    grain = SECTOR if any(size % LARGE_SECTOR for size in sizes) else LARGE_SECTOR
+    return alignment_problem(blocks) or alignment_problem(places, grain)
 
 
 def sizes_of(params: BlockParams) -> list[int]:

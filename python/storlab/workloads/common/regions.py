@@ -13,6 +13,7 @@ from storlab.model.study import Target
 
 REGION_GRAIN = 4096  # regions given in percent begin and end on multiples of this
 SECTOR = 512  # O_DIRECT: no device has smaller logical blocks
+LARGE_SECTOR = 4096  # nor larger ones
 
 
 class RegionParams(Protocol):
