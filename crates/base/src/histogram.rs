@@ -58,11 +58,6 @@ impl Histogram {
         }
     }
 
-    /// Forget everything.
-    pub fn clear(&mut self) {
-        self.0.reset();
-    }
-
     /// True when nothing was recorded.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
