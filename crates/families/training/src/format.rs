@@ -473,11 +473,8 @@ mod tests {
     #[test]
     fn a_zip_ends_where_the_place_of_its_directory_does() {
         let layout = |bytes: u64, samples| {
-            let records = Records {
-                record_bytes: bytes,
-                record_stdev_bytes: 0,
-                ..records(Format::Npz, samples)
-            };
+            let mut records = records(Format::Npz, samples);
+            (records.record_bytes, records.record_stdev_bytes) = (bytes, 0);
             Layout::new(&records, &records.file(0))
         };
         let (most, close) = (u64::from(u32::MAX), (1 << 32) - 1000);

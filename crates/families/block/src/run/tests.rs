@@ -134,6 +134,7 @@ fn helpers_of_a_job_are_not_taken_for_one_core() {
     let run = start(|j| {
         j["backend"] = json!("posix");
         j["queue_depth"] = json!(16);
+        j["block_sizes"] = json!([{"bytes": 1 << 18, "weight": 1.0}]);
         j["members"] = json!([{"path": path, "name": "d", "kind": "file", "size": 1 << 20}]);
         j["window_ns"] = json!(1_000_000_000);
     });
