@@ -234,7 +234,7 @@ pub fn not_deleted(body: &[u8]) -> Result<Vec<NotDeleted>, Failure> {
 ///
 /// # Errors
 /// Protocol, where the `next` page would be the one that was asked for with `after`.
-pub fn goes_on<T: PartialEq>(after: Option<T>, next: Option<T>) -> Result<(), Failure> {
+pub fn goes_on<T: PartialEq + ?Sized>(after: Option<&T>, next: Option<&T>) -> Result<(), Failure> {
     if next.is_some() && next == after {
         return Err(wrong("a listing that goes on where it was asked to, again and again"));
     }

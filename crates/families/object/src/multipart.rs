@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
-use std::time::Duration;
 
 use http::Method;
 use http::header::{HeaderName, HeaderValue};
@@ -14,10 +13,7 @@ use storlab_s3::{Call, Failure, Headers, PayloadHash, sha256, xml};
 use super::requests::{Outgoing, Wire};
 use super::slot::{Links, Slot};
 use super::spec::PayloadMode;
-use super::worker::Worker;
-
-/// For giving up an upload: the load goes on meanwhile elsewhere.
-pub(super) const ABORT: Duration = Duration::from_secs(5);
+use super::worker::{ABORT, Worker};
 
 /// Sends parts of an object over these connections, one after the other.
 fn send_part(

@@ -15,11 +15,12 @@ use tokio::sync::Mutex;
 
 use super::draw::Draw;
 use super::kind::ObjectKind;
-use super::multipart::ABORT;
 use super::pool::Object;
 use super::shared::{Routed, Shared};
 use super::timer::Timer;
 
+/// For giving up an upload: the load goes on meanwhile elsewhere.
+pub const ABORT: Duration = Duration::from_secs(5);
 /// Timers fire up to so much late.
 const TIMERS: Duration = Duration::from_millis(100);
 

@@ -272,7 +272,9 @@ fn success_before_the_body_is_sent_is_none() {
     run(async {
         let store = early(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").await;
         let connection = Connection::open(&store, 0, LONG).await.expect("open");
-        let failure = put(&store, connection, 32 << 20).await.err().expect("no success");
+        let Err(failure) = put(&store, connection, 32 << 20).await else {
+            panic!("a success");
+        };
         assert!(failure.to_string().contains("before the whole body"), "{failure}");
     });
 }
