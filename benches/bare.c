@@ -2,7 +2,6 @@
 // nothing else. No latency, no statistics, no payload. Arguments: path, block size, queue depth,
 // batch, seconds, bytes of the file, read (1) or write (0), random (1) or in order (0), direct (1).
 // Prints the operations done, and the time in s. Source: io_uring_setup(2), io_uring_enter(2).
-#define _GNU_SOURCE
 #include <err.h>
 #include <fcntl.h>
 #include <linux/io_uring.h>

@@ -4,7 +4,6 @@
 // Reads at random offsets; copy only copies from pinned memory. Prints operations, the time in s, and
 // user and system CPU in s, of all threads of the process. Declared from NVIDIA's cuFile API reference
 // and CUDA driver API.
-#define _GNU_SOURCE
 #include <dlfcn.h>
 #include <err.h>
 #include <fcntl.h>

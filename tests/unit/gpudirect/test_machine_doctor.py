@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 
 from storlab.contracts.check import Check
 from storlab.model.point import Point
+from storlab.stores.filesystems import FileSystem
 from storlab.workloads.gpudirect.details import (
     CuFileTold,
     DirectStorage,
@@ -343,6 +345,26 @@ def test_ext4_must_say_that_it_is_ordered(
 ) -> None:
     lies_on = replace(XFS, file_system="ext4", options=frozenset(options))
     assert _target_rows(tree, monkeypatch, lies_on)["GPU file system"].status == status
+
+
+@pytest.mark.parametrize("usage", ["E:ID_FS_USAGE=filesystem", "E:ID_FS_USAGE=raid", None])
+def test_cufile_must_learn_from_udev_what_a_drive_holds(
+    tree: PciTree, monkeypatch: pytest.MonkeyPatch, usage: str | None
+) -> None:
+    """Without it cuFile registers no file: seen in a virtual machine with an H100."""
+    mounted = FileSystem("xfs", "/dev/gone", "/", "rw")
+    monkeypatch.setattr(storage, "file_system_of", lambda _: mounted)
+    monkeypatch.setattr(storage, "_number_of_files", lambda _: os.makedev(259, 0))
+    if usage is not None:
+        tree.text("run/udev/data/b259:0", f"S:disk/by-id/a\n{usage}\nG:systemd")
+    checks = examine_target([tree.root], [DIRECT], LIBRARIES, _machine(tree))
+    row = _rows(checks).get("udev")
+    if usage == "E:ID_FS_USAGE=filesystem":
+        assert row is None
+    else:
+        assert row is not None
+        assert (row.status, "/run/udev/data/b259:0" in row.what) == ("warning", True)
+        assert "/run/udev" in row.fix
 
 
 @pytest.mark.parametrize(

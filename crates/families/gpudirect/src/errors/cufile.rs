@@ -43,7 +43,9 @@ pub const ALL: &[Entry] = codes! { "CU_FILE_";
     5025 PERMISSION_DENIED: "the driver or the file may not be used" =>
         "run as a user who may open the target and /dev/nvidia-fs*";
     5026 DRIVER_ALREADY_OPEN: "the driver is open already" => AGAIN;
-    5027 HANDLE_NOT_REGISTERED: "the file is not registered" => REPORT;
+    5027 HANDLE_NOT_REGISTERED: "the file is not registered: cuFile may not know what it lies on" =>
+        "make udev's data visible (in a container mount the host's /run/udev), use a file system \
+         on a drive or a network, and see cufile.log";
     5028 HANDLE_ALREADY_REGISTERED: "the file is registered already" => REPORT;
     5029 DEVICE_NOT_FOUND: "the GPU is not found" =>
         "look at nvidia-smi: has the GPU fallen off the bus?";

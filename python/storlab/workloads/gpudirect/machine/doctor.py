@@ -14,7 +14,7 @@ from storlab.workloads.gpudirect.machine import kernel as kernels
 from storlab.workloads.gpudirect.machine import pci, storage
 from storlab.workloads.gpudirect.machine.configuration import configuration
 from storlab.workloads.gpudirect.machine.in_force import in_force
-from storlab.workloads.gpudirect.machine.media import drive_rows, file_system_row
+from storlab.workloads.gpudirect.machine.media import drive_rows, file_system_row, udev_rows
 from storlab.workloads.gpudirect.machine.memory import Demand, aperture_rows, memory_rows, used_gpus
 from storlab.workloads.gpudirect.machine.placement import distance_rows, gpu_row, link_row
 from storlab.workloads.gpudirect.machine.probe import Libraries, Probe, Probing, probe
@@ -124,6 +124,7 @@ def _place_rows(
 ) -> Iterator[Check]:
     if direct:
         yield file_system_row(under)
+        yield from udev_rows(under)
         yield from drive_rows(under, nvidia_fs=nvidia_fs)
     drives = [
         (drive, device)

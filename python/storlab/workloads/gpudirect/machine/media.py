@@ -41,6 +41,20 @@ def file_system_row(under: Under) -> Check:
     )
 
 
+def udev_rows(under: Under) -> Iterator[Check]:
+    """Whether cuFile can learn what the file system lies on: else it registers no file, in its
+    compatibility mode neither (seen with 1.15 and 1.20).
+    """
+    if under.unknown_to_udev is not None:
+        what = (
+            f"udev does not say what the drive of the {under.file_system} holds "
+            f"({under.unknown_to_udev}): cuFile takes none of its files, and runs with path = "
+            "direct will fail"
+        )
+        fix = "in a container, mount the host's /run/udev into it; elsewhere, run udev"
+        yield warning("udev", what, fix)
+
+
 def drive_rows(under: Under, *, nvidia_fs: bool) -> Iterator[Check]:
     """Layers and transports that a direct path does not go through."""
     for layer in under.layers:

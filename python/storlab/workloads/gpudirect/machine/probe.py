@@ -116,6 +116,7 @@ def ask(command: Sequence[str], order: str, limit_s: float) -> Probe:
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
+                start_new_session=True,  # Ctrl-C is for storlab, which has no use for its traceback
             )
             ended = _wait(child, limit_s)
         if not ended:

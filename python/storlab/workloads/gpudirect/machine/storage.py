@@ -12,6 +12,7 @@ from storlab.stores.filesystems import existing_parent, file_system_of
 from storlab.workloads.gpudirect.machine.pci import address_in
 
 _DEEPEST = 16  # layers, more than any machine has
+_USAGE = "E:ID_FS_USAGE=filesystem"  # as cuFile reads it by libudev
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +45,7 @@ class Under:
     options: frozenset[str]
     layers: tuple[Layer, ...]
     drives: tuple[Drive, ...]
+    unknown_to_udev: str | None = None  # the file of udev's that cuFile wants, and does not say it
 
 
 def under(place: Path, root: Path = Path("/")) -> Under:
@@ -55,8 +57,17 @@ def under(place: Path, root: Path = Path("/")) -> Under:
     mounted = file_system_of(place)
     options = frozenset(mounted.options.split(","))
     device = device_number(mounted.source) or _number_of_files(place)
-    layers, drives = ((), ()) if device is None else stack(root, _text(device))
-    return Under(mounted.kind, options, layers, drives)
+    if device is None:
+        return Under(mounted.kind, options, (), ())
+    layers, drives = stack(root, _text(device))
+    return Under(mounted.kind, options, layers, drives, _unknown_to_udev(root, _text(device)))
+
+
+def _unknown_to_udev(root: Path, number: str) -> str | None:
+    """Where udev ought to say that a device holds a file system; None: it does."""
+    place = Path("run/udev/data") / f"b{number}"
+    known = _USAGE in (read_fact(root / place) or "").splitlines()
+    return None if known else str("/" / place)
 
 
 def stack(root: Path, number: str) -> tuple[tuple[Layer, ...], tuple[Drive, ...]]:
