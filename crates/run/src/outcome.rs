@@ -143,7 +143,10 @@ impl From<&Error> for Failure {
                 }
                 .to_owned();
             }
-            Error::Hung { .. } => failure.fix = "look at the kernel log for the device".to_owned(),
+            Error::Hung { .. } => {
+                "look at the kernel log for a device, at its own log for a server"
+                    .clone_into(&mut failure.fix);
+            }
             Error::Then { first, .. } => {
                 failure = Failure { message: failure.message, ..Failure::from(&**first) };
             }
