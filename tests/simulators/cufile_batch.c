@@ -9,6 +9,7 @@
 #include "cufile_parts.h"
 
 #define SERVERS 8
+#define BOUNCED 4096
 
 enum { COMPLETE = 0x10, CANCELED = 0x08, FAILED = 0x40 };
 
@@ -52,7 +53,7 @@ struct Later { /* an I/O on a stream: its values are read when its turn comes */
     size_t *size;
     off_t *file_offset, *buffer_offset;
     ssize_t *done;
-    bool write;
+    bool write, shares;
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -224,6 +225,44 @@ EXPORT void cuFileBatchIODestroy(struct Batch *batch)
 
 /* ---- I/O in the order of a stream ---- */
 
+/* In its compatibility mode the real one has one bounce buffer for each buffer that it was told of:
+ * what is read into one at the same time comes to nothing good (seen on an H100). */
+static const char *bounced[BOUNCED];
+
+static bool shares_bounce(const char *base)
+{
+    bool shares = false;
+    const char **room = NULL;
+    pthread_mutex_lock(&lock);
+    for (const char **place = bounced; place < bounced + BOUNCED; place++) {
+        shares |= *place == base;
+        if (*place == NULL)
+            room = place;
+    }
+    if (room != NULL)
+        *room = base;
+    pthread_mutex_unlock(&lock);
+    return shares;
+}
+
+static void give_bounce_back(const char *base)
+{
+    const char **place = bounced;
+    pthread_mutex_lock(&lock);
+    while (place < bounced + BOUNCED && *place != base)
+        place++;
+    if (place < bounced + BOUNCED)
+        *place = NULL;
+    pthread_mutex_unlock(&lock);
+}
+
+static void spoil(const struct Later *later)
+{
+    char *memory;
+    if (storlab_sim_find((uintptr_t)later->base + (size_t)*later->buffer_offset, 1, &memory) >= 0)
+        *memory ^= 0x5a;
+}
+
 static void run_later(void *argument)
 {
     struct Later *later = argument;
@@ -231,6 +270,11 @@ static void run_later(void *argument)
     off_t offset = *later->file_offset;
     ssize_t done = do_io(&(struct Io){later->handle, later->base, size, offset,
                                       *later->buffer_offset, later->write, false});
+    if (order.compat && !later->write) {
+        if (later->shares && done > 0)
+            spoil(later);
+        give_bounce_back(later->base);
+    }
     if (*later->size != size || *later->file_offset != offset) /* as free() leaves them */
         fprintf(stderr, "cuFile*Async: values have changed while they were in use\n"), abort();
     *later->done = done;
@@ -248,6 +292,7 @@ static Status enqueue(const char *call, struct Later asked, struct Stream *strea
         return status;
     struct Later *later = malloc(sizeof *later);
     *later = asked;
+    later->shares = order.compat && !asked.write && shares_bounce(asked.base);
     storlab_sim_run(stream, run_later, later);
     return status;
 }
@@ -255,14 +300,14 @@ static Status enqueue(const char *call, struct Later asked, struct Stream *strea
 EXPORT Status cuFileReadAsync(struct Handle *handle, char *base, size_t *size, off_t *file_offset,
                               off_t *buffer_offset, ssize_t *done, struct Stream *stream)
 {
-    struct Later later = {handle, base, size, file_offset, buffer_offset, done, false};
+    struct Later later = {handle, base, size, file_offset, buffer_offset, done, false, false};
     return enqueue("ReadAsync", later, stream);
 }
 
 EXPORT Status cuFileWriteAsync(struct Handle *handle, char *base, size_t *size, off_t *file_offset,
                                off_t *buffer_offset, ssize_t *done, struct Stream *stream)
 {
-    struct Later later = {handle, base, size, file_offset, buffer_offset, done, true};
+    struct Later later = {handle, base, size, file_offset, buffer_offset, done, true, false};
     return enqueue("WriteAsync", later, stream);
 }
 

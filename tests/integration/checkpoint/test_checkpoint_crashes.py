@@ -238,7 +238,8 @@ def test_a_flush_that_fails_fails_the_run_and_not_the_checkpoint_before(tmp_path
                 stdout, stderr = process.communicate()
             assert process.returncode == 0, stderr
             failure = Failure.model_validate(json.loads(stdout)["failure"])
-            assert failure.errno_name == "EIO"
+            # ext4 says the latter once it has noticed that its journal is gone.
+            assert failure.errno_name in ("EIO", "EROFS")
             assert (failure.path or "").startswith(str(half))
             # The manifest is written when all files are flushed.
             assert failure.operation == "sync" or (failure.path or "").endswith(MANIFEST)

@@ -12,7 +12,7 @@ use crate::library::{Library, functions};
 mod memory;
 mod stream;
 
-pub use memory::{DeviceBuffer, PinnedArena, PinnedBuffer};
+pub use memory::{DeviceBuffer, GPU_PAGE, PinnedArena, PinnedBuffer};
 pub use stream::{Event, Stream};
 
 /// The driver's name of a context.

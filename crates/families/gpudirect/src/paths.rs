@@ -259,12 +259,16 @@ impl Seat {
     }
 }
 
+/// A buffer for reads, for all slots of a worker or for one.
+struct ReadBuffer {
+    /// Declared first, so that it goes first.
+    _registered: Option<RegisteredBuffer>,
+    memory: DeviceBuffer,
+}
+
 /// What the calls of cuFile need of a worker: its file, and its buffers.
 pub struct Registered {
-    /// Declared first, so that it goes first.
-    _memory: Option<RegisteredBuffer>,
-    /// Buffers for reads.
-    buffer: Option<DeviceBuffer>,
+    buffers: Vec<ReadBuffer>,
     handle: CuHandle,
 }
 
@@ -275,30 +279,46 @@ impl Registered {
         let file = files::open(job, member)?;
         let (handle, handles_ns) = timed(|| CuHandle::new(cufile, file, &member.name));
         let handle = handle?;
-        let buffer = seat.read_buffers(job)?;
         let mut cost = Registration { handles: 1, handles_ns, ..Registration::default() };
-        let mut memory = None;
-        if let Some(buffer) = buffer.as_ref().filter(|_| job.register) {
-            let (registered, ns) = timed(|| RegisteredBuffer::new(cufile, buffer));
-            memory = Some(registered?);
-            (cost.buffers, cost.bytes, cost.ns) = (1, buffer.len() as u64, ns);
+        let mut buffers = Vec::new();
+        let count = if job.reads() { job.read_buffers() } else { 0 };
+        for _ in 0..count {
+            let memory = DeviceBuffer::new(seat.cuda()?, job.gpu_bytes_of_worker() / count)?;
+            let mut registered = None;
+            if job.register {
+                let (made, ns) = timed(|| RegisteredBuffer::new(cufile, &memory));
+                registered = Some(made?);
+                cost.buffers += 1;
+                cost.bytes += memory.len() as u64;
+                cost.ns += ns;
+            }
+            buffers.push(ReadBuffer { _registered: registered, memory });
         }
         shared.add_registration(&cost);
-        Ok(Registered { _memory: memory, buffer, handle })
+        Ok(Registered { buffers, handle })
+    }
+
+    /// Where reads of a slot bring their data.
+    #[inline]
+    fn of_slot(&self, seat: &Seat, slot: u16) -> Done<(&DeviceBuffer, usize)> {
+        match &self.buffers[..] {
+            [] => Err(Fault::Errno(libc::ENOBUFS)),
+            [only] => Ok((&only.memory, seat.at(slot))),
+            each => Ok((&each[usize::from(slot)].memory, 0)),
+        }
     }
 
     /// Where the data of an operation lies in the GPU.
     #[inline]
     fn place<'p>(&'p self, seat: &'p Seat, io: &Io) -> Done<(&'p DeviceBuffer, usize)> {
-        match (io.kind, &self.buffer) {
-            (OpKind::Read, Some(buffer)) => Ok((buffer, seat.at(io.slot))),
-            (OpKind::Read, None) => Err(Fault::Errno(libc::ENOBUFS)),
+        match io.kind {
+            OpKind::Read => self.of_slot(seat, io.slot),
             _ => seat.source(io.offset),
         }
     }
 
     fn landing(&self, seat: &Seat, slot: u16) -> Done<Landing<'_>> {
-        seat.landing(self.buffer.as_ref(), slot)
+        self.of_slot(seat, slot).map(|(buffer, at)| Landing::Gpu(buffer, at))
     }
 }
 

@@ -11,6 +11,8 @@ use storlab_run::order::{
     bearable, bearable_buffers, must, one_window, whole_sectors,
 };
 
+use crate::cuda::GPU_PAGE;
+
 /// What is to be done.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
@@ -301,7 +303,16 @@ impl GpuDirectJob {
     /// Buffers for reads of one worker, in memory of a GPU.
     pub fn gpu_bytes_of_worker(&self) -> usize {
         let slots = if self.reads() { self.queue_depth } else { 0 };
-        (slots * self.stride()).next_multiple_of(64 << 10)
+        let buffers = self.read_buffers().min(slots);
+        buffers * (slots * self.stride() / buffers.max(1)).next_multiple_of(GPU_PAGE)
+    }
+
+    /// Over how many buffers of its own a worker's slots are spread. In its compatibility mode
+    /// cuFile has one bounce buffer for each that is registered: what came by several streams into
+    /// one was wrong.
+    pub fn read_buffers(&self) -> usize {
+        let on_streams = self.path == Route::Direct && self.api == Api::Async;
+        if on_streams { self.queue_depth } else { 1 }
     }
 
     /// It moves data into or out of a GPU.

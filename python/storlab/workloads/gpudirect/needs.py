@@ -46,8 +46,10 @@ def worker_gpu_bytes(params: GpuDirectParams) -> int:
     """Of the buffers of one worker in its GPU: what it reads goes there."""
     if params.path == "host" or params.read_percent == 0:
         return 0
-    stride = _up(longest(params), GRAIN)
-    return _up(depth_of(params) * stride, _BUFFER_GRAIN)
+    stride, depth = _up(longest(params), GRAIN), depth_of(params)
+    if params.path == "direct" and params.api == "async":  # each in flight has a buffer of its own
+        return depth * _up(stride, _BUFFER_GRAIN)
+    return _up(depth * stride, _BUFFER_GRAIN)
 
 
 def gpu_buffer_bytes(params: GpuDirectParams) -> int:

@@ -9,7 +9,7 @@ use super::{Cuda, Stream, done};
 use crate::errors::Done;
 
 /// What cuFile pins is counted in pages of so many bytes.
-const GPU_PAGE: usize = 64 << 10;
+pub const GPU_PAGE: usize = 64 << 10;
 /// What storage wants buffers to be aligned to.
 const ALIGNMENT: u64 = 4096;
 /// Pinned memory is pinned for all contexts.
