@@ -223,8 +223,8 @@ impl Driver {
 impl Drop for Driver {
     fn drop(&mut self) {
         let functions = &self.cufile.functions;
-        // That also ends the counting. `cuFileStatsStop` would, too, but a thread of 1.15 and 1.16
-        // then writes on to memory that is gone: about every thirtieth call ends the process.
+        // Closing ends the counting, too. After `cuFileStatsStop` a thread of 1.15 and 1.16 writes
+        // on to memory that is gone: about every thirtieth call ends the process.
         if let Some(close) = functions.driver_close_2.or(functions.driver_close_1) {
             // SAFETY: it was opened once, and all that was registered is gone, or is left to it.
             unsafe { close() };

@@ -45,7 +45,7 @@ class Under:
     options: frozenset[str]
     layers: tuple[Layer, ...]
     drives: tuple[Drive, ...]
-    unknown_to_udev: str | None = None  # the file of udev's that cuFile wants, and does not say it
+    unknown_to_udev: str | None = None  # where udev ought to name the file system, and does not
 
 
 def under(place: Path, root: Path = Path("/")) -> Under:
