@@ -33,7 +33,20 @@ path = ["direct", "bounce", "bounce-overlapped", "host"]
 block_size = {sizes}
 workers = {workers}
 gpu = [{gpu}]
-"""
+{libraries}
+# Every way to call cuFile, with writes: what arrives is compared.
+[[workload]]
+kind = "{kind}"
+name = "calls"
+path = "direct"
+api = ["sync", "batch", "async"]
+block_size = {largest}
+read_percent = 50
+register_buffers = [true, false]
+workers = 4
+queue_depth = 8
+gpu = [{gpu}]
+{libraries}"""
 
 
 def study_in_small(
@@ -59,9 +72,13 @@ def study_in_small(
         size=size_mib,
         kind=KIND,
         sizes=json.dumps(sizes),
+        largest=json.dumps(sizes[-1]),
         workers=json.dumps(workers),
         gpu=gpu,
-    ) + "".join(f"{k} = {json.dumps(str(v))}\n" for k, v in libraries.items() if v is not None)
+        libraries="".join(
+            f"{k} = {json.dumps(str(v))}\n" for k, v in libraries.items() if v is not None
+        ),
+    )
     study = out / "study.toml"
     study.write_text(text, encoding="utf-8")
     verdicts: dict[str, Any] = {

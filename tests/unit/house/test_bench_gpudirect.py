@@ -140,5 +140,5 @@ def test_the_study_in_small_runs_by_one_call(
     assert found["crosscheck-fio"].startswith("not done")
     assert "/absent/fio" in (out / "crosscheck-fio.txt").read_text()
     assert (out / "results" / "brief.html").is_file()
-    assert len(list(out.glob("results/runs/*/run.json"))) == 4 * 2
+    assert len(list(out.glob("results/runs/*/run.json"))) == (4 + 6) * 2
     assert not list(data.iterdir())
