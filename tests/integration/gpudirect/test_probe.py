@@ -32,6 +32,15 @@ def test_the_order_goes_in_and_the_answer_comes_out() -> None:
     assert (told.trouble, told.cuda and told.cuda.version) == (None, "13.0")
 
 
+def test_a_child_is_out_of_reach_of_the_terminals_interrupt() -> None:
+    answer = {"details": {"libraries": {"cuda": {"version": "own"}}}, "failure": None}
+    told = _asked(
+        "import os, sys; assert os.getsid(0) == os.getpid()\n"
+        f"open(sys.argv[2], 'w').write({json.dumps(answer)!r})"
+    )
+    assert (told.trouble, told.cuda and told.cuda.version) == (None, "own")
+
+
 def test_a_child_that_spins_is_ended(tmp_path: Path) -> None:
     mark = tmp_path / "pid"
     program = f"import os; open({str(mark)!r}, 'w').write(str(os.getpid()))\nwhile True: pass"
