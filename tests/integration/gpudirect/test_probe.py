@@ -23,22 +23,20 @@ def _asked(program: str, limit_s: float = ENDS_S) -> Probe:
     return ask([sys.executable, "-c", program], '{"do": "probe"}', limit_s)
 
 
-def test_the_order_goes_in_and_the_answer_comes_out() -> None:
+@pytest.mark.parametrize(
+    "holds",
+    [
+        "json.loads(sys.argv[1])['do'] == 'probe'",
+        "os.getsid(0) == os.getpid()",  # out of reach of the terminal's interrupt
+    ],
+)
+def test_the_order_goes_in_and_the_answer_comes_out(holds: str) -> None:
     answer = {"details": {"libraries": {"cuda": {"version": "13.0"}}}, "failure": None}
     told = _asked(
-        "import sys, json; print('noise'); assert json.loads(sys.argv[1])['do'] == 'probe'\n"
+        f"import json, os, sys; print('noise'); assert {holds}\n"
         f"open(sys.argv[2], 'w').write({json.dumps(answer)!r})"
     )
     assert (told.trouble, told.cuda and told.cuda.version) == (None, "13.0")
-
-
-def test_a_child_is_out_of_reach_of_the_terminals_interrupt() -> None:
-    answer = {"details": {"libraries": {"cuda": {"version": "own"}}}, "failure": None}
-    told = _asked(
-        "import os, sys; assert os.getsid(0) == os.getpid()\n"
-        f"open(sys.argv[2], 'w').write({json.dumps(answer)!r})"
-    )
-    assert (told.trouble, told.cuda and told.cuda.version) == (None, "own")
 
 
 def test_a_child_that_spins_is_ended(tmp_path: Path) -> None:

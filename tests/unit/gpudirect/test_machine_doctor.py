@@ -21,15 +21,9 @@ from support.gpu_machine import (
     as_machine,
     bad_rows,
     machine_rows,
-    machine_tree,
     rows_of,
 )
 from support.pci_trees import CLOSED_DRIVER, PciTree
-
-
-@pytest.fixture
-def tree(tmp_path: Path) -> PciTree:
-    return machine_tree(tmp_path)
 
 
 def test_a_machine_without_a_gpu_has_one_line(tmp_path: Path) -> None:

@@ -33,15 +33,9 @@ from support.gpu_machine import (
     as_machine,
     bad_rows,
     machine_rows,
-    machine_tree,
     rows_of,
 )
 from support.pci_trees import GIB, PciTree, acs_config
-
-
-@pytest.fixture
-def tree(tmp_path: Path) -> PciTree:
-    return machine_tree(tmp_path)
 
 
 def _target(
@@ -53,16 +47,6 @@ def _target(
 ) -> list[Check]:
     monkeypatch.setattr(storage, "under", lambda place, root: lies_on)
     return examine_target([Path("/data")], demands, LIBRARIES, as_machine(tree, found))
-
-
-def _target_rows(
-    tree: PciTree,
-    monkeypatch: pytest.MonkeyPatch,
-    lies_on: Under,
-    found: Probe = FOUND,
-    demands: Sequence[Demand] = (DIRECT,),
-) -> dict[str, Check]:
-    return rows_of(_target(tree, monkeypatch, lies_on, found, demands))
 
 
 def test_a_target_on_which_all_is_well(tree: PciTree, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -79,10 +63,10 @@ def test_a_gpu_that_is_held_is_an_error_only_for_a_study_that_uses_it(
 ) -> None:
     trouble = Trouble(what="GPU 1 cannot be opened", fix="end what holds it")
     held = replace(FOUND, cuda=LibraryTold(path="libcuda.so.1", version="13.0", error=trouble))
-    rows = _target_rows(tree, monkeypatch, XFS, held)
+    rows = rows_of(_target(tree, monkeypatch, XFS, held))
     assert (rows["libcuda"].status, rows["GPU memory"].status) == ("warning", "ok")
     other = replace(held, gpus=(GPU.model_copy(update={"number": 1}),))
-    rows = _target_rows(tree, monkeypatch, XFS, other)
+    rows = rows_of(_target(tree, monkeypatch, XFS, other))
     assert (rows["libcuda"].status, "GPU memory" in rows) == ("error", False)
 
 
@@ -91,7 +75,7 @@ def test_a_probe_that_hangs_is_a_warning_and_for_a_study_an_error(
 ) -> None:
     hung = Probe(trouble=Trouble(what="no answer within 20 s", fix="look at /proc/modules"))
     assert machine_rows(tree, hung)["GPU libraries"].status == "warning"
-    rows = _target_rows(tree, monkeypatch, XFS, hung)
+    rows = rows_of(_target(tree, monkeypatch, XFS, hung))
     assert (rows["libcuda"].status, rows["libcuda"].fix) == ("error", "look at /proc/modules")
 
 
@@ -101,13 +85,13 @@ def test_transfers_that_cufile_is_told_to_move_by_posix_are_named(
     tree.text("etc/cufile.json", '{"fs": {"lustre": {"posix_gds_min_kb": 16}}}')
     small = replace(DIRECT, least_block=4096)
     lustre = Under("lustre", frozenset({"rw"}), (), ())
-    row = _target_rows(tree, monkeypatch, lustre, demands=[DIRECT, small])["small GPU I/O"]
+    row = rows_of(_target(tree, monkeypatch, lustre, demands=[DIRECT, small]))["small GPU I/O"]
     assert row.status == "warning"
     assert "below 16KiB on lustre" in row.what
     assert "transfers have 4KiB" in row.what
     assert f"to 0 in {tree.root / 'etc/cufile.json'}" in row.fix
     for demand, place in ((replace(DIRECT, least_block=16384), lustre), (small, XFS)):
-        assert "small GPU I/O" not in _target_rows(tree, monkeypatch, place, demands=[demand])
+        assert "small GPU I/O" not in rows_of(_target(tree, monkeypatch, place, demands=[demand]))
 
 
 @pytest.mark.parametrize(
@@ -118,7 +102,7 @@ def test_ext4_must_say_that_it_is_ordered(
     tree: PciTree, monkeypatch: pytest.MonkeyPatch, options: set[str], status: str
 ) -> None:
     lies_on = replace(XFS, file_system="ext4", options=frozenset(options))
-    assert _target_rows(tree, monkeypatch, lies_on)["GPU file system"].status == status
+    assert rows_of(_target(tree, monkeypatch, lies_on))["GPU file system"].status == status
 
 
 @pytest.mark.parametrize("usage", ["E:ID_FS_USAGE=filesystem", "E:ID_FS_USAGE=raid", None])
@@ -162,9 +146,9 @@ def test_what_a_direct_path_does_not_go_through(
     status: str,
     with_nvidia_fs: str,
 ) -> None:
-    assert _target_rows(tree, monkeypatch, lies_on)[name].status == status
+    assert rows_of(_target(tree, monkeypatch, lies_on))[name].status == status
     tree.text("proc/driver/nvidia-fs/version", "version: 2.24")
-    assert _target_rows(tree, monkeypatch, lies_on)[name].status == with_nvidia_fs
+    assert rows_of(_target(tree, monkeypatch, lies_on))[name].status == with_nvidia_fs
 
 
 def test_a_drive_of_another_node_is_told(tree: PciTree, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -173,7 +157,7 @@ def test_a_drive_of_another_node_is_told(tree: PciTree, monkeypatch: pytest.Monk
         link=(16.0, 2, 32.0, 4),
     )  # fmt: skip
     drives = (DRIVE, Drive("nvme1n1", "pcie", "0000:c1:00.0"))
-    rows = _target_rows(tree, monkeypatch, replace(XFS, drives=drives))
+    rows = rows_of(_target(tree, monkeypatch, replace(XFS, drives=drives)))
     far = rows["PCIe distance"]
     assert (far.status, far.what.startswith("nvme1n1 and GPU 0 meet across NUMA nodes")) == (
         "warning",
@@ -217,11 +201,11 @@ def test_gpu_memory_that_is_too_small_is_an_error_before_any_run(
     tree: PciTree, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     deep = replace(DIRECT, label="deep", workers=1024, worker_bytes=128 * MIB)
-    rows = _target_rows(tree, monkeypatch, XFS, demands=(DIRECT, deep))
+    rows = rows_of(_target(tree, monkeypatch, XFS, demands=(DIRECT, deep)))
     row = rows["GPU memory"]
     assert row.status == "error"
     assert row.what.startswith("deep: buffers of 1MiB on GPU 0 take 137 GB, and 96.6 GB")
-    assert _target_rows(tree, monkeypatch, XFS)["GPU memory"].status == "ok"
+    assert rows_of(_target(tree, monkeypatch, XFS))["GPU memory"].status == "ok"
 
 
 def test_buffers_that_a_drive_cannot_see_all_of_are_told(
@@ -230,9 +214,9 @@ def test_buffers_that_a_drive_cannot_see_all_of_are_told(
     resource = tree.root / "sys/devices" / Path(*GPU_PLACE) / "resource"
     small = f"0x{1 << 40:x} 0x{(1 << 40) + (256 << 20) - 1:x} 0x14220c"
     resource.write_text(f"0x0 0x0 0x0\n{small}\n")
-    assert "GPU aperture" not in _target_rows(tree, monkeypatch, XFS)
+    assert "GPU aperture" not in rows_of(_target(tree, monkeypatch, XFS))
     many = replace(DIRECT, workers=257)
-    row = _target_rows(tree, monkeypatch, XFS, demands=(many,))["GPU aperture"]
+    row = rows_of(_target(tree, monkeypatch, XFS, demands=(many,)))["GPU aperture"]
     assert (row.status, "BAR1 shows 268 MB" in row.what) == ("warning", True)
 
 
@@ -258,7 +242,7 @@ def test_the_machine_is_asked_with_the_libraries_that_a_study_names(tree: PciTre
 def test_a_gpu_that_is_not_there_is_an_error(
     tree: PciTree, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rows = _target_rows(tree, monkeypatch, XFS, demands=(replace(DIRECT, gpus=(3,)),))
+    rows = rows_of(_target(tree, monkeypatch, XFS, demands=(replace(DIRECT, gpus=(3,)),)))
     assert (rows["GPU"].status, "knows: 0" in rows["GPU"].what) == ("error", True)
 
 
@@ -302,11 +286,11 @@ def test_bounce_needs_no_cufile_and_host_nothing(
     found = read(answer)
     bounce = replace(DIRECT, path="bounce")
     assert bad_rows(_target(tree, monkeypatch, XFS, found, (bounce,))) == {}
-    rows = _target_rows(tree, monkeypatch, XFS, found)
+    rows = rows_of(_target(tree, monkeypatch, XFS, found))
     assert (rows["libcufile"].status, rows["libcufile"].what) == ("error", "not found")
     for other in ("bounce", "host"):
         both = (DIRECT, replace(DIRECT, path=other))
-        row = _target_rows(tree, monkeypatch, XFS, found, both)["libcufile"]
+        row = rows_of(_target(tree, monkeypatch, XFS, found, both))["libcufile"]
         assert row.status == "warning"
         assert row.what == "not found; runs with path = direct will fail"
     host = replace(DIRECT, path="host")
