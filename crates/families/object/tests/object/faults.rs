@@ -97,7 +97,9 @@ fn retries_are_counted_as_what_failed_and_end_as_what_succeeds() {
     job["backoff_ns"] = json!(1000);
     let outcome = good(&job);
     counted(&outcome, "InternalError (500)");
-    assert!(detail(&outcome, "retries") >= errors(&outcome, "get")[0].1);
+    // Whatever fails when the window ends is not sent again: one request for each slot.
+    let (failed, retries) = (errors(&outcome, "get")[0].1, detail(&outcome, "retries"));
+    assert!(retries > 4 && retries + 4 >= failed, "{retries} retries of {failed} errors");
 }
 
 #[test]
