@@ -125,6 +125,12 @@ class Field:
         told = self.rig.run("c1", ["find", self.rig.mount / name, "-mindepth", "1"])
         return told.stdout.split()
 
+    def wait_for_mounts(self) -> None:
+        """A client whose bricks are silent for the ping time-out loses them for a while."""
+        for host in self.rig.hosts:
+            command = partial(self.rig.run, host, ["ls", self.rig.mount], check=False)
+            wait_for(f"{host} reads its mount", lambda ls=command: ls().returncode == 0)
+
     def rank(self, host: str) -> int:
         """The process of the rank on a client."""
         (pid,) = (pid for pid in self.rig.pids(host) if is_rank(pid))
@@ -420,6 +426,7 @@ def test_a_volume_that_fills_up_fails_its_runs_by_name(field: Field) -> None:
     assert "No space left on device" in record.failure.message
     assert record.failure.message.partition(":")[0] in field.rig.hosts
     # Where nothing is free no lock can be taken, and without a lock nothing is removed.
+    field.wait_for_mounts()
     with Lab(lab.out, ["clean", lab.out], field.command) as rest:
         assert rest.end() == 0, rest.printed
     assert field.left("filled") == []
