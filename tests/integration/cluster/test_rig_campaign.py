@@ -425,8 +425,8 @@ def test_a_volume_that_fills_up_fails_its_runs_by_name(field: Field) -> None:
     sys.stdout.write(f"volume filled up: {record.failure}\n")
     assert "No space left on device" in record.failure.message
     assert record.failure.message.partition(":")[0] in field.rig.hosts
-    # Where nothing is free no lock can be taken, and without a lock nothing is removed.
     field.wait_for_mounts()
+    # Where nothing is free no lock can be taken, and without a lock nothing is removed.
     with Lab(lab.out, ["clean", lab.out], field.command) as rest:
         assert rest.end() == 0, rest.printed
     assert field.left("filled") == []
