@@ -251,6 +251,15 @@ EXPORT Result cuMemcpyDtoHAsync_v2(void *host, DevicePointer device, size_t size
     return copy_later((struct Copy){device, host, size, false}, stream);
 }
 
+EXPORT Result cuMemcpyDtoDAsync_v2(DevicePointer to, DevicePointer from, size_t size,
+                                   struct Stream *stream)
+{
+    char *memory;
+    if (storlab_sim_find(from, size, &memory) < 0)
+        return INVALID_VALUE;
+    return copy_later((struct Copy){to, memory, size, true}, stream);
+}
+
 static const struct {
     Result code;
     const char *name, *text;

@@ -365,6 +365,16 @@ EXPORT Status cuFileBufDeregister(const char *base)
     return status;
 }
 
+bool is_registered(const char *base)
+{
+    bool known = false;
+    pthread_rwlock_rdlock(&buffers_lock);
+    for (struct Buffer *buffer = *bucket_of(base); buffer != NULL; buffer = buffer->next)
+        known |= buffer->base == base;
+    pthread_rwlock_unlock(&buffers_lock);
+    return known;
+}
+
 /* ---- One I/O ---- */
 
 static bool within_registered(const struct Io *io)

@@ -226,7 +226,8 @@ EXPORT void cuFileBatchIODestroy(struct Batch *batch)
 /* ---- I/O in the order of a stream ---- */
 
 /* In its compatibility mode the real one has one bounce buffer for each buffer that it was told of:
- * what is read into one at the same time comes to nothing good (seen on an H100). */
+ * what is read into one, or written from it, at the same time comes to nothing good; of a buffer
+ * that it was not told of it takes the beginning only (seen on an H100 and an H200). */
 static const char *bounced[BOUNCED];
 
 static bool shares_bounce(const char *base)
@@ -268,13 +269,16 @@ static void run_later(void *argument)
     struct Later *later = argument;
     size_t size = *later->size;
     off_t offset = *later->file_offset;
-    ssize_t done = do_io(&(struct Io){later->handle, later->base, size, offset,
-                                      *later->buffer_offset, later->write, false});
-    if (order.compat && !later->write) {
-        if (later->shares && done > 0)
-            spoil(later);
+    const struct Io io = {later->handle, later->base, size, offset, *later->buffer_offset,
+                          later->write, false};
+    bool refused = order.compat && io.buffer_offset != 0 && !is_registered(io.base);
+    if (later->shares && later->write)
+        spoil(later);
+    ssize_t done = refused ? -EIO : do_io(&io);
+    if (later->shares && (later->write || done > 0))
+        spoil(later);
+    if (order.compat)
         give_bounce_back(later->base);
-    }
     if (*later->size != size || *later->file_offset != offset) /* as free() leaves them */
         fprintf(stderr, "cuFile*Async: values have changed while they were in use\n"), abort();
     *later->done = done;
@@ -292,7 +296,7 @@ static Status enqueue(const char *call, struct Later asked, struct Stream *strea
         return status;
     struct Later *later = malloc(sizeof *later);
     *later = asked;
-    later->shares = order.compat && !asked.write && shares_bounce(asked.base);
+    later->shares = order.compat && shares_bounce(asked.base) && is_registered(asked.base);
     storlab_sim_run(stream, run_later, later);
     return status;
 }

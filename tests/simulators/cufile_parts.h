@@ -65,6 +65,8 @@ Status ordered(const char *call);
 /* Where that was ordered, for good. */
 void hang_in(const char *call);
 bool is_open(void);
+/* It was told of the buffer that begins there. */
+bool is_registered(const char *base);
 /* As cuFileRead and cuFileWrite return: bytes, or -1 with errno, or minus a code. */
 ssize_t do_io(const struct Io *io);
 void count(int word, uint64_t by);

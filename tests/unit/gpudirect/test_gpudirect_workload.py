@@ -292,6 +292,12 @@ def test_each_worker_opens_its_file_for_itself(lines: str, target: Target, count
         ("read_percent = 0\ngpu = [0, 1]\nworkers = 9", 0, POOL_BYTES + MIB),
         ("read_percent = 50\ngpu = [0, 1]\nworkers = 3", 0, 2 * MIB + POOL_BYTES + MIB),
         ('path = "host"\nread_percent = 50', MIB + POOL_BYTES + MIB, 0),
+        ('api = "async"\nqueue_depth = 4\nblock_size = "4KiB"', 0, 4 * 64 * KIB),
+        (
+            'api = "async"\nqueue_depth = 4\nblock_size = "4KiB"\nread_percent = 0',
+            0,
+            4 * 64 * KIB + POOL_BYTES + 4 * KIB,
+        ),
     ],
 )
 def test_memory_is_counted_as_the_engine_takes_it(lines: str, host: int, gpu: int) -> None:

@@ -47,6 +47,7 @@ functions!(Functions {
     to_host "cuMemcpyDtoH_v2" (*mut c_void, u64, usize) -> c_int;
     to_device_async "cuMemcpyHtoDAsync_v2" (u64, *const c_void, usize, Handle) -> c_int;
     to_host_async "cuMemcpyDtoHAsync_v2" (*mut c_void, u64, usize, Handle) -> c_int;
+    on_device_async "cuMemcpyDtoDAsync_v2" (u64, u64, usize, Handle) -> c_int;
     stream_create "cuStreamCreate" (*mut Handle, c_uint) -> c_int;
     stream_destroy "cuStreamDestroy_v2" (Handle) -> c_int;
     stream_query "cuStreamQuery" (Handle) -> c_int;

@@ -16,6 +16,8 @@ pub enum Fault {
     CuFile(i32, i32),
     /// An entry of a batch ended with this status.
     Batch(i32),
+    /// cuFile says EIO of an I/O that it did later: it may be the kernel's word or its own.
+    Unexplained,
 }
 
 /// Of a call.
@@ -28,6 +30,7 @@ pub const CUDA_DRIVER_ERROR: i32 = 5011;
 struct Entry(i32, &'static str, &'static str, &'static str);
 
 const AGAIN: &str = "run it again; where it stays, look into cufile.log";
+const LOGS: &str = "look at the kernel log and cufile.log";
 const REPORT: &str = "report this to storlab with cufile.log";
 
 /// A table of codes: number, name after the prefix that all have, meaning, and what to do.
@@ -55,7 +58,7 @@ impl Fault {
             Fault::CuFile(code, cuda) => {
                 code == 5047 || (code == CUDA_DRIVER_ERROR && sticky_code(cuda))
             }
-            Fault::Errno(_) | Fault::Batch(_) => false,
+            Fault::Errno(_) | Fault::Batch(_) | Fault::Unexplained => false,
         }
     }
 
@@ -74,6 +77,10 @@ impl Fault {
                 let (cause, fix) = Fault::Cuda(cuda).explained();
                 (format!("{what}: {cause}"), fix)
             }
+            Fault::Unexplained => {
+                let what = "Input/output error, or a request that cuFile refuses";
+                (what.to_owned(), LOGS.to_owned())
+            }
             Fault::Batch(status) => {
                 let name = match status {
                     0x04 => "CUFILE_INVALID (the entry is not valid)",
@@ -82,8 +89,7 @@ impl Fault {
                     0x40 => "CUFILE_FAILED (it could not be done)",
                     _ => "a state that storlab does not know",
                 };
-                let fix = "look at the kernel log and cufile.log";
-                (format!("an entry of the batch ended as {name}, {status:#x}"), fix.to_owned())
+                (format!("an entry of the batch ended as {name}, {status:#x}"), LOGS.to_owned())
             }
         }
     }
@@ -128,6 +134,7 @@ mod tests {
             (Fault::Cuda(12345), ["CUDA error 12345", ""]),
             (Fault::Batch(0x40), ["CUFILE_FAILED", "0x40"]),
             (Fault::Errno(libc::EIO), ["Input/output error", ""]),
+            (Fault::Unexplained, ["Input/output error", "cuFile refuses"]),
         ] {
             let (what, fix) = fault.explained();
             assert!(parts.iter().all(|part| what.contains(part)), "{what}");

@@ -259,8 +259,8 @@ impl Seat {
     }
 }
 
-/// A buffer for reads, for all slots of a worker or for one.
-struct ReadBuffer {
+/// For all slots of a worker or for one.
+struct OwnBuffer {
     /// Declared first, so that it goes first.
     _registered: Option<RegisteredBuffer>,
     memory: DeviceBuffer,
@@ -268,7 +268,7 @@ struct ReadBuffer {
 
 /// What the calls of cuFile need of a worker: its file, and its buffers.
 pub struct Registered {
-    buffers: Vec<ReadBuffer>,
+    buffers: Vec<OwnBuffer>,
     handle: CuHandle,
 }
 
@@ -281,7 +281,7 @@ impl Registered {
         let handle = handle?;
         let mut cost = Registration { handles: 1, handles_ns, ..Registration::default() };
         let mut buffers = Vec::new();
-        let count = if job.reads() { job.read_buffers() } else { 0 };
+        let count = job.own_buffers();
         for _ in 0..count {
             let memory = DeviceBuffer::new(seat.cuda()?, job.gpu_bytes_of_worker() / count)?;
             let mut registered = None;
@@ -292,13 +292,13 @@ impl Registered {
                 cost.bytes += memory.len() as u64;
                 cost.ns += ns;
             }
-            buffers.push(ReadBuffer { _registered: registered, memory });
+            buffers.push(OwnBuffer { _registered: registered, memory });
         }
         shared.add_registration(&cost);
         Ok(Registered { buffers, handle })
     }
 
-    /// Where reads of a slot bring their data.
+    /// What a slot has of them.
     #[inline]
     fn of_slot(&self, seat: &Seat, slot: u16) -> Done<(&DeviceBuffer, usize)> {
         match &self.buffers[..] {

@@ -300,19 +300,23 @@ impl GpuDirectJob {
         self.longest_block().next_multiple_of(GRAIN) as usize
     }
 
-    /// Buffers for reads of one worker, in memory of a GPU.
+    /// Buffers of one worker's own, in memory of a GPU.
     pub fn gpu_bytes_of_worker(&self) -> usize {
-        let slots = if self.reads() { self.queue_depth } else { 0 };
-        let buffers = self.read_buffers().min(slots);
+        let (slots, buffers) = (self.queue_depth, self.own_buffers());
         buffers * (slots * self.stride() / buffers.max(1)).next_multiple_of(GPU_PAGE)
     }
 
-    /// Over how many buffers of its own a worker's slots are spread. In its compatibility mode
-    /// cuFile has one bounce buffer for each that is registered: what came by several streams into
-    /// one was wrong.
-    pub fn read_buffers(&self) -> usize {
-        let on_streams = self.path == Route::Direct && self.api == Api::Async;
-        if on_streams { self.queue_depth } else { 1 }
+    /// Over how many buffers of its own a worker's slots are spread. Reads land in one. On streams
+    /// each slot has its own, for writes too: in its compatibility mode cuFile has one bounce
+    /// buffer for each that is registered, and moved wrong data where several streams used one; of
+    /// one that is not registered it takes the beginning only.
+    pub fn own_buffers(&self) -> usize {
+        if self.on_streams() { self.queue_depth } else { usize::from(self.reads()) }
+    }
+
+    /// Operations are done by streams of the GPU.
+    pub fn on_streams(&self) -> bool {
+        self.path == Route::Direct && self.api == Api::Async
     }
 
     /// It moves data into or out of a GPU.

@@ -43,12 +43,12 @@ def pool_bytes(params: GpuDirectParams) -> int:
 
 
 def worker_gpu_bytes(params: GpuDirectParams) -> int:
-    """Of the buffers of one worker in its GPU: what it reads goes there."""
-    if params.path == "host" or params.read_percent == 0:
-        return 0
+    """Of the buffers of one worker in its GPU: what it reads goes there, and what streams write."""
     stride, depth = _up(longest(params), GRAIN), depth_of(params)
     if params.path == "direct" and params.api == "async":  # each in flight has a buffer of its own
         return depth * _up(stride, _BUFFER_GRAIN)
+    if params.path == "host" or params.read_percent == 0:
+        return 0
     return _up(depth * stride, _BUFFER_GRAIN)
 
 

@@ -80,6 +80,15 @@ impl DeviceBuffer {
         done(unsafe { (self.cuda.functions.stream_synchronize)(std::ptr::null_mut()) })
     }
 
+    /// Start a copy of `len` bytes to its beginning from another buffer of the same GPU. Both have
+    /// to stay until the stream has done it.
+    #[inline]
+    pub fn start_copy(&self, from: (&DeviceBuffer, usize), len: usize, by: &Stream) -> Done<()> {
+        let (to, from) = (self.place(0, len), from.0.place(from.1, len));
+        // SAFETY: both ranges were checked, and stay by the caller's promise.
+        done(unsafe { (self.cuda.functions.on_device_async)(to, from, len, by.raw()) })
+    }
+
     /// Copy from it, and wait for that.
     #[inline]
     pub fn read(&self, at: usize, into: &mut [u8]) -> Done<()> {

@@ -278,7 +278,7 @@ impl Batch {
             }
             let result = match event.status {
                 COMPLETE => moved_of(event.result),
-                _ if event.result < 0 && event.result != -1 => Err(refused(event.result)),
+                _ if event.result < 0 && event.result != -1 => moved_of(event.result),
                 status => Err(Fault::Batch(status)),
             };
             take(BatchEvent { cookie: event.cookie as usize, result });
@@ -295,10 +295,12 @@ impl Batch {
     }
 }
 
-/// As [`moved`], of an entry: there is no errno beside it.
+/// As [`moved`], of an entry: there is no errno beside it. A request that cuFile refuses ends with
+/// minus EIO, too.
 #[inline]
 fn moved_of(result: isize) -> Done<u64> {
-    if result == -1 { Err(Fault::Errno(libc::EIO)) } else { moved(result) }
+    const MINUS_EIO: isize = -(libc::EIO as isize);
+    if matches!(result, -1 | MINUS_EIO) { Err(Fault::Unexplained) } else { moved(result) }
 }
 
 impl Drop for Batch {
@@ -470,7 +472,8 @@ mod tests {
         assert_eq!(moved(4096), Ok(4096));
         assert_eq!(moved(-5008), Err(Fault::CuFile(5008, 0)));
         assert_eq!(moved(-5), Err(Fault::Errno(5)));
-        assert_eq!(moved_of(-1), Err(Fault::Errno(libc::EIO)));
+        assert_eq!(moved_of(-1), Err(Fault::Unexplained));
+        assert_eq!(moved_of(-5), Err(Fault::Unexplained));
         assert_eq!(moved_of(-28), Err(Fault::Errno(libc::ENOSPC)));
     }
 }

@@ -1,5 +1,6 @@
 //! By cuFile on streams of the GPU: each operation in flight has a stream of its own, on which
-//! nothing waits for another.
+//! nothing waits for another. What it writes, the stream copies into the operation's own buffer
+//! before.
 
 use std::time::Duration;
 
@@ -58,9 +59,13 @@ impl DirectAsync {
     #[inline]
     fn start(&mut self, io: &Io, now: u64) -> Done<()> {
         let opcode = if io.kind == OpKind::Read { Opcode::Read } else { Opcode::Write };
-        let place = self.registered.place(&self.seat, io)?;
+        let place = self.registered.of_slot(&self.seat, io.slot)?;
         let (handle, len) = (&self.registered.handle, io.bytes());
         let lane = &mut self.lanes[usize::from(io.slot)];
+        if opcode == Opcode::Write {
+            let source = self.seat.source(io.offset)?;
+            place.0.start_copy(source, len, lane.stream.stream())?;
+        }
         lane.io.start(opcode, handle, io.offset, len, place, &lane.stream)?;
         (lane.busy, lane.begun_ns) = (true, now);
         self.in_flight += 1;
