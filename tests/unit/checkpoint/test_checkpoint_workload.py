@@ -7,10 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from storlab.base.errors import StudyError
+from storlab.base.errors import PreflightError, StudyError
 from storlab.base.units import NS_PER_S
 from storlab.contracts.family import Access, JobContext, Share
 from storlab.contracts.registry import get_engine
+from storlab.lab.plan.plan import make_plan
+from storlab.lab.study.file import load_study
 from storlab.model.point import Point
 from storlab.model.s3 import Credentials, S3Access, S3Store
 from storlab.model.study import Target
@@ -265,3 +267,16 @@ def test_buffers_that_do_not_fit_into_memory_are_refused() -> None:
     huge = 'profile = "llama3-1t"\nio_size = "1GiB"\nio_depth = 1024'
     with pytest.raises(ValueError, match="subset = 8"):
         CHECKPOINT.job(point(huge), context())
+
+
+def test_the_plan_knows_of_the_buffers_of_every_rank(tmp_path: Path) -> None:
+    study = tmp_path / "s.toml"
+    target = f'[[target]]\nname = "t"\ndirectory = "{tmp_path / "t"}"\n'
+    workload = '[[workload]]\nkind = "checkpoint"\nprofile = "llama3-405b"\nscale = 0.0001\n'
+    lines = 'io_size = "64MiB"\nio_depth = 8\n'
+    study.write_text(f'[study]\nname = "s"\nrepeats = 1\n{target}{workload}{lines}')
+    # (512 ranks + 1) x (8 + 4) x 64 MiB
+    with pytest.raises(PreflightError, match=r"need 413 GB.*subset x io_depth x io_size"):
+        make_plan(load_study(study))
+    study.write_text(study.read_text() + "subset = 1\n")
+    make_plan(load_study(study))

@@ -28,6 +28,7 @@ from storlab.workloads.checkpoint.metrics import run_concurrency, run_flags, run
 from storlab.workloads.checkpoint.page import CHECKPOINT_PAGE
 from storlab.workloads.checkpoint.params import CheckpointParams
 from storlab.workloads.checkpoint.rules import (
+    buffer_bytes,
     files_of_ranks,
     memory_problem,
     point_files,
@@ -78,6 +79,8 @@ class CheckpointWorkload:
             write_share=writes / (writes + restores),
             reads=False,
             space_bytes=kept * size,
+            buffer_bytes=buffer_bytes(params, ranks) if params.writer == "native" else 0,
+            buffer_fields=("subset", "io_depth", "io_size"),
             open_files=open_each + RING_FILES * ranks,
         )
 
