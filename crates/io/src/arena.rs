@@ -7,6 +7,7 @@
 #![allow(unsafe_code)]
 
 use std::io;
+use std::mem::ManuallyDrop;
 use std::sync::Mutex;
 
 use memmap2::{Advice, MmapMut, MmapRaw};
@@ -45,7 +46,7 @@ fn length_of(bytes: usize) -> usize {
 
 /// Equal slots of aligned memory.
 pub struct Arena {
-    mapping: Option<MmapRaw>,
+    mapping: ManuallyDrop<MmapRaw>,
     slot_bytes: usize,
     stride: usize,
     slots: usize,
@@ -63,7 +64,7 @@ impl Arena {
             Some(mapping) => mapping,
             None => map(bytes)?,
         };
-        Ok(Arena { mapping: Some(mapping), slot_bytes, stride, slots })
+        Ok(Arena { mapping: ManuallyDrop::new(mapping), slot_bytes, stride, slots })
     }
 
     fn cached(bytes: usize) -> Option<MmapRaw> {
@@ -89,11 +90,8 @@ impl Arena {
     pub(crate) fn address(&self, slot: u32) -> *mut u8 {
         let at = slot as usize * self.stride;
         assert!((slot as usize) < self.slots, "slot {slot} of {}", self.slots);
-        match &self.mapping {
-            // SAFETY: `at` lies inside the mapping, which is `slots * stride` bytes or more.
-            Some(mapping) => unsafe { mapping.as_mut_ptr().add(at) },
-            None => std::ptr::null_mut(),
-        }
+        // SAFETY: `at` lies inside the mapping, which is `slots * stride` bytes or more.
+        unsafe { self.mapping.as_mut_ptr().add(at) }
     }
 
     /// Address of `len` bytes in a slot, from `at` on.
@@ -125,7 +123,8 @@ impl Arena {
 
 impl Drop for Arena {
     fn drop(&mut self) {
-        let Some(mapping) = self.mapping.take() else { return };
+        // SAFETY: nobody has it after this.
+        let mapping = unsafe { ManuallyDrop::take(&mut self.mapping) };
         if let Ok(mut cache) = CACHE.lock() {
             let kept: usize = cache.iter().map(MmapRaw::len).sum();
             if kept + mapping.len() <= CACHE_BYTES {
@@ -160,7 +159,7 @@ mod tests {
         assert_eq!(length_of(SMALL - 4096), SMALL);
         assert_eq!(length_of(SMALL + 4096), HUGE_PAGE);
         assert_eq!(length_of(HUGE_PAGE + 4096), 2 * HUGE_PAGE);
-        assert!(Arena::new(2, 4096).unwrap().mapping.as_ref().unwrap().len() < HUGE_PAGE);
+        assert!(Arena::new(2, 4096).unwrap().mapping.len() < HUGE_PAGE);
     }
 
     #[test]

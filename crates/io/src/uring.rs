@@ -211,22 +211,22 @@ impl UringBackend {
     }
 
     /// What is neither a read nor a write with a registered buffer. Not inlined: the loop that
-    /// moves data is short.
+    /// moves data is short. By value: an operation whose address is taken is put into memory first.
     #[inline(never)]
-    fn push_other(&mut self, op: &Op) {
+    fn push_other(&mut self, op: Op) {
         let Target { number, fd, block_device } = self.targets[op.file as usize];
         let file = Fd(number);
         let entry = match op.kind {
             OpKind::Read => {
-                opcode::Read::new(file, self.buffer(op), op.len).offset(op.offset).build()
+                opcode::Read::new(file, self.buffer(&op), op.len).offset(op.offset).build()
             }
             OpKind::Write => {
-                opcode::Write::new(file, self.buffer(op), op.len).offset(op.offset).build()
+                opcode::Write::new(file, self.buffer(&op), op.len).offset(op.offset).build()
             }
             OpKind::Trim if block_device && !self.discards.by_ring => {
-                return self.discards.held.push((fd, *op));
+                return self.discards.held.push((fd, op));
             }
-            OpKind::Trim if block_device => discard_entry(file, op),
+            OpKind::Trim if block_device => discard_entry(file, &op),
             OpKind::Trim => {
                 let len = u64::from(op.len);
                 opcode::Fallocate::new(file, len).offset(op.offset).mode(PUNCH_HOLE).build()
@@ -236,7 +236,7 @@ impl UringBackend {
                 opcode::Fsync::new(file).flags(flags).build()
             }
         };
-        self.push_entry(entry, op);
+        self.push_entry(entry, &op);
     }
 
     #[inline]
@@ -280,7 +280,7 @@ impl Backend for UringBackend {
     #[inline(always)]
     fn push(&mut self, op: &Op) {
         if !self.fixed_buffers {
-            return self.push_other(op);
+            return self.push_other(*op);
         }
         let file = Fd(self.targets[op.file as usize].number);
         // Each kind is queued where it is made: entries that differ in more than their values meet
@@ -294,7 +294,7 @@ impl Backend for UringBackend {
                 let write = opcode::WriteFixed::new(file, self.buffer(op), op.len, op.slot as u16);
                 self.push_entry(write.offset(op.offset).build(), op);
             }
-            OpKind::Trim | OpKind::Sync => self.push_other(op),
+            OpKind::Trim | OpKind::Sync => self.push_other(*op),
         }
     }
 

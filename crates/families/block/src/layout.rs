@@ -90,11 +90,18 @@ impl Layout {
         Ok(Layout { members, chunk, space, share })
     }
 
+    /// The only part, where the job uses one member.
+    #[inline]
+    pub fn whole(&self, offset: u64, len: u32) -> Option<Part> {
+        let [(member, base)] = self.members[..] else { return None };
+        Some(Part { member, offset: base + offset, len })
+    }
+
     /// The first part of `len` bytes at `offset` of the flat space; the rest begins behind it.
     #[inline]
     pub fn part(&self, offset: u64, len: u32) -> Part {
-        if let [(member, base)] = self.members[..] {
-            return Part { member, offset: base + offset, len };
+        if let Some(part) = self.whole(offset, len) {
+            return part;
         }
         let (chunk, within) = (offset / self.chunk, offset % self.chunk);
         let count = self.members.len() as u64;

@@ -82,17 +82,18 @@ const fn tag(flight: u16, part: u16, len: u32) -> u64 {
     flight as u64 | (part as u64) << 16 | (len as u64) << 32
 }
 
+/// `number`: of the flight, and of the part in it.
 #[inline]
-fn part_op(flight: &Flight, number: u16, part_number: u16, at: u32, part: Part) -> Op {
+fn part_op(kind: OpKind, slot: u32, number: (u16, u16), at: u32, part: Part) -> Op {
     Op {
-        kind: flight.kind,
+        kind,
         file: part.member,
         data_only: false,
-        slot: flight.slot,
+        slot,
         slot_offset: at,
         len: part.len,
         offset: part.offset,
-        tag: tag(number, part_number, part.len),
+        tag: tag(number.0, number.1, part.len),
     }
 }
 
@@ -247,14 +248,29 @@ impl<'r, B: Backend, T: TimeSource> Worker<'r, B, T> {
     }
 
     #[inline]
-    fn launch(&mut self, mut flight: Flight) {
+    fn launch(&mut self, flight: Flight) {
         let Some(number) = self.free.pop() else { return };
+        let whole = self.layout.whole(flight.offset, flight.len);
+        if let Some(part) = whole {
+            self.backend.push(&part_op(flight.kind, flight.slot, (number, 0), 0, part));
+        }
+        self.flights[usize::from(number)] = Flight { pending: 1, ..flight };
+        if whole.is_none() {
+            self.push_parts(number);
+        }
+        self.fresh.push(number);
+    }
+
+    /// Not inlined: the loop of what goes to one member is short.
+    #[inline(never)]
+    fn push_parts(&mut self, number: u16) {
+        let flight = &mut self.flights[usize::from(number)];
+        flight.pending = 0;
         for (at, part) in self.layout.parts(flight.offset, flight.len) {
-            self.backend.push(&part_op(&flight, number, flight.pending, at, part));
+            let number = (number, flight.pending);
+            self.backend.push(&part_op(flight.kind, flight.slot, number, at, part));
             flight.pending += 1;
         }
-        self.flights[number as usize] = flight;
-        self.fresh.push(number);
     }
 
     /// One flush of each member that the job uses; over when all of them are.
@@ -329,7 +345,7 @@ impl<'r, B: Backend, T: TimeSource> Worker<'r, B, T> {
         } else {
             let mut parts = self.layout.parts(flight.offset, flight.len);
             let Some((at, part)) = parts.nth(usize::from(part_number)) else { return false };
-            part_op(&flight, number, part_number, at, part)
+            part_op(flight.kind, flight.slot, (number, part_number), at, part)
         };
         let errno = -completion.result;
         let stopping = self.shared.control.stopping();
@@ -367,18 +383,17 @@ impl<'r, B: Backend, T: TimeSource> Worker<'r, B, T> {
         // for that, and copies of the whole are made of such loads.
         let Flight { kind, failed, slot, len, intended_ns, submitted_ns, .. } =
             self.flights[usize::from(number)];
-        self.slots.give_back(kind, slot);
-        if failed {
-            return;
+        if !failed {
+            let done = Success {
+                place: kind as usize,
+                start_ns: submitted_ns,
+                due_ns: intended_ns,
+                first_byte_ns: None,
+                bytes: u64::from(len),
+            };
+            self.recorder.succeed(&done, now);
         }
-        let done = Success {
-            place: kind as usize,
-            start_ns: submitted_ns,
-            due_ns: intended_ns,
-            first_byte_ns: None,
-            bytes: u64::from(len),
-        };
-        self.recorder.succeed(&done, now);
+        self.slots.give_back(kind, slot);
     }
 
     /// A boundary has passed: hand over the interval that ended.
