@@ -99,6 +99,8 @@ impl Payload {
                 low = low.wrapping_add(ODD);
                 high = high.wrapping_add(ODD_2);
             }
+        } else if buffer.len() <= CHUNK_BYTES {
+            put(buffer, low, high);
         } else {
             for chunk in buffer.chunks_mut(CHUNK_BYTES) {
                 put(chunk, low, high);
