@@ -254,7 +254,10 @@ EXPORT Result cuMemcpyDtoHAsync_v2(void *host, DevicePointer device, size_t size
 EXPORT Result cuMemcpyDtoDAsync_v2(DevicePointer to, DevicePointer from, size_t size,
                                    struct Stream *stream)
 {
+    Result result = enter();
     char *memory;
+    if (result != SUCCESS)
+        return result;
     if (storlab_sim_find(from, size, &memory) < 0)
         return INVALID_VALUE;
     return copy_later((struct Copy){to, memory, size, true}, stream);

@@ -269,14 +269,19 @@ def test_buffers_that_do_not_fit_into_memory_are_refused() -> None:
         CHECKPOINT.job(point(huge), context())
 
 
-def test_the_plan_knows_of_the_buffers_of_every_rank(tmp_path: Path) -> None:
+def test_the_plan_knows_of_the_buffers_of_every_rank(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("storlab.lab.plan.plan.host_memory_bytes", lambda: 64 << 30)
     study = tmp_path / "s.toml"
     target = f'[[target]]\nname = "t"\ndirectory = "{tmp_path / "t"}"\n'
     workload = '[[workload]]\nkind = "checkpoint"\nprofile = "llama3-405b"\nscale = 0.0001\n'
     lines = 'io_size = "64MiB"\nio_depth = 8\n'
     study.write_text(f'[study]\nname = "s"\nrepeats = 1\n{target}{workload}{lines}')
     # (512 ranks + 1) x (8 + 4) x 64 MiB
-    with pytest.raises(PreflightError, match=r"need 413 GB.*subset x io_depth x io_size"):
+    with pytest.raises(PreflightError, match=r"need 413 GB.*io_depth x io_size x subset"):
         make_plan(load_study(study))
-    study.write_text(study.read_text() + "subset = 1\n")
-    make_plan(load_study(study))
+    native = study.read_text()
+    for mend in ("subset = 1\n", 'writer = "torch"\n'):
+        study.write_text(native + mend)
+        make_plan(load_study(study))

@@ -8,6 +8,7 @@
 
 #[cfg(test)]
 mod behind;
+mod ops;
 #[cfg(test)]
 mod simulated;
 #[cfg(test)]
@@ -27,11 +28,12 @@ use storlab_run::turns::{self, Schedule, Sent, Turns};
 use storlab_run::window::Window;
 
 use crate::draw::Draw;
-use crate::layout::{Layout, Part};
+use crate::layout::Layout;
 use crate::shared::Shared;
 use crate::slots::Slots;
 use crate::spec::SyncKind;
 use crate::verify::VerifyReport;
+use ops::{part_op, tag};
 
 /// What is left to the kernel when the load ends early, before it is asked to give up.
 const GRACE_NS: u64 = 100_000_000;
@@ -75,26 +77,6 @@ enum Started {
     Flush,
     /// No block is free of another operation in flight (verify mode).
     Nothing,
-}
-
-/// Tags carry the flight, the number of the part and its length.
-const fn tag(flight: u16, part: u16, len: u32) -> u64 {
-    flight as u64 | (part as u64) << 16 | (len as u64) << 32
-}
-
-/// `number`: of the flight, and of the part in it.
-#[inline]
-fn part_op(kind: OpKind, slot: u32, number: (u16, u16), at: u32, part: Part) -> Op {
-    Op {
-        kind,
-        file: part.member,
-        data_only: false,
-        slot,
-        slot_offset: at,
-        len: part.len,
-        offset: part.offset,
-        tag: tag(number.0, number.1, part.len),
-    }
 }
 
 /// One job at work.
@@ -261,7 +243,7 @@ impl<'r, B: Backend, T: TimeSource> Worker<'r, B, T> {
         self.fresh.push(number);
     }
 
-    /// Not inlined: the loop of what goes to one member is short.
+    /// What goes to several members. Not inlined: an operation on one member needs no loop.
     #[inline(never)]
     fn push_parts(&mut self, number: u16) {
         let flight = &mut self.flights[usize::from(number)];

@@ -78,7 +78,7 @@ impl Fault {
                 (format!("{what}: {cause}"), fix)
             }
             Fault::Unexplained => {
-                let what = "Input/output error, or a request that cuFile refuses";
+                let what = "Input/output error, or cuFile refused the request";
                 (what.to_owned(), LOGS.to_owned())
             }
             Fault::Batch(status) => {
@@ -134,7 +134,7 @@ mod tests {
             (Fault::Cuda(12345), ["CUDA error 12345", ""]),
             (Fault::Batch(0x40), ["CUFILE_FAILED", "0x40"]),
             (Fault::Errno(libc::EIO), ["Input/output error", ""]),
-            (Fault::Unexplained, ["Input/output error", "cuFile refuses"]),
+            (Fault::Unexplained, ["Input/output error", "cuFile refused"]),
         ] {
             let (what, fix) = fault.explained();
             assert!(parts.iter().all(|part| what.contains(part)), "{what}");

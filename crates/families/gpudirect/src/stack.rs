@@ -133,8 +133,8 @@ impl Stack {
             source.fill(at, part);
             buffer.put(at, part).map_err(|fault| fault.of("copying to the GPU"))?;
         }
-        let sent_from = job.register && !job.on_streams(); // those copy from it
-        let cufile = self.driver.as_ref().filter(|_| sent_from).map(Driver::cufile);
+        let registers_pool = job.register && !job.on_streams(); // those copy from it
+        let cufile = self.driver.as_ref().filter(|_| registers_pool).map(Driver::cufile);
         let begun_ns = monotonic_ns();
         let registered = cufile.map(|cufile| RegisteredBuffer::new(cufile, &buffer)).transpose()?;
         if registered.is_some() {

@@ -79,8 +79,8 @@ class CheckpointWorkload:
             write_share=writes / (writes + restores),
             reads=False,
             space_bytes=kept * size,
-            buffer_bytes=buffer_bytes(params, ranks) if params.writer == "native" else 0,
-            buffer_fields=("subset", "io_depth", "io_size"),
+            buffer_bytes=buffer_bytes(params, ranks),
+            buffer_fields=("io_depth", "io_size", "subset"),
             open_files=open_each + RING_FILES * ranks,
         )
 

@@ -150,7 +150,9 @@ def _bucket_problem(params: CheckpointParams, files: list[CheckpointFile]) -> Pr
 
 
 def buffer_bytes(params: CheckpointParams, ranks: int) -> int:
-    """Memory of the ranks' buffers, and of the pattern that they are filled with."""
+    """Of the ranks' buffers and of the pattern that fills them; PyTorch has memory of its own."""
+    if params.writer == "torch":
+        return 0
     buffers: int = params.io_depth + SPARE_BUFFERS
     size: int = params.io_size
     return (ranks + 1) * buffers * size

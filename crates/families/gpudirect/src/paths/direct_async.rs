@@ -66,7 +66,11 @@ impl DirectAsync {
             let source = self.seat.source(io.offset)?;
             place.0.start_copy(source, len, lane.stream.stream())?;
         }
-        lane.io.start(opcode, handle, io.offset, len, place, &lane.stream)?;
+        if let Err(fault) = lane.io.start(opcode, handle, io.offset, len, place, &lane.stream) {
+            // No copy may be under way when the buffers go.
+            let _ = lane.stream.stream().wait();
+            return Err(fault);
+        }
         (lane.busy, lane.begun_ns) = (true, now);
         self.in_flight += 1;
         Ok(())

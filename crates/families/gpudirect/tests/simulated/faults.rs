@@ -115,7 +115,7 @@ simulated! {
                 assert_eq!(failure.errno_name, Some("EIO"));
             } else {
                 // Later there is no errno beside what cuFile says.
-                assert!(message.contains("or a request that cuFile refuses"), "{api}: {message}");
+                assert!(message.contains("or cuFile refused the request"), "{api}: {message}");
                 assert!(failure.fix.contains("cufile.log"), "{api}: {failure:?}");
             }
             assert!(summary.totals["read"].operations >= 120);
