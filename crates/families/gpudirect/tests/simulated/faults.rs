@@ -124,6 +124,19 @@ simulated! {
 }
 
 simulated! {
+    fn a_write_that_a_stream_refuses_ends_the_run("", "error=WriteAsync:5022") {
+        let (message, _) = Rig::new(1)
+            .with(|j| {
+                (j["api"], j["queue_depth"]) = (json!("async"), json!(4));
+                j["mix"] = json!({"read": 0.0, "write": 100.0});
+            })
+            .bad();
+        let parts = ["write of f0 at offset", "CU_FILE_INVALID_VALUE (5022)"];
+        assert!(parts.iter().all(|part| message.contains(part)), "{message}");
+    }
+}
+
+simulated! {
     fn an_io_that_ends_early_ends_the_run("", "short=514K") {
         let rig = Rig::new(1).with(|j| j["offsets"] = json!({"kind": "sequential"}));
         let (message, _) = rig.bad();
