@@ -1,6 +1,7 @@
 //! Against servers of this process that behave well, badly, or not at all.
 
 use std::future::Future;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -16,8 +17,10 @@ use crate::{Addressing, Call, PayloadHash, StoreSpec};
 const LONG: Duration = Duration::from_mins(1);
 const HELLO: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello";
 
-pub(super) fn run<F: Future>(test: F) -> F::Output {
+pub(super) fn run<T>(test: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    // By its address: the runtime would be compiled once for each test.
+    let test: Pin<&mut dyn Future<Output = T>> = pin!(test);
     runtime.expect("a runtime").block_on(test)
 }
 

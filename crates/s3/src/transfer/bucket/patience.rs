@@ -126,11 +126,13 @@ impl Patience {
 #[cfg(test)]
 mod tests {
     use std::cell::Cell;
+    use std::pin::{Pin, pin};
 
     use super::*;
 
     fn run<T>(work: impl Future<Output = T>) -> T {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let work: Pin<&mut dyn Future<Output = T>> = pin!(work);
         runtime.block_on(work)
     }
 
