@@ -63,6 +63,11 @@ def test_a_build_that_fits_is_let_through(tmp_path: Path) -> None:
     check_build([str(tmp_path / "absent")])
 
 
+def test_random_numbers_that_the_kernel_hides_refuse_nobody(tmp_path: Path) -> None:
+    build = other_build(tmp_path, "sse2", "avx", "rdrand", "rdseed")
+    check_build([str(build)], older(tmp_path))
+
+
 def test_importing_the_library_asks_first(tmp_path: Path) -> None:
     script = (
         "import sys, storlab, storlab.base.processor as p, pathlib\n"
