@@ -1,22 +1,25 @@
 //! What objects hold: unique, incompressible, and known from the key alone.
 //!
-//! Every object is a walk through one random pattern, from a piece that depends on its key, with a
-//! stamp of 16 bytes at the start of each 4 KiB. Nothing is hashed or remembered to verify it: any
+//! Every object is one random pattern again and again, each time under another mask of 64 bytes, by
+//! XOR. No 16 bytes come twice, in one object or in two: a store that deduplicates small chunks, or
+//! looks for similar ones, gains nothing. The pattern stays in a core's own cache, so that content
+//! is made as fast as it could be copied there. Nothing is hashed or remembered to verify it: any
 //! part of any object can be compared as it arrives.
 
+use std::array::from_fn;
 use std::sync::OnceLock;
 
 use rand_core::Rng as _;
-use storlab_base::{CHUNK_BYTES, ODD, ODD_2, STAMP_BYTES, Stamped, mix, stream};
+use storlab_base::{ODD, mix, stream};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-/// Objects take turns through the pattern in pieces of this many bytes.
+/// The pattern's length, and that of the pieces that have one mask each.
 pub const PIECE_BYTES: usize = 256 << 10;
-/// There are so many pieces in the pattern.
-pub const PIECES: usize = 32;
-const PATTERN_BYTES: usize = PIECE_BYTES * PIECES;
+const MASK_BYTES: usize = 64;
+type Mask = [u8; MASK_BYTES];
 
-/// The same in every run: a pool is verified by runs that did not fill it.
+/// The same in every run: a pool is verified by runs that did not fill it. Whoever changes what
+/// objects hold names pools otherwise (`CONTENT` in the object family's Python).
 const PATTERN_SEED: u64 = 0x73_746f_726c_6162;
 
 /// The pattern, made once in a process.
@@ -24,7 +27,7 @@ fn pattern() -> &'static [u8] {
     static PATTERN: OnceLock<Vec<u8>> = OnceLock::new();
     PATTERN.get_or_init(|| {
         let mut random = stream(PATTERN_SEED, "object-pattern", 0);
-        let mut bytes = vec![0; PATTERN_BYTES];
+        let mut bytes = vec![0; PIECE_BYTES];
         random.fill_bytes(&mut bytes);
         bytes
     })
@@ -44,35 +47,72 @@ impl Content {
         Content { identity, pattern: pattern() }
     }
 
-    /// The number of the pattern's piece below `offset`, where one begins there.
-    pub fn piece(self, offset: u64) -> Option<usize> {
-        let piece = (self.identity % PIECES as u64 + offset / PIECE_BYTES as u64) % PIECES as u64;
-        offset.is_multiple_of(PIECE_BYTES as u64).then_some(piece as usize)
+    /// The bytes from `offset` on.
+    pub fn fill(self, offset: u64, buffer: &mut [u8]) {
+        let (mut at, mut rest) = (offset, buffer);
+        while !rest.is_empty() {
+            let (pattern, mask) = self.run(at, rest.len());
+            let (now, after) = rest.split_at_mut(pattern.len());
+            let (blocks, odd) = now.as_chunks_mut::<MASK_BYTES>();
+            let (from, odd_from) = pattern.as_chunks::<MASK_BYTES>();
+            for (block, from) in blocks.iter_mut().zip(from) {
+                *block = from_fn(|i| from[i] ^ mask[i]);
+            }
+            for ((byte, from), mask) in odd.iter_mut().zip(odd_from).zip(mask) {
+                *byte = from ^ mask;
+            }
+            at += pattern.len() as u64;
+            rest = after;
+        }
     }
 
-    /// A piece of the pattern, no stamps applied.
-    pub fn pattern_piece(self, number: usize) -> &'static [u8] {
-        &self.pattern[number * PIECE_BYTES..][..PIECE_BYTES]
+    /// Compare what arrived with the bytes from `offset` on: where the first wrong one stands.
+    pub fn compare(self, offset: u64, arrived: &[u8]) -> Option<u64> {
+        let (mut at, mut rest) = (offset, arrived);
+        while !rest.is_empty() {
+            let (pattern, mask) = self.run(at, rest.len());
+            let (now, after) = rest.split_at(pattern.len());
+            if differ(now, pattern, &mask) {
+                let wanted = pattern.iter().zip(mask.iter().cycle()).map(|(p, mask)| p ^ mask);
+                return now
+                    .iter()
+                    .zip(wanted)
+                    .position(|(byte, wanted)| *byte != wanted)
+                    .map(|place| at + place as u64);
+            }
+            at += pattern.len() as u64;
+            rest = after;
+        }
+        None
+    }
+
+    /// The pattern from `at` on, as far as one mask goes and at most `most` bytes, and that mask as
+    /// it lies over it.
+    #[inline]
+    fn run(self, at: u64, most: usize) -> (&'static [u8], Mask) {
+        let (piece, within) = (at / PIECE_BYTES as u64, (at % PIECE_BYTES as u64) as usize);
+        let words: [u64; MASK_BYTES / 8] = from_fn(|word| {
+            let number = piece * (MASK_BYTES as u64 / 8) + word as u64;
+            mix(self.identity ^ number.wrapping_mul(ODD))
+        });
+        let mut mask = from_fn(|i| words[i / 8].to_le_bytes()[i % 8]);
+        mask.rotate_left(within % MASK_BYTES);
+        (&self.pattern[within..PIECE_BYTES.min(within + most)], mask)
     }
 }
 
-impl Stamped for Content {
-    /// At the start of block `block`. Different for each block of all objects, as far as 64 bits
-    /// of a hash of the key can be.
-    #[inline]
-    fn stamp(&self, block: u64) -> [u8; STAMP_BYTES] {
-        let low = mix(self.identity ^ block.wrapping_mul(ODD));
-        let high = mix(self.identity.wrapping_add(ODD_2)).wrapping_add(block.wrapping_mul(ODD_2));
-        (u128::from(low) | u128::from(high) << 64).to_le_bytes()
+/// Without a branch for each byte: what arrives is right but for once in a lifetime.
+fn differ(arrived: &[u8], pattern: &[u8], mask: &Mask) -> bool {
+    let (blocks, odd) = arrived.as_chunks::<MASK_BYTES>();
+    let (wanted, odd_wanted) = pattern.as_chunks::<MASK_BYTES>();
+    let mut wrong = [0; MASK_BYTES];
+    for (block, wanted) in blocks.iter().zip(wanted) {
+        for i in 0..MASK_BYTES {
+            wrong[i] |= block[i] ^ wanted[i] ^ mask[i];
+        }
     }
-
-    /// The pattern below block `block`, stamp not applied.
-    #[inline]
-    fn block(&self, block: u64) -> &[u8] {
-        let start = self.identity % PIECES as u64 * PIECE_BYTES as u64;
-        let at = (start + block * CHUNK_BYTES as u64) as usize % PATTERN_BYTES;
-        &self.pattern[at..at + CHUNK_BYTES]
-    }
+    let mut odd = odd.iter().zip(odd_wanted).zip(mask);
+    wrong != [0; MASK_BYTES] || odd.any(|((byte, wanted), mask)| byte ^ wanted != *mask)
 }
 
 #[cfg(test)]
@@ -96,11 +136,18 @@ mod tests {
     }
 
     #[test]
-    fn no_4_kib_comes_twice() {
-        // 12 MiB: past the pattern's end, where it starts over.
+    fn no_16_bytes_come_twice() {
+        // Past the pattern's end, where it begins anew; at any place in both.
         let mut seen = HashSet::new();
         for key in ["a", "b", "c"] {
-            assert!(whole(key, 12 << 20).chunks(CHUNK_BYTES).all(|c| seen.insert(c.to_vec())));
+            assert!(
+                whole(key, 1 << 20).as_chunks::<16>().0.iter().all(|c| seen.insert(*c)),
+                "{key}"
+            );
+        }
+        for at in 1..16 {
+            let shifted = &whole("d", 1 << 20)[at..];
+            assert!(shifted.as_chunks::<16>().0.iter().all(|c| !seen.contains(c)), "{at}");
         }
     }
 

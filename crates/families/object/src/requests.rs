@@ -7,7 +7,6 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::Method;
 use http::header::{self, HeaderName, HeaderValue};
-use storlab_base::Stamped as _;
 use storlab_s3::body::{Framing, RequestBody, hash_of};
 use storlab_s3::chunked::{CrcChunks, crc_length, signed_length};
 use storlab_s3::content::{Content, PIECE_BYTES};

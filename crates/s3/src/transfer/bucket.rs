@@ -11,7 +11,7 @@ use std::io;
 
 use bytes::Bytes;
 use http::{Method, StatusCode, header};
-use storlab_base::{Error, Result, Stamped as _, monotonic_ns};
+use storlab_base::{Error, Result, monotonic_ns};
 use tokio::runtime::Runtime;
 
 use crate::body::{Framing, RequestBody};

@@ -41,6 +41,9 @@ from storlab.workloads.object.sizes import mean_size, sizes_of
 from storlab.workloads.object.spec import PREPARE_CONCURRENCY, ObjectSpec
 from storlab.workloads.object.starter import Starter
 
+# Of what objects hold. A pool of earlier content is not found: it would be read as wrong data.
+CONTENT = 2
+
 
 class ObjectWorkload(Clear, Starter):
     """Object storage. Implements :class:`storlab.contracts.family.Workload`."""
@@ -175,7 +178,7 @@ def _uses_pool(params: ObjectParams) -> bool:
 
 def _pool_name(params: ObjectParams) -> str:
     """Points of equal sizes, number and spread share one pool; its name says so."""
-    sizes = [params.object_size, params.objects, params.prefixes, params.part_size]
+    sizes = [CONTENT, params.object_size, params.objects, params.prefixes, params.part_size]
     text = json.dumps(sizes, sort_keys=True, separators=(",", ":"))
     return f"pool-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
 

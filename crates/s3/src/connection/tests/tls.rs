@@ -4,7 +4,6 @@ use bytes::BytesMut;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 use rustls::{ServerConfig, SupportedProtocolVersion};
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
-use storlab_base::Stamped as _;
 use tempfile::NamedTempFile;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
