@@ -14,24 +14,13 @@ use crate::checksum::{Sha256, sha256};
 use crate::chunked::{ChunkSigner, CrcChunks};
 use crate::content::{Content, PIECE_BYTES};
 
-/// So many pieces, 32 MiB, may a thread have under way before each body has to do with one.
-const PLENTY: usize = 128;
+/// A thread keeps memory for so many pieces, 32 MiB.
+const KEPT: usize = 128;
 
 thread_local! {
-    static MEMORY: RefCell<Memory> = RefCell::default();
-}
-
-/// A thread's own, for pieces.
-#[derive(Default)]
-struct Memory {
-    /// In no body just now. The last is taken first: a processor's cache still has it.
-    free: Vec<Box<[u8]>>,
-    under_way: usize,
-}
-
-/// Whether this thread has so much under way that a body should not make more than it needs next.
-pub(crate) fn is_crowded() -> bool {
-    MEMORY.with_borrow(|memory| memory.under_way >= PLENTY)
+    /// For pieces, and in no body just now. The last is taken first: a processor's cache still has
+    /// it.
+    static FREE: RefCell<Vec<Box<[u8]>>> = RefCell::default();
 }
 
 /// What a body consists of on its way out.
@@ -40,23 +29,20 @@ pub enum Piece {
     /// XML, and what stands between chunks.
     Plain(Bytes),
     /// Of an object.
-    Made(Made),
+    Object(ObjectPiece),
 }
 
 /// At most [`PIECE_BYTES`] of an object. Its memory goes back to a thread's.
 #[derive(Debug)]
-pub struct Made {
+pub struct ObjectPiece {
     bytes: Box<[u8]>,
     at: usize,
     end: usize,
 }
 
-impl Made {
+impl ObjectPiece {
     fn new(content: Content, at: u64, end: u64) -> Self {
-        let kept = MEMORY.with_borrow_mut(|memory| {
-            memory.under_way += 1;
-            memory.free.pop()
-        });
+        let kept = FREE.with_borrow_mut(Vec::pop);
         let mut bytes = kept.unwrap_or_else(|| vec![0; PIECE_BYTES].into());
         let length = (end - at) as usize;
         content.fill(at, &mut bytes[..length]);
@@ -64,21 +50,20 @@ impl Made {
     }
 }
 
-impl Drop for Made {
+impl Drop for ObjectPiece {
     fn drop(&mut self) {
         let bytes = std::mem::take(&mut self.bytes);
         // A thread that ends has no further use for it.
-        let _ = MEMORY.try_with(|memory| {
-            let mut memory = memory.borrow_mut();
-            memory.under_way = memory.under_way.saturating_sub(1);
-            if memory.free.len() < PLENTY {
-                memory.free.push(bytes);
+        let _ = FREE.try_with(|free| {
+            let mut free = free.borrow_mut();
+            if free.len() < KEPT {
+                free.push(bytes);
             }
         });
     }
 }
 
-impl Buf for Made {
+impl Buf for ObjectPiece {
     fn remaining(&self) -> usize {
         self.end - self.at
     }
@@ -97,21 +82,21 @@ impl Buf for Piece {
     fn remaining(&self) -> usize {
         match self {
             Piece::Plain(bytes) => bytes.remaining(),
-            Piece::Made(made) => made.remaining(),
+            Piece::Object(piece) => piece.remaining(),
         }
     }
 
     fn chunk(&self) -> &[u8] {
         match self {
             Piece::Plain(bytes) => bytes.chunk(),
-            Piece::Made(made) => made.chunk(),
+            Piece::Object(piece) => piece.chunk(),
         }
     }
 
     fn advance(&mut self, count: usize) {
         match self {
             Piece::Plain(bytes) => bytes.advance(count),
-            Piece::Made(made) => made.advance(count),
+            Piece::Object(piece) => piece.advance(count),
         }
     }
 }
@@ -204,7 +189,7 @@ impl RequestBody {
             };
         }
         let len = (end - at).min(PIECE_BYTES as u64);
-        let piece = Made::new(content, at, at + len);
+        let piece = ObjectPiece::new(content, at, at + len);
         let header = match &mut framing {
             Framing::None => None,
             Framing::Signed(signer) => Some(signer.next(len, &sha256(piece.chunk()))),
@@ -213,7 +198,7 @@ impl RequestBody {
                 Some(chunks.next(len))
             }
         };
-        let piece = Piece::Made(piece);
+        let piece = Piece::Object(piece);
         let (now, next) = match header {
             None => (piece, None),
             Some(header) => (Piece::Plain(header), Some(piece)),
@@ -229,7 +214,7 @@ pub fn hash_of(content: Content, at: u64, len: u64) -> [u8; 32] {
     let (mut at, end) = (at, at + len);
     while at < end {
         let next = end.min(at + PIECE_BYTES as u64);
-        sum.update(Made::new(content, at, next).chunk());
+        sum.update(ObjectPiece::new(content, at, next).chunk());
         at = next;
     }
     sum.finish()
@@ -295,25 +280,23 @@ mod tests {
         assert_eq!(runs, [PIECE_BYTES, PIECE_BYTES, PIECE_BYTES, 5000]);
     }
 
-    /// More than there should be; and in the second round, out of memory that had other objects'.
+    /// More than memory is kept for; and in the second round, out of what had other objects' bytes.
     #[test]
     fn bodies_under_way_do_not_disturb_each_other() {
         let contents: Vec<Content> =
             (0..200).map(|number| Content::of(&format!("key {number}"))).collect();
         for len in [PIECE, 9000] {
-            assert!(!is_crowded());
             let pieces: Vec<Piece> = contents
                 .iter()
                 .map(|content| RequestBody::object(*content, 0, len, Framing::None).next_piece())
                 .map(|piece| piece.expect("one piece"))
                 .collect();
-            assert!(is_crowded());
             for (piece, content) in pieces.iter().zip(&contents) {
                 assert_eq!(piece.remaining() as u64, len);
                 assert_eq!(content.compare(0, piece.chunk()), None);
             }
         }
-        assert_eq!(MEMORY.with_borrow(|memory| memory.free.len()), PLENTY);
+        assert_eq!(FREE.with_borrow(Vec::len), KEPT);
     }
 
     #[test]

@@ -49,11 +49,8 @@ impl Content {
 
     /// The bytes from `offset` on.
     pub fn fill(self, offset: u64, buffer: &mut [u8]) {
-        let (mut at, mut rest) = (offset, buffer);
-        while !rest.is_empty() {
-            let (pattern, mask) = self.run(at, rest.len());
-            let (now, after) = rest.split_at_mut(pattern.len());
-            let (blocks, odd) = now.as_chunks_mut::<MASK_BYTES>();
+        for (place, pattern, mask) in self.runs(offset, buffer.len()) {
+            let (blocks, odd) = buffer[place..][..pattern.len()].as_chunks_mut::<MASK_BYTES>();
             let (from, odd_from) = pattern.as_chunks::<MASK_BYTES>();
             for (block, from) in blocks.iter_mut().zip(from) {
                 *block = from_fn(|i| from[i] ^ mask[i]);
@@ -61,34 +58,37 @@ impl Content {
             for ((byte, from), mask) in odd.iter_mut().zip(odd_from).zip(mask) {
                 *byte = from ^ mask;
             }
-            at += pattern.len() as u64;
-            rest = after;
         }
     }
 
     /// Compare what arrived with the bytes from `offset` on: where the first wrong one stands.
     pub fn compare(self, offset: u64, arrived: &[u8]) -> Option<u64> {
-        let (mut at, mut rest) = (offset, arrived);
-        while !rest.is_empty() {
-            let (pattern, mask) = self.run(at, rest.len());
-            let (now, after) = rest.split_at(pattern.len());
-            if differ(now, pattern, &mask) {
+        self.runs(offset, arrived.len()).find_map(|(place, pattern, mask)| {
+            let run = &arrived[place..][..pattern.len()];
+            differ(run, pattern, &mask).then(|| {
                 let wanted = pattern.iter().zip(mask.iter().cycle()).map(|(p, mask)| p ^ mask);
-                return now
-                    .iter()
-                    .zip(wanted)
-                    .position(|(byte, wanted)| *byte != wanted)
-                    .map(|place| at + place as u64);
-            }
-            at += pattern.len() as u64;
-            rest = after;
-        }
-        None
+                let right = run.iter().zip(wanted).take_while(|(byte, wanted)| *byte == wanted);
+                offset + (place + right.count()) as u64
+            })
+        })
     }
 
-    /// The pattern from `at` on, as far as one mask goes and at most `most` bytes, and that mask as
-    /// it lies over it.
-    #[inline]
+    /// What `length` bytes from `offset` on are made of: for each mask the place where it begins in
+    /// them, the pattern below it, and the mask as it lies over that.
+    fn runs(
+        self,
+        offset: u64,
+        length: usize,
+    ) -> impl Iterator<Item = (usize, &'static [u8], Mask)> {
+        let mut place = 0;
+        std::iter::from_fn(move || {
+            let (pattern, mask) = self.run(offset + place as u64, length - place);
+            let begin = place;
+            place += pattern.len();
+            (place > begin).then_some((begin, pattern, mask))
+        })
+    }
+
     fn run(self, at: u64, most: usize) -> (&'static [u8], Mask) {
         let (piece, within) = (at / PIECE_BYTES as u64, (at % PIECE_BYTES as u64) as usize);
         let words: [u64; MASK_BYTES / 8] = from_fn(|word| {

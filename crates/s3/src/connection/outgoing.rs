@@ -6,7 +6,7 @@ use std::task::{Poll, ready};
 
 use bytes::Buf;
 
-use crate::body::{self, Piece, RequestBody};
+use crate::body::{Piece, RequestBody};
 
 /// So much is handed to the kernel at once, where the body has as much. It is made just before, so
 /// that it is copied out of a processor's own cache. PUTs of 4 MiB on loopback, medians of 7 rounds
@@ -76,8 +76,7 @@ impl Outgoing {
     }
 
     fn refill(&mut self) {
-        let most = if body::is_crowded() { 1 } else { READY_BYTES };
-        while self.ready_bytes < most {
+        while self.ready_bytes < READY_BYTES {
             let Some(piece) = self.body.next_piece() else { break };
             self.ready_bytes += piece.remaining();
             self.ready.push_back(piece);
