@@ -54,8 +54,15 @@ def estimate_text(interval: Interval, factor: float = 1.0) -> str:
 
 
 def ends_text(ratio: Interval) -> str:
-    """The ends of a ratio, ``1.2-3`` with a dash. An end that is not 1 is not rounded to 1."""
-    return _ends(ratio, 1.0, _number_apart)
+    """The ends of a ratio, ``1.2-3`` with a dash. An end that is not 1 is not rounded to 1.
+
+    That of "at least 1.5 times" is 1.5 here, too.
+    """
+    ends = _ends(ratio, 1.0, _number_apart)
+    if not ends or not is_loose(ratio):
+        return ends
+    low, _, high = ends.partition("–")
+    return f"{_near(ratio)}–{high}" if ratio.estimate > 1 else f"{low}–{_near(ratio)}"
 
 
 def _ends(interval: Interval, factor: float, show: Callable[[float, float], str] = number) -> str:

@@ -71,6 +71,13 @@ def test_an_end_that_is_not_1_is_not_rounded_to_1(ratio: Interval, text: str) ->
     assert digits.ends_text(ratio) == text
 
 
+def test_the_end_that_at_least_names_is_the_same_in_the_interval() -> None:
+    more = of(3.1, 1.54, 6.4)  # with one digit, which its half would have: 2-6
+    assert digits.times(more, "") == "at least 1.5" and digits.ends_text(more) == "1.5–6"
+    less = of(0.32, 0.156, 0.65)
+    assert digits.times(less, "") == "at most 0.65" and digits.ends_text(less) == "0.2–0.65"
+
+
 def test_a_number_is_never_rounded_to_nothing() -> None:
     latency = of(4_657_200.0, 3_000_000.0, 24_500_000.0)  # its half is of another power of ten
     assert digits.text(latency, 1_000.0) == "5,000 [3,000–24,000]"
