@@ -2,9 +2,9 @@
 //!
 //! Every object is one random pattern again and again, each time under another mask of 64 bytes, by
 //! XOR. No 16 bytes come twice, in one object or in two: a store that deduplicates small chunks, or
-//! looks for similar ones, gains nothing. The pattern stays in a core's own cache, so that content
-//! is made as fast as it could be copied there. Nothing is hashed or remembered to verify it: any
-//! part of any object can be compared as it arrives.
+//! looks for similar ones, gains nothing. The pattern stays in a core's first cache, so that content
+//! is made as fast as memory is written. Nothing is hashed or remembered to verify it: any part of
+//! any object can be compared as it arrives.
 
 use std::array::from_fn;
 use std::sync::OnceLock;
@@ -13,8 +13,11 @@ use rand_core::Rng as _;
 use storlab_base::{ODD, mix, stream};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-/// The pattern's length, and that of the pieces that have one mask each.
+/// What a body makes at a time.
 pub const PIECE_BYTES: usize = 256 << 10;
+/// The pattern's length, and that of what has one mask: it leaves most of a core's first cache free.
+/// With 256 KiB, PUTs of 4 MiB on loopback needed 6 % more CPU (medians of 23 rounds in turns).
+const PATTERN_BYTES: usize = 16 << 10;
 const MASK_BYTES: usize = 64;
 type Mask = [u8; MASK_BYTES];
 
@@ -27,7 +30,7 @@ fn pattern() -> &'static [u8] {
     static PATTERN: OnceLock<Vec<u8>> = OnceLock::new();
     PATTERN.get_or_init(|| {
         let mut random = stream(PATTERN_SEED, "object-pattern", 0);
-        let mut bytes = vec![0; PIECE_BYTES];
+        let mut bytes = vec![0; PATTERN_BYTES];
         random.fill_bytes(&mut bytes);
         bytes
     })
@@ -90,14 +93,14 @@ impl Content {
     }
 
     fn run(self, at: u64, most: usize) -> (&'static [u8], Mask) {
-        let (piece, within) = (at / PIECE_BYTES as u64, (at % PIECE_BYTES as u64) as usize);
+        let (turn, within) = (at / PATTERN_BYTES as u64, (at % PATTERN_BYTES as u64) as usize);
         let words: [u64; MASK_BYTES / 8] = from_fn(|word| {
-            let number = piece * (MASK_BYTES as u64 / 8) + word as u64;
+            let number = turn * (MASK_BYTES as u64 / 8) + word as u64;
             mix(self.identity ^ number.wrapping_mul(ODD))
         });
         let mut mask = from_fn(|i| words[i / 8].to_le_bytes()[i % 8]);
         mask.rotate_left(within % MASK_BYTES);
-        (&self.pattern[within..PIECE_BYTES.min(within + most)], mask)
+        (&self.pattern[within..PATTERN_BYTES.min(within + most)], mask)
     }
 }
 

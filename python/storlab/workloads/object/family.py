@@ -42,7 +42,7 @@ from storlab.workloads.object.spec import PREPARE_CONCURRENCY, ObjectSpec
 from storlab.workloads.object.starter import Starter
 
 # Of what objects hold. A pool of earlier content is not found: it would be read as wrong data.
-CONTENT = 2
+CONTENT = 3
 
 
 class ObjectWorkload(Clear, Starter):
