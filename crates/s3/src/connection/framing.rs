@@ -27,6 +27,14 @@ impl Framing {
         matches!(self, Framing::Length(0) | Framing::Chunked(Chunks { state: State::Over, .. }))
     }
 
+    /// How many bytes are known to come.
+    pub fn bytes_left(&self) -> u64 {
+        match self {
+            Framing::Length(left) => *left,
+            Framing::Chunked(_) | Framing::UntilClose => 0,
+        }
+    }
+
     /// Shows `take` what is the body's of these bytes from the wire. How many of them are the
     /// answer's: all, unless the body ends before they do.
     ///

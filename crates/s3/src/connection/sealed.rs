@@ -21,7 +21,7 @@ use tokio::net::TcpStream;
 /// Sealed with one call: what is longer goes out in several.
 const SEAL_BYTES: usize = 256 << 10;
 /// The longest record, and what the first read of a handshake asks for.
-const RECORD_BYTES: usize = 17 << 10;
+pub const RECORD_BYTES: usize = 17 << 10;
 
 /// See the module.
 pub struct Sealed {
@@ -68,6 +68,11 @@ impl Sealed {
                 return Err(UnexpectedEof.into());
             }
         }
+    }
+
+    /// What lies below.
+    pub fn socket(&self) -> &TcpStream {
+        &self.socket
     }
 
     /// Reads once into `buffer`, and shows `take` what is in the records that are whole. False at

@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::io::{self, IoSlice};
+use std::os::fd::AsRawFd;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
@@ -49,6 +50,25 @@ impl Stream {
             }
             Stream::Sealed(sealed) => sealed.poll_read(cx, buffer, most, take),
         })
+    }
+
+    /// From now on, who reads is woken when so many bytes have come, or the stream's end.
+    ///
+    /// # Errors
+    /// Of the socket.
+    #[allow(unsafe_code)]
+    pub fn wake_at(&self, bytes: u32) -> io::Result<()> {
+        let socket = match self {
+            Stream::Plain(socket) => socket,
+            Stream::Sealed(sealed) => sealed.socket(),
+        };
+        let size = size_of_val(&bytes) as libc::socklen_t;
+        let (level, option) = (libc::SOL_SOCKET, libc::SO_RCVLOWAT);
+        // SAFETY: the descriptor is open, and the value an int that the call only reads.
+        let failed = unsafe {
+            libc::setsockopt(socket.as_raw_fd(), level, option, (&raw const bytes).cast(), size)
+        };
+        if failed == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
 
     /// Until a write may take something.

@@ -445,3 +445,4 @@ fn a_body_that_is_too_long_is_not_kept() {
 }
 
 mod tls;
+mod waking;
