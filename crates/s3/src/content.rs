@@ -2,8 +2,8 @@
 //!
 //! Every object is one random pattern again and again, each time under another mask of 64 bytes, by
 //! XOR. No 16 bytes come twice, in one object or in two: a store that deduplicates small chunks, or
-//! looks for similar ones, gains nothing. The pattern stays in a core's first cache, so that content
-//! is made as fast as memory is written. Nothing is hashed or remembered to verify it: any part of
+//! looks for similar ones, gains nothing. The pattern stays in a core's first cache: content is made
+//! as fast as memory is written. Nothing is hashed or remembered to verify it: any part of
 //! any object can be compared as it arrives.
 
 use std::array::from_fn;
@@ -15,8 +15,8 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 /// What a body makes at a time.
 pub const PIECE_BYTES: usize = 256 << 10;
-/// The pattern's length, and that of what has one mask: it leaves most of a core's first cache free.
-/// With 256 KiB, PUTs of 4 MiB on loopback needed 6 % more CPU (medians of 23 rounds in turns).
+/// The pattern's length, and that of what has one mask: most of a core's first cache is left. With
+/// 256 KiB, PUTs of 4 MiB on loopback needed 6 % more CPU (medians of 23 rounds in turns).
 const PATTERN_BYTES: usize = 16 << 10;
 const MASK_BYTES: usize = 64;
 type Mask = [u8; MASK_BYTES];
