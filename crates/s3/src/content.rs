@@ -2,8 +2,8 @@
 //!
 //! Every object is one random pattern again and again, each time under another mask of 64 bytes, by
 //! XOR. No 16 bytes come twice, in one object or in two: a store that deduplicates small chunks, or
-//! looks for similar ones, gains nothing. The pattern stays in a core's first cache: content is made
-//! as fast as memory is written. Nothing is hashed or remembered to verify it: any part of
+//! looks for similar ones, gains nothing. The pattern stays in a core's first cache: content is
+//! made as fast as memory is written. Nothing is hashed or remembered to verify it: any part of
 //! any object can be compared as it arrives.
 
 use std::array::from_fn;
