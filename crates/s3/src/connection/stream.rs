@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 use std::io::{self, IoSlice};
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, RawFd};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
@@ -58,17 +58,33 @@ impl Stream {
     /// Of the socket.
     #[allow(unsafe_code)]
     pub fn wake_at(&self, bytes: u32) -> io::Result<()> {
-        let socket = match self {
-            Stream::Plain(socket) => socket,
-            Stream::Sealed(sealed) => sealed.socket(),
-        };
         let size = size_of_val(&bytes) as libc::socklen_t;
         let (level, option) = (libc::SOL_SOCKET, libc::SO_RCVLOWAT);
+        let value = (&raw const bytes).cast();
         // SAFETY: the descriptor is open, and the value an int that the call only reads.
-        let failed = unsafe {
-            libc::setsockopt(socket.as_raw_fd(), level, option, (&raw const bytes).cast(), size)
-        };
-        if failed == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+        succeeded(unsafe { libc::setsockopt(self.descriptor(), level, option, value, size) })
+    }
+
+    /// How much the kernel lets this connection receive ahead of its reader, bytes.
+    ///
+    /// # Errors
+    /// Of the socket.
+    #[allow(unsafe_code)]
+    pub fn buffer_bytes(&self) -> io::Result<u32> {
+        let mut bytes = 0;
+        let mut size = size_of_val(&bytes) as libc::socklen_t;
+        let (level, option) = (libc::SOL_SOCKET, libc::SO_RCVBUF);
+        let (value, length) = ((&raw mut bytes).cast(), &raw mut size);
+        // SAFETY: the descriptor is open, and the value has the size that the call is told.
+        succeeded(unsafe { libc::getsockopt(self.descriptor(), level, option, value, length) })?;
+        Ok(bytes)
+    }
+
+    fn descriptor(&self) -> RawFd {
+        match self {
+            Stream::Plain(socket) => socket.as_raw_fd(),
+            Stream::Sealed(sealed) => sealed.socket().as_raw_fd(),
+        }
     }
 
     /// Until a write may take something.
@@ -98,6 +114,10 @@ impl Stream {
             Stream::Sealed(sealed) => sealed.poll_flush(cx),
         }
     }
+}
+
+fn succeeded(code: libc::c_int) -> io::Result<()> {
+    if code == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 fn poll_write_plain(

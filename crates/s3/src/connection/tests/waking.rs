@@ -5,66 +5,89 @@ use super::*;
 /// What one send of the server brings, with a pause after it.
 const SENT: usize = 16 << 10;
 
-/// Answers every request of a connection with the next of `lengths`, sent in pieces: the store.
-async fn in_pieces(lengths: Vec<usize>) -> Store {
+/// Bodies of the length that the key says, of which those of "slow" keys have a pause after every
+/// piece: the store, for one connection.
+async fn bodies() -> Store {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let port = listener.local_addr().expect("bound").port();
     tokio::spawn(async move {
         let (mut stream, _) = listener.accept().await.expect("a client");
         stream.set_nodelay(true).expect("a socket");
-        for length in lengths {
-            read_head(&mut stream).await.expect("a request");
+        while let Some(asked) = read_head(&mut stream).await {
+            let key = asked.split([' ', '/']).nth(3).expect("a key");
+            let (length, pace) = key.split_once('-').expect("length and pace");
             let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {length}\r\n\r\n");
-            let answer = [head.into_bytes(), vec![7; length]].concat();
-            for piece in answer.chunks(SENT) {
+            let body = vec![7; length.parse().expect("a number")];
+            for piece in [head.into_bytes(), body].concat().chunks(SENT) {
                 stream.write_all(piece).await.expect("sent");
-                tokio::time::sleep(Duration::from_millis(1)).await;
+                if pace == "slow" {
+                    tokio::time::sleep(Duration::from_millis(1)).await;
+                }
             }
         }
-        read_head(&mut stream).await;
     });
     store(port)
 }
 
-/// A GET: how many reads the body took, its length, and the connection.
-async fn get_counted(store: &Store, connection: Connection) -> (usize, usize, Connection) {
-    let (head, body) = (store.request(0, &Call::get("k")).head, RequestBody::none());
+/// A GET of such a body, read to its end: how many reads it took, and the connection.
+async fn read(store: &Store, connection: Connection, key: &str) -> (usize, Connection) {
+    let (head, body) = (store.request(0, &Call::get(key)).head, RequestBody::none());
     let mut response = connection.send(head, body).await.expect("an answer");
     let (mut reads, mut length) = (0, 0);
     while response.read(|data| length += data.len()).await.expect("more") {
         reads += 1;
     }
-    (reads, length, response.into_connection().expect("it goes on"))
+    assert_eq!(Some(length), key.split('-').next().and_then(|length| length.parse().ok()));
+    (reads, response.into_connection().expect("it goes on"))
+}
+
+/// A connection of which the kernel lets enough come ahead of the reader.
+async fn warm() -> (Store, Connection) {
+    let store = bodies().await;
+    let mut connection = Connection::open(&store, 0, LONG).await.expect("open");
+    for _ in 0..512 {
+        if connection.stream.buffer_bytes().expect("a socket") >= response::WAKE_BUFFER_BYTES {
+            return (store, connection);
+        }
+        connection = read(&store, connection, "2097152-fast").await.1;
+    }
+    panic!("1 GiB, and no buffer of 2 MiB: is net.ipv4.tcp_rmem smaller?");
 }
 
 #[test]
 fn a_long_body_wakes_its_reader_seldom() {
     run(async {
-        let length = 2 << 20;
-        let store = in_pieces(vec![length, 5, length]).await;
-        let mut connection = Connection::open(&store, 0, LONG).await.expect("open");
-        for wanted in [length, 5, length] {
-            let (reads, read, open) = get_counted(&store, connection).await;
-            assert_eq!(read, wanted);
-            // 128 pieces, of which the last few are waited for one by one.
-            assert!(reads <= 2 + length / (128 << 10) + 6, "{reads}");
-            connection = open;
+        let (store, connection) = warm().await;
+        let (reads, connection) = read(&store, connection, "2097152-slow").await;
+        // Of 128 pieces the last few are waited for one by one.
+        assert!(reads < 28, "{reads}");
+        read(&store, connection, "5-slow").await;
+    });
+}
+
+/// A window as long as the reader sleeps would be all that comes of a server far away.
+#[test]
+fn a_connection_that_is_new_wakes_its_reader_often() {
+    run(async {
+        let store = bodies().await;
+        let connection = Connection::open(&store, 0, LONG).await.expect("open");
+        if connection.stream.buffer_bytes().expect("a socket") >= response::WAKE_BUFFER_BYTES {
+            return; // net.ipv4.tcp_rmem gives that to every connection.
         }
+        let (reads, _) = read(&store, connection, "2097152-slow").await;
+        assert!(reads > 28, "{reads}");
     });
 }
 
 #[test]
 fn a_body_of_any_length_is_read_to_its_end() {
+    let edges = [64 << 10, 96 << 10, 128 << 10, 160 << 10, 176 << 10, 288 << 10];
     run(async {
-        let edges = [64 << 10, 96 << 10, 128 << 10, 160 << 10, 176 << 10, 288 << 10];
-        let lengths: Vec<usize> = edges.iter().flat_map(|at| [at - 1, *at, at + 1]).collect();
-        let store = in_pieces(lengths.clone()).await;
-        let mut connection = Connection::open(&store, 0, LONG).await.expect("open");
-        for wanted in lengths {
-            let asked = tokio::time::timeout(LONG / 2, get_counted(&store, connection)).await;
-            let (_, read, open) = asked.expect("the reader is woken");
-            assert_eq!(read, wanted);
-            connection = open;
+        let (store, mut connection) = warm().await;
+        for length in edges.into_iter().flat_map(|at: u32| [at - 1, at, at + 1]) {
+            let key = format!("{length}-slow");
+            let asked = tokio::time::timeout(LONG / 2, read(&store, connection, &key)).await;
+            connection = asked.expect("the reader is woken").1;
         }
     });
 }
