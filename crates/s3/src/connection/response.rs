@@ -29,7 +29,7 @@ const WAKE_BYTES: u64 = 128 << 10;
 /// But only where the kernel lets so much come ahead of the reader. It does so once a connection
 /// has shown that it needs it; until then a server far away would stop while the reader sleeps
 /// (4 MiB over a round trip of 10 ms: 29 ms in place of 18).
-pub(super) const WAKE_BUFFER_BYTES: u32 = 16 * WAKE_BYTES as u32;
+pub(super) const WAKE_BUFFER_BYTES: usize = 16 * WAKE_BYTES as usize;
 /// The last of a body wakes it as it comes: up to a record of it may be off the socket already.
 const TAIL_BYTES: u64 = 2 * RECORD_BYTES as u64;
 

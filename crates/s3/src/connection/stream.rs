@@ -2,10 +2,11 @@
 
 use std::cell::RefCell;
 use std::io::{self, IoSlice};
-use std::os::fd::{AsRawFd, RawFd};
+use std::os::fd::AsRawFd;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
+use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::TcpStream;
 
@@ -58,32 +59,27 @@ impl Stream {
     /// Of the socket.
     #[allow(unsafe_code)]
     pub fn wake_at(&self, bytes: u32) -> io::Result<()> {
-        let size = size_of_val(&bytes) as libc::socklen_t;
+        let (socket, size) = (self.socket().as_raw_fd(), size_of_val(&bytes) as libc::socklen_t);
         let (level, option) = (libc::SOL_SOCKET, libc::SO_RCVLOWAT);
         let value = (&raw const bytes).cast();
+        // Not by socket2, which has no such option.
         // SAFETY: the descriptor is open, and the value an int that the call only reads.
-        succeeded(unsafe { libc::setsockopt(self.descriptor(), level, option, value, size) })
+        let code = unsafe { libc::setsockopt(socket, level, option, value, size) };
+        if code == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
 
     /// How much the kernel lets this connection receive ahead of its reader, bytes.
     ///
     /// # Errors
     /// Of the socket.
-    #[allow(unsafe_code)]
-    pub fn buffer_bytes(&self) -> io::Result<u32> {
-        let mut bytes = 0;
-        let mut size = size_of_val(&bytes) as libc::socklen_t;
-        let (level, option) = (libc::SOL_SOCKET, libc::SO_RCVBUF);
-        let (value, length) = ((&raw mut bytes).cast(), &raw mut size);
-        // SAFETY: the descriptor is open, and the value has the size that the call is told.
-        succeeded(unsafe { libc::getsockopt(self.descriptor(), level, option, value, length) })?;
-        Ok(bytes)
+    pub fn buffer_bytes(&self) -> io::Result<usize> {
+        SockRef::from(self.socket()).recv_buffer_size()
     }
 
-    fn descriptor(&self) -> RawFd {
+    fn socket(&self) -> &TcpStream {
         match self {
-            Stream::Plain(socket) => socket.as_raw_fd(),
-            Stream::Sealed(sealed) => sealed.socket().as_raw_fd(),
+            Stream::Plain(socket) => socket,
+            Stream::Sealed(sealed) => sealed.socket(),
         }
     }
 
@@ -114,10 +110,6 @@ impl Stream {
             Stream::Sealed(sealed) => sealed.poll_flush(cx),
         }
     }
-}
-
-fn succeeded(code: libc::c_int) -> io::Result<()> {
-    if code == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 fn poll_write_plain(
