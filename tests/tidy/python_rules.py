@@ -47,17 +47,11 @@ ROOMS = {
     "own_logs": "lab",
 }
 
-LONG_FILE_LINES = 500  # from here on: has it more than one task?
 FILE_LINES = 700
 LINE_COLUMNS = 100
-FUNCTION_LINES = 70
-MONKEY_WORDS = {"said", "heard", "it", "one"}
-VAGUE_WORDS = {"each", "found", "thing", "everything"}
-POSSESSIVES = {"mine", "my", "our", "ours", "their", "theirs"}
 
 _DOTTED = re.compile(r"storlab\.[a-z_]+(?:\.[a-z_]+)+(?::\w+)?")
 _PRAGMA = re.compile(r"\s+# (?:type: ignore|noqa).*$")  # tools want it on the line it is about
-_WORD = re.compile(r"[a-z]+")
 _DATETIME_READS = {"now", "utcnow", "today"}
 
 
@@ -179,60 +173,6 @@ def clock_complaints(source: str) -> list[str]:
     return complaints
 
 
-def function_complaints(source: str, limit: int = FUNCTION_LINES) -> list[str]:
-    """Functions that do not fit on a screen."""
-    complaints = []
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            lines = (node.end_lineno or node.lineno) - node.lineno + 1
-            if lines > limit:
-                complaints.append(f"line {node.lineno}: {node.name} has {lines} lines")
-    return complaints
-
-
-def name_complaints(source: str) -> list[str]:
-    """Pronouns and the like as names: they tell a reader nothing of what they stand for."""
-    return [
-        f"line {line}: {name} names nothing"
-        for line, name in _names(source)
-        if name.strip("_") in MONKEY_WORDS
-        or not (name.startswith("test_") or POSSESSIVES.isdisjoint(_WORD.findall(name.lower())))
-    ]
-
-
-def vague_complaints(source: str) -> list[str]:
-    """Names of whatever a search or a loop gave. A field of a class may be a published record's."""
-    tree = ast.parse(source)
-    classes = (node for node in ast.walk(tree) if isinstance(node, ast.ClassDef))
-    fields = {f.lineno for node in classes for f in node.body if isinstance(f, ast.AnnAssign)}
-    return [
-        f"line {line}: {name} does not say what it is"
-        for line, name in _names(source)
-        if name.strip("_") in VAGUE_WORDS and line not in fields
-    ]
-
-
-def _names(source: str) -> Iterator[tuple[int, str]]:
-    """The names that a source file gives, with their lines."""
-    for node in ast.walk(ast.parse(source)):
-        name = None
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-            name = node.id
-        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
-            name = node.attr
-        elif isinstance(node, ast.arg):
-            name = node.arg
-        elif isinstance(node, ast.alias):
-            name = node.asname
-        elif isinstance(
-            node,
-            (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.ExceptHandler, ast.MatchAs),
-        ):
-            name = node.name
-        if name is not None:
-            yield getattr(node, "lineno", 0), name
-
-
 def size_complaints(source: str) -> list[str]:
     """Files that are too long, and lines that are too wide. Holds for Rust as well."""
     lines = source.splitlines()
@@ -242,12 +182,6 @@ def size_complaints(source: str) -> list[str]:
         if columns > LINE_COLUMNS:
             complaints.append(f"line {number}: {columns} columns")
     return complaints
-
-
-def length_hints(source: str) -> list[str]:
-    """Files that may have more than one task. Holds for Rust as well."""
-    lines = source.count("\n")
-    return [f"{lines} lines"] if lines > LONG_FILE_LINES else []
 
 
 def unfinished_complaints(source: str) -> list[str]:

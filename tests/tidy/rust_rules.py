@@ -6,21 +6,13 @@ import re
 import tomllib
 
 from tidy import tree
-from tidy.python_rules import FUNCTION_LINES, POSSESSIVES
-from tidy.rust_text import blank, functions
+from tidy.rust_text import blank
 
 FAMILIES = frozenset(each.name for each in (tree.ROOT / "crates/families").iterdir())
 CRATE_FLOORS = {"base": 0, "testing": 0, "io": 1, "s3": 1, "server": 1, "run": 2, "py": 4}
 CRATE_FLOORS |= dict.fromkeys(sorted(FAMILIES), 3)
 
 _CRATE_USE = re.compile(r"\bstorlab_(\w+)\b")
-_MONKEY_WORD = re.compile(
-    r"\bfn (?:said|heard|it|one|all|each|found)\b"
-    r"|\b(?:let|for)\b[^=;{]{0,80}?[\s(](?:said|heard|it|one|each|found)\b(?=[^=;{]*(?:=| in ))"
-    r"|\|(?:&|mut )?(?:said|heard|it|one|each|found)[,:|]"
-)
-_POSSESSIVE = re.compile(rf"\b(?:\w+_)?(?:{'|'.join(sorted(POSSESSIVES))})(?:_\w+)?\b", re.I)
-_TEST_NAME = re.compile(r"(#\[test\]\s*(?:#\[.*\]\s*)*fn )\w+")  # a sentence: pronouns are in place
 _CLOCK = re.compile(r"\bInstant::now\b|\bSystemTime::now\b|\bclock_gettime\b|\b_?rdtscp?\b")
 _PROCESSOR = re.compile(r"\btarget_arch\b|\b(?:core|std)::arch\b|\b(?:global_)?asm!")
 _UNFINISHED = re.compile(r"\b(?:todo|unimplemented)!|\bdbg!")
@@ -121,22 +113,6 @@ def processor_complaints(source: str) -> list[str]:
     There it has a portable branch beside it, which tests run too.
     """
     return _each(_PROCESSOR, blank(source), "is for one processor; use storlab_base::arch")
-
-
-def function_complaints(source: str, limit: int = FUNCTION_LINES) -> list[str]:
-    """Functions that do not fit on a screen."""
-    return [
-        f"line {first}: {name} has {last - first + 1} lines"
-        for name, first, last in functions(source)
-        if last - first + 1 > limit
-    ]
-
-
-def name_complaints(source: str) -> list[str]:
-    """Pronouns and the like as names."""
-    code = blank(source)
-    found = _each(_MONKEY_WORD, code, "names nothing")
-    return found + _each(_POSSESSIVE, _TEST_NAME.sub(r"\1", code), "names nothing")
 
 
 def unfinished_complaints(source: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""Just enough Rust to measure it: blanks out comments and literals, finds functions."""
+"""Just enough Rust to measure it: blanks out comments and literals."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ _TOKEN = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
-_FUNCTION = re.compile(r"\bfn\s+(?P<name>\w+)")
 
 
 def blank(source: str) -> str:
@@ -47,41 +46,3 @@ def _end_of_comment(source: str, position: int) -> int:
         if depth == 0:
             return position + match.end()
     return len(source)
-
-
-def functions(source: str) -> Iterator[tuple[str, int, int]]:
-    """``(name, first line, last line)`` of each function that has a body, from 1."""
-    code = blank(source)
-    for match in _FUNCTION.finditer(code):
-        start = _body_start(code, match.end())
-        if start is not None:
-            end = _matching_brace(code, start)
-            yield match["name"], _line(code, match.start()), _line(code, end)
-
-
-def _body_start(code: str, position: int) -> int | None:
-    depth = 0
-    for index in range(position, len(code)):
-        character = code[index]
-        if character in "([":
-            depth += 1
-        elif character in ")]":
-            depth -= 1
-        elif character == ";" and depth == 0:
-            return None
-        elif character == "{" and depth == 0:
-            return index
-    return None
-
-
-def _matching_brace(code: str, start: int) -> int:
-    depth = 0
-    for index in range(start, len(code)):
-        depth += {"{": 1, "}": -1}.get(code[index], 0)
-        if depth == 0:
-            return index
-    return len(code)
-
-
-def _line(code: str, position: int) -> int:
-    return code.count("\n", 0, position) + 1

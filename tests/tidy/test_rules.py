@@ -8,87 +8,19 @@ import pytest
 
 from tidy import python_rules, rust_rules, text_rules
 from tidy.circles import circles
-from tidy.rust_text import blank, functions
+from tidy.rust_text import blank
 
 Rule = Callable[[str], list[str]]
 WIDE = "x" * 101
-LONG_PYTHON = "def f():\n" + "    x = 1\n" * 70
-LONG_RUST = "fn f() {\n" + "    g();\n" * 69 + "}\n"
 HASH = "--hash=sha256:" + "0" * 64
 
 CASES: dict[str, tuple[Rule, str, str]] = {
     "file length": (python_rules.size_complaints, "x\n" * 701, "x\n" * 700),
-    "long file": (python_rules.length_hints, "x\n" * 501, "x\n" * 500),
     "line width": (python_rules.size_complaints, WIDE, WIDE[1:]),
     "line width, pragma": (
         python_rules.size_complaints,
         WIDE + "  # why",
         "x  # type: ignore[a]" + WIDE,
-    ),
-    "python function": (
-        python_rules.function_complaints,
-        LONG_PYTHON,
-        LONG_PYTHON.removesuffix("    x = 1\n"),
-    ),
-    "rust function": (
-        rust_rules.function_complaints,
-        LONG_RUST,
-        LONG_RUST.replace("    g();\n", "", 1),
-    ),
-    "python name": (
-        python_rules.name_complaints,
-        "for one in runs:\n    pass",
-        "for run in runs:\n    run.one",
-    ),
-    "python argument": (
-        python_rules.name_complaints,
-        "lambda it: it",
-        "lambda item: item",
-    ),
-    "python possessive": (
-        python_rules.name_complaints,
-        "their_runs = []",
-        "def test_drives_keep_their_power():\n    miner = Mine(ours=run.theirs)",
-    ),
-    "python possessive attribute": (
-        python_rules.name_complaints,
-        "self.mine = 1",
-        "self.mined = 1",
-    ),
-    "python possessive import": (
-        python_rules.name_complaints,
-        "from x import is_sidecar as _is_ours",
-        "from x import is_ours as is_sidecar",
-    ),
-    "python vague name": (
-        python_rules.vague_complaints,
-        "[each.name for each in runs]",
-        "class BadBlock:\n    found: str",
-    ),
-    "rust vague name": (
-        rust_rules.name_complaints,
-        "let found = read();",
-        "bad.found = actual;",
-    ),
-    "rust possessive": (
-        rust_rules.name_complaints,
-        "if is_ours(name) {}",
-        '// mine\nlet ourselves = "theirs";',
-    ),
-    "rust possessive of a test": (
-        rust_rules.name_complaints,
-        "#[test]\nfn a() {\n    let mine = 1;\n}",
-        "#[test]\n#[cfg(unix)]\nfn drives_keep_their_power() {}",
-    ),
-    "rust name": (
-        rust_rules.name_complaints,
-        "let Some(said) = read() else { break };",
-        "let one_hundred = said(it.one);",
-    ),
-    "rust function name": (
-        rust_rules.name_complaints,
-        "fn one<T>() -> T {}",
-        "fn once() {}",
     ),
     "import time": (python_rules.clock_complaints, "import time", "import timeit"),
     "from time": (python_rules.clock_complaints, "from time import sleep", "from .time import x"),
@@ -251,11 +183,6 @@ def test_rust_text_is_blanked_without_moving_lines() -> None:
     assert code.count("\n") == source.count("\n")
     assert len(code) == len(source)
     assert "".join(code.split()) == "ab&'astr{}"
-
-
-def test_rust_functions_are_found_with_their_lines() -> None:
-    source = "trait T {\n  fn a(&self);\n  fn b<const N: usize>(x: [u8; 4])\n  {\n    {}\n  }\n}\n"
-    assert list(functions(source)) == [("b", 3, 6)]
 
 
 def test_documents_are_read_as_people_read_them() -> None:
