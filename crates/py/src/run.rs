@@ -118,6 +118,7 @@ impl Run {
             "operations_s": s.live.operations_s,
             "bytes_s": s.live.bytes_s,
             "latency_p99_ns": s.live.latency_p99_ns,
+            "flush_p99_ns": s.live.flush_p99_ns,
             "latency_bins": bins,
             "cpu_percent": s.cpu_percent,
         })

@@ -112,6 +112,9 @@ impl Kind {
     }
 }
 
+/// What flushes are called in results.
+const FLUSH: &str = "sync";
+
 /// Counters of what sums are made of.
 fn summed<'t>(
     kinds: &'t [Kind],
@@ -187,6 +190,8 @@ pub struct Live {
     pub latency_p99_ns: Option<u64>,
     /// What it is the p99 of.
     pub latency_bins: Option<Coarse>,
+    /// Of flushes, which are no part of the others; `None` where none ended.
+    pub flush_p99_ns: Option<u64>,
 }
 
 /// What each worker did inside the window, all kinds of operations together but those apart, in
@@ -356,7 +361,14 @@ impl Collector {
             bytes_s: bytes as f64 / seconds,
             latency_p99_ns: (!merged.is_empty()).then(|| merged.percentile(99.0)),
             latency_bins: (!merged.is_empty()).then(|| merged.coarse()),
+            flush_p99_ns: self.flush_p99_ns(pending),
         }
+    }
+
+    fn flush_p99_ns(&self, pending: &Pending) -> Option<u64> {
+        let flush = self.kinds.iter().find(|kind| kind.apart && kind.name == FLUSH)?;
+        let latency = &pending.kinds.get(flush.place)?.as_deref()?.latency;
+        (!latency.is_empty()).then(|| latency.percentile(99.0))
     }
 
     /// What happens now.

@@ -74,6 +74,11 @@ def noun_of(page: Page) -> str:
     return page.rate.title.partition("/")[0]
 
 
+def plural_of(operation: str) -> str:
+    """Return the plural of an operation's name: ``reads``, ``flushes``."""
+    return f"{operation}es" if operation.endswith("sh") else f"{operation}s"
+
+
 def _rates(page: Page) -> Iterator[Column]:
     unit = "1/s"
     noun = noun_of(page)
@@ -90,6 +95,10 @@ def _rates(page: Page) -> Iterator[Column]:
             yield Column(
                 page.rate.name, operation, f"{name} {noun}", unit, "more", short=f"{name}s"
             )
+    for operation in page.beside:
+        many = plural_of(page.name_of(operation))
+        label = f"{many} per second"
+        yield Column(page.rate.name, operation, label, unit, "more", short=f"{many}/s")
 
 
 def time_keys(page: Page, time: str, operations: Sequence[str]) -> list[str]:
@@ -172,7 +181,7 @@ def columns_of(page: Page) -> list[Column]:
         return [*own, *(column for column in others if column.key not in keys)]
     return [
         *_rates(page),
-        *_times(page, "latency", page.operations),
+        *_times(page, "latency", (*page.operations, *page.beside)),
         *_times(page, "ttfb", page.first_byte),
         *_times(page, "intended_latency", page.operations),
         *ERRORS,
@@ -224,7 +233,7 @@ def table_keys(page: Page) -> list[str]:
     rates = [
         c.key for c in _rates(page) if c.name != page.rate.name or c.operation not in page.moved
     ]
-    times = [] if several else time_keys(page, "latency", page.operations)
+    times = time_keys(page, "latency", (*(() if several else page.operations), *page.beside))
     intended = [] if several else time_keys(page, "intended_latency", page.moved)
     return [
         *rates,
@@ -244,12 +253,16 @@ def run_keys(page: Page) -> list[str]:
         firsts = [keys[0] for keys in groups_of(page).values()]
         chosen = [q.key for q in page.quantities if q.compared or q.key in firsts]
         return list(dict.fromkeys([*chosen, "cpu_s_per_gb.all", "power_w.all", "energy_j.all"]))
-    rates = [c.key for c in _rates(page) if c.name != page.rate.name or c.operation == "all"]
+    rates = [
+        c.key
+        for c in _rates(page)
+        if c.name != page.rate.name or c.operation in ("all", *page.beside)
+    ]
     several = len(page.percentiles) > 1
     operations = page.moved if several else page.operations
     chosen = [
         f"latency_{statistic}_ns.{operation}"
-        for operation in operations
+        for operation in (*operations, *page.beside)
         for statistic in ("mean", "p99")
     ]
     chosen += [f"ttfb_{s}_ns.{operation}" for operation in page.first_byte for s in ("mean", "p99")]
@@ -275,9 +288,9 @@ def ratio_keys(page: Page) -> list[str]:
     times = [
         f"{time}_{statistic}_ns.{operation}"
         for time, operations in (
-            ("latency", page.moved),
+            ("latency", (*page.operations, *page.beside)),
             ("ttfb", page.first_byte),
-            ("intended_latency", page.moved),
+            ("intended_latency", page.operations),
         )
         for operation in operations
         for statistic in ("mean", "p99")

@@ -13,7 +13,15 @@ from typing import Any
 
 from storlab._native import Histogram
 from storlab.analysis.answer import Verdict
-from storlab.analysis.columns import COLUMNS, OWN_TIMES, PERCENTS, STATISTICS, Column, ratio_keys
+from storlab.analysis.columns import (
+    COLUMNS,
+    OWN_TIMES,
+    PERCENTS,
+    STATISTICS,
+    Column,
+    plural_of,
+    ratio_keys,
+)
 from storlab.analysis.dataset import Dataset, RunData, merge
 from storlab.analysis.efficiency import (
     WEAKEST_FIRST,
@@ -437,7 +445,7 @@ def _few_flags(cell: Cell) -> list[CellFlag]:
             if column.time == "latency":
                 name = column.label.partition(" ")[0]
                 names = few.setdefault(STATISTICS[column.name.split("_")[-2]], [])
-                names.append(f"{name}s: {count:,} operations")
+                names.append(f"{plural_of(name)}: {count:,} operations")
     if not few:
         return []
     message = "; ".join(

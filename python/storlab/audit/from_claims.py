@@ -338,7 +338,8 @@ def recompute(metric: str, record: RunRecord) -> float | None:
     if name == "throughput_mb_s" and chosen and window_s > 0:
         return sum(t.bytes for op, t in chosen.items() if op in page.moved) / window_s
     if name == page.rate.name and chosen and window_s > 0:
-        return sum(t.operations for op, t in chosen.items() if op in page.operations) / window_s
+        counted = (operation,) if operation in page.beside else page.operations
+        return sum(t.operations for op, t in chosen.items() if op in counted) / window_s
     recorded = record.metric(name, operation or "all")
     return recorded / NS_PER_S if recorded is not None and name.endswith("_ns") else recorded
 

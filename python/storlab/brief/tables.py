@@ -48,7 +48,8 @@ class Scale:
                 for key, value in cell.values.items()
                 if key.startswith(("latency_mean", "ttfb_mean")) and value.estimate > 0
             ]
-            self._units |= dict.fromkeys(sections[0].page.operations, latency_unit(values))
+            page = sections[0].page
+            self._units |= dict.fromkeys((*page.operations, *page.beside), latency_unit(values))
 
     def of(self, column: Column) -> tuple[str, float]:
         """Unit to print and factor to divide by."""

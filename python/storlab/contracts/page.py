@@ -205,6 +205,9 @@ class Page:
     axes: tuple[str, ...]  # the first that is swept is the horizontal axis
     rate: Quantity  # counts operations; its unit is that of what is made of it: per watt, per TB
     series: tuple[str, ...] = ()  # whose bytes make up throughput over time; by default ``moved``
+    # Operations that are shown with a rate and latencies of their own, but are part of no sum over
+    # operations: flushes.
+    beside: tuple[str, ...] = ()
     facet: str | None = None  # small multiples
     small: int = 0  # small multiples of at most so many bytes are drawn by their rate: IOPS
     mix: str | None = None  # names a section even where it is not swept

@@ -32,6 +32,7 @@ MOMENT = (
     "celsius",
     "phase",
     "run",
+    "flush_p99_ns",
 )
 """What a moment holds, in order: a list is a third of an object. None: not known then.
 

@@ -60,10 +60,13 @@ def _families(state: State) -> Iterator[Family]:
     p99, cpu = last.get("p99_ns"), last.get("cpu_percent")
     seconds = None if p99 is None else p99 / NS_PER_S
     cores = None if cpu is None else cpu / 100
+    flush_p99 = last.get("flush_p99_ns")
+    flush_s = None if flush_p99 is None else flush_p99 / NS_PER_S
     for name, unit, value, text in (
         ("throughput", "bytes_per_second", last.get("bytes_s"), "Over the last interval."),
         ("rate", "operations_per_second", last.get("operations_s"), "Over the last interval."),
         ("latency_p99", "seconds", seconds, "Over the last interval; of clients the slowest's."),
+        ("flush_p99", "seconds", flush_s, "Of flushes, over the last interval."),
         ("client_cpu", "cores", cores, "What the load generator uses."),
     ):
         samples = [(of_run, value)] if run else []

@@ -22,6 +22,7 @@ from storlab.live.feed import MOMENT, MOST_MOMENTS, MOST_RUNS, Feed
 from storlab.model.point import Plan, PlannedRun, Point
 from storlab.model.result import RunRecord, Snapshot
 from storlab.process.defect import DEFECTS
+from storlab.workloads.common.metrics import FLUSH
 
 PERIOD_S = 1.0
 SHADES = 9
@@ -139,6 +140,7 @@ class FeedReporter(Reporter):
                 "bytes_s": _rounded(snapshot.bytes_s, 0),
                 "operations_s": _rounded(snapshot.operations_s, 1),
                 "p99_ns": snapshot.latency_p99_ns,
+                "flush_p99_ns": snapshot.flush_p99_ns,
                 "heat": heat_of(snapshot.latency_bins),
             }
         gauges = self._ask()
@@ -318,6 +320,7 @@ def run_row(record: RunRecord, name: str, number: int | None) -> dict[str, Any]:
         "rate": record.metric(FAMILIES[record.kind].page.rate.name),
         "unit": rate_unit(record.kind),
         "p99_ns": record.metric("latency_p99_ns"),
+        "flush_p99_ns": record.metric("latency_p99_ns", FLUSH),
         "flags": [{"kind": flag.kind, "message": flag.message} for flag in record.flags],
         "failure": None if record.failure is None else record.failure.message,
     }

@@ -187,6 +187,7 @@ class Snapshot:
     cpu_percent: float | None = None  # of one core
     note: str = ""  # what else is worth seeing: "slowest c07, 80 MB/s"
     latency_bins: Sequence[Sequence[int]] = ()  # [bin, operations]; bin n begins at 2^(n/2) ns
+    flush_p99_ns: int | None = None  # of flushes, which are no part of the figures above
 
 
 class Metric(Table):

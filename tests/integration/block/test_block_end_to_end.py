@@ -166,3 +166,63 @@ def test_the_stored_points_are_the_planned_ones(
     assert main(["plan", str(study), "--json"]) == ExitCode.OK
     plan = json.loads(capsys.readouterr().out)["plan"]
     assert {r.point_id for r in records} == set(plan["points"])
+
+
+FLUSHED = """\
+[study]
+name = "flushed writes"
+repeats = 2
+ramp = 0
+[[target]]
+name = "one"
+path = "one.dat"
+size = "4MiB"
+direct = false
+[[target]]
+name = "two"
+path = "two.dat"
+size = "4MiB"
+direct = false
+[[workload]]
+kind = "block"
+read_percent = 0
+sync = "fdatasync"
+sync_every = 1
+total_bytes = "256KiB"
+[[gate]]
+metric = "latency_p99_ns.sync"
+at_most = "60 min"
+[[gate]]
+metric = "iops.sync"
+at_least = "1/s"
+"""
+
+
+def test_flushes_stand_beside_the_writes_that_wait_for_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In the line of a run, in compare with its ratios, in the brief, and for a gate."""
+    monkeypatch.chdir(tmp_path)
+    Path("study.toml").write_text(FLUSHED)
+    assert main(["run", "study.toml", "--out", "out"]) == 0
+    assert capsys.readouterr().err.count("flush p99") >= 4
+    records = ResultStore.open(Path("out")).records()
+    for record in records:
+        sync = record.totals["sync"]
+        assert sync.latency is not None
+        assert record.metric("latency_p99_ns", "sync") == sync.latency.p99_ns
+        seconds = (record.window_end_ns - record.window_start_ns) / 1e9
+        assert record.metric("iops", "sync") == pytest.approx(sync.operations / seconds)
+        assert record.metric("iops") == record.metric("iops", "write")  # flushes are part of no sum
+        assert "flush-apart" in {flag.kind for flag in record.flags}
+    assert main(["compare", "out", "--json"]) == 0
+    compared = json.loads(capsys.readouterr().out)
+    keys = {"latency_mean_ns.sync", "latency_p99_ns.sync", "iops.sync"}
+    (point,) = compared["points"]
+    assert all(keys <= set(cell["values"]) for cell in point["targets"].values())
+    brief = Path("out/brief.html").read_text("utf-8")
+    assert "flush p99" in brief
+    assert "flushes/s" in brief
+    assert main(["gate", "out"]) in (ExitCode.OK, ExitCode.INCONCLUSIVE)
+    judged = capsys.readouterr().out
+    assert "iops.sync" in judged or "flush" in judged

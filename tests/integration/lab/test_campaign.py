@@ -21,6 +21,7 @@ from storlab.base.errors import ExitCode
 from storlab.cli.main import main
 from storlab.lab.results.store import ResultStore
 from storlab.lab.run import session
+from storlab.workloads.common.flags import flag_meanings
 from support.mounts import loop_device, make_image, mounted
 
 COMMAND = [sys.executable, "-c", "import sys; from storlab.cli.main import main; sys.exit(main())"]
@@ -189,6 +190,19 @@ def test_a_file_laid_out_anew_is_preconditioned_anew(tmp_path: Path, keep: bool)
     shutil.rmtree(out / "runs" / victim)
     assert main(["resume", str(out), "--no-report"]) == 0
     assert (record.stat().st_mtime_ns == before) is keep
+
+
+def test_a_target_that_never_became_steady_binds_the_claims_about_it(tmp_path: Path) -> None:
+    never = 'precondition = { round = "20ms", max_rounds = 5, excursion_percent = 1e-9 }'
+    study, out = write_study(tmp_path, repeats=1, workload=BRIEF), tmp_path / "out"
+    study.write_text(study.read_text().replace('"8MiB"', f'"8MiB"\n{never}'))
+    assert main(["run", str(study), "--out", str(out), "--no-report", "--quiet"]) == 0
+    flagged = {
+        record.target: "not-preconditioned" in {flag.kind for flag in record.flags}
+        for record in ResultStore.open(out).records()
+    }
+    assert flagged == {"one": True, "two": False}
+    assert flag_meanings()["not-preconditioned"].claims
 
 
 def test_the_data_set_is_incompressible_to_its_last_byte(tmp_path: Path) -> None:

@@ -14,8 +14,10 @@ import pytest
 from rich.console import Console
 
 from storlab.base.clock import monotonic_ns, sleep_s
-from storlab.base.errors import MeterError
+from storlab.base.errors import EngineError, MeterError
 from storlab.cli.main import main
+from storlab.contracts.engine import RunHandle
+from storlab.engines.native.engine import NativeEngine
 from storlab.lab.guard.guard import Guard
 from storlab.lab.plan.plan import make_plan
 from storlab.lab.power.metering import power_over_time
@@ -25,6 +27,7 @@ from storlab.lab.run.progress import PlainReporter
 from storlab.lab.study.file import load_study
 from storlab.meters import rapl
 from storlab.meters.nvme_admin import PowerState
+from storlab.model.job import Job
 from storlab.model.result import RunRecord
 from storlab.process.execution import StopRequest
 from support.sysfs_trees import RunningCounter, rapl_tree
@@ -277,6 +280,44 @@ def campaign(study_path: Path, out: Path, drive: OneDrive, **more: Any) -> list[
         stop = more.get("stop") or StopRequest()
         Campaign(store, guard, reporter, stop, drive.open).execute(clean=True)
     return [record for record in store.records() if record.target == "file"]
+
+
+class CountedPauses(StopRequest):
+    """Keeps the length of every pause."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.pauses: list[float] = []
+
+    def pause(self, seconds: float) -> None:
+        self.pauses.append(seconds)
+        super().pause(seconds)
+
+
+class FailsFirst(NativeEngine):
+    """Raises an error in place of its first run."""
+
+    runs = 0
+
+    def start(self, job: Job, work_dir: Path) -> RunHandle:
+        self.runs += job.kind == "block"
+        if self.runs == 1:
+            raise EngineError("native", "cannot begin", "this is a test")
+        return super().start(job, work_dir)
+
+
+def test_idle_power_is_read_after_a_run_whose_engine_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The pause after one run is the one before the next, whose idle power is read in both."""
+    engine, stop = FailsFirst(), CountedPauses()
+    monkeypatch.setattr("storlab.lab.run.campaign.get_engine", lambda _name: engine)
+    study = write_study(tmp_path, DECLARED, repeats=2, settle="30ms", runtime="100ms")
+    ran = campaign(study, tmp_path / "out", OneDrive(), stop=stop)
+    assert [record.status for record in ran] == ["failed", "finished"]
+    settled = [seconds for seconds in stop.pauses if seconds == 0.03]
+    assert len(settled) == 1 + 4  # before the first run, and after each run of both targets
+    assert ran[1].metric("idle_power_w") is not None
 
 
 def test_a_power_state_is_recorded_with_the_run_and_restored(tmp_path: Path) -> None:

@@ -337,6 +337,7 @@ kind = "training"
 profile = "unet3d-small"
 files = 12
 batch_size = 1
+computation_time = "5ms"
 """
 
 

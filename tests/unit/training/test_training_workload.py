@@ -344,9 +344,33 @@ def test_the_rule_of_mlperf_storage_for_the_size_of_a_data_set() -> None:
     assert least_samples(settings, memory) == -(-5 * memory // 146_600_628)
 
 
+@pytest.mark.parametrize(
+    ("lines", "refused"),
+    [
+        ("batch_size = 28", True),  # of 7: four times the demand
+        ("batch_size = 7", False),
+        ('batch_size = 28\ncomputation_time = "1.3s"', False),
+        ('computation_time = "1.3s"', False),
+    ],
+)
+def test_a_batch_of_another_size_needs_its_own_compute_time(lines: str, refused: bool) -> None:
+    problems = TRAINING.check(point(f'profile = "unet3d-h100"\n{lines}').params, TARGET)
+    assert [problem.field for problem in problems] == [("batch_size",)] * refused
+
+
+def test_a_profile_whose_demand_is_changed_says_so_wherever_it_is_named() -> None:
+    usual = point('profile = "unet3d-h100"').params
+    slower = point('profile = "unet3d-h100"\ncomputation_time = "1.3s"').params
+    tuned = point('profile = "unet3d-h100"\nreader_threads = 2\nepochs = 1').params
+    words = [TRAINING_PAGE.phrase("profile", params) for params in (usual, slower, tuned)]
+    assert words[0] == words[2] != words[1]
+
+
 def test_words_of_the_page() -> None:
-    params = point('profile = "unet3d-small"\nbatch_size = 3\naccelerators = 2').params
-    assert TRAINING_PAGE.phrase("profile", params) == "unet3d-small (not a published profile)"
+    lines = 'profile = "unet3d-small"\nbatch_size = 3\ncomputation_time = "9ms"\naccelerators = 2'
+    params = point(lines).params
+    usual = {**params, "batch_size": None, "computation_time": None}
+    assert TRAINING_PAGE.phrase("profile", usual) == "unet3d-small (not a published profile)"
     assert TRAINING_PAGE.phrase("accelerators", params) == "2\u00a0accelerators"
     assert TRAINING_PAGE.phrase("epochs", params) == ""  # as the profile says
     assert TRAINING_PAGE.titles["batch_size"].endswith("(overrides the profile)")

@@ -16,7 +16,7 @@ from storlab.contracts.engine import Engine
 from storlab.contracts.registry import FAMILIES, get_engine
 from storlab.contracts.reporter import Reporter
 from storlab.lab.guard.guard import Guard
-from storlab.lab.power.metering import MeteredRun, Metering
+from storlab.lab.power.metering import Metering
 from storlab.lab.power.states import Opener, PowerStates
 from storlab.lab.prepare.dataset import PrepareError
 from storlab.lab.results.store import ResultStore
@@ -28,7 +28,7 @@ from storlab.lab.site.site import Site
 from storlab.meters.nvme_admin import NvmeAdmin
 from storlab.model.point import PlannedRun, Point
 from storlab.model.power import AppliedPowerState, Reading
-from storlab.model.result import Failure, RunOutcome, RunRecord
+from storlab.model.result import Failure, Flag, RunRecord
 from storlab.model.study import Target
 from storlab.process.execution import Interrupted, StopRequest
 from storlab.stores.devices import Device
@@ -253,13 +253,14 @@ class Campaign:
             outcome = self._site.run(run, point, engine, work_dir, raw)
             self._check_claim(point.target)
         except (StorlabError, OSError, ValueError) as error:
-            self._metering.idle_begins()
+            self._settle(target)  # the next run needs idle power before it, however this one ended
             failure = _failure(error)
             failed = failed_record(run, point, engine.describe(), started_at, failure)
             return self._write(failed, [], raw)
         finally:
             shutil.rmtree(work_dir, ignore_errors=True)
-        metered = self._settle(target, outcome)
+        self._settle(target)
+        metered = self._metering.finish(target, outcome)
         record = completed_record(run, point, self.study, started_at, outcome, metered)
         record = record.model_copy(
             update={
@@ -268,7 +269,7 @@ class Campaign:
             }
         )
         if point.target in self._unsteady:
-            record = _with_note(record, "preconditioning ended without a steady state")
+            record = record.model_copy(update={"flags": [*record.flags, _NOT_PRECONDITIONED]})
         return self._write(record, outcome.samples, {**outcome.raw, **raw}, metered.readings)
 
     def _check_claim(self, target: str) -> None:
@@ -285,13 +286,15 @@ class Campaign:
             self.stop.pause(self.study.study.settle / NS_PER_S)
         return states
 
-    def _settle(self, target: Target, outcome: RunOutcome) -> MeteredRun:
-        """The pause behind a run, in which its idle power is read. A stop request shortens it."""
+    def _settle(self, target: Target) -> None:
+        """Pause after the load of a metered target, so that its idle power can be read.
+
+        A stop request shortens the pause: this run is kept, and the next one is not begun.
+        """
         if self._metering.reads(target):
             self._metering.idle_begins()
-            with suppress(Interrupted):  # this run is whole, and is kept; the next one sees it
+            with suppress(Interrupted):
                 self.stop.pause(self.study.study.settle / NS_PER_S)
-        return self._metering.finish(target, outcome)
 
     def _write(
         self,
@@ -332,5 +335,7 @@ def _failure(error: StorlabError | OSError | ValueError) -> Failure:
     return Failure(message=str(error), fix="correct the workload")
 
 
-def _with_note(record: RunRecord, note: str) -> RunRecord:
-    return record.model_copy(update={"notes": [*record.notes, note]})
+_NOT_PRECONDITIONED = Flag(
+    kind="not-preconditioned",
+    message="preconditioning ended without a steady state, so the target may still be changing",
+)

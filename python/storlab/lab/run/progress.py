@@ -17,6 +17,7 @@ from storlab.contracts.registry import FAMILIES
 from storlab.contracts.reporter import Reporter
 from storlab.model.point import PlannedRun, Point
 from storlab.model.result import RunRecord, Snapshot
+from storlab.workloads.common.metrics import FLUSH
 
 ROOMY = 100  # columns of a terminal from which on the bars are long
 
@@ -249,6 +250,8 @@ def snapshot_figures(snapshot: Snapshot, unit: str) -> str:
         parts.append(f"{snapshot.operations_s:,.0f} {unit}")
     if snapshot.latency_p99_ns is not None:
         parts.append(f"p99 {format_latency(snapshot.latency_p99_ns)}")
+    if snapshot.flush_p99_ns is not None:
+        parts.append(f"flush p99 {format_latency(snapshot.flush_p99_ns)}")
     if snapshot.cpu_percent is not None:
         parts.append(f"CPU {snapshot.cpu_percent:.0f} %")
     if snapshot.note:
@@ -276,6 +279,9 @@ def run_line(record: RunRecord, name: str = "") -> str:
     p99 = record.metric("latency_p99_ns")
     if p99 is not None:
         figures.append(f"p99 {format_latency(p99)}")
+    flush_p99 = record.metric("latency_p99_ns", FLUSH)
+    if flush_p99 is not None:
+        figures.append(f"flush p99 {format_latency(flush_p99)}")
     flags = sorted({flag.kind for flag in record.flags})
     if flags:
         figures.append(f"flags: {', '.join(flags)}")

@@ -153,6 +153,7 @@ def whole_snapshot(live: dict[str, Any]) -> Snapshot:
     begun = loading or ["drain" for c in clients.values() if c.get("ended")]
     longest = max((c.get("elapsed_ns") or 0 for c in clients.values()), default=0)
     lengths = [c["phase_ns"] for c in clients.values() if c.get("phase_ns")]
+    flushes = [c["flush_p99_ns"] for c in going.values() if c.get("flush_p99_ns")]
     latencies = [c["latency_p99_ns"] for c in going.values() if c.get("latency_p99_ns")]
     slowest = min(rates, key=lambda name: rates[name]) if loading and len(rates) > 1 else ""
     note = f"slowest {slowest}: {_rate(by, rates[slowest])}" if slowest else live["phase"]
@@ -163,6 +164,7 @@ def whole_snapshot(live: dict[str, Any]) -> Snapshot:
         operations_s=_sum_known(going, "operations_s"),
         bytes_s=bytes_s,
         latency_p99_ns=max(latencies, default=None),
+        flush_p99_ns=max(flushes, default=None),
         cpu_percent=_sum_known(going, "cpu_percent"),
         note=note,
         latency_bins=_whole_bins(going.values()),

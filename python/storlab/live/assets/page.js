@@ -27,8 +27,10 @@
     { title: "Latency", axis: "log; shade: share", heat: true, lines: [{ field: "heat", title: "Latency" }] },
     { title: "Throughput", axis: "MB/s", scale: 1e-6, lines: [
       { field: "bytes_s", title: "Throughput", colour: "--s1", text: rate }] },
-    { title: "p99 latency", axis: "log", scale: 1, tick: latency, lines: [
-      { field: "p99_ns", title: "p99 latency", colour: "--s2", text: (v) => latency(v).split(" ") }] },
+    { title: "p99 latency", axis: "log; dashed: flushes", scale: 1, tick: latency, lines: [
+      { field: "p99_ns", title: "p99 latency", colour: "--s2", text: (v) => latency(v).split(" ") },
+      { field: "flush_p99_ns", title: "p99 of flushes", colour: "--s5",
+        text: (v) => latency(v).split(" ") }] },
     { title: "Device", axis: "MB/s; dashed: written", scale: 1e-6, lines: [
       { field: "device_read_s", title: "Device read", colour: "--s3", text: rate },
       { field: "device_written_s", title: "Device written", colour: "--s5", text: rate }] },
@@ -347,7 +349,8 @@
       }
       put(row, "td", run.mb_s === null ? "–" : digits(run.mb_s), "num");
       put(row, "td", run.rate === null ? "–" : digits(run.rate) + " " + run.unit, "num");
-      put(row, "td", run.p99_ns === null ? "–" : latency(run.p99_ns), "num");
+      const flush = run.flush_p99_ns == null ? "" : " (flush " + latency(run.flush_p99_ns) + ")";
+      put(row, "td", run.p99_ns === null ? "–" : latency(run.p99_ns) + flush, "num");
       const flags = put(row, "td");
       for (const flag of run.flags) { put(flags, "span", flag.kind, "flag").title = flag.message; }
     }

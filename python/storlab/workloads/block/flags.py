@@ -12,4 +12,16 @@ BLOCK_FLAGS = (
         severity="note",
         why="Threads did the I/O instead of io_uring: the client costs more CPU per operation.",
     ),
+    FlagMeaning(
+        "flush-apart",
+        "g",
+        "Writes are flushed, and a write’s latency ends before its flush: the flush has a latency "
+        "of its own.",
+        severity="note",
+        why="A program that waits until a write is durable waits for the write and for its flush.",
+        about=("latency_", "intended_latency_"),
+        latencies=True,
+        caveat=True,
+        claims=True,
+    ),
 )

@@ -36,6 +36,7 @@ def run_metrics(params: BlockParams, outcome: RunOutcome) -> list[Metric]:
         return []
     return [
         *common.rate_metrics(outcome, DATA, MOVED, "iops", _asked(params)),
+        *common.flush_metrics(outcome, "iops"),
         *common.time_metrics(outcome, DATA, "latency"),
         *common.time_metrics(outcome, DATA, "intended"),
         *common.cpu_metrics(outcome, DATA, "cpu_us_per_io"),
@@ -52,6 +53,7 @@ def run_flags(params: BlockParams, target: Target, outcome: RunOutcome) -> list[
         common.page_cache_flag(target),
         None if params.backend == "null" else common.device_bytes_flag(target, outcome),
         _fallback_flag(params, outcome),
+        _flush_flag(params),
         _verify_flag(outcome),
         common.rate_flag(
             params.rate_iops,
@@ -71,6 +73,18 @@ def _fallback_flag(params: BlockParams, outcome: RunOutcome) -> Flag | None:
     return Flag(
         kind="posix-fallback",
         message="io_uring could not be used, so threads did the I/O (backend posix)",
+    )
+
+
+def _flush_flag(params: BlockParams) -> Flag | None:
+    """Say that a write's latency ends before the flush that makes the write durable."""
+    if params.sync == "none" or not params.sync_every:
+        return None
+    which = "every write" if params.sync_every == 1 else f"every {params.sync_every:,} writes"
+    return Flag(
+        kind="flush-apart",
+        message=f"{params.sync} follows {which}: a write's latency ends before it, and the flush "
+        "has a latency of its own",
     )
 
 

@@ -11,6 +11,7 @@ from storlab.workloads.block.flags import BLOCK_FLAGS
 from storlab.workloads.block.metrics import DATA, MOVED
 from storlab.workloads.common.costs import CPU_PER_IO, IOPS
 from storlab.workloads.common.io_fields import QUEUE_DEPTH_COLUMNS
+from storlab.workloads.common.metrics import FLUSH
 
 NBSP = "\u00a0"
 MIX = "read_percent"
@@ -76,6 +77,8 @@ BLOCK_QUESTIONS = (
 BLOCK_PAGE = Page(
     operations=DATA,
     moved=MOVED,
+    beside=(FLUSH,),
+    names={FLUSH: "flush"},
     axes=("jobs", "queue_depth", "rate_iops"),
     workers="jobs",
     outstanding={"jobs": ("numjobs", "jobs", "threads"), "queue_depth": QUEUE_DEPTH_COLUMNS},

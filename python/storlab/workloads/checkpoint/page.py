@@ -19,6 +19,7 @@ from storlab.workloads.checkpoint.quantities import (
 )
 from storlab.workloads.checkpoint.rules import profile_of, ranks_of
 from storlab.workloads.common.costs import CPU_PER_IO, IOPS
+from storlab.workloads.common.metrics import FLUSH
 
 WORK = ("write", "read")
 RESTORE_ONLY = ("verify", "cold")
@@ -78,6 +79,8 @@ def _ranks(params: Mapping[str, Any]) -> int:
 CHECKPOINT_PAGE = Page(
     operations=WORK,
     moved=WORK,
+    beside=(FLUSH,),
+    names={FLUSH: "flush"},
     axes=("io_depth", "io_size", "subset", "scale"),
     facet="profile",
     sizes=("io_size", "part_size"),

@@ -7,9 +7,11 @@ from typing import Literal
 from storlab.contracts import question
 from storlab.contracts.page import Counted, Headline, Quantity
 from storlab.contracts.question import Question
+from storlab.workloads.common.metrics import FLUSH
 
 TIME = "Time of a checkpoint and of a restore"
 RATE = "Throughput while checkpoints move"
+FLUSHES = "Flushes of files and directories"
 PROOF = "What the device counted, over the bytes that were moved"
 ENERGY = "Power and energy of checkpoints"
 LOST = "What checkpoints cost the training (modelled)"
@@ -47,6 +49,19 @@ def _lost(name: str, title: str, short: str, unit: str, *, compared: bool = Fals
     return Quantity(name, title, unit, better, LOST, short=short, compared=compared)
 
 
+def _flush(statistic: Literal["mean", "p99"]) -> Quantity:
+    return Quantity(
+        f"latency_{statistic}_ns",
+        f"latency of a flush, {statistic}",
+        "ns",
+        "less",
+        FLUSHES,
+        operation=FLUSH,
+        short=statistic,
+        time="latency",
+    )
+
+
 CHECKPOINT_QUANTITIES = (
     _of("write_time_s", "time to written", "to written", "s", compared=True, counted=WRITTEN),
     _of(
@@ -74,6 +89,8 @@ CHECKPOINT_QUANTITIES = (
         "restore_slowest_rank_mb_s", "restore throughput of the slowest rank",
         "restore, slowest rank", "MB/s",
     ),
+    _flush("mean"),
+    _flush("p99"),
     Quantity("cpu_s_per_gb", "client CPU per GB", "s/GB", "less", RATE, short="client CPU"),
     Quantity("write_device_ratio", "written by the device", "1", "", PROOF, short="written"),
     Quantity("restore_device_ratio", "read from the device", "1", "", PROOF, short="restored"),

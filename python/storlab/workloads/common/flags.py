@@ -93,6 +93,18 @@ _OUTCOMES = (
         claims=True,
     ),
     FlagMeaning(
+        "not-preconditioned",
+        "q",
+        "Preconditioning ended before the target was in a steady state.",
+        severity="warning",
+        why=(
+            "The target had not reached its steady state when the runs began: later runs may be "
+            "slower, and the ratio may change with them."
+        ),
+        caveat=True,
+        claims=True,
+    ),
+    FlagMeaning(
         "verify-failed",
         "V",
         "Verification found data that was not what had been written.",

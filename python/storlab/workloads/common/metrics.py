@@ -34,6 +34,7 @@ RATE_TOLERANCE = 0.01
 IN_FLIGHT_SHARE = 0.02  # of the offered operations, under way at the end of a window
 NOTES_SHOWN = 8  # beside a number; the run has them all
 LEAST_DEVICE_SHARE = 0.5  # of the bytes moved with O_DIRECT, what their device must have seen
+FLUSH: Operation = "sync"
 RATE_SIGMAS = 3.0  # what the number of Poisson arrivals may differ by
 
 Quantity = Literal["latency", "intended", "ttfb"]
@@ -88,6 +89,14 @@ def rate_metrics(
         throughput = size / seconds / MB
         yield Metric(name="throughput_mb_s", value=throughput, unit="MB/s", operation=scope)
         yield Metric(name=rate, value=count / seconds, unit="1/s", operation=scope)
+
+
+def flush_metrics(outcome: RunOutcome, rate: str) -> Iterable[Metric]:
+    """The metric named ``rate`` (1/s) of flushes, which are part of no "all"; none without any."""
+    flushes = outcome.totals.get(FLUSH)
+    if flushes is not None and flushes.operations:
+        per_s = flushes.operations * NS_PER_S / window_ns(outcome)
+        yield Metric(name=rate, value=per_s, unit="1/s", operation=FLUSH)
 
 
 def time_metrics(

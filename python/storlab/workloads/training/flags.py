@@ -35,6 +35,7 @@ TRAINING_FLAGS = (
         why="Utilisation leaves out the first step of an epoch: of few steps that is a large part.",
         about=("au_percent", "au_configured", "au_corrected"),
         caveat=True,
+        claims=True,
         advice="utilisation leaves out the first step of each epoch, and these epochs have few; "
         "a larger data set tells more",
     ),

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from storlab.analysis.capacity_file import Found, searches
-from storlab.analysis.compare import Comparison
+from storlab.analysis.compare import Cell, Comparison
 from storlab.analysis.points import Section, WorkloadPoint, format_value
 
 KEY = "au_percent.all"
 ASKED = "au_threshold_percent.all"
 NUMBER = "accelerators"
+FEW_STEPS = "few-steps"
 NONE, UNDECIDED, AT_LEAST = "none", "not decided", "at least "
 
 
@@ -23,6 +24,7 @@ class Kept:
     place: str  # the number on the axis; empty where there is none
     text: str  # in words: ``at least 3``
     percent: float  # of the time, or more
+    few_steps: bool = False  # its epochs are so short that utilisation says little
 
 
 def threshold_percent(comparison: Comparison, points: Sequence[WorkloadPoint]) -> float | None:
@@ -41,7 +43,12 @@ def largest(
     """
     results = [search for search in searches(comparison) if _same(search, section, points[0])]
     if results:
-        return {s.target: Kept(f"{s.number}", s.text, s.threshold_percent) for s in results}
+        cells = (cell for row in comparison.rows.values() for cell in row.cells.values())
+        short = {cell.point_id for cell in cells if _has_few_steps(cell)}
+        return {
+            s.target: Kept(f"{s.number}", s.text, s.threshold_percent, s.point_id in short)
+            for s in results
+        }
     if asked is None or section.axes.x != NUMBER:
         return {}
     targets = comparison.planned(points)
@@ -56,18 +63,24 @@ def _swept(
     asked: float,
 ) -> Kept:
     """In the words of a search: the last number that was tried is no more than a lower bound."""
-    place = ""
+    place, few = "", False
     for point in points:
         cell = comparison.row(point).cells[target]
         interval = cell.values.get(KEY)
         if interval is None and not cell.failed:
             break
         if interval is None or (interval.high is not None and interval.high < asked):
-            return Kept(place, place or NONE, asked)
+            return Kept(place, place or NONE, asked, few)
         if interval.low is None or interval.low < asked:  # the next may be kept busy, too
-            return Kept(place, f"{place} or more" if place else UNDECIDED, asked)
+            return Kept(place, f"{place} or more" if place else UNDECIDED, asked, few)
         place = format_value(section.page, NUMBER, point.params.get(NUMBER))
-    return Kept(place, f"{AT_LEAST}{place}" if place else UNDECIDED, asked)
+        few = _has_few_steps(cell)
+    return Kept(place, f"{AT_LEAST}{place}" if place else UNDECIDED, asked, few)
+
+
+def _has_few_steps(cell: Cell) -> bool:
+    """Return whether epochs of a cell's runs are too short for their utilisation to say much."""
+    return any(flag.kind == FEW_STEPS for flag in cell.flags)
 
 
 def _same(search: Found, section: Section, point: WorkloadPoint) -> bool:
@@ -83,7 +96,8 @@ def title(kept: Mapping[str, Kept]) -> str:
         return "utilisation of the emulated accelerators"
     shares: dict[float, list[str]] = {}
     for target, number in kept.items():
-        shares.setdefault(number.percent, []).append(f"{number.text} on {target}")
+        few = " (few steps)" if number.few_steps else ""
+        shares.setdefault(number.percent, []).append(f"{number.text} on {target}{few}")
     places = [f"at {percent:g} % or more: {', '.join(own)}" for percent, own in shares.items()]
     return f"most accelerators {'; '.join(places)}"
 
@@ -111,4 +125,5 @@ def _words(kept: Kept) -> str:
         return "how many accelerators it keeps busy is not decided"
     noun = "emulated accelerator" + ("" if kept.text.removeprefix(AT_LEAST) in ("1", NONE) else "s")
     number = "no" if kept.text == NONE else kept.text
-    return f"{number} {noun} kept busy at {kept.percent:g} % or more"
+    few = " (not reliable: its epochs have too few steps)" if kept.few_steps else ""
+    return f"{number} {noun} kept busy at {kept.percent:g} % or more{few}"

@@ -58,13 +58,24 @@ def phrase(name: str, params: Mapping[str, Any]) -> str | None:
 
 
 def profile_text(params: Mapping[str, Any]) -> str:
-    """A profile's name, with what a reader must know of it: ``unet3d-small (not published)``."""
+    """Return a profile's name with what a reader must know of it: that it is not published, or that
+    the study changes how fast its accelerators consume samples.
+    """
     point = TrainingParams.of(params)
     try:
-        published = profile_of(point).published
+        profile = profile_of(point)
     except StudyError:  # a file that was there when the runs were made
         return point.profile
-    return point.profile if published else f"{point.profile} (not a published profile)"
+    remarks = [] if profile.published else ["not a published profile"]
+    batch = _or(point.batch_size, profile.reader.batch_size)
+    compute_ns = _or(point.computation_time, profile.train.computation_time)
+    if (batch, compute_ns) != (profile.reader.batch_size, profile.train.computation_time):
+        remarks.append(f"changed to {batch:,} samples in {format_duration(compute_ns)} of a step")
+    return f"{point.profile} ({', '.join(remarks)})" if remarks else point.profile
+
+
+def _or(given: int | None, usual: int) -> int:
+    return usual if given is None else given
 
 
 def _facts(params: Mapping[str, Any]) -> str:

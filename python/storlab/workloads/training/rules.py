@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from storlab.base.errors import Problem, StudyError
-from storlab.base.units import format_bytes_si
+from storlab.base.units import NS_PER_MS, format_bytes_si
 from storlab.model.s3 import LARGEST_PART
 from storlab.model.study import Target
 from storlab.process.host_memory import host_memory_bytes
@@ -207,6 +207,9 @@ def target_problem(params: TrainingParams, target: Target) -> Problem | None:
     except StudyError as error:
         where = "" if error.where == "profile" else f"{error.where} "
         return Problem(("profile",), f"{where}{error.what}", error.fix)
+    problem = _batch_problem(params, settings.profile)
+    if problem is not None:
+        return problem
     if target.s3 is not None:
         problem = _bucket_problem(params, settings)
         if problem is not None:
@@ -225,6 +228,25 @@ def target_problem(params: TrainingParams, target: Target) -> Problem | None:
             "make the data set larger, or accelerators fewer",
         )
     return None
+
+
+def _batch_problem(params: TrainingParams, profile: Profile) -> Problem | None:
+    """Refuse a batch of another size with the profile's compute time: demand would change silently.
+
+    DLIO users give both, since a step of more samples computes for longer.
+    """
+    usual = profile.reader.batch_size
+    if params.batch_size in (None, usual) or params.computation_time is not None:
+        return None
+    compute_ns = round(profile.train.computation_time * params.batch_size / usual)
+    return Problem(
+        ("batch_size",),
+        f"is {params.batch_size:,}, and the compute time of {params.profile} is that of a step of "
+        f"{usual:,} samples: an accelerator would want {params.batch_size / usual:.3g} times the "
+        "data per second",
+        f'add computation_time = "{compute_ns / NS_PER_MS:g}ms", which is in proportion, or the '
+        "time that was measured at this batch size",
+    )
 
 
 def _bucket_problem(params: TrainingParams, settings: Settings) -> Problem | None:
