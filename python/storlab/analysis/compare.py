@@ -23,6 +23,7 @@ from storlab.analysis.columns import (
     ratio_keys,
 )
 from storlab.analysis.dataset import Dataset, RunData, merge
+from storlab.analysis.drift import DRIFT, Drift, Repeat, drifts_of
 from storlab.analysis.efficiency import (
     WEAKEST_FIRST,
     Account,
@@ -37,6 +38,7 @@ from storlab.analysis.points import Section, WorkloadPoint, page_of, sections_of
 from storlab.analysis.published import PublishedCell
 from storlab.analysis.stats import Interval, mean_interval, ratio_interval
 from storlab.base.collector import without_collector
+from storlab.base.units import format_quantity
 
 CONCURRENCY = "concurrency_effective.all"
 PLACES = {column.key: place for place, column in enumerate(COLUMNS)}
@@ -70,6 +72,7 @@ class Cell:
     power: Account | None = None  # None where no energy was measured or declared
     power_missing: str = ""  # then: why
     few: set[str] = field(default_factory=set)  # keys of percentiles that rest on few operations
+    drifts: list[Drift] = field(default_factory=list)  # quantities that depend on the runs' order
     _merged: dict[tuple[str, ...], Histogram | None] = field(default_factory=dict, repr=False)
 
     @property
@@ -348,7 +351,9 @@ def _cell(dataset: Dataset, point: WorkloadPoint, label: str, confidence: float)
             cell.values[column.key] = value
     configured = [r.record.concurrency.configured for r in cell.runs if r.record.concurrency]
     cell.configured = configured[0] if configured else None
-    cell.flags = [*_run_flags(cell.runs), *_few_flags(cell)]
+    repeats = [Repeat(r.record.run_id, r.record.started_at, r.values) for r in cell.runs]
+    cell.drifts = drifts_of(repeats, point.page)
+    cell.flags = [*_run_flags(cell.runs), *_drift_flags(cell), *_few_flags(cell)]
     return cell
 
 
@@ -430,6 +435,18 @@ def _run_flags(runs: Sequence[RunData]) -> list[CellFlag]:
             message = next(f.message for f in run.record.flags if f.kind == kind)
             by_kind.setdefault(kind, []).append(message)
     return [CellFlag(kind, messages[0], len(messages)) for kind, messages in by_kind.items()]
+
+
+def _drift_flags(cell: Cell) -> list[CellFlag]:
+    """Build the flag of a point whose repeats depend on their order, with the values in order."""
+    texts = []
+    for drift in cell.drifts:
+        column, effect = COLUMNS[PLACES[drift.key]], drift.effect
+        values = ", ".join(format_quantity(value, column.unit) for value in drift.values)
+        kind = "trend" if effect.after is None else f"step after run {effect.after}"
+        change = f"{100 * (effect.change - 1):+.0f} %"
+        texts.append(f"{column.label} in order of time: {values} ({kind}, {change})")
+    return [CellFlag(DRIFT, "; ".join(texts), len(cell.runs))] if texts else []
 
 
 def _few_flags(cell: Cell) -> list[CellFlag]:

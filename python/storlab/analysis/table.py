@@ -71,6 +71,7 @@ def _cell(cell: Cell, keys: set[str]) -> dict[str, Any]:
         "errors": cell.errors,
         "power": _power(cell),
         "flags": [{"kind": f.kind, "message": f.message, "runs": f.runs} for f in cell.flags],
+        "drifts": [drift.as_dict() for drift in cell.drifts],
     }
 
 

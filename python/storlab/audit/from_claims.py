@@ -11,9 +11,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Literal
 
 from storlab.analysis.columns import RATES_PER_WATT
+from storlab.analysis.drift import DRIFT, Repeat, drifts_of
 from storlab.analysis.points import page_of
 from storlab.analysis.stats import Interval, ratio_interval
 from storlab.audit.claim_values import estimate, is_percentile, scaled, widened
@@ -94,7 +96,7 @@ class ClaimData:
     confidence: float = 0.95
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class BriefClaims:
     """The claims of one brief and the records they are checked against, by run id.
 
@@ -105,6 +107,16 @@ class BriefClaims:
     claims: Sequence[ClaimData]
     records: Mapping[str, RunRecord]
     places: Mapping[str, str] = field(default_factory=dict)
+
+    @cached_property
+    def finished(self) -> Mapping[tuple[str | None, str], list[RunRecord]]:
+        """The finished runs of each point, by its place and id."""
+        by_point: dict[tuple[str | None, str], list[RunRecord]] = {}
+        for run_id, record in self.records.items():
+            if record.status == "finished":
+                key = (self.places.get(run_id), record.point_id)
+                by_point.setdefault(key, []).append(record)
+        return by_point
 
 
 class AuditError(StorlabError):
@@ -170,7 +182,7 @@ def _audit(claim: ClaimData, model: BriefClaims) -> Iterator[Finding]:
     again = scaled(again, claim.share)
     yield from _ratio_findings(claim, again)
     yield from _number_findings(claim, estimates, again)
-    yield from _context_findings(claim, runs)
+    yield from _context_findings(claim, runs, model)
 
 
 def _run_problems(claim: ClaimData, model: BriefClaims) -> Iterator[str]:
@@ -275,9 +287,12 @@ def _rounds_to(printed: str, truth: float, slack: float, step: float) -> bool:
     return abs(float(text) - truth) <= half * (1 + 1e-6) + slack * abs(truth)
 
 
-def _context_findings(claim: ClaimData, runs: list[list[RunRecord]]) -> Iterator[Finding]:
+def _context_findings(
+    claim: ClaimData, runs: list[list[RunRecord]], model: BriefClaims
+) -> Iterator[Finding]:
     """What must stand beside the number: flags, concurrency, boundary."""
     flags = {flag.kind for side in runs for record in side for flag in record.flags}
+    flags |= {DRIFT for side in runs if _drifts(side[0], model)}
     beside = (
         meaning.kind
         for meaning in flag_meanings().values()
@@ -300,6 +315,19 @@ def _context_findings(claim: ClaimData, runs: list[list[RunRecord]]) -> Iterator
         yield _finding(claim, f"boundary {bounds[0]} against {bounds[1]}",
                        "Power was measured at unequal boundaries, and the claim does not say "
                        "so.")  # fmt: skip
+
+
+def _drifts(one: RunRecord, model: BriefClaims) -> bool:
+    """Return whether the finished runs of a run's point depend on their order in time."""
+    repeats = [
+        Repeat(
+            record.run_id,
+            record.started_at,
+            {f"{m.name}.{m.operation}": m.value for m in record.metrics if m.boundary is None},
+        )
+        for record in model.finished[model.places.get(one.run_id), one.point_id]
+    ]
+    return bool(drifts_of(repeats, FAMILIES[one.kind].page))
 
 
 def is_power(metric: str) -> bool:

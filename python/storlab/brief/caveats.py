@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from storlab.analysis.compare import Comparison
+from storlab.analysis.drift import DRIFT
 from storlab.analysis.points import page_of
 from storlab.base.units import format_duration
 from storlab.brief.facts import planned_repeats
@@ -10,6 +11,8 @@ from storlab.brief.fixed_method import has_window
 from storlab.brief.text import and_list, plural
 from storlab.workloads.common.flags import flag_meanings
 from storlab.workloads.common.metrics import wait_for_each_other
+
+MOST_DRIFTS = 8  # points whose repeats the caveats print in order
 
 
 def caveats(comparison: Comparison) -> list[str]:
@@ -35,6 +38,8 @@ def caveats(comparison: Comparison) -> list[str]:
         where = _touched(comparison, flag.kind) if flag.caveat else []
         if where:
             sentences.append(f"{flag.meaning} Marked {flag.letter}: {and_list(where)}.")
+        if where and flag.kind == DRIFT:
+            sentences += _drifts(comparison)
     sentences += _own_waits(comparison)
     if min(planned_repeats(comparison), default=3) < 3:
         sentences.append("With fewer than three repeats the intervals are wide or missing.")
@@ -46,6 +51,25 @@ def caveats(comparison: Comparison) -> list[str]:
             "thermal limits of a device may not show in it."
         )
     return sentences
+
+
+def _drifts(comparison: Comparison) -> list[str]:
+    texts = drift_texts(comparison)
+    more = len(texts) - MOST_DRIFTS
+    rest = [f"The repeats of {plural(more, 'more point')} depend on their order, too."]
+    return [f"{text}." for text in texts[:MOST_DRIFTS]] + (rest if more > 0 else [])
+
+
+def drift_texts(comparison: Comparison) -> list[str]:
+    """Word the repeats in order of time, for each point and target where they depend on it."""
+    return [
+        f"{cell.target}, {section.where(point)}: {flag.message}"
+        for section in comparison.sections
+        for point in section.points
+        for cell in comparison.row(point).cells.values()
+        for flag in cell.flags
+        if flag.kind == DRIFT
+    ]
 
 
 def _own_waits(comparison: Comparison) -> list[str]:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from storlab.brief.model import DataTable, Number, TableRow
 
 MOST_POINTS = 1_000  # workload points that a terminal gets; with more it gets a selection
+MOST_DRIFTS = 12  # points whose repeats are printed in order
 
 
 def compare(
@@ -63,6 +64,7 @@ def compare(
         return
     part = shown(comparison, MOST_POINTS) if keys is None else comparison
     _print(part, keys)
+    _print_drifts(part)
     _print_failed(comparison)
     if part is not comparison:
         terminal.out.print(
@@ -174,6 +176,21 @@ def _number(number: Number) -> terminal.Text:
     if number.spread:
         text.append(f"\n{number.spread}", style="dim")
     return text
+
+
+def _print_drifts(comparison: Comparison) -> None:
+    """Print the repeats' values in order for each point where they depend on it."""
+    from storlab.analysis.drift import DRIFT
+    from storlab.brief.caveats import drift_texts
+
+    texts = drift_texts(comparison)
+    if not texts:
+        return
+    terminal.out.print(f"\nRepeats that changed with their order in time ({DRIFT}): {len(texts)}")
+    for text in texts[:MOST_DRIFTS]:
+        terminal.out.print(f"  {text}", soft_wrap=True)
+    if len(texts) > MOST_DRIFTS:
+        terminal.out.print(f"  and {len(texts) - MOST_DRIFTS:,} more: --json has all of them")
 
 
 def _print_failed(comparison: Comparison) -> None:

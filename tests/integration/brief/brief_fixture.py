@@ -9,7 +9,9 @@ from __future__ import annotations
 import math
 import random
 import tomllib
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from storlab._native import Histogram
@@ -30,6 +32,7 @@ from storlab.model.result import (
     Sample,
 )
 
+BEGAN = datetime(2026, 11, 20, 10, tzinfo=UTC)
 WINDOW_NS = 1_200_000_000
 INTERVAL_NS = 100_000_000
 STUDY = """
@@ -97,6 +100,11 @@ class Behaviour:
     noise: float
     tail: float  # sigma of the log-normal latency
 
+    def at(self, factor: float) -> Behaviour:
+        """The target in another state, with this factor of its throughput."""
+        limits = {size: factor * rate for size, rate in self.limit_mb_s.items()}
+        return replace(self, limit_mb_s=limits)
+
 
 BEHAVIOURS = {
     "Disk": Behaviour({262144: 1180.0, 4194304: 1420.0}, 9.0, 0.03, 0.55),
@@ -114,10 +122,12 @@ def build_store(
     seed: int = 5,
     names: tuple[str, str] = ("Disk", "Memory"),
     workload: str = "block",
+    states: Sequence[float] = (),
 ) -> ResultStore:
     """Create the directory and its runs. ``fail`` runs fail; ``stop_after`` ends the campaign.
 
     ``names`` are those of the two targets, the disk's first; ``workload`` is that of the work.
+    ``states`` are factors of the disk's rate by repeat, as of burst credits that run out.
     """
     cases = ",".join(
         f'{{ name = "{name}", match = {{ read_percent = {mix}, block_size = "{size}" }} }}'
@@ -163,7 +173,10 @@ def build_store(
         if number < fail:
             record, samples = failed_run(point, planned)
         else:
-            record, samples = finished_run(point, planned, draw, behaviours[point.target])
+            like = behaviours[point.target]
+            if states and like is BEHAVIOURS["Disk"]:
+                like = like.at(states[planned.repeat - 1])
+            record, samples = finished_run(point, planned, draw, like)
         store.write_run(record, samples, {})
     return store
 
@@ -324,7 +337,7 @@ def _record(point: Point, planned: PlannedRun, **more: object) -> RunRecord:
         "params": point.params,
         "status": "finished",
         "engine": EngineInfo(name="native", version="0.1.0", backend="uring"),
-        "started_at": "2026-11-20T10:00:00+00:00",
+        "started_at": (BEGAN + timedelta(seconds=2 * planned.order)).isoformat(),
         "window_start_ns": 1_000_000_000,
         "window_end_ns": 1_000_000_000 + WINDOW_NS,
         "totals": {},

@@ -105,6 +105,20 @@ _OUTCOMES = (
         claims=True,
     ),
     FlagMeaning(
+        "drift-between-repeats",
+        "g",
+        "The repeats changed with their order in time, by a step or a trend: their mean describes "
+        "no state of the target.",
+        severity="warning",
+        why=(
+            "The target changed between the repeats (burst credits, caches, heat): their mean "
+            "describes neither its first state nor its last."
+        ),
+        energies=True,
+        caveat=True,
+        claims=True,
+    ),
+    FlagMeaning(
         "verify-failed",
         "V",
         "Verification found data that was not what had been written.",

@@ -1,0 +1,199 @@
+"""Do the repeats of a point depend on their order in time?
+
+Burst credits that run out, caches that fill and drives that heat up change a target between the
+repeats, and the mean over them then describes no state of it. Two tests look for this on the
+logarithms of the repeats, in the order in which they ran:
+
+- a **step**: the two-sample t statistic of the repeats before and after each place, the largest of
+  all places against Bonferroni's bound for their number (Worsley 1979);
+- a **trend**: the t statistic of the least-squares line through the repeats.
+
+Both are exact for independent normal or log-normal noise of any size, and share ``ERROR``.
+Permutation tests would need no such assumption, but five repeats cannot reach 1 % with them: the
+smallest two-sided p-value is 2/120 for a trend and 2/10 for a step of two against three.
+
+With three repeats one degree of freedom is left and the t test has no power. A step is then
+reported by a fixed rule instead (``CLEAR_STEP`` and ``CLEAR_GAP``), which holds its error for noise
+of up to 10 %: percentiles scatter by more, and are not tested with three repeats.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal
+
+from storlab.analysis.stats import RESOLUTION, t_quantile
+from storlab.contracts.page import Page
+
+DRIFT = "drift-between-repeats"
+"""The kind of flag of a point whose repeats depend on their order."""
+ERROR = 0.01
+"""Probability of a drift where there is none, over all quantities of a point together."""
+LEAST_CHANGE = 0.05
+"""Smaller changes are not reported, however sure they are."""
+CLEAR_STEP = 0.25
+"""Least change where one repeat stands alone on a side: a single outlier looks the same."""
+CLEAR_GAP = 20
+"""With three repeats: how many times larger the step is than the difference of the other two."""
+FEWEST = 3
+
+
+@dataclass(frozen=True, slots=True)
+class OrderEffect:
+    """How repeats depend on their order."""
+
+    kind: Literal["step", "trend"]
+    change: float  # later over earlier; of a trend the line's last value over its first
+    after: int | None = None  # of a step: how many repeats lie before it
+
+
+@dataclass(frozen=True, slots=True)
+class Drift:
+    """A quantity of a point whose repeats depend on their order."""
+
+    key: str  # of its column: throughput_mb_s.all
+    values: tuple[float, ...]  # in order of time
+    run_ids: tuple[str, ...]  # likewise
+    effect: OrderEffect
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        return {
+            "metric": self.key,
+            "kind": self.effect.kind,
+            "change": self.effect.change,
+            "after": self.effect.after,
+            "values": list(self.values),
+            "runs": list(self.run_ids),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Repeat:
+    """What a run has to say of its point's drift."""
+
+    run_id: str
+    started_at: str  # ISO 8601
+    values: Mapping[str, float]  # by key of a column
+
+
+def drifts_of(repeats: Sequence[Repeat], page: Page) -> list[Drift]:
+    """Find the quantities of one point that depend on the order of its repeats.
+
+    Tested are the headline of the family, and mean and 99th percentile of each latency; nothing if
+    the times at which the runs started do not order them.
+    """
+    ordered = _in_time_order(repeats)
+    if len(ordered) < FEWEST:
+        return []
+    statistics = ("mean",) if len(ordered) == FEWEST else ("mean", "p99")
+    tested = _tested(page, statistics)
+    keys = [key for key in tested if all(key in repeat.values for repeat in ordered)]
+    drifts = []
+    for key in keys:
+        values = tuple(repeat.values[key] for repeat in ordered)
+        effect = order_effect(values, ERROR / len(keys))
+        if effect is not None:
+            drifts.append(Drift(key, values, tuple(repeat.run_id for repeat in ordered), effect))
+    return drifts
+
+
+def _tested(page: Page, statistics: Sequence[str]) -> list[str]:
+    latencies = [
+        f"{time}_{statistic}_ns.{operation}"
+        for time in ("latency", "intended_latency")
+        for operation in page.operations
+        for statistic in statistics
+    ]
+    return list(dict.fromkeys([*page.headline.keys, *latencies]))
+
+
+def _in_time_order(repeats: Sequence[Repeat]) -> list[Repeat]:
+    """By start; empty if a start is not a time or two are the same (some imported runs)."""
+    try:
+        times = [datetime.fromisoformat(repeat.started_at) for repeat in repeats]
+        pairs = sorted(zip(times, repeats, strict=True), key=lambda pair: pair[0])
+    except (ValueError, TypeError):  # no time, or only some have a time zone
+        return []
+    return [repeat for _, repeat in pairs] if len(set(times)) == len(times) else []
+
+
+def order_effect(values: Sequence[float], error: float = ERROR) -> OrderEffect | None:
+    """Test values in order of time for a step and for a trend.
+
+    Args:
+        values: One value per repeat, in the order in which they were measured.
+        error: Probability of an effect if there is none (four or more repeats).
+
+    Returns:
+        The effect that leaves less of the spread unexplained. None if neither test finds one, with
+        fewer than three values, and if a value is 0 or less.
+    """
+    if len(values) < FEWEST or min(values) <= 0:
+        return None
+    logs = [math.log(value) for value in values]
+    if len(logs) == FEWEST:
+        return _clear_step(logs)
+    found = [test for test in (_step(logs, error / 2), _trend(logs, error / 2)) if test is not None]
+    return min(found, key=lambda test: test[0])[1] if found else None
+
+
+def _clear_step(logs: Sequence[float]) -> OrderEffect | None:
+    """Of three values: one differs far more from the other two than these differ."""
+    for after in (1, 2):
+        (single,), pair = sorted((logs[:after], logs[after:]), key=len)
+        gap = _mean(logs[after:]) - _mean(logs[:after])
+        if abs(gap) >= max(-math.log1p(-CLEAR_STEP), CLEAR_GAP * abs(pair[0] - pair[1])):
+            return OrderEffect("step", math.exp(gap), after)
+    return None
+
+
+def _step(logs: Sequence[float], error: float) -> tuple[float, OrderEffect] | None:
+    """The clearest step with the sum of squares that it leaves, if it is significant."""
+    count = len(logs)
+    least = t_quantile(1 - error / (count - 1), count - 2)
+    best: tuple[float, OrderEffect] | None = None
+    for after in range(1, count):
+        before, later = logs[:after], logs[after:]
+        gap = _mean(later) - _mean(before)
+        alone = min(after, count - after) == 1
+        left = _squares(before) + _squares(later)
+        width = _deviation(left, count) * math.sqrt(1 / after + 1 / (count - after))
+        is_step = abs(gap) >= -math.log1p(-(CLEAR_STEP if alone else LEAST_CHANGE))
+        if is_step and abs(gap) > least * width and (best is None or left < best[0]):
+            best = left, OrderEffect("step", math.exp(gap), after)
+    return best
+
+
+def _trend(logs: Sequence[float], error: float) -> tuple[float, OrderEffect] | None:
+    """The line through the values with the sum of squares that it leaves, if it is significant."""
+    count = len(logs)
+    places = [place - (count - 1) / 2 for place in range(count)]
+    spread = math.fsum(place**2 for place in places)
+    slope = math.fsum(place * log for place, log in zip(places, logs, strict=True)) / spread
+    change = slope * (count - 1)
+    mean = _mean(logs)
+    left = math.fsum((y - mean - slope * x) ** 2 for x, y in zip(places, logs, strict=True))
+    width = _deviation(left, count) / math.sqrt(spread)
+    if abs(change) < -math.log1p(-LEAST_CHANGE):
+        return None
+    if abs(slope) <= t_quantile(1 - error, count - 2) * width:
+        return None
+    return left, OrderEffect("trend", math.exp(change))
+
+
+def _deviation(squares: float, count: int) -> float:
+    """Standard deviation with two means or a line fitted; never below what values resolve."""
+    return max(math.sqrt(squares / (count - 2)), RESOLUTION)
+
+
+def _mean(logs: Sequence[float]) -> float:
+    return math.fsum(logs) / len(logs)
+
+
+def _squares(logs: Sequence[float]) -> float:
+    mean = _mean(logs)
+    return math.fsum((log - mean) ** 2 for log in logs)
