@@ -144,7 +144,7 @@ def order_effect(values: Sequence[float], error: float = ERROR) -> OrderEffect |
 def _clear_step(logs: Sequence[float]) -> OrderEffect | None:
     """Of three values: one differs far more from the other two than these differ."""
     for after in (1, 2):
-        (single,), pair = sorted((logs[:after], logs[after:]), key=len)
+        _, pair = sorted((logs[:after], logs[after:]), key=len)
         gap = _mean(logs[after:]) - _mean(logs[:after])
         if abs(gap) >= max(-math.log1p(-CLEAR_STEP), CLEAR_GAP * abs(pair[0] - pair[1])):
             return OrderEffect("step", math.exp(gap), after)

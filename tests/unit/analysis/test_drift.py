@@ -101,8 +101,7 @@ def test_the_error_is_that_of_a_point_with_all_its_quantities() -> None:
     alarms = 0
     for _ in range(points):
         repeats = [
-            _repeat(place, {key: draw.lognormvariate(0, 0.1) for key in keys})
-            for place in range(5)
+            _repeat(place, {key: draw.lognormvariate(0, 0.1) for key in keys}) for place in range(5)
         ]
         alarms += bool(drifts_of(repeats, BLOCK))
     assert 0 < alarms / points <= 1.6 * ERROR
