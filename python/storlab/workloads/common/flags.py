@@ -106,7 +106,7 @@ _OUTCOMES = (
     ),
     FlagMeaning(
         "drift-between-repeats",
-        "g",
+        "~",
         "The repeats changed with their order in time, by a step or a trend: their mean describes "
         "no state of the target.",
         severity="warning",
