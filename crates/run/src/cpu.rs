@@ -7,7 +7,7 @@ use std::os::unix::fs::FileExt;
 use std::sync::OnceLock;
 
 use rustix::io::Errno;
-use rustix::thread::{CpuSet, sched_setaffinity, set_current_timer_slack};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity, set_current_timer_slack};
 use serde::Serialize;
 use storlab_base::{monotonic_ns, narrowest, thread_cpu_ns};
 
@@ -342,9 +342,10 @@ impl WorkerCpu {
     }
 }
 
-/// Cores that this process may run on.
+/// Cores that this process may run on, by its affinity and cpuset. A CPU quota is no number of
+/// cores: it is judged by itself.
 pub fn available_cores() -> usize {
-    std::thread::available_parallelism().map_or(1, usize::from)
+    sched_getaffinity(None).map_or(1, |set| set.count().max(1) as usize)
 }
 
 /// Keep the calling thread on one core.

@@ -86,12 +86,25 @@ def _own_waits(comparison: Comparison) -> list[str]:
     if not waits:
         return []
     workers, cores, _ = max(waits)
+    # Fewer cores than the machine has, and not by the study's own choice: it is not the cause.
+    confined = any(
+        record.cpu.cores < (record.cpu.machine_cores or 0) and not record.params.get("cpus")
+        for run in comparison.dataset.all_runs()
+        if (record := run.record).cpu is not None
+        and record.cpu.cores < page_of(record.kind).workers_of(record.params)
+    )
+    why = (
+        "Some of these runs could use only a part of the machine’s cores (affinity or cpuset of "
+        "the client)"
+        if confined
+        else "That is the work that the study asks for, not others' load"
+    )
     longest = max(wait for _, _, wait in waits)
     return [
         f"In {plural(len(waits), 'run')} more workers were asked for than there are cores (up to "
         f"{workers:,} on {cores:,}): they waited for one another in up to {longest:.3g}\u00a0% of "
-        "the window, and latencies include these waits. That is the work that the study asks for, "
-        "not others' load; how long they waited stands with each run (longest_wait_percent)."
+        f"the window, and latencies include these waits. {why}; how long they waited stands with "
+        "each run (longest_wait_percent)."
     ]
 
 

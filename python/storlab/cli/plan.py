@@ -218,8 +218,16 @@ def _print_risk(planned: Plan, absent: dict[str, list[str]]) -> None:
 
 def _print_crowd(planned: Plan) -> None:
     from storlab.lab.plan.plan import crowded_runs
+    from storlab.process.cgroups import quotas
 
     cores = len(os.sched_getaffinity(0))
+    for quota in quotas()[:1]:
+        terminal.out.print(
+            f"the control group {quota.group} allows {quota.cores:.3g} of {cores:,} cores here: "
+            "results may be its limit, not the target's",
+            style="yellow",
+            soft_wrap=True,
+        )
     runs, most = crowded_runs(planned, cores)
     if runs:
         terminal.out.print(

@@ -64,6 +64,8 @@ class CpuUse(Table):
     machine_steal_percent: float | None = None  # of all cores: time that its host gave to others
     waited_ns: int | None = None  # of the worker threads in run queues; None: not told
     longest_wait_percent: float | None = None  # of the window, by the worker that waited longest
+    quota_cores: float | None = None  # of the control group, by the smallest quota; None: no quota
+    throttled_percent: float | None = None  # of the window, that a quota kept threads from cores
 
 
 class Failure(Table):
@@ -166,6 +168,7 @@ class RunOutcome:
     spans: list[Span] = field(default_factory=list)  # in order of time
     cluster: ClusterRun | None = None  # how its clients came together
     by_worker: ByWorker | None = None  # None: not told
+    flags: list[Flag] = field(default_factory=list)  # of the site that made the load
 
     def conclude(self, failure: Failure | None) -> None:
         """Failed, where there is a failure; else it stays as it has ended."""

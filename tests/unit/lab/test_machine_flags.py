@@ -103,3 +103,30 @@ def test_an_old_result_without_these_readings_reads_as_before() -> None:
     made.cpu = CpuUse.model_validate(fields)
     assert made.cpu.machine_cores is None
     assert kinds(made) == ["client-bound"]
+
+
+@pytest.mark.parametrize(
+    ("quota", "throttled", "workers", "flagged"),
+    [
+        (None, None, 4, []),
+        (4.0, 0.0, 4, []),  # 0.95 of 4 cores: far from it
+        (1.0, 0.0, 4, ["client-bound"]),
+        (1.0, 30.0, 4, ["client-bound", "starved"]),
+        (None, 30.0, 4, ["starved"]),  # of a cluster: each client has its own quota
+    ],
+)
+def test_the_client_is_judged_by_its_quota(
+    quota: float | None, throttled: float | None, workers: int, flagged: list[str]
+) -> None:
+    made = outcome(quota_cores=quota, throttled_percent=throttled, machine_busy_percent=24.0)
+    client = common.client_flag(made)
+    found = [*([client] if client else []), *common.machine_flags(made, workers)]
+    assert [flag.kind for flag in found] == flagged
+
+
+def test_waits_under_a_quota_are_not_those_that_the_study_asks_for() -> None:
+    waiting = {"longest_wait_percent": 40.0, "machine_busy_percent": 24.0}
+    assert common.wait_for_each_other(outcome(**waiting).cpu, 4)  # type: ignore[arg-type]
+    throttled = outcome(**waiting, quota_cores=1.0, throttled_percent=30.0)
+    assert not common.wait_for_each_other(throttled.cpu, 4)  # type: ignore[arg-type]
+    assert "starved" in [flag.kind for flag in common.machine_flags(throttled, 4)]

@@ -17,10 +17,12 @@ from storlab.base.units import format_bytes_si
 from storlab.contracts.check import Check
 from storlab.contracts.registry import FAMILIES, get_engine, get_meter
 from storlab.lab.preflight.families import family_machine_checks, family_target_checks
+from storlab.lab.preflight.limits import io_limit_checks, limit_checks
 from storlab.lab.preflight.machine import SPIN_NS, core_checks, spin_ns
 from storlab.lab.preflight.power import power_checks
 from storlab.lab.preflight.s3 import store_checks
 from storlab.lab.results.environment import governor, numa_node, scheduler
+from storlab.lab.site.limits import limit_facts
 from storlab.model.point import Plan, Point
 from storlab.model.study import StudyBase, Target
 from storlab.process.host_memory import host_memory_bytes
@@ -51,6 +53,7 @@ def check_machine(
     """
     return [
         *core_checks(length_ns),
+        *limit_checks(limit_facts(), len(os.sched_getaffinity(0)), _most_workers(points)),
         _build(),
         _uring(),
         _clock(),
@@ -60,6 +63,11 @@ def check_machine(
         _meters_here(),
         *family_machine_checks(FAMILIES if kinds is None else kinds, points),
     ]
+
+
+def _most_workers(points: Sequence[Point]) -> int:
+    own = [point for point in points if point.clients is None]
+    return max((FAMILIES[p.kind].page.workers_of(p.params) for p in own), default=0)
 
 
 def _meters_here() -> Check:
@@ -274,6 +282,7 @@ def _queue_checks(device: Device) -> Iterator[Check]:
         disk = device.whole.sysfs
     except OSError:
         return
+    yield from io_limit_checks(device)
     current = scheduler(disk)
     if current in (None, "none") or read_fact(disk / "queue" / "rotational") == "1":
         yield _ok("scheduler", f"{current or 'none'} on {disk.name}")

@@ -48,7 +48,11 @@ def completed_record(
     unsteady: list[Flag] = []
     if not workload.fixed_work:
         steady, unsteady = _steady_record(outcome, study.study.interval)
-    flags = [*workload.flags(point, target, outcome), *(unsteady if finished else [])]
+    flags = [
+        *workload.flags(point, target, outcome),
+        *outcome.flags,
+        *(unsteady if finished else []),
+    ]
     power = metered or MeteredRun()
     concurrency = workload.concurrency(point, outcome) if finished else None
     metrics = workload.metrics(point, outcome) if finished else []

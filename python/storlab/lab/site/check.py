@@ -15,6 +15,7 @@ from storlab.contracts.registry import get_engine
 from storlab.lab.plan.targets import device_facts
 from storlab.lab.site.claim import holder_now
 from storlab.lab.site.grants import access_of
+from storlab.lab.site.limits import limit_facts
 from storlab.model.s3 import S3Store
 from storlab.stores.filesystems import free_bytes, supports_direct
 from storlab.stores.s3.control import S3Control
@@ -29,7 +30,7 @@ def check(end: ClientEnd) -> None:
     mount = arguments.get("mount")
     seen_here = {name: place.path_of(name, mount) for name in arguments["shared"]}
     shared = list(seen_here.values())
-    facts = client_facts(place)
+    facts = {**client_facts(place), "limits": limit_facts()}
     facts["stores"] = _stores(arguments.get("granted", {}))
     facts["devices"] = _devices(place, arguments.get("paths", {}))
     facts["engines"] = {name: engine_problem(name) for name in arguments.get("engines", [])}

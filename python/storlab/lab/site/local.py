@@ -21,6 +21,7 @@ from storlab.lab.prepare.precondition import Members, Start, precondition, targe
 from storlab.lab.prepare.steps import Steps
 from storlab.lab.site.clean_store import clean_or_tell, clean_store
 from storlab.lab.site.device_bytes import MOST_OF_COURSE, DeviceBytes, devices_behind
+from storlab.lab.site.limits import LimitWatch
 from storlab.lab.site.verification import Verification, asks_for_check
 from storlab.model.job import Job, Member
 from storlab.model.point import PlannedRun, Point
@@ -158,11 +159,13 @@ class LocalSite:
             drives = {n: f for d in devices for n, f in temperature_files(d.whole.sysfs).items()}
             warm = stack.enter_context(TemperatureWatch(drives)) if drives else None
             waits = stack.enter_context(CoreWaits())
+            limits = stack.enter_context(LimitWatch(devices))
             handle = self._start(engine, job, context.work_dir)
             outcome = finish(handle, self._stop, self._reporter.run_progress)
         window = (outcome.window_start_ns, outcome.window_end_ns)
         outcome.details["device"] = None if moved is None else moved.around(*window)
         outcome.server_cpu = None if cpu is None else cpu.within(*window)
+        limits.judge(outcome)
         course: dict[str, Any] = {} if moved is None else dict(moved.course(*window))
         if warm is not None:
             course["celsius"] = warm.by_drive()

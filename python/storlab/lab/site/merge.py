@@ -37,12 +37,14 @@ from storlab.model.result import (
     READS,
     CpuUse,
     Failure,
+    Flag,
     OperationTotals,
     RunOutcome,
     Sample,
     VerifyReport,
     sample_row,
 )
+from storlab.workloads.common.metrics import quota_percent
 
 NumberT = TypeVar("NumberT", int, float)
 _CLIENTS_AT_ONCE = 16  # whose samples are in memory
@@ -113,6 +115,7 @@ def merge(
         spans=spans_of(pairs),
         first_io_late_ns=_most(client.outcome.first_io_late_ns for client in clients),
         last_worker_late_ns=_most(client.outcome.last_worker_late_ns for client in clients),
+        flags=_flags(clients),
     )
     outcome.cluster = _cluster(
         clients,
@@ -244,7 +247,17 @@ def _cpu(uses: Sequence[tuple[str, CpuUse | None]]) -> CpuUse | None:
         machine_steal_percent=most("machine_steal_percent"),
         waited_ns=total("waited_ns"),
         longest_wait_percent=most("longest_wait_percent"),
+        throttled_percent=most("throttled_percent"),  # a quota is each client's: client-limit
     )
+
+
+def _flags(clients: Sequence[Client]) -> list[Flag]:
+    """What each client's own limits did to it, by name."""
+    return [
+        flag.model_copy(update={"message": f"{client.place.name}: {flag.message}"})
+        for client in clients
+        for flag in client.outcome.flags
+    ]
 
 
 def _most(values: Iterable[NumberT | None]) -> NumberT | None:
@@ -363,7 +376,9 @@ def _client_run(
         latency_p99_ns=max(
             (t.latency.p99_ns for t in totals if t.latency is not None), default=None
         ),
-        cpu_percent=None if cpu is None else cpu.machine_busy_percent,
+        cpu_percent=_most(
+            (None if cpu is None else cpu.machine_busy_percent, quota_percent(outcome))
+        ),
         cores=None if cpu is None else cpu.machine_cores,
         nic_received_bytes=None if nics is None else nics.received,
         nic_sent_bytes=None if nics is None else nics.sent,

@@ -57,6 +57,17 @@ _CONDITIONS = (
         claims=True,
     ),
     FlagMeaning(
+        "cgroup-limit",
+        "j",
+        "A limit of the client’s control group, on memory or on I/O of the device, was reached: "
+        "the target may be faster than this number shows.",
+        severity="warning",
+        why="The client’s control group held the load back, and not only the target.",
+        energies=True,
+        caveat=True,
+        claims=True,
+    ),
+    FlagMeaning(
         "page-cache",
         "P",
         "The I/O went through the page cache: memory may have served it.",

@@ -262,7 +262,13 @@ def client_flag(outcome: RunOutcome) -> Flag | None:
     used_ns = cpu.user_ns + cpu.system_ns if cpu.worker_ns is None else cpu.worker_ns
     percent = 100 * used_ns / (cpu.cores * length)
     cores = f"{cpu.cores} core{'s' if cpu.cores > 1 else ''}"
-    if percent > CLIENT_BOUND_PERCENT:
+    of_quota = quota_percent(outcome)
+    if of_quota is not None and of_quota > CLIENT_BOUND_PERCENT:
+        message = (
+            f"the load generator used {of_quota:.0f} % of the {cpu.quota_cores:.3g} cores that its "
+            "control group allows"
+        )
+    elif percent > CLIENT_BOUND_PERCENT:
         message = f"the load generator used {percent:.0f} % of its {cores}"
     elif (cpu.busiest_worker_percent or 0) > CLIENT_BOUND_PERCENT:
         message = f"the busiest worker used {cpu.busiest_worker_percent:.0f} % of a core"
@@ -273,6 +279,19 @@ def client_flag(outcome: RunOutcome) -> Flag | None:
     return Flag(
         kind="client-bound", message=f"{message}: the target may be faster than this run shows"
     )
+
+
+def quota_percent(outcome: RunOutcome) -> float | None:
+    """Return the share of its control group's CPU quota that a run used; None without a quota.
+
+    storlab's own server is in the same group.
+    """
+    cpu, length = outcome.cpu, window_ns(outcome)
+    if cpu is None or not cpu.quota_cores or length <= 0:
+        return None
+    sides = [cpu] if outcome.server_cpu is None else [cpu, outcome.server_cpu]
+    used_ns = sum(side.user_ns + side.system_ns for side in sides)
+    return 100 * used_ns / (cpu.quota_cores * length)
 
 
 def own_percent(outcome: RunOutcome) -> float | None:
@@ -301,7 +320,13 @@ def _is_crowded(outcome: RunOutcome) -> bool:
 
 def wait_for_each_other(cpu: CpuUse, workers: int) -> bool:
     """More workers than cores: whoever else there is, some of them have to wait."""
-    return workers > cpu.cores and (cpu.longest_wait_percent or 0.0) >= STARVED_PERCENT
+    waited = (cpu.longest_wait_percent or 0.0) >= STARVED_PERCENT
+    return workers > cpu.cores and waited and not is_throttled(cpu)
+
+
+def is_throttled(cpu: CpuUse) -> bool:
+    """Return whether a quota of a control group kept threads from cores for a noticeable time."""
+    return (cpu.throttled_percent or 0.0) >= STARVED_PERCENT
 
 
 def machine_flags(outcome: RunOutcome, workers: int = 0) -> Iterable[Flag]:
@@ -331,6 +356,12 @@ def machine_flags(outcome: RunOutcome, workers: int = 0) -> Iterable[Flag]:
         )
     if stolen >= STARVED_PERCENT:
         sentences.append(f"this machine's host took {stolen:.3g} % of the cores' time")
+    if is_throttled(cpu) and cpu.throttled_percent is not None:
+        quota = "" if cpu.quota_cores is None else f" ({cpu.quota_cores:.3g} cores)"
+        sentences.append(
+            f"the CPU quota of its control group{quota} stopped the load generator for "
+            f"{cpu.throttled_percent:.3g} % of the window"
+        )
     if sentences:
         yield Flag(
             kind="starved",

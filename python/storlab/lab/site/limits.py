@@ -1,0 +1,159 @@
+"""Judge a run against the limits that control groups set on the process that made its load."""
+
+from __future__ import annotations
+
+import resource
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, Self
+
+from storlab.base.units import NS_PER_S, format_bytes_si
+from storlab.model.result import READS, WRITES, Flag, RunOutcome
+from storlab.process import cgroups
+from storlab.process.counters import CounterWatch
+from storlab.stores.devices import Device
+from storlab.workloads.common.metrics import CLIENT_BOUND_PERCENT
+
+PERIOD_S = 0.25
+_THREADS_MAX = Path("/proc/sys/kernel/threads-max")
+
+
+class LimitWatch:
+    """Counts, inside a ``with`` block, how often this process met limits of its control groups.
+
+    Nothing is read where no limit is set.
+
+    Args:
+        devices: The block devices behind the target, whose I/O limits bound the run.
+    """
+
+    def __init__(self, devices: Sequence[Device]) -> None:
+        self._quotas = cgroups.quotas()
+        self._memory = [
+            (limit[0], str(group))
+            for group in cgroups.groups_of("memory")
+            if (limit := cgroups.memory_limit([group])) is not None
+        ]
+        self._io = limits_of(devices)
+        self._watch: CounterWatch | None = None
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Self:
+        if self._quotas or self._memory:
+            self._watch = CounterWatch(self._read, "storlab-limits", PERIOD_S)
+            self._stack.enter_context(self._watch)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def _read(self) -> tuple[int, ...]:
+        throttled = [cgroups.throttled_ns(quota.group) for quota in self._quotas]
+        return (*throttled, *(cgroups.memory_events(group) for _, group in self._memory))
+
+    def judge(self, outcome: RunOutcome) -> None:
+        """Add what the limits did to a run: quota and throttling to its CPU use, flags of others.
+
+        Called once the block has ended.
+        """
+        start_ns, end_ns = outcome.window_start_ns, outcome.window_end_ns
+        if end_ns <= start_ns:
+            return
+        counted, over_ns = self._around(start_ns, end_ns)
+        if outcome.cpu is not None and self._quotas:
+            throttled = max(counted[: len(self._quotas)], default=None)
+            share = None if throttled is None else min(100.0, 100 * throttled / over_ns)
+            quota = self._quotas[0]
+            outcome.cpu = outcome.cpu.model_copy(
+                update={"quota_cores": quota.cores, "throttled_percent": share}
+            )
+        events = counted[len(self._quotas) :]
+        outcome.flags += [*self._memory_flags(events), *self._io_flags(outcome)]
+
+    def _around(self, start_ns: int, end_ns: int) -> tuple[list[int], int]:
+        """Return how much each counter grew around the window, and over how long."""
+        readings = [] if self._watch is None else self._watch.readings
+        if len(readings) < 2:
+            return [], 1
+        times = [reading.time_ns for reading in readings]
+        first = max(0, bisect_right(times, start_ns) - 1)
+        last = min(len(times) - 1, bisect_left(times, end_ns))
+        before, after = readings[first].values, readings[last].values
+        grown = [b - a for a, b in zip(before, after, strict=True)]
+        return grown, max(1, times[last] - times[first])
+
+    def _memory_flags(self, events: Sequence[int]) -> Iterator[Flag]:
+        for (limit, group), count in zip(self._memory, events, strict=False):
+            if count:
+                yield Flag(
+                    kind="cgroup-limit",
+                    message=f"the memory limit of {group} ({format_bytes_si(limit)}) was met "
+                    f"{count:,} times during the run: the load waited while memory was freed",
+                )
+
+    def _io_flags(self, outcome: RunOutcome) -> Iterator[Flag]:
+        seconds = (outcome.window_end_ns - outcome.window_start_ns) / NS_PER_S
+        for limit, devices in self._io:
+            for words, operations, bytes_s, iops in (
+                ("reads", READS, limit.read_bytes_s, limit.read_iops),
+                ("writes", WRITES, limit.write_bytes_s, limit.write_iops),
+            ):
+                totals = [outcome.totals[op] for op in operations if op in outcome.totals]
+                moved = sum(total.bytes for total in totals) / seconds / devices
+                done = sum(total.operations for total in totals) / seconds / devices
+                bounds = [
+                    f"{format_bytes_si(bytes_s)}/s" if bytes_s and _is_near(moved, bytes_s) else "",
+                    f"{iops:,} operations/s" if iops and _is_near(done, iops) else "",
+                ]
+                for bound in filter(None, bounds):
+                    yield Flag(
+                        kind="cgroup-limit",
+                        message=f"the control group limits {words} of device {limit.device} to "
+                        f"{bound}, and the run reached that",
+                    )
+
+
+def _is_near(value: float, limit: int) -> bool:
+    return 100 * value >= CLIENT_BOUND_PERCENT * limit
+
+
+def limits_of(devices: Sequence[Device]) -> list[tuple[cgroups.IoLimit, int]]:
+    """Return the I/O limits on these devices or their whole disks, each with how many there are.
+
+    A load is spread over all devices of its target, so each takes its share.
+    """
+    known = cgroups.io_limits()
+    if not known:
+        return []
+    names = {text for device in devices for text in _numbers(device)}
+    return [(limit, len(devices)) for name, limit in known.items() if name in names]
+
+
+def _numbers(device: Device) -> Iterator[str]:
+    yield (device.sysfs / "dev").read_text().strip()
+    yield (device.whole.sysfs / "dev").read_text().strip()
+
+
+def limit_facts() -> dict[str, Any]:
+    """Return what bounds this process, as JSON has it; None where there is no such limit."""
+    quota = next(iter(cgroups.quotas()), None)
+    memory = cgroups.memory_limit()
+    return {
+        "quota_cores": None if quota is None else quota.cores,
+        "quota_group": "" if quota is None else quota.group,
+        "memory_limit_bytes": None if memory is None else memory[0],
+        "memory_group": "" if memory is None else memory[1],
+        "threads": most_threads(),
+    }
+
+
+def most_threads() -> int:
+    """Return how many threads this process may still start."""
+    group = cgroups.most_threads()
+    soft = resource.getrlimit(resource.RLIMIT_NPROC)[0]
+    bounds = [int(_THREADS_MAX.read_text())] if _THREADS_MAX.exists() else []
+    bounds += [] if soft == resource.RLIM_INFINITY else [soft]
+    bounds += [] if group is None else [group[0]]
+    return min(bounds, default=1 << 22)  # the kernel's PID_MAX_LIMIT

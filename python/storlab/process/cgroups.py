@@ -1,0 +1,203 @@
+"""Limits that control groups set on this process, and what the kernel counts against them.
+
+Every group from the process's own up to the mount point may set a limit, and the smallest binds.
+Both versions are read: files of version 2 (``cpu.max``) and of version 1 (``cpu.cfs_quota_us``).
+Source: the kernel's ``Documentation/admin-guide/cgroup-v2.rst`` and ``cgroup-v1/``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+_PROC = Path("/proc/self")
+_NO_LIMIT = 1 << 60  # version 1 writes "none" as the largest number of whole pages
+_NS_PER_US = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Quota:
+    """How much CPU time a control group may use."""
+
+    cores: float
+    group: str  # its directory
+
+
+@dataclass(frozen=True, slots=True)
+class IoLimit:
+    """How fast a control group may use one block device; None where that is not limited."""
+
+    device: str  # major:minor
+    read_bytes_s: int | None = None
+    write_bytes_s: int | None = None
+    read_iops: int | None = None
+    write_iops: int | None = None
+
+
+def groups_of(controller: str, proc: Path = _PROC) -> list[Path]:
+    """Return the directories of this process's control group and all above it, nearest first.
+
+    Args:
+        controller: ``cpu``, ``memory``, ``pids``, ``blkio`` (``io`` in version 2).
+        proc: What describes the process.
+    """
+    try:
+        groups = (proc / "cgroup").read_text().splitlines()
+        mounts = (proc / "mountinfo").read_text().splitlines()
+    except OSError:
+        return []
+    return [place for mount in mounts for place in _groups_below(mount, groups, controller)]
+
+
+def _groups_below(mount: str, groups: Sequence[str], controller: str) -> Iterator[Path]:
+    """Yield the groups in the hierarchy that one line of mountinfo is about."""
+    place, _, system = mount.partition(" - ")
+    kind, *rest = system.split(" ")
+    if kind == "cgroup2":
+        wanted = ""
+    elif kind == "cgroup" and controller in rest[1].split(","):
+        wanted = controller
+    else:
+        return
+    own = (line.split(":", 2) for line in groups)
+    path = next((p for _, names, p in own if wanted in names.split(",")), None)
+    if path is None:
+        return
+    root, point = (_unescaped(field) for field in place.split(" ")[3:5])
+    # In a container the mount may show a part of the hierarchy only.
+    below = PurePosixPath(path)
+    inside = below.relative_to(root) if below.is_relative_to(root) else PurePosixPath()
+    if ".." in inside.parts:
+        inside = PurePosixPath()
+    lowest = Path(point) / inside.as_posix().lstrip("/")
+    yield lowest
+    yield from (above for above in lowest.parents if above.is_relative_to(point))
+
+
+def _unescaped(field: str) -> str:
+    return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), field)
+
+
+def _text(place: Path) -> str:
+    try:
+        return place.read_text().strip()
+    except OSError:
+        return ""
+
+
+def _number(place: Path) -> int | None:
+    text = _text(place)
+    value = int(text) if text.isdigit() else None
+    return None if value is None or value >= _NO_LIMIT else value
+
+
+def _counts(place: Path) -> dict[str, int]:
+    """Return the lines of a file of names and numbers."""
+    lines = (line.split() for line in _text(place).splitlines())
+    return {line[0]: int(line[1]) for line in lines if len(line) == 2 and line[1].isdigit()}
+
+
+def quotas(groups: Sequence[Path] | None = None) -> list[Quota]:
+    """Return the CPU quotas of this process's groups, the smallest first; none if unlimited."""
+    known = []
+    for group in groups_of("cpu") if groups is None else groups:
+        quota, _, period = _text(group / "cpu.max").partition(" ")
+        if not quota:
+            quota, period = (_text(group / f"cpu.cfs_{n}_us") for n in ("quota", "period"))
+        if quota.isdigit() and period.isdigit() and int(period):
+            known.append(Quota(int(quota) / int(period), str(group)))
+    return sorted(known, key=lambda quota: quota.cores)
+
+
+def throttled_ns(group: str) -> int:
+    """Return how long a group's threads were kept from the CPU by its quota until now."""
+    counts = _counts(Path(group) / "cpu.stat")
+    return counts.get("throttled_usec", 0) * _NS_PER_US or counts.get("throttled_time", 0)
+
+
+def memory_limit(groups: Sequence[Path] | None = None) -> tuple[int, str] | None:
+    """Return the smallest memory limit in bytes and its group; ``memory.high`` counts, too."""
+    names = ("memory.max", "memory.high", "memory.limit_in_bytes")
+    limits = [
+        (limit, str(group))
+        for group in (groups_of("memory") if groups is None else groups)
+        for name in names
+        if (limit := _number(group / name)) is not None
+    ]
+    return min(limits, default=None)
+
+
+def memory_left(groups: Sequence[Path] | None = None) -> int | None:
+    """Return the bytes that this process's groups leave it; None if they set no limit.
+
+    Page cache that a group is charged with does not count, since the kernel can drop it.
+    """
+    left = []
+    for group in groups_of("memory") if groups is None else groups:
+        limit = memory_limit([group])
+        used = _number(group / "memory.current") or _number(group / "memory.usage_in_bytes")
+        if limit is not None and used is not None:
+            counts = _counts(group / "memory.stat")
+            files = [f"{state}_file" for state in ("inactive", "active")]
+            names = [f"total_{name}" for name in files if f"total_{name}" in counts] or files
+            cached = sum(counts.get(name, 0) for name in names)
+            left.append(max(0, limit[0] - max(0, used - cached)))
+    return min(left, default=None)
+
+
+def memory_events(group: str) -> int:
+    """Return how often a group has met its memory limits until now."""
+    counts = _counts(Path(group) / "memory.events")
+    return sum(counts.get(n, 0) for n in ("high", "max", "oom")) or (
+        _number(Path(group) / "memory.failcnt") or 0
+    )
+
+
+def most_threads(groups: Sequence[Path] | None = None) -> tuple[int, str] | None:
+    """Return how many threads the tightest ``pids.max`` leaves, and its group; None if none."""
+    left = [
+        (max(0, limit - (_number(group / "pids.current") or 0)), str(group))
+        for group in (groups_of("pids") if groups is None else groups)
+        if (limit := _number(group / "pids.max")) is not None
+    ]
+    return min(left, default=None)
+
+
+def io_limits(groups: Sequence[Path] | None = None) -> dict[str, IoLimit]:
+    """Return the I/O limits of this process's groups by device (major:minor), the tightest each."""
+    found: dict[str, dict[str, int]] = {}
+
+    def keep(device: str, name: str, text: str) -> None:
+        if text.isdigit() and int(text):
+            own = found.setdefault(device, {})
+            own[name] = min(own.get(name, _NO_LIMIT), int(text))
+
+    for group in groups_of("blkio") if groups is None else groups:
+        for line in _text(group / "io.max").splitlines():
+            device, *limits = line.split()
+            for key, _, text in (limit.partition("=") for limit in limits):
+                if key in _V2_IO:
+                    keep(device, _V2_IO[key], text)
+        for file, name in _V1_IO.items():
+            for line in _text(group / f"blkio.throttle.{file}_device").splitlines():
+                with suppress(ValueError):
+                    device, text = line.split()
+                    keep(device, name, text)
+    return {device: IoLimit(device, **limits) for device, limits in found.items()}
+
+
+_V2_IO = {
+    "rbps": "read_bytes_s",
+    "wbps": "write_bytes_s",
+    "riops": "read_iops",
+    "wiops": "write_iops",
+}
+_V1_IO = {
+    "read_bps": "read_bytes_s",
+    "write_bps": "write_bytes_s",
+    "read_iops": "read_iops",
+    "write_iops": "write_iops",
+}
