@@ -33,6 +33,7 @@ class Estimate:
     space_bytes: int | None = None  # most that a run's own files take at once; None: bytes_written
     buffer_bytes: int = 0  # of memory that its I/O takes at once
     buffer_fields: tuple[str, ...] = ()  # whose product that is, about: smaller, they need less
+    histograms: int = 0  # of each worker; 0: one for each operation of the family's page
     compared_bytes: int = 0  # read before the load, to compare what arrives, and how long it takes
     compared_ns: int = 0
     compared_once: str = ""  # runs of a target that say the same compare once what none has changed

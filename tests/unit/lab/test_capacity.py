@@ -360,7 +360,7 @@ def test_no_more_are_tried_than_memory_has_buffers_for(tmp_path: Path) -> None:
     (case,) = capacity_cases(load(tmp_path, text.replace("unet3d-small", "resnet50-h100")))
     assert 1 <= case.largest < 4096
     assert case.limit is not None
-    assert "its buffers need" in case.limit
+    assert "its buffers" in case.limit
 
 
 def test_engines_that_do_not_divide_are_not_searched_on_clients(tmp_path: Path) -> None:

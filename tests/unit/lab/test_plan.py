@@ -427,6 +427,35 @@ def test_buffers_are_refused_where_the_engine_would(
         get_engine("native").start(FAMILIES["block"].job(deeper, context), tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("lines", "refused"),
+    [
+        ("jobs = 65535", True),  # 53 GB of histograms
+        ("jobs = 1000", False),
+        ("jobs = 10000\nread_percent = 50", True),  # 16 GB: those of reads and of writes
+        ("jobs = 10000\nrate_iops = 1000", True),  # as much: of due times, too
+        ("jobs = 10000", False),
+    ],
+)
+def test_histograms_of_many_jobs_count_as_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lines: str, refused: bool
+) -> None:
+    monkeypatch.setattr("storlab.lab.plan.plan.host_memory_bytes", lambda: 24 << 30)
+    if refused:
+        with pytest.raises(PreflightError, match="jobs") as caught:
+            planned(tmp_path, f"{TWO}{WORK}{lines}\n")
+        assert "histograms" in caught.value.what
+    else:
+        assert planned(tmp_path, f"{TWO}{WORK}{lines}\n").points
+
+
+def test_samples_of_a_long_run_in_short_intervals_count_as_memory(tmp_path: Path) -> None:
+    interval = 'interval = "100us"\n'
+    text = f"{TWO}{WORK}".replace('runtime = "6s"', f'{interval}runtime = "240h"')
+    with pytest.raises(PreflightError, match="samples"):
+        planned(tmp_path, text)
+
+
 def test_what_runs_compare_once_is_counted_once_unless_files_change() -> None:
     def runs(size: int, once: str, *, writes: bool = False) -> tuple[Estimate, int]:
         found = Estimate(

@@ -16,9 +16,11 @@ from storlab.contracts.check import Check
 from storlab.contracts.registry import ENGINES, get_engine
 from storlab.engines.native.engine import NativeEngine
 from storlab.lab.plan.plan import make_plan
+from storlab.lab.preflight.limits import limit_checks
 from storlab.lab.preflight.machine import core_checks, load_check, spin_check, spin_ns
 from storlab.lab.preflight.preflight import check_machine, check_study, refuse_errors
 from storlab.lab.results.environment import describe_environment
+from storlab.lab.site.limits import limit_facts
 from storlab.lab.study.file import LoadedStudy, load_study
 from storlab.process.host_memory import host_memory_bytes
 from storlab.stores.filesystems import file_system_of, free_bytes, supports_direct
@@ -350,3 +352,33 @@ def test_an_engine_that_is_broken_is_recorded_and_breaks_nothing(
     with pytest.raises(EngineError, match="cannot be loaded") as caught:
         get_engine("fio")
     assert caught.value.fix
+
+
+ROOMY = {
+    "quota_cores": None, "quota_group": "", "memory_limit_bytes": None, "memory_group": "",
+    "memory_left_bytes": 1 << 30, "threads": 1000,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("facts", "workers", "memory", "statuses"),
+    [
+        ({}, 8, 1 << 29, {}),
+        ({"quota_cores": 4.0}, 8, 0, {}),
+        ({"quota_cores": 0.1}, 8, 0, {"CPU quota": "warning"}),
+        ({"memory_limit_bytes": 1 << 30}, 8, 0, {"memory limit": "ok"}),
+        ({}, 8, 1 << 31, {"memory": "error"}),
+        ({}, 990, 0, {"threads": "error"}),
+    ],
+)
+def test_limits_of_the_client_are_known_beforehand(
+    facts: dict[str, object], workers: int, memory: int, statuses: dict[str, str]
+) -> None:
+    found = limit_checks({**ROOMY, **facts}, 4, workers, memory)
+    assert {check.name: check.status for check in found} == statuses
+
+
+def test_facts_of_this_machine_are_complete() -> None:
+    facts = limit_facts()
+    assert facts.keys() == ROOMY.keys()
+    assert facts["memory_left_bytes"] > 0 < facts["threads"]

@@ -29,6 +29,7 @@ from storlab.lab.plan.clients import (
     target_on,
     written_problems,
 )
+from storlab.lab.plan.memory import run_memory_bytes
 from storlab.lab.plan.read_files import files_read
 from storlab.lab.plan.targets import TargetFacts, device_facts, place_of, store_note, target_facts
 from storlab.lab.study.file import LoadedStudy
@@ -273,16 +274,27 @@ def _refuse_too_much_memory(study: StudyBase, points: Sequence[Point]) -> None:
 
 
 def memory_problem(study: StudyBase, point: Point) -> Problem | None:
-    """Buffers that this machine has no memory for; None where they are the clients' to have."""
+    """Return why this machine has no memory for a run; None if it has, or if clients make the load.
+
+    Buffers, histograms of workers and samples count.
+    """
     if point.clients is not None:
         return None
     target = study.target_named(point.target)
     estimate = FAMILIES[point.kind].estimate(point, study.study, target)
     memory, fields = host_memory_bytes(), estimate.buffer_fields
-    if estimate.buffer_bytes <= BUFFER_SHARE * memory:
+    needed = run_memory_bytes(point, estimate, study.study)
+    if needed <= BUFFER_SHARE * memory:
         return None
+    takers = "buffers"
+    size = estimate.buffer_bytes
+    if size <= BUFFER_SHARE * memory:
+        takers, size = "buffers, histograms and samples", needed
+        # Smaller buffers do not help where workers themselves take most of it.
+        if 2 * estimate.buffer_bytes < needed:
+            fields = (FAMILIES[point.kind].page.workers or "the number of workers",)
     what = (
-        f"its buffers need {format_bytes_si(estimate.buffer_bytes)}, more than half of the "
+        f"its {takers} need {format_bytes_si(size)}, more than half of the "
         f"{format_bytes_si(memory)} of this machine: {' x '.join(fields)}"
     )
     return Problem(fields[:1], what, f"make {_or(fields)} smaller")

@@ -9,6 +9,7 @@ from typing import Any, Literal
 from storlab.base.units import NS_PER_S, format_bytes_si
 from storlab.contracts.check import Check
 from storlab.contracts.registry import FAMILIES
+from storlab.lab.plan.memory import memory_of
 from storlab.lab.preflight.limits import limit_checks
 from storlab.lab.preflight.preflight import OWN_FILES
 from storlab.model.point import Plan
@@ -35,7 +36,7 @@ def same_check(words: str, values: Mapping[str, str], key: str) -> Check:
 def resource_checks(study: StudyBase, plan: Plan, facts: Facts) -> Iterator[Check]:
     """What a client is short of, as preflight of one machine looks for it."""
     yield from _cores(study, plan, facts)
-    yield from _limits(plan, facts)
+    yield from _limits(study, plan, facts)
     small = [name for name, fact in facts.items() if 0 <= fact["memlock_bytes"] < _ROOMY_MEMLOCK]
     if small:
         yield Check(
@@ -59,13 +60,14 @@ def resource_checks(study: StudyBase, plan: Plan, facts: Facts) -> Iterator[Chec
     yield from _ways(facts)
 
 
-def _limits(plan: Plan, facts: Facts) -> Iterator[Check]:
+def _limits(study: StudyBase, plan: Plan, facts: Facts) -> Iterator[Check]:
     """Limits of control groups and threads, of each client by name."""
     points = plan.points.values()
     workers = max((FAMILIES[p.kind].page.workers_of(p.params) for p in points), default=0)
+    needed = max((memory_of(study, point) for point in points), default=0)
     for name, fact in facts.items():
         known = fact.get("limits")
-        for check in limit_checks(known, fact["cores"], workers) if known else ():
+        for check in limit_checks(known, fact["cores"], workers, needed) if known else ():
             yield check.model_copy(update={"name": f"{name}: {check.name}"})
 
 

@@ -13,13 +13,16 @@ from storlab.stores.devices import Device
 OWN_THREADS = 64  # of storlab itself: libraries, meters, watches
 
 
-def limit_checks(facts: Mapping[str, Any], cores: int, workers: int) -> Iterator[Check]:
+def limit_checks(
+    facts: Mapping[str, Any], cores: int, workers: int, memory_bytes: int
+) -> Iterator[Check]:
     """Judge the limits of one client.
 
     Args:
         facts: As :func:`storlab.lab.site.limits.limit_facts` returns them.
         cores: That the client may run on.
         workers: Threads of the run that has most of them.
+        memory_bytes: Of the run that needs most of it.
     """
     quota = facts["quota_cores"]
     if quota is not None and quota < cores:
@@ -34,6 +37,15 @@ def limit_checks(facts: Mapping[str, Any], cores: int, workers: int) -> Iterator
         limit = format_bytes_si(facts["memory_limit_bytes"])
         what = f"limited to {limit} by {facts['memory_group']}; the page cache is part of it"
         yield Check(name="memory limit", status="ok", what=what)
+    left = facts["memory_left_bytes"]
+    if memory_bytes > left:
+        yield Check(
+            name="memory",
+            status="error",
+            what=f"a run needs about {format_bytes_si(memory_bytes)} for buffers and histograms, "
+            f"and {format_bytes_si(left)} are available",
+            fix="use fewer jobs or smaller buffers, end other programs, or raise memory.max",
+        )
     need = workers + OWN_THREADS
     if workers and need > facts["threads"]:
         yield Check(

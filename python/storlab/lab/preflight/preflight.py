@@ -16,6 +16,7 @@ from storlab.base.errors import PreflightError, StorlabError
 from storlab.base.units import format_bytes_si
 from storlab.contracts.check import Check
 from storlab.contracts.registry import FAMILIES, get_engine, get_meter
+from storlab.lab.plan.memory import memory_of
 from storlab.lab.preflight.families import family_machine_checks, family_target_checks
 from storlab.lab.preflight.limits import io_limit_checks, limit_checks
 from storlab.lab.preflight.machine import SPIN_NS, core_checks, spin_ns
@@ -45,15 +46,20 @@ OWN_FILES = 128  # of storlab itself: results, meters, libraries
 
 
 def check_machine(
-    length_ns: int = SPIN_NS, kinds: Collection[str] | None = None, points: Sequence[Point] = ()
+    length_ns: int = SPIN_NS,
+    kinds: Collection[str] | None = None,
+    points: Sequence[Point] = (),
+    memory_bytes: int = 0,
 ) -> list[Check]:
     """What holds for any study on this machine, or one with families of these kinds and points.
 
-    Keeps all cores busy for ``length_ns``.
+    Keeps all cores busy for ``length_ns``. ``memory_bytes``: that a run needs.
     """
     return [
         *core_checks(length_ns),
-        *limit_checks(limit_facts(), len(os.sched_getaffinity(0)), _most_workers(points)),
+        *limit_checks(
+            limit_facts(), len(os.sched_getaffinity(0)), _most_workers(points), memory_bytes
+        ),
         _build(),
         _uring(),
         _clock(),
@@ -93,7 +99,9 @@ def check_study(
     are ids of runs that were interrupted: there is room for what they have left.
     """
     kinds = {point.kind for point in plan.points.values()}
-    machine = check_machine(spin_ns(plan.estimated_ns), kinds, list(plan.points.values()))
+    points = list(plan.points.values())
+    needed = max((memory_of(study, point) for point in points if point.clients is None), default=0)
+    machine = check_machine(spin_ns(plan.estimated_ns), kinds, points, needed)
     checks = [check for check in machine if check.name not in ("fio", "power")]
     checks.append(_open_files(study, plan))
     engines = sorted({point.engine for point in plan.points.values()})

@@ -13,10 +13,12 @@ from storlab.base.units import NS_PER_S, format_bytes_si
 from storlab.model.result import READS, WRITES, Flag, RunOutcome
 from storlab.process import cgroups
 from storlab.process.counters import CounterWatch
+from storlab.process.host_memory import host_memory_bytes
 from storlab.stores.devices import Device
 from storlab.workloads.common.metrics import CLIENT_BOUND_PERCENT
 
 PERIOD_S = 0.25
+_MEMINFO = Path("/proc/meminfo")
 _THREADS_MAX = Path("/proc/sys/kernel/threads-max")
 
 
@@ -145,8 +147,17 @@ def limit_facts() -> dict[str, Any]:
         "quota_group": "" if quota is None else quota.group,
         "memory_limit_bytes": None if memory is None else memory[0],
         "memory_group": "" if memory is None else memory[1],
+        "memory_left_bytes": memory_left_bytes(),
         "threads": most_threads(),
     }
+
+
+def memory_left_bytes() -> int:
+    """Return the memory that is available to this process: on the machine and in its groups."""
+    lines = (line.partition(":") for line in _MEMINFO.read_text().splitlines())
+    machine = next((int(v.split()[0]) << 10 for n, _, v in lines if n == "MemAvailable"), None)
+    known = [left for left in (machine, cgroups.memory_left()) if left is not None]
+    return min(known, default=host_memory_bytes())
 
 
 def most_threads() -> int:

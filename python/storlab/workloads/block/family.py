@@ -22,7 +22,7 @@ from storlab.workloads.block.layout import Layout
 from storlab.workloads.block.metrics import run_concurrency, run_flags, run_metrics
 from storlab.workloads.block.page import BLOCK_PAGE
 from storlab.workloads.block.params import BlockParams
-from storlab.workloads.block.rules import buffer_bytes, target_problem
+from storlab.workloads.block.rules import buffer_bytes, histograms, target_problem
 from storlab.workloads.block.spec import (
     ASSUMED_BYTES_S,
     BlockSpec,
@@ -91,6 +91,7 @@ class BlockWorkload(InPlace, Layout, Starter):
             reads=mix.read > 0,
             buffer_bytes=buffer_bytes(params, point.engine),
             buffer_fields=("block_size", "queue_depth", "jobs"),
+            histograms=histograms(params),
             open_files=(files or len(target.locations)) + params.jobs,  # each job has a ring
         )
 

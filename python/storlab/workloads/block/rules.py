@@ -161,6 +161,13 @@ def buffer_bytes(params: BlockParams, engine: str) -> int:
     return int(params.jobs) * slots * largest
 
 
+def histograms(params: BlockParams) -> int:
+    """Return how many latency histograms a job has: of its operations, and of due times."""
+    mix = (params.read_percent, write_percent(params), params.trim_percent)
+    kinds = sum(share > 0 for share in mix) + (params.sync_every > 0)
+    return kinds * (1 if params.rate_iops is None else 2)
+
+
 def write_percent(params: BlockParams) -> float:
     """Share of writes in all operations: what is neither read nor trimmed."""
     left: float = 100.0 - params.read_percent - params.trim_percent
