@@ -189,8 +189,18 @@ fn advice(errno: Option<i32>) -> &'static str {
         }
         Some(libc::ENFILE) => "raise what all processes may have open: sysctl fs.file-max",
         Some(libc::EROFS) => "mount the file system read-write",
-        Some(libc::EIO | libc::ENODEV | libc::ENXIO | libc::EREMOTEIO) => {
-            "the device failed: look at the kernel log and its SMART data"
+        // Not SMART alone: the kernel gives a direct write this error, too, where it cannot drop
+        // pages of the file that another program has mapped or written (fs/iomap/direct-io.c).
+        Some(libc::EIO) => {
+            "look at the kernel log. Where it names the device, the device failed: see its SMART \
+             data. Where it speaks of page cache invalidation, another program reads or writes \
+             this file through the page cache: stop it"
+        }
+        Some(libc::EBUSY | libc::ETXTBSY) => {
+            "another program uses the file or device: stop it, or choose another path"
+        }
+        Some(libc::ENODEV | libc::ENXIO | libc::EREMOTEIO) => {
+            "the device is gone or failed: look at the kernel log and its SMART data"
         }
         Some(libc::ENODATA) => {
             "the device has lost what lay there (a medium error): look at the kernel log and its \
@@ -245,6 +255,7 @@ fn errno_name(errno: i32) -> Option<&'static str> {
         libc::ENOMEM => "ENOMEM",
         libc::EFBIG => "EFBIG",
         libc::EBUSY => "EBUSY",
+        libc::ETXTBSY => "ETXTBSY",
         libc::EOPNOTSUPP => "EOPNOTSUPP",
         libc::EREMOTEIO => "EREMOTEIO",
         libc::ETIMEDOUT => "ETIMEDOUT",
@@ -386,6 +397,8 @@ mod tests {
     fn what_devices_and_limits_say_has_a_fix() {
         for (errno, name, word) in [
             (libc::ENODATA, "ENODATA", "SMART"),
+            (libc::EIO, "EIO", "another program"),
+            (libc::ETXTBSY, "ETXTBSY", "another program"),
             (libc::EILSEQ, "EILSEQ", "protection information"),
             (libc::ETIMEDOUT, "ETIMEDOUT", "cables"),
             (libc::ENOLINK, "ENOLINK", "multipath"),

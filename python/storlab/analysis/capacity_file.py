@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +10,7 @@ from storlab.analysis.compare import Comparison
 from storlab.analysis.points import CLIENTS
 from storlab.analysis.stats import Interval
 from storlab.base.errors import ResultError
+from storlab.base.files import parse_json, read_input
 from storlab.contracts.registry import FAMILIES
 from storlab.lab.results.store import ResultStore
 
@@ -65,7 +65,7 @@ def _cases(store: ResultStore) -> list[tuple[float, dict[str, Any]]]:
     if not path.is_file():
         return []
     try:
-        document = json.loads(path.read_text(encoding="utf-8"))
+        document = parse_json(read_input(path))
         return [(float(document["threshold_percent"]), case) for case in document["cases"]]
     except (OSError, ValueError, KeyError, TypeError) as error:
         fix = "run storlab capacity once more with the same --out: it writes the file anew"

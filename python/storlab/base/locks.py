@@ -37,7 +37,7 @@ def lock_alone(handle: int) -> bool:
 def is_locked(path: Path) -> bool:
     """Whether a writer is known to hold a file at this moment; a look keeps none from it."""
     try:
-        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW)
     except FileNotFoundError:
         return False
     try:

@@ -157,6 +157,18 @@ def format_size(size_bytes: int) -> str:
     return f"{size_bytes // SIZE_UNITS[best]}{best}"
 
 
+def binary_twin(size_bytes: int) -> str | None:
+    """Return the size in 1,024s that has the same number as this one in 1,000s: 4KB gives "4KiB".
+
+    None for a size that nobody writes in 1,000s.
+    """
+    for power, unit in ((5, "PiB"), (4, "TiB"), (3, "GiB"), (2, "MiB"), (1, "KiB")):
+        number, rest = divmod(size_bytes, 1000**power)
+        if number and not rest:
+            return f"{number}{unit}"
+    return None
+
+
 def exact_duration(duration_ns: int) -> str:
     """The shortest exact text that :func:`parse_duration` reads back: ``"90s"``, ``"250ms"``."""
     exact = [u for u, factor in DURATION_UNITS.items() if duration_ns % factor == 0]

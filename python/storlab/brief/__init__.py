@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from storlab.base.files import make_folder, parse_json, read_input, temporary_beside
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -77,7 +78,7 @@ def _write_figures(brief: Brief, directory: Path) -> None:
     from storlab.figures.svg import standalone
     from storlab.figures.theme import DARK, LIGHT
 
-    directory.mkdir(exist_ok=True)
+    make_folder(directory)
     written: list[str] = []
     for drawing in brief.drawings:
         for name, palette in (("light", LIGHT), ("dark", DARK)):
@@ -92,7 +93,7 @@ def _write_figures(brief: Brief, directory: Path) -> None:
 def _listed(directory: Path) -> set[str]:
     """Figures that an earlier brief made here; whatever else lies there is somebody's."""
     try:
-        names = json.loads((directory / _MANIFEST).read_bytes())["figures"]
+        names = parse_json(read_input(directory / _MANIFEST))["figures"]
         return {name for name in names if Path(name).name == name and name.endswith(".svg")}
     except (OSError, ValueError, KeyError, TypeError):
         return set()
@@ -100,9 +101,10 @@ def _listed(directory: Path) -> set[str]:
 
 def _replace(path: Path, content: bytes) -> None:
     """Readers see the old file or the new one. A brief can be made again, so it is not synced."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary = temporary_beside(path)
     try:
-        temporary.write_bytes(content)
+        with temporary.open("xb") as file:
+            file.write(content)
         temporary.replace(path)
     except OSError as error:
         with suppress(OSError):

@@ -12,11 +12,11 @@ from dataclasses import replace
 from operator import attrgetter
 
 import pyarrow as pa
-from pyarrow import csv
 
 from storlab.analysis.compare import Comparison
 from storlab.analysis.points import Section, WorkloadPoint
 from storlab.audit.screening import spread
+from storlab.base.csv_text import csv_bytes
 from storlab.brief.model import Answer
 from storlab.brief.text import plural
 
@@ -132,6 +132,4 @@ def every_point(comparison: Comparison) -> bytes:
             if ends.count(None) < len(ends):
                 suffix = "" if part == "estimate" else f":{part}"
                 table[f"{column.key}{suffix}"] = ends
-    sink = pa.BufferOutputStream()
-    csv.write_csv(pa.table(table), sink)
-    return bytes(sink.getvalue().to_pybytes())
+    return csv_bytes(pa.table(table))

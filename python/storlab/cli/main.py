@@ -209,6 +209,13 @@ def _code_of(given: list[str]) -> int:
     except StorlabError as error:
         _report(error, as_json)
         return int(error.exit_code)
+    except OSError as error:
+        if error.filename is None:  # no path of anybody's: a broken pipe, or a defect of storlab
+            raise
+        from storlab.base.files import path_error
+
+        _report(path_error(error), as_json)
+        return int(ExitCode.USAGE)
     except TyperException as error:
         _report(_usage_error(error, given), as_json)
         return int(ExitCode.USAGE)

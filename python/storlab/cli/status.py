@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from contextlib import suppress
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Any
 
 import typer
 
+from storlab.base.files import parse_json, read_input
 from storlab.base.locks import is_locked
 from storlab.base.units import format_bytes_si, format_duration
 from storlab.cli.common import JsonOption, ResultsArgument, emit_json
@@ -118,7 +118,7 @@ def _clients_now(directory: Path) -> list[dict[str, Any]]:
         return []
     for path in (directory / "work").glob("**/live.json"):
         with suppress(OSError, ValueError):
-            clients = json.loads(path.read_bytes())["clients"]
+            clients = parse_json(read_input(path))["clients"]
             return [
                 {"name": name, **{key: facts.get(key) for key in _TOLD}}
                 for name, facts in clients.items()

@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 from storlab.base.errors import StudyError
+from storlab.base.files import read_input
 from storlab.cluster.hosts import expand, from_slurm, read_hostfile
 from storlab.cluster.task import ClientPlace
 from storlab.model.cluster import LOCALHOST, Cluster
@@ -42,7 +43,7 @@ def client_hosts(cluster: Cluster, base: Path) -> list[str]:
         return hosts
     path = base / (cluster.hostfile or "")
     try:
-        text = path.read_text()
+        text = read_input(path).decode()
     except (OSError, UnicodeDecodeError) as error:
         what = f"{path} cannot be read: {_reason(error)}"
         raise ClusterError(("cluster", "hostfile"), what, "correct the path") from error

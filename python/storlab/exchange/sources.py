@@ -8,6 +8,7 @@ from pathlib import Path
 
 from storlab.base import zstd
 from storlab.base.errors import ResultError
+from storlab.base.files import read_input
 from storlab.contracts.exchange import DirectoryImporter, FileImporter, ImportedRun
 from storlab.contracts.registry import IMPORTERS
 
@@ -78,7 +79,7 @@ def read_file(path: Path) -> ImportedFile:
     Raises ResultError for a file that cannot be read or is of no known format.
     """
     try:
-        content = path.read_bytes()
+        content = read_input(path)
     except OSError as error:
         raise ResultError(str(path), f"cannot be read: {error.strerror}", _READABLE) from error
     try:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from storlab.base.collector import without_collector
 from storlab.base.errors import UsageError
+from storlab.base.files import make_folder, read_input, temporary_beside
 from storlab.history import html, index
 from storlab.history.page import BRIEFS, POINTS, Briefs, PointView, directory_rows, point_view
 from storlab.history.read import Problem, Reading, read_all
@@ -84,11 +85,12 @@ def _pages(
 
 def _write(site: Path, pages: dict[str, bytes], copies: dict[str, Path], empty: bytes) -> None:
     """``empty`` is the index until the end: so this is a site, also if it is left half-way."""
-    (site / POINTS).mkdir(parents=True, exist_ok=True)
+    site.mkdir(parents=True, exist_ok=True)
+    make_folder(site / POINTS)
     if not (site / index.NAME).exists():
         _replace(site / index.NAME, empty)
     if copies:
-        (site / BRIEFS).mkdir(exist_ok=True)
+        make_folder(site / BRIEFS)
     for name, brief in copies.items():
         _copy(brief, site / name)
     for name, content in pages.items():
@@ -109,7 +111,7 @@ def _copy(brief: Path, path: Path) -> None:
 
 def _replace(path: Path, content: bytes) -> None:
     with suppress(FileNotFoundError):
-        if path.read_bytes() == content:
+        if read_input(path) == content:
             return
     with _in_place(path) as temporary:
         temporary.write_bytes(content)
@@ -118,7 +120,7 @@ def _replace(path: Path, content: bytes) -> None:
 @contextmanager
 def _in_place(path: Path) -> Iterator[Path]:
     """Readers see the old file or the new one. It can be made again, so it is not synced."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary = temporary_beside(path)
     try:
         yield temporary
         temporary.replace(path)

@@ -18,6 +18,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.resources import files
 from pathlib import Path
 
+from storlab.base.files import read_input
 from storlab.live.feed import Feed, Watcher
 from storlab.live.metrics import CONTENT_TYPE, open_metrics
 
@@ -178,7 +179,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._nothing(HTTPStatus.NOT_FOUND)
             return
         try:
-            self._whole("text/html; charset=utf-8", brief.read_bytes(), _BRIEF_POLICY)
+            self._whole("text/html; charset=utf-8", read_input(brief), _BRIEF_POLICY)
         finally:
             self.server.briefs_served.release()
 

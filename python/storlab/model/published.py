@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from storlab.base.errors import ResultError
+from storlab.base.files import read_input
 from storlab.base.nearest import nearest, suggest
 
 COLUMNS: dict[str, str] = {
@@ -179,7 +180,7 @@ def read_table(path: str | Path) -> PublishedTable:
     """
     place = Path(path)
     try:
-        text = place.read_text(encoding="utf-8-sig")
+        text = read_input(place).decode("utf-8-sig")
     except OSError as error:
         fix = "give the path of a CSV file"
         raise ResultError(str(place), error.strerror or str(error), fix) from error
@@ -192,7 +193,7 @@ def read_table(path: str | Path) -> PublishedTable:
 def _about(place: Path) -> About:
     """What lies beside the CSV. Raises ``ResultError`` for a file that is not of this kind."""
     try:
-        document = tomllib.loads(place.read_text(encoding="utf-8"))
+        document = tomllib.loads(read_input(place).decode())
     except FileNotFoundError:
         return About()
     except (OSError, ValueError) as error:

@@ -41,9 +41,11 @@ class LatencySummary(Table):
 class OperationTotals(Table):
     """One kind of operation over the measure window."""
 
-    operations: int  # completed inside the window
-    bytes: int
-    late_operations: int = 0  # open loop: due inside the window, completed after it
+    operations: int = Field(ge=0)  # completed inside the window
+    bytes: int = Field(ge=0)
+    late_operations: int = Field(
+        default=0, ge=0
+    )  # open loop: due inside the window, completed after it
     latency: LatencySummary | None = None  # submission to completion
     latency_mean_ns: float | None = None  # where the engine tells no more of it than this
     intended: LatencySummary | None = None  # open loop only: from the intended start

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Annotated, Any, ClassVar, Literal, TypeVar, Union, get_type_hints
+from typing import Annotated, Any, ClassVar, Literal, TypeVar, Union, get_args, get_type_hints
 
 from pydantic import (
     ConfigDict,
@@ -45,7 +45,10 @@ __all__ = [
     "study_table",
 ]
 
-MOST_POINTS = 100_000
+MOST_POINTS = 20_000
+"""Of all workloads together: each takes a run of seconds, and a plan of more takes minutes."""
+MOST_TABLES = 1_000
+"""Targets, and workloads, of a study."""
 
 
 class Header(StudyTable):
@@ -168,17 +171,6 @@ class WorkloadSpec(StudyTable):
 
     @model_validator(mode="after")
     def _finite(self) -> WorkloadSpec:
-        count = self.combinations()
-        if count > MOST_POINTS:
-            raise FieldProblems(
-                [
-                    Problem(
-                        (),
-                        f"the lists multiply to {count:,} points, more than {MOST_POINTS:,}",
-                        "shorten the lists, or write several workloads",
-                    )
-                ]
-            )
         values = self.values()
         problems = [
             Problem(
@@ -213,11 +205,6 @@ class WorkloadSpec(StudyTable):
         """The engine of one point; None: the study's. ``params`` are one of ``values()``."""
         del params
         return self.engine
-
-    def combinations(self) -> int:
-        """How many combinations the swept lists have."""
-        lists = (getattr(self, name) for name in self.swept)
-        return math.prod(len(value) for value in lists if isinstance(value, list))
 
     def values(self) -> list[dict[str, Any]]:
         """One dict of plain values per point, in written order and each once."""
@@ -271,9 +258,15 @@ def study_table(params: type[Params]) -> Callable[[type[SpecT]], type[SpecT]]:
 class StudyBase(StudyTable):
     """A storlab study: what to measure, what to do to it, and how often."""
 
+    swept: ClassVar[dict[str, tuple[str, ...]]] = {}  # by kind: fields that may be lists
+
     study: Header = Field(description="what is common to all runs")
-    target: list[Target] = Field(min_length=1, description="what is measured")
-    workload: list[WorkloadSpec] = Field(min_length=1, description="what is done to the targets")
+    target: list[Target] = Field(
+        min_length=1, max_length=MOST_TABLES, description="what is measured"
+    )
+    workload: list[WorkloadSpec] = Field(
+        min_length=1, max_length=MOST_TABLES, description="what is done to the targets"
+    )
     rack: Rack | None = Field(
         default=None, description="the rack that the density table fills; 42 units by default"
     )
@@ -287,6 +280,21 @@ class StudyBase(StudyTable):
     gate: list[GateRule] = Field(
         default_factory=list, description="what storlab gate holds the results to"
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _few_points(cls, data: Any) -> Any:
+        """Refuse lists that multiply to too many points before any value in them is looked at."""
+        tables = data.get("workload") if isinstance(data, dict) else None
+        count = 0
+        for table in tables if isinstance(tables, list) else []:
+            fields = table.items() if isinstance(table, dict) else ()
+            swept = cls.swept.get(str(table.get("kind")), ()) if fields else ()
+            count += math.prod(len(v) for n, v in fields if n in swept and isinstance(v, list))
+        if count > MOST_POINTS:
+            what = f"the lists multiply to {count:,} points, more than {MOST_POINTS:,}"
+            raise FieldProblems([Problem(("workload",), what, "shorten the lists")])
+        return data
 
     @model_validator(mode="after")
     def _names(self) -> StudyBase:
@@ -343,7 +351,9 @@ def study_model(
     family: Any = families[0]
     if len(families) > 1:
         family = Annotated[Union[tuple(families)], Field(discriminator="kind")]  # noqa: UP007
-    described = Field(min_length=1, description="what is done to the targets")
+    described = Field(
+        min_length=1, max_length=MOST_TABLES, description="what is done to the targets"
+    )
     asked = Header.model_fields["question"]
     name: Any = Literal[tuple(questions)] if questions else str
     header = create_model(
@@ -353,10 +363,12 @@ def study_model(
         question=(list[name], Field(default_factory=list, description=asked.description)),
     )
     about = StudyBase.model_fields["study"].description
-    return create_model(
+    made: type[StudyBase] = create_model(
         "Study",
         __base__=StudyBase,
         __doc__=StudyBase.__doc__,
         study=(header, Field(description=about)),
         workload=(list[family], described),
     )
+    made.swept = {get_args(f.model_fields["kind"].annotation)[0]: f.swept for f in families}
+    return made

@@ -61,9 +61,15 @@ def _one_or_many(value: object) -> str:
 
 
 def _distinct(values: list[Any]) -> list[Any]:
-    for index, value in enumerate(values):
-        if value in values[:index]:
+    plain: set[Any] = set()
+    tables: list[Any] = []  # not hashable
+    for value in values:
+        if value in (tables if isinstance(value, (dict, list)) else plain):
             raise ValueError(f"{value!r} stands in the list twice; every value is run once")
+        if isinstance(value, (dict, list)):
+            tables.append(value)
+        else:
+            plain.add(value)
     return values
 
 
@@ -78,7 +84,9 @@ Swept = Annotated[
 class Table(BaseModel):
     """A strict record: unknown fields are errors, so that a misspelled one cannot pass silently."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True)
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, validate_default=True, allow_inf_nan=False
+    )
 
     def dump(self) -> dict[str, Any]:
         """Plain JSON-ready values."""
@@ -88,4 +96,4 @@ class Table(BaseModel):
 class StudyTable(Table):
     """A table that people write: no silent conversion (``"8"`` or ``true`` is not a number)."""
 
-    model_config = ConfigDict(strict=True, allow_inf_nan=False)
+    model_config = ConfigDict(strict=True)

@@ -70,6 +70,11 @@ class Device:
         return int(read_fact(self.sysfs / "size") or 0) * 512
 
     @property
+    def sector_bytes(self) -> int:
+        """Logical block size: direct I/O has to be a multiple of it, in length and in place."""
+        return int(read_fact(self.whole.sysfs / "queue" / "logical_block_size") or 512)
+
+    @property
     def backing_file(self) -> str | None:
         """What a loop device is made of, None for other devices."""
         return read_fact(self.whole.sysfs / "loop" / "backing_file")

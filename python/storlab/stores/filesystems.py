@@ -67,6 +67,20 @@ def mounted_below(directory: Path, mount: Path) -> FileSystem | None:
     return under if inside and under.mount_point != "/" else None
 
 
+def sector_bytes(path: Path) -> int:
+    """Return the logical block size of a block device, or of the device under a file system.
+
+    Direct I/O has to be a multiple of it. 512, the smallest there is, if it is not known: of file
+    systems over a network or in memory, and of a device that is not there.
+    """
+    try:
+        number = device_number(path)
+        device = file_system_of(path).device if number is None else Device(number)
+        return 512 if device is None else device.sector_bytes
+    except OSError:
+        return 512
+
+
 def free_bytes(path: Path) -> int:
     """What this user may still write on the file system of ``path``."""
     status = os.statvfs(existing_parent(path))

@@ -19,7 +19,7 @@ from typing import Any
 
 from storlab.base.clock import monotonic_ns, sleep_s
 from storlab.base.errors import GuardError, PreflightError, RunError
-from storlab.base.files import replace_file
+from storlab.base.files import parse_json, read_input, replace_file
 from storlab.base.locks import lock_alone
 from storlab.base.units import NS_PER_S
 from storlab.contracts.registry import FAMILIES
@@ -237,7 +237,7 @@ def _read_marker(home: Path) -> _Marker | None:
     try:
         if path.is_symlink():
             return None
-        document: Any = json.loads(path.read_bytes())
+        document: Any = parse_json(read_input(path))
         if (document["made_by"], document["schema_version"]) != (_MADE_BY, 1):
             return None
         owners = {str(part): str(owner) for part, owner in document.get("owners", {}).items()}

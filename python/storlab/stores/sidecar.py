@@ -20,7 +20,13 @@ from typing import Any, Literal
 
 from storlab import __version__
 from storlab.base.errors import GuardError, PreflightError
-from storlab.base.files import fsync_directory, write_durably
+from storlab.base.files import (
+    fsync_directory,
+    parse_json,
+    read_input,
+    temporary_beside,
+    write_durably,
+)
 from storlab.base.locks import is_locked, lock_alone
 
 SUFFIX = ".storlab.json"
@@ -56,10 +62,10 @@ def read_sidecar(data_file: Path) -> Sidecar | None:
     """
     path = sidecar_path(data_file)
     try:
-        content = path.read_bytes()
+        content = read_input(path)
         if not content:
             return None  # its writer died before the first word
-        value: Any = json.loads(content)
+        value: Any = parse_json(content)
         sidecar = Sidecar(**value)
     except FileNotFoundError:
         return None
@@ -189,8 +195,7 @@ class DataFileHold:
 
         Raises OSError.
         """
-        new = self._path.with_name(f".{self._path.name}.{os.getpid()}.tmp")
-        new.unlink(missing_ok=True)
+        new = temporary_beside(self._path)
         handle = -1
         try:
             write_durably(new, f"{json.dumps(asdict(sidecar), indent=2)}\n".encode())
@@ -261,7 +266,8 @@ def _open_and_lock(path: Path, flags: int = 0) -> int:
     kept out.
     """
     for access in (os.O_RDONLY, os.O_RDWR):
-        handle = os.open(path, access | flags | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
+        # O_NONBLOCK: a pipe of that name would be waited for.
+        handle = os.open(path, access | flags | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
         try:
             lock_alone(handle)
         except OSError as error:

@@ -126,11 +126,11 @@ def test_an_unknown_run_is_named(made: Path, capsys: pytest.CaptureFixture[str])
 def test_an_unwritten_brief_is_named_by_its_own_name(
     made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    page = tmp_path / ("n" * 245 + ".html")  # a name for which its temporary one is too long
+    page = tmp_path / ("n" * 251 + ".html")  # one byte too long, and so is no file
     assert main(["report", str(made / "a"), "--out", str(page), "--no-pdf"]) == ExitCode.USAGE
     told = capsys.readouterr().err
     assert ".tmp" not in told
-    assert "cannot be written" in told
+    assert page.name in told
 
 
 def test_a_list_has_no_name(capsys: pytest.CaptureFixture[str]) -> None:

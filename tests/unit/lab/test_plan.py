@@ -303,7 +303,7 @@ def test_two_workloads_that_ask_for_the_same_point_are_refused(tmp_path: Path) -
 def test_too_many_runs_are_refused(tmp_path: Path) -> None:
     many = ", ".join(str(n) for n in range(1, 300))
     text = TWO.replace("repeats = 3", "repeats = 9000") + WORK + f"jobs = [{many}]\n"
-    assert "runs, more than" in refusal(tmp_path, text).problems[0]["what"]
+    assert refusal(tmp_path, text).problems[0]["where"].endswith("[study] repeats")
 
 
 def test_the_hash_covers_order_sizes_and_devices(tmp_path: Path) -> None:

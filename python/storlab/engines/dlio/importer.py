@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from storlab.base.errors import ResultError
+from storlab.base.files import read_input
 from storlab.base.units import GIB, MB, NS_PER_S
 from storlab.contracts.exchange import ImportedRun
 from storlab.engines.dlio import result as dlio_result
@@ -51,7 +52,7 @@ class DlioImport:
     def files(self, directory: Path) -> dict[str, bytes]:
         """The files of a run that are read and kept. Raises OSError."""
         names = sorted(p for p in directory.iterdir() if dlio_result.is_result_file(p.name))
-        return {path.name: path.read_bytes() for path in names}
+        return {path.name: read_input(path) for path in names}
 
     def read(self, directory: Path, files: dict[str, bytes]) -> list[ImportedRun]:
         """Its training, its checkpoints, or both as two runs. Raises ResultError."""
@@ -177,7 +178,7 @@ def _settings(directory: Path) -> dict[str, str]:
         if not path.is_file():
             continue
         names: list[tuple[int, str]] = []
-        for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+        for line in read_input(path).decode(errors="replace").splitlines():
             if match := _SETTING.fullmatch(line):
                 names = [indexed for indexed in names if indexed[0] < len(match[1])]
                 names.append((len(match[1]), match[2]))
@@ -366,7 +367,7 @@ def _is_direct(directory: Path) -> bool | None:
     """Whether the configuration beside the results asks for O_DIRECT; None where there is none."""
     places = [directory / place for place in (*_CONFIG_PLACES, ".")]
     texts = [
-        path.read_text(encoding="utf-8", errors="replace")
+        read_input(path).decode(errors="replace")
         for place in places
         for path in sorted(place.glob(_CONFIG))
     ]

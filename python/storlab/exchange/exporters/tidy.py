@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import io
 import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.csv
 import pyarrow.parquet as pq
 
+from storlab.base.csv_text import csv_bytes
 from storlab.base.errors import ResultError
 from storlab.lab.results.store import ResultStore
 from storlab.model.result import RunRecord
@@ -27,12 +26,10 @@ class CsvExport:
     suffix = ".csv"
 
     def content(self, store: ResultStore, samples: bool) -> bytes:
-        """UTF-8, commas, quotes where needed."""
+        """UTF-8, commas, quotes where needed; no text is a formula."""
         table = samples_table(store) if samples else metrics_table(store)
         binary = [field.name for field in table.schema if pa.types.is_binary(field.type)]
-        sink = io.BytesIO()
-        pyarrow.csv.write_csv(table.drop_columns(binary), sink)
-        return sink.getvalue()
+        return csv_bytes(table.drop_columns(binary))
 
 
 class ParquetExport:

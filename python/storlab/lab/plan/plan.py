@@ -34,7 +34,7 @@ from storlab.lab.plan.read_files import files_read
 from storlab.lab.plan.targets import TargetFacts, device_facts, place_of, store_note, target_facts
 from storlab.lab.study.file import LoadedStudy
 from storlab.model.point import Plan, PlannedRun, Point
-from storlab.model.study import StudyBase, Target
+from storlab.model.study import MOST_POINTS, StudyBase, Target
 from storlab.process.host_memory import BUFFER_SHARE, host_memory_bytes
 
 LAYOUT_BYTES_S = 500_000_000  # assumed when a data set is written, to estimate its time
@@ -74,14 +74,17 @@ def make_plan(loaded: LoadedStudy, *, searched: bool = False) -> Plan:
     problems = cluster_problems(study)
     if problems:
         raise loaded.errors([(p.field, p.what, p.fix) for p in problems])
-    visits = list(_visits(study, _targets_by_workload(loaded)))
-    runs = sum(len(v.points) for v in visits) * study.study.repeats
-    if runs > MOST_RUNS:
-        raise loaded.error(
-            ("study", "repeats"),
-            f"the study has {runs:,} runs, more than {MOST_RUNS:,}",
-            "shorten the lists or the repeats",
-        )
+    visits, count = [], 0
+    for visit in _visits(study, _targets_by_workload(loaded)):
+        visits.append(visit)
+        count += len(visit.points)
+        if count > MOST_POINTS or count * study.study.repeats > MOST_RUNS:
+            raise loaded.error(
+                ("study", "repeats"),
+                f"the study has more than {MOST_POINTS:,} points (over all targets and numbers of "
+                f"clients), or more than {MOST_RUNS:,} runs",
+                "shorten the lists or the repeats",
+            )
     _refuse_duplicates(loaded, visits)
     points = [point for visit in visits for point in visit.points]
     problems = [] if searched else point_problems(points)

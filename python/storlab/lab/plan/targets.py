@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from storlab.base.errors import Problem
+from storlab.base.files import read_advice
 from storlab.model.s3 import EMBEDDED, S3Options
 from storlab.model.study import Target
 from storlab.model.target import PLACES
@@ -61,6 +62,13 @@ def target_facts(target: Target, files: int, made_bytes: int = 0) -> TargetFacts
     ``files``: most files that a point needs; ``made_bytes``: size of the data sets that its
     workloads make themselves.
     """
+    for where, path in _named_paths(target):
+        try:
+            Path(path).stat()
+        except (FileNotFoundError, NotADirectoryError, PermissionError):
+            pass  # it may be on a client, or be made: what is wrong then, doctor and guard say
+        except OSError as error:
+            return Problem(where, f"{path[:60]}: {error.strerror}", read_advice(error))
     if target.s3 is not None:
         return TargetFacts("s3", 0, None, laid_out=True, made_bytes=made_bytes)
     if target.is_null:
@@ -87,6 +95,15 @@ def target_facts(target: Target, files: int, made_bytes: int = 0) -> TargetFacts
             (field,), "mixes devices and files", "make a target of each, or use one kind"
         )
     return _device_facts(target, field)
+
+
+def _named_paths(target: Target) -> list[tuple[tuple[str | int, ...], str]]:
+    """Return each path of the target with the field that holds it."""
+    if target.paths is not None:
+        return [(("paths", index), path) for index, path in enumerate(target.paths)]
+    if target.is_embedded:
+        return [(("s3",), (target.s3 or "").removeprefix(EMBEDDED))]
+    return [((place_of(target),), path) for path in target.locations]
 
 
 def _is_device_path(path: str) -> bool:

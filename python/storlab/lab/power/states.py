@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Protocol
 
 from storlab.base.errors import MeterError, ResultError
-from storlab.base.files import replace_file
+from storlab.base.files import parse_json, read_input, replace_file
 from storlab.meters.nvme_admin import NvmeAdmin, PowerState
 from storlab.model.power import AppliedPowerState
 from storlab.model.s3 import EMBEDDED
@@ -250,11 +250,11 @@ def _applied(held: _Held, path: str, index: int) -> AppliedPowerState:
 
 def _read(file: Path) -> dict[str, int]:
     try:
-        drives = json.loads(file.read_bytes())["drives"]
+        drives = parse_json(read_input(file))["drives"]
         return {str(path): int(former) for path, former in drives.items()}
     except FileNotFoundError:
         return {}
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise ResultError(
             str(file),
             f"is damaged: {error}",

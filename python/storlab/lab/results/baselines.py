@@ -13,7 +13,7 @@ from pathlib import Path
 
 from storlab.base.clock import utc_now_iso
 from storlab.base.errors import ResultError, UsageError
-from storlab.base.files import write_output
+from storlab.base.files import parse_json, read_input, write_output
 from storlab.lab.results.store import ResultStore
 
 FOLDER = "baselines"
@@ -61,7 +61,7 @@ def open_baseline(name: str, beside: Path) -> ResultStore:
         return ResultStore.open(Path(name))
     path = beside.absolute().parent / FOLDER / f"{name}.json"
     try:
-        told = json.loads(path.read_bytes())
+        told = parse_json(read_input(path))
         directory = (path.parent / told["directory"]).resolve()
         digest = told["runs_sha256"]
     except FileNotFoundError:
@@ -85,5 +85,5 @@ def _digest(directory: Path) -> str:
     """Of all runs' records, which hold the checksums of their samples."""
     whole = hashlib.sha256()
     for path in sorted((directory / "runs").glob("*/run.json")):
-        whole.update(path.parent.name.encode() + b"\0" + path.read_bytes())
+        whole.update(path.parent.name.encode() + b"\0" + read_input(path))
     return whole.hexdigest()

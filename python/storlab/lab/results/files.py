@@ -6,12 +6,12 @@ Every problem becomes a ResultError that names the file.
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from storlab.base.errors import ResultError
+from storlab.base.files import parse_json, read_advice, read_input
 
 SCHEMA_VERSION = 1
 """Of result.json, environment.json, plan.json and run.json."""
@@ -102,13 +102,12 @@ def is_vacant(directory: Path) -> bool:
 def read(path: Path) -> bytes:
     """The content of a file. Raises ResultError."""
     try:
-        with open(path, "rb", buffering=0) as file:  # noqa: PTH123 - half the cost of a Path's
-            return file.readall()
+        return read_input(path)
     except OSError as error:
         raise ResultError(
             str(path),
             f"cannot be read: {error.strerror}",
-            "restore it from a copy, or measure again",
+            read_advice(error, "restore it from a copy, or measure again"),
         ) from error
 
 
@@ -123,7 +122,7 @@ def read_summed(path: Path, result: dict[str, Any]) -> bytes:
 def json_object(path: Path, content: bytes) -> dict[str, Any]:
     """The object that a JSON file holds. Raises ResultError."""
     try:
-        value = json.loads(content)
+        value: Any = parse_json(content)
     except ValueError as error:
         raise damaged(path, f"it is not JSON ({error})") from error
     if not isinstance(value, dict):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -9,11 +10,14 @@ from typing import Any
 from pydantic import ValidationError
 
 from storlab.base.errors import ResultError
+from storlab.base.units import MB, NS_PER_S
 from storlab.contracts.registry import FAMILIES
 from storlab.lab.results.files import check_version, damaged, json_object, plan_object, read_summed
 from storlab.model.point import Plan, Point
 from storlab.model.result import RunRecord
 from storlab.model.study import StudyBase
+
+_TOLERANCE = 1e-6  # between two ways to add up the same numbers
 
 
 def read_study(directory: Path, result: dict[str, Any]) -> tuple[str, StudyBase]:
@@ -69,9 +73,48 @@ def validate_record(run_dir: Path, content: bytes, run_id: str) -> RunRecord:
     except ValidationError as error:
         raise damaged(path, f"its details: {error}", run_dir) from error
     _check_params(path, record, run_dir)
+    if b"NaN" in content or b"Infinity" in content:  # where no model looks: in details
+        json_object(path, content)
+    if problem := totals_problem(record):
+        raise damaged(path, problem, run_dir)
     if record.run_id != run_id:
         raise damaged(path, f"it is the record of {record.run_id}", run_dir)
     return record
+
+
+def totals_problem(record: RunRecord) -> str | None:
+    """Return how the metrics of a finished run contradict its own totals, or None.
+
+    Throughput and rate are what the totals of the measure window divided by its length are. Metrics
+    of work that ends by itself are defined otherwise, and the audit computes them again.
+    """
+    if record.status != "finished" or record.kind not in FAMILIES:
+        return None
+    family = FAMILIES[record.kind]
+    window_s = (record.window_end_ns - record.window_start_ns) / NS_PER_S
+    if family.fixed_work or window_s <= 0 or not record.totals:
+        return None
+    page = family.page
+    for metric in record.metrics:
+        chosen = {
+            operation: totals
+            for operation, totals in record.totals.items()
+            if metric.operation in ("all", operation)
+        }
+        if metric.name == "throughput_mb_s":
+            moved = page.moved if metric.operation == "all" else (metric.operation,)
+            expected = sum(t.bytes for op, t in chosen.items() if op in moved) / window_s / MB
+        elif metric.name == page.rate.name:
+            expected = sum(t.operations for op, t in chosen.items() if op in page.operations)
+            expected /= window_s
+        else:
+            continue
+        if not math.isclose(metric.value, expected, rel_tol=_TOLERANCE, abs_tol=_TOLERANCE):
+            return (
+                f"{metric.name} of {metric.operation} is {metric.value:.6g} {metric.unit}, and its "
+                f"totals say {expected:.6g}"
+            )
+    return None
 
 
 def _check_params(path: Path, of: Point | RunRecord, run_dir: Path | None = None) -> None:

@@ -35,7 +35,15 @@ from storlab import __version__
 from storlab.base.clock import utc_now_iso
 from storlab.base.collector import without_collector
 from storlab.base.errors import ResultError
-from storlab.base.files import fsync_directory, replace_file, write_durably
+from storlab.base.files import (
+    fsync_directory,
+    make_folder,
+    parse_json,
+    read_input,
+    replace_file,
+    temporary_beside,
+    write_durably,
+)
 from storlab.base.locks import await_alone, is_locked, lock_alone
 from storlab.lab.results.files import REPLACED, SCHEMA_VERSION, read_checked, read_result
 from storlab.lab.results.read import (
@@ -137,7 +145,7 @@ class ResultStore:
         """
         path = self.directory / "campaign.lock"
         try:
-            handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
         except OSError as error:
             raise ResultError(
                 str(path),
@@ -157,6 +165,7 @@ class ResultStore:
             except OSError as error:
                 what = f"cannot be locked: {error.strerror}"
                 raise ResultError(str(path), what, "choose another file system") from error
+            self._refuse_links()
             with self.storing(f"{path.name} cannot be written"):
                 os.ftruncate(handle, 0)
                 os.pwrite(handle, f"{os.getpid()}\n".encode(), 0)
@@ -164,6 +173,16 @@ class ResultStore:
             yield
         finally:
             os.close(handle)
+
+    def _refuse_links(self) -> None:
+        """Raise ResultError where a folder that a campaign fills leads somewhere else."""
+        for name in (*_FOLDERS, "work"):
+            if (self.directory / name).is_symlink():
+                raise ResultError(
+                    str(self.directory / name),
+                    "is a symbolic link: files would be written to and deleted where it leads",
+                    "replace it by a folder",
+                )
 
     def is_running(self) -> bool:
         """Whether a campaign holds the directory at this moment."""
@@ -324,14 +343,14 @@ class ResultStore:
         Raises ResultError when the file system fails.
         """
         with self.storing(f"prepare/{name} cannot be stored"):
-            (self.directory / "prepare").mkdir(exist_ok=True)
+            make_folder(self.directory / "prepare")
             replace_file(self.directory / "prepare" / f"{name}.json", to_json(dict(value)))
 
     def prepare(self, name: str) -> dict[str, Any] | None:
         """The record of a prepare step, or None. Raises ResultError when it is damaged."""
         path = self.directory / "prepare" / f"{name}.json"
         try:
-            value: dict[str, Any] = json.loads(path.read_bytes())
+            value: dict[str, Any] = parse_json(read_input(path))
         except FileNotFoundError:
             return None
         except ValueError as error:
@@ -395,9 +414,8 @@ class ResultStore:
 
 def _make_whole(directory: Path, files: Mapping[str, bytes]) -> None:
     """A new directory with all that every result has, in one step. Raises OSError."""
-    temporary = directory.with_name(f".{directory.name}.{os.getpid()}.tmp")
+    temporary = temporary_beside(directory)
     directory.parent.mkdir(parents=True, exist_ok=True)
-    shutil.rmtree(temporary, ignore_errors=True)
     try:
         temporary.mkdir()
         _fill_empty(temporary, files)

@@ -17,7 +17,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from storlab.base.errors import ResultError
-from storlab.base.files import replace_file
+from storlab.base.files import read_input, replace_file
 from storlab.cluster.task import ClientPlace
 from storlab.contracts.offers import rereads_members
 from storlab.lab.prepare.precondition import target_slug
@@ -93,7 +93,7 @@ class States:
             if not (home / "job.json").exists():
                 continue
             try:
-                run_id, job, state = ((home / name).read_bytes() for name in _FILES)
+                run_id, job, state = (read_input(home / name) for name in _FILES)
             except OSError as error:
                 raise ResultError(
                     str(home), f"is damaged: {error}", "run the study again"

@@ -17,6 +17,7 @@ from typing import Any
 
 from storlab.base.clock import monotonic_ns, sleep_s
 from storlab.base.errors import GuardError, PreflightError
+from storlab.base.files import parse_json, read_input
 from storlab.base.locks import is_locked, lock_alone
 from storlab.base.units import NS_PER_S
 
@@ -222,13 +223,13 @@ def _write(handle: int, holder: Holder) -> None:
 def _read(path: Path) -> Holder | None:
     """None where there is none. Raises GuardError for a file that is not storlab's."""
     try:
-        content = path.read_bytes()
+        content = read_input(path)
     except FileNotFoundError:
         return None
     if not content:
         return None
     try:
-        document: Any = json.loads(content)
+        document: Any = parse_json(content)
         if (document.pop("made_by"), document.pop("schema_version")) == (_MADE_BY, 1):
             return Holder(**document)
     except (ValueError, KeyError, TypeError, AttributeError):

@@ -17,7 +17,7 @@ from typing import TypeGuard
 from pydantic import ValidationError
 
 from storlab.base.errors import ResultError
-from storlab.base.files import replace_file
+from storlab.base.files import read_input, replace_file
 from storlab.contracts.offers import rereads_members
 from storlab.lab.prepare.precondition import target_slug
 from storlab.model.job import CheckedJob, Job, Member, RereadJob
@@ -110,8 +110,8 @@ def verifiable_runs(directory: Path) -> list[Verifiable]:
     runs = []
     for job_file in sorted((directory / "verify").glob("*/job.json")):
         try:
-            run_id = (job_file.parent / "run_id").read_text().strip()
-            job = rereads_members().stored_job(job_file.read_bytes())
+            run_id = read_input(job_file.parent / "run_id").decode().strip()
+            job = rereads_members().stored_job(read_input(job_file))
         except (OSError, ValidationError) as error:
             raise ResultError(
                 str(job_file), f"is damaged: {error}", "run the study again"
@@ -149,7 +149,7 @@ def _forget(root: Path, touched: list[Member]) -> None:
     overwritten = {place_of(member.path) for member in touched}
     for job_file in root.glob("*/job.json"):
         try:
-            earlier = rereads_members().stored_job(job_file.read_bytes())
+            earlier = rereads_members().stored_job(read_input(job_file))
         except ValidationError:
             continue
         if overwritten & {place_of(member.path) for member in earlier.members}:

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from storlab.base.errors import StudyError
+from storlab.base.files import read_advice, read_input
 from storlab.base.nearest import suggest
 from storlab.contracts.registry import ENGINES, FAMILIES, METERS, study_class
 from storlab.lab.study.problems import Explainer, study_error
@@ -24,6 +25,12 @@ from storlab.model.study import StudyBase
 
 MOST_BYTES = 4 * 2**20  # of a study file: anything larger is something else
 
+MOST_ENTRIES = 10_000
+"""In a list or a table of a study."""
+MOST_DEPTH = 16
+"""Of tables and lists inside one another: no field lies so deep."""
+# tomllib takes quadratic time and memory over the parts of a dotted key.
+_LONG_KEY = re.compile(r"(?<![\w.\"'-])(?:[\w\"'-]++[ \t]*+\.[ \t]*+){99}")
 _AT = re.compile(r"\s*\(at (?:line (\d+), column \d+|end of document)\)$")
 _UNQUOTED = re.compile(r"^\s*[\w.\"'-]+\s*=\s*\[?\s*([0-9]*[A-Za-z/~.][^\s,#\]]*)")
 
@@ -125,12 +132,17 @@ def _checked(
     text: str, file: str, models: Callable[[dict[str, Any]], Iterable[type[ModelT]]]
 ) -> tuple[ModelT, Explainer]:
     """By the first of the models that takes it; the last says what is wrong."""
+    if match := _LONG_KEY.search(text):
+        line = text.count("\n", 0, match.start()) + 1
+        what = "not valid: a key has more than 99 parts"
+        raise StudyError(f"{file}:{line}", what, "correct the key")
     try:
         data = tomllib.loads(text)
     except RecursionError:
         raise StudyError(file, "brackets are nested too deeply", "flatten the lists") from None
     except ValueError as error:
         raise _syntax_error(file, text, str(error)) from None
+    _check_content(file, text, data)
     problems: list[dict[str, Any]] = []
     for model in models(data):
         explainer = _explainer(file, text, data, model)
@@ -139,6 +151,36 @@ def _checked(
         except ValidationError as error:
             problems = explainer.explain(error)
     raise study_error(file, problems)
+
+
+def _check_content(file: str, text: str, data: dict[str, Any]) -> None:
+    """Look for what no field may hold, before any field is validated.
+
+    Raises:
+        StudyError: A list or table is longer than ``MOST_ENTRIES``, tables are nested deeper than
+            ``MOST_DEPTH``, or a text holds a NUL.
+    """
+
+    def refuse(path: tuple[str | int, ...], what: str, fix: str) -> StudyError:
+        explainer = _explainer(file, text, data, GateFile)
+        return study_error(file, [explainer.problem(path, what, fix)])
+
+    left: list[tuple[tuple[str | int, ...], Any]] = [((), data)]
+    while left:
+        path, node = left.pop()
+        if isinstance(node, str):
+            if "\0" in node:
+                raise refuse(path, "holds a NUL character, which no path can have", "remove it")
+        elif isinstance(node, (dict, list)):
+            if len(node) > MOST_ENTRIES:
+                what = f"has {len(node):,} entries, more than {MOST_ENTRIES:,}"
+                raise refuse(path, what, "shorten it")
+            if len(path) > MOST_DEPTH:
+                raise refuse(path[:4], "holds tables that are nested too deeply", "correct it")
+            inside = list(node.items() if isinstance(node, dict) else enumerate(node))
+            left += [((*path, name), value) for name, value in inside]
+            if isinstance(node, dict):
+                left += [((*path, name), name) for name in node]
 
 
 def _explainer(file: str, text: str, data: dict[str, Any], model: type[BaseModel]) -> Explainer:
@@ -155,21 +197,19 @@ def _engines(study: StudyBase) -> list[tuple[tuple[str | int, ...], str]]:
 
 def _read(path: Path, fix: str = "storlab init writes a study to start from") -> str:
     try:
-        if path.is_file() and path.stat().st_size > MOST_BYTES:
-            raise StudyError(
-                str(path), "is too large to be a study or a part of one", "name a TOML file"
-            )
-        return path.read_bytes().decode("utf-8")
+        content = read_input(path, MOST_BYTES)
     except FileNotFoundError:
         raise StudyError(str(path), "there is no such file", fix) from None
     except IsADirectoryError:
         raise StudyError(str(path), "is a directory", "name a file in it") from None
-    except UnicodeDecodeError as error:
-        line = path.read_bytes()[: error.start].count(b"\n") + 1
-        raise StudyError(f"{path}:{line}", "is not UTF-8 text", "save the file as UTF-8") from None
     except OSError as error:
         what = f"cannot be read: {error.strerror}"
-        raise StudyError(str(path), what, "check its permissions") from None
+        raise StudyError(str(path), what, read_advice(error)) from None
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = content[: error.start].count(b"\n") + 1
+        raise StudyError(f"{path}:{line}", "is not UTF-8 text", "save the file as UTF-8") from None
 
 
 def _syntax_error(file: str, text: str, message: str) -> StudyError:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from storlab.base.errors import StudyError
+from storlab.base.files import read_input
 from storlab.contracts.check import Check
 from storlab.lab.study.file import LoadedStudy
 
@@ -53,7 +54,7 @@ def read_logo(path: Path, folders: Sequence[Path]) -> Logo:
         if size > LARGEST_LOGO:
             fix = f"make it smaller than {LARGEST_LOGO:,} bytes"
             raise StudyError(where, f"has {size:,} bytes", fix)
-        content = place.read_bytes()
+        content = read_input(place)
     except OSError as error:
         what = f"cannot be read: {error.strerror}"
         raise StudyError(where, what, "check its permissions") from None

@@ -92,6 +92,9 @@ class Explainer:
             problem = self._unknown(path)
         elif kind == "literal_error" or kind.startswith("union_tag"):
             problem = self._no_such_choice(path, value)
+        elif kind == "too_long":
+            most = context["max_length"]
+            problem = f"has {len(value):,} entries, more than {most:,}", "shorten it"
         elif kind in ("too_short", "string_too_short"):
             problem = "is empty", self._example(path)
         elif kind == "value_error":

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from storlab.base.errors import PreflightError
+from storlab.base.files import read_input
 from storlab.model.s3 import Credentials, S3Options
 from storlab.model.target import Target
 
@@ -123,7 +124,7 @@ def _sections(path: Path, where: str) -> dict[str, dict[str, str]]:
     )
     fix = "correct it, or give the keys in AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
     try:
-        parser.read_string(path.read_text(encoding="utf-8-sig"))
+        parser.read_string(read_input(path).decode("utf-8-sig"))
     except (FileNotFoundError, NotADirectoryError):
         return {}
     except OSError as error:

@@ -22,7 +22,7 @@ from typing import IO, Any
 import storlab
 from storlab.base.clock import monotonic_ns
 from storlab.base.errors import GuardError, PreflightError
-from storlab.base.files import replace_file
+from storlab.base.files import parse_json, read_input, replace_file
 from storlab.base.locks import lock_alone
 from storlab.base.units import NS_PER_S
 from storlab.model.s3 import Credentials, S3Store
@@ -235,7 +235,7 @@ def _make(directory: Path) -> None:
 def _read_marker(directory: Path) -> bool | None:
     """Whether storlab made the directory; None where it has no marker of storlab's."""
     try:
-        document: Any = json.loads((directory / MARKER).read_bytes())
+        document: Any = parse_json(read_input(directory / MARKER))
         return bool(document["made_directory"]) if document["what"] == _MARK else None
     except (OSError, ValueError, KeyError, TypeError):
         return None

@@ -9,6 +9,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from storlab.base.errors import GuardError, PreflightError, StorlabError
+from storlab.base.files import read_input
 from storlab.model.s3 import EMBEDDED, S3Access, S3Options, S3Store
 from storlab.model.target import Target
 from storlab.stores.s3.claim import BucketClaim
@@ -205,7 +206,7 @@ class S3Hold:
         path = (self.base / self._options.ca_file).absolute()
         fix = "name a PEM file that holds the authority's certificate"
         try:
-            if b"-----BEGIN CERTIFICATE-----" in path.read_bytes():
+            if b"-----BEGIN CERTIFICATE-----" in read_input(path):
                 return str(path)
         except OSError as error:
             raise PreflightError(

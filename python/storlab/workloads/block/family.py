@@ -22,7 +22,12 @@ from storlab.workloads.block.layout import Layout
 from storlab.workloads.block.metrics import run_concurrency, run_flags, run_metrics
 from storlab.workloads.block.page import BLOCK_PAGE
 from storlab.workloads.block.params import BlockParams
-from storlab.workloads.block.rules import buffer_bytes, histograms, target_problem
+from storlab.workloads.block.rules import (
+    buffer_bytes,
+    histograms,
+    target_problem,
+    unit_cautions,
+)
 from storlab.workloads.block.spec import (
     ASSUMED_BYTES_S,
     BlockSpec,
@@ -93,6 +98,7 @@ class BlockWorkload(InPlace, Layout, Starter):
             buffer_fields=("block_size", "queue_depth", "jobs"),
             histograms=histograms(params),
             open_files=(files or len(target.locations)) + params.jobs,  # each job has a ring
+            cautions=unit_cautions(params, target),
         )
 
     def job(self, point: Point, context: JobContext) -> BlockJob:

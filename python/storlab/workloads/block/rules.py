@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable
 
 from storlab.base.errors import Problem
-from storlab.base.units import format_size
+from storlab.base.units import binary_twin, format_size, parse_size
 from storlab.model.study import Target
 from storlab.workloads.block.params import BlockParams
 from storlab.workloads.common import drawn
@@ -17,6 +17,7 @@ from storlab.workloads.common.regions import (
     alignment_problem,
     directory_problem,
     room_problem,
+    sector_of,
     size_problems,
 )
 from storlab.workloads.common.skew import needless
@@ -132,7 +133,8 @@ def _verify_problem(params: BlockParams, target: Target, granule: int) -> Proble
 def _alignment_problem(params: BlockParams, target: Target, sizes: list[int]) -> Problem | None:
     if not target.direct or target.is_null:
         return None
-    blocks = {"block_size": next((size for size in sizes if size % SECTOR), None)}
+    sector = sector_of(target, sizes)
+    blocks = {"block_size": next((size for size in sizes if size % sector), None)}
     places = {
         "region_start": params.region_start,
         "offset": target.offset,
@@ -141,7 +143,22 @@ def _alignment_problem(params: BlockParams, target: Target, sizes: list[int]) ->
     # As crates/run/src/order.rs: blocks of whole larger sectors lie at multiples of them, since
     # the device may have those.
     grain = SECTOR if any(size % LARGE_SECTOR for size in sizes) else LARGE_SECTOR
-    return alignment_problem(blocks) or alignment_problem(places, grain)
+    grain = max(grain, sector)
+    return alignment_problem(blocks, sector) or alignment_problem(places, grain)
+
+
+def unit_cautions(params: BlockParams, target: Target) -> tuple[str, ...]:
+    """Sizes in 1,000s that direct I/O can do, and that are hardly meant: 64KB is not 64KiB."""
+    odd = [size for size in sizes_of(params) if size % LARGE_SECTOR]
+    twins = [(size, twin) for size in odd if (twin := binary_twin(size))]
+    if not target.direct or target.is_null:
+        return ()
+    return tuple(
+        f"block_size: {format_size(size)} is {size:,} bytes, no multiple of 4KiB; "
+        f'write "{twin}" if {parse_size(twin):,} bytes are meant'
+        for size, twin in twins
+        if parse_size(twin) % LARGE_SECTOR == 0
+    )
 
 
 def sizes_of(params: BlockParams) -> list[int]:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import Protocol, TypeVar
 
 from storlab.base.errors import Problem
-from storlab.base.units import format_size
+from storlab.base.units import binary_twin, format_size, parse_size
 from storlab.model.job import Member
 from storlab.model.study import Target
+from storlab.stores.filesystems import sector_bytes
 
 REGION_GRAIN = 4096  # regions given in percent begin and end on multiples of this
 SECTOR = 512  # O_DIRECT: no device has smaller logical blocks
@@ -96,8 +98,22 @@ def alignment_problem(
     for field, size in fields.items():
         if isinstance(size, int) and size % grain:
             what = f"{format_size(size)} is not a multiple of {format_size(grain)}, {why}"
+            twin = binary_twin(size)
+            if twin is not None and parse_size(twin) % grain == 0:
+                what = f"{what}: KB and MB count in 1,000s, KiB and MiB in 1,024s"
+                fix = f'write "{twin}"'
             return Problem((field,), what, fix)
     return None
+
+
+def sector_of(target: Target, sizes: Iterable[int]) -> int:
+    """Return what direct I/O of these sizes has to be a multiple of on this machine's target.
+
+    The device is only asked where it matters: a multiple of ``LARGE_SECTOR`` fits every one.
+    """
+    if not any(size % LARGE_SECTOR for size in sizes):
+        return LARGE_SECTOR
+    return max((sector_bytes(Path(path)) for path in target.locations), default=SECTOR)
 
 
 def room_problem(

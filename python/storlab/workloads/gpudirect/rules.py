@@ -9,10 +9,10 @@ from storlab.model.study import Target
 from storlab.workloads.common.drawn import offset_problems, sizes_of
 from storlab.workloads.common.io_fields import arrival_problems
 from storlab.workloads.common.regions import (
-    SECTOR,
     alignment_problem,
     directory_problem,
     room_problem,
+    sector_of,
     size_problems,
 )
 from storlab.workloads.common.skew import needless
@@ -135,8 +135,8 @@ def _alignment_problem(params: GpuDirectParams, target: Target) -> Problem | Non
         )
     if not target.direct:
         return None
-    grain = GRAIN if params.path == "direct" else SECTOR
     sizes = sizes_of(params.block_size)
+    grain = GRAIN if params.path == "direct" else sector_of(target, sizes)
     fields = {
         "block_size": next((size for size in sizes if size % grain), None),
         "region_start": params.region_start,
@@ -144,7 +144,7 @@ def _alignment_problem(params: GpuDirectParams, target: Target) -> Problem | Non
     }
     if params.path == "direct":
         return alignment_problem(fields, GRAIN, "for it to move directly", "use such a size")
-    return alignment_problem(fields)
+    return alignment_problem(fields, grain)
 
 
 def members_of(target: Target) -> int | None:

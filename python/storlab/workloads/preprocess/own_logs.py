@@ -6,7 +6,6 @@ anew; what is in there and is not preprocessing's own is refused.
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import tempfile
@@ -19,6 +18,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from storlab.base.errors import FieldProblems, GuardError, PreflightError, ResultError, UsageError
+from storlab.base.files import parse_json, read_input
 from storlab.base.locks import lock_alone
 from storlab.base.units import format_bytes_si, format_size
 from storlab.contracts.engine import Engine
@@ -204,7 +204,7 @@ def _check_directory(
 def _begun(directory: Path) -> dict[str, Any] | None:
     """What the run in a directory was begun with; None where no engine began one."""
     try:
-        document = json.loads((directory / _RUN).read_bytes())
+        document = parse_json(read_input(directory / _RUN))
     except (OSError, ValueError):
         return None
     return (

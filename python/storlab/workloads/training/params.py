@@ -8,6 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import AfterValidator, Field
 
 from storlab.base.nearest import suggest
+from storlab.base.units import binary_twin
 from storlab.model.params import Nanoseconds, Params, Sweep
 from storlab.model.types import Size
 from storlab.workloads.common.store_fields import (
@@ -34,7 +35,9 @@ def _known_profile(name: str) -> str:
 
 def _whole_sectors(size: int) -> int:
     if size == 0 or size % SECTOR:
-        raise ValueError("is no multiple of 4KiB, as O_DIRECT needs")
+        twin = binary_twin(size)
+        meant = f'; write "{twin}" for a power of two' if twin else ""
+        raise ValueError(f"is no multiple of 4KiB, as O_DIRECT needs{meant}")
     return size
 
 

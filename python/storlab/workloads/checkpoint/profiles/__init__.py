@@ -16,12 +16,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib import resources
-from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import Field, ValidationError, model_validator
 
 from storlab.base.errors import FieldProblems, Problem, StudyError
+from storlab.base.files import read_input
 from storlab.base.nearest import suggest
 from storlab.model.types import Size, StudyTable
 from storlab.workloads.checkpoint.job import CheckpointFile
@@ -174,7 +174,7 @@ def is_path(name: str) -> bool:
 def read_tables(name: str) -> dict[str, Any]:
     """A profile as its file writes it. Raises StudyError where it is no TOML."""
     try:
-        return _tables(name, Path(name).read_text(encoding="utf-8"))
+        return _tables(name, read_input(name).decode())
     except (OSError, UnicodeDecodeError) as error:
         what = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
         raise StudyError(name, f"the profile cannot be read: {what}", "correct it") from error

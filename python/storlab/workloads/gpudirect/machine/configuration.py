@@ -9,6 +9,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from storlab.base.files import read_input
+
 PATH_VARIABLE = "CUFILE_ENV_PATH_JSON"
 USUAL = "etc/cufile.json"
 _YES, _NO = frozenset({"1", "true", "yes", "on"}), frozenset({"0", "false", "no", "off"})
@@ -40,7 +42,7 @@ def configuration(root: Path, environment: Mapping[str, str]) -> CuFileConfigura
     values: dict[str, Any] = {}
     problem = ""
     try:
-        values = parse(path.read_text(errors="replace"))
+        values = parse(read_input(path).decode(errors="replace"))
     except FileNotFoundError:
         problem = f"{PATH_VARIABLE} names {path}, which is not there" if named else ""
         return _with_environment(CuFileConfiguration(None, problem), environment)

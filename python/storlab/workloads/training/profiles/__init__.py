@@ -16,6 +16,7 @@ from typing import Any, Literal
 from pydantic import Field, ValidationError, model_validator
 
 from storlab.base.errors import FieldProblems, Problem, StudyError
+from storlab.base.files import read_input
 from storlab.base.nearest import suggest
 from storlab.base.units import NS_PER_S, format_bytes_si
 from storlab.model.types import Duration, Size, StudyTable
@@ -166,7 +167,7 @@ def read_profile(path: Path) -> Profile:
 def read_tables(path: Path) -> dict[str, Any]:
     """A profile as its file writes it. Raises StudyError where it is no TOML."""
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        return tomllib.loads(read_input(path).decode())
     except OSError as error:
         what = f"cannot be read ({error.strerror})"
         raise StudyError(str(path), what, "give the path of a profile") from error

@@ -1,0 +1,253 @@
+"""Files and studies that nobody in their right mind would give: an error that names what is wrong.
+
+No traceback, no wait without end, no write outside of what was named.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import json
+import os
+import random
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from storlab.base.errors import ExitCode, ResultError
+from storlab.cli.main import main
+from storlab.lab.results.store import ResultStore
+from support.large_campaign import large_campaign
+
+STUDY = """\
+[study]
+name = "t"
+repeats = 1
+[[target]]
+name = "n"
+path = "null:"
+[[workload]]
+kind = "block"
+jobs = 1
+"""
+Error = Callable[..., dict[str, Any]]
+pytestmark = pytest.mark.timeout(120)
+
+
+@pytest.fixture
+def error(capsys: pytest.CaptureFixture[str]) -> Error:
+    """The error of a verb, which must be one of storlab's own."""
+
+    def told(*words: object, code: int) -> dict[str, Any]:
+        capsys.readouterr()
+        assert main([*map(str, words), "--json"]) == code
+        found: dict[str, Any] = json.loads(capsys.readouterr().out)["error"]
+        assert found["fix"]
+        return found
+
+    return told
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> Path:
+    """A result directory."""
+    large_campaign(tmp_path / "r", runs=8, repeats=2, draw=random.Random(1))
+    return tmp_path / "r"
+
+
+def _study(folder: Path, before: str = "", after: str = "") -> Path:
+    path = folder / "study.toml"
+    assert before in STUDY
+    path.write_text(STUDY.replace(before, after) if before else STUDY + after)
+    return path
+
+
+@pytest.mark.parametrize("verb", ["plan", "doctor", "run"])
+def test_a_study_that_is_no_regular_file_is_refused_at_once(
+    verb: str, tmp_path: Path, error: Error
+) -> None:
+    os.mkfifo(tmp_path / "pipe.toml")
+    (tmp_path / "loop.toml").symlink_to("loop.toml")
+    for path in ("/dev/zero", tmp_path / "pipe.toml", tmp_path / "loop.toml", "n" * 300):
+        assert error(verb, path, code=ExitCode.STUDY)["where"] == str(path)
+
+
+@pytest.mark.parametrize("verb", ["plan", "doctor", "run"])
+@pytest.mark.parametrize(
+    ("field", "written"),
+    [
+        ("path", f'path = "{"n" * 300}"\nsize = "1MiB"'),
+        ("path", 'path = "loop"\nsize = "1MiB"'),
+        ("path", r'path = "a\u0000b"'),
+        ("paths", f'paths = ["{"n" * 300}"]\nsize = "1MiB"'),
+        ("directory", f'directory = "{"n" * 300}"\nsize = "1MiB"'),
+        ("directory", 'directory = "loop/x"\nsize = "1MiB"'),
+        ("s3", f's3 = "embedded:{"n" * 300}"'),
+    ],
+)
+def test_a_path_that_cannot_be_one_is_named_by_its_field(
+    verb: str,
+    field: str,
+    written: str,
+    tmp_path: Path,
+    error: Error,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("loop").symlink_to("loop")
+    study = _study(tmp_path, 'path = "null:"', written)
+    if field == "s3":
+        study.write_text(study.read_text().replace('"block"\njobs = 1', '"object"\nobjects = 4'))
+    problems = error(verb, study, code=ExitCode.STUDY)["problems"]
+    assert [problem["line"] for problem in problems] == [6]
+    assert f"[[target]] #1 {field}" in problems[0]["where"]
+
+
+@pytest.mark.parametrize(
+    ("place", "written"),
+    [
+        ("[[workload]] #1 jobs", f"jobs = {list(range(1, 300_001))}"),
+        ("workload", f"jobs = {list(range(1, 201))}\nqueue_depth = {list(range(1, 201))}"),
+        ("[study] published", f"jobs = 1\n[study]\nname = 't'\npublished = {['x'] * 20_000}"),
+    ],
+)
+def test_a_list_without_end_is_refused_before_its_values_are_looked_at(
+    place: str, written: str, tmp_path: Path, error: Error
+) -> None:
+    """Of each value there would be an error: the study has one."""
+    study = _study(tmp_path, "jobs = 1", written)
+    if "[study]" in written:
+        study.write_text(study.read_text().replace('[study]\nname = "t"\nrepeats = 1\n', ""))
+    problems = error("plan", study, code=ExitCode.STUDY)["problems"]
+    assert len(problems) == 1
+    assert place in problems[0]["where"]
+
+
+def test_keys_and_tables_without_end_are_refused(tmp_path: Path, error: Error) -> None:
+    for after in ("a" + ".a" * 50_000 + " = 1\n", "a = " + "[" * 50_000 + "]" * 50_000 + "\n"):
+        assert error("plan", _study(tmp_path, "", after), code=ExitCode.STUDY)
+    header = "".join(f'[[target]]\nname = "x{n}"\npath = "null:"\n' for n in range(1_200))
+    assert error("plan", _study(tmp_path, "", header), code=ExitCode.STUDY)
+    shallow = "cost.storage = 1.5\n[[workload]]\n"
+    assert main(["plan", str(_study(tmp_path, "[[workload]]\n", shallow))]) == 0
+
+
+def _rewrite(run: Path, content: bytes) -> None:
+    """As somebody would who edits a result: the checksum fits."""
+    (run / "run.json").write_bytes(content)
+    lines = (run / "SHA256SUMS").read_text().splitlines()
+    kept = [line for line in lines if not line.endswith("  run.json")]
+    kept.append(f"{hashlib.sha256(content).hexdigest()}  run.json")
+    (run / "SHA256SUMS").write_text("\n".join(kept) + "\n")
+
+
+def _first_run(made: Path) -> Path:
+    return min((made / "runs").iterdir())
+
+
+READERS = (["report", "--no-pdf"], ["compare"], ["export", "--output", "out.csv"], ["status"])
+
+
+@pytest.mark.parametrize("words", READERS, ids=[words[0] for words in READERS])
+def test_a_run_json_that_is_none_ends_every_reader(
+    words: list[str], made: Path, error: Error, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(made.parent)
+    run = _first_run(made)
+    whole = json.loads((run / "run.json").read_bytes())
+    details = {**whole, "details": {"x": float("nan")}}
+    for content in (
+        b"[" * 100_000 + b"]" * 100_000,
+        b'{"details":' * 100_000 + b"1" + b"}" * 100_000,
+        json.dumps(details).encode(),
+    ):
+        _rewrite(run, content)
+        found = error(words[0], made, *words[1:], code=ExitCode.RESULT)
+        assert found["where"].startswith(str(run / "run.json"))
+    (run / "run.json").unlink()
+    os.mkfifo(run / "run.json")
+    assert error(words[0], made, *words[1:], code=ExitCode.RESULT)["where"] == str(run / "run.json")
+
+
+@pytest.mark.parametrize("words", READERS[:3], ids=[words[0] for words in READERS[:3]])
+def test_values_that_contradict_the_totals_are_noticed(
+    words: list[str], made: Path, error: Error, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(made.parent)
+    run = _first_run(made)
+    whole = json.loads((run / "run.json").read_bytes())
+
+    def changed(name: str, operation: str, factor: float) -> bytes:
+        metrics = [
+            {**m, "value": m["value"] * factor} if (m["name"], m["operation"]) == (name, operation)
+            else m
+            for m in whole["metrics"]
+        ]  # fmt: skip
+        assert factor == 1 or metrics != whole["metrics"]
+        return json.dumps({**whole, "metrics": metrics}).encode()
+
+    totals = json.loads(json.dumps(whole))
+    next(iter(totals["totals"].values()))["bytes"] *= 2
+    negative = json.loads(json.dumps(whole))
+    next(iter(negative["totals"].values()))["operations"] = -1
+    for content in (
+        changed("throughput_mb_s", "all", 1.01),
+        changed("iops", "read", 0.5),
+        json.dumps(totals).encode(),
+        json.dumps(negative).encode(),
+    ):
+        _rewrite(run, content)
+        found = error(words[0], made, *words[1:], code=ExitCode.RESULT)
+        assert found["where"] == str(run / "run.json")
+    _rewrite(run, changed("iops", "read", 1))
+    assert main([words[0], str(made), *words[1:]]) == 0
+
+
+def test_a_link_in_a_result_directory_leads_no_writer_elsewhere(
+    made: Path, tmp_path: Path, error: Error
+) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    shutil.rmtree(made / "figures", ignore_errors=True)
+    (made / "figures").symlink_to(elsewhere)
+    assert "figures" in str(error("report", made, "--no-pdf", code=ExitCode.RESULT))
+    (made / "figures").unlink()
+    assert main(["report", str(made), "--no-pdf"]) == 0
+
+    site = tmp_path / "site"
+    assert main(["history", str(made), "--out", str(site)]) == 0
+    shutil.rmtree(site / "points")
+    (site / "points").symlink_to(elsewhere)
+    found = error("history", made, "--out", site, code=ExitCode.USAGE)
+    assert str(site / "points") in found["where"]
+
+    somebodys = tmp_path / "somebodys"
+    somebodys.write_text("data")
+    (made / "campaign.lock").unlink(missing_ok=True)
+    (made / "campaign.lock").symlink_to(somebodys)
+    with pytest.raises(ResultError) as refused, ResultStore.open(made).campaign_lock():
+        pass
+    assert refused.value.where == str(made / "campaign.lock")
+    (made / "campaign.lock").unlink()
+    (made / "work").symlink_to(elsewhere)
+    with pytest.raises(ResultError) as refused, ResultStore.open(made).campaign_lock():
+        pass
+    assert refused.value.where == str(made / "work")
+    assert not list(elsewhere.iterdir())
+    assert somebodys.read_text() == "data"
+
+
+def test_no_name_is_a_formula_in_a_table(tmp_path: Path) -> None:
+    names = ('=HYPERLINK("http://x")', "-2+3@cmd")
+    large_campaign(tmp_path / "r", runs=4, repeats=2, draw=random.Random(1), names=names)
+    assert main(["export", str(tmp_path / "r"), "--output", str(tmp_path / "m.csv")]) == 0
+    with (tmp_path / "m.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert {row["study"] for row in rows} == {f"'{names[0]}"}
+    assert f"'{names[1]}" in {row["target"] for row in rows}
+    for row in rows:
+        assert not [text for text in row.values() if text.startswith(("=", "+", "-", "@"))]
+        float(row["value"])
