@@ -45,7 +45,7 @@ def checkpoint_comparison(checkpoint_store: ResultStore) -> Comparison:
 
 
 def test_time_throughput_and_energy_are_those_of_the_runs(checkpoint_made: Made) -> None:
-    time, rate, proof, energy, lost, *_ = tables_of(checkpoint_made.html, SECTION)
+    time, rate, flushes, proof, energy, lost, *_ = tables_of(checkpoint_made.html, SECTION)
     for target in (NEW, OLD):
         records = records_of(checkpoint_made.store, target)
         row = time.at(target)
@@ -53,6 +53,7 @@ def test_time_throughput_and_energy_are_those_of_the_runs(checkpoint_made: Made)
         assert row["to durable s"] == digits3(mean(records, "durable_time_s"))
         assert row["restore s"] == digits3(mean(records, "restore_time_s"))
         assert rate.at(target)["to durable MB/s"] == digits3(mean(records, "durable_mb_s"))
+        assert {head.partition(" ")[0] for head in flushes.at(target)} >= {"mean", "p99"}
         assert proof.at(target)["restored"] == "1.00"
         wh = [record.metric("span_energy_wh", "write") for record in records]
         known = [value for value in wh if value is not None]
