@@ -182,11 +182,11 @@ pub struct Row {
 /// results sum up.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Live {
-    /// Operations per second.
-    pub operations_s: f64,
-    /// Bytes per second.
-    pub bytes_s: f64,
-    /// `None` before the first interval.
+    /// Operations per second. `None` before all jobs have passed the first interval.
+    pub operations_s: Option<f64>,
+    /// Bytes per second. `None` before all jobs have passed the first interval.
+    pub bytes_s: Option<f64>,
+    /// `None` before the first interval, or if nothing completed in the last one.
     pub latency_p99_ns: Option<u64>,
     /// What it is the p99 of.
     pub latency_bins: Option<Coarse>,
@@ -357,8 +357,8 @@ impl Collector {
             merged.add(stats.intended.as_ref().unwrap_or(&stats.latency));
         }
         Live {
-            operations_s: operations as f64 / seconds,
-            bytes_s: bytes as f64 / seconds,
+            operations_s: Some(operations as f64 / seconds),
+            bytes_s: Some(bytes as f64 / seconds),
             latency_p99_ns: (!merged.is_empty()).then(|| merged.percentile(99.0)),
             latency_bins: (!merged.is_empty()).then(|| merged.coarse()),
             flush_p99_ns: self.flush_p99_ns(pending),
@@ -433,7 +433,7 @@ mod tests {
         collector.add(&report(0, 0, 3), 0);
         assert_eq!(*collector.by_worker(), ByWorker { operations: vec![3], bytes: vec![0] });
         let live = collector.live();
-        assert!(live.operations_s > 0.0 && live.bytes_s == 0.0, "{live:?}");
+        assert!(live.operations_s > Some(0.0) && live.bytes_s == Some(0.0), "{live:?}");
         assert_eq!(collector.rows[0].bytes, 30, "what it was about");
     }
 
@@ -448,7 +448,7 @@ mod tests {
         report.kinds.push(Some(Box::new(flushes)));
         collector.add(&report, 0);
         let live = collector.live();
-        assert!((live.operations_s - 3.0).abs() < 1e-9, "{live:?}");
+        assert!((live.operations_s.unwrap() - 3.0).abs() < 1e-9, "{live:?}");
         assert_eq!(live.latency_p99_ns, Some(100));
         assert_eq!(live.latency_bins.unwrap().iter().sum::<u64>(), 3);
         assert_eq!(collector.by_worker().operations, [3]);
@@ -490,8 +490,10 @@ mod tests {
     #[test]
     fn the_ramp_is_seen_but_not_counted() {
         let mut collector = Collector::new(1, 1_000_000_000, false, READS.to_vec());
+        let live = collector.live();
+        assert_eq!((live.operations_s, live.bytes_s), (None, None), "no interval has passed");
         collector.add(&report(0, -1, 9), 0);
-        assert!((collector.live().operations_s - 9.0).abs() < 1e-9);
+        assert!((collector.live().operations_s.unwrap() - 9.0).abs() < 1e-9);
         collector.finish(0, 1_000_000_000);
         assert_eq!(collector.totals().next().unwrap().1.operations, 0);
         assert_eq!(*collector.by_worker(), ByWorker::of(1));

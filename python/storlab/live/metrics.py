@@ -50,8 +50,10 @@ def open_metrics(state: State) -> str:
 
 def _families(state: State) -> Iterator[Family]:
     study = {"study": state.study}
-    last = dict(zip(MOMENT, state.moments[-1], strict=True)) if state.moments else {}
     run: Mapping[str, Any] = state.run or {}
+    last = dict(zip(MOMENT, state.moments[-1], strict=True)) if state.moments else {}
+    if last.get("run") != run.get("number"):
+        last = {}  # the last moment is of the run before: this one's target did none of it
     of_run = {**study, "target": run.get("target", ""), "workload": run.get("workload", "")}
     yield from _campaign(state, study)
     if run:

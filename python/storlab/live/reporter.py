@@ -44,7 +44,7 @@ class FeedReporter(Reporter):
         self._flagged = deque[tuple[int, RunRecord]]()  # that nobody has asked yet
         self._held: dict[int, dict[str, list[list[int]]]] = {}
         self._period_s = period_s
-        self._snapshot: Snapshot | None = None
+        self._snapshot: tuple[dict[str, Any] | None, Snapshot] | None = None  # and the run it is of
         self._read: Callable[[], Sequence[Gauge]] = tuple
         self._counts = {"planned": 0, "done": 0, "failed": 0}
         self._left_ns = self._expected_ns = 0
@@ -76,15 +76,15 @@ class FeedReporter(Reporter):
 
     @override
     def step(self, text: str, total: float | None = None) -> None:
-        self._snapshot = None
+        self._run = self._snapshot = None  # a run whose target went away ends without a record
         self._step = {"text": text, "done": 0.0, "total": total}
-        self._feed.news(step=dict(self._step), stage="prepares")
+        self._feed.news(step=dict(self._step), stage="prepares", run=None, phase="")
 
     @override
     def step_progress(self, done: float, snapshot: Snapshot | None = None) -> None:
         if self._step is not None:
             self._step["done"] = done
-        self._snapshot = snapshot
+        self._snapshot = None if snapshot is None else (None, snapshot)
 
     @override
     def run_started(self, run: PlannedRun, point: Point, expected_ns: int) -> None:
@@ -106,7 +106,7 @@ class FeedReporter(Reporter):
 
     @override
     def run_progress(self, snapshot: Snapshot) -> None:
-        self._snapshot = snapshot
+        self._snapshot = (self._run, snapshot)
 
     @override
     def run_ended(self, record: RunRecord) -> None:
@@ -130,10 +130,13 @@ class FeedReporter(Reporter):
 
     def tick(self) -> None:
         """Tell one moment: the last snapshot, unless it was told, and the gauges as they stand."""
-        snapshot, self._snapshot = self._snapshot, None
+        run, step = self._run, self._step
+        kept, self._snapshot = self._snapshot, None
+        # A run may end and the next one begin at any moment: figures stay with the run they are of.
+        snapshot = kept[1] if kept is not None and kept[0] is run else None
         moment: dict[str, Any] = {"at_ms": self._wall_ms()}
         if snapshot is not None:
-            self._phase = snapshot.phase if self._run is not None else ""
+            self._phase = snapshot.phase if run is not None else ""
             moment["cpu_percent"] = _rounded(snapshot.cpu_percent)
         if snapshot is not None and snapshot.phase != "drain":  # it has the window's last interval
             moment |= {
@@ -147,7 +150,6 @@ class FeedReporter(Reporter):
         own = [gauge for gauge in gauges if gauge.target == self._target]
         power = next((gauge.value for gauge in own if gauge.kind == "power"), None)
         warmest = max((gauge.value for gauge in own if gauge.kind == "temperature"), default=None)
-        run, step = self._run, self._step
         moment |= {
             **self._moved(gauges),
             "power_w": _rounded(power),

@@ -277,7 +277,7 @@ impl Bench {
         for message in messages.try_iter() {
             if let Message::Interval(report) = message {
                 collector.add(&report, start_ns);
-                live.push(collector.live().operations_s);
+                live.extend(collector.live().operations_s);
             }
         }
         let end_ns = if end_ns == u64::MAX { end.last_completion_ns } else { end_ns };

@@ -47,7 +47,7 @@ fn a_fill_shows_how_far_it_is() {
         let seen = run.snapshot();
         assert_eq!(seen.phase.name, "prepare");
         let length = seen.phase.length_ns.unwrap_or(0);
-        if length > seen.elapsed_ns && seen.live.bytes_s > 0.0 {
+        if length > seen.elapsed_ns && seen.live.bytes_s > Some(0.0) {
             break;
         }
         std::thread::yield_now();
