@@ -27,6 +27,7 @@ class ExitCode(IntEnum):
     DISAGREE = 10  # a comparison ran, and its verdict is "no" (crosscheck, gate, verify, audit)
     AUDIT = 11  # storlab's own brief contradicts its runs, and was not written
     INCONCLUSIVE = 12  # a comparison ran, and what it has does not decide (crosscheck, gate)
+    UNREACHABLE = 13  # a target stayed away for too long; `storlab resume` goes on
 
 
 class StorlabError(Exception):
@@ -132,6 +133,12 @@ class RunError(StorlabError):
     """A run ended as failed."""
 
     exit_code = ExitCode.RUN_FAILED
+
+
+class UnreachableError(StorlabError):
+    """A campaign stopped because a target stayed away. What was finished is stored."""
+
+    exit_code = ExitCode.UNREACHABLE
 
 
 class ResultError(StorlabError):

@@ -120,6 +120,7 @@ Exit codes (stable):
       wrong data
   11  storlab's own brief contradicts its runs, and was not written
   12  what was compared does not decide (crosscheck, gate)
+  13  a target stayed away; storlab resume goes on
 
 \b
 Example:

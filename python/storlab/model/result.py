@@ -82,6 +82,13 @@ class Failure(Table):
     path: str | None = None
 
 
+class Attempt(Table):
+    """An earlier attempt of a run: it failed, and the run was repeated."""
+
+    started_at: str  # UTC, ISO 8601
+    failure: Failure
+
+
 class EngineInfo(Table):
     """Which program did the work, and with which of the kernel's features."""
 
@@ -238,6 +245,7 @@ class RunRecord(Table):
     failure: Failure | None = None
     engine: EngineInfo
     started_at: str  # UTC, ISO 8601
+    attempts: list[Attempt] = Field(default_factory=list)  # before this one, in order of time
     window_start_ns: int
     window_end_ns: int
     wall_at_start_ns: int | None = None  # CLOCK_REALTIME at window_start_ns, since 1970

@@ -60,6 +60,11 @@ class Header(StudyTable):
     ramp: Duration = Field(default="10s", description="load before the measure window")  # type: ignore[assignment]
     runtime: Duration = Field(default="60s", gt=0, description="length of the measure window")  # type: ignore[assignment]
     settle: Duration = Field(default=0, description="pause after every run")
+    wait_for_target: Duration = Field(
+        default="10min",
+        description="how long a campaign waits for a target that does not answer (a client, mount, "
+        "device, store or meter), before it stops; 0: not at all",
+    )  # type: ignore[assignment]
     interval: Duration = Field(default="1s", gt=0, description="length of one sample")  # type: ignore[assignment]
     seed: int = Field(
         default=1,

@@ -38,6 +38,7 @@ from storlab.lab.power.summary import (
 from storlab.model.power import Boundary, PowerSummary, Reading, SensorInfo, SpanPower
 from storlab.model.result import RunOutcome, RunRecord
 from storlab.model.study import MeterSpec, Target
+from storlab.stores.reachability import Absence
 
 _DEFAULT_RATE_HZ = 1.0
 
@@ -171,17 +172,18 @@ class Metering:
         """From now on nothing loads any target."""
         self._idle_start_ns = monotonic_ns()
 
-    def load_begins(self, target: Target) -> list[str]:
-        """A run of this target begins now. Revives meters that had ended; says what happened."""
-        lines = [
-            line for meter in self._meters.get(target.name, []) for line in self._revive(meter)
-        ]
+    def absences(self, target: Target) -> list[Absence]:
+        """Open meters of a target that had ended again; return those that still do not answer."""
+        found = [self._revive(meter) for meter in self._meters.get(target.name, [])]
+        return [absence for absence in found if absence is not None]
+
+    def load_begins(self) -> None:
+        """A run begins now: idle readings before it are those since ``idle_begins``."""
         now = monotonic_ns()
         self._idle_before = (self._idle_start_ns, now)
         for meters in self._meters.values():
             for meter in meters:  # what lies before this pause is of no run to come
                 meter.thread.take(self._idle_start_ns - 2 * meter.thread.period_ns)
-        return lines
 
     def finish(self, target: Target, outcome: RunOutcome) -> MeteredRun:
         """The run's power, after the pause behind it. Call :meth:`idle_begins` before that pause.
@@ -215,19 +217,19 @@ class Metering:
             meter.names[info.sensor] = _free_name(info.sensor, taken)
         return meter
 
-    def _revive(self, meter: _Metered) -> list[str]:
+    def _revive(self, meter: _Metered) -> Absence | None:
         ended = meter.thread.ended
         if ended is None:
-            return []
+            return None
         target = next(t for t in self._targets if meter in self._meters[t.name])
         meter.thread.close()
         thread = open_thread(meter.spec, target, self._base)
         try:
             thread.open()
         except StorlabError as error:
-            return [f"{thread.name}: still not measured: {error.what}"]
+            return Absence(thread.name, error.what)
         meter.thread = thread
-        return [f"{thread.name}: answers again"]
+        return None
 
 
 def _lately(info: SensorInfo, thread: MeterThread) -> int:

@@ -61,7 +61,7 @@ def check_clients(
     """
     everybody = clients.places(clients.most)
     store_checks, granted = granted_stores(study, plan, base, stores or {})
-    arguments = _question(study, plan, base, campaign) | {"granted": granted}
+    arguments = check_arguments(study, plan, base, campaign) | {"granted": granted}
     directory = Path(tempfile.mkdtemp(prefix="storlab-check-"))
     answers = Answers()
     try:
@@ -89,8 +89,8 @@ def check_clients(
     return checks, facts
 
 
-def _question(study: StudyBase, plan: Plan, base: Path, campaign: str) -> dict[str, Any]:
-    """What each client is asked for."""
+def check_arguments(study: StudyBase, plan: Plan, base: Path, campaign: str) -> dict[str, Any]:
+    """Return the arguments of a ``check`` task: what each client is asked about."""
     points = plan.points.values()
     used = [
         target

@@ -10,6 +10,7 @@
                       SHA256SUMS (also checked by `sha256sum -c`)
     prepare/          one record per preconditioned target
     verify/           state of verify-mode runs (which block holds which generation)
+    attempts/         failed attempts of runs that are to be repeated
     brief.html, brief.pdf
 
 A run is written into ``runs/.new-*`` by a writer that holds a lock on that directory, and gets its
@@ -25,7 +26,7 @@ import os
 import re
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -55,7 +56,7 @@ from storlab.lab.results.read import (
 from storlab.model.point import Plan, PlannedRun
 from storlab.model.power import Reading
 from storlab.model.power_readings import POWER_SCHEMA, readings_from_parquet, readings_to_parquet
-from storlab.model.result import RunRecord, Sample
+from storlab.model.result import Attempt, RunRecord, Sample
 from storlab.model.samples import merged, samples_to_parquet, table_from_parquet
 from storlab.model.study import StudyBase
 
@@ -233,7 +234,8 @@ class ResultStore:
     ) -> RunRecord:
         """Store one run, whole or not at all, and return its record as stored.
 
-        A run that is stored already is replaced (``resume --retry-failed``). ``raw`` maps plain
+        A run that is stored already is replaced (``resume --retry-failed``); its failure stays in
+        ``attempts`` of the new record. ``raw`` maps plain
         file names, also below one folder, to contents; ``readings`` are its meters'. Raises
         ResultError for a cancelled run or one that is not in the plan, and OSError when the file
         system fails; nothing is then stored.
@@ -247,6 +249,7 @@ class ResultStore:
         if power is not None:
             sums_of["power_sha256"] = hashlib.sha256(power).hexdigest()
         sums_of["histograms"] = merged(samples)
+        sums_of["attempts"] = self._attempts(record.run_id)
         record = record.model_copy(update={**sums_of, "raw": sorted(raw)})
         files = {"run.json": to_json(record.dump()), "samples.parquet": parquet}
         if power is not None:
@@ -260,21 +263,55 @@ class ResultStore:
         with self._new_directory(record.run_id) as new:
             _write_tree(new, files)
             self._move_into_place(new, target)
+        self._attempts_file(record.run_id).unlink(missing_ok=True)
         return record
+
+    def add_attempt(self, run_id: str, attempt: Attempt) -> None:
+        """Keep a failed attempt of a run that is to be repeated, until the run is stored.
+
+        Raises ResultError when the file system fails.
+        """
+        attempts = [kept.dump() for kept in (*self._attempts(run_id), attempt)]
+        path = self._attempts_file(run_id)
+        with self.storing(f"the attempt of run {run_id} cannot be stored"):
+            path.parent.mkdir(exist_ok=True)
+            replace_file(path, to_json(attempts))
+
+    def _attempts(self, run_id: str) -> list[Attempt]:
+        """Return the failed attempts of a run so far: kept ones, and the stored run's."""
+        attempts: list[Attempt] = []
+        if self.run_dir(run_id).exists():
+            stored = self.record(run_id)
+            attempts += stored.attempts
+            if stored.failure is not None:
+                attempts.append(Attempt(started_at=stored.started_at, failure=stored.failure))
+        with suppress(FileNotFoundError):
+            kept = json.loads(self._attempts_file(run_id).read_bytes())
+            # A crash may have left those of a run that was stored after all.
+            attempts += [a for a in map(Attempt.model_validate, kept) if a not in attempts]
+        return attempts
+
+    def _attempts_file(self, run_id: str) -> Path:
+        return self.directory / "attempts" / f"{run_id}.json"
 
     @contextmanager
     def storing(self, harm: str) -> Iterator[None]:
         """Raises ResultError, with what to do, where a campaign cannot write here."""
-        searches = self.environment.get("capacity")
-        go_on = f"capacity STUDY --out {self.directory}" if searches else f"resume {self.directory}"
         try:
             yield
         except OSError as error:
             raise ResultError(
                 str(self.directory),
                 f"{harm}: {error.strerror}",
-                f"make room, then go on with `storlab {go_on}`",
+                f"make room, then go on with `{self.continuation}`",
             ) from error
+
+    @property
+    def continuation(self) -> str:
+        """The command that goes on with this campaign."""
+        searches = self.environment.get("capacity")
+        go_on = f"capacity STUDY --out {self.directory}" if searches else f"resume {self.directory}"
+        return f"storlab {go_on}"
 
     def records(self) -> list[RunRecord]:
         """Every stored run, in plan order. Raises ResultError when one is damaged."""

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from storlab.base.clock import utc_now_iso, wall_at_ns
-from storlab.base.errors import StorlabError
-from storlab.base.units import NS_PER_S
+from storlab.base.clock import monotonic_ns, utc_now_iso, wall_at_ns
+from storlab.base.errors import StorlabError, UnreachableError
+from storlab.base.units import NS_PER_S, format_duration
 from storlab.contracts.engine import Engine
 from storlab.contracts.registry import FAMILIES, get_engine
 from storlab.contracts.reporter import Reporter
@@ -21,6 +22,7 @@ from storlab.lab.power.states import Opener, PowerStates
 from storlab.lab.prepare.dataset import PrepareError
 from storlab.lab.results.store import ResultStore
 from storlab.lab.run.gauges import Gauges
+from storlab.lab.run.reach import LocalReach, Reach
 from storlab.lab.run.records import completed_record, failed_record
 from storlab.lab.site.device_bytes import devices_behind
 from storlab.lab.site.local import LocalSite
@@ -28,13 +30,18 @@ from storlab.lab.site.site import Site
 from storlab.meters.nvme_admin import NvmeAdmin
 from storlab.model.point import PlannedRun, Point
 from storlab.model.power import AppliedPowerState, Reading
-from storlab.model.result import Failure, Flag, RunRecord
+from storlab.model.result import Attempt, Failure, Flag, RunRecord
 from storlab.model.study import Target
 from storlab.process.execution import Interrupted, StopRequest
 from storlab.stores.devices import Device
+from storlab.stores.reachability import Absence
 
 AGAIN_AFTER_S = (1.0, 4.0)
 """Pauses before each further try to put a target right: a store may only be busy."""
+PROBE_EVERY_S = 5.0
+"""Pause between two looks whether a target answers again."""
+MOST_ATTEMPTS = 5
+"""Attempts of one run on a target that keeps coming and going; the last failure is stored."""
 
 
 @dataclass(slots=True)
@@ -78,6 +85,7 @@ class Campaign:
         stop: StopRequest,
         open_drive: Opener = NvmeAdmin.open,
         site: Site | None = None,
+        reach: Reach | None = None,
     ) -> None:
         self.store = store
         self.guard = guard
@@ -92,6 +100,7 @@ class Campaign:
         self._resumed = guard.recorded is not None
         here = LocalSite(store.study, guard, store.directory, stop, reporter, store)
         self._site: Site = site or here
+        self._reach: Reach = reach or LocalReach(store.study, guard)
         self._open_drive = open_drive
 
     def execute(
@@ -101,7 +110,8 @@ class Campaign:
 
         ``clean`` removes data even when runs are left over, ``keep`` leaves them although none are.
         Raises EngineError when an engine is missing, ResultError when results cannot be stored,
-        GuardError where another campaign has come to a store of this one.
+        GuardError where another campaign has come to a store of this one, UnreachableError when a
+        target or its meter stays away for longer than ``wait_for_target`` of the study.
         """
         todo = self.store.missing(retry_failed)
         summary = Summary(directory=self.store.directory, planned=len(self.store.plan.runs))
@@ -130,11 +140,11 @@ class Campaign:
     ) -> None:
         self._after_interrupt(todo)
         for target in targets:
-            try:
-                self._prepare(target, todo)
-            except PrepareError as error:
-                self._unprepared[target.name] = error.failure
-                self.reporter.note(f"{target.name}: cannot be prepared: {error.failure.message}")
+            while (failure := self._prepare(target, todo)) is not None:
+                if not self._was_away(target, self._clients_of(target, todo)):
+                    self._unprepared[target.name] = failure
+                    self.reporter.note(f"{target.name}: cannot be prepared: {failure.message}")
+                    break
         with ExitStack() as stack:
             base, directory = self.guard.base, self.store.directory
             self._states = stack.enter_context(
@@ -155,22 +165,88 @@ class Campaign:
         if self._metering.any:
             self.stop.pause(self.study.study.settle / NS_PER_S)  # idle power before the first run
         for run in todo:
-            point = self.store.plan.points[run.point_id]
-            self.stop.pause(0)
-            self._check_claim(point.target)
-            if self._after_again(point.target) and self._metering.any:
-                self._metering.idle_begins()
-                self.stop.pause(self.study.study.settle / NS_PER_S)
-            self.reporter.run_started(run, point, self._expected_ns(run))
-            prepared = point.target not in self._unprepared
-            record = self._run(run, point) if prepared else self._left_out(run, point)
-            summary.records.append(record)
+            for attempt in range(1, MOST_ATTEMPTS + 1):
+                record = self._attempt(run, last=attempt == MOST_ATTEMPTS)
+                if record is not None:
+                    summary.records.append(record)
+                    break
+
+    def _attempt(self, run: PlannedRun, *, last: bool) -> RunRecord | None:
+        """Carry a run out and store it; None if its target was away, so that it is repeated."""
+        point = self.store.plan.points[run.point_id]
+        target = self.study.target_named(point.target)
+        self.stop.pause(0)
+        self._check_claim(point.target)
+        waited = self._wait_while(target, partial(self._metering.absences, target))
+        if (self._after_again(point) or waited) and self._metering.any:
+            self._metering.idle_begins()
+            self.stop.pause(self.study.study.settle / NS_PER_S)
+        self.reporter.run_started(run, point, self._expected_ns(run))
+        prepared = point.target not in self._unprepared
+        record = self._run(run, point, last=last) if prepared else self._left_out(run, point)
+        if record is not None:
             self.reporter.run_ended(record)
-            put_right = prepared and self._after(run, point)
-            metered = self._metering.reads(self.study.target_named(point.target))
-            if not metered or (put_right and self._metering.any):
-                self._metering.idle_begins()
-                self.stop.pause(self.study.study.settle / NS_PER_S)
+        put_right = prepared and self._after(run, point)
+        metered = self._metering.reads(target)
+        if not metered or (put_right and self._metering.any):
+            self._metering.idle_begins()
+            self.stop.pause(self.study.study.settle / NS_PER_S)
+        return record
+
+    def _was_away(
+        self, target: Target, clients: int | None, attempt: Callable[[], None] | None = None
+    ) -> bool:
+        """After a failure: wait for a target that does not answer.
+
+        Args:
+            target: What was worked on.
+            clients: How many clients did it; None without a cluster.
+            attempt: Called before the wait; keeps what failed.
+
+        Returns:
+            False if the target answers, so that the failure is not an outage's.
+        """
+        return self._wait_while(target, partial(self._reach.absences, target, clients), attempt)
+
+    def _wait_while(
+        self,
+        target: Target,
+        look: Callable[[], Sequence[Absence]],
+        attempt: Callable[[], None] | None = None,
+    ) -> bool:
+        """Wait until ``look`` returns no absences. Returns whether it returned any.
+
+        Raises UnreachableError when ``wait_for_target`` has passed, Interrupted.
+        """
+        absences = look()
+        if not absences:
+            return False
+        if attempt is not None:
+            attempt()
+        limit_ns, began_ns = self.study.study.wait_for_target, monotonic_ns()
+        limit = format_duration(limit_ns)
+        told = "; ".join(map(str, absences))
+        self.reporter.note(
+            f"{target.name} does not answer ({told}); the campaign waits for up to {limit} "
+            "(wait_for_target in [study])"
+        )
+        self.reporter.step(f"waiting for {target.name}", limit_ns / NS_PER_S)
+        while absences:
+            waited_ns = monotonic_ns() - began_ns
+            if waited_ns >= limit_ns or not all(absence.returns for absence in absences):
+                raise UnreachableError(
+                    target.name,
+                    f"does not answer: {'; '.join(map(str, absences))}; the campaign waited for "
+                    f"{format_duration(round(waited_ns, -9))}. Finished runs are stored, and the "
+                    "rest was not begun",
+                    f"bring it back, then go on with `{self.store.continuation}`",
+                )
+            self.reporter.step_progress(waited_ns / NS_PER_S)
+            self.stop.pause(min(PROBE_EVERY_S, (limit_ns - waited_ns) / NS_PER_S))
+            absences = look()
+        waited = format_duration(round(monotonic_ns() - began_ns, -9))
+        self.reporter.note(f"{target.name} answers again after {waited}")
+        return True
 
     def _left_out(self, run: PlannedRun, point: Point) -> RunRecord:
         """The record of a run on a target that cannot be run on."""
@@ -178,11 +254,22 @@ class Campaign:
         failure = self._unprepared[point.target]
         return self._write(failed_record(run, point, engine, utc_now_iso(), failure), [], {})
 
-    def _prepare(self, target: Target, todo: Sequence[PlannedRun]) -> None:
+    def _prepare(self, target: Target, todo: Sequence[PlannedRun]) -> Failure | None:
+        """Prepare a target for its points; why that failed, or None."""
+        try:
+            if not self._site.prepare(target, self._points_of(target, todo)):
+                self._unsteady.add(target.name)
+        except PrepareError as error:
+            return error.failure
+        return None
+
+    def _points_of(self, target: Target, todo: Sequence[PlannedRun]) -> list[Point]:
         points = {run.point_id: self.store.plan.points[run.point_id] for run in todo}
-        own = [point for point in points.values() if point.target == target.name]
-        if not self._site.prepare(target, own):
-            self._unsteady.add(target.name)
+        return [point for point in points.values() if point.target == target.name]
+
+    def _clients_of(self, target: Target, todo: Sequence[PlannedRun]) -> int | None:
+        counts = [point.clients for point in self._points_of(target, todo)]
+        return max((count for count in counts if count is not None), default=None)
 
     def _after_interrupt(self, todo: Sequence[PlannedRun]) -> None:
         """Once: put right what the session before has left.
@@ -209,11 +296,13 @@ class Campaign:
             )
             return True
 
-    def _after_again(self, target: str) -> bool:
-        """What failed after this target's last run, tried again; True where there was any work.
+    def _after_again(self, of: Point) -> bool:
+        """What failed after the last run of a point's target, tried again; True for any work.
 
-        The target is given up when the last try fails, too.
+        A target that does not answer is waited for. It is given up when it answers, and the last
+        try fails, too.
         """
+        target = of.target
         if target not in self._left:
             return False
         run, failure = self._left.pop(target)
@@ -228,6 +317,9 @@ class Campaign:
             else:
                 self.reporter.note(f"{target}: put right after {run.run_id} at try {number}")
                 return True
+        if self._was_away(self.study.target_named(target), point.clients):
+            self._left[target] = (run, failure)
+            return self._after_again(of)
         message = f"not carried out, because after run {run.run_id}: {failure.message}"
         self._unprepared[target] = failure.model_copy(update={"message": message})
         self.reporter.note(
@@ -236,7 +328,8 @@ class Campaign:
         )
         return True
 
-    def _run(self, run: PlannedRun, point: Point) -> RunRecord:
+    def _run(self, run: PlannedRun, point: Point, *, last: bool) -> RunRecord | None:
+        """None: it failed while its target was away, and is to be repeated."""
         started_at = utc_now_iso()
         target = self.study.target_named(point.target)
         engine = self._engine(point.engine)
@@ -246,8 +339,7 @@ class Campaign:
         raw: dict[str, bytes] = {}
         try:
             states = self._power_states(target)
-            for note in self._metering.load_begins(target):
-                self.reporter.note(note)
+            self._metering.load_begins()
             # Meters read from before this load until after the settle pause; the outcome's window
             # is on the clock that they share (storlab.base.clock).
             outcome = self._site.run(run, point, engine, work_dir, raw)
@@ -255,6 +347,8 @@ class Campaign:
         except (StorlabError, OSError, ValueError) as error:
             self._settle(target)  # the next run needs idle power before it, however this one ended
             failure = _failure(error)
+            if not last and self._is_repeated(run, point, started_at, failure):
+                return None
             failed = failed_record(run, point, engine.describe(), started_at, failure)
             return self._write(failed, [], raw)
         finally:
@@ -262,6 +356,9 @@ class Campaign:
         self._settle(target)
         metered = self._metering.finish(target, outcome)
         record = completed_record(run, point, self.study, started_at, outcome, metered)
+        failed_here = None if last else record.failure
+        if failed_here is not None and self._is_repeated(run, point, started_at, failed_here):
+            return None
         record = record.model_copy(
             update={
                 "power_states": states,
@@ -271,6 +368,14 @@ class Campaign:
         if point.target in self._unsteady:
             record = record.model_copy(update={"flags": [*record.flags, _NOT_PRECONDITIONED]})
         return self._write(record, outcome.samples, {**outcome.raw, **raw}, metered.readings)
+
+    def _is_repeated(
+        self, run: PlannedRun, point: Point, started_at: str, failure: Failure
+    ) -> bool:
+        """Whether a run failed because its target was away; it is kept as an attempt then."""
+        attempt = Attempt(started_at=started_at, failure=failure)
+        keep = partial(self.store.add_attempt, run.run_id, attempt)
+        return self._was_away(self.study.target_named(point.target), point.clients, keep)
 
     def _check_claim(self, target: str) -> None:
         """Raise GuardError where another campaign may measure on the target, too."""

@@ -31,8 +31,8 @@ from storlab.lab.run.session import (
     checks_of,
     clients_of,
     guard_of,
+    places_of,
     refuse_other_hosts,
-    site_of,
     warn,
 )
 from storlab.lab.study.file import LoadedStudy
@@ -195,8 +195,8 @@ def search(
         session = SearchSession(store)
         with store.campaign_lock(), reporter() as told:
             warn(told, checks)
-            site = site_of(clients, store, guard, stop, told)
-            campaign = Campaign(store, guard, told, stop, site=site)
+            places = places_of(clients, store, guard, stop, told)
+            campaign = Campaign(store, guard, told, stop, **places)
             _rounds(loaded, plan, session, campaign, next_tries)
     return session
 

@@ -17,19 +17,21 @@ from storlab.contracts.registry import get_engine
 from storlab.contracts.reporter import Reporter
 from storlab.lab.guard.guard import Guard
 from storlab.lab.plan.jobs import make_job
-from storlab.lab.preflight.clients import check_clients
+from storlab.lab.preflight.clients import check_arguments, check_clients
 from storlab.lab.preflight.preflight import check_study, refuse_errors
 from storlab.lab.prepare import dataset
 from storlab.lab.results.environment import describe_environment
 from storlab.lab.results.files import is_vacant
 from storlab.lab.results.store import ResultStore
 from storlab.lab.run.campaign import Campaign, Summary, left_behind
+from storlab.lab.run.reach import ClientsReach
 from storlab.lab.site.clients import Clients, ClientsSite, ClusterGuard
-from storlab.lab.site.site import Site
+from storlab.lab.site.grants import grant
+from storlab.lab.site.view import plan_of_targets
 from storlab.lab.study.file import LoadedStudy
 from storlab.lab.study.logo import logo_checks
 from storlab.model.point import Plan, PlannedRun, Point
-from storlab.model.study import StudyBase
+from storlab.model.study import StudyBase, Target
 from storlab.process.execution import StopRequest
 from storlab.stores.home import HomeNeed, home_need
 
@@ -68,8 +70,8 @@ def run_study(
         store = ResultStore.create(directory, loaded.text, loaded.study, plan, environment)
         with store.campaign_lock(), reporter() as told:
             warn(told, checks)
-            site = site_of(clients, store, guard, stop, told)
-            return store, Campaign(store, guard, told, stop, site=site).execute(clean=clean)
+            places = places_of(clients, store, guard, stop, told)
+            return store, Campaign(store, guard, told, stop, **places).execute(clean=clean)
 
 
 def resume_study(
@@ -107,8 +109,8 @@ def resume_study(
             refuse_errors(checks)
             with reporter() as told:
                 warn(told, checks)
-                site = site_of(clients, store, guard, stop, told)
-                campaign = Campaign(store, guard, told, stop, site=site)
+                places = places_of(clients, store, guard, stop, told)
+                campaign = Campaign(store, guard, told, stop, **places)
                 return campaign.execute(retry_failed=retry_failed, clean=clean)
 
 
@@ -155,11 +157,25 @@ def clients_of(study: StudyBase, base: Path) -> Clients | None:
     return None if study.cluster is None else Clients.of(study.cluster, base)
 
 
-def site_of(
+def places_of(
     clients: Clients | None, store: ResultStore, guard: Guard, stop: StopRequest, told: Reporter
-) -> Site | None:
-    """Where the load of a campaign is made; None: on this machine."""
-    return None if clients is None else ClientsSite(clients, store, guard, stop, told)
+) -> dict[str, Any]:
+    """``site`` and ``reach`` of a campaign whose clients make the load; else nothing."""
+    if clients is None:
+        return {}
+
+    def question(target: Target) -> dict[str, Any]:
+        hold = guard.stores.get(target.name)
+        granted = {} if hold is None else {target.name: grant(hold.access)}
+        own = plan_of_targets(store.plan, {target.name})
+        asked = check_arguments(store.study, own, guard.base, guard.campaign)
+        return {**asked, "granted": granted, "direct": [], "engines": []}
+
+    work = store.directory / "work"
+    return {
+        "site": ClientsSite(clients, store, guard, stop, told),
+        "reach": ClientsReach(clients, guard, question, work, lambda: stop.pause(0)),
+    }
 
 
 def checks_of(

@@ -18,7 +18,9 @@ from storlab.lab.site.grants import access_of
 from storlab.lab.site.limits import limit_facts
 from storlab.model.s3 import S3Store
 from storlab.stores.filesystems import free_bytes, supports_direct
+from storlab.stores.reachability import UNREACHABLE
 from storlab.stores.s3.control import S3Control
+from storlab.stores.s3.errors import StoreUnreachableError
 
 STORE_S = 2.0  # for one answer: rank 0 waits meanwhile
 NONCE_DIGITS = 12  # hexadecimal, of an order
@@ -39,6 +41,7 @@ def check(end: ClientEnd) -> None:
     own: list[Path] = []
     problems: dict[str, str] = {}
     fixes: dict[str, str] = {}  # of problems that know better than to make the directory
+    unreachable: dict[str, str] = {}  # directories whose file system does not answer
     claimed: dict[str, str] = {}
     for name, directory in seen_here.items():
         nonce = directory / f".storlab-{end.order.nonce}-{place.name}"
@@ -53,10 +56,13 @@ def check(end: ClientEnd) -> None:
             own.append(nonce)
         except OSError as error:
             problems[str(directory)] = error.strerror or str(error)
+            if error.errno in UNREACHABLE:
+                unreachable[str(directory)] = problems[str(directory)]
         except GuardError as error:
             problems[error.where], fixes[error.where] = error.what, error.fix
     try:
-        end.give_facts({**facts, "problems": problems, "fixes": fixes, "claimed": claimed})
+        facts |= {"problems": problems, "fixes": fixes, "unreachable": unreachable}
+        end.give_facts({**facts, "claimed": claimed})
         end.barrier()
         seen = [
             client.name
@@ -105,9 +111,12 @@ def _store(store: S3Store, prefix: str) -> dict[str, Any]:
         control = S3Control(store, STORE_S)
         control.list_keys(prefix, 1)
     except StorlabError as error:
-        return {"problem": error.what, "fix": error.fix, "skew_s": None, "listed_ns": None}
+        away = isinstance(error, StoreUnreachableError)
+        known: dict[str, Any] = {"problem": error.what, "fix": error.fix, "unreachable": away}
+        return {**known, "skew_s": None, "listed_ns": None}
     listed_ns = monotonic_ns() - began_ns
-    return {"problem": "", "fix": "", "skew_s": control.clock_skew_s(), "listed_ns": listed_ns}
+    known = {"problem": "", "fix": "", "unreachable": False}
+    return {**known, "skew_s": control.clock_skew_s(), "listed_ns": listed_ns}
 
 
 def engine_problem(name: str) -> str:

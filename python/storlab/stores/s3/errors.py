@@ -54,6 +54,7 @@ _REGION_CODES = (
     "AuthorizationQueryParametersError",
     "IncorrectEndpoint",
 )
+_NO_BACKEND = (502, 503, 504)
 _LATE = ("time-out", "timed out", "in time")
 _NAMELESS = ("lookup", "resolve", "name or service", "nodename")
 _BUSY = ("SlowDown", "ServiceUnavailable", "InternalError")
@@ -61,6 +62,10 @@ _EXPIRED = ("ExpiredToken", "ExpiredTokenException")
 _BAD_TOKEN = ("InvalidToken", "InvalidTokenId")  # the second is MinIO's word for it
 _SKEWED = ("RequestTimeTooSkewed", "RequestExpired")
 _EXPECTED_REGION = re.compile(r"expecting ['\"]([a-z0-9-]+)['\"]")
+
+
+class StoreUnreachableError(PreflightError):
+    """A store gives no answer, or a proxy in front of it says that it gives none."""
 
 
 def refused(
@@ -81,7 +86,8 @@ def refused(
     answer = hide(answer, secrets)
     meaning, fix = _meaning(store, code, headers, body, skew_s)
     text = f"cannot {action}: {meaning} ({answer})" if meaning else f"cannot {action}: {answer}"
-    return PreflightError(where, text, fix)
+    kind = StoreUnreachableError if status in _NO_BACKEND else PreflightError
+    return kind(where, text, fix)
 
 
 def _code_of(status: int) -> str:
@@ -153,7 +159,7 @@ def _clock_fix(skew_s: float | None) -> str:
     return f"set the clocks by NTP; this machine's is {late} the store's"
 
 
-def unreachable(where: str, error: OSError, secrets: Iterable[str]) -> PreflightError:
+def unreachable(where: str, error: OSError, secrets: Iterable[str]) -> StoreUnreachableError:
     """The error for a request that got no answer: network, name or certificate."""
     text = hide(str(error.strerror or error), secrets)
     lower = text.lower()
@@ -175,7 +181,7 @@ def unreachable(where: str, error: OSError, secrets: Iterable[str]) -> Preflight
     elif error.errno in (errno.ECONNRESET, errno.ECONNABORTED, errno.EPIPE):
         what = f"the store ended the connection: {text}"
         fix = "check scheme and port: an https port resets what is not TLS, and the other way round"
-    return PreflightError(where, what, fix)
+    return StoreUnreachableError(where, what, fix)
 
 
 def _certificate_fix(lower: str) -> str:

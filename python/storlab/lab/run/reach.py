@@ -1,0 +1,135 @@
+"""Whether the target of a run answers: its devices, mounts and stores here, or its clients."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any, Protocol
+
+from storlab.base.errors import PreflightError
+from storlab.lab.guard.guard import Guard
+from storlab.lab.site.asking import ask_each
+from storlab.lab.site.clients import Clients
+from storlab.model.study import StudyBase, Target
+from storlab.stores.data_file import is_kernel_place
+from storlab.stores.filesystems import file_system_of
+from storlab.stores.reachability import Absence, device_absence, path_absence, within_limit
+from storlab.stores.s3.control import S3Control
+from storlab.stores.s3.errors import StoreUnreachableError
+from storlab.stores.s3.target import S3Hold
+
+STORE_S = 5.0  # for one answer of a store
+
+
+class Reach(Protocol):
+    """Asks what a target needs whether it answers."""
+
+    def absences(self, target: Target, clients: int | None) -> list[Absence]:
+        """Return everything that does not answer; none if the target can be reached.
+
+        ``clients`` is how many clients the run uses; None: this machine made its load.
+        """
+        ...
+
+
+class LocalReach:
+    """Reach of this machine. Needs an entered guard, and targets that answer when it is made."""
+
+    def __init__(self, study: StudyBase, guard: Guard) -> None:
+        self._guard = guard
+        self._mounts = {
+            path: file_system_of(path)
+            for target in study.target
+            if target.name in guard.access
+            for path in self._paths(target)
+        }
+
+    def absences(self, target: Target, clients: int | None = None) -> list[Absence]:
+        """As :class:`Reach`."""
+        del clients
+        probes: list[tuple[str, Callable[[], Absence | None]]] = [
+            (str(path), partial(path_absence, path, self._mounts[path]))
+            for path in self._paths(target)
+        ]
+        probes += [
+            (hold.name, partial(device_absence, hold.name, hold.device, hold.fd, hold.size_bytes))
+            for hold in self._guard.holds
+            if hold.target == target.name
+        ]
+        found = [within_limit(where, probe) for where, probe in probes]
+        absences = list(dict.fromkeys(absence for absence in found if absence is not None))
+        hold = self._guard.stores.get(target.name)
+        return absences if hold is None else [*absences, *store_absences(hold)]
+
+    def _paths(self, target: Target) -> list[Path]:
+        access = self._guard.access[target.name]
+        paths = [Path(member.path) for member in access.members if member.kind == "file"]
+        if target.directory is not None:
+            paths.append(self._guard.base / target.directory)
+        if target.is_embedded:
+            paths.append(Path(self._guard.stores[target.name].record()["embedded"]))
+        return paths
+
+
+def store_absences(hold: S3Hold) -> Iterator[Absence]:
+    """Yield the endpoints of a store that give no answer, or only that of a proxy before it."""
+    store = hold.access.store
+    for endpoint in store.endpoints:
+        try:
+            S3Control(store.model_copy(update={"endpoints": [endpoint]}), STORE_S).bucket_exists()
+        except StoreUnreachableError as error:
+            yield Absence(endpoint, error.what, returns=hold.server is None)
+        except PreflightError:
+            pass  # it answers; what it refuses is the run's own failure
+
+
+class ClientsReach:
+    """Reach of the clients of a cluster: each is asked by itself, and says what it reaches."""
+
+    def __init__(
+        self,
+        clients: Clients,
+        guard: Guard,
+        question: Callable[[Target], dict[str, Any]],
+        work: Path,
+        go_on: Callable[[], None],
+    ) -> None:
+        """``question`` gives the arguments of a check; ``go_on`` raises to end a probe."""
+        self._clients = clients
+        self._guard = guard
+        self._question = question
+        self._work = work
+        self._go_on = go_on
+
+    def absences(self, target: Target, clients: int | None) -> list[Absence]:
+        """As :class:`Reach`."""
+        hold = self._guard.stores.get(target.name)
+        found = [] if hold is None else list(store_absences(hold))
+        if found:
+            return found
+        count = 1 if self._clients.cluster.is_local else clients or self._clients.most
+        chosen = self._clients.places(count)
+        question = self._question(target)
+        answers = ask_each(self._clients, chosen, self._work / "reach", question, self._go_on)
+        found = [Absence(name, why) for name, why in answers.silent.items()]
+        for name, facts in answers.facts.items():
+            found += [replace(a, where=f"{name}: {a.where}") for a in client_absences(facts)]
+        return found
+
+
+def client_absences(facts: dict[str, Any]) -> Iterator[Absence]:
+    """Yield what one client does not reach, by the facts that it gave in a check."""
+    for directory, mounted in facts["mounts"].items():
+        if mounted is None and facts["mount"] is not None:
+            yield Absence(facts["mount"], f"nothing is mounted there or on the way to {directory}")
+    for directory, why in facts["unreachable"].items():
+        yield Absence(directory, why)
+    for path, device in facts["devices"].items():
+        if not device and is_kernel_place(Path(path)):
+            yield Absence(path, "no block device")
+    for endpoints in facts["stores"].values():
+        for endpoint, answer in endpoints.items():
+            if answer["unreachable"]:
+                yield Absence(endpoint, answer["problem"])
