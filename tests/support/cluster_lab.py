@@ -142,16 +142,15 @@ class Lab:
     ) -> Recorded:
         """While the run after so many others loads, do that; what is recorded of the run.
 
-        ``mend`` is called as soon as somebody is lost: the next run may begin right behind the
-        record.
+        ``mend`` is called once the campaign waits for somebody.
         """
         name = self.loading(finished)
         begin_ns = monotonic_ns()
         do()
         place = self.out / "runs" / name / "run.json"
         if mend is not None:
-            lost = self.out / "work" / name / "cluster" / "lost.json"
-            wait_for(f"the loss in {name}", lambda: lost.exists() or place.exists(), self)
+            attempt = self.out / "attempts" / f"{name}.json"
+            wait_for(f"the loss in {name}", lambda: attempt.exists() or place.exists(), self)
             mend()
         wait_for(f"the record of {name}", place.exists, self)
         after_s = (monotonic_ns() - begin_ns) / 1e9
