@@ -57,9 +57,9 @@ def _unmount(where: Path) -> None:
 
 
 @contextmanager
-def loop_device(image: Path) -> Iterator[Path]:
+def loop_device(image: Path, *options: str) -> Iterator[Path]:
     """A loop device over a file."""
-    device = Path(sh("losetup", "--find", "--show", image))
+    device = Path(sh("losetup", "--find", "--show", *options, image))
     try:
         yield device
     finally:

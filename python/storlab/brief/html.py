@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from jinja2 import DictLoader, Environment, StrictUndefined
 
+from storlab.base.visible import visible
 from storlab.brief.bundle import vega_bundle
 from storlab.brief.text import plural
 from storlab.figures.signs import DRAWN_SIGNS
@@ -69,6 +70,7 @@ def render_html(brief: Brief, figures_href: str = "figures/") -> str:
     environment = Environment(
         loader=DictLoader({"brief": _resource("brief.html.j2")}),
         autoescape=True,
+        finalize=shown,
         undefined=StrictUndefined,
         trim_blocks=False,
     )
@@ -81,9 +83,9 @@ def render_html(brief: Brief, figures_href: str = "figures/") -> str:
         css=style_sheet(),
         js=brief_script(),
         bundle=_script(vega_bundle()),
-        data=_json(brief.data),
+        data=_json(visible(brief.data)),
         inline=lambda drawing: inline(drawing.svg, drawing.figure),
-        spec=lambda drawing: _json(drawing.figure.spec),
+        spec=lambda drawing: _json(visible(drawing.figure.spec)),
         figures_href=figures_href,
         audit_points=brief.audit_points,
         counted=_counted,
@@ -91,6 +93,11 @@ def render_html(brief: Brief, figures_href: str = "figures/") -> str:
         most_rows=MOST_ROWS,
         drawn_signs=DRAWN_SIGNS,
     )
+
+
+def shown(value: object) -> object:
+    """Return what a template prints for a value: text of others obeys no control character."""
+    return visible(value) if type(value) is str else value
 
 
 def style_sheet() -> str:

@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 import typst
 import vl_convert
 
+from storlab.base.visible import visible
 from storlab.brief.model import (
     Brief,
     DataTable,
@@ -63,7 +64,9 @@ def _workplace(brief: Brief) -> Iterator[str]:
     with tempfile.TemporaryDirectory(prefix="storlab-brief-") as name:
         root = Path(name)
         (root / "brief.typ").write_text(template, "utf-8")
-        (root / "brief.json").write_text(json.dumps(_model(brief), ensure_ascii=False), "utf-8")
+        (root / "brief.json").write_text(
+            json.dumps(visible(_model(brief)), ensure_ascii=False), "utf-8"
+        )
         if brief.publisher.logo is not None:
             (root / _logo_file(brief)).write_bytes(brief.publisher.logo.content)
         for drawing in brief.drawings:

@@ -5,12 +5,16 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from collections.abc import Iterable
 from typing import Any
 
 from rich import box
 from rich.console import Console
+from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
+
+from storlab.base.visible import visible
 
 __all__ = ["Text", "log", "out", "table"]
 
@@ -34,7 +38,15 @@ def leave_pipe() -> int:
 
 
 class PipeConsole(Console):
-    """Ends the program quietly where nobody reads on, as with ``| head``."""
+    """Ends the program quietly where nobody reads on, and prints no control character of others.
+
+    A target may have been named by whoever wrote an imported file: the terminal must not obey it.
+    """
+
+    def _render_buffer(self, buffer: Iterable[Segment]) -> str:
+        return super()._render_buffer(
+            part if part.control else Segment(visible(part.text), part.style) for part in buffer
+        )
 
     def on_broken_pipe(self) -> None:
         """Called by rich. Raises SystemExit, which no handler of errors takes for a failed run."""

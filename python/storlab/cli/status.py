@@ -12,6 +12,7 @@ import typer
 from storlab.base.files import parse_json, read_input
 from storlab.base.locks import is_locked
 from storlab.base.units import format_bytes_si, format_duration
+from storlab.base.visible import visible
 from storlab.cli.common import JsonOption, ResultsArgument, emit_json
 from storlab.lab.results.files import plan_object, read_result, run_id_of, run_objects
 
@@ -30,7 +31,7 @@ def status(
     if as_json:
         emit_json("status", document)
         return
-    _print(document)
+    _print(visible(document))
 
 
 def _status(directory: Path) -> dict[str, Any]:

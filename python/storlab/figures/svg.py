@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 from xml.sax.saxutils import escape
 
+from storlab.base.visible import visible
 from storlab.figures.figure import Figure
 from storlab.figures.theme import FONT, LIGHT
 
@@ -31,7 +32,7 @@ def render(figure: Figure) -> str:
     """SVG whose colours are roles: put it inline where a style sheet defines them."""
     import vl_convert
 
-    spec: Any = figure.spec
+    spec: Any = visible(figure.spec)  # vl-convert aborts the process at what XML cannot hold
     svg = vl_convert.vegalite_to_svg(spec, allowed_base_urls=[])
     svg = _NOISE.sub("", svg)
     svg = _EMPTY_PATH.sub("", svg)
@@ -54,7 +55,7 @@ def inline(svg: str, figure: Figure) -> str:
     opening = (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:g} {height:g}" '
         f'width="{width:g}" height="{height:g}" overflow="visible" role="img" '
-        f'aria-label="{_attribute(figure.alt)}">'
+        f'aria-label="{_attribute(visible(figure.alt))}">'
     )
     return opening + svg[svg.index(">") + 1 :]
 
@@ -62,7 +63,8 @@ def inline(svg: str, figure: Figure) -> str:
 def standalone(svg: str, figure: Figure, palette: Mapping[str, str]) -> str:
     """A file of its own: title on top, colours and paper in place, a description inside."""
     width, height = size_of(svg)
-    lines = _wrapped(figure.title, int((width - 16) / BOLD_PX))
+    title, alt = visible(figure.title), visible(figure.alt)
+    lines = _wrapped(title, int((width - 16) / BOLD_PX))
     top = LINE_HEIGHT * len(lines) + 12
     full = height + top
     text = "".join(
@@ -74,7 +76,7 @@ def standalone(svg: str, figure: Figure, palette: Mapping[str, str]) -> str:
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:g}" height="{full:g}" '
         f'viewBox="0 0 {width:g} {full:g}" role="img">'
-        f"<title>{escape(figure.title)}</title><desc>{escape(figure.alt)}</desc>"
+        f"<title>{escape(title)}</title><desc>{escape(alt)}</desc>"
         f'<rect width="{width:g}" height="{full:g}" fill="{palette["fig-paper"]}"/>'
         f'{text}<g transform="translate(0,{top})">{with_colours(body, palette)}</g></svg>\n'
     )

@@ -9,7 +9,7 @@ from jinja2 import DictLoader, Environment, StrictUndefined
 
 from storlab import __version__
 from storlab.analysis.changes import FEWEST
-from storlab.brief.html import brief_script, style_sheet
+from storlab.brief.html import brief_script, shown, style_sheet
 from storlab.brief.text import plural
 from storlab.figures.common import sentence
 from storlab.figures.svg import inline
@@ -41,6 +41,7 @@ class Pages:
                 {f"{name}.html.j2": _resource(f"{name}.html.j2") for name in _TEMPLATES}
             ),
             autoescape=True,
+            finalize=shown,
             undefined=StrictUndefined,
             trim_blocks=False,
         )

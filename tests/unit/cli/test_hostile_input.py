@@ -240,6 +240,37 @@ def test_a_link_in_a_result_directory_leads_no_writer_elsewhere(
     assert somebodys.read_text() == "data"
 
 
+OBEYED = "\x1b\x07\x9b\u202e\u2069"
+NAME = (
+    "</script><script>alert(1)</script>\"'><img src=x onerror=alert(2)> [red]x[/red] {{7*7}} "
+    f"[link=http://e]y[/link] javascript:alert(3) **b** #set page() $x$ {OBEYED}[31m end"
+)
+
+
+def test_names_are_text_wherever_they_are_shown(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In terminal, brief, figures, PDF and history site: nothing obeys what stands in them."""
+    names = (f"S {NAME}", f"T {NAME}")
+    result, site = tmp_path / "r", tmp_path / "site"
+    large_campaign(result, runs=8, repeats=2, draw=random.Random(1), names=names)
+    for words in (["status"], ["compare"], ["report"], ["history", "--out", str(site)]):
+        capsys.readouterr()
+        assert main([words[0], str(result), *words[1:]]) == 0
+        told = "".join(capsys.readouterr())
+        assert not set(told) & set(OBEYED)
+        if words[0] in ("status", "compare"):
+            assert "[red]" in told.replace("\n", "")  # as it was written: no markup of ours
+    assert (result / "brief.pdf").stat().st_size
+    pages = [*result.glob("**/*.html"), *site.glob("**/*.html"), *result.glob("**/*.svg")]
+    assert len(pages) > 5
+    for page in pages:
+        text = page.read_text()
+        assert "<script>alert" not in text
+        assert "<img src=x" not in text
+        assert not set(text) & set(OBEYED)
+
+
 def test_no_name_is_a_formula_in_a_table(tmp_path: Path) -> None:
     names = ('=HYPERLINK("http://x")', "-2+3@cmd")
     large_campaign(tmp_path / "r", runs=4, repeats=2, draw=random.Random(1), names=names)

@@ -1,0 +1,154 @@
+"""Machines on which something is missing, forbidden or full: the campaign says so, or goes on."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from conftest import need_root
+from storlab.base.errors import ExitCode
+from storlab.cli.main import main
+from storlab.lab.results.store import ResultStore
+from support.mounts import loop_device, make_image, mounted, sh
+
+STUDY = """\
+[study]
+name = "t"
+repeats = 1
+ramp = 0
+runtime = "200ms"
+interval = "100ms"
+[[target]]
+name = "n"
+{place}
+[[workload]]
+kind = "block"
+{work}
+"""
+
+
+def _study(folder: Path, place: str, work: str) -> Path:
+    path = folder / "study.toml"
+    path.write_text(STUDY.format(place=place, work=work))
+    return path
+
+
+def _refusals(study: Path, capsys: pytest.CaptureFixture[str]) -> list[dict[str, str]]:
+    capsys.readouterr()
+    assert main(["plan", str(study), "--json"]) == ExitCode.STUDY
+    problems: list[dict[str, str]] = json.loads(capsys.readouterr().out)["error"]["problems"]
+    return problems
+
+
+@pytest.mark.parametrize("place", ["device", "file", "directory"])
+def test_blocks_smaller_than_the_sectors_below_are_refused_by_the_plan(
+    place: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    need_root("mkfs.ext4")
+    image = make_image(tmp_path / "image", 64 << 20)
+    work = "read_percent = 100\nblock_size = {}"
+    with (
+        loop_device(image, "--sector-size", "4096") as device,
+        mounted(tmp_path / "mount", device) as mount,
+    ):
+        written = {
+            "device": f'path = "{device}"',
+            "file": f'path = "{mount}/data"\nsize = "8MiB"',
+            "directory": f'directory = "{mount}"\nsize = "8MiB"',
+        }[place]
+        for size in ("512", '"6KiB"', '["4KiB", "512B"]'):
+            problems = _refusals(_study(tmp_path, written, work.format(size)), capsys)
+            assert all("block_size" in problem["where"] for problem in problems)
+        assert main(["plan", str(_study(tmp_path, written, work.format('"8KiB"')))]) == 0
+        buffered = _study(tmp_path, f"{written}\ndirect = false", work.format(512))
+        assert main(["plan", str(buffered)]) == 0
+    with loop_device(image) as device:
+        assert main(["plan", str(_study(tmp_path, f'path = "{device}"', work.format(512)))]) == 0
+
+
+def test_a_file_system_that_fills_in_the_window_fails_the_run_and_names_the_cause(
+    tmp_path: Path,
+) -> None:
+    """Of a sparse file nothing is reserved: its holes find no room when they are written."""
+    need_root("mkfs.ext4")
+    image = make_image(tmp_path / "image", 64 << 20)
+    with loop_device(image) as device, mounted(tmp_path / "mount", device) as mount:
+        study = _study(tmp_path, f'path = "{mount}/data"\nsize = "16MiB"', "read_percent = 0")
+        text = study.read_text().replace('runtime = "200ms"', 'runtime = "3s"')
+        study.write_text(text)
+        out = tmp_path / "out"
+        filler = (
+            "import os, sys, time\n"
+            "data = sys.argv[1] + '/data'\n"
+            "while not (os.path.exists(data + '.storlab.json') and"
+            " '\"complete\"' in open(data + '.storlab.json').read()): time.sleep(0.01)\n"
+            "time.sleep(0.3)\n"
+            "file = os.open(data, os.O_RDWR)\n"
+            "import ctypes\n"
+            "libc = ctypes.CDLL(None, use_errno=True)\n"
+            "args = [ctypes.c_int64(n) for n in (0, 16 << 20)]\n"
+            "libc.fallocate(file, 3, *args)\n"  # KEEP_SIZE | PUNCH_HOLE
+            "other = os.open(sys.argv[1] + '/other', os.O_RDWR | os.O_CREAT)\n"
+            "try:\n"
+            "    while True: os.write(other, bytes(1 << 16))\n"
+            "except OSError: pass\n"
+        )
+        fill = subprocess.Popen([sys.executable, "-c", filler, str(mount)])
+        try:
+            code = main(["run", str(study), "--out", str(out), "--no-report", "--quiet"])
+        finally:
+            fill.kill()
+            fill.wait()
+        record = ResultStore.open(out).records()[0]
+        assert code == ExitCode.RUN_FAILED
+        assert record.status == "failed"
+        assert record.failure is not None
+        assert record.failure.errno_name == "ENOSPC"
+    assert not list((out / "runs").glob(".new-*"))
+
+
+def _in_process(
+    *words: str | Path, before: str = "", prefix: tuple[str, ...] = ()
+) -> tuple[int, str]:
+    program = (
+        f"{before}\nimport sys\nfrom storlab.cli.main import main\nsys.exit(main(sys.argv[1:]))"
+    )
+    command = [*prefix, sys.executable, "-c", program, *map(str, words)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert "Traceback" not in done.stderr, done.stderr
+    return done.returncode, done.stdout + done.stderr
+
+
+def test_a_umask_of_077_changes_nothing_but_modes(tmp_path: Path) -> None:
+    study = _study(tmp_path, f'path = "{tmp_path}/data"\nsize = "4MiB"', "read_percent = 50")
+    out = tmp_path / "out"
+    code, told = _in_process(
+        "run", study, "--out", out, "--quiet", before="import os; os.umask(0o077)"
+    )
+    assert code == 0, told
+    assert main(["compare", str(out)]) == 0
+    assert all(path.stat().st_mode & 0o077 == 0 for path in out.rglob("*"))
+
+
+def test_a_result_directory_that_is_read_only_can_be_read_and_says_why_not_more(
+    tmp_path: Path,
+) -> None:
+    need_root()
+    study = _study(tmp_path, 'path = "null:"', "jobs = 1")
+    out = tmp_path / "out"
+    assert main(["run", str(study), "--out", str(out), "--quiet", "--no-report"]) == 0
+    with mounted(out, "--bind", out):
+        sh("mount", "-o", "remount,ro,bind", out)
+        for verb in ("status", "compare"):
+            code, told = _in_process(verb, out)
+            assert code == 0, told
+        code, told = _in_process("report", out)
+        assert (code, str(out) in told) == (ExitCode.RESULT, True)
+        code, told = _in_process("report", out, "--out", tmp_path / "brief.html", "--no-pdf")
+        assert code == 0, told
+        code, told = _in_process("resume", out)
+        assert (code, str(out) in told) == (ExitCode.RESULT, True)
