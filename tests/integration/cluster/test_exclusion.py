@@ -12,6 +12,7 @@ from storlab.base.errors import ExitCode
 from storlab.base.locks import is_locked
 from storlab.base.units import NS_PER_S
 from storlab.lab.results.store import ResultStore
+from storlab.lab.site.claim import WAITS
 from support.cluster_lab import Lab, kill, stop, wait_for
 
 STUDY = """
@@ -92,6 +93,9 @@ def test_the_second_campaign_is_refused_until_the_first_has_died(tmp_path: Path)
     hasten(tmp_path / "shared" / LOCK)
     with Lab.run(second, tmp_path / "second") as heir:
         assert heir.end() == ExitCode.OK, heir.printed
+    waited = next(line for line in heir.printed.splitlines() if line.startswith(WAITS))
+    assert f"campaign {campaign} (named, results in " in waited
+    assert str(tmp_path / "shared") in waited
     assert [record.status for record in heir.records()] == ["finished"] * 2
     assert f"shared/{LOCK}" not in files(tmp_path)
     assert (tmp_path / "shared" / "127.0.0.1").is_dir(), "data of the first are its own"

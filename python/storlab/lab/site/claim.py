@@ -19,9 +19,11 @@ from storlab.base.clock import monotonic_ns, sleep_s
 from storlab.base.errors import GuardError, PreflightError
 from storlab.base.files import parse_json, read_input
 from storlab.base.locks import is_locked, lock_alone
-from storlab.base.units import NS_PER_S
+from storlab.base.units import NS_PER_S, format_duration
 
 LOCK = "storlab-cluster.lock"
+WAITS = "waiting for"
+"""How a client's word begins that it waits for another campaign's directory."""
 FIX = "wait until it has ended, end it there, or give the target another directory"
 _MADE_BY = "storlab"
 _LINGER_NS = 60 * NS_PER_S  # for a task of the same campaign whose end nobody waited for
@@ -188,7 +190,8 @@ class _Watch:
         if self._rival is None:
             self._meanwhile(f"{self.path.parent}: waits for the first client", 0.0, gone_s)
         else:
-            what = f"{self.path.parent}: looks whether {self._rival} goes on"
+            limit = format_duration(self._rival.away_ns)
+            what = f"{WAITS} {self.path.parent}: {self._rival} may go on there; free after {limit}"
             self._meanwhile(what, self._rival.away_ns / NS_PER_S, gone_s)
         sleep_s(_NAP_S)
 

@@ -26,6 +26,7 @@ from storlab.lab.prepare.dataset import PrepareError
 from storlab.lab.prepare.precondition import precondition, target_slug
 from storlab.lab.results.store import ResultStore
 from storlab.lab.site.across import States, Written, handed_on, told
+from storlab.lab.site.claim import WAITS
 from storlab.lab.site.claimed import away_ns, claim_of, claimed_directories
 from storlab.lab.site.clean_store import clean_or_tell, clean_store
 from storlab.lab.site.clients_run import ClientsRun
@@ -161,10 +162,15 @@ class Errand:
 
 
 def _await(session: Session, stop: StopRequest, reporter: Reporter | None) -> Gathered:
+    shown = ""
     while (gathered := session.wait(POLL_S)) is None:
         if stop.requested:
             session.stop()
         live = session.live()["clients"].values()
+        waits = next((c["text"] for c in live if c.get("text", "").startswith(WAITS)), "")
+        if waits != shown and reporter is not None:
+            shown = waits
+            reporter.note(waits)
         done, total = (sum(c.get(key) or 0.0 for c in live) for key in ("done", "total"))
         if total and reporter is not None:
             reporter.step_progress(done / len(live), None)
