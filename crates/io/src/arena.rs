@@ -85,21 +85,24 @@ impl Arena {
         self.slot_bytes
     }
 
-    /// Address of a slot.
+    /// Return the address of a slot.
+    ///
+    /// # Panics
+    /// If there is no such slot.
     #[inline]
-    pub(crate) fn address(&self, slot: u32) -> *mut u8 {
+    pub fn address(&self, slot: u32) -> *mut u8 {
         let at = slot as usize * self.stride;
         assert!((slot as usize) < self.slots, "slot {slot} of {}", self.slots);
         // SAFETY: `at` lies inside the mapping, which is `slots * stride` bytes or more.
         unsafe { self.mapping.as_mut_ptr().add(at) }
     }
 
-    /// Address of `len` bytes in a slot, from `at` on.
+    /// Return the address of `len` bytes in a slot that begin at `at`.
     ///
     /// # Panics
-    /// Where they do not lie in the slot, in every build: the kernel would write past it.
+    /// If the bytes do not lie within the slot, in every build: the kernel would write past it.
     #[inline]
-    pub(crate) fn part(&self, slot: u32, at: u32, len: u32) -> *mut u8 {
+    pub fn part(&self, slot: u32, at: u32, len: u32) -> *mut u8 {
         let end = at as usize + len as usize;
         assert!(
             end <= self.slot_bytes,
@@ -110,13 +113,15 @@ impl Arena {
         unsafe { self.address(slot).add(at as usize) }
     }
 
-    /// The bytes of a slot.
+    /// Return the bytes of a slot.
     ///
     /// # Safety
-    /// No operation on the slot may be in flight: the kernel would write to it at the same time.
+    /// While the returned slice lives, no operation on the slot may be in flight (the kernel would
+    /// write to the slot at the same time), and no other slice of the slot may exist.
     #[inline]
-    pub unsafe fn slot_mut(&mut self, slot: u32) -> &mut [u8] {
-        // SAFETY: in bounds by `address`; exclusive by the caller's promise and `&mut self`.
+    #[allow(clippy::mut_from_ref)] // exclusive by the caller's promise, slot by slot
+    pub unsafe fn slot_mut(&self, slot: u32) -> &mut [u8] {
+        // SAFETY: in bounds by `address`; exclusive by the caller's promise.
         unsafe { std::slice::from_raw_parts_mut(self.address(slot), self.slot_bytes) }
     }
 }
@@ -140,7 +145,7 @@ mod tests {
 
     #[test]
     fn slots_are_aligned_and_apart() {
-        let mut arena = Arena::new(5, 6000).unwrap();
+        let arena = Arena::new(5, 6000).unwrap();
         for slot in 0..5 {
             assert_eq!(arena.address(slot) as usize % ALIGNMENT, 0);
             // SAFETY: no I/O is in flight here.

@@ -89,8 +89,18 @@ pub trait Backend {
         0
     }
 
-    /// The buffers.
-    fn arena(&mut self) -> &mut Arena;
+    /// Return the buffers that operations name by their slots.
+    ///
+    /// Shared, so that safe code cannot put other memory in place of what the kernel still reads
+    /// and writes:
+    ///
+    /// ```compile_fail,E0308
+    /// # use storlab_io::{Arena, Backend};
+    /// fn swap(backend: &mut impl Backend, mut other: Arena) {
+    ///     std::mem::swap(backend.arena(), &mut other);
+    /// }
+    /// ```
+    fn arena(&self) -> &Arena;
 
     /// Ends waits from other threads. Asked for on the backend's own thread.
     fn waker(&self) -> Arc<dyn Wake>;

@@ -66,8 +66,8 @@ impl Backend for NullBackend {
 
     fn cancel_all(&mut self) {}
 
-    fn arena(&mut self) -> &mut Arena {
-        &mut self.arena
+    fn arena(&self) -> &Arena {
+        &self.arena
     }
 
     fn waker(&self) -> Arc<dyn Wake> {

@@ -259,8 +259,8 @@ impl Backend for PosixBackend {
         clocks.into_iter().map(storlab_base::clock_ns).sum()
     }
 
-    fn arena(&mut self) -> &mut Arena {
-        &mut self.arena
+    fn arena(&self) -> &Arena {
+        &self.arena
     }
 
     fn waker(&self) -> Arc<dyn Wake> {

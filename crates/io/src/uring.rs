@@ -13,6 +13,7 @@ use std::fs;
 use std::io::{self, Read, Write};
 use std::mem::ManuallyDrop;
 use std::os::fd::AsRawFd;
+use std::ptr::NonNull;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -35,12 +36,12 @@ const REGISTERED_BYTES_MAX: usize = 4 << 30;
 
 /// See the module.
 pub struct UringBackend {
-    // The three parts borrow from `ring`, which is boxed so that it does not move, and dropped
-    // last.
+    // The three parts borrow from `ring`, which they must not outlive: Drop releases it after them.
     submitter: ManuallyDrop<Submitter<'static>>,
     sq: ManuallyDrop<SubmissionQueue<'static>>,
     cq: ManuallyDrop<CompletionQueue<'static>>,
-    ring: ManuallyDrop<Box<IoUring>>,
+    /// Owned, as a pointer: moving a box would assert that nothing else points into it.
+    ring: NonNull<IoUring>,
     arena: ManuallyDrop<Arena>,
     /// Kept open as long as the ring may use them.
     files: Arc<Vec<File>>,
@@ -136,13 +137,13 @@ impl UringBackend {
         // First: only Drop gives back what is registered below, so that nothing after it may fail.
         let wake = EventFd::new().map_err(|e| Error::io("eventfd", "io_uring", 0, e))?;
         let (ring, taskrun) = build(batch + 2, in_flight + 2, ways)?;
-        let mut ring = Box::new(ring);
         if !ring.params().is_feature_ext_arg() {
             return Err(refused("the kernel is older than 5.11"));
         }
-        // SAFETY: the box keeps the ring in place, and Drop releases the parts before it.
-        let parts = unsafe { &mut *std::ptr::from_mut::<IoUring>(&mut ring) }.split();
-        let (mut submitter, sq, cq) = parts;
+        let mut ring = NonNull::from(Box::leak(Box::new(ring)));
+        // SAFETY: the ring stays where it is until Drop, which releases the parts first; nothing
+        // else borrows from it.
+        let (mut submitter, sq, cq) = unsafe { ring.as_mut() }.split();
         let mut features = vec![taskrun];
         let fds: Vec<_> = files.iter().map(File::fd).collect();
         let fixed_files = submitter.register_files(&fds).is_ok();
@@ -158,7 +159,7 @@ impl UringBackend {
             submitter: ManuallyDrop::new(submitter),
             sq: ManuallyDrop::new(sq),
             cq: ManuallyDrop::new(cq),
-            ring: ManuallyDrop::new(ring),
+            ring,
             arena: ManuallyDrop::new(arena),
             targets: targets_of(&files, fixed_files),
             files,
@@ -358,8 +359,8 @@ impl Backend for UringBackend {
         self.queue(entry.user_data(CANCEL_TAG));
     }
 
-    fn arena(&mut self) -> &mut Arena {
-        &mut self.arena
+    fn arena(&self) -> &Arena {
+        &self.arena
     }
 
     fn waker(&self) -> Arc<dyn Wake> {
@@ -391,7 +392,7 @@ impl Drop for UringBackend {
             ManuallyDrop::drop(&mut self.cq);
             ManuallyDrop::drop(&mut self.sq);
             ManuallyDrop::drop(&mut self.submitter);
-            ManuallyDrop::drop(&mut self.ring);
+            drop(Box::from_raw(self.ring.as_ptr()));
             ManuallyDrop::drop(&mut self.arena);
         }
     }

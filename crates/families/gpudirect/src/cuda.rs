@@ -25,7 +25,8 @@ const NOT_READY: c_int = 600;
 const COMPUTE_MAJOR: c_int = 75;
 const COMPUTE_MINOR: c_int = 76;
 
-functions!(Functions {
+// SAFETY: the types are those of cuda.h.
+functions!(unsafe Functions {
     init "cuInit" (c_uint) -> c_int;
     driver_version "cuDriverGetVersion" (*mut c_int) -> c_int;
     device_count "cuDeviceGetCount" (*mut c_int) -> c_int;

@@ -13,7 +13,7 @@ mod io;
 mod opening;
 mod stats;
 
-pub use io::{AsyncIo, Batch, CuHandle, IoStream, Opcode, RegisteredBuffer};
+pub use io::{Batch, CuHandle, IoBuffer, IoStream, Opcode};
 pub use stats::{BatchOps, GpuOps, Stats};
 
 /// What cuFile's calls return: its own code, and the CUDA driver's.
@@ -44,7 +44,8 @@ struct RawProperties {
     room: [u64; 32],
 }
 
-functions!(Functions {
+// SAFETY: the types are those of cufile.h.
+functions!(unsafe Functions {
     driver_open "cuFileDriverOpen" () -> Status;
     properties "cuFileDriverGetProperties" (*mut RawProperties) -> Status;
     handle_register "cuFileHandleRegister" (*mut *mut c_void, *mut io::Description) -> Status;

@@ -35,26 +35,33 @@ impl Library {
         Err(Error::dependency(format!("{what} cannot be loaded: {tried}"), fix))
     }
 
-    /// A function that every version has.
+    /// Look up a function that every version of the library has.
     ///
     /// # Errors
-    /// By its name, where this library does not have it.
-    pub fn function<T: Copy>(&self, name: &str) -> Result<T> {
-        self.optional(name).ok_or_else(|| self.lacks(name))
+    /// If the library has no symbol of this name.
+    ///
+    /// # Safety
+    /// `T` must be the type of a pointer to what the library exports under `name`.
+    pub unsafe fn function<T: Copy>(&self, name: &str) -> Result<T> {
+        // SAFETY: the caller's promise.
+        unsafe { self.optional(name) }.ok_or_else(|| self.lacks(name))
     }
 
-    /// A function that some versions have.
-    pub fn optional<T: Copy>(&self, name: &str) -> Option<T> {
+    /// Look up a function that only some versions of the library have.
+    ///
+    /// # Safety
+    /// `T` must be the type of a pointer to what the library exports under `name`.
+    pub unsafe fn optional<T: Copy>(&self, name: &str) -> Option<T> {
         const { assert!(size_of::<T>() == size_of::<*const c_void>()) };
         let name = CString::new(name).ok()?;
-        // SAFETY: callers give the type that the library's documentation has for the name; the
-        // library is never unloaded.
+        // SAFETY: the type is right by the caller's promise; the library is never unloaded.
         unsafe { self.inner.get::<T>(name.as_bytes_with_nul()) }.ok().map(|symbol| *symbol)
     }
 
     /// The file that it came from.
     pub fn path(&self, of: &str) -> Option<String> {
-        let address: *const c_void = self.optional(of)?;
+        // SAFETY: the address of any symbol is a pointer, and this one is not followed.
+        let address: *const c_void = unsafe { self.optional(of) }?;
         let mut info = libc::Dl_info {
             dli_fname: std::ptr::null(),
             dli_fbase: std::ptr::null_mut(),
@@ -85,10 +92,13 @@ fn reason(candidate: &str, error: &libloading::Error) -> String {
     if text.contains(candidate) { text } else { format!("{candidate}: {text}") }
 }
 
-/// A struct of functions by the names that a library has for them: those that it must have, and
-/// those that some versions have.
+/// Declare a struct of the functions of a library: those that it must have, and those that only
+/// some versions have.
+///
+/// `unsafe`, because the declared types are taken on trust: each must be that of the function that
+/// the library exports under the name beside it.
 macro_rules! functions {
-    ($table:ident {
+    (unsafe $table:ident {
         $($must:ident $must_name:literal ($($must_arg:ty),*) -> $must_ret:ty;)*
     } optional {
         $($may:ident $may_name:literal ($($may_arg:ty),*) -> $may_ret:ty;)*
@@ -100,10 +110,13 @@ macro_rules! functions {
 
         impl $table {
             fn resolve(library: $crate::library::Library) -> storlab_base::Result<Self> {
-                Ok($table {
-                    $($must: library.function($must_name)?,)*
-                    $($may: library.optional($may_name),)*
-                })
+                // SAFETY: the types are right by the promise of who invoked the macro.
+                unsafe {
+                    Ok($table {
+                        $($must: library.function($must_name)?,)*
+                        $($may: library.optional($may_name),)*
+                    })
+                }
             }
         }
     };
@@ -127,11 +140,12 @@ mod tests {
 
     #[test]
     fn a_missing_function_is_named() {
-        type Void = unsafe extern "C" fn();
         let library = Library::open("libc", &["libc.so.6".to_owned()], "").unwrap();
-        assert!(library.function::<Void>("malloc").is_ok());
+        // SAFETY: any symbol's address is a pointer, and neither is called.
+        let lookup = |name| unsafe { library.function::<*const c_void>(name) };
+        assert!(lookup("malloc").is_ok());
         assert!(library.path("malloc").unwrap().contains("libc"));
-        let error = library.function::<Void>("cuFileRead").unwrap_err().to_string();
+        let error = lookup("cuFileRead").unwrap_err().to_string();
         assert!(error.contains("has no cuFileRead"), "{error}");
     }
 }

@@ -10,7 +10,7 @@ use storlab_run::order::Member;
 
 use crate::content::place_of;
 use crate::cuda::{Cuda, DeviceBuffer};
-use crate::cufile::{CuFile, CuHandle, Driver, RegisteredBuffer};
+use crate::cufile::{CuFile, CuHandle, Driver, IoBuffer};
 use crate::errors::{Done, Fault};
 use crate::figures::{Registration, timed};
 use crate::files;
@@ -233,7 +233,7 @@ impl Seat {
     #[inline]
     fn source(&self, offset: u64) -> Done<(&DeviceBuffer, usize)> {
         let pool = self.stack.pools.get(self.gpu).ok_or(Fault::Errno(libc::ENOBUFS))?;
-        Ok((&pool.buffer, place_of(self.begin, offset)))
+        Ok((pool.memory(), place_of(self.begin, offset)))
     }
 
     fn cuda(&self) -> Result<&'static Cuda> {
@@ -259,16 +259,10 @@ impl Seat {
     }
 }
 
-/// For all slots of a worker or for one.
-struct OwnBuffer {
-    /// Declared first, so that it goes first.
-    _registered: Option<RegisteredBuffer>,
-    memory: DeviceBuffer,
-}
-
 /// What the calls of cuFile need of a worker: its file, and its buffers.
 pub struct Registered {
-    buffers: Vec<OwnBuffer>,
+    /// One for all slots of the worker, or one for each.
+    buffers: Vec<IoBuffer>,
     handle: CuHandle,
 }
 
@@ -284,15 +278,15 @@ impl Registered {
         let count = job.own_buffers();
         for _ in 0..count {
             let memory = DeviceBuffer::new(seat.cuda()?, job.gpu_bytes_of_worker() / count)?;
-            let mut registered = None;
-            if job.register {
-                let (made, ns) = timed(|| RegisteredBuffer::new(cufile, &memory));
-                registered = Some(made?);
-                cost.buffers += 1;
-                cost.bytes += memory.len() as u64;
-                cost.ns += ns;
+            if !job.register {
+                buffers.push(IoBuffer::unregistered(memory));
+                continue;
             }
-            buffers.push(OwnBuffer { _registered: registered, memory });
+            cost.buffers += 1;
+            cost.bytes += memory.len() as u64;
+            let (registered, ns) = timed(|| IoBuffer::registered(cufile, memory));
+            cost.ns += ns;
+            buffers.push(registered?);
         }
         shared.add_registration(&cost);
         Ok(Registered { buffers, handle })
@@ -303,8 +297,8 @@ impl Registered {
     fn of_slot(&self, seat: &Seat, slot: u16) -> Done<(&DeviceBuffer, usize)> {
         match &self.buffers[..] {
             [] => Err(Fault::Errno(libc::ENOBUFS)),
-            [only] => Ok((&only.memory, seat.at(slot))),
-            each => Ok((&each[usize::from(slot)].memory, 0)),
+            [only] => Ok((only.memory(), seat.at(slot))),
+            buffers => Ok((buffers[usize::from(slot)].memory(), 0)),
         }
     }
 

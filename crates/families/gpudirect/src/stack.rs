@@ -8,21 +8,13 @@ use storlab_base::{Error, Result, monotonic_ns};
 
 use crate::content::Source;
 use crate::cuda::{Cuda, DeviceBuffer, Gpu};
-use crate::cufile::{CuFile, Driver, Properties, RegisteredBuffer};
+use crate::cufile::{CuFile, Driver, IoBuffer, Properties};
 use crate::figures::Registration;
 use crate::files::pages;
 use crate::spec::{GpuDirectJob, Route};
 
 /// Copied at once into the GPU's pool.
 const PIECE: usize = 1 << 20;
-
-/// Where the writes of one GPU are sent from.
-pub struct Pool {
-    /// Declared first, so that it goes first.
-    _registered: Option<RegisteredBuffer>,
-    /// In the GPU.
-    pub buffer: DeviceBuffer,
-}
 
 /// See the module.
 pub struct Stack {
@@ -38,8 +30,8 @@ pub struct Stack {
     pub counts: bool,
     /// Of jobs that write.
     pub source: Option<Source>,
-    /// One for each GPU, of jobs that write.
-    pub pools: Vec<Pool>,
+    /// The memory that writes are sent from, one buffer for each GPU, of jobs that write.
+    pub pools: Vec<IoBuffer>,
     /// The same in memory of the host.
     pub host_pool: Option<MmapMut>,
     /// What making the pools known to cuFile took.
@@ -135,14 +127,16 @@ impl Stack {
         }
         let registers_pool = job.register && !job.on_streams(); // those copy from it
         let cufile = self.driver.as_ref().filter(|_| registers_pool).map(Driver::cufile);
+        let Some(cufile) = cufile else {
+            self.pools.push(IoBuffer::unregistered(buffer));
+            return Ok(());
+        };
         let begun_ns = monotonic_ns();
-        let registered = cufile.map(|cufile| RegisteredBuffer::new(cufile, &buffer)).transpose()?;
-        if registered.is_some() {
-            let (bytes, ns) = (buffer.len() as u64, monotonic_ns() - begun_ns);
-            let cost = Registration { buffers: 1, bytes, ns, ..Registration::default() };
-            self.registration = cost.after(&self.registration);
-        }
-        self.pools.push(Pool { _registered: registered, buffer });
+        let pool = IoBuffer::registered(cufile, buffer)?;
+        let (bytes, ns) = (pool.memory().len() as u64, monotonic_ns() - begun_ns);
+        let cost = Registration { buffers: 1, bytes, ns, ..Registration::default() };
+        self.registration = cost.after(&self.registration);
+        self.pools.push(pool);
         Ok(())
     }
 

@@ -148,8 +148,8 @@ impl Backend for Calls {
         into.extend(self.begun.extract_if(.., |(left, _)| *left == 0).map(|(_, done)| done));
     }
     fn cancel_all(&mut self) {}
-    fn arena(&mut self) -> &mut Arena {
-        &mut self.arena
+    fn arena(&self) -> &Arena {
+        &self.arena
     }
     fn waker(&self) -> Arc<dyn crate::Wake> {
         unreachable!("a stream wakes nobody")
@@ -183,8 +183,8 @@ impl Backend for Stuck {
         into.extend(self.failed.take());
     }
     fn cancel_all(&mut self) {}
-    fn arena(&mut self) -> &mut Arena {
-        &mut self.arena
+    fn arena(&self) -> &Arena {
+        &self.arena
     }
     fn waker(&self) -> Arc<dyn crate::Wake> {
         unreachable!("a stream wakes nobody")

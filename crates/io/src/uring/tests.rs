@@ -266,8 +266,10 @@ fn a_ring_that_takes_nothing_any_more_is_an_error_of_submit() {
     let Some(mut backend) = ring(vec![zeros()], 1, 4096) else { return };
     let _ = backend.submitter.unregister_ring_fd();
     let null = fs::File::open("/dev/null").unwrap();
+    // SAFETY: the ring lives as long as the backend.
+    let ring = unsafe { backend.ring.as_ref() }.as_raw_fd();
     // SAFETY: puts another file in the place of the ring, which the mappings keep alive.
-    assert!(unsafe { libc::dup2(null.as_raw_fd(), backend.ring.as_raw_fd()) } >= 0);
+    assert!(unsafe { libc::dup2(null.as_raw_fd(), ring) } >= 0);
     for _ in 0..100 {
         backend.push(&read_of(0, 0, 8));
     }

@@ -97,7 +97,7 @@ impl Backend for Fed<'_> {
         self.ring.cancel_all();
     }
 
-    fn arena(&mut self) -> &mut Arena {
+    fn arena(&self) -> &Arena {
         self.ring.arena()
     }
 

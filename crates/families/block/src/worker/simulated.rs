@@ -164,8 +164,8 @@ impl Backend for SimulatedBackend {
         }
     }
 
-    fn arena(&mut self) -> &mut Arena {
-        &mut self.arena
+    fn arena(&self) -> &Arena {
+        &self.arena
     }
 
     fn waker(&self) -> Arc<dyn Wake> {

@@ -80,10 +80,17 @@ impl DeviceBuffer {
         done(unsafe { (self.cuda.functions.stream_synchronize)(std::ptr::null_mut()) })
     }
 
-    /// Start a copy of `len` bytes to its beginning from another buffer of the same GPU. Both have
-    /// to stay until the stream has done it.
+    /// Start a copy of `len` bytes to the beginning of this buffer from another of the same GPU.
+    ///
+    /// # Safety
+    /// Neither buffer may be dropped before `by` has made the copy.
     #[inline]
-    pub fn start_copy(&self, from: (&DeviceBuffer, usize), len: usize, by: &Stream) -> Done<()> {
+    pub unsafe fn start_copy(
+        &self,
+        from: (&DeviceBuffer, usize),
+        len: usize,
+        by: &Stream,
+    ) -> Done<()> {
         let (to, from) = (self.place(0, len), from.0.place(from.1, len));
         // SAFETY: both ranges were checked, and stay by the caller's promise.
         done(unsafe { (self.cuda.functions.on_device_async)(to, from, len, by.raw()) })
@@ -149,8 +156,7 @@ impl Drop for PinnedBuffer {
     }
 }
 
-/// The buffers of a backend, pinned where they lie. The copies that it starts go on by themselves:
-/// who owns it waits for its stream before any buffer is touched, moved or dropped.
+/// The buffers of a backend, pinned where they lie, so that the GPU copies from and to them.
 pub struct PinnedArena {
     cuda: &'static Cuda,
     start: *mut c_void,
@@ -158,23 +164,24 @@ pub struct PinnedArena {
 }
 
 impl PinnedArena {
-    /// Pin all slots of an arena that nothing is in flight on.
+    /// Pin all slots of an arena.
     ///
     /// # Errors
-    /// By name, as where no more memory may be pinned.
-    pub fn new(cuda: &'static Cuda, arena: &mut Arena) -> Result<Self> {
+    /// If the arena has no slots, or the driver may pin no more memory.
+    ///
+    /// # Safety
+    /// The arena must not be dropped before the returned value.
+    pub unsafe fn new(cuda: &'static Cuda, arena: &Arena) -> Result<Self> {
         let (slots, slot_bytes) = (arena.slots(), arena.slot_bytes());
         if slots == 0 {
             return Err(Error::spec("queue_depth", "is 0", "use 1 or more"));
         }
-        // SAFETY: nothing is in flight.
-        let start: *mut c_void = unsafe { arena.slot_mut(0) }.as_mut_ptr().cast();
-        // SAFETY: as above.
-        let last = unsafe { arena.slot_mut(slots as u32 - 1) }.as_mut_ptr() as usize;
+        let start: *mut c_void = arena.address(0).cast();
+        let last = arena.address(slots as u32 - 1) as usize;
         let bytes = (last + slot_bytes).next_multiple_of(page_bytes()) - start as usize;
         let mut pinned = false;
         if let Some(register) = cuda.functions.host_register.filter(|_| cuda.pins()) {
-            // SAFETY: the arena's mapping has these bytes, and outlives this by its owner's order.
+            // SAFETY: the mapping has these bytes, and outlives this by the caller's promise.
             done(unsafe { register(start, bytes, PORTABLE) })
                 .map_err(|fault| fault.of(&format!("pinning {bytes} bytes of memory")))?;
             pinned = true;
@@ -182,48 +189,54 @@ impl PinnedArena {
         Ok(PinnedArena { cuda, start, pinned })
     }
 
-    /// The GPU copies from and to it without the driver's help.
+    /// Return whether the memory is pinned, so that copies need no help of the driver.
     pub fn is_pinned(&self) -> bool {
         self.pinned
     }
 
     /// Start a copy of a slot's first `len` bytes to the GPU.
+    ///
+    /// # Safety
+    /// Until `stream` has made the copy, nothing may write to the slot, and neither `arena` nor the
+    /// GPU buffer may be dropped.
     #[inline]
-    pub fn start_to_device(
+    pub unsafe fn start_to_device(
         &self,
-        arena: &mut Arena,
+        arena: &Arena,
         slot: u32,
         len: usize,
         to: (&DeviceBuffer, usize),
         stream: &Stream,
     ) -> Done<()> {
         let address = to.0.place(to.1, len);
-        // SAFETY: the read into the slot has ended, and none begins before the copy has.
-        let from = &unsafe { arena.slot_mut(slot) }[..len];
-        // SAFETY: both ranges were checked; the owner keeps both until the stream has done it.
+        let from = arena.part(slot, 0, len as u32);
+        // SAFETY: both ranges were checked; the caller keeps both until the copy is made.
         done(unsafe {
             let start = self.cuda.functions.to_device_async;
-            start(address, from.as_ptr().cast(), len, stream.raw())
+            start(address, from.cast(), len, stream.raw())
         })
     }
 
     /// Start a copy from the GPU into a slot's first `len` bytes.
+    ///
+    /// # Safety
+    /// Until `stream` has made the copy, nothing may read or write the slot, and neither `arena`
+    /// nor the GPU buffer may be dropped.
     #[inline]
-    pub fn start_to_host(
+    pub unsafe fn start_to_host(
         &self,
-        arena: &mut Arena,
+        arena: &Arena,
         slot: u32,
         len: usize,
         from: (&DeviceBuffer, usize),
         stream: &Stream,
     ) -> Done<()> {
         let address = from.0.place(from.1, len);
-        // SAFETY: the write from the slot has ended, and none begins before the copy has.
-        let into = &mut unsafe { arena.slot_mut(slot) }[..len];
-        // SAFETY: both ranges were checked; the owner keeps both until the stream has done it.
+        let into = arena.part(slot, 0, len as u32);
+        // SAFETY: both ranges were checked; the caller keeps both until the copy is made.
         done(unsafe {
             let start = self.cuda.functions.to_host_async;
-            start(into.as_mut_ptr().cast(), address, len, stream.raw())
+            start(into.cast(), address, len, stream.raw())
         })
     }
 }
@@ -231,7 +244,8 @@ impl PinnedArena {
 impl Drop for PinnedArena {
     fn drop(&mut self) {
         if let Some(unregister) = self.cuda.functions.host_unregister.filter(|_| self.pinned) {
-            // SAFETY: it was registered once, and the owner has waited for the copies.
+            // SAFETY: it was registered once, and its copies are made: the callers that started
+            // them promised to keep the arena until then, which outlives this.
             unsafe { unregister(self.start) };
         }
     }

@@ -137,30 +137,44 @@ fn refused(result: isize) -> Fault {
     }
 }
 
-/// GPU memory that cuFile has prepared for I/O.
-pub struct RegisteredBuffer {
-    cufile: &'static CuFile,
-    address: u64,
+/// GPU memory for I/O, known to cuFile or not.
+pub struct IoBuffer {
+    memory: DeviceBuffer,
+    registered_with: Option<&'static CuFile>,
 }
 
-impl RegisteredBuffer {
-    /// All of a buffer, which has to outlive it.
+impl IoBuffer {
+    /// Wrap memory that cuFile is not told of: it copies through buffers of its own.
+    pub fn unregistered(memory: DeviceBuffer) -> Self {
+        IoBuffer { memory, registered_with: None }
+    }
+
+    /// Register all of `memory` with cuFile, until the buffer is dropped.
     ///
     /// # Errors
-    /// By name, as where no more memory can be pinned.
-    pub fn new(cufile: &'static CuFile, buffer: &DeviceBuffer) -> Result<Self> {
-        let (address, len) = (buffer.address(), buffer.len());
-        // SAFETY: the range is one allocation of the GPU.
+    /// If cuFile refuses, for example because no more memory can be pinned.
+    pub fn registered(cufile: &'static CuFile, memory: DeviceBuffer) -> Result<Self> {
+        let (address, len) = (memory.address(), memory.len());
+        // SAFETY: the range is one allocation of the GPU, which is freed after `drop` below.
         done(unsafe { (cufile.functions.buffer_register)(address as *const c_void, len, 0) })
             .map_err(|fault| fault.of(&format!("cuFileBufRegister of {len} bytes")))?;
-        Ok(RegisteredBuffer { cufile, address })
+        Ok(IoBuffer { memory, registered_with: Some(cufile) })
+    }
+
+    /// Return the GPU memory.
+    #[inline]
+    pub fn memory(&self) -> &DeviceBuffer {
+        &self.memory
     }
 }
 
-impl Drop for RegisteredBuffer {
+impl Drop for IoBuffer {
     fn drop(&mut self) {
-        // SAFETY: it was registered once, and its memory is there still.
-        unsafe { (self.cufile.functions.buffer_deregister)(self.address as *const c_void) };
+        if let Some(cufile) = self.registered_with {
+            let address = self.memory.address() as *const c_void;
+            // SAFETY: it was registered once, and its memory is freed after this.
+            unsafe { (cufile.functions.buffer_deregister)(address) };
+        }
     }
 }
 
@@ -217,9 +231,13 @@ impl Batch {
         Ok(Batch { cufile, raw, entries, events, submit, status })
     }
 
-    /// Add an entry to what is submitted next. Its buffer and its file have to outlive the batch.
+    /// Add an entry to what is submitted next.
+    ///
+    /// # Safety
+    /// Neither the buffer nor the file may be dropped before the entry has ended or the batch is
+    /// dropped.
     #[inline]
-    pub fn push(
+    pub unsafe fn push(
         &mut self,
         opcode: Opcode,
         handle: &CuHandle,
@@ -312,18 +330,34 @@ impl Drop for Batch {
     }
 }
 
-/// A stream that cuFile does I/O on.
+/// A stream of the GPU on which cuFile does one I/O at a time.
 pub struct IoStream {
     cufile: &'static CuFile,
     stream: Stream,
     registered: bool,
+    /// From a box. Also written by cuFile, so a pointer: a reference would assert that nobody else
+    /// has it. While an I/O is in flight it must neither move nor be freed.
+    parameters: *mut Parameters,
+    /// An I/O was started and not seen to end. Where that is never seen, because the GPU is lost or
+    /// the worker panics, the I/O may end later all the same, and its parameters are leaked.
+    in_flight: bool,
+}
+
+/// The arguments of an I/O on a stream, which cuFile reads and writes while it is in flight.
+#[derive(Default)]
+struct Parameters {
+    size: usize,
+    file_offset: i64,
+    buffer_offset: i64,
+    moved: isize,
 }
 
 impl IoStream {
-    /// Tell cuFile of a stream: I/O on it costs less then, and less still `in_whole_pages`.
+    /// Register a stream with cuFile: I/O on it costs less then, and less still if all of it is
+    /// `in_whole_pages`.
     ///
     /// # Errors
-    /// By name, as where I/O on streams is not supported.
+    /// If this cuFile has no I/O on streams, or refuses the stream.
     pub fn new(cufile: &'static CuFile, stream: Stream, in_whole_pages: bool) -> Result<Self> {
         let functions = &cufile.functions;
         if functions.read_async.is_none() || functions.write_async.is_none() {
@@ -339,71 +373,42 @@ impl IoStream {
                 .map_err(|fault| fault.of("cuFileStreamRegister"))?;
             registered = true;
         }
-        Ok(IoStream { cufile, stream, registered })
+        let parameters = Box::into_raw(Box::default());
+        Ok(IoStream { cufile, stream, registered, parameters, in_flight: false })
     }
 
-    /// The stream.
+    /// Return the stream.
     #[inline]
     pub fn stream(&self) -> &Stream {
         &self.stream
     }
-}
 
-impl Drop for IoStream {
-    fn drop(&mut self) {
-        if let Some(deregister) =
-            self.cufile.functions.stream_deregister.filter(|_| self.registered)
-        {
-            // SAFETY: it was registered once; the stream is destroyed after this.
-            unsafe { deregister(self.stream.raw()) };
-        }
-    }
-}
-
-/// What an I/O on a stream reads and writes while it is in flight: it must not move.
-#[derive(Default)]
-struct Parameters {
-    size: usize,
-    file_offset: i64,
-    buffer_offset: i64,
-    moved: isize,
-}
-
-/// One I/O on a stream at a time. One whose stream is never seen idle, since its GPU is lost or the
-/// worker panics, may end later all the same: its parameters stay where they are for good.
-pub struct AsyncIo {
-    /// Also written by cuFile, so that nothing here may think that it alone has it.
-    parameters: *mut Parameters,
-    in_flight: bool,
-}
-
-impl AsyncIo {
-    /// None in flight.
-    pub fn new() -> Self {
-        AsyncIo { parameters: Box::into_raw(Box::default()), in_flight: false }
-    }
-
-    /// Start it. Nothing of what is named may go before the stream has done it.
+    /// Start an I/O between a file and GPU memory.
+    ///
+    /// # Errors
+    /// If cuFile refuses the call: then nothing is in flight.
+    ///
+    /// # Safety
+    /// Neither the file nor the buffer may be dropped before the stream is idle.
     #[inline]
-    pub fn start(
+    pub unsafe fn start(
         &mut self,
         opcode: Opcode,
         handle: &CuHandle,
         offset: u64,
         len: usize,
         buffer: (&DeviceBuffer, usize),
-        stream: &IoStream,
     ) -> Done<()> {
         check(buffer.0, buffer.1, len);
-        let functions = &stream.cufile.functions;
+        let functions = &self.cufile.functions;
         let call = match opcode {
             Opcode::Read => functions.read_async,
             Opcode::Write => functions.write_async,
         };
         let call = call.ok_or(Fault::CuFile(5038, 0))?;
         if self.in_flight {
-            // The one before may write to its parameters yet.
-            *self = AsyncIo::new();
+            // The I/O before may write to its parameters yet: leak them.
+            self.parameters = Box::into_raw(Box::default());
         }
         let parameters = self.parameters;
         // SAFETY: nothing is in flight on them.
@@ -416,8 +421,8 @@ impl AsyncIo {
             };
         }
         let base = buffer.0.address() as *mut c_void;
-        // SAFETY: the parameters stay where they are until the stream has done it; so do file,
-        // buffer and stream, by the caller's promise.
+        // SAFETY: the parameters stay where they are until the I/O is seen to end, the stream
+        // lives as long; file and buffer do by the caller's promise.
         let started = done(unsafe {
             call(
                 handle.raw,
@@ -426,26 +431,38 @@ impl AsyncIo {
                 &raw mut (*parameters).file_offset,
                 &raw mut (*parameters).buffer_offset,
                 &raw mut (*parameters).moved,
-                stream.stream.raw(),
+                self.stream.raw(),
             )
         });
         self.in_flight = started.is_ok();
         started
     }
 
-    /// What became of it, once its stream is idle.
+    /// Return the bytes that the I/O moved once the stream is idle; `None` until then.
+    ///
+    /// # Errors
+    /// If the I/O failed, or the GPU's context is lost.
     #[inline]
-    pub fn result(&mut self) -> Done<u64> {
+    pub fn poll(&mut self) -> Done<Option<u64>> {
+        if !self.stream.is_idle()? {
+            return Ok(None);
+        }
         self.in_flight = false;
-        // SAFETY: the stream has done it; volatile, since cuFile wrote it.
-        moved_of(unsafe { std::ptr::read_volatile(&raw const (*self.parameters).moved) })
+        // SAFETY: the stream is idle, so nothing writes to them; volatile, since cuFile wrote it.
+        moved_of(unsafe { std::ptr::read_volatile(&raw const (*self.parameters).moved) }).map(Some)
     }
 }
 
-impl Drop for AsyncIo {
+impl Drop for IoStream {
     fn drop(&mut self) {
+        if let Some(deregister) =
+            self.cufile.functions.stream_deregister.filter(|_| self.registered)
+        {
+            // SAFETY: it was registered once; the stream is destroyed after this.
+            unsafe { deregister(self.stream.raw()) };
+        }
         if !self.in_flight {
-            // SAFETY: it came from a box, and its stream is idle.
+            // SAFETY: it came from a box, and nothing is in flight on it.
             drop(unsafe { Box::from_raw(self.parameters) });
         }
     }

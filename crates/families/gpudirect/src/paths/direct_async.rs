@@ -2,6 +2,8 @@
 //! nothing waits for another. What it writes, the stream copies into the operation's own buffer
 //! before.
 
+#![allow(unsafe_code)]
+
 use std::time::Duration;
 
 use storlab_base::{OpKind, Result, monotonic_ns};
@@ -10,12 +12,11 @@ use super::{
     Completion, Io, Landing, Mover, Patience, Registered, Seat, next_look_ns, usual_after,
 };
 use crate::cuda::{Event, Stream};
-use crate::cufile::{AsyncIo, IoStream, Opcode};
+use crate::cufile::{IoStream, Opcode};
 use crate::errors::Done;
 use crate::shared::Shared;
 
 struct Lane {
-    io: AsyncIo,
     stream: IoStream,
     busy: bool,
     begun_ns: u64,
@@ -23,7 +24,7 @@ struct Lane {
 
 /// See the module.
 pub struct DirectAsync {
-    /// Declared first: streams and what is in flight on them go before the buffers.
+    /// Idle before the buffers are dropped: Drop waits for them.
     lanes: Vec<Lane>,
     /// Behind the operation of the only lane, where there is one.
     end: Option<Event>,
@@ -47,7 +48,7 @@ impl DirectAsync {
         let lane = |_| {
             let stream = Stream::new(cuda).map_err(|fault| fault.of("cuStreamCreate"))?;
             let stream = IoStream::new(cufile, stream, in_whole_pages)?;
-            Ok(Lane { io: AsyncIo::new(), stream, busy: false, begun_ns: 0 })
+            Ok(Lane { stream, busy: false, begun_ns: 0 })
         };
         let lanes = (0..depth).map(lane).collect::<Result<Vec<_>>>()?;
         let event = || Event::new(cuda).map_err(|fault| fault.of("cuEventCreate"));
@@ -64,9 +65,12 @@ impl DirectAsync {
         let lane = &mut self.lanes[usize::from(io.slot)];
         if opcode == Opcode::Write {
             let source = self.seat.source(io.offset)?;
-            place.0.start_copy(source, len, lane.stream.stream())?;
+            // SAFETY: Drop waits for the stream before the buffers are dropped; the pool of sources
+            // outlives all workers.
+            unsafe { place.0.start_copy(source, len, lane.stream.stream()) }?;
         }
-        if let Err(fault) = lane.io.start(opcode, handle, io.offset, len, place, &lane.stream) {
+        // SAFETY: Drop waits for the stream before the buffers and the file are dropped.
+        if let Err(fault) = unsafe { lane.stream.start(opcode, handle, io.offset, len, place) } {
             // No copy may be under way when the buffers go.
             let _ = lane.stream.stream().wait();
             return Err(fault);
@@ -81,13 +85,12 @@ impl DirectAsync {
     fn sweep(&mut self, ended: &mut Vec<Completion>) -> u64 {
         let mut oldest_ns = u64::MAX;
         for (slot, lane) in self.lanes.iter_mut().enumerate().filter(|(_, lane)| lane.busy) {
-            let result = match lane.stream.stream().is_idle() {
-                Ok(true) => lane.io.result(),
-                Ok(false) => {
+            let result = match lane.stream.poll() {
+                Ok(Some(moved)) => Ok(moved),
+                Ok(None) => {
                     oldest_ns = oldest_ns.min(lane.begun_ns);
                     continue;
                 }
-                // The context is of no use any more: nothing goes on in it.
                 Err(fault) => Err(fault),
             };
             lane.busy = false;
@@ -150,5 +153,14 @@ impl Mover for DirectAsync {
 
     fn features(&self) -> Vec<&'static str> {
         vec!["cufile_async"]
+    }
+}
+
+impl Drop for DirectAsync {
+    fn drop(&mut self) {
+        for lane in self.lanes.iter().filter(|lane| lane.busy) {
+            // An error means that the context is lost, in which nothing goes on.
+            let _ = lane.stream.stream().wait();
+        }
     }
 }

@@ -1,6 +1,9 @@
 //! By cuFile's batches: as many operations as the queue is deep by one call. All of a batch end
 //! before the next one begins, since a batch takes one submission at a time.
 
+#![allow(unsafe_code)]
+
+use std::mem::ManuallyDrop;
 use std::time::Duration;
 
 use storlab_base::{OpKind, Result};
@@ -12,9 +15,9 @@ use crate::shared::Shared;
 
 /// See the module.
 pub struct DirectBatch {
-    /// Declared first, so that it goes first.
-    batch: Batch,
-    registered: Registered,
+    /// Dropped before what it uses; neither is while an operation is in flight.
+    batch: ManuallyDrop<Batch>,
+    registered: ManuallyDrop<Registered>,
     seat: Seat,
     pushed: usize,
     in_flight: usize,
@@ -33,6 +36,7 @@ impl DirectBatch {
         let registered = Registered::new(shared, &seat)?;
         let depth = shared.job.queue_depth;
         let (busy, refused) = (vec![false; depth], Vec::with_capacity(depth));
+        let (batch, registered) = (ManuallyDrop::new(batch), ManuallyDrop::new(registered));
         Ok(DirectBatch { batch, registered, seat, pushed: 0, in_flight: 0, busy, refused })
     }
 }
@@ -49,7 +53,9 @@ impl Mover for DirectBatch {
         match self.registered.place(&self.seat, &io) {
             Ok(place) => {
                 let handle = &self.registered.handle;
-                self.batch.push(opcode, handle, io.offset, len, place, cookie);
+                // SAFETY: Drop keeps buffers and file while an operation is in flight; the pool of
+                // sources outlives all workers.
+                unsafe { self.batch.push(opcode, handle, io.offset, len, place, cookie) };
                 self.pushed += 1;
                 self.busy[cookie] = true;
             }
@@ -99,5 +105,19 @@ impl Mover for DirectBatch {
 
     fn features(&self) -> Vec<&'static str> {
         vec!["cufile_batch"]
+    }
+}
+
+impl Drop for DirectBatch {
+    fn drop(&mut self) {
+        if self.in_flight > 0 {
+            // The worker panicked: the library may still write to the buffers, so they are leaked.
+            return;
+        }
+        // SAFETY: each is dropped once, and nothing is in flight.
+        unsafe {
+            ManuallyDrop::drop(&mut self.batch);
+            ManuallyDrop::drop(&mut self.registered);
+        }
     }
 }

@@ -1,6 +1,8 @@
 //! Through pinned memory of the host, as a good engineer would write it: operations are read by
 //! `io_uring` (threads where that is not to be had) while the driver copies others on a stream.
 
+#![allow(unsafe_code)]
+
 use std::collections::VecDeque;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -75,7 +77,7 @@ struct Slot {
 pub struct Overlapped<B> {
     lanes: [Lane; 2],
     events: Vec<Event>,
-    /// Gone before the backend, and its memory with that.
+    /// Dropped before `backend`, whose memory it has pinned.
     pinned: PinnedArena,
     buffer: Option<DeviceBuffer>,
     backend: B,
@@ -129,9 +131,10 @@ fn has_uring() -> bool {
 }
 
 impl<B: Backend> Overlapped<B> {
-    fn new(shared: &Shared, seat: Seat, mut backend: B) -> Result<Self> {
+    fn new(shared: &Shared, seat: Seat, backend: B) -> Result<Self> {
         let (cuda, depth) = (seat.cuda()?, shared.job.queue_depth);
-        let pinned = PinnedArena::new(cuda, backend.arena())?;
+        // SAFETY: the fields are dropped in their order, `pinned` before `backend`.
+        let pinned = unsafe { PinnedArena::new(cuda, backend.arena()) }?;
         let buffer = seat.read_buffers(&shared.job)?;
         let lanes = [Lane::new(&seat, depth)?, Lane::new(&seat, depth)?];
         let event = |_| Event::new(cuda).map_err(|fault| fault.of("cuEventCreate"));
@@ -174,10 +177,15 @@ impl<B: Backend> Overlapped<B> {
         if kind == OpKind::Read {
             let buffer = self.buffer.as_ref().ok_or(Fault::Errno(libc::ENOBUFS))?;
             let place = (buffer, self.seat.at(slot));
-            self.pinned.start_to_device(arena, number, moved as usize, place, &lane.stream)?;
+            let len = moved as usize;
+            // SAFETY: the slot is free for nothing else until its event has passed, and Drop waits
+            // for the stream before the buffers are dropped.
+            unsafe { self.pinned.start_to_device(arena, number, len, place, &lane.stream) }?;
         } else {
             let place = self.seat.source(offset)?;
-            self.pinned.start_to_host(arena, number, len as usize, place, &lane.stream)?;
+            let len = len as usize;
+            // SAFETY: as above; the pool of sources outlives all workers.
+            unsafe { self.pinned.start_to_host(arena, number, len, place, &lane.stream) }?;
         }
         self.events[usize::from(slot)].mark(&lane.stream)?;
         lane.queue.push_back((slot, monotonic_ns()));
