@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import subprocess
 import sys
@@ -9,8 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from conftest import need_root
+from conftest import need_program, need_root
+from storlab.base.clock import monotonic_ns, wall_at_ns
 from storlab.base.errors import ExitCode
+from storlab.base.units import NS_PER_S
 from storlab.cli.main import main
 from storlab.lab.results.store import ResultStore
 from support.mounts import loop_device, make_image, mounted, sh
@@ -121,6 +124,85 @@ def _in_process(
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert "Traceback" not in done.stderr, done.stderr
     return done.returncode, done.stdout + done.stderr
+
+
+CLOCK = """\
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+int clock_gettime(clockid_t clock, struct timespec *now) {
+  static long first;
+  int outcome = syscall(SYS_clock_gettime, clock, now);
+  struct timespec elapsed;
+  syscall(SYS_clock_gettime, CLOCK_MONOTONIC, &elapsed);
+  if (!first) first = elapsed.tv_sec;
+  if (clock == CLOCK_REALTIME && elapsed.tv_sec - first >= 2) now->tv_sec += atol(getenv("STEP"));
+  return outcome;
+}
+"""
+
+
+@pytest.mark.parametrize("step_s", [-86_400, 86_400])
+def test_a_step_of_the_wall_clock_changes_labels_alone(step_s: int, tmp_path: Path) -> None:
+    """It steps two seconds after the process began, in the middle of the campaign."""
+    compiler = need_program("cc")
+    (tmp_path / "clock.c").write_text(CLOCK)
+    sh(compiler, "-shared", "-fPIC", "-o", tmp_path / "clock.so", tmp_path / "clock.c")
+    study = _study(tmp_path, 'path = "null:"', "rate_iops = 1000")
+    text = study.read_text().replace('"200ms"', '"1500ms"').replace("repeats = 1", "repeats = 3")
+    study.write_text(text)
+    out = tmp_path / "out"
+    prefix = ("env", f"LD_PRELOAD={tmp_path}/clock.so", f"STEP={step_s}")
+    code, told = _in_process("run", study, "--out", out, "--quiet", "--no-report", prefix=prefix)
+    assert code == 0, told
+    records = ResultStore.open(out).records()
+    walls = [record.wall_at_start_ns or 0 for record in records]
+    assert abs(walls[-1] - wall_at_ns(monotonic_ns())) > 3600 * NS_PER_S  # the clock has stepped
+    assert [record.status for record in records] == ["finished"] * 3
+    assert {record.window_end_ns - record.window_start_ns for record in records} == {1_500_000_000}
+
+
+@pytest.mark.parametrize("error", [errno.EPERM, errno.ENOSYS])
+def test_without_io_uring_threads_do_the_work_and_the_run_says_so(
+    error: int, tmp_path: Path
+) -> None:
+    study = _study(tmp_path, f'path = "{tmp_path}/data"\nsize = "4MiB"', "read_percent = 50")
+    out = tmp_path / "out"
+    before = f"from support.system_calls import refuse; refuse(425, {error})()"
+    prefix = ("env", f"PYTHONPATH={Path(__file__).parents[2]}")
+    code, told = _in_process(
+        "run", study, "--out", out, "--quiet", "--no-report", before=before, prefix=prefix
+    )
+    assert code == 0, told
+    record = ResultStore.open(out).records()[0]
+    assert record.engine.backend == "posix"
+    assert "posix-fallback" in {flag.kind for flag in record.flags}
+
+
+def test_a_user_without_privileges_is_told_what_is_closed_to_them(tmp_path: Path) -> None:
+    need_root("setpriv")
+    ids = ("--reuid", "65534", "--regid", "65534", "--clear-groups")
+    user = ("setpriv", *ids, "--inh-caps=-all", "--bounding-set=-all", "env", f"HOME={tmp_path}")
+    tried = [*user, sys.executable, "-c", "import storlab.cli.main"]
+    done = subprocess.run(tried, capture_output=True, text=True, check=False)
+    if done.returncode:
+        pytest.skip("this Python or storlab lies where other users may not read")
+    place = tmp_path / "place"
+    place.mkdir()
+    for folder in (place, *tmp_path.parents):
+        folder.chmod(folder.stat().st_mode | 0o005)
+    place.chmod(0o777)
+    (tmp_path / "closed").mkdir(mode=0o700)
+    study = _study(place, f'path = "{place}/data"\nsize = "4MiB"', "read_percent = 50")
+    code, told = _in_process("run", study, "--out", place / "out", "--quiet", prefix=user)
+    assert code == 0, told
+    closed = _study(place, f'path = "{tmp_path}/closed/data"\nsize = "4MiB"', "jobs = 1")
+    for verb in ("plan", "doctor", "run"):
+        code, told = _in_process(verb, closed, prefix=user)
+        assert (code, "#1 path" in told) == (ExitCode.STUDY, True), told
+    code, told = _in_process("status", tmp_path / "closed" / "r", prefix=user)
+    assert (code, f"{tmp_path}/closed/r" in told) == (ExitCode.RESULT, True), told
 
 
 def test_a_umask_of_077_changes_nothing_but_modes(tmp_path: Path) -> None:

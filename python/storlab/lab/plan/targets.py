@@ -65,7 +65,7 @@ def target_facts(target: Target, files: int, made_bytes: int = 0) -> TargetFacts
     for where, path in _named_paths(target):
         try:
             Path(path).stat()
-        except (FileNotFoundError, NotADirectoryError, PermissionError):
+        except (FileNotFoundError, NotADirectoryError):
             pass  # it may be on a client, or be made: what is wrong then, doctor and guard say
         except OSError as error:
             return Problem(where, f"{path[:60]}: {error.strerror}", read_advice(error))
