@@ -129,7 +129,7 @@ impl Verifier {
     /// Puts the next generation's header into each granule of `buf`, about to be written at
     /// `offset`, and records it as issued. The range must be claimed.
     pub fn before_write(&self, member: usize, offset: u64, buf: &mut [u8]) {
-        let Some(range) = self.ranges.get(member) else { return };
+        let range = &self.ranges[member];
         let whole = self.whole(range, offset, buf.len() as u64);
         let touched = self.touched(range, offset, buf.len() as u64);
         for granule in touched.filter(|granule| !whole.contains(granule)) {
@@ -155,7 +155,7 @@ impl Verifier {
 
     /// Records that the write issued last was acknowledged. The range must still be claimed.
     pub fn after_write(&self, member: usize, offset: u64, len: u64) {
-        let Some(range) = self.ranges.get(member) else { return };
+        let range = &self.ranges[member];
         for granule in self.whole(range, offset, len) {
             let issued = self.state.issued(range.first + granule).load(Ordering::Relaxed);
             self.state.acknowledged(range.first + granule).store(issued, Ordering::Release);
@@ -165,7 +165,7 @@ impl Verifier {
     /// Checks what a read of a claimed range returned. Granules never written by this state's jobs
     /// are neither checked nor counted.
     pub fn check_read(&self, member: usize, offset: u64, buf: &[u8], report: &mut VerifyReport) {
-        let Some(range) = self.ranges.get(member) else { return };
+        let range = &self.ranges[member];
         for granule in self.whole(range, offset, buf.len() as u64) {
             let at = (range.place(granule, self.granule) - offset) as usize;
             self.check_granule(member, granule, &buf[at..at + self.granule as usize], report);
@@ -298,10 +298,9 @@ impl Verifier {
         offset: u64,
         len: u64,
     ) -> impl Iterator<Item = (&AtomicU64, u64)> {
-        let granules = self.ranges.get(member).map_or(0..0, |range| {
-            let touched = self.touched(range, offset, len);
-            range.first + touched.start..range.first + touched.end
-        });
+        let range = &self.ranges[member];
+        let touched = self.touched(range, offset, len);
+        let granules = range.first + touched.start..range.first + touched.end;
         let end = if granules.is_empty() { 0 } else { granules.end.div_ceil(64) };
         let words = granules.start / 64..end;
         words.map(move |word| {

@@ -200,16 +200,17 @@ impl<'r, B: Backend, T: TimeSource> Worker<'r, B, T> {
         (true, until.map(|until| Duration::from_nanos(until.saturating_sub(now))))
     }
 
-    /// Start the operation that is due, or the flush before it.
+    /// Start the operation that is due, or the flush before it, as flight `number`, which is the
+    /// last free one.
     #[inline]
-    fn start(&mut self, intended_ns: u64, now: u64) -> Started {
+    fn start(&mut self, number: u16, intended_ns: u64, now: u64) -> Started {
         let sync = &self.shared.job.sync;
         if sync.kind != SyncKind::None
             && sync.every_writes > 0
             && self.writes_since_sync >= sync.every_writes
         {
             self.writes_since_sync = 0;
-            self.start_sync(intended_ns);
+            self.start_sync(number, intended_ns);
             return Started::Flush;
         }
         let kind = self.draw.kind();
@@ -225,13 +226,13 @@ impl<'r, B: Backend, T: TimeSource> Worker<'r, B, T> {
             self.prepare_write(slot, offset, len);
         }
         let flight = Flight { kind, slot, len, offset, intended_ns, ..NO_FLIGHT };
-        self.launch(flight);
+        self.launch(number, flight);
         Started::Operation
     }
 
     #[inline]
-    fn launch(&mut self, flight: Flight) {
-        let Some(number) = self.free.pop() else { return };
+    fn launch(&mut self, number: u16, flight: Flight) {
+        self.free.pop();
         let whole = self.layout.whole(flight.offset, flight.len);
         if let Some(part) = whole {
             self.backend.push(&part_op(flight.kind, flight.slot, (number, 0), 0, part));
@@ -256,8 +257,8 @@ impl<'r, B: Backend, T: TimeSource> Worker<'r, B, T> {
     }
 
     /// One flush of each member that the job uses; over when all of them are.
-    fn start_sync(&mut self, intended_ns: u64) {
-        let Some(number) = self.free.pop() else { return };
+    fn start_sync(&mut self, number: u16, intended_ns: u64) {
+        self.free.pop();
         let members: Vec<u16> = self.layout.members().collect();
         for (part, &member) in members.iter().enumerate() {
             let op = self.sync_op(member, tag(number, part as u16, 0));
@@ -320,14 +321,16 @@ impl<'r, B: Backend, T: TimeSource> Worker<'r, B, T> {
     #[cold]
     fn part_failed(&mut self, number: u16, completion: Completion) -> bool {
         let part_number = (completion.tag >> 16) as u16;
-        let flight = self.flights[number as usize];
-        let op = if flight.kind == OpKind::Sync {
-            let member = self.layout.members().nth(usize::from(part_number)).unwrap_or(0);
-            self.sync_op(member, completion.tag)
-        } else {
-            let mut parts = self.layout.parts(flight.offset, flight.len);
-            let Some((at, part)) = parts.nth(usize::from(part_number)) else { return false };
-            part_op(flight.kind, flight.slot, (number, part_number), at, part)
+        let Some(op) = self.part_of(number, part_number, completion.tag) else {
+            self.flights[number as usize].failed = true;
+            let backend = self.backend.name();
+            let what = format!(
+                "part {part_number} of operation {number} of job {} ended, and the operation has \
+                 no such part; this is a mistake in storlab, please report it",
+                self.index
+            );
+            self.shared.fail(Error::Backend { backend, what });
+            return false;
         };
         let errno = -completion.result;
         let stopping = self.shared.control.stopping();
@@ -354,6 +357,18 @@ impl<'r, B: Backend, T: TimeSource> Worker<'r, B, T> {
             });
         }
         false
+    }
+
+    /// Build the operation that moves one part of a flight; `None` if the flight has no such part.
+    fn part_of(&self, number: u16, part_number: u16, tag: u64) -> Option<Op> {
+        let flight = &self.flights[usize::from(number)];
+        if flight.kind == OpKind::Sync {
+            let member = self.layout.members().nth(usize::from(part_number))?;
+            return Some(self.sync_op(member, tag));
+        }
+        let (at, part) =
+            self.layout.parts(flight.offset, flight.len).nth(usize::from(part_number))?;
+        Some(part_op(flight.kind, flight.slot, (number, part_number), at, part))
     }
 
     #[inline]
@@ -452,9 +467,11 @@ impl<B: Backend, T: TimeSource> Turns for Worker<'_, B, T> {
     #[inline]
     fn issue(&mut self, now: u64) {
         self.blocked = false;
-        while self.fresh.len() < self.shared.job.batch && !self.free.is_empty() {
+        while self.fresh.len() < self.shared.job.batch
+            && let Some(&number) = self.free.last()
+        {
             let Some(intended) = self.schedule.due(now) else { return };
-            match self.start(intended, now) {
+            match self.start(number, intended, now) {
                 Started::Operation => self.schedule.advance(),
                 Started::Flush => {} // it is no part of the rate, and takes nobody's due time
                 Started::Nothing => {

@@ -42,6 +42,8 @@ pub enum OnCancel {
 pub struct Device {
     now: u64,
     serve: Serve,
+    /// What it says in place of an operation's tag.
+    retag: fn(u64) -> u64,
     pushed: Vec<Op>,
     in_flight: Vec<(u64, Completion)>,
     hung: Vec<u64>,
@@ -61,7 +63,8 @@ impl Device {
             self.log.push((self.now, op));
             match (self.serve)(&op, self.now) {
                 Some((end, result)) => {
-                    self.in_flight.push((end, Completion { tag: op.tag, result }));
+                    let tag = (self.retag)(op.tag);
+                    self.in_flight.push((end, Completion { tag, result }));
                 }
                 None => self.hung.push(op.tag),
             }
@@ -208,6 +211,7 @@ pub fn bench(change: impl Fn(&mut Value), serve: Serve) -> Bench {
     let device = Device {
         now: START,
         serve,
+        retag: |tag| tag,
         pushed: Vec::new(),
         in_flight: Vec::new(),
         hung: Vec::new(),
@@ -235,6 +239,12 @@ impl Bench {
     /// Does something that the worker is not told of.
     pub fn elsewhere_at(self, ns: u64, event: impl FnOnce() + 'static) -> Self {
         self.device.borrow_mut().elsewhere.push_back((ns, Box::new(event)));
+        self
+    }
+
+    /// Makes the device answer for something else than it was asked.
+    pub fn retagged(self, retag: fn(u64) -> u64) -> Self {
+        self.device.borrow_mut().retag = retag;
         self
     }
 

@@ -159,6 +159,27 @@ fn the_part_that_failed_is_the_one_that_is_named() {
 }
 
 #[test]
+fn a_part_that_its_operation_does_not_have_fails_the_run() {
+    let syncs = |j: &mut Value| {
+        j["mix"] = json!({"read": 0.0, "write": 100.0, "trim": 0.0});
+        j["sync"] = json!({"kind": "fsync", "every_writes": 1, "final": false});
+    };
+    let changes: [fn(&mut Value); 2] = [nothing, syncs];
+    for (change, kind) in changes.into_iter().zip([OpKind::Read, OpKind::Sync]) {
+        let serve: Serve = Box::new(move |op, now| {
+            Some((now + MS, if op.kind == kind { -libc::EIO } else { op.len as i32 }))
+        });
+        let bench = bench(change, serve).nudged().retagged(|tag| tag | 7 << 16);
+        let shared = bench.shared.clone();
+        let ran = bench.run();
+        let failure = shared.take_failure();
+        assert!(matches!(failure, Some(Error::Backend { .. })), "{failure:?}");
+        let stats = ran.stats.last().unwrap();
+        assert_eq!((stats.operations, stats.latency.count()), (0, 0), "{kind:?}");
+    }
+}
+
+#[test]
 fn a_device_that_never_answers_is_hung_whatever_the_kernel_takes_back() {
     for (on_cancel, abandoned) in [
         (OnCancel::Nothing, true),
