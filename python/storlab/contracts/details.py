@@ -63,6 +63,8 @@ class Details(Told):
     """What every family's details may have."""
 
     device: DeviceMoved | None = None
+    # Parts of the machine that were stand-ins, each as a reason why nothing of the run is measured.
+    stand_ins: tuple[str, ...] = ()
     stages: tuple[StageTimes, ...] = ()  # that were finished
 
     @classmethod

@@ -17,6 +17,7 @@ from storlab.contracts.check import Check
 from storlab.contracts.registry import FAMILIES
 from storlab.model.job import Job, Member, RereadJob
 from storlab.model.point import Point
+from storlab.model.result import RunOutcome
 from storlab.model.s3 import S3Access
 from storlab.model.study import Precondition, Target
 
@@ -142,6 +143,19 @@ class ExaminesTargets(Protocol):
         self, target: Target, points: Sequence[Point], places: Sequence[Path]
     ) -> Sequence[Check]:
         """Of this target for the family's points on it. ``places``: its files, or its directory."""
+        ...
+
+
+@runtime_checkable
+class ExaminesRuns(Protocol):
+    """Looks at the machine that carried out a run, for facts that decide what its numbers are."""
+
+    def run_facts(self, job: Job, outcome: RunOutcome) -> dict[str, Any]:
+        """Facts for the run's details, looked up right after it on the host that made the load.
+
+        ``stand_ins`` among them (see :class:`storlab.contracts.details.Details`) gives the run and
+        its metrics the provenance ``emulated``.
+        """
         ...
 
 

@@ -318,6 +318,7 @@ def run_row(record: RunRecord, name: str, number: int | None) -> dict[str, Any]:
         "target": record.target,
         "name": name,
         "status": record.status,
+        "provenance": record.provenance,
         "mb_s": record.metric("throughput_mb_s"),
         "rate": record.metric(FAMILIES[record.kind].page.rate.name),
         "unit": rate_unit(record.kind),

@@ -14,12 +14,21 @@ from pathlib import Path
 import pytest
 
 from integration.object.test_object_brief import tables_of
+from storlab.analysis.compare import compare
+from storlab.analysis.dataset import load_dataset
+from storlab.analysis.table import comparison_dict
 from storlab.base.errors import ExitCode
 from storlab.brief import write_brief
 from storlab.cli.main import main
+from storlab.exchange.exporters.tidy import metrics_table
 from storlab.lab.results.store import ResultStore
+from storlab.lab.run.progress import run_line
+from storlab.live.reporter import run_row
 from storlab.model.result import RunRecord
 from storlab.workloads.gpudirect.details import GpuDirectDetails
+from storlab.workloads.gpudirect.findings import Findings
+from storlab.workloads.gpudirect.findings.proof import emulated, proven
+from storlab.workloads.gpudirect.machine.kernel import has_gpu_driver
 from support.gpu_simulators import faults, simulators
 
 STUDY = """\
@@ -111,10 +120,49 @@ def test_every_path_runs_and_moves_bytes(store: ResultStore) -> None:
         moved = record.totals["read"].bytes
         assert record.metric("throughput_mb_s") == pytest.approx(moved / window_s / 1e6)
         assert record.metric("cpu_s_per_gb") is not None
-        assert not {"not-direct", "path-unproven", "not-compared"} & set(flags_of(record))
+        assert not {"not-direct", "not-compared"} & set(flags_of(record))
 
 
-def test_the_path_of_each_byte_is_proven(store: ResultStore) -> None:
+def test_values_of_stand_ins_are_emulated_and_their_path_is_unproven(store: ResultStore) -> None:
+    """The libraries, and a driver that is missing, decide it: the simulators set no switch."""
+    driver = int(not has_gpu_driver(Path("/")))
+    for record in store.records():
+        told = GpuDirectDetails.of(record)
+        path = record.params["path"]
+        ways = {m.provenance for m in record.metrics if m.name == "throughput_mb_s"}
+        assert ways == {record.provenance}
+        assert record.provenance == ("measured" if path == "host" else "emulated")
+        assert not [m for m in record.metrics if m.provenance == "measured" and path != "host"]
+        assert len(told.stand_ins) == {"direct": 2 + driver, "host": 0}.get(path, 1 + driver)
+        assert ("path-unproven" in flags_of(record)) == (path == "direct")
+
+
+def test_brief_and_data_of_stand_ins_say_emulated(
+    store: ResultStore,
+) -> None:
+    comparison = compare(load_dataset([store]))
+    assert Findings().warnings(comparison)[:1] == emulated(comparison)
+    assert len(emulated(comparison)) == 1
+    assert proven(comparison) == []
+    data = comparison_dict(comparison)
+    each = {
+        (point["params"]["path"], cell["provenance"])
+        for point in data["points"]
+        for cell in point["targets"].values()
+    }
+    emulated_paths = {(path, "emulated") for path in ("direct", "bounce", "bounce-overlapped")}
+    assert each == {*emulated_paths, ("host", "measured")}
+    table = metrics_table(store).to_pylist()
+    assert {r["provenance"] for r in table if r["param_path"] == "direct"} <= {
+        "emulated",
+        "declared",
+    }
+    record = next(r for r in store.records() if r.params["path"] == "direct")
+    assert run_row(record, "", 0)["provenance"] == "emulated"
+    assert "emulated" in run_line(record)
+
+
+def test_the_path_of_each_byte_is_counted(store: ResultStore) -> None:
     for record in store.records():
         told = GpuDirectDetails.of(record)
         assert told.route.asked == record.params["path"]

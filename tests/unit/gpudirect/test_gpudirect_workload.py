@@ -339,6 +339,19 @@ def flags(lines: str, run: RunOutcome) -> dict[str, str]:
     return {flag.kind: flag.message for flag in GPU.flags(point(lines), FILES, run)}
 
 
+@pytest.mark.parametrize("contradiction", ["stand_ins", "path_obstacles"])
+def test_counters_that_the_machine_contradicts_prove_no_path(contradiction: str) -> None:
+    """Where the counters themselves say POSIX, nothing is contradicted."""
+    found = {contradiction: ["vda is not an NVMe drive"]}
+    direct = flags("", outcome({"p2p_bytes": 1000 << 20}, **found))
+    assert "path-unproven" in direct
+    assert "path-unproven" not in flags("", outcome({"p2p_bytes": 1000 << 20}))
+    posix = flags("", outcome({"posix_bytes": 1000 << 20}, **found))
+    assert ("not-direct" in posix, "path-unproven" in posix) == (True, False)
+    mixed = flags("", outcome({"p2p_bytes": 500 << 20, "posix_bytes": 500 << 20}, **found))
+    assert {"not-direct", "path-unproven"} <= set(mixed)
+
+
 def test_shares_of_the_path_and_what_it_costs() -> None:
     route = {"p2p_bytes": 750 << 20, "posix_bytes": 250 << 20}
     registration = {"buffers": 1, "bytes": 1, "ns": NS_PER_S, "handles": 1, "handles_ns": NS_PER_S}

@@ -121,7 +121,7 @@ def test_cufile_must_learn_from_udev_what_a_drive_holds(
         assert row is None
     else:
         assert row is not None
-        assert (row.status, "/run/udev/data/b259:0" in row.what) == ("warning", True)
+        assert (row.status, "/run/udev/data/b259:0" in row.what) == ("error", True)
         assert "/run/udev" in row.fix
 
 
@@ -291,8 +291,7 @@ def test_bounce_needs_no_cufile_and_host_nothing(
     for other in ("bounce", "host"):
         both = (DIRECT, replace(DIRECT, path=other))
         row = rows_of(_target(tree, monkeypatch, XFS, found, both))["libcufile"]
-        assert row.status == "warning"
-        assert row.what == "not found; runs with path = direct will fail"
+        assert row.status == "error"
     host = replace(DIRECT, path="host")
     broken = Probe(trouble=Trouble(what="broken"))
     assert _target(tree, monkeypatch, XFS, broken, (host,)) == []
@@ -308,7 +307,7 @@ def test_a_cufile_that_takes_the_probe_down_leaves_the_other_paths(
     machine = replace(as_machine(tree), probing=probing)
     both = (DIRECT, replace(DIRECT, path="bounce"))
     rows = rows_of(examine_target([Path("/data")], both, LIBRARIES, machine))
-    assert (rows["libcufile"].status, rows["libcufile"].fix) == ("warning", "look")
+    assert (rows["libcufile"].status, "look" in rows["libcufile"].fix) == ("error", True)
     assert rows["GPU memory"].status == "ok"
     rows = rows_of(examine_target([Path("/data")], both[:1], LIBRARIES, machine))
     assert rows["libcuda"].status == "error"

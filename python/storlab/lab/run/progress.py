@@ -282,6 +282,8 @@ def run_line(record: RunRecord, name: str = "") -> str:
     flush_p99 = record.metric("latency_p99_ns", FLUSH)
     if flush_p99 is not None:
         figures.append(f"flush p99 {format_latency(flush_p99)}")
+    if record.provenance != "measured":
+        figures.append(record.provenance)
     flags = sorted({flag.kind for flag in record.flags})
     if flags:
         figures.append(f"flags: {', '.join(flags)}")

@@ -20,9 +20,11 @@ from storlab.lab.power.efficiency import (
     span_notes,
 )
 from storlab.lab.power.metering import MeteredRun, headline_boundary
+from storlab.lab.power.summary import weakest_provenance
 from storlab.model.point import PlannedRun, Point
-from storlab.model.result import EngineInfo, Failure, Flag, RunOutcome, RunRecord
+from storlab.model.result import EngineInfo, Failure, Flag, Metric, RunOutcome, RunRecord
 from storlab.model.study import StudyBase, Target
+from storlab.model.types import Provenance
 
 
 def completed_record(
@@ -70,8 +72,10 @@ def completed_record(
         measured = [total.boundary for total in power.totals]
         without_energy = span_notes(outcome.spans, power.spans, measured)
         flags += _later_flags(target, power, outcome)
+    provenance: Provenance = "emulated" if outcome.details.get("stand_ins") else "measured"
     return RunRecord(
         **_about(run, planned),
+        provenance=provenance,
         status="finished" if finished else "failed",
         failure=outcome.failure if finished else outcome.failure or _UNEXPLAINED,
         engine=outcome.engine,
@@ -87,7 +91,7 @@ def completed_record(
         cluster=outcome.cluster,
         concurrency=concurrency,
         steady=steady,
-        metrics=metrics,
+        metrics=[_no_better_than(provenance, metric) for metric in metrics],
         flags=flags,
         notes=[*outcome.notes, *power.notes, *_unread(target, metered), *without_energy],
         final_sync_ns=outcome.final_sync_ns,
@@ -99,6 +103,12 @@ def completed_record(
         span_power=power.spans if finished else [],
         power_boundary=headline_boundary(target, power.boundaries),
     )
+
+
+def _no_better_than(provenance: Provenance, metric: Metric) -> Metric:
+    """The metric with the weaker of its own provenance and that of its run."""
+    weaker = weakest_provenance([provenance, metric.provenance])
+    return metric.model_copy(update={"provenance": weaker})
 
 
 def _later_flags(target: Target, power: MeteredRun, outcome: RunOutcome) -> list[Flag]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from storlab.contracts.engine import Engine, RunHandle
 from storlab.contracts.family import JobContext
+from storlab.contracts.offers import ExaminesRuns
 from storlab.contracts.registry import FAMILIES
 from storlab.contracts.reporter import Reporter
 from storlab.lab.guard.guard import Guard
@@ -164,6 +165,9 @@ class LocalSite:
             outcome = finish(handle, self._stop, self._reporter.run_progress)
         window = (outcome.window_start_ns, outcome.window_end_ns)
         outcome.details["device"] = None if moved is None else moved.around(*window)
+        family = FAMILIES[job.kind]
+        if isinstance(family, ExaminesRuns):
+            outcome.details.update(family.run_facts(job, outcome))
         outcome.server_cpu = None if cpu is None else cpu.within(*window)
         limits.judge(outcome)
         course: dict[str, Any] = {} if moved is None else dict(moved.course(*window))

@@ -290,7 +290,16 @@ def _details(clients: Sequence[Client], kind: str) -> dict[str, Any]:
     """As the family puts them together, else the first client's; with bytes of all devices."""
     whole = whole_details(kind, [(c.place, c.report, c.before) for c in clients])
     details = clients[0].outcome.details if whole is None else whole
-    return {**details, "device": _device_bytes(clients)}
+    facts: dict[str, Any] = {"device": _device_bytes(clients)}
+    if stand_ins := _stand_ins(clients):
+        facts["stand_ins"] = stand_ins
+    return {**details, **facts}
+
+
+def _stand_ins(clients: Sequence[Client]) -> list[str]:
+    """Stand-ins of any client: one emulated part makes the whole run emulated."""
+    every = (text for c in clients for text in c.outcome.details.get("stand_ins", ()))
+    return list(dict.fromkeys(every))
 
 
 def _device_bytes(clients: Sequence[Client]) -> dict[str, Any] | None:

@@ -352,6 +352,7 @@
       const flush = run.flush_p99_ns == null ? "" : " (flush " + latency(run.flush_p99_ns) + ")";
       put(row, "td", run.p99_ns === null ? "–" : latency(run.p99_ns) + flush, "num");
       const flags = put(row, "td");
+      if (run.provenance !== "measured") { put(flags, "span", run.provenance, "flag"); }
       for (const flag of run.flags) { put(flags, "span", flag.kind, "flag").title = flag.message; }
     }
     const count = state.runs.length;

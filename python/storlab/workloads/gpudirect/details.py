@@ -139,3 +139,5 @@ class GpuDirectDetails(Details):
     first_pass: Compared | None = None
     read_back: Compared | None = None
     p2p: DirectStorage | None = None  # of a probe
+    # Why bytes cannot have gone directly on the machine, whatever was counted; of path = direct.
+    path_obstacles: tuple[str, ...] = ()

@@ -13,7 +13,7 @@ from storlab.contracts.details import Details
 from storlab.contracts.family import Estimate, JobContext
 from storlab.contracts.figure import FigureKind
 from storlab.contracts.page import Page
-from storlab.model.job import Member
+from storlab.model.job import Job, Member
 from storlab.model.point import Point
 from storlab.model.result import Concurrency, Flag, Metric, RunOutcome
 from storlab.model.study import Header, Target, WorkloadSpec
@@ -27,6 +27,7 @@ from storlab.workloads.gpudirect.gpu_memory import memory_problem
 from storlab.workloads.gpudirect.job import GpuDirectJob, Libraries, Mix
 from storlab.workloads.gpudirect.libraries import cuda_places, cufile_places
 from storlab.workloads.gpudirect.machine.points import examine_here, examine_points
+from storlab.workloads.gpudirect.machine.run_facts import path_obstacles, stand_ins
 from storlab.workloads.gpudirect.metrics import run_concurrency, run_flags, run_metrics
 from storlab.workloads.gpudirect.needs import (
     compared_bytes,
@@ -49,7 +50,7 @@ from storlab.workloads.gpudirect.spec import ASSUMED_BYTES_S, GpuDirectSpec
 
 class GpuDirectWorkload(InPlace):
     """Storage to GPU memory. Implements :class:`storlab.contracts.family.Workload`, and
-    ``ExaminesTargets`` and ``NeedsMachine`` of storlab.contracts.offers.
+    ``ExaminesRuns``, ``ExaminesTargets`` and ``NeedsMachine`` of storlab.contracts.offers.
     """
 
     kind = "gpudirect"
@@ -139,6 +140,18 @@ class GpuDirectWorkload(InPlace):
     def flags(self, point: Point, target: Target, outcome: RunOutcome) -> list[Flag]:
         """Warnings that belong beside the numbers of one run."""
         return run_flags(GpuDirectParams.of(point.params), target, outcome)
+
+    def run_facts(self, job: Job, outcome: RunOutcome) -> dict[str, Any]:
+        """Stand-ins of a run that used a GPU, and what contradicts its counters of the path."""
+        if not isinstance(job, GpuDirectJob) or job.do != "load" or job.path == "host":
+            return {}
+        details = GpuDirectDetails.of(outcome)
+        facts: dict[str, Any] = {"stand_ins": stand_ins(details.libraries)}
+        route = details.route
+        if job.path == "direct" and route.counted:
+            by_nvidia_fs = route.nvfs_bytes > 0
+            facts["path_obstacles"] = path_obstacles(job.members, by_nvidia_fs=by_nvidia_fs)
+        return facts
 
     def examine_machine(self, points: Sequence[Point] = ()) -> list[Check]:
         """For doctor: GPUs, libraries, and the ways that data can take."""

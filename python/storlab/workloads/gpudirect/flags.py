@@ -27,7 +27,8 @@ GPUDIRECT_FLAGS = (
     FlagMeaning(
         UNPROVEN,
         "u",
-        "The run asked for the direct path, and no counter proves which path its bytes took.",
+        "The run asked for the direct path, and no counter proves which path its bytes took, or "
+        "the machine contradicts the counters.",
         severity="warning",
         why="Nobody knows whether this is a number of GPUDirect Storage.",
         energies=True,

@@ -106,7 +106,14 @@ def _path_flags(
     missing = max(0, route.bytes - route.accounted_bytes)
     if 100 - shares["posix"] < LEAST_DIRECT_PERCENT:
         yield Flag(kind=NOT_DIRECT, message=_not_direct(details, shares["posix"]))
-    if 100 * missing > (100 - LEAST_DIRECT_PERCENT) * route.bytes:
+    against = [*details.stand_ins, *details.path_obstacles]
+    if against and route.p2p_bytes + route.nvfs_bytes:
+        yield Flag(
+            kind=UNPROVEN,
+            message=f"{route.counter} counted {shares['direct']:.3g} % of the bytes as direct, "
+            f"which this machine contradicts: {'; '.join(against)}",
+        )
+    elif 100 * missing > (100 - LEAST_DIRECT_PERCENT) * route.bytes:
         yield Flag(
             kind=UNPROVEN,
             message=f"{format_bytes_si(route.bytes)} were moved, and the counters of "

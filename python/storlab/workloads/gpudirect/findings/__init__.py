@@ -15,6 +15,7 @@ from storlab.workloads.gpudirect.findings.paths import (
     what_direct_brings,
 )
 from storlab.workloads.gpudirect.findings.proof import (
+    emulated,
     machine_facts,
     not_direct,
     proof_data,
@@ -32,8 +33,8 @@ class Findings(Extra):
     """What is said of the family in a brief."""
 
     def warnings(self, comparison: Comparison) -> list[str]:
-        """Runs that asked for the direct path and did not get it, or cannot prove it."""
-        return not_direct(comparison)
+        """Runs on stand-ins, and runs that did not get the direct path or cannot prove it."""
+        return [*emulated(comparison), *not_direct(comparison)]
 
     def findings(self, comparison: Comparison) -> list[str]:
         """Which path the bytes took, and what the direct one brings over the others."""
@@ -50,7 +51,7 @@ class Findings(Extra):
             anchor="gpu-paths",
             title="Best points, paths, and what proves them",
             short="Paths",
-            lead=[*not_direct(comparison), *proven(comparison)],
+            lead=[*self.warnings(comparison), *proven(comparison)],
             tables=tables,
             notes=[*(what_direct_brings(comparison) or [NOT_SWEPT])],
         )

@@ -66,6 +66,23 @@ def _summed(routes: Sequence[RouteTold]) -> RouteTold:
     return RouteTold(asked=routes[0].asked if routes else "", by=by, **sums)
 
 
+def emulated(comparison: Comparison) -> list[str]:
+    """Name targets whose runs used stand-ins for a GPU or its libraries, with the reasons."""
+    reasons: dict[str, dict[str, None]] = {}
+    for proof in proofs(comparison):
+        for told in proof.details:
+            reasons.setdefault(proof.cell.target, {}).update(dict.fromkeys(told.stand_ins))
+    targets: dict[str, list[str]] = {}
+    for target, texts in reasons.items():
+        if texts:
+            targets.setdefault("; ".join(texts), []).append(target)
+    return [
+        f"Emulated on {and_list(names)}: {why}. Nothing was measured on a GPU there; do not quote "
+        "these numbers."
+        for why, names in targets.items()
+    ]
+
+
 def not_direct(comparison: Comparison) -> list[str]:
     """For the head of the findings: points that asked for the direct path and did not get it."""
     direct = [proof for proof in proofs(comparison) if proof.path == DIRECT]
@@ -78,11 +95,20 @@ def not_direct(comparison: Comparison) -> list[str]:
         unsure = [proof for proof in own if proof.has(UNPROVEN)]
         if unsure:
             sentences.append(
-                f"Path not proven on {target}: no counter tells which path the bytes took at "
-                f"{_of(len(unsure), len(own))} that asked for the direct one. "
+                f"Path not proven on {target} at {_of(len(unsure), len(own))} that asked for the "
+                f"direct one: {_why_unproven(unsure)}. "
                 "Do not quote these numbers as GPUDirect Storage."
             )
     return sentences
+
+
+def _why_unproven(unsure: Sequence[Proof]) -> str:
+    """Reason of the points in a few words: what contradicts the counters, or that none count."""
+    details = [told for proof in unsure for told in proof.details]
+    against = dict.fromkeys(text for d in details for text in (*d.stand_ins, *d.path_obstacles))
+    if against:
+        return f"the counters say direct, and the machine contradicts them ({'; '.join(against)})"
+    return "no counter tells which path the bytes took"
 
 
 def _of(some: int, every: int) -> str:
@@ -177,7 +203,8 @@ def _numbers(proof: Proof) -> list[Number]:
             )
             for name in SHARES
         ]  # fmt: skip
-        by = Number(route.counter, "", cell.point_id)
+        unproven = [mark for mark in marks if mark.kind == UNPROVEN]
+        by = Number(route.counter, "", cell.point_id, tuple(unproven))
     return [moved, *shares, by, *ends]
 
 

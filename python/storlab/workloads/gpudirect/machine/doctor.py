@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from storlab.contracts.check import Check
-from storlab.workloads.gpudirect.details import CuFileTold, GpuTold
+from storlab.workloads.gpudirect.details import CuFileTold, GpuTold, LibrariesTold
 from storlab.workloads.gpudirect.machine import kernel as kernels
 from storlab.workloads.gpudirect.machine import pci, storage
 from storlab.workloads.gpudirect.machine.configuration import configuration
@@ -31,6 +31,7 @@ from storlab.workloads.gpudirect.machine.routes import (
     small_io_row,
 )
 from storlab.workloads.gpudirect.machine.rows import error, ok, warning
+from storlab.workloads.gpudirect.machine.run_facts import stand_ins
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +91,10 @@ def examine_target(
     probed = _probed(machine, libraries, direct=direct, others=others)
     usable = {gpu.number for gpu in probed.gpus}.issuperset(used_gpus(demands))
     rows = [*_needed_rows(probed, direct=direct, others=others, usable=usable)]
+    unreal = stand_ins(LibrariesTold(cuda=probed.cuda, cufile=probed.cufile), machine.root)
+    if unreal and probed.gpus:
+        what = f"{'; '.join(unreal)}: every value will be emulated"
+        rows.append(warning("GPU stand-ins", what, "use a GPU with NVIDIA's driver and libraries"))
     if usable or probed.cuda_trouble is None:
         rows += memory_rows(demands, probed)
     cards = [
@@ -108,7 +113,9 @@ def examine_target(
         under = storage.under(place, machine.root)
         if under not in seen:
             seen.add(under)
-            rows += _place_rows(machine.root, under, cards, direct=direct, nvidia_fs=nvidia_fs)
+            rows += _place_rows(
+                machine.root, under, cards, direct=direct, nvidia_fs=nvidia_fs, real=not unreal
+            )
             small = posix_row(under.file_system, sizes, configured)
             rows += [] if small is None else [small]
     return rows
@@ -121,10 +128,11 @@ def _place_rows(
     *,
     direct: bool,
     nvidia_fs: bool,
+    real: bool,
 ) -> Iterator[Check]:
     if direct:
         yield file_system_row(under)
-        yield from udev_rows(under)
+        yield from udev_rows(under, real=real)
         yield from drive_rows(under, nvidia_fs=nvidia_fs)
     drives = [
         (drive, device)
@@ -161,9 +169,9 @@ def _needed_rows(probed: Probe, *, direct: bool, others: bool, usable: bool) -> 
     if (usable or probed.cuda_trouble is None) and direct and probed.cufile_trouble is not None:
         what, fix = probed.cufile_trouble.what, probed.cufile_trouble.fix
         if others:
-            yield warning("libcufile", f"{what}; runs with path = direct will fail", fix)
-        else:
-            yield error("libcufile", what, fix)
+            what += "; runs with path = direct will fail"
+            fix = f'{fix}; or leave "direct" out of path'
+        yield error("libcufile", what, fix)
 
 
 def _trouble_rows(probed: Probe) -> Iterator[Check]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -50,6 +51,22 @@ def nvidia_driver(root: Path) -> Driver | None:
     line = text.splitlines()[0]
     match = re.search(r"\b(\d{3,}\.\d+(?:\.\d+)*)\b", line)
     return Driver(match[1] if match else "of unknown version", "Open Kernel Module" in line)
+
+
+def has_gpu_driver(root: Path) -> bool:
+    """Whether the kernel has a driver for NVIDIA GPUs: its files, module or device node exist.
+
+    A sandbox such as gVisor may hide /proc and /sys, but has the node; WSL has /dev/dxg instead.
+    """
+    if nvidia_driver(root) is not None or (root / "dev/dxg").is_char_device():
+        return True
+    if any((root / "sys/module" / name).is_dir() for name in ("nvidia", "nvgpu")):
+        return True
+    try:
+        os.close(os.open(root / "dev/nvidiactl", os.O_RDWR | os.O_CLOEXEC))
+    except OSError:
+        return False
+    return (root / "dev/nvidiactl").is_char_device()
 
 
 def nvidia_fs_version(root: Path) -> str | None:

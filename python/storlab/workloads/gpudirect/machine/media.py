@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from storlab.contracts.check import Check
-from storlab.workloads.gpudirect.machine.rows import ok, warning
+from storlab.workloads.gpudirect.machine.rows import error, ok, warning
 from storlab.workloads.gpudirect.machine.storage import Under
 
 _OWN_CLIENTS = ("lustre", "beegfs", "wekafs", "gpfs", "virtiofs", "panfs", "scatefs")
@@ -41,9 +41,11 @@ def file_system_row(under: Under) -> Check:
     )
 
 
-def udev_rows(under: Under) -> Iterator[Check]:
-    """Whether cuFile can learn what the file system lies on: else it registers no file, in its
-    compatibility mode neither (seen with 1.15 and 1.20).
+def udev_rows(under: Under, *, real: bool = True) -> Iterator[Check]:
+    """Whether cuFile can learn what the file system lies on.
+
+    Without that, cuFile registers no file, in its compatibility mode neither (seen with 1.15 and
+    1.20). ``real``: the library is NVIDIA's; stand-ins do not ask udev.
     """
     if under.unknown_to_udev is not None:
         what = (
@@ -52,7 +54,7 @@ def udev_rows(under: Under) -> Iterator[Check]:
             "direct will fail"
         )
         fix = "in a container, mount the host's /run/udev into it; elsewhere, run udev"
-        yield warning("udev", what, fix)
+        yield (error if real else warning)("udev", what, fix)
 
 
 def drive_rows(under: Under, *, nvidia_fs: bool) -> Iterator[Check]:

@@ -1,0 +1,75 @@
+"""Facts of the machine behind a run: stand-ins for real parts, and obstacles to its path."""
+
+from __future__ import annotations
+
+import mmap
+import os
+from collections.abc import Iterator, Sequence
+from functools import cache
+from itertools import chain
+from pathlib import Path
+
+from storlab.model.job import Member
+from storlab.workloads.gpudirect.details import LibrariesTold
+from storlab.workloads.gpudirect.machine.kernel import has_gpu_driver
+from storlab.workloads.gpudirect.machine.media import drive_rows, file_system_row, udev_rows
+from storlab.workloads.gpudirect.machine.storage import Under, under
+
+NO_DRIVER = "no NVIDIA driver is loaded on {host}"
+_MAKER = b"nvidia"  # libcuda names device nodes of the driver, libcufile those of nvidia-fs
+
+
+def stand_ins(libraries: LibrariesTold, root: Path = Path("/"), host: str = "") -> list[str]:
+    """Name the parts of a GPU path that are not real: the driver or the libraries of the run.
+
+    Args:
+        libraries: Libraries that a run or a probe has loaded to use a GPU.
+        root: Root of the file system in which /proc, /sys and /dev are looked up.
+        host: Name of this host for the message; by default the kernel's.
+
+    Returns:
+        One sentence per stand-in; empty if driver and libraries are NVIDIA's.
+    """
+    found = []
+    if not has_gpu_driver(root):
+        found.append(NO_DRIVER.format(host=host or os.uname().nodename))
+    for name, library in (("libcuda", libraries.cuda), ("libcufile", libraries.cufile)):
+        if library is not None and library.path and not _is_of_nvidia(library.path):
+            found.append(f"{library.path} is not NVIDIA's {name}")
+    return found
+
+
+@cache
+def _is_of_nvidia(path: str) -> bool:
+    """Whether a library's file names NVIDIA's device nodes; also if it cannot be read."""
+    try:
+        with (
+            Path(path).open("rb") as file,
+            mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as content,
+        ):
+            return content.find(_MAKER) >= 0
+    except (OSError, ValueError):
+        return True
+
+
+def path_obstacles(
+    members: Sequence[Member], *, by_nvidia_fs: bool, root: Path = Path("/")
+) -> list[str]:
+    """Say why bytes of these members cannot have gone directly, as doctor says it before the run.
+
+    Args:
+        members: Files or devices of the run.
+        by_nvidia_fs: Whether cuFile counted bytes that went by nvidia-fs, which takes more media
+            than the kernel's P2PDMA.
+        root: Root of the file system in which /sys and /run are looked up.
+    """
+    places = dict.fromkeys(under(Path(member.path), root) for member in members)
+    rows = chain.from_iterable(_rows(place, by_nvidia_fs=by_nvidia_fs) for place in places)
+    return list(dict.fromkeys(rows))
+
+
+def _rows(place: Under, *, by_nvidia_fs: bool) -> Iterator[str]:
+    checks = (file_system_row(place), *udev_rows(place), *drive_rows(place, nvidia_fs=by_nvidia_fs))
+    for check in checks:
+        if check.status != "ok":
+            yield check.what
