@@ -13,6 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import storlab
 from storlab import __version__, _native
 from storlab.base.processor import CPUINFO, cpu_model
 from storlab.cluster.task import ClientPlace
@@ -39,6 +40,7 @@ def client_facts(place: ClientPlace) -> dict[str, Any]:
         "storlab": __version__,
         "build": "optimised" if probed["optimised"] else "for tests",
         "native": native_digest(Path(_native.__file__)),
+        "code": code_digest(Path(storlab.__file__).parent),
         "io_uring": "" if probed["uring"]["available"] else probed["uring"]["reason"],
         "python": sys.version.split()[0],
         "kernel": platform.release(),
@@ -67,6 +69,18 @@ def native_digest(library: Path) -> str:
         digest = hashlib.sha256(f"{size} ".encode() + file.read(_ENDS))
         file.seek(max(0, size - _ENDS))
         digest.update(file.read())
+    return digest.hexdigest()[:12]
+
+
+def code_digest(package: Path) -> str:
+    """Digest of the names and contents of all Python files of a package.
+
+    Two working copies of one version differ in it, which ``storlab --version`` does not show.
+    """
+    digest = hashlib.sha256()
+    for path in sorted(package.rglob("*.py")):
+        content = path.read_bytes()
+        digest.update(f"{path.relative_to(package)} {len(content)} ".encode() + content)
     return digest.hexdigest()[:12]
 
 

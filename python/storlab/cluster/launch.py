@@ -87,6 +87,7 @@ class MpiJob:
         self._wait_until(deadline_ns)
         leftovers.remove(files)
         leftovers.remove_session(self.pid)
+        leftovers.remove_stale_folders()
         self._reader.join(max(0.0, (deadline_ns - monotonic_ns()) / NS_PER_S))
         return self.poll()
 

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 import shutil
 import signal
 import tempfile
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 _MAPPED = re.compile(r"/dev/shm/mpich_shm_[0-9a-f]+_\d+(?= \(deleted\)|$)")  # noqa: S108  (MPICH's)
+_FOLDER = "storlab-client-"
+_folders: set[Path] = set()  # of this process
 _SESSION = 3  # fields of /proc/PID/stat after the name: state, parent, group, session
 
 
@@ -51,6 +55,48 @@ def remove(files: set[Path]) -> None:
     for file in files:
         with suppress(OSError):
             file.unlink()
+
+
+@contextmanager
+def client_folder() -> Iterator[Path]:
+    """Make a temporary folder for one task of a client, and remove it and stale ones of this user.
+
+    A client that is killed leaves its folder. Each folder is locked as long as its owner lives, so
+    that the next client on the host tells stale ones by their free locks.
+    """
+    remove_stale_folders()
+    folder = Path(tempfile.mkdtemp(prefix=f"storlab-new-{_FOLDER}"))
+    lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        # Under this name only once it is locked: another client may look at it at any moment.
+        folder = folder.rename(folder.with_name(folder.name.removeprefix("storlab-new-")))
+        _folders.add(folder)
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        _folders.discard(folder)
+        os.close(lock)
+
+
+def remove_own_folders() -> None:
+    """Remove the folders of this process, which is about to end without unwinding."""
+    for folder in list(_folders):
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def remove_stale_folders() -> None:
+    """Remove folders of this user's clients whose process has gone."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{_FOLDER}*"):
+        with suppress(OSError):
+            if folder.lstat().st_uid != os.geteuid():
+                continue
+            lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(folder)
+            finally:
+                os.close(lock)
 
 
 def remove_session(pid: int) -> None:

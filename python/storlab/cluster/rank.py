@@ -70,4 +70,5 @@ def _watch(parent: int) -> None:
             poll.poll()
     while os.getppid() == parent:
         sleep_s(_LOOK_S)
+    leftovers.remove_own_folders()
     os._exit(_GONE)

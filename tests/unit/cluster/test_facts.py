@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from storlab.cluster import facts
-from storlab.cluster.facts import nic_bytes
+from storlab.cluster.facts import code_digest, nic_bytes
 
 
 @pytest.fixture
@@ -68,3 +68,18 @@ def test_an_interface_that_is_not_there_is_an_error(network: Path) -> None:
     make_nic(network, "e0", 100, 200)
     with pytest.raises(OSError, match="No such file"):
         nic_bytes(["e0", "e9"])
+
+
+def test_the_digest_of_code_changes_with_any_name_or_content(tmp_path: Path) -> None:
+    package = tmp_path / "storlab"
+    (package / "cli").mkdir(parents=True)
+    (package / "__init__.py").write_text("x = 1")
+    (package / "cli" / "main.py").write_text("y = 1")
+    digests = [code_digest(package)]
+    (package / "cli" / "main.py").write_text("y = 2")
+    digests.append(code_digest(package))
+    (package / "cli" / "main.py").rename(package / "main.py")
+    digests.append(code_digest(package))
+    assert len(set(digests)) == 3
+    (package / "main.pyc").write_text("compiled")
+    assert code_digest(package) == digests[-1]

@@ -4,11 +4,14 @@ import mmap
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from storlab.base.clock import monotonic_ns, sleep_s
+from storlab.base.units import NS_PER_S
 from storlab.cluster import leftovers
 
 
@@ -59,3 +62,62 @@ def test_processes_are_found_by_mark_and_by_session() -> None:
         for process in (marked, alike):
             process.kill()
             process.wait()
+
+
+def test_a_folder_of_a_client_goes_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with leftovers.client_folder() as folder:
+        (folder / "work").mkdir()
+        leftovers.remove_stale_folders()  # as another client does that begins meanwhile
+        assert (folder / "work").is_dir()
+        assert [entry.name for entry in tmp_path.iterdir()] == [folder.name]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_folder_of_a_killed_client_is_removed_by_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code = (
+        "import sys, time\nfrom storlab.cluster import leftovers\n"
+        "with leftovers.client_folder() as f:\n print(f, flush=True)\n time.sleep(600)"
+    )
+    environment = os.environ | {"TMPDIR": str(tmp_path)}
+    child = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, env=environment)
+    assert child.stdout is not None
+    folder = Path(child.stdout.readline().decode().strip())
+    child.kill()
+    child.wait()
+    child.stdout.close()
+    assert folder.is_dir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    foreign = tmp_path / "storlab-other"
+    foreign.mkdir()
+    leftovers.remove_stale_folders()
+    assert list(tmp_path.iterdir()) == [foreign]
+
+
+def test_a_client_that_ends_at_once_removes_its_folder(tmp_path: Path) -> None:
+    """Its watcher ends it without unwinding when the launcher has gone."""
+    code = (
+        "import os, sys, time\nfrom storlab.cluster import leftovers, rank\n"
+        "rank.end_with_parent()\n"
+        "with leftovers.client_folder():\n os.write(1, b'x'); time.sleep(600)"
+    )
+    parent = (
+        "import os, subprocess, sys\n"
+        "child = subprocess.Popen([sys.executable, '-c', sys.argv[1]], stdout=subprocess.PIPE)\n"
+        "assert child.stdout.read(1) == b'x'\nprint(child.pid, flush=True)\nos._exit(0)"
+    )
+    environment = os.environ | {"TMPDIR": str(tmp_path)}
+    command = [sys.executable, "-c", parent, code]
+    ended = subprocess.run(command, env=environment, capture_output=True, check=True)
+    pid = int(ended.stdout)
+    wait_until(lambda: not path_of(pid).exists() or not list(tmp_path.iterdir()))
+    assert list(tmp_path.iterdir()) == []
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    end_ns = monotonic_ns() + 60 * NS_PER_S
+    while not condition():
+        assert monotonic_ns() < end_ns
+        sleep_s(0.02)

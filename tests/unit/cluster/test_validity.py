@@ -9,6 +9,8 @@ import pytest
 from storlab.base.units import NS_PER_MS
 from storlab.cluster.validity import cluster_flags
 from storlab.model.cluster import ClientRun, ClusterRun
+from storlab.model.result import CpuUse, EngineInfo, RunOutcome
+from storlab.workloads.common.metrics import machine_flags
 
 
 def run(*changes: dict[str, Any], clients: int = 4, **whole: Any) -> ClusterRun:
@@ -127,3 +129,25 @@ def test_many_are_counted() -> None:
     assert message.endswith("c5 (20 ms) and 7 more")
     busy = {"cpu_percent": 99.0}
     assert kinds(run(*[busy] * 7, clients=7))["client-limit"].endswith("and 2 more")
+
+
+@pytest.mark.parametrize("clients", [1, 3])
+def test_flags_of_several_clients_speak_of_no_one_machine(clients: int) -> None:
+    busy = CpuUse(
+        user_ns=0, system_ns=0, cores=8, machine_cores=8, machine_busy_percent=90.0,
+        machine_steal_percent=20.0,
+    )  # fmt: skip
+    outcome = RunOutcome(
+        status="finished",
+        engine=EngineInfo(name="native", version="1"),
+        window_start_ns=0,
+        window_end_ns=10**10,
+        samples=[],
+        totals={},
+        cpu=busy,
+        cluster=run(clients=clients),
+    )
+    flags = {flag.kind: flag.message for flag in machine_flags(outcome)}
+    assert set(flags) == {"busy-machine", "starved"}
+    one = clients == 1
+    assert [("this machine" in message) for message in flags.values()] == [one, one]

@@ -8,11 +8,14 @@ from typing import Any
 
 import pytest
 
+import storlab
 from storlab.base.errors import StudyError
+from storlab.base.units import NS_PER_S
+from storlab.cluster.facts import code_digest
 from storlab.cluster.offsets import ClockOffset
 from storlab.contracts.check import Check
 from storlab.lab.plan.clients import cluster_problems, counts_of
-from storlab.lab.plan.plan import make_plan
+from storlab.lab.plan.plan import make_plan, prepare_ns_by_target
 from storlab.lab.preflight.clients import _checks, check_clients
 from storlab.lab.site import asking
 from storlab.lab.study.file import LoadedStudy, load_study
@@ -41,6 +44,7 @@ FACT: dict[str, Any] = {
     "storlab": "1.0",
     "build": "optimised",
     "native": "0123456789ab",
+    "code": code_digest(Path(storlab.__file__).parent),
     "io_uring": "",
     "stores": {},
     "devices": {},
@@ -124,6 +128,25 @@ def test_one_that_differs_is_named(
     assert " on 2, but " in check.what
     assert check.what.endswith(" on c2")
     assert check.fix == "make the clients alike"
+
+
+def test_clients_with_other_python_code_are_refused(tmp_path: Path) -> None:
+    """Also if all clients are alike, and only this machine differs from them."""
+    assert table(tmp_path)["Python code of storlab"].status == "ok"
+    one = table(tmp_path, c2={"code": "000000000000"})["Python code of storlab"]
+    assert (one.status, "c2" in one.what, "c1" in one.what) == ("error", True, False)
+    every = {name: {"code": "000000000000"} for name in NAMES}
+    assert table(tmp_path, **every)["Python code of storlab"].status == "error"
+
+
+@pytest.mark.parametrize(("cluster", "factor"), [(CLUSTER, 1), (LOCAL, 3)])
+def test_clients_of_several_machines_write_their_data_at_the_same_time(
+    tmp_path: Path, cluster: str, factor: int
+) -> None:
+    target = TARGET.replace("1MiB", "500MB")
+    study = loaded(tmp_path, cluster=cluster, target=target, workload="jobs = 1")
+    (prepare_ns,) = prepare_ns_by_target(study, make_plan(study)).values()
+    assert prepare_ns == factor * NS_PER_S
 
 
 def test_a_missing_mount_is_an_error(tmp_path: Path) -> None:

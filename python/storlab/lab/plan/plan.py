@@ -318,7 +318,7 @@ def _cost(
     prepare_ns, prepared = 0, 0
     if facts.laid_out or target.precondition is not None:
         prepared = facts.data_bytes * most
-        prepare_ns = prepared * NS_PER_S // LAYOUT_BYTES_S
+        prepare_ns = prepared * NS_PER_S // (LAYOUT_BYTES_S * _writers(study, most))
     if target.precondition is not None:
         prepare_ns += target.precondition.max_rounds * target.precondition.round
     unbounded = [(e, count) for e, count in every if e.bytes_written is None]
@@ -339,6 +339,18 @@ def _cost(
     )
 
 
+def _by_whom(study: StudyBase) -> str:
+    """Who writes at the assumed rate, if that is not this machine for itself."""
+    if study.cluster is None:
+        return ""
+    return " for all clients of this machine together" if study.cluster.is_local else " per client"
+
+
+def _writers(study: StudyBase, clients: int) -> int:
+    """How many machines write data sets at the same time: clients of one machine share its rate."""
+    return 1 if study.cluster is None or study.cluster.is_local else clients
+
+
 def _times_done(point: Point) -> int:
     """By each client, or once by all of them together."""
     return 1 if divides(point.kind) is not None else point.clients or 1
@@ -349,8 +361,9 @@ def _notes(
 ) -> Iterable[str]:
     if any(c.prepare_ns for c in costs.values()):
         yield (
-            f"writing data sets is estimated at {format_bytes_si(LAYOUT_BYTES_S)}/s; "
-            "preconditioning at its longest (all of max_rounds)"
+            f"writing data sets is estimated at {format_bytes_si(LAYOUT_BYTES_S)}/s"
+            f"{_by_whom(study)}, whatever the target; preconditioning at its longest (all of "
+            "max_rounds)"
         )
     fixed = sorted({w.kind for w in study.workload if FAMILIES[w.kind].fixed_work})
     if fixed:

@@ -10,7 +10,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
+import storlab
 from storlab.base.units import format_bytes_si
+from storlab.cluster.facts import code_digest
 from storlab.cluster.offsets import ClockOffset
 from storlab.cluster.session import Gathered
 from storlab.cluster.task import ClientPlace
@@ -168,6 +170,7 @@ def _checks(
     """``asked``: how many clients there are to be, where not all answer. ``clocks`` is empty where
     they were not asked together.
     """
+    yield _code_check(facts)
     for key, words in _SAME.items():
         yield same_check(words, {name: str(fact[key]) for name, fact in facts.items()}, key)
     yield from _mounts(study, facts)
@@ -185,6 +188,21 @@ def _checks(
         if any(point.target == target.name for point in plan.points.values()):
             for check in power_checks(target, base):
                 yield check.model_copy(update={"name": f"{target.name}: {check.name}"})
+
+
+def _code_check(facts: Mapping[str, dict[str, Any]]) -> Check:
+    """Whether all clients run the Python code of this process, which judges their runs."""
+    own = code_digest(Path(storlab.__file__).parent)
+    others = sorted(name for name, fact in facts.items() if fact["code"] != own)
+    if not others:
+        return Check(name="Python code of storlab", status="ok", what=own)
+    return Check(
+        name="Python code of storlab",
+        status="error",
+        what=f"{', '.join(others)} run other code than this machine ({own}), whatever the version "
+        "says: runs would mix two programs",
+        fix="install the same build of storlab on all clients, and on this machine",
+    )
 
 
 def _mounts(study: StudyBase, facts: Mapping[str, dict[str, Any]]) -> Iterator[Check]:

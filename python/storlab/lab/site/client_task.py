@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 from storlab.base.clock import monotonic_ns, sleep_s
 from storlab.base.errors import StorlabError
 from storlab.base.units import NS_PER_S, format_duration
+from storlab.cluster import leftovers
 from storlab.cluster.client import ClientEnd
 from storlab.cluster.facts import nic_bytes, nic_speed
 from storlab.cluster.link import NAP_S
@@ -130,11 +130,8 @@ def _do(
     if end.order.task == "verify":
         report.reread = _reread(end, content)
         return
-    with (
-        tempfile.TemporaryDirectory(prefix="storlab-client-") as directory,
-        ExitStack() as stack,
-    ):
-        task = ClientTask(end, Path(directory), teller, reporter, stack)
+    with leftovers.client_folder() as directory, ExitStack() as stack:
+        task = ClientTask(end, directory, teller, reporter, stack)
         task.do(report)
 
 

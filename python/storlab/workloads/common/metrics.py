@@ -329,6 +329,16 @@ def is_throttled(cpu: CpuUse) -> bool:
     return (cpu.throttled_percent or 0.0) >= STARVED_PERCENT
 
 
+def _clients(outcome: RunOutcome) -> int:
+    return 1 if outcome.cluster is None else len(outcome.cluster.clients)
+
+
+def _cores_of(outcome: RunOutcome) -> str:
+    """Whose cores the CPU figures of a run are about, for a sentence."""
+    clients = _clients(outcome)
+    return "this machine's cores" if clients < 2 else f"the cores of all {clients:,} clients"
+
+
 def machine_flags(outcome: RunOutcome, workers: int = 0) -> Iterable[Flag]:
     """The machine had other work to do, or did not run the workers when they could have run.
 
@@ -340,7 +350,7 @@ def machine_flags(outcome: RunOutcome, workers: int = 0) -> Iterable[Flag]:
         yield Flag(
             kind="busy-machine",
             message=f"others (programs beside this run, threads of the kernel) used {others:.0f} % "
-            "of this machine's cores: the target may be faster than this run shows",
+            f"of {_cores_of(outcome)}: the target may be faster than this run shows",
         )
     cpu = outcome.cpu
     if cpu is None:
@@ -355,7 +365,8 @@ def machine_flags(outcome: RunOutcome, workers: int = 0) -> Iterable[Flag]:
             f"a worker waited for a core in {waited:.3g} % of the window{partly if crowded else ''}"
         )
     if stolen >= STARVED_PERCENT:
-        sentences.append(f"this machine's host took {stolen:.3g} % of the cores' time")
+        owner = "this machine's host" if _clients(outcome) < 2 else "the hosts of the clients"
+        sentences.append(f"{owner} took {stolen:.3g} % of the cores' time")
     if is_throttled(cpu) and cpu.throttled_percent is not None:
         quota = "" if cpu.quota_cores is None else f" ({cpu.quota_cores:.3g} cores)"
         sentences.append(
