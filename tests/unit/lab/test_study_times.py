@@ -1,0 +1,27 @@
+"""Times that the published studies state are those that ``storlab plan`` gives."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from storlab.base.units import parse_duration
+from storlab.lab.plan.plan import make_plan
+from storlab.lab.study.file import load_study
+
+STUDIES = sorted((Path(__file__).parents[3] / "studies").glob("*.toml"))
+_STATED = re.compile(r"^# Time by `storlab plan`: (.+)\.$", re.MULTILINE)
+_PART = re.compile(r"[\d.]+ (?:h|min|s)")
+
+
+@pytest.mark.parametrize("path", STUDIES, ids=lambda path: path.stem)
+def test_the_header_states_the_time_of_the_plan(path: Path) -> None:
+    header, _, _ = path.read_text().partition("[study]")
+    (stated,) = _STATED.findall(header)
+    parts = _PART.findall(stated)
+    assert " ".join(parts) == stated
+    total_ns = sum(parse_duration(part.replace(" ", "")) for part in parts)
+    planned_ns = make_plan(load_study(path)).estimated_ns
+    assert total_ns == pytest.approx(planned_ns, rel=0.02)
