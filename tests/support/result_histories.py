@@ -32,6 +32,7 @@ from storlab.model.result import (
 from storlab.model.samples import summarise_latency
 
 WINDOW_NS = 1_000_000_000
+BLOCK_SIZE = 4096
 BEGIN = datetime(2025, 1, 6, 3, 0, tzinfo=UTC)
 SHAPE = (0.6, 0.8, 0.9, 1.0, 1.0, 1.0, 1.1, 1.2, 1.5, 3.0)
 STUDY = """
@@ -134,9 +135,17 @@ class ResultHistory:
     def _write_run(self, place: Path, template: dict[str, Any], factor: float, start: str) -> None:
         record = copy.deepcopy(template)
         record["started_at"] = start
+        for totals in record["totals"].values():
+            totals["operations"] = round(totals["operations"] * factor)
+            totals["bytes"] = totals["operations"] * BLOCK_SIZE
         for metric in record["metrics"]:
-            rate = not metric["name"].startswith("latency")
-            metric["value"] *= factor if rate else 1 / factor
+            done = sum(
+                totals["operations"]
+                for operation, totals in record["totals"].items()
+                if metric["operation"] in ("all", operation)
+            )  # in a window of one second
+            values = {"iops": done, "throughput_mb_s": done * BLOCK_SIZE / 1e6}
+            metric["value"] = values.get(metric["name"], metric["value"] / factor)
         histogram = base64.b64encode(_histogram(1 / factor)).decode()
         record["histograms"] = {"latency": {"read": histogram, "write": histogram}}
         content = to_json(record)
@@ -192,18 +201,23 @@ def _run(point: Point, planned: PlannedRun) -> tuple[RunRecord, list[Sample]]:
     samples, totals, metrics = [], {}, []
     for operation, share in (("read", 0.7), ("write", 0.3)):
         done = round(80_000 * jobs * share)
-        samples.append(Sample(0, 10**9, 2 * 10**9, operation, done, done * 4096, encoded))
-        totals[operation] = OperationTotals(operations=done, bytes=done * 4096, latency=summary)
+        samples.append(Sample(0, 10**9, 2 * 10**9, operation, done, done * BLOCK_SIZE, encoded))
+        totals[operation] = OperationTotals(
+            operations=done, bytes=done * BLOCK_SIZE, latency=summary
+        )
         metrics += [
             Metric(
-                name="throughput_mb_s", value=done * 4096 / 1e6, unit="MB/s", operation=operation
+                name="throughput_mb_s",
+                value=done * BLOCK_SIZE / 1e6,
+                unit="MB/s",
+                operation=operation,
             ),
             Metric(name="iops", value=done, unit="1/s", operation=operation),
             Metric(name="latency_mean_ns", value=summary.mean_ns, unit="ns", operation=operation),
             Metric(name="latency_p99_ns", value=summary.p99_ns, unit="ns", operation=operation),
         ]
     metrics += [
-        Metric(name="throughput_mb_s", value=80_000 * jobs * 4096 / 1e6, unit="MB/s"),
+        Metric(name="throughput_mb_s", value=80_000 * jobs * BLOCK_SIZE / 1e6, unit="MB/s"),
         Metric(name="iops", value=80_000 * jobs, unit="1/s"),
     ]
     record = RunRecord(

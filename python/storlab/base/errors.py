@@ -42,7 +42,10 @@ class StorlabError(Exception):
         self.where = where
         self.what = what
         self.fix = fix
-        super().__init__(f"{where}: {what}" + (f"\n  fix: {fix}" if fix else ""))
+        super().__init__(where, what, fix)  # what a process pool makes the error from again
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.what}" + (f"\n  fix: {self.fix}" if self.fix else "")
 
     def as_dict(self) -> dict[str, Any]:
         """For ``--json``: kind, where, what, fix, exit_code."""

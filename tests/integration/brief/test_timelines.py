@@ -22,7 +22,7 @@ from storlab.brief.timelines import MOST_DRAWN, run_figures, timelines_section
 from storlab.cli.main import main
 from storlab.figures.timeline import timeline_figure
 from storlab.lab.results.store import ResultStore
-from storlab.model.result import Flag, Sample
+from storlab.model.result import Flag, OperationTotals, Sample
 from storlab.model.run_course import COURSE_FILE
 from storlab.model.samples import table_to_samples
 from support.vega import assert_vega_lite
@@ -147,7 +147,12 @@ def stretch_out(store: ResultStore, count: int, work: Mapping[int, float]) -> st
         )
         for n in range(count)
     ]
-    record = record.model_copy(update={"window_end_ns": start + count * 10**9})
+    totals = {sample.operation: OperationTotals(
+        operations=sum(s.operations for s in samples), bytes=sum(s.bytes for s in samples)
+    )}  # fmt: skip
+    record = record.model_copy(
+        update={"window_end_ns": start + count * 10**9, "totals": totals, "metrics": []}
+    )
     store.write_run(record, samples, {})
     return run_id
 

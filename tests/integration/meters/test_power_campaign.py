@@ -14,7 +14,7 @@ import pytest
 from rich.console import Console
 
 from storlab.base.clock import monotonic_ns, sleep_s
-from storlab.base.errors import EngineError, MeterError
+from storlab.base.errors import EngineError, ExitCode, MeterError
 from storlab.cli.main import main
 from storlab.contracts.engine import RunHandle
 from storlab.engines.native.engine import NativeEngine
@@ -164,25 +164,32 @@ def test_readings_are_a_part_of_the_run_and_checked(
 def test_a_sensor_that_goes_takes_no_run_with_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is gone while the first run is measured, and is not back before the second one."""
+    """Its run is kept without power; the next one waits, and begins only once it is back."""
     study, out = write_study(tmp_path, RAPL, repeats=2, runtime="3s"), tmp_path / "out"
+    study.write_text(study.read_text().replace("[study]", '[study]\nwait_for_target = "1s"'))
+    unplugged = tmp_path / "unplugged"
     with packages(tmp_path / "sys", monkeypatch) as counters:
+        place = counters[1].parent
 
         def unplug() -> None:
             while not list((out / "work").glob("*")):
                 sleep_s(0.002)
-            counters[1].parent.rename(tmp_path / "unplugged")
+            place.rename(unplugged)
 
         helper = threading.Thread(target=unplug)
         helper.start()
-        assert main(["run", str(study), "--out", str(out), "--no-report"]) == 0
+        assert main(["run", str(study), "--out", str(out), "--no-report"]) == ExitCode.UNREACHABLE
         helper.join()
-    runs = [r for r in ResultStore.open(out).records() if r.target == "file"]
-    assert [r.status for r in runs] == ["finished", "finished"]
-    for record in runs:
+        (record,) = (r for r in ResultStore.open(out).records() if r.target == "file")
+        assert record.status == "finished"
         assert record.metric("throughput_mb_s")
         assert record.metric("energy_j") is None
         assert "power-not-measured" in {flag.kind for flag in record.flags}
+        unplugged.rename(place)
+        assert main(["resume", str(out), "--no-report"]) == ExitCode.OK
+    runs = {r.repeat: r for r in ResultStore.open(out).records() if r.target == "file"}
+    assert runs[1].metric("energy_j") is None
+    assert runs[2].metric("energy_j")
 
 
 def test_missing_runs_are_metered_on_resume(

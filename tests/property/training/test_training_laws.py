@@ -81,7 +81,12 @@ def test_an_epoch_reads_no_more_than_there_is(
     profile: str, accelerators: int, files: int, batch: int, most: int | None
 ) -> None:
     given_params = params(
-        profile=profile, accelerators=accelerators, files=files, batch_size=batch, max_steps=most
+        profile=profile,
+        accelerators=accelerators,
+        files=files,
+        batch_size=batch,
+        computation_time=0.1,  # a batch of another size than the profile's needs its own
+        max_steps=most,
     )
     settings = settings_of(TrainingParams.of(given_params))
     consumed = settings.steps * batch * accelerators

@@ -105,8 +105,9 @@ def totals_problem(record: RunRecord) -> str | None:
             moved = page.moved if metric.operation == "all" else (metric.operation,)
             expected = sum(t.bytes for op, t in chosen.items() if op in moved) / window_s / MB
         elif metric.name == page.rate.name:
-            expected = sum(t.operations for op, t in chosen.items() if op in page.operations)
-            expected /= window_s
+            # Flushes do not count among the operations of the run, but have a rate of their own.
+            counted = page.operations if metric.operation == "all" else (metric.operation,)
+            expected = sum(t.operations for op, t in chosen.items() if op in counted) / window_s
         else:
             continue
         if not math.isclose(metric.value, expected, rel_tol=_TOLERANCE, abs_tol=_TOLERANCE):

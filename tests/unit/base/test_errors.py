@@ -1,0 +1,22 @@
+"""Errors of storlab."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+
+from storlab.base import errors
+from storlab.base.errors import StorlabError
+
+KINDS = [k for k in vars(errors).values() if isinstance(k, type) and issubclass(k, StorlabError)]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("fix", ["", "mend it"])
+def test_errors_pass_from_process_to_process(kind: type[StorlabError], fix: str) -> None:
+    error = kind("study.toml", "is damaged", fix)
+    again = pickle.loads(pickle.dumps(error))
+    assert type(again) is kind
+    assert again.as_dict() == error.as_dict()
+    assert str(again) == str(error)
