@@ -16,7 +16,16 @@ import sys
 import time
 from pathlib import Path
 
-NAMES = {0: "GPUD", 1: "CPUONLY", 2: "CPU_GPU", 3: "CPU_ASYNC_GPU", 5: "GPUD_ASYNC", 6: "GPU_BATCH"}
+NAMES = {
+    0: "GPUD",
+    1: "CPUONLY",
+    2: "CPU_GPU",
+    3: "CPU_ASYNC_GPU",
+    4: "CPU_CACHED_GPU",
+    5: "GPUD_ASYNC",
+    6: "GPU_BATCH",
+    7: "GPU_BATCH_STREAM",
+}
 TYPES = ("READ", "WRITE", "RANDREAD", "RANDWRITE")
 GOLDEN = Path(__file__).resolve().parent.parent / "golden" / "gdsio"
 
@@ -75,7 +84,7 @@ def line(options: Options, done: int, took: float, mode: str) -> str:
     block = size(options.given["-i"])
     moved = done * block
     rate = moved / took / 2**30 * (2 if mode == "boast" else 1)
-    xfer, batch = int(options.given["-x"]), options.given["-x"] == "6"
+    xfer, batch = int(options.given["-x"]), options.given["-x"] in ("6", "7")
     threads = f"1 IoDepth: {options.threads}" if batch else str(options.threads)
     return (
         f"IoType: {TYPES[int(options.given['-I'])]} XferType: {NAMES[xfer]} Threads: {threads} "

@@ -108,3 +108,12 @@ def built_for(library: Path) -> Iterable[str]:
         names = content(sections[names_at][1])
         wanted = [place for name, place in sections if names.startswith(_SECTION + b"\0", name)]
         return content(wanted[0]).decode("ascii").split(",") if wanted else []
+
+
+def cpus_of(text: str) -> set[int]:
+    """Read a list of CPUs as the kernel writes it: ``0-3,8``. Raises ValueError for other text."""
+    cpus: set[int] = set()
+    for part in filter(None, text.split(",")):
+        first, _, last = part.partition("-")
+        cpus |= set(range(int(first), int(last or first) + 1))
+    return cpus

@@ -289,6 +289,18 @@ def test_workers_take_gpus_in_turn_in_an_open_loop(tmp_path: Path) -> None:
         assert (told.registration.buffers, told.registration.handles) == (buffers, 4)
 
 
+def test_a_sweep_over_gpus_stands_in_its_brief(tmp_path: Path) -> None:
+    store = run(tmp_path, f"gpu = [[0], [1], [0, 1]]\n{ONE}", cuda={"gpus": 2})
+    used = [
+        (record.params["gpu"], [gpu.number for gpu in GpuDirectDetails.of(record).gpus])
+        for record in store.records()
+    ]
+    assert all(wanted == had for wanted, had in used)
+    assert sorted(wanted for wanted, _ in used) == [[0], [0], [0, 1], [0, 1], [1], [1]]
+    html = write_brief(store, pdf=False).read_text(encoding="utf-8")
+    assert all(f"{text}" in html for text in ("GPU\u00a00", "GPU\u00a01", "GPUs\u00a00, 1"))
+
+
 def test_an_interrupted_campaign_goes_on(tmp_path: Path) -> None:
     write_study(tmp_path, ONE + "", runtime="2s")
     command = [sys.executable, "-m", "storlab", "run", "study.toml", "--out", "results"]

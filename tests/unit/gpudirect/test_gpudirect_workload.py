@@ -72,6 +72,24 @@ def test_fields_that_a_path_has_no_use_for_make_no_points() -> None:
     assert len(each) == 2 * (1 + 2 + 2) + 4
 
 
+def test_sets_of_gpus_are_swept_and_one_set_is_not() -> None:
+    def sets(lines: str) -> list[tuple[str, list[int]]]:
+        return [(p.params["path"], p.params["gpu"]) for p in points(lines)]
+
+    assert sets("") == [("direct", [0])]
+    assert sets("gpu = [0, 1]") == [("direct", [0, 1])]
+    swept = sets('gpu = [[0], [1], [0, 1]]\npath = ["direct", "host"]')
+    assert swept == [("direct", [0]), ("direct", [1]), ("direct", [0, 1]), ("host", [0])]
+    assert job("gpu = [[1]]").gpus == [1]
+
+
+def test_batches_on_a_stream_are_those_of_gdsio_alone() -> None:
+    batches = 'api = "batch-stream"\nqueue_depth = 8\n'
+    assert point(f'{batches}engine = "gdsio"').params["queue_depth"] == 8
+    with pytest.raises(StudyError, match="gdsio"):
+        points(batches)
+
+
 @pytest.mark.parametrize(
     ("lines", "depth"),
     [
@@ -179,6 +197,8 @@ def test_what_is_compared_is_whole_blocks_of_each_file() -> None:
         ('total_bytes = "4KiB"', "is less than one block"),
         ("gpu = [0, 0]", "a GPU is listed twice"),
         ("gpu = [-1]", "GPU numbers begin at 0"),
+        ("gpu = [[0], [0, 0]]", "a GPU is listed twice"),
+        ("gpu = [[]]", "is empty"),
         ("verify = true", "how much of each file is compared"),
         ("block_size = 0", "0 bytes"),
         ("block_size = {}", "table of block sizes is empty"),

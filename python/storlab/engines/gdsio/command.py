@@ -12,9 +12,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from storlab.base.processor import cpus_of
 from storlab.base.units import NS_PER_S, format_duration
 from storlab.model.job import Member
 from storlab.process.member_files import absolute
+from storlab.stores.devices import read_fact
 from storlab.workloads.gpudirect.job import GpuDirectJob
 
 XFER_TYPES: dict[tuple[str, str], int] = {
@@ -24,8 +26,11 @@ XFER_TYPES: dict[tuple[str, str], int] = {
     ("bounce-overlapped", "sync"): 3,
     ("direct", "async"): 5,
     ("direct", "batch"): 6,
+    ("direct", "batch-stream"): 7,
 }
+CACHED_BOUNCE = 4  # through the page cache and pinned memory to the GPU
 LARGEST_BATCH = 128
+NODES = Path("/sys/devices/system/node")
 _KIB = 1024
 
 
@@ -75,12 +80,23 @@ def groups(job: GpuDirectJob) -> list[Group]:
 
 def _threads(job: GpuDirectJob, workers: int) -> int:
     """``-w`` of one file: a batch is given as its entries, and has one thread."""
-    return job.queue_depth if job.api == "batch" else workers
+    return job.queue_depth if job.in_batches else workers
 
 
 def xfer_type(job: GpuDirectJob) -> int | None:
     """``-x``; None where gdsio has none."""
+    if not job.direct:
+        return CACHED_BOUNCE if (job.path, job.api) == ("bounce", "sync") else None
     return XFER_TYPES.get((job.path, job.api))
+
+
+def numa_node(job: GpuDirectJob) -> int | None:
+    """NUMA node for ``-n``: the one whose CPUs are exactly those of the job; None if none is."""
+    wanted = None if job.cpus is None else set(job.cpus)
+    for place in sorted(NODES.glob("node[0-9]*")) if wanted else ():
+        if cpus_of(read_fact(place / "cpulist") or "") == wanted:
+            return int(place.name.removeprefix("node"))
+    return None
 
 
 def io_type(job: GpuDirectJob) -> str:
@@ -111,16 +127,22 @@ def _refuse_work(job: GpuDirectJob) -> str | None:
         return f'gdsio has no "{job.offsets.kind}" offsets: use uniform or sequential, or native'
     if job.arrival.kind != "closed":
         return "gdsio has no open loop: leave rate_iops out, or use native"
+    if not job.direct and xfer_type(job) is None:
+        return (
+            'gdsio reads through the page cache with path = "bounce" only: leave direct on, or use '
+            "native"
+        )
     if xfer_type(job) is None:
         return f'gdsio has no path "{job.path}" with api "{job.api}": use native'
     return None
 
 
 def _refuse_arrangement(job: GpuDirectJob) -> str | None:
-    if job.cpus is not None:
-        return "gdsio takes a NUMA node, no CPUs: leave cpus out, or run storlab under taskset"
-    if not job.direct:
-        return "gdsio reads past the page cache on these paths: leave direct on, or use native"
+    if job.cpus is not None and numa_node(job) is None:
+        return (
+            "gdsio takes a NUMA node, no CPUs: set cpus to all CPUs of one node, leave it out, or "
+            "run storlab under taskset"
+        )
     if len(job.block_sizes) > 1:
         return "gdsio's transfers are all of one size: set one block_size, or use native"
     if job.longest % _KIB:
@@ -134,9 +156,9 @@ def _refuse_depth(job: GpuDirectJob) -> str | None:
             "gdsio's threads each have one asynchronous I/O in flight: set queue_depth = 1 and "
             "raise workers, or use native"
         )
-    if job.api == "batch" and job.workers > 1:
+    if job.in_batches and job.workers > 1:
         return "gdsio fills one batch by one thread: set workers = 1, or use native"
-    if job.api == "batch" and job.queue_depth > LARGEST_BATCH:
+    if job.in_batches and job.queue_depth > LARGEST_BATCH:
         return f"a batch has at most {LARGEST_BATCH} entries: lower queue_depth"
     return None
 
@@ -193,7 +215,7 @@ def caveats(job: GpuDirectJob) -> list[str]:
         notes.append("gdsio writes one random buffer of each thread again and again")
     if job.path == "bounce-overlapped":
         notes.append("gdsio does not tell how many reads its asynchronous copies overlap")
-    if job.api == "batch":
+    if job.in_batches:
         notes.append(
             "gdsio's latency of a batch is left out: by version it is that of all entries or of one"
         )
@@ -202,10 +224,12 @@ def caveats(job: GpuDirectJob) -> list[str]:
 
 def arguments(job: GpuDirectJob, length_ns: int) -> list[str]:
     """gdsio's arguments for that length."""
-    words = []
+    words, node = [], numa_node(job)
     for group in groups(job):
         words += ["-f" if group.one_file else "-D", group.place]
         words += ["-d", str(group.gpu), "-w", str(group.threads)]
+        if node is not None:
+            words += ["-n", str(node)]
     member = members_of(job)[0]
     words += ["-s", f"{_size(job) // _KIB}K", "-i", f"{job.longest // _KIB}K"]
     if member.offset:

@@ -85,7 +85,7 @@ class GdsioRun(ChildRun):
         end_ns = next(at for at, text in self._lines if "total_time" in text)
         start_ns = end_ns - result.length_ns
         outcome.window_start_ns, outcome.window_end_ns = start_ns, end_ns
-        batch = self._job.api == "batch"
+        batch = self._job.in_batches
         outcome.totals = {
             result.operation: OperationTotals(
                 operations=result.operations,
@@ -107,7 +107,7 @@ class GdsioRun(ChildRun):
         job = self._job
         if result.threads != job.workers:
             notes.append(f"gdsio ran {result.threads} threads, and was asked for {job.workers}")
-        if job.api == "batch" and result.depth != job.queue_depth:
+        if job.in_batches and result.depth != job.queue_depth:
             asked = f"and was asked for {job.queue_depth}"
             notes.append(f"gdsio made batches of {result.depth} entries, {asked}")
         asked_s = gdsio_command.seconds(job.window_ns or 0)

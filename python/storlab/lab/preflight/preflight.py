@@ -13,6 +13,7 @@ from pathlib import Path
 
 from storlab import _native
 from storlab.base.errors import PreflightError, StorlabError
+from storlab.base.processor import cpus_of
 from storlab.base.units import format_bytes_si
 from storlab.contracts.check import Check
 from storlab.contracts.registry import FAMILIES, get_engine, get_meter
@@ -303,7 +304,7 @@ def _queue_checks(device: Device) -> Iterator[Check]:
     node = numa_node(disk)
     if node is None:
         return
-    local = _cpu_set(read_fact(Path(f"/sys/devices/system/node/node{node}/cpulist")) or "")
+    local = cpus_of(read_fact(Path(f"/sys/devices/system/node/node{node}/cpulist")) or "")
     if local and not os.sched_getaffinity(0) <= local:
         yield _warn(
             "NUMA",
@@ -411,11 +412,3 @@ def _cache_check(target: Target, plan: Plan, places: Sequence[Path]) -> Iterator
         )
     else:
         yield _ok("data set", f"{format_bytes_si(size)}, larger than RAM")
-
-
-def _cpu_set(text: str) -> set[int]:
-    cpus: set[int] = set()
-    for part in filter(None, text.split(",")):
-        first, _, last = part.partition("-")
-        cpus |= set(range(int(first), int(last or first) + 1))
-    return cpus

@@ -37,7 +37,7 @@ class GpuDirectJob(CheckedJob):
     do: Literal["load", "probe"] = "load"
     members: list[Member] = Field(default_factory=list)
     path: Literal["direct", "bounce", "bounce-overlapped", "host"] = "direct"
-    api: Literal["sync", "batch", "async"] = "sync"
+    api: Literal["sync", "batch", "async", "batch-stream"] = "sync"  # the last: gdsio alone
     mix: Mix = Mix(read=100, write=0)
     offsets: Offsets = Offsets(kind="uniform")
     block_sizes: list[WeightedSize] = Field(default=[WeightedSize(bytes=1 << 20)], min_length=1)
@@ -61,6 +61,11 @@ class GpuDirectJob(CheckedJob):
         order: dict[str, Any] = dump(self)
         order["register"] = order.pop("register_buffers")
         return order
+
+    @property
+    def in_batches(self) -> bool:
+        """Whether transfers are handed over as batches."""
+        return self.api in ("batch", "batch-stream")
 
     @property
     def longest(self) -> int:

@@ -18,10 +18,11 @@ from storlab.workloads.gpudirect.quantities import (
     GPUDIRECT_QUANTITIES,
     GPUDIRECT_QUESTIONS,
 )
+from storlab.workloads.gpudirect.rules import BATCH_APIS
 
 NBSP = "\u00a0"
 MIX = "read_percent"
-APIS = ("sync", "batch", "async")
+APIS = ("sync", "batch", "batch-stream", "async")
 PATHS = ("direct", "bounce-overlapped", "bounce", "host")
 """What a reader asks for first stands first, and then the strongest that it is compared with."""
 UNSAID_AT: dict[str, Any] = {"workers_per_file": 1, "region_start": 0, "register_buffers": True}
@@ -56,7 +57,7 @@ def _of_path(name: str, params: Mapping[str, Any]) -> str:
     """What only some paths have: no word of it for the others."""
     value, path = params[name], params.get("path")
     if name == "queue_depth":
-        batch = path == "direct" and params.get("api") == "batch"
+        batch = path == "direct" and params.get("api") in BATCH_APIS
         deep = batch or params.get("api") == "async" or path == "bounce-overlapped"
         words = f"batches of {value}" if batch else f"{value} in flight each"
         return words if deep else ""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BeforeValidator, Field, WithJsonSchema
+from pydantic import BeforeValidator, Discriminator, Field, Tag, WithJsonSchema
 
 from storlab.base.units import parse_size
-from storlab.model.params import Nanoseconds, Params, Sweep
+from storlab.model.params import InStudy, Nanoseconds, Params, Sweep
 from storlab.model.types import SIZE_PATTERN, Size
 from storlab.workloads.common.drawn import (
     HOT_ACCESS,
@@ -54,9 +54,27 @@ Verified = Annotated[
         }
     ),
 ]
-Gpus = Annotated[list[int], Field(min_length=1), numbered("GPU")]
+_OneSet = Annotated[list[int], Field(min_length=1), numbered("GPU")]
+_Sets = Annotated[list[_OneSet], Field(min_length=1)]
+
+
+def _form_of_gpus(value: object) -> str:
+    nested = isinstance(value, list) and value and all(isinstance(item, list) for item in value)
+    return "sets" if nested else "set"
+
+
+Gpus = Annotated[
+    _OneSet,
+    InStudy(
+        Annotated[
+            Annotated[_OneSet, Tag("set")] | Annotated[_Sets, Tag("sets")],
+            Discriminator(_form_of_gpus),
+        ]
+    ),
+]
+"""GPUs of a point. A study may list several such sets, which are swept."""
 DataPath = Literal["direct", "bounce", "bounce-overlapped", "host"]
-Api = Literal["sync", "batch", "async"]
+Api = Literal["sync", "batch", "async", "batch-stream"]
 
 
 class GpuDirectParams(Params):
@@ -70,7 +88,8 @@ class GpuDirectParams(Params):
     )
     api: Sweep[Api] = Field(
         default="sync",
-        description="of cuFile, for path = direct: sync, batch, or async on a CUDA stream; swept",
+        description="of cuFile, for path = direct: sync, batch, or async on a CUDA stream; "
+        "batch-stream (batches on a stream) is what engine = gdsio alone has; swept",
     )
     access: Sweep[Access] = Field(default="random", description="random or sequential; swept")
     block_size: Sweep[IoSize] = Field(
@@ -90,8 +109,9 @@ class GpuDirectParams(Params):
     )
     gpu: Gpus = Field(
         default=[0],
-        description="numbers of the GPUs: worker w uses the one at w modulo the list's length",
-        examples=[[0, 1]],
+        description="numbers of the GPUs: worker w uses the one at w modulo the list's length; a "
+        "list of such lists is swept",
+        examples=[[0, 1], [[0], [1], [0, 1]]],
     )
     register_buffers: Sweep[bool] = Field(
         default=True,

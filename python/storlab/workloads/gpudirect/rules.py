@@ -18,6 +18,7 @@ from storlab.workloads.common.regions import (
 from storlab.workloads.common.skew import needless
 from storlab.workloads.gpudirect.params import GpuDirectParams
 
+BATCH_APIS = ("batch", "batch-stream")
 BATCH_MAX = 128  # entries of cuFileBatchIOSetUp
 DEPTH_MAX = 4096  # of the engine
 GRAIN = 4096  # what cuFile moves directly; it serves the rest of an I/O by way of host memory
@@ -42,6 +43,8 @@ def has_depth(params: GpuDirectParams) -> bool:
 def needless_fields(params: GpuDirectParams) -> list[str]:
     """What one point has no use for, because it belongs to other values of what is swept."""
     named = needless(params.offsets)
+    if params.path == "host":
+        named = [*named, "gpu"]
     return named if params.path == "direct" else [*named, "api", "register_buffers"]
 
 
@@ -96,7 +99,7 @@ def _depth_problems(values: list[GpuDirectParams], given: set[str]) -> Iterable[
             'set api = "batch" or "async", or path = "bounce-overlapped"; or raise workers instead',
         )
     for v in deep:
-        most = BATCH_MAX if v.path == "direct" and v.api == "batch" else DEPTH_MAX
+        most = BATCH_MAX if v.path == "direct" and v.api in BATCH_APIS else DEPTH_MAX
         if depth_of(v) > most:
             holder = "a batch of cuFile has" if most == BATCH_MAX else "a worker has"
             yield Problem(

@@ -26,7 +26,13 @@ class GpuDirectSpec(WorkloadSpec):
     def problems(self, values: list[dict[str, Any]]) -> list[Problem]:
         """Fields that contradict one another, or say something of what is not done."""
         del values  # they no longer say what a point has no use for
-        return combination_problems(GpuDirectParams.every(self.product()), self.model_fields_set)
+        points = GpuDirectParams.every(self.product())
+        problems = combination_problems(points, self.model_fields_set)
+        if self.engine != "gdsio" and any(p.api == "batch-stream" for p in points):
+            what = "batch-stream is an API that only gdsio offers"
+            fix = 'set engine = "gdsio" in this [[workload]], or leave batch-stream out'
+            problems.append(Problem(("api",), what, fix))
+        return problems
 
     def reduced(self, params: dict[str, Any]) -> dict[str, Any]:
         """As for every family: fields that a point has no use for have their defaults."""
@@ -35,5 +41,11 @@ class GpuDirectSpec(WorkloadSpec):
         return params | kept | {"queue_depth": depth_of(point)}
 
     def product(self) -> list[dict[str, Any]]:
-        """Every combination of the lists; sequential access has no other offsets."""
-        return sequential_offsets(super().product())
+        """Every combination of the lists; sequential access has no other offsets.
+
+        ``gpu`` is a list already: it is swept if it holds lists.
+        """
+        values: dict[str, Any] = self.model_dump(mode="python", include={"gpu"})
+        sets = values["gpu"] if isinstance(values["gpu"][0], list) else [values["gpu"]]
+        combinations = sequential_offsets(super().product())
+        return [{**one, "gpu": gpus} for one in combinations for gpus in sets]

@@ -78,8 +78,10 @@ def test_workers_take_gpus_in_turn() -> None:
         ({"path": "host"}, "-x 1"),
         ({"path": "bounce"}, "-x 2"),
         ({"path": "bounce-overlapped", "queue_depth": 2}, "-x 3"),
+        ({"path": "bounce", "direct": False}, "-x 4"),
         ({"api": "async"}, "-x 5"),
         ({"api": "batch", "queue_depth": 32}, "-w 32 -s 8192K -i 64K -x 6"),
+        ({"api": "batch-stream", "queue_depth": 32}, "-w 32 -s 8192K -i 64K -x 7"),
         ({"mix": WRITE}, "-I 3 -T 1 -k 1 -R"),
         ({"mix": WRITE, "offsets": {"kind": "sequential"}}, "-I 1 -T 1 -R"),
         ({"register_buffers": False}, "-k 1 -b"),
@@ -90,6 +92,29 @@ def test_workers_take_gpus_in_turn() -> None:
 def test_fields_in_gdsios_words(changes: dict[str, Any], wanted: str) -> None:
     assert gdsio_command.refusal(make_job("/a", **changes)) is None
     assert wanted in words(make_job("/a", **changes))
+
+
+def test_all_cpus_of_a_numa_node_are_its_number(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for node, cpus in (("node0", "0-1,4"), ("node1", "2-3")):
+        (tmp_path / node).mkdir()
+        (tmp_path / node / "cpulist").write_text(f"{cpus}\n")
+    monkeypatch.setattr(gdsio_command, "NODES", tmp_path)
+    second = make_job("/a", "/b", gpus=[0, 1], cpus=[3, 2])
+    assert gdsio_command.refusal(second) is None
+    assert words(second).startswith("-f gpu0 -d 0 -w 1 -n 1 -f gpu1 -d 1 -w 1 -n 1 -s")
+    assert "-n 0" in words(make_job("/a", cpus=[4, 0, 1]))
+    for cpus in ([2], [0, 1], [0, 1, 2, 3, 4]):
+        assert "NUMA node" in (gdsio_command.refusal(make_job("/a", cpus=cpus)) or "")
+
+
+def test_drive_i_is_paired_with_gpu_i() -> None:
+    """As many files or devices as GPUs: worker w has file w and GPU w, both modulo their number."""
+    for workers in (3, 6, 9):
+        job = make_job("/0", "/1", "/2", gpus=[0, 1, 2], workers=workers)
+        for group in gdsio_command.groups(job):
+            assert {target for _, target in group.links()} == {f"/{group.gpu}"}
 
 
 def test_a_region_and_whole_blocks_of_it() -> None:
@@ -123,7 +148,7 @@ def test_a_ramp_is_a_gdsio_of_its_own() -> None:
         ({"mix": MIX}, "reads or writes"),
         ({"arrival": Arrival(kind="poisson", rate_iops=10)}, "no open loop"),
         ({"path": "bounce", "api": "batch"}, 'no path "bounce" with api "batch"'),
-        ({"cpus": [0]}, "NUMA node"),
+        ({"cpus": [1 << 20]}, "NUMA node"),
         ({"direct": False}, "page cache"),
         ({"block_size": 512}, "in KiB"),
         ({"block_sizes": [{"bytes": 4096}, {"bytes": 8192}]}, "all of one size"),
