@@ -22,6 +22,8 @@ from storlab.lab.study.file import load_study
 from tidy import tree
 
 RECIPES = tree.source(".md", "docs/recipes")
+CLUSTERFILE = "packaging/container/Containerfile.cluster"
+MPIJOB = "packaging/kubernetes/mpijob.yaml"
 CONTAINERFILE = "packaging/container/Containerfile"
 IO_URING = {"io_uring_setup", "io_uring_enter", "io_uring_register"}
 _BLOCK = re.compile(r"(?ms)^```(\w+)\n(.*?)^```$")
@@ -127,9 +129,9 @@ def test_the_seccomp_line_allows_io_uring_and_nothing_else(tmp_path: Path) -> No
     assert made["syscalls"][0]["names"] == ["bdflush"]
 
 
-def instructions() -> list[tuple[str, str]]:
-    """Of the Containerfile: the word in capitals, and the rest."""
-    text = re.sub(r"(?m)^#.*\n", "", tree.read(CONTAINERFILE)).replace("\\\n", " ")
+def instructions(name: str = CONTAINERFILE) -> list[tuple[str, str]]:
+    """Of a Containerfile: the word in capitals, and the rest."""
+    text = re.sub(r"(?m)^#.*\n", "", tree.read(name)).replace("\\\n", " ")
     split = [line.partition(" ") for line in text.splitlines() if line]
     return [(word, rest) for word, _, rest in split]
 
@@ -154,9 +156,62 @@ def test_the_container_has_a_user_and_fetches_nothing_by_itself() -> None:
     assert json.loads(dict(found)["ENTRYPOINT"]) == ["storlab"]
     base = dict(pair.split("=", 1) for word, pair in found if word == "ARG")["BASE"]
     assert re.fullmatch(r"python:3\.\d+-slim-\w+", base)
-    copied = [rest.split()[0] for word, rest in found if word == "COPY" and "--from" not in rest]
+    every = [*found, *instructions(CLUSTERFILE)]
+    copies = [rest.split() for word, rest in every if word == "COPY" and "--from" not in rest]
+    copied = [name for names in copies for name in names[:-1]]
     ignored = tree.read(".containerignore").split()
     assert [f"!{name}" for name in copied] == ignored[1:]
+
+
+def _settings(name: str) -> dict[str, str]:
+    """Of a configuration of ssh: every word and its value."""
+    lines = tree.read(f"packaging/container/{name}").splitlines()
+    words = (line.strip().partition(" ") for line in lines if not line.startswith("#"))
+    return {word: value for word, _, value in words}
+
+
+def test_the_mpijob_is_of_one_piece_with_its_image(tmp_path: Path) -> None:
+    """User, port, keys, hosts and volumes are the same in manifest, image and study."""
+    documents = list(yaml.safe_load_all(tree.read(MPIJOB)))
+    (job,) = [d["spec"] for d in documents if d["kind"] == "MPIJob"]
+    (configured,) = [d for d in documents if d["kind"] == "ConfigMap"]
+    server, client = _settings("sshd_config"), _settings("ssh_config")
+    keys = job["sshAuthMountPath"]
+    assert server["HostKey"] == client["IdentityFile"] == f"{keys}/id_rsa"
+    assert server["AuthorizedKeysFile"] == f"{keys}/authorized_keys"
+    found = instructions(CLUSTERFILE)
+    user = [rest for word, rest in found if word == "USER"][-1]
+    (made,) = [rest for word, rest in found if word == "RUN"]
+    assert f"--uid {user.partition(':')[0]} " in made
+    assert made.split("useradd")[1].split("&&")[0].split()[-1] == server["AllowUsers"]
+    assert client["User"] == server["AllowUsers"]
+    place = tmp_path / "study.toml"
+    place.write_text(configured["data"]["study.toml"])
+    study = load_study(place).study
+    cluster = study.cluster
+    assert cluster is not None
+    assert cluster.hostfile == "/etc/mpi/hostfile"  # where the operator writes it
+    replicas = job["mpiReplicaSpecs"]
+    assert cluster.most_asked == replicas["Worker"]["replicas"]
+    assert replicas["Launcher"]["replicas"] == job["slotsPerWorker"] == 1
+    for role, spec in replicas.items():
+        pod = spec["template"]["spec"]
+        assert pod["securityContext"]["runAsUser"] == int(user.partition(":")[0])
+        assert pod["securityContext"]["runAsNonRoot"] is True
+        (container,) = pod["containers"]
+        mounts = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
+        assert set(mounts) == {volume["name"] for volume in pod["volumes"]}
+        assert mounts["data"] == cluster.mount
+        assert {"/tmp", "/dev/shm"} <= set(mounts.values())
+        if role == "Worker":
+            assert container["command"][0] == "/usr/sbin/sshd"
+            assert container["readinessProbe"]["tcpSocket"]["port"] == int(server["Port"])
+            assert client["Port"] == server["Port"]
+        else:
+            assert container["args"][0] in verbs()
+            assert container["args"][1] == f"{mounts['study']}/study.toml"
+    limits = [s["template"]["spec"]["containers"][0]["resources"] for s in replicas.values()]
+    assert all(limit["requests"] == limit["limits"] for limit in limits)
 
 
 def test_hadolint_finds_nothing() -> None:
