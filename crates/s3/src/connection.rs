@@ -38,6 +38,8 @@ pub struct Connection {
     stream: Stream,
     /// Of the answer that is awaited or read: its head, and what came with that.
     received: Vec<u8>,
+    /// Receive buffer, bytes, from which on a long body wakes its reader seldom.
+    wake_buffer_bytes: usize,
 }
 
 impl Connection {
@@ -64,7 +66,8 @@ impl Connection {
         };
         let opened = tokio::time::timeout(timeout, everything).await;
         let stream = opened.unwrap_or(Err(Failure::TimeOut))?;
-        Ok(Connection { stream, received: Vec::new() })
+        let wake_buffer_bytes = response::WAKE_BUFFER_BYTES;
+        Ok(Connection { stream, received: Vec::new(), wake_buffer_bytes })
     }
 
     /// Sends a request and waits for the head of the answer, of any status. The body of the last
@@ -157,7 +160,7 @@ impl Connection {
     }
 
     fn poll_receive(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Failure>> {
-        let Connection { stream, received } = self;
+        let Connection { stream, received, .. } = self;
         let mut take = |bytes: &[u8]| received.extend_from_slice(bytes);
         Poll::Ready(match ready!(stream.poll_read(cx, HEAD_READ_BYTES, &mut take)) {
             Ok(true) => Ok(()),

@@ -12,7 +12,7 @@ use super::Connection;
 use super::framing::Framing;
 use super::head::{Head, for_each_field};
 use super::sealed::RECORD_BYTES;
-use super::stream::{READ_BYTES, Stream};
+use super::stream::READ_BYTES;
 use crate::failure::Failure;
 use crate::xml;
 
@@ -76,7 +76,7 @@ pub struct Response {
     /// Read since others of this thread had their turn.
     turn_bytes: usize,
     /// How many bytes wake the reader.
-    wakes_at: u32,
+    pub(super) wakes_at: u32,
 }
 
 impl Response {
@@ -136,7 +136,7 @@ impl Response {
         if !read.map_err(of_io)? {
             head.framing.close()?;
         }
-        wake_seldom(&connection.stream, wakes_at, head.framing.bytes_left()).map_err(of_io)?;
+        wake_seldom(connection, wakes_at, head.framing.bytes_left()).map_err(of_io)?;
         Ok(true)
     }
 
@@ -186,9 +186,10 @@ impl Response {
 }
 
 /// Sets how many bytes wake the reader of a body of which `left` are still to come.
-fn wake_seldom(stream: &Stream, wakes_at: &mut u32, left: u64) -> io::Result<()> {
+fn wake_seldom(connection: &Connection, wakes_at: &mut u32, left: u64) -> io::Result<()> {
+    let stream = &connection.stream;
     let mut at = wake_at(left);
-    if at > *wakes_at && stream.buffer_bytes()? < WAKE_BUFFER_BYTES {
+    if at > *wakes_at && stream.buffer_bytes()? < connection.wake_buffer_bytes {
         at = 1;
     }
     if at != *wakes_at {

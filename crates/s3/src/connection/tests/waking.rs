@@ -1,4 +1,4 @@
-//! How often a long body wakes its reader, and that it always does in the end.
+//! How many bytes of a long body wake its reader, and that its end always does.
 
 use super::*;
 
@@ -29,53 +29,45 @@ async fn bodies() -> Store {
     store(port)
 }
 
-/// A GET of such a body, read to its end: how many reads it took, and the connection.
-async fn read(store: &Store, connection: Connection, key: &str) -> (usize, Connection) {
+/// Reads such a body to its end. Returns how many bytes woke the reader, after each read, and the
+/// connection.
+async fn read(store: &Store, connection: Connection, key: &str) -> (Vec<u32>, Connection) {
     let (head, body) = (store.request(0, &Call::get(key)).head, RequestBody::none());
     let mut response = connection.send(head, body).await.expect("an answer");
-    let (mut reads, mut length) = (0, 0);
+    let (mut wakes_at, mut length) = (Vec::new(), 0);
     while response.read(|data| length += data.len()).await.expect("more") {
-        reads += 1;
+        wakes_at.push(response.wakes_at);
     }
     assert_eq!(Some(length), key.split('-').next().and_then(|length| length.parse().ok()));
-    (reads, response.into_connection().expect("it goes on"))
+    (wakes_at, response.into_connection().expect("it goes on"))
 }
 
-/// A connection of which the kernel lets enough come ahead of the reader.
-async fn warm() -> (Store, Connection) {
+/// Opens a connection that treats a receive buffer of so many bytes as grown: how far a kernel
+/// grows one depends on net.ipv4.tcp_rmem.
+async fn opened(wake_buffer_bytes: usize) -> (Store, Connection) {
     let store = bodies().await;
-    let mut connection = Connection::open(&store, 0, LONG).await.expect("open");
-    for _ in 0..512 {
-        if connection.stream.buffer_bytes().expect("a socket") >= response::WAKE_BUFFER_BYTES {
-            return (store, connection);
-        }
-        connection = read(&store, connection, "2097152-fast").await.1;
-    }
-    panic!("1 GiB, and no buffer of 2 MiB: is net.ipv4.tcp_rmem smaller?");
+    let connection = Connection::open(&store, 0, LONG).await.expect("open");
+    (store, Connection { wake_buffer_bytes, ..connection })
 }
 
 #[test]
-fn a_long_body_wakes_its_reader_seldom() {
+fn a_long_body_wakes_its_reader_seldom_until_its_last_bytes() {
     run(async {
-        let (store, connection) = warm().await;
-        let (reads, connection) = read(&store, connection, "2097152-slow").await;
-        // Of 128 pieces the last few are waited for one by one.
-        assert!(reads < 28, "{reads}");
+        let (store, connection) = opened(0).await;
+        let (wakes_at, connection) = read(&store, connection, "2097152-slow").await;
+        assert!(wakes_at.iter().any(|&at| at > 64 << 10), "{wakes_at:?}");
+        assert_eq!(wakes_at.last(), Some(&1));
         read(&store, connection, "5-slow").await;
     });
 }
 
 /// A window as long as the reader sleeps would be all that comes of a server far away.
 #[test]
-fn a_connection_that_is_new_wakes_its_reader_often() {
+fn a_connection_whose_buffer_has_not_grown_wakes_its_reader_often() {
     run(async {
-        let store = bodies().await;
-        let connection = Connection::open(&store, 0, LONG).await.expect("open");
-        if connection.stream.buffer_bytes().expect("a socket") >= response::WAKE_BUFFER_BYTES {
-            return; // net.ipv4.tcp_rmem gives that to every connection.
-        }
-        let (reads, _) = read(&store, connection, "2097152-slow").await;
-        assert!(reads > 28, "{reads}");
+        let (store, connection) = opened(usize::MAX).await;
+        let (wakes_at, _) = read(&store, connection, "2097152-slow").await;
+        assert!(wakes_at.iter().all(|&at| at == 1), "{wakes_at:?}");
     });
 }
 
@@ -83,7 +75,7 @@ fn a_connection_that_is_new_wakes_its_reader_often() {
 fn a_body_of_any_length_is_read_to_its_end() {
     let edges = [64 << 10, 96 << 10, 128 << 10, 160 << 10, 176 << 10, 288 << 10];
     run(async {
-        let (store, mut connection) = warm().await;
+        let (store, mut connection) = opened(0).await;
         for length in edges.into_iter().flat_map(|at: u32| [at - 1, at, at + 1]) {
             let key = format!("{length}-slow");
             let asked = tokio::time::timeout(LONG / 2, read(&store, connection, &key)).await;
