@@ -76,7 +76,7 @@ $(VENV)/.built: BUILD_FLAGS = RUSTFLAGS="$(RUSTFLAGS) -C target-cpu=$(TARGET_CPU
 # newer than what a wheel is for. maturin refuses what asks for newer ones. The wheel is built from the
 # source archive, so that both are known to build, and in a folder of its own: the archive's times say
 # nothing, so that cargo would take what lies in target/ for up to date.
-wheel: $(VENV)/.deps $(VENV)/.zig  ## release wheel and source archive in dist/, tried in a bare environment
+wheel: develop $(VENV)/.zig  ## release wheel and source archive in dist/, tried in a bare environment
 	rm -rf dist
 	RUSTFLAGS="$(RUSTFLAGS) -C target-cpu=$(TARGET_CPU)" \
 	  CARGO_ZIGBUILD_ZIG_PATH=$(CURDIR)/$(ZIG) $(MATURIN) build --sdist --release --locked --quiet \

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import os
 import struct
 from collections.abc import Iterable, Sequence
 from importlib.machinery import EXTENSION_SUFFIXES
@@ -26,14 +28,27 @@ _RENAMED = {
     "avx512vpopcntdq": "avx512_vpopcntdq",
     "avxvnni": "avx_vnni",
 }
-_ALIKE = """
-ssse3 sse4a popcnt movbe aes pclmulqdq avx avx2 fma f16c bmi1 bmi2 adx gfni vaes vpclmulqdq
-avx512f avx512bw avx512cd avx512dq avx512vl avx512ifma avx512vbmi
-"""
-# Others are not judged. A name that the kernel has in another form must refuse nobody; nor must
-# rdrand and rdseed, which a compiler sees and never uses by itself, where the kernel hides them
-# because they are broken (rdseed of AMD's Zen 5, AMD-SB-7055).
-_FLAGS = _RENAMED | {name: name for name in _ALIKE.split()}
+# Where CPUID reports each feature that is judged, by the compiler's names: glibc's number of the
+# leaf (enum in <sys/platform/x86.h>), register, and bits in order (Intel SDM volume 2A, CPUID).
+# Others are not judged: rdrand and rdseed, which a compiler never uses by itself, are hidden by
+# kernels where they are broken (rdseed of AMD's Zen 5, AMD-SB-7055).
+_BITS = {
+    (0, 2): {
+        "sse3": 0, "pclmulqdq": 1, "ssse3": 9, "fma": 12, "cmpxchg16b": 13, "sse4.1": 19,
+        "sse4.2": 20, "movbe": 22, "popcnt": 23, "aes": 25, "avx": 28, "f16c": 29,
+    },
+    (1, 1): {
+        "bmi1": 3, "avx2": 5, "bmi2": 8, "avx512f": 16, "avx512dq": 17, "adx": 19,
+        "avx512ifma": 21, "avx512cd": 28, "sha": 29, "avx512bw": 30, "avx512vl": 31,
+    },
+    (1, 2): {
+        "avx512vbmi": 1, "avx512vbmi2": 6, "gfni": 8, "vaes": 9, "vpclmulqdq": 10,
+        "avx512vnni": 11, "avx512bitalg": 12, "avx512vpopcntdq": 14,
+    },
+    (2, 2): {"lzcnt": 5, "sse4a": 6},
+    (6, 0): {"avxvnni": 4, "avx512bf16": 5},
+}  # fmt: skip
+_FLAGS = {name: _RENAMED.get(name, name) for bits in _BITS.values() for name in bits}
 
 
 def cpu_model() -> str | None:
@@ -62,7 +77,10 @@ def check_build(places: Sequence[str], cpuinfo: Path | None = None) -> None:
     if not needed:
         return
     flags = _flags(cpuinfo or CPUINFO)
-    missing = sorted(name for name in needed if flags and _FLAGS[name] not in flags)
+    lacked = lacked_by_cpuid()
+    missing = sorted(
+        name for name in needed if name in lacked or (flags and _FLAGS[name] not in flags)
+    )
     if missing:
         raise PreflightError(
             str(library),
@@ -80,6 +98,27 @@ def _flags(cpuinfo: Path) -> frozenset[str]:
     except OSError:
         return frozenset()
     return frozenset(line.partition(":")[2].split())
+
+
+def lacked_by_cpuid() -> frozenset[str]:
+    """Return the features that CPUID denies, by the compiler's names.
+
+    An emulator of processors, such as qemu-x86_64, shows the /proc/cpuinfo of its host, whose
+    processor may have more. CPUID is read through glibc (2.33 or newer); empty without that.
+    """
+    if os.uname().machine != "x86_64":
+        return frozenset()
+    try:
+        leaf_of = ctypes.CDLL(None).__x86_get_cpuid_feature_leaf
+    except AttributeError:
+        return frozenset()
+    leaf_of.restype = ctypes.POINTER(ctypes.c_uint32)
+    return frozenset(
+        name
+        for (leaf, register), bits in _BITS.items()
+        for name, bit in bits.items()
+        if not leaf_of(leaf)[register] >> bit & 1
+    )
 
 
 def built_for(library: Path) -> Iterable[str]:

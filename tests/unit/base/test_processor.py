@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from importlib.machinery import PathFinder
@@ -9,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from conftest import need_program
 from storlab import __path__, _native
-from storlab.base.errors import PreflightError
-from storlab.base.processor import built_for, check_build
+from storlab.base.errors import ExitCode, PreflightError
+from storlab.base.processor import _FLAGS, CPUINFO, _flags, built_for, check_build, lacked_by_cpuid
 
 LIBRARY = Path(str(getattr(PathFinder.find_spec("storlab._native", __path__), "origin", "")))
 
@@ -66,6 +68,30 @@ def test_a_build_that_fits_is_let_through(tmp_path: Path) -> None:
 def test_random_numbers_that_the_kernel_hides_refuse_nobody(tmp_path: Path) -> None:
     build = other_build(tmp_path, "sse2", "avx", "rdrand", "rdseed")
     check_build([str(build)], older(tmp_path))
+
+
+def test_cpuid_denies_nothing_that_the_kernel_reports() -> None:
+    reported = {name for name, flag in _FLAGS.items() if flag in _flags(CPUINFO)}
+    assert not reported & lacked_by_cpuid()
+
+
+@pytest.mark.skipif(os.uname().machine != "x86_64", reason="instructions of x86-64")
+def test_an_emulated_processor_is_asked_and_not_its_host(tmp_path: Path) -> None:
+    """/proc/cpuinfo is the host's in qemu-user; a build for AVX ends in exit code 4, no signal."""
+    emulator = str(need_program("qemu-x86_64"))
+    cpuinfo = tmp_path / "cpuinfo"
+    cpuinfo.write_text("flags\t\t: fpu sse sse2 avx avx2 avx512f\n")
+    script = (
+        "import sys, pathlib, storlab.base.processor as p\n"
+        "from storlab.base.errors import PreflightError\n"
+        "try: p.check_build(sys.argv[1:], pathlib.Path(sys.argv.pop()))\n"
+        "except PreflightError as error: print(error); sys.exit(error.exit_code)\n"
+    )
+    build = other_build(tmp_path, "sse2", "avx", "avx512f")
+    words = [emulator, "-cpu", "Westmere", sys.executable, "-c", script, str(build), str(cpuinfo)]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert done.returncode == ExitCode.PREFLIGHT, done.stderr
+    assert "lacks avx, avx512f" in done.stdout
 
 
 def test_importing_the_library_asks_first(tmp_path: Path) -> None:
