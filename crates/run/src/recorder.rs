@@ -202,6 +202,17 @@ impl Recorder {
         }
     }
 
+    /// Open loop: an operation that was due in the window ended by its time-out, and is not tried
+    /// again. It counts with the time that had passed since it was due, a lower bound; without it,
+    /// the more operations hang, the better the percentiles would look.
+    pub fn time_out(&mut self, place: usize, due_ns: u64, now: u64) {
+        let Place { due, ramp, .. } = self.place(due_ns, now);
+        let stats = self.stats(place).filter(|_| due || ramp);
+        if let Some(intended) = stats.and_then(|stats| stats.intended.as_mut()) {
+            intended.record(now.saturating_sub(due_ns));
+        }
+    }
+
     /// Open loop: operations that were due in the window and never sent count with the time that
     /// they had waited by `now`, or a collapse would look better than a slow target.
     pub fn unserved(&mut self, place: usize, due_ns: u64, now: u64, count: u64) {
@@ -267,6 +278,26 @@ mod tests {
             let (together, single) = (figures(&mut together), figures(&mut single));
             assert_eq!(together, single, "open loop: {open_loop}");
         }
+    }
+
+    #[test]
+    fn a_time_out_counts_from_its_due_time_in_open_loop() {
+        // In the ramp (for the live view), before the window, in it, and after it.
+        for (due_ns, now, counts) in
+            [(1100, 1900, true), (1900, 2500, false), (2500, 3500, true), (3500, 9000, true)]
+        {
+            let mut recorder = recorder(true);
+            recorder.fail(0, "time-out", due_ns, now);
+            recorder.time_out(0, due_ns, now);
+            let stats = recorder.stats(0).unwrap();
+            let intended = stats.intended.as_ref().unwrap();
+            assert_eq!(intended.count(), u64::from(counts), "due at {due_ns}");
+            assert!(!counts || intended.max_ns().abs_diff(now - due_ns) <= 5);
+            assert_eq!((stats.operations, stats.late, stats.latency.count()), (0, 0, 0));
+        }
+        let mut closed = recorder(false);
+        closed.time_out(0, 0, 2500);
+        assert!(closed.stats(0).unwrap().is_empty());
     }
 
     #[test]

@@ -214,6 +214,7 @@ impl Slot {
         let job = &worker.shared.job;
         let mut start_ns = None;
         let mut ended = self.try_once(&mut request, &mut start_ns, due_ns).await;
+        let mut timed_out = matches!(ended, Err(Failure::TimeOut));
         for retry in 0..job.retries {
             let again = matches!(&ended, Err(failure) if failure.retryable());
             let pause_ns = pause_ns(job.backoff_ns, retry);
@@ -224,6 +225,7 @@ impl Slot {
             pause(pause_ns).await;
             self.rest().await;
             ended = self.try_once(&mut request, &mut start_ns, due_ns).await;
+            timed_out |= matches!(ended, Err(Failure::TimeOut));
         }
         if let Ok(moved) = &ended {
             let done = Success {
@@ -234,6 +236,9 @@ impl Slot {
                 bytes: moved.bytes,
             };
             worker.succeed(&done, moved.ended_ns);
+        }
+        if ended.is_err() && timed_out {
+            worker.time_out(request.kind(), due_ns);
         }
         self.settle(&request, ended.is_ok());
         if ended.is_err() {

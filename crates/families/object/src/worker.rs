@@ -265,6 +265,12 @@ impl Worker {
         self.recorder.borrow_mut().fail(kind as usize, &word, due_ns, now);
     }
 
+    /// A request that timed out is given up, just now.
+    pub fn time_out(&self, kind: ObjectKind, due_ns: u64) {
+        let now = self.tick();
+        self.recorder.borrow_mut().time_out(kind as usize, due_ns, now);
+    }
+
     /// Add to one of the run's counters.
     pub fn count(&self, which: impl Fn(&super::shared::Counts) -> &AtomicU64, more: u64) {
         which(&self.shared.counts).fetch_add(more, Relaxed);

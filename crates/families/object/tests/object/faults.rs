@@ -84,6 +84,20 @@ fn silence_is_a_time_out() {
 }
 
 #[test]
+fn time_outs_of_an_open_loop_are_in_its_intended_latency() {
+    let (_server, mut job) = every_third(Fault::Stall);
+    job["request_timeout_ns"] = json!(50_000_000);
+    job["arrival"] = json!({"kind": "constant", "rate_iops": 300.0});
+    let outcome = good(&job);
+    assert_eq!(errors(&outcome, "get")[0].0, "time-out");
+    let gets = &outcome.summary.totals["get"];
+    assert_eq!(gets.latency.as_ref().unwrap().count, gets.operations + gets.late_operations);
+    let intended = gets.intended.as_ref().unwrap();
+    assert!(intended.count > gets.operations + gets.late_operations, "{gets:?}");
+    assert!(intended.p99_ns > 49_900_000, "{gets:?}");
+}
+
+#[test]
 fn a_trickle_is_a_time_out_too() {
     let (_server, mut job) = every_third(Fault::Drip);
     job["request_timeout_ns"] = json!(50_000_000);
