@@ -23,7 +23,7 @@ from pydantic import (
 
 from storlab.base.errors import FieldProblems, Problem
 from storlab.base.nearest import suggest
-from storlab.base.units import LARGEST
+from storlab.base.units import LARGEST, NS_PER_MS, format_duration
 from storlab.model.cluster import Cluster
 from storlab.model.facts import Rack
 from storlab.model.gate import GateRule
@@ -49,6 +49,10 @@ MOST_POINTS = 20_000
 """Of all workloads together: each takes a run of seconds, and a plan of more takes minutes."""
 MOST_TABLES = 1_000
 """Targets, and workloads, of a study."""
+SHORTEST_INTERVAL = NS_PER_MS
+"""Shorter samples would measure the hand-over between workers at their ends."""
+MOST_INTERVALS = 1_000_000
+"""Samples of a window: eleven days of seconds, or a quarter of an hour of milliseconds."""
 
 
 class Header(StudyTable):
@@ -65,7 +69,11 @@ class Header(StudyTable):
         description="how long a campaign waits for a target that does not answer (a client, mount, "
         "device, store or meter), before it stops; 0: not at all",
     )  # type: ignore[assignment]
-    interval: Duration = Field(default="1s", gt=0, description="length of one sample")  # type: ignore[assignment]
+    interval: Duration = Field(
+        default="1s",
+        ge=SHORTEST_INTERVAL,
+        description="length of one sample, 1 ms at least; a window has at most 1,000,000 of them",
+    )  # type: ignore[assignment]
     seed: int = Field(
         default=1,
         ge=0,
@@ -102,6 +110,18 @@ class Header(StudyTable):
                         ("interval",),
                         "one sample is longer than the measure window",
                         "make interval at most as long as runtime",
+                    )
+                ]
+            )
+        if self.runtime > self.interval * MOST_INTERVALS:
+            longer = format_duration(-(-self.runtime // MOST_INTERVALS))
+            raise FieldProblems(
+                [
+                    Problem(
+                        ("interval",),
+                        f"a window of {format_duration(self.runtime)} would have "
+                        f"{self.runtime // self.interval:,} samples, more than {MOST_INTERVALS:,}",
+                        f"make interval at least {longer}",
                     )
                 ]
             )

@@ -449,11 +449,43 @@ def test_histograms_of_many_jobs_count_as_memory(
         assert planned(tmp_path, f"{TWO}{WORK}{lines}\n").points
 
 
-def test_samples_of_a_long_run_in_short_intervals_count_as_memory(tmp_path: Path) -> None:
-    interval = 'interval = "100us"\n'
-    text = f"{TWO}{WORK}".replace('runtime = "6s"', f'{interval}runtime = "240h"')
-    with pytest.raises(PreflightError, match="samples"):
+def with_samples(interval: str, runtime: str) -> str:
+    lines = f'interval = "{interval}"\nruntime = "{runtime}"'
+    return f"{TWO}{WORK}".replace('runtime = "6s"', lines)
+
+
+def test_samples_of_a_long_run_in_short_intervals_count_as_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("storlab.lab.plan.plan.host_memory_bytes", lambda: 2 << 30)
+    text = with_samples("1ms", "16min")
+    with pytest.raises(PreflightError, match="samples") as caught:
         planned(tmp_path, text)
+    assert "interval" in caught.value.what and "interval" in caught.value.fix
+    assert planned(tmp_path, with_samples("10ms", "16min")).points
+
+
+@pytest.mark.parametrize(
+    ("interval", "runtime", "refused"),
+    [
+        ("1us", "1h", True),
+        ("999us", "1s", True),
+        ("1ms", "1001s", True),  # 1,001,000 samples
+        ("1s", "278h", True),
+        ("1ms", "1s", False),
+        ("1s", "277h", False),
+    ],
+)
+def test_an_interval_and_the_number_of_samples_have_bounds(
+    tmp_path: Path, interval: str, runtime: str, refused: bool
+) -> None:
+    text = with_samples(interval, runtime)
+    if refused:
+        with pytest.raises(StudyError) as caught:
+            planned(tmp_path, text)
+        assert "interval" in str(caught.value)
+    else:
+        assert planned(tmp_path, text).points
 
 
 def test_what_runs_compare_once_is_counted_once_unless_files_change() -> None:

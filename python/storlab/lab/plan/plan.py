@@ -29,7 +29,7 @@ from storlab.lab.plan.clients import (
     target_on,
     written_problems,
 )
-from storlab.lab.plan.memory import run_memory_bytes
+from storlab.lab.plan.memory import run_memory
 from storlab.lab.plan.read_files import files_read
 from storlab.lab.plan.targets import TargetFacts, device_facts, place_of, store_note, target_facts
 from storlab.lab.study.file import LoadedStudy
@@ -286,21 +286,22 @@ def memory_problem(study: StudyBase, point: Point) -> Problem | None:
     target = study.target_named(point.target)
     estimate = FAMILIES[point.kind].estimate(point, study.study, target)
     memory, fields = host_memory_bytes(), estimate.buffer_fields
-    needed = run_memory_bytes(point, estimate, study.study)
-    if needed <= BUFFER_SHARE * memory:
+    needed = run_memory(point, estimate, study.study)
+    if needed.total <= BUFFER_SHARE * memory:
         return None
-    takers = "buffers"
-    size = estimate.buffer_bytes
+    takers, size, change = "buffers", needed.buffers, "smaller"
     if size <= BUFFER_SHARE * memory:
-        takers, size = "buffers, histograms and samples", needed
-        # Smaller buffers do not help where workers themselves take most of it.
-        if 2 * estimate.buffer_bytes < needed:
+        takers, size = "buffers, histograms and samples", needed.total
+        # Smaller buffers do not help where something else takes most of it.
+        if needed.samples > max(needed.buffers, needed.workers):
+            fields, change = ("interval",), "longer"
+        elif needed.workers > needed.buffers:
             fields = (FAMILIES[point.kind].page.workers or "the number of workers",)
     what = (
         f"its {takers} need {format_bytes_si(size)}, more than half of the "
         f"{format_bytes_si(memory)} of this machine: {' x '.join(fields)}"
     )
-    return Problem(fields[:1], what, f"make {_or(fields)} smaller")
+    return Problem(fields[:1], what, f"make {_or(fields)} {change}")
 
 
 def _cost(
