@@ -33,6 +33,7 @@ from storlab.analysis.points import CLIENTS, WorkloadPoint, describe, page_of
 from storlab.analysis.repeats import repeats_to_decide
 from storlab.analysis.stats import Interval, ratio_interval
 from storlab.base.errors import ResultError
+from storlab.base.units import significant
 from storlab.contracts.page import Page
 from storlab.lab.results.store import ResultStore
 from storlab.model.point import Point
@@ -389,8 +390,9 @@ def _concurrency_note(metrics: Sequence[MetricAgreement]) -> list[str]:
     for metric in metrics:
         if metric.name == "concurrency_effective" and abs(metric.ratio - 1) > 0.10:
             return [
-                f"effective concurrency differs: {metric.native:.3g} native, "
-                f"{metric.reference:.3g} reference; latencies are not taken under the same load"
+                f"effective concurrency differs: {significant(metric.native, 3)} native, "
+                f"{significant(metric.reference, 3)} reference; latencies are not taken under "
+                "the same load"
             ]
     return []
 

@@ -30,7 +30,7 @@ from storlab.analysis.points import as_read, as_written, matches
 from storlab.analysis.stats import Interval
 from storlab.base.errors import StudyError
 from storlab.base.nearest import suggest
-from storlab.base.units import J_PER_WH, NS_PER_S
+from storlab.base.units import J_PER_WH, NS_PER_S, significant
 from storlab.lab.study.problems import show
 from storlab.model.gate import GateRule, Limit
 
@@ -394,5 +394,6 @@ def _remarks(task: _Task, measurement: Measured) -> Iterator[str]:
             low, high = sorted((here.estimate, there.estimate))
             if high > low * CONCURRENCY_TOLERANCE:
                 yield (
-                    f"at unequal concurrency: {here.estimate:.3g}, and {there.estimate:.3g} then"
+                    f"at unequal concurrency: {significant(here.estimate, 3)}, and "
+                    f"{significant(there.estimate, 3)} then"
                 )

@@ -16,6 +16,7 @@ from typing import Any
 
 from storlab.base.units import (
     exact_duration,
+    exact_number,
     format_duration,
     format_size,
     parse_duration,
@@ -100,13 +101,13 @@ def format_value(page: Page, name: str, value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if name == page.mix and isinstance(value, int | float):
-        return f"{value:g}/{100 - value:g}"
+        return f"{exact_number(value)}/{exact_number(100 - value)}"
     if name in page.sizes and isinstance(value, int):
         return spaced_size(value)
     if name in page.durations and isinstance(value, int):
         return format_duration(value)
     if isinstance(value, float):
-        return f"{value:g}"
+        return exact_number(value)
     if isinstance(value, Mapping):
         return _table_text(page, name, value)
     if isinstance(value, list | tuple):
@@ -117,7 +118,9 @@ def format_value(page: Page, name: str, value: Any) -> str:
 def _table_text(page: Page, name: str, table: Mapping[str, Any]) -> str:
     if name in page.sizes:
         try:
-            return ", ".join(f"{spaced_size(parse_size(k))} x {v:g}" for k, v in table.items())
+            return ", ".join(
+                f"{spaced_size(parse_size(k))} x {exact_number(v)}" for k, v in table.items()
+            )
         except (ValueError, TypeError):
             pass  # not weights by size, but a distribution that has a name
     return ", ".join(f"{title_of(page, k)} {format_value(page, k, v)}" for k, v in table.items())
@@ -260,7 +263,7 @@ def _normal(page: Page, name: str, value: Any) -> str:
         except ValueError:
             return str(value)
     if isinstance(value, int | float) and not isinstance(value, bool):
-        return f"{value:g}" if abs(value) < 1e6 else str(int(value))
+        return exact_number(value) if abs(value) < 1e6 else str(int(value))
     return _frozen(value)
 
 

@@ -19,6 +19,7 @@ from storlab.audit.quantities import (
     quantity_of,
 )
 from storlab.audit.table import NOT_STATED, PublishedTable, Row
+from storlab.base.units import exact_number
 from storlab.model.published import REMEMBERED
 
 Place = tuple[str, str, str, str, str, str]
@@ -112,7 +113,7 @@ def values_of(row: Row) -> Iterator[Value]:
 
 def shown(row: Row) -> str:
     """The number as printed, with its unit where the token has none."""
-    text = row.printed or ("" if row.value is None else f"{row.value:g}")
+    text = row.printed or ("" if row.value is None else exact_number(row.value))
     has_unit = re.search(r"[A-Za-z%]", text)
     unit = row.unit if row.unit not in ("x", "count", "version", "model", "%") else ""
     mark = row.unit if row.unit in ("x", "%") and not has_unit else ""

@@ -21,6 +21,7 @@ from storlab.audit.places import Place, Places, Value, place_of, place_words, re
 from storlab.audit.quantities import factor_of, operation_of, quantity_of, size_bytes
 from storlab.audit.table import PublishedTable, Row
 from storlab.audit.watts import watts_of
+from storlab.base.units import significant
 
 SUMMARY = "throughput, IOPS, capacity and power above what the stated hardware can do"
 
@@ -89,8 +90,8 @@ def _throughput(table: PublishedTable, places: Places, config: str) -> Iterator[
                 severity=severity,
                 rows=list(dict.fromkeys([*(r for _, _, v in over for r in v.rows), *rows])),
                 printed=f"{config}, {place_words(place)}: {_gb(value.span)} GB/s",
-                recomputed=f"{words} = {limit / 1e9:.4g} GB/s in one direction, and "
-                f"{low / 1e9:.4g} GB/s would cross it",
+                recomputed=f"{words} = {significant(limit / 1e9, 4)} GB/s in one direction, and "
+                f"{significant(low / 1e9, 4)} GB/s would cross it",
                 why="More would have crossed the interface than it can carry. Memory on the near "
                 "side of it served the load, or a number is wrong.",
             )
@@ -116,7 +117,7 @@ def _links(
         link = max(_exactly(row) for row in rates)
         many = ports.value.high if ports is not None else 1.0
         ids = (*(row.id for row in rates), *(ports.rows if ports else ()), *count.rows)
-        words = f"{count.value.high:g} {end} x {many:g} x {link * 8 / 1e9:.4g} Gb/s"
+        words = f"{count.value.high:g} {end} x {many:g} x {significant(link * 8 / 1e9, 4)} Gb/s"
         severity: Severity = "error" if ports is not None else "warning"
         if link > 0:
             yield count.value.high * many * link, ids, words, severity
@@ -142,7 +143,7 @@ def _drive_links(
     for row in settings(table, config, _LINK_RATE):
         link = _exactly(row)
         if link > 0:
-            words = f"{drives.value.high:g} drives x {link * 8 / 1e9:.4g} Gb/s"
+            words = f"{drives.value.high:g} drives x {significant(link * 8 / 1e9, 4)} Gb/s"
             yield drives.value.high * link, (row.id, *drives.rows), words, "error"
 
 
@@ -160,7 +161,7 @@ def _hdd(table: PublishedTable, places: Places, config: str) -> Iterator[Finding
         if value.span.low / count > HDD_B_S:
             yield _drive_finding(
                 config, place, (*value.rows, *drives.rows),
-                f"{value.span.low / count / 1e6:.4g} MB/s for each of {count:g} drives",
+                f"{significant(value.span.low / count / 1e6, 4)} MB/s for each of {count:g} drives",
                 f"A disk moves at most about {HDD_B_S / 1e6:.0f} MB/s, and only in sequence.",
             )  # fmt: skip
     for place in places.of_config(config):
@@ -174,8 +175,8 @@ def _hdd(table: PublishedTable, places: Places, config: str) -> Iterator[Finding
             if value.span.low / count > limit:
                 yield _drive_finding(
                     config, place, (*value.rows, *drives.rows),
-                    f"{value.span.low / count:.4g} operations per second for each of {count:g} "
-                    "drives",
+                    f"{significant(value.span.low / count, 4)} operations per second for each of "
+                    f"{count:g} drives",
                     f"A disk serves about 100 to {limit:.0f} random operations per second.",
                 )  # fmt: skip
 

@@ -27,6 +27,7 @@ from storlab.audit.intervals import AT_LEAST, AT_MOST, Interval, hull, printed_i
 from storlab.audit.intervals import shown as number
 from storlab.audit.quantities import Quantity, quantity_of
 from storlab.audit.table import NOT_STATED, PublishedTable, Row
+from storlab.base.units import exact_number
 
 SUMMARY = 'headlines, ranges and "up to" are supported by the cells of the table'
 RULE = "headlines"
@@ -271,7 +272,7 @@ def _swept(supports: list[Support], table: PublishedTable) -> set[str]:
     """Operating points that the set-up names as tried, of the parameter that the cells sweep."""
     names = {s.place[4] for s in supports if s.place[4]}
     return {
-        normal(f"{row.value:g}")
+        normal(exact_number(row.value))
         for row in table.rows
         if row.kind == "config" and row.value is not None
         if any(normal(row.metric).startswith(name) for name in names)

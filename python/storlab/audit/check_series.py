@@ -10,6 +10,7 @@ from storlab.audit.cells import Value, measured
 from storlab.audit.finding import Finding
 from storlab.audit.intervals import Interval
 from storlab.audit.table import PublishedTable
+from storlab.base.units import exact_number
 
 SUMMARY = "series over a swept parameter that leave their trend at one point and come back"
 FEWEST = 5  # points of a series: with fewer there is no trend to leave
@@ -49,7 +50,7 @@ def _strays(series: Series) -> Iterator[Finding]:
         rule="series",
         severity="note",
         rows=[v.rows[0].id for v in (value, before, after)],
-        printed=f"{row.metric} {value.text} at {row.x_name} {x:g} ({value.config})",
+        printed=f"{row.metric} {value.text} at {row.x_name} {exact_number(x)} ({value.config})",
         recomputed=f"{before.text} before it and {after.text} behind it",
         why="The series leaves its trend at one point and comes back: that run was disturbed, or "
         "the number is another one's.",

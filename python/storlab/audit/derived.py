@@ -11,6 +11,7 @@ from storlab.audit.cells import Value, configs_of, facts, is_one_mix, measured, 
 from storlab.audit.intervals import Interval
 from storlab.audit.quantities import Quantity
 from storlab.audit.table import PublishedTable, Row
+from storlab.base.units import exact_number
 
 # A capacity that is a part of the whole: times a count that may not be printed.
 _PIECE = re.compile(r"drive|ssd|hdd|disk|dimm|node|server|boot|client|per|range|class")
@@ -68,7 +69,7 @@ def _times(product: Product, count: Row) -> Product:
         interval=product.interval.scaled(number),
         rounded=product.rounded.scaled(number),
         rows=(*product.rows, count),
-        text=f"{number:g} x {product.text}",
+        text=f"{exact_number(number)} x {product.text}",
     )
 
 

@@ -22,7 +22,7 @@ from storlab.audit.claim_values import estimate, is_percentile, scaled, widened
 from storlab.audit.finding import Finding
 from storlab.audit.fixed_work import counted_quantity, fixed_work, mean_span_energy_j
 from storlab.base.errors import ExitCode, StorlabError
-from storlab.base.units import J_PER_WH, NS_PER_S
+from storlab.base.units import J_PER_WH, NS_PER_S, significant
 from storlab.contracts.registry import FAMILIES
 from storlab.model.result import OperationTotals, RunRecord
 from storlab.workloads.common.flags import flag_meanings
@@ -226,7 +226,8 @@ def _of_other_work(
 
 def _ratio_findings(claim: ClaimData, again: Interval) -> Iterator[Finding]:
     if not math.isclose(claim.ratio.estimate, again.estimate, rel_tol=RELATIVE_TOLERANCE):
-        yield _finding(claim, f"ratio {again.estimate:.6g}, not {claim.ratio.estimate:.6g}",
+        ratios = f"{significant(again.estimate, 6)}, not {significant(claim.ratio.estimate, 6)}"
+        yield _finding(claim, f"ratio {ratios}",
                        "The ratio does not follow from the runs.")  # fmt: skip
         return
     if is_power(claim.metric):
@@ -236,7 +237,7 @@ def _ratio_findings(claim: ClaimData, again: Interval) -> Iterator[Finding]:
         if (printed is None) != (recomputed is None) or (
             printed is not None and recomputed is not None and not _near(printed, recomputed)
         ):
-            text, sure = f"{again.low} to {again.high}", f"{100 * claim.confidence:.6g}"
+            text, sure = f"{again.low} to {again.high}", significant(100 * claim.confidence, 6)
             yield _finding(claim, f"{sure} % interval {text}",
                            "The interval does not follow from the runs.")  # fmt: skip
             return
@@ -275,7 +276,7 @@ def _number_findings(
         slack = 1e-6 if not number.unit or number.unit in _UNITS else RELATIVE_TOLERANCE
         is_printed = number.text in number.words and number.words in claim.statement
         if not is_printed or not _rounds_to(number.text, truth, slack, number.step):
-            recomputed = f"{truth:.5g} {text}, not {number.text}"
+            recomputed = f"{significant(truth, 5)} {text}, not {number.text}"
             yield _finding(claim, recomputed, _WRONG[number.kind])
 
 
@@ -306,7 +307,8 @@ def _context_findings(
         implied = [mean_outstanding(side) for side in runs]
         first, other = implied
         if first and other and max(first, other) / min(first, other) > CONCURRENCY_TOLERANCE:
-            yield _finding(claim, f"effective concurrency {first:.3g} against {other:.3g}",
+            both = f"{significant(first, 3)} against {significant(other, 3)}"
+            yield _finding(claim, f"effective concurrency {both}",
                            "The latencies were taken at different effective concurrency, and the "
                            "claim does not say so.")  # fmt: skip
     bounds = [side.boundary for side in claim.sides]
@@ -424,7 +426,7 @@ def _record_problems(claim: ClaimData, record: RunRecord) -> Iterator[str]:
     if recorded is not None and abs(recorded - counted) > LATENCY_TOLERANCE * counted:
         yield (
             f"run {record.run_id} recorded a mean {operation} {name.split('_')[0]} of "
-            f"{recorded:.4g} ns, and its engine counted {counted:.4g} ns"
+            f"{significant(recorded, 4)} ns, and its engine counted {significant(counted, 4)} ns"
         )
 
 

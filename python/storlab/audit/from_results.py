@@ -17,6 +17,7 @@ from storlab.audit import RULES, audit_table, sort_findings
 from storlab.audit.finding import Finding
 from storlab.audit.results_table import results_table
 from storlab.audit.screening import Selection, select
+from storlab.base.units import significant
 from storlab.contracts.hook import load
 from storlab.contracts.registry import FAMILIES
 from storlab.lab.results.store import ResultStore
@@ -134,7 +135,9 @@ def _concurrency(comparison: Comparison) -> Iterator[Finding]:
 
 
 def _queues_text(comparison: Comparison, row: Row, first: float, other: float) -> str:
-    return f"{_where(comparison, row.point)}: {first:.3g} against {other:.3g}"
+    return (
+        f"{_where(comparison, row.point)}: {significant(first, 3)} against {significant(other, 3)}"
+    )
 
 
 def _flags(comparison: Comparison) -> Iterator[Finding]:

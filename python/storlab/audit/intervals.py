@@ -14,6 +14,7 @@ from functools import lru_cache
 
 from storlab.audit.quantities import factor_of, quantity_of
 from storlab.audit.table import Row
+from storlab.base.units import significant
 from storlab.model.published import REMEMBERED
 
 _SLACK = 1e-9  # relative: binary fractions of decimal numbers
@@ -112,7 +113,7 @@ def shown(value: float) -> str:
     if math.isinf(value):
         return "any more" if value > 0 else "any less"
     if value != 0 and abs(value) < 1e-3:
-        return f"{value:.4g}"
+        return significant(value, 4)
     digits = max(0, 3 - math.floor(math.log10(abs(value)))) if value else 0
     text = f"{value:,.{digits}f}"
     return text.rstrip("0").rstrip(".") if "." in text else text

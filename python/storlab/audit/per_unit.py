@@ -20,6 +20,7 @@ from storlab.audit.quantities import quantity
 from storlab.audit.relations import Broken
 from storlab.audit.table import PublishedTable, Row
 from storlab.audit.units import BYTES, MONEY, Unit, parse_unit
+from storlab.base.units import exact_number
 
 _NUMERATORS = ("throughput", "iops", "power", "price", "capacity")
 _COUNTED: tuple[tuple[str, str], ...] = (
@@ -139,12 +140,16 @@ def _below(table: PublishedTable, row: Row, right: str, is_whole: bool) -> list[
     for name, metric in _COUNTED:
         if re.fullmatch(f"(?:{name})s?", right):
             parts = [
-                Part(Interval(counted.value, counted.value), (counted,), f"{counted.value:g}")
+                Part(
+                    Interval(counted.value, counted.value),
+                    (counted,),
+                    exact_number(counted.value),
+                )
                 for counted in table.rows
                 if counted.value and covers(counted, row.config) and _counts(counted, row, metric)
             ]
             if re.fullmatch(metric, row.x_name.lower()) and row.x:
-                parts.append(Part(Interval(row.x, row.x), (row,), f"{row.x:g}"))
+                parts.append(Part(Interval(row.x, row.x), (row,), exact_number(row.x)))
             if "drive" in name:
                 parts += _all_drives(table, row.config)
             return parts
@@ -164,7 +169,7 @@ def _all_drives(table: PublishedTable, config: str) -> Iterator[Part]:
         counts = [r.value for r in made.rows[1:] if r.value]
         if counts:
             all_of = math.prod(counts)
-            yield Part(Interval(all_of, all_of), made.rows[1:], f"{all_of:g}")
+            yield Part(Interval(all_of, all_of), made.rows[1:], exact_number(all_of))
 
 
 def _sizes(table: PublishedTable, row: Row, right: str, is_whole: bool) -> list[Part]:

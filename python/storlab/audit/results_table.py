@@ -13,7 +13,7 @@ from typing import Any
 from storlab.analysis.compare import Cell, Comparison
 from storlab.analysis.points import CLIENTS, Section, WorkloadPoint, describe
 from storlab.audit.table import PublishedTable, Row
-from storlab.base.units import format_size
+from storlab.base.units import exact_number, format_size
 from storlab.contracts.page import Page
 
 
@@ -174,5 +174,5 @@ def _row(**known: str | float) -> Row:
         value=value,
         qualifier="exact",
         kind=str(known.get("kind", "config")),
-        printed=f"{value:.10g}",
+        printed=exact_number(value),
     )

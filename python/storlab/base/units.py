@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable
+from decimal import Decimal
 from fractions import Fraction
 from typing import TypeVar
 
@@ -178,7 +179,20 @@ def exact_duration(duration_ns: int) -> str:
 
 def format_number(value: float) -> str:
     """For people: at least three digits, thousands apart, never an exponent: ``"36,850"``."""
-    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:,.3g}"
+    return f"{value:,.0f}" if abs(value) >= 100 else significant(value, 3)
+
+
+def significant(value: float, digits: int) -> str:
+    """Round to this many significant digits, without trailing zeros or an exponent: ``"12,300"``.
+
+    Python's ``g`` writes 12345 as ``1.23e+04`` and 0.000015 as ``1.5e-05``.
+    """
+    return f"{Decimal(f'{value:.{digits}g}'):,f}"
+
+
+def exact_number(value: float) -> str:
+    """Return a number that somebody declared in full: ``"1500000"``, ``"33.3"``, ``"0.00001"``."""
+    return str(value) if isinstance(value, int) else f"{Decimal(f'{value or 0.0:.12g}'):f}"
 
 
 def format_bytes_si(size_bytes: float) -> str:
@@ -225,4 +239,4 @@ def _three_digits(value: float, units: dict[str, int]) -> str:
 
 
 def _significant(value: float) -> str:
-    return f"{float(f'{value:.3g}'):.0f}" if value >= 100 else f"{value:.3g}"
+    return significant(value, 3).replace(",", "")

@@ -11,6 +11,7 @@ from storlab.analysis.dataset import TargetColumn
 from storlab.analysis.density import RackFit
 from storlab.analysis.points import Section
 from storlab.analysis.stats import Interval
+from storlab.base.units import significant
 from storlab.brief.flags import Mark, legend, mark
 from storlab.brief.model import DataTable, ExtraSection, FigureGroup, Number, TableRow
 from storlab.brief.power_marks import power_marks
@@ -93,7 +94,11 @@ def _plain(
         return Number(otherwise, missing=True)
     fact = point_id is None
     return Number(
-        f"{value:,.0f}" if value >= 1000 else f"{value:.5g}", "", point_id, marks, fact=fact
+        f"{value:,.0f}" if value >= 1000 else significant(value, 5),
+        "",
+        point_id,
+        marks,
+        fact=fact,
     )
 
 

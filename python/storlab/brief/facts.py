@@ -19,7 +19,14 @@ from storlab.analysis.points import (
     value_text,
 )
 from storlab.analysis.several import differences
-from storlab.base.units import SIZE_UNITS, TB, format_bytes_si, format_duration
+from storlab.base.units import (
+    SIZE_UNITS,
+    TB,
+    exact_number,
+    format_bytes_si,
+    format_duration,
+    significant,
+)
 from storlab.brief.family import reach
 from storlab.brief.fixed_method import fixed_method, has_window
 from storlab.brief.model import FactTable, TargetCard
@@ -59,7 +66,7 @@ def target_card(comparison: Comparison, index: int, column: TargetColumn) -> Tar
     if target.drives is not None:
         facts.append(("Drives", str(target.drives)))
     if target.rack_units is not None:
-        facts.append(("Rack units", f"{target.rack_units:g}"))
+        facts.append(("Rack units", exact_number(target.rack_units)))
     facts += _prices(target)
     if target.size is not None:
         facts.append(("Data set", spaced_size(target.size)))
@@ -121,7 +128,7 @@ def capacity_text(size_bytes: int) -> str:
     """``245.76 TB``: as exact as it is sold."""
     for unit in ("PB", "TB", "GB", "MB"):
         if size_bytes >= SIZE_UNITS[unit]:
-            return f"{size_bytes / SIZE_UNITS[unit]:.5g}\u00a0{unit}"
+            return f"{significant(size_bytes / SIZE_UNITS[unit], 5)}\u00a0{unit}"
     return f"{size_bytes:,}\u00a0B"
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from storlab.analysis.columns import table_keys
 from storlab.analysis.compare import Cell, Comparison
 from storlab.analysis.points import Section, title_of
+from storlab.base.units import significant
 from storlab.brief import tables
 from storlab.brief.flags import mark
 from storlab.brief.model import DataTable, FigureGroup, Number, SectionBlock
@@ -109,7 +110,7 @@ def _error_rows(section: Section, where: str, cell: Cell) -> list[tables.Leaf]:
         for kind, count in kinds.items():
             heads = [where, section.page.name_of(operation), kind]
             share = 100 * count / every
-            text = f"{share:.0f}" if share >= 99.5 else f"{share:.2g}"
+            text = f"{share:.0f}" if share >= 99.5 else significant(share, 2)
             marks = (mark("errors", f"{count:,} of {every:,} requests"),)
             numbers = [
                 Number(f"{count:,}", "", cell.point_id, marks),

@@ -11,7 +11,7 @@ from storlab.analysis.compare import Cell, Comparison
 from storlab.analysis.dataset import TargetColumn
 from storlab.analysis.points import CLIENTS, Section, WorkloadPoint
 from storlab.analysis.stats import Interval
-from storlab.base.units import TB
+from storlab.base.units import TB, significant
 from storlab.brief.flags import legend
 from storlab.brief.model import DataTable, Number, TableRow
 from storlab.brief.tables import Leaf, Scale, number_of, table_of
@@ -219,7 +219,7 @@ def _facts(
 def _fact(value: float | None) -> Number:
     if value is None:
         return UNDECLARED
-    return Number(f"{value:,.0f}" if value >= 1000 else f"{value:.5g}", fact=True)
+    return Number(f"{value:,.0f}" if value >= 1000 else significant(value, 5), fact=True)
 
 
 def _per(cell: Cell | None, value: Interval | None) -> Number:

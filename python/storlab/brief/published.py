@@ -16,6 +16,7 @@ from storlab.analysis.points import Section, WorkloadPoint, format_value, title_
 from storlab.analysis.published import PublishedCell
 from storlab.audit.finding import Finding
 from storlab.audit.quantities import factor_of, operation_of, quantity_of
+from storlab.base.units import significant
 from storlab.brief.flags import Mark, legend, mark
 from storlab.brief.model import DataTable, ExtraSection, FigureGroup, Number, TableRow
 from storlab.brief.power import power_number
@@ -293,7 +294,7 @@ def printed_wrong(comparison: Comparison) -> list[Finding]:
                 severity="error",
                 rows=list(cell.rows),
                 printed=f"{text} {scale.of(BY_KEY[cell.key])[0]} ({cell.label})",
-                recomputed=f"{value:.4g}",
+                recomputed=significant(value, 4),
                 why="A published number stands in the brief as another one.",
             )
             findings.append(finding)
@@ -312,8 +313,9 @@ def _notes(comparison: Comparison, tables: Sequence[PublishedTable]) -> list[str
             if len(setting) == 1 and len(measured) == 1 and setting != measured:
                 printed, measured_value = setting.pop(), measured.pop()
                 notes.append(
-                    f"Not the same concurrency: {title_of(points[0].page, name)} {printed:g} in "
-                    f"{table.name}, {format_value(points[0].page, name, measured_value)} here. "
+                    f"Not the same concurrency: {title_of(points[0].page, name)} "
+                    f"{format_value(points[0].page, name, printed)} in {table.name}, "
+                    f"{format_value(points[0].page, name, measured_value)} here. "
                     "Read the latencies accordingly."
                 )
     return notes

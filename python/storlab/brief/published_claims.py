@@ -16,6 +16,7 @@ from storlab.analysis.points import Section, WorkloadPoint
 from storlab.analysis.stats import Interval
 from storlab.audit.cells import claimed_ratios
 from storlab.audit.quantities import quantity_of, size_bytes
+from storlab.base.units import exact_number
 from storlab.brief.flags import cell_marks, legend, mark
 from storlab.brief.model import DataTable, Number, TableRow
 from storlab.brief.power_marks import power_marks
@@ -93,7 +94,7 @@ def _claims(table: PublishedTable, section: Section) -> Iterator[_Claim]:
         before = "" if exact else "up to "
         words_of = f"{before}{row.printed} {FORMS.get(form, form)} than {compare}"
         if row.x is not None:
-            words_of = f"{words_of}, with {row.x:g} {row.x_name.replace('_', ' ')}"
+            words_of = f"{words_of}, with {exact_number(row.x)} {row.x_name.replace('_', ' ')}"
         ids = tuple(row.id for row in rows)
         if quantity is not None:
             yield _Claim(

@@ -23,6 +23,7 @@ from storlab.analysis.dataset import RunData
 from storlab.analysis.efficiency import Account, metric_at
 from storlab.analysis.points import Section, WorkloadPoint, format_value, page_of, title_of
 from storlab.analysis.verdict import PER_WORDS, questions_of, scaled, share_of
+from storlab.base.units import significant
 from storlab.brief.flags import Mark, cell_marks, legend, mark, provenance_marks
 from storlab.brief.model import DataTable, Number, PointRuns, RunRow, RunTable, TableRow
 from storlab.brief.power import power_number, power_ratio
@@ -265,7 +266,11 @@ def number_of(cell: Cell, column: Column, scale: Scale) -> Number:
         marks = [m for m in marks if m.kind != "few-operations"]
     if column.name in COUNTED:
         share = cell.values.get("error_percent.all")
-        spread = f"{share.estimate:.2g}\u00a0%" if share is not None and value.estimate else ""
+        spread = (
+            f"{significant(share.estimate, 2)}\u00a0%"
+            if share is not None and value.estimate
+            else ""
+        )
         counted = tuple(_count_marks(cell, column))
         return Number(f"{value.estimate:,.0f}", spread, cell.point_id, counted)
     show = latency_text if column.time in OWN_TIMES else digits3

@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 
 from storlab.analysis import digits
 from storlab.analysis.stats import Interval
-from storlab.base.units import NS_PER_S
+from storlab.base.units import NS_PER_S, significant
 from storlab.figures.common import digits3, ratio_digits, times_text
 
 BIAS = "The extremes of many points are biased outward: read them as a range, not as a promise."
@@ -97,6 +97,8 @@ def percent(share: float) -> str:
 def percent_digits(share: float) -> str:
     """The same without the sign."""
     value = 100 * share
+    if 1e-6 <= abs(value) < 0.05:  # less is the rounding of floating point
+        return significant(value, 1)
     return f"{value:.0f}" if value >= 9.95 else f"{value:.1f}"
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from storlab.base.clock import utc_stamp
-from storlab.base.units import format_latency
+from storlab.base.units import format_latency, format_number
 from storlab.cli import terminal
 from storlab.cli.common import JsonOption, OutOption, emit_json
 
@@ -60,7 +60,7 @@ def import_(
 def _line(record: RunRecord) -> str:
     if record.failure is not None:
         return f"{record.run_id}  {record.target}  FAILED: {record.failure.message}"
-    parts = [f"{record.metric('throughput_mb_s') or 0:.1f} MB/s", *_own(record)]
+    parts = [f"{format_number(record.metric('throughput_mb_s') or 0)} MB/s", *_own(record)]
     for kind in record.totals:
         p99 = record.metric("latency_p99_ns", kind)
         if p99 is not None:
@@ -74,15 +74,15 @@ def _own(record: RunRecord) -> list[str]:
 
     page = FAMILIES[record.kind].page
     if not page.line:
-        return [f"{record.metric(page.rate.name) or 0:,.0f} {page.rate_short}"]
+        return [f"{format_number(record.metric(page.rate.name) or 0)} {page.rate_short}"]
     targets = []
     for quantity in (q for q in page.quantities if q.key in page.line):
         value = record.metric(quantity.name, quantity.operation)
         if value is not None:
             rate = quantity.unit == "1/s"
             targets.append(
-                f"{value:,.1f} {quantity.short}"
+                f"{format_number(value)} {quantity.short}"
                 if rate
-                else f"{quantity.short} {value:.1f} {quantity.unit}"
+                else f"{quantity.short} {format_number(value)} {quantity.unit}"
             )
     return targets

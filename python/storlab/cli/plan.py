@@ -10,7 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from storlab.base.errors import PreflightError
-from storlab.base.units import format_bytes_si, format_duration, format_size
+from storlab.base.units import (
+    exact_number,
+    format_bytes_si,
+    format_duration,
+    format_size,
+)
 from storlab.cli import terminal
 from storlab.cli.common import JsonOption, StudyArgument, emit_json
 
@@ -146,13 +151,13 @@ def _shown(kind: str, name: str, value: Any) -> str:
 
     if isinstance(value, dict):
         if all(isinstance(weight, int | float) for weight in value.values()):
-            return " + ".join(f"{weight:g} x {size}" for size, weight in value.items())
+            return " + ".join(f"{exact_number(weight)} x {size}" for size, weight in value.items())
         return json.dumps(value)
     if value is None:
         return "-"
     if name in FAMILIES[kind].page.sizes:
         return format_size(value)
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    return exact_number(value) if isinstance(value, float) else str(value)
 
 
 def _order(loaded: LoadedStudy, planned: Plan, limit: int) -> Table:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -18,7 +19,7 @@ from storlab.analysis.points import (
     title_of,
 )
 from storlab.analysis.stats import Interval
-from storlab.base.units import NS_PER_S
+from storlab.base.units import NS_PER_S, significant
 from storlab.contracts.offers import divides
 from storlab.contracts.page import Page, Quantity
 from storlab.contracts.registry import FAMILIES
@@ -193,7 +194,8 @@ def digits3(value: float) -> str:
         return f"{value:.1f}"
     if magnitude >= 0.9995:
         return f"{value:.2f}"
-    return f"{value:#.3g}" if magnitude >= 1e-3 else f"{value:.6f}"
+    decimals = 2 - math.floor(math.log10(magnitude * 1.0005))
+    return f"{value:.{decimals}f}"
 
 
 def interval_text(interval: Interval | None, show: Any = digits3) -> str:
@@ -220,6 +222,6 @@ def times_text(ratio: float) -> str:
 
 def ratio_digits(ratio: float) -> str:
     """A ratio without the sign."""
-    if 1e-4 <= ratio < 0.095:
-        return f"{ratio:.2g}"
+    if 0 < ratio < 0.095:
+        return significant(ratio, 2)
     return f"{ratio:.2f}" if 0.095 <= ratio < 9.995 else digits3(ratio)

@@ -9,6 +9,7 @@ import altair as alt
 
 from storlab.analysis.compare import Comparison
 from storlab.analysis.points import Section
+from storlab.base.units import significant
 from storlab.figures.figure import Figure
 from storlab.figures.mixes import Mixes, fill, mixes_of, series_of
 from storlab.figures.theme import SMALL_PX, WIDTH, configured, role
@@ -57,7 +58,7 @@ def _data(mixes: Mixes) -> list[dict[str, Any]]:
             every = done + sum(kinds.values())
             name = page.name_of(operation)
             for kind, count in kinds.items():
-                percent = f"{100 * count / every:.2g}\u00a0%"
+                percent = f"{significant(100 * count / every, 2)}\u00a0%"
                 data.append(
                     {
                         "x": mix,
@@ -128,7 +129,7 @@ def _title(mixes: Mixes) -> str:
             if operation in work
         )
         if failed:
-            share = f"{100 * failed / (failed + done):.2g}\u00a0%"
+            share = f"{significant(100 * failed / (failed + done), 2)}\u00a0%"
             parts.append(f"{failed:,} of {failed + done:,} ({share}) on {target}")
         elif cells:
             parts.append(f"none on {target}")

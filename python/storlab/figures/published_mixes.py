@@ -15,6 +15,7 @@ from storlab.analysis.compare import Comparison
 from storlab.analysis.points import Section
 from storlab.analysis.published import PublishedCell, published_words
 from storlab.analysis.stats import Interval
+from storlab.base.units import exact_number
 from storlab.figures.common import MISSING, digits3, interval_text, latency_text, sentence
 from storlab.figures.figure import Figure
 from storlab.figures.mixes import Mixes, fill, mixes_of
@@ -67,7 +68,7 @@ def _text(column: Column, value: float) -> str:
 def _label(column: Column, value: float, digits: str = "") -> str:
     """Above a mark there is no room for a unit: the axis has it."""
     value = value / 1e6 if column.unit == "ns" else value
-    return f"{value:g}" if digits else digits3(value)
+    return exact_number(value) if digits else digits3(value)
 
 
 def _figure(mixes: Mixes, column: Column) -> Figure:

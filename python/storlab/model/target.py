@@ -12,6 +12,7 @@ from pydantic import ConfigDict, Field, model_validator
 
 from storlab.base.errors import FieldProblems, Problem
 from storlab.base.secrets import secret_problems
+from storlab.base.units import exact_number
 from storlab.model.facts import Cost
 from storlab.model.power import Boundary
 from storlab.model.publisher import Components
@@ -252,7 +253,8 @@ class Target(StudyTable):
         return [
             Problem(
                 ("cost", "storage"),
-                f"storage costs {storage:g} here, and the price of the target is {self.price:g}",
+                f"storage costs {exact_number(storage)} here, and the price of the target is "
+                f"{exact_number(self.price)}",
                 "remove one of the two: the price is what the storage costs",
             )
         ]

@@ -167,4 +167,4 @@ def test_the_audit_stops_a_published_number_that_is_off(few: Comparison, tmp_pat
     few.published = [replace(cell, printed="2.3") for cell in few.published[:1]]
     (found,) = printed_wrong(few)
     assert found.severity == "error"
-    assert (found.printed, found.recomputed) == ("2.3 1/s (Flash (published))", "2.3e+06")
+    assert (found.printed, found.recomputed) == ("2.3 1/s (Flash (published))", "2,300,000")

@@ -8,6 +8,7 @@ from storlab.base.nearest import nearest, suggest
 from storlab.base.units import (
     LARGEST,
     exact_duration,
+    exact_number,
     format_bytes_si,
     format_duration,
     format_latency,
@@ -15,6 +16,7 @@ from storlab.base.units import (
     format_size,
     parse_duration,
     parse_size,
+    significant,
 )
 
 
@@ -140,6 +142,7 @@ def test_durations_are_shown_for_people(duration_ns: int, shown: str) -> None:
         (999_999, "1 ms"),
         (2_500_000_000, "2.5 s"),
         (4_000_000_000_000, "4000 s"),
+        (0.000_015, "0.000015 ns"),
     ],
 )
 def test_latencies_never_show_an_exponent(latency_ns: float, shown: str) -> None:
@@ -154,10 +157,44 @@ def test_latencies_never_show_an_exponent(latency_ns: float, shown: str) -> None
         (36_850, "1/s", "36,850 /s"),
         (3.5, "1", "3.5"),
         (0.97, "x", "0.97 x"),
+        (1.5e-5, "s/GB", "0.000015 s/GB"),
+        (99.96, "W", "100 W"),
+        (0.0, "MB/s", "0 MB/s"),
     ],
 )
 def test_quantities_are_told_in_their_unit(value: float, unit: str, shown: str) -> None:
     assert format_quantity(value, unit) == shown
+
+
+@pytest.mark.parametrize(
+    ("value", "digits", "shown"),
+    [
+        (12_345.6, 4, "12,350"),
+        (1024.3, 3, "1,020"),
+        (99.96, 3, "100"),
+        (2.5, 4, "2.5"),
+        (1.234e-5, 2, "0.000012"),
+        (0.0, 3, "0"),
+    ],
+)
+def test_significant_digits_never_show_an_exponent(value: float, digits: int, shown: str) -> None:
+    assert significant(value, digits) == shown
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (1_500_000.0, "1500000"),
+        (1_234_567, "1234567"),
+        (10**16 + 1, "10000000000000001"),
+        (0.1 + 0.2, "0.3"),
+        (1e-5, "0.00001"),
+        (70.0, "70"),
+        (-0.0, "0"),
+    ],
+)
+def test_declared_numbers_are_shown_in_full(value: float, shown: str) -> None:
+    assert exact_number(value) == shown
 
 
 def test_the_nearest_name_is_found_whatever_its_case() -> None:

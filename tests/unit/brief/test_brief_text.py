@@ -15,6 +15,7 @@ from storlab.brief.text import (
     change,
     date_range,
     latency_unit,
+    percent_digits,
     ratio_bracket,
     ratio_texts,
 )
@@ -55,13 +56,17 @@ def test_nothing_is_more_than_a_hundred_percent_less(ratio: float) -> None:
         (99.96, "100"),
         (1234.5, "1,234"),
         (1e6, "1,000,000"),
+        (4e-7, "0.000000400"),
+        (-4e-7, "-0.000000400"),
+        (8.5e-5, "0.0000850"),
+        (9.9996e-4, "0.00100"),
     ],
 )
 def test_three_digits_and_never_an_exponent(value: float, text: str) -> None:
     assert digits3(value) == text
 
 
-@given(st.floats(min_value=1e-3, max_value=1e12))
+@given(st.floats(min_value=1e-12, max_value=1e12))
 def test_three_digits_are_within_half_a_percent(value: float) -> None:
     text = digits3(value)
     assert "e" not in text
@@ -70,10 +75,32 @@ def test_three_digits_are_within_half_a_percent(value: float) -> None:
 
 @pytest.mark.parametrize(
     ("ratio", "text"),
-    [(0.3, "0.30×"), (0.0312, "0.031×"), (0.00761, "0.0076×"), (4.251, "4.25×"), (31.4, "31.4×")],
+    [
+        (0.3, "0.30×"),
+        (0.0312, "0.031×"),
+        (0.00761, "0.0076×"),
+        (3.3e-5, "0.000033×"),
+        (4.251, "4.25×"),
+        (31.4, "31.4×"),
+    ],
 )
 def test_ratios_have_two_decimals_where_it_matters(ratio: float, text: str) -> None:
     assert times_text(ratio) == text
+
+
+@pytest.mark.parametrize(
+    ("share", "text"),
+    [
+        (0.71, "71"),
+        (0.0301, "3.0"),
+        (0.0004, "0.04"),
+        (3e-7, "0.00003"),
+        (0, "0.0"),
+        (1e-16, "0.0"),
+    ],
+)
+def test_a_small_share_is_not_nothing(share: float, text: str) -> None:
+    assert percent_digits(share) == text
 
 
 def test_an_interval_stands_with_its_number() -> None:

@@ -18,7 +18,7 @@ import numpy as np
 
 from storlab.base.errors import ResultError
 from storlab.base.files import read_input
-from storlab.base.units import GIB, MB, NS_PER_S
+from storlab.base.units import GIB, MB, NS_PER_S, significant
 from storlab.contracts.exchange import ImportedRun
 from storlab.engines.dlio import result as dlio_result
 from storlab.engines.dlio.result import DlioFormatError, Moved, Results
@@ -146,7 +146,7 @@ def _batch(directory: Path, results: Results) -> tuple[int, str]:
         raise DlioFormatError("num_files_train", what)
     rates = _batches_by_rate(results)
     if rates and not any(abs(rate - batch) <= _WHOLE * batch for rate in rates):
-        led = " or ".join(f"{rate:.4g}" for rate in rates)
+        led = " or ".join(significant(rate, 4) for rate in rates)
         what = f"leads to a batch size of {led}, files and steps to {batch}; {_GIVE_CONFIG}"
         raise DlioFormatError("throughput", what)
     return batch, "the batch size follows from files and steps: no configuration lies beside"
@@ -328,9 +328,10 @@ def _checkpoint_notes(results: Results) -> list[str]:
         rate = dlio_result.number(results.metric.get(f"{name}_checkpoint_io_mean_GB_per_second"))
         if rate is not None:
             notes.append(
-                f'DLIO\'s own summary says {rate:.5g} "GB/s" of {kind}: the mean of the rates of '
-                f"single checkpoints, in GiB/s ({rate * GIB / MB:,.5g} MB/s); here it is all bytes "
-                "over all their time"
+                f'DLIO\'s own summary says {significant(rate, 5)} "GB/s" of {kind}: the mean of '
+                "the rates of single checkpoints, in GiB/s "
+                f"({significant(rate * GIB / MB, 5)} MB/s); here it is all bytes over "
+                "all their time"
             )
     return notes
 

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from storlab.base.units import MIB, NS_PER_S
+from storlab.base.units import MIB, NS_PER_S, significant
 from storlab.model.result import Span
 from storlab.process.events import NONE, Events, Ints
 
@@ -342,7 +342,8 @@ def defects(results: Results) -> list[str]:
     if rate > 0 and samples > 0:
         odd = "; and the samples of all but two steps are divided by the time of all but one"
         sentences.append(
-            f"DLIO's own summary says {rate:.5g} MB/s and {samples:.5g} samples/s: that is "
+            f"DLIO's own summary says {significant(rate, 5)} MB/s and {significant(samples, 5)} "
+            "samples/s: that is "
             "samples x nominal size, not bytes moved, in MiB"
             + (odd if results.compute_is_measured else "")
         )

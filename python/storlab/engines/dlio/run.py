@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from storlab.base.clock import monotonic_ns, wall_at_ns
-from storlab.base.units import MB, NS_PER_S
+from storlab.base.units import MB, NS_PER_S, significant
 from storlab.engines.dlio import config as dlio_config
 from storlab.engines.dlio import result as dlio_result
 from storlab.engines.dlio.result import DlioFormatError, Results, Timeline
@@ -82,7 +82,9 @@ class DlioRun(ChildRun):
             return []
         moved = sum(epoch["bytes"] for epoch in line.epochs)
         rate = moved * NS_PER_S / (end_ns - start_ns) / MB
-        return [f"bytes of the files that were read, over the whole window: {rate:.5g} MB/s"]
+        return [
+            f"bytes of the files that were read, over the whole window: {significant(rate, 5)} MB/s"
+        ]
 
     def _sample_bytes(self) -> tuple[float, bool]:
         """Mean bytes in files of a sample, and whether every file is read in an epoch."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from storlab.base.clock import monotonic_ns
-from storlab.base.units import NS_PER_MS, NS_PER_S
+from storlab.base.units import NS_PER_MS, NS_PER_S, significant
 from storlab.engines.fio import gate as fio_gate
 from storlab.engines.fio import job as fio_job
 from storlab.engines.fio import libcufile
@@ -299,7 +299,9 @@ def _sync_note(job: BlockJob, final: Figures) -> list[str]:
     done = writes.operations / flushes.operations
     if abs(done / asked - 1) <= 0.1 or writes.operations < 10 * asked:
         return []
-    return [f"fio flushed after every {done:.3g} writes, though asked for every {asked}"]
+    return [
+        f"fio flushed after every {significant(done, 3)} writes, though asked for every {asked}"
+    ]
 
 
 def _rates(latest: list[Status]) -> tuple[float | None, float | None, float | None]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from storlab.base.units import NS_PER_S
+from storlab.base.units import NS_PER_S, significant
 
 _GIB = 1 << 30
 _LINE = re.compile(
@@ -54,8 +54,10 @@ class Result:
         if abs(self.bytes_s / rate - 1) <= 0.01:
             return None
         return (
-            f"gdsio prints {self.bytes_s / 1e6:.4g} MB/s, and moved {self.bytes:,} bytes in "
-            f"{self.length_ns / NS_PER_S:.3f} s, which is {rate / 1e6:.4g} MB/s: the latter is used"
+            f"gdsio prints {significant(self.bytes_s / 1e6, 4)} MB/s, and moved {self.bytes:,} "
+            "bytes in "
+            f"{self.length_ns / NS_PER_S:.3f} s, which is {significant(rate / 1e6, 4)} MB/s: the "
+            "latter is used"
         )
 
 

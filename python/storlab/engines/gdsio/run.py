@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from storlab.base.clock import monotonic_ns
-from storlab.base.units import NS_PER_S
+from storlab.base.units import NS_PER_S, significant
 from storlab.engines.gdsio import command as gdsio_command
 from storlab.engines.gdsio.failure import Ended, explain
 from storlab.engines.gdsio.result import GdsioFormatError, Result, read_results
@@ -113,7 +113,8 @@ class GdsioRun(ChildRun):
         asked_s = gdsio_command.seconds(job.window_ns or 0)
         if abs(result.length_ns / NS_PER_S / asked_s - 1) > _LENGTH_TOLERANCE:
             notes.append(
-                f"gdsio ran for {result.length_ns / NS_PER_S:.3g} s, and was asked for {asked_s} s"
+                f"gdsio ran for {significant(result.length_ns / NS_PER_S, 3)} s, and was asked "
+                f"for {asked_s} s"
             )
         return notes
 

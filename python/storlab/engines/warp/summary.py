@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from storlab.base.units import MB, NS_PER_MS, NS_PER_S, format_latency
+from storlab.base.units import MB, NS_PER_MS, NS_PER_S, format_latency, significant
 from storlab.engines.warp.records import NAMES, Ints, Records, WarpFormatError
 from storlab.model.result import Operation
 from storlab.workloads.object.job import OBJECT_OPERATIONS
@@ -198,9 +198,10 @@ def _error_note(of_kind: OperationSummary) -> Iterable[str]:
     length_s = (of_kind.end_ns - of_kind.start_ns) / NS_PER_S
     truth = moved / length_s / MB if length_s > 0 else 0.0
     yield (
-        f"warp's own summary says {rate / MB:.4g} MB/s of {of_kind.operation}, because it counts "
+        f"warp's own summary says {significant(rate / MB, 4)} MB/s of {of_kind.operation}, "
+        "because it counts "
         f"{of_kind.errors:,} failed of {of_kind.requests:,} requests as moved; without them it is "
-        f"{truth:.4g} MB/s over its whole run"
+        f"{significant(truth, 4)} MB/s over its whole run"
     )
 
 

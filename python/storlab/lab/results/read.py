@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from storlab.base.errors import ResultError
-from storlab.base.units import MB, NS_PER_S
+from storlab.base.units import MB, NS_PER_S, significant
 from storlab.contracts.registry import FAMILIES
 from storlab.lab.results.files import check_version, damaged, json_object, plan_object, read_summed
 from storlab.model.point import Plan, Point
@@ -112,8 +112,8 @@ def totals_problem(record: RunRecord) -> str | None:
             continue
         if not math.isclose(metric.value, expected, rel_tol=_TOLERANCE, abs_tol=_TOLERANCE):
             return (
-                f"{metric.name} of {metric.operation} is {metric.value:.6g} {metric.unit}, and its "
-                f"totals say {expected:.6g}"
+                f"{metric.name} of {metric.operation} is {significant(metric.value, 6)} "
+                f"{metric.unit}, and its totals say {significant(expected, 6)}"
             )
     return None
 

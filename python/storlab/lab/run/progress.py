@@ -245,9 +245,9 @@ def snapshot_figures(snapshot: Snapshot, unit: str) -> str:
     """
     parts = []
     if snapshot.bytes_s is not None:
-        parts.append(f"{snapshot.bytes_s / MB:,.0f} MB/s")
+        parts.append(f"{format_number(snapshot.bytes_s / MB)} MB/s")
     if snapshot.operations_s is not None:
-        parts.append(f"{snapshot.operations_s:,.0f} {unit}")
+        parts.append(f"{format_number(snapshot.operations_s)} {unit}")
     if snapshot.latency_p99_ns is not None:
         parts.append(f"p99 {format_latency(snapshot.latency_p99_ns)}")
     if snapshot.flush_p99_ns is not None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from storlab.base.steady import SteadyVerdict, five_parts, steady_verdict
-from storlab.base.units import MB, NS_PER_S, format_duration
+from storlab.base.units import MB, NS_PER_S, format_duration, significant
 from storlab.cluster.validity import cluster_flags
 from storlab.contracts.registry import FAMILIES
 from storlab.lab.power.efficiency import (
@@ -139,7 +139,7 @@ def _is_empty(outcome: RunOutcome) -> bool:
 def _nothing_done(point: Point, outcome: RunOutcome) -> Failure:
     length = format_duration(max(0, outcome.window_end_ns - outcome.window_start_ns))
     waited = None if outcome.cpu is None else outcome.cpu.longest_wait_percent
-    why = "" if not waited else f"; a worker waited for a core in {waited:.3g} % of it"
+    why = "" if not waited else f"; a worker waited for a core in {significant(waited, 3)} % of it"
     # Of several clients' windows whole intervals are kept that all of them have.
     by_bytes = FAMILIES[point.kind].page.by_bytes
     longer = f"{by_bytes} larger" if point.params.get(by_bytes) is not None else "runtime longer"

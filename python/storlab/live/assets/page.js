@@ -10,8 +10,8 @@
 
   /* ---- words ---- */
   const digits = (value) => {
-    const most = Math.abs(value) >= 100 ? 0 : Math.abs(value) >= 10 ? 1 : 2;
-    return value.toLocaleString("en-US", { maximumFractionDigits: most });
+    const kept = Math.abs(value) >= 100 ? { maximumFractionDigits: 0 } : { maximumSignificantDigits: 3 };
+    return value.toLocaleString("en-US", kept);
   };
   const latency = (ns) => ns >= 1e9 ? digits(ns / 1e9) + " s" : ns >= 1e6 ? digits(ns / 1e6) + " ms"
     : ns >= 1e3 ? digits(ns / 1e3) + " µs" : digits(ns) + " ns";

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from storlab.base.units import exact_number
 from storlab.contracts import question
 from storlab.contracts.page import Page, margins
 from storlab.workloads.block.flags import BLOCK_FLAGS
@@ -45,7 +46,7 @@ def phrase(name: str, params: Mapping[str, Any]) -> str | None:
     if name == "jobs":
         return f"{value}{NBSP}job" if value == 1 else f"{value}{NBSP}jobs"
     if name == "rate_iops":
-        return f"{value:g} operations/s"
+        return f"{exact_number(value)} operations/s"
     return None
 
 
@@ -54,10 +55,13 @@ def _mix(reads: float, trims: float) -> str:
     if trims == 100:
         return "trims only"
     if trims:
-        return f"{reads:g}/{100 - reads - trims:g}/{trims:g} read/write/trim"
+        return (
+            f"{exact_number(reads)}/{exact_number(100 - reads - trims)}/{exact_number(trims)} "
+            "read/write/trim"
+        )
     if reads in (0, 100):
         return "reads only" if reads else "writes only"
-    return f"{reads:g}/{100 - reads:g} read/write"
+    return f"{exact_number(reads)}/{exact_number(100 - reads)} read/write"
 
 
 def says(name: str, params: Mapping[str, Any]) -> bool:

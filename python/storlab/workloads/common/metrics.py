@@ -11,7 +11,15 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Literal
 
 from storlab._native import Histogram
-from storlab.base.units import GB, MB, NS_PER_S, format_bytes_si, format_duration
+from storlab.base.units import (
+    GB,
+    MB,
+    NS_PER_S,
+    exact_number,
+    format_bytes_si,
+    format_duration,
+    significant,
+)
 from storlab.contracts.details import Details
 from storlab.model.result import (
     Concurrency,
@@ -248,9 +256,9 @@ def concurrency_flag(
         return None
     return Flag(
         kind="concurrency-mismatch",
-        message=f"rate x mean latency is {concurrency.implied:.3g} outstanding {outstanding}, and "
-        f"{concurrency.configured:g} are configured: read the latencies as taken at "
-        f"{concurrency.implied:.3g}",
+        message=f"rate x mean latency is {significant(concurrency.implied, 3)} outstanding "
+        f"{outstanding}, and {exact_number(concurrency.configured)} are configured: read "
+        f"the latencies as taken at {significant(concurrency.implied, 3)}",
     )
 
 
@@ -405,7 +413,8 @@ def rate_flag(
     ended = f"{late:,} that were due in the window of {format_duration(length)} ended after it"
     if done < due:
         ended = (
-            f"{done * NS_PER_S / length:.6g} of {offered:.6g} operations per second were "
+            f"{significant(done * NS_PER_S / length, 6)} of {significant(offered, 6)} operations "
+            "per second were "
             f"completed, and {ended}"
         )
     return Flag(kind="open-loop-behind", message=ended)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from storlab.base.units import MB, NS_PER_S, format_bytes_si
+from storlab.base.units import MB, NS_PER_S, format_bytes_si, significant
 from storlab.model.result import Concurrency, Flag, Metric, Operation, RunOutcome
 from storlab.model.study import Target
 from storlab.workloads.common import metrics as common
@@ -125,7 +125,7 @@ def _not_direct(details: GpuDirectDetails, posix: float) -> str:
     cufile = details.libraries.cufile
     whole = posix >= LEAST_DIRECT_PERCENT
     mode = "cuFile ran in compatibility mode: " if whole else ""
-    share = "all bytes" if whole else f"{posix:.3g} % of the bytes"
+    share = "all bytes" if whole else f"{significant(posix, 3)} % of the bytes"
     allowed = cufile.compat_allowed if cufile is not None else None
     advice = "; allow_compat_mode = false in cufile.json would have refused it" if allowed else ""
     return (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from storlab.base.units import format_size
+from storlab.base.units import exact_number, format_size
 from storlab.contracts.page import Page, margins
 from storlab.workloads.common.costs import IOPS
 from storlab.workloads.common.io_fields import QUEUE_DEPTH_COLUMNS
@@ -47,7 +47,7 @@ def phrase(name: str, params: Mapping[str, Any]) -> str | None:
     if name == "gpu":
         return "" if params.get("path") == "host" else gpus_text(value)
     if name == "rate_iops":
-        return "" if value is None else f"{value:g} transfers/s"
+        return "" if value is None else f"{exact_number(value)} transfers/s"
     if name == "verify":
         return "nothing compared" if value == 0 else f"first {format_size(value)} compared"
     return None
@@ -77,7 +77,7 @@ def gpus_text(numbers: list[int]) -> str:
 def _mix(reads: float) -> str:
     if reads in (0, 100):
         return "reads only" if reads else "writes only"
-    return f"{reads:g}/{100 - reads:g} read/write"
+    return f"{exact_number(reads)}/{exact_number(100 - reads)} read/write"
 
 
 def says(name: str, params: Mapping[str, Any]) -> bool:

@@ -10,6 +10,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable
 
+from storlab.base.units import significant
 from storlab.model.result import Concurrency, Flag, Metric, Operation, RunOutcome
 from storlab.model.study import Target
 from storlab.workloads.common import metrics as common
@@ -128,7 +129,7 @@ def _error_flag(params: ObjectParams, outcome: RunOutcome) -> Flag | None:
 
 def _percent(part: int, whole: int) -> str:
     percent = 100 * part / whole
-    return f"{percent:.0f}" if percent >= 10 else f"{percent:.2g}"
+    return f"{percent:.0f}" if percent >= 10 else significant(percent, 2)
 
 
 def _damage_flag(outcome: RunOutcome) -> Flag | None:
@@ -177,7 +178,8 @@ def _mix_flag(params: ObjectParams, outcome: RunOutcome) -> Flag | None:
         if abs(requests.get(kind, 0) - every * share) > scatter + edges:
             achieved = 100 * requests.get(kind, 0) / every
             off.append(
-                f"{achieved:.3g} % of the requests were {WORDS[kind]}s, not {100 * share:.3g} %"
+                f"{significant(achieved, 3)} % of the requests were {WORDS[kind]}s, not "
+                f"{significant(100 * share, 3)} %"
             )
     if not off:
         return None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from storlab.base.units import exact_number
 from storlab.contracts import question
 from storlab.contracts.page import RUNS, Page, Quantity, margins, rate
 from storlab.contracts.question import Question
@@ -46,7 +47,7 @@ def phrase(name: str, params: Mapping[str, Any]) -> str | None:
     if name == "object_size":
         return describe_sizes(value)
     if name == "rate_requests" and value is not None:
-        return f"{value:g} requests/s"
+        return f"{exact_number(value)} requests/s"
     return None
 
 
@@ -59,7 +60,7 @@ def mix_text(params: ObjectParams) -> str:
     asked = shares(params)
     if len(asked) == 1:
         return f"{WORDS[next(iter(asked))]}s only"
-    percents = "/".join(f"{percent:g}" for percent in asked.values())
+    percents = "/".join(exact_number(percent) for percent in asked.values())
     return f"{percents} {'/'.join(WORDS[kind] for kind in asked)}"
 
 

@@ -14,7 +14,7 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, WithJsonSchema
 
-from storlab.base.units import format_size, parse_size
+from storlab.base.units import format_size, parse_size, significant
 from storlab.model.job import WeightedSize
 from storlab.model.s3 import LARGEST_OBJECT
 from storlab.model.types import SIZE_PATTERN
@@ -179,7 +179,9 @@ def describe_sizes(value: object) -> str | None:
             f"{_spaced(table['min'])} to {_spaced(table['max'])})"
         )
     total = sum(value.values())
-    return ", ".join(f"{100 * w / total:.3g}\u00a0% {_spaced(t)}" for t, w in value.items())
+    return ", ".join(
+        f"{significant(100 * w / total, 3)}\u00a0% {_spaced(t)}" for t, w in value.items()
+    )
 
 
 def _spaced(text: str) -> str:

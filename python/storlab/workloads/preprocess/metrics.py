@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from storlab.base.units import GB, MB, NS_PER_S, format_bytes_si, format_size
+from storlab.base.units import GB, MB, NS_PER_S, format_bytes_si, format_size, significant
 from storlab.contracts.details import StageTimes
 from storlab.model.result import Concurrency, Flag, Metric, RunOutcome
 from storlab.workloads.common import metrics as common
@@ -178,7 +178,8 @@ def _malformed_flag(params: PreprocessParams, outcome: RunOutcome) -> Flag | Non
     reasons = [f"{_REASONS.get(name, name)}: {n:,}" for name, n in malformed.by_reason.items() if n]
     return Flag(
         kind="malformed-lines",
-        message=f"{count:,} of {lines:,} lines ({100 * count / lines:.2g} %) are malformed and "
+        message=f"{count:,} of {lines:,} lines ({significant(100 * count / lines, 2)} %) are "
+        "malformed and "
         f"left out ({'; '.join(reasons)})",
     )
 
@@ -207,7 +208,8 @@ def _cache_flag(params: PreprocessParams, outcome: RunOutcome) -> Flag | None:
     read, size = ingest.device_read_bytes, ingest.input_bytes
     if read is not None and size and read < LEAST_DEVICE_SHARE * size:
         text = (
-            f"the device read {100 * read / size:.3g} % of the raw bytes while they were ingested: "
+            f"the device read {significant(100 * read / size, 3)} % of the raw bytes while they "
+            "were ingested: "
             "memory served the rest"
         )
     elif not params.cold:
@@ -256,7 +258,7 @@ def _remote_flag(outcome: RunOutcome) -> Flag | None:
     return Flag(
         kind="remote-workers",
         message=f"{len(remote):,} worker{'s' if len(remote) > 1 else ''} on {hosts} used "
-        f"{used_s:.3g} s of CPU, as they measured it: nothing of this machine saw it",
+        f"{significant(used_s, 3)} s of CPU, as they measured it: nothing of this machine saw it",
     )
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from storlab.base.units import MB, NS_PER_S
+from storlab.base.units import MB, NS_PER_S, significant
 from storlab.model.result import Concurrency, Flag, Metric, RunOutcome
 from storlab.model.study import Target
 from storlab.process.host_memory import host_memory_bytes
@@ -321,7 +321,8 @@ def _cache_flag(
     if share is not None and share < LEAST_DEVICE_SHARE:
         return Flag(
             kind="page-cache",
-            message=f"{when} the device read {100 * share:.3g} % of what the application read: "
+            message=f"{when} the device read {significant(100 * share, 3)} % of what the "
+            "application read: "
             "a cache served the rest",
         )
     if share is None and target.s3 is None and not settings.direct(target):

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from storlab.base.errors import Problem, StudyError
-from storlab.base.units import NS_PER_MS, format_bytes_si
+from storlab.base.units import NS_PER_MS, exact_number, format_bytes_si
 from storlab.model.s3 import LARGEST_PART
 from storlab.model.study import Target
 from storlab.process.host_memory import host_memory_bytes
@@ -244,8 +244,8 @@ def _batch_problem(params: TrainingParams, profile: Profile) -> Problem | None:
         f"is {params.batch_size:,}, and the compute time of {params.profile} is that of a step of "
         f"{usual:,} samples: an accelerator would want {params.batch_size / usual:.3g} times the "
         "data per second",
-        f'add computation_time = "{compute_ns / NS_PER_MS:g}ms", which is in proportion, or the '
-        "time that was measured at this batch size",
+        f'add computation_time = "{exact_number(compute_ns / NS_PER_MS)}ms", which is in '
+        "proportion, or the time that was measured at this batch size",
     )
 
 

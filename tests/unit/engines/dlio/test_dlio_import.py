@@ -69,7 +69,7 @@ def test_recorded_runs_are_computed_anew_from_the_steps(tmp_path: Path) -> None:
     assert record.metric("step_wait_max_ns") == pytest.approx(1_447_355_747, rel=0.001)
     assert {m.provenance for m in record.metrics if m.name == "au_percent"} == {"emulated"}
     assert {flag.kind for flag in record.flags} >= {"page-cache", "few-steps", "data-set-small"}
-    assert any("2794.3 MB/s" in note for note in record.notes)
+    assert any("2,794.3 MB/s" in note for note in record.notes)
     assert record.started_at.startswith("2026-11-20T10:41:43.984")
     assert [span.name for span in record.spans] == ["epoch 1"]
 

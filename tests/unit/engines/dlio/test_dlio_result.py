@@ -98,7 +98,7 @@ def test_the_nominal_size_is_told_by_the_rates(name: str) -> None:
 
 def test_its_mb_are_named_mib_beside_its_number() -> None:
     notes = " ".join(dlio_result.defects(results("unet3d-hot")))
-    assert "2794.3 MB/s" in notes
+    assert "2,794.3 MB/s" in notes
     assert "in MiB" in notes
     assert "all but two steps" in notes
 

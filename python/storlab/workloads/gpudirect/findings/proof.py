@@ -9,7 +9,7 @@ from typing import Any
 
 from storlab.analysis.compare import Cell, Comparison
 from storlab.analysis.points import Section, WorkloadPoint
-from storlab.base.units import format_bytes_si
+from storlab.base.units import format_bytes_si, significant
 from storlab.brief.flags import cell_marks
 from storlab.brief.model import DataTable, FactTable, Number
 from storlab.brief.tables import Leaf, table_of
@@ -147,7 +147,7 @@ def proven(comparison: Comparison) -> list[str]:
         ways = [w for w, b in (("the kernel’s P2PDMA", p2p), ("nvidia-fs", nvfs)) if b]
         counters = and_list(list(dict.fromkeys(p.route.counter for p in own)))
         least = min(proof.route.percents()["direct"] for proof in own)
-        share = "all bytes" if least >= 100 else f"{least:.4g} % of the bytes or more"
+        share = "all bytes" if least >= 100 else f"{significant(least, 4)} % of the bytes or more"
         good.setdefault(f"{share} went by {and_list(ways)}, counted by {counters}", []).append(
             target
         )
@@ -198,7 +198,7 @@ def _numbers(proof: Proof) -> list[Number]:
         percents = route.percents()
         shares = [
             Number(
-                f"{percents[name]:.4g}", "", cell.point_id,
+                significant(percents[name], 4), "", cell.point_id,
                 marks if name == "direct" else (), strong=name == "direct",
             )
             for name in SHARES

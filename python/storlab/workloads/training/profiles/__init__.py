@@ -18,7 +18,7 @@ from pydantic import Field, ValidationError, model_validator
 from storlab.base.errors import FieldProblems, Problem, StudyError
 from storlab.base.files import read_input
 from storlab.base.nearest import suggest
-from storlab.base.units import NS_PER_S, format_bytes_si
+from storlab.base.units import NS_PER_S, format_bytes_si, significant
 from storlab.model.types import Duration, Size, StudyTable
 
 SHIPPED = Path(__file__).resolve().parent
@@ -133,7 +133,7 @@ class Profile(StudyTable):
         return (
             f"{data.format.upper()}, {data.num_files_train:,} files{samples}, "
             f"{format_bytes_si(data.record_length_bytes)} a sample, "
-            f"{self.reader.batch_size} of them in {step_ms:.4g} ms"
+            f"{self.reader.batch_size} of them in {significant(step_ms, 4)} ms"
         )
 
 
