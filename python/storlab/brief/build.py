@@ -96,14 +96,14 @@ def build_brief(
     whole = compare(load_dataset(stores))
     whole.published = match(whole, published := load_tables(stores))
     comparison = shown(whole)
-    scale = tables.Scale(comparison)
+    scales = tables.scales_of(whole)
     claims = make_claims(comparison, whole)
     told, chosen = extras_of(whole), chosen_section(whole, comparison, runs)
-    extras = _extras(comparison, scale, published, chosen, claims)
-    sections, ratios = _sections(comparison, scale), _ratios(comparison)
+    extras = _extras(comparison, scales, published, chosen, claims)
+    sections, ratios = _sections(comparison, scales), _ratios(comparison)
     answered = answers(whole, _anchors(ratios, extras))
     listed = with_linked(whole, comparison, answered)
-    run_tables = tables.run_tables(listed, scale, {id(s): _href(s, beside) for s in stores})
+    run_tables = tables.run_tables(listed, scales, {id(s): _href(s, beside) for s in stores})
     rows = [(point, run) for table in run_tables for point in table.points for run in point.runs]
     findings = audited(whole, claims)
     brief = Brief(
@@ -249,14 +249,15 @@ def section_anchor(section: Section) -> str:
     return "mix-" + slug(section.workload, section.title, section.points[0].engine)
 
 
-def _sections(comparison: Comparison, scale: tables.Scale) -> list[SectionBlock]:
+def _sections(comparison: Comparison, scales: tables.Scales) -> list[SectionBlock]:
     """All mixes; those of a family that has figures over all of them behind these."""
     sections_of: list[SectionBlock] = []
     families = [_family(comparison, identity) for identity in _identities(comparison)]
-    mixes = [(s, _section(comparison, s, scale)) for family in families for s in family]
+    mixes = [(s, _section(comparison, s, scales[s.kind])) for family in families for s in family]
     blocks = folded(mixes)
     for family in families:
-        whole = family_section(comparison, family, _scoped(comparison, family, "family"), scale)
+        groups, scale = _scoped(comparison, family, "family"), scales[family[0].kind]
+        whole = family_section(comparison, family, groups, scale)
         sections_of += [whole] if whole is not None else []
         sections_of += [blocks.pop(0) for _ in family]
     return sections_of
@@ -302,7 +303,7 @@ def _with_rates(
 
 def _extras(
     comparison: Comparison,
-    scale: tables.Scale,
+    scales: tables.Scales,
     published: Sequence[PublishedTable],
     chosen: ExtraSection | None,
     claims: Sequence[Claim],
@@ -314,12 +315,12 @@ def _extras(
     printed = (_group(kind, comparison, every) for kind in (PUBLISHED_BARS, PUBLISHED_MIXES))
     beside = [group for group in printed if group is not None]
     candidates = (
-        implementations_section(comparison, scale),
-        cluster_section(comparison, _client_groups(comparison), scale),
-        *(_own_section(comparison, kind, scale) for kind in comparison.kinds),
+        implementations_section(comparison, scales),
+        cluster_section(comparison, _client_groups(comparison), scales),
+        *(_own_section(comparison, kind, scales[kind]) for kind in comparison.kinds),
         power_section(comparison, _overview(comparison, "power")),
         density_section(comparison, paired([group for group in cost if group is not None])),
-        published_section(comparison, published, beside, scale),
+        published_section(comparison, published, beside, scales),
         timelines_section(comparison, claims, drawn),
         chosen,
     )

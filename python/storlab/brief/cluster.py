@@ -24,7 +24,7 @@ from storlab.base.units import NS_PER_S
 from storlab.brief.flags import meaning_of
 from storlab.brief.maxima import clients_words, fast_facts, maxima_tables, scaling_tables
 from storlab.brief.model import DataTable, ExtraSection, FactTable, FigureGroup, Number
-from storlab.brief.tables import Leaf, Scale, table_of
+from storlab.brief.tables import Leaf, Scales, table_of
 from storlab.brief.text import BIAS, and_list, plural, sentence_case
 from storlab.contracts.offers import divides
 from storlab.figures.common import digits3, last_point, latency_text, place_of, times_text
@@ -63,15 +63,15 @@ SHARE = (
 
 
 def cluster_section(
-    comparison: Comparison, groups: list[FigureGroup], scale: Scale
+    comparison: Comparison, groups: list[FigureGroup], scales: Scales
 ) -> ExtraSection | None:
     """The section; None where no clients made the load."""
     if not has_clients(comparison):
         return None
     tables = [
-        *fast_facts(comparison, scale),
-        *maxima_tables(comparison, scale),
-        *scaling_tables(comparison, scale),
+        *fast_facts(comparison, scales),
+        *maxima_tables(comparison, scales),
+        *scaling_tables(comparison, scales),
         *_balance_tables(comparison),
         *_ending_tables(comparison),
         *_client_tables(comparison),

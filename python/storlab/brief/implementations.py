@@ -9,13 +9,13 @@ from storlab.analysis.columns import Column
 from storlab.analysis.compare import Comparison
 from storlab.analysis.implementations import Entry, SharedWork, shared_works
 from storlab.brief.model import DataTable, ExtraSection, Number
-from storlab.brief.tables import Leaf, Scale, columns_for, number_of, ratio_number, table_of
+from storlab.brief.tables import Leaf, Scale, Scales, columns_for, number_of, ratio_number, table_of
 from storlab.brief.text import and_list, ratio_bracket, sentence_case
 
 NONE = Number("–", missing=True)
 
 
-def implementations_section(comparison: Comparison, scale: Scale) -> ExtraSection | None:
+def implementations_section(comparison: Comparison, scales: Scales) -> ExtraSection | None:
     """The section; None where no work was given to more than one implementation."""
     workloads: dict[str, list[SharedWork]] = {}
     shared = shared_works(comparison)
@@ -28,7 +28,7 @@ def implementations_section(comparison: Comparison, scale: Scale) -> ExtraSectio
         title="How much does each implementation take?",
         short="Implementations",
         lead=implementations(comparison),
-        tables=[_table(comparison, works, scale) for works in workloads.values()],
+        tables=[_table(comparison, works, scales) for works in workloads.values()],
         notes=list(dict.fromkeys(work.told.note for work in shared if work.told.note)),
     )
 
@@ -77,8 +77,9 @@ def _sentence(work: SharedWork, entries: Sequence[Entry]) -> str:
     return f"{sentence_case(work.where)}: {'; '.join(clauses)}."
 
 
-def _table(comparison: Comparison, works: Sequence[SharedWork], scale: Scale) -> DataTable:
+def _table(comparison: Comparison, works: Sequence[SharedWork], scales: Scales) -> DataTable:
     told = works[0].told
+    scale = scales[works[0].points[works[0].reference].kind]
     columns = columns_for(comparison, told.heads)
     references = {work.reference for work in works}
     over = references.pop() if len(references) == 1 else "the first"

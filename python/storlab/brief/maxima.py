@@ -14,7 +14,7 @@ from storlab.analysis.stats import Interval
 from storlab.base.units import TB, significant
 from storlab.brief.flags import legend
 from storlab.brief.model import DataTable, Number, TableRow
-from storlab.brief.tables import Leaf, Scale, number_of, table_of
+from storlab.brief.tables import Leaf, Scale, Scales, number_of, table_of
 from storlab.brief.text import cell_texts, plural
 from storlab.contracts.page import Page
 from storlab.figures.common import MISSING, is_swept, place_of, times_text
@@ -25,14 +25,14 @@ NONE = Number("–", missing=True)
 UNDECLARED = Number("not declared", missing=True)
 
 
-def maxima_tables(comparison: Comparison, scale: Scale) -> list[DataTable]:
+def maxima_tables(comparison: Comparison, scales: Scales) -> list[DataTable]:
     """Of each mix and block size the largest mean over the axis, with the place that gave it.
 
     Then what these are per terabyte and per money, where targets declare them.
     """
     tables = []
-    for sections in comparison.kinds.values():
-        page, axis = sections[0].page, _axis(sections)
+    for kind, sections in comparison.kinds.items():
+        page, axis, scale = sections[0].page, _axis(sections), scales[kind]
         made = [
             (place_of(section, facet), section.at(point), cell)
             for section in sections
@@ -157,17 +157,17 @@ def _worth(comparison: Comparison, cell: Cell, page: Page) -> list[Number]:
     return [UNDECLARED if v is None else Number(*cell_texts(v), cell.point_id) for v in values]
 
 
-def fast_facts(comparison: Comparison, scale: Scale) -> list[DataTable]:
+def fast_facts(comparison: Comparison, scales: Scales) -> list[DataTable]:
     """Each target in one line: what it holds, and the most that it did of all points.
 
     One table for each family.
     """
     tables = []
-    for sections in comparison.kinds.values():
+    for kind, sections in comparison.kinds.items():
         page = sections[0].page
         points = [point for section in sections for point in section.points]
         rows = [
-            _facts(comparison, index, column, points, page, scale)
+            _facts(comparison, index, column, points, page, scales[kind])
             for index, column in enumerate(comparison.dataset.targets)
         ]
         caption = "Fast facts: what each target holds, and the most that it did"
@@ -228,7 +228,7 @@ def _per(cell: Cell | None, value: Interval | None) -> Number:
     return Number(*cell_texts(value), cell.point_id)
 
 
-def scaling_tables(comparison: Comparison, scale: Scale) -> list[DataTable]:
+def scaling_tables(comparison: Comparison, scales: Scales) -> list[DataTable]:
     """What more clients bring: the whole, each of them, and how far from in proportion."""
     own = [section for section in comparison.sections if section.axes.x == CLIENTS]
     sections = [s for s in [*own, *sections_by_clients(comparison)] if is_swept(s)]
@@ -241,7 +241,7 @@ def scaling_tables(comparison: Comparison, scale: Scale) -> list[DataTable]:
             leaf
             for section in members
             for facet in section.facets()
-            for leaf in _scaled(comparison, section, facet, scale)
+            for leaf in _scaled(comparison, section, facet, scales[section.kind])
         ]
         rate = members[0].page.rate_short
         head = [

@@ -22,7 +22,7 @@ from storlab.brief.model import DataTable, ExtraSection, FigureGroup, Number, Ta
 from storlab.brief.power import power_number
 from storlab.brief.published_claims import claim_tables
 from storlab.brief.published_points import points_of, reads_of
-from storlab.brief.tables import Scale
+from storlab.brief.tables import Scale, Scales, scales_of
 from storlab.brief.text import and_list, cell_texts, plural
 from storlab.contracts.page import Page
 from storlab.contracts.registry import FAMILIES
@@ -149,7 +149,7 @@ def published_section(
     comparison: Comparison,
     tables: Sequence[PublishedTable],
     groups: list[FigureGroup],
-    scale: Scale,
+    scales: Scales,
 ) -> ExtraSection | None:
     """The section; None where the study names no published results."""
     if not tables:
@@ -188,8 +188,8 @@ def published_section(
         groups=groups,
         tables=[
             table
-            for sections in comparison.kinds.values()
-            if (table := _table(comparison, sections, cells, scale)).rows
+            for kind, sections in comparison.kinds.items()
+            if (table := _table(comparison, sections, cells, scales[kind])).rows
         ]
         + claims,
         notes=_notes(comparison, tables),
@@ -284,8 +284,10 @@ def _printed(cell: PublishedCell | None, scale: Scale) -> Number:
 
 def printed_wrong(comparison: Comparison) -> list[Finding]:
     """Published numbers that the brief would not print as what they are: off by a power of ten."""
-    scale, findings = Scale(comparison), []
+    scales, findings = scales_of(comparison), []
+    kinds = {point.key: point.kind for s in comparison.sections for point in s.points}
     for cell in comparison.published:
+        scale = scales[kinds[cell.point_key]]
         text = _printed(cell, scale).text
         value = cell.value / scale.of(BY_KEY[cell.key])[1]
         if not math.isclose(float(text.replace(",", "")), value, rel_tol=PRINTED_WITHIN):

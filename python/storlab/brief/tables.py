@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from storlab.analysis.columns import (
@@ -38,29 +38,34 @@ COUNTED = ("errors",)  # metrics that are whole numbers
 class Scale:
     """One latency unit for every table of a family."""
 
-    def __init__(self, comparison: Comparison) -> None:
-        self._units: dict[str, tuple[str, float]] = {}
-        for sections in comparison.kinds.values():
-            values = [
-                value.estimate
-                for section in sections
-                for point in section.points
-                for cell in comparison.row(point).cells.values()
-                for key, value in cell.values.items()
-                if key.startswith(("latency_mean", "ttfb_mean")) and value.estimate > 0
-            ]
-            page = sections[0].page
-            self._units |= dict.fromkeys((*page.operations, *page.beside), latency_unit(values))
+    def __init__(self, comparison: Comparison, sections: Sequence[Section]) -> None:
+        values = [
+            value.estimate
+            for section in sections
+            for point in section.points
+            for cell in comparison.row(point).cells.values()
+            for key, value in cell.values.items()
+            if key.startswith(("latency_mean", "ttfb_mean")) and value.estimate > 0
+        ]
+        self._unit = latency_unit(values)
 
     def of(self, column: Column) -> tuple[str, float]:
         """Unit to print and factor to divide by."""
         if column.time in OWN_TIMES:
             return "", 1.0  # each in a unit of its own: a batch that is there costs nanoseconds
         if column.unit == "ns":
-            return self._units.get(column.operation, ("ms", 1e6))
+            return self._unit
         if column.unit == "1/s" and column.short.endswith("/s"):
             return "", 1.0
         return UNITS.get(column.unit, column.unit), 1.0
+
+
+Scales = Mapping[str, Scale]
+
+
+def scales_of(comparison: Comparison) -> Scales:
+    """Return the scale of each family, by its kind: a block read is no read of a checkpoint."""
+    return {kind: Scale(comparison, sections) for kind, sections in comparison.kinds.items()}
 
 
 def columns_for(comparison: Comparison, keys: Iterable[str]) -> list[Column]:
@@ -409,10 +414,11 @@ def _joined(marks: Sequence[Mark]) -> list[Mark]:
     return [mark(kind, "; ".join(m.message for m in same)) for kind, same in by_kind.items()]
 
 
-def run_tables(comparison: Comparison, scale: Scale, hrefs: dict[int, str]) -> list[RunTable]:
+def run_tables(comparison: Comparison, scales: Scales, hrefs: dict[int, str]) -> list[RunTable]:
     """Every point with all its runs, by family. ``hrefs`` maps id(store) to its directory."""
     tables = []
-    for sections in comparison.kinds.values():
+    for kind, sections in comparison.kinds.items():
+        scale = scales[kind]
         columns = known_columns(comparison, sections, run_keys(sections[0].page))
         points = [
             point

@@ -95,13 +95,13 @@ def _keys(comparison: Comparison, metrics: list[str] | None) -> set[str] | None:
 def _print(comparison: Comparison, keys: set[str] | None) -> None:
     from storlab.analysis.columns import RATIO_KEYS, ratio_table_keys
     from storlab.brief.flags import legend
-    from storlab.brief.tables import Scale, ratio_table, section_tables
+    from storlab.brief.tables import ratio_table, scales_of, section_tables
 
-    scale = Scale(comparison)
+    scales = scales_of(comparison)
     shown: list[Mark] = []
     wanted = None if keys is None else [c.key for c in comparison.columns if c.key in keys]
     for section in comparison.sections:
-        for table in section_tables(comparison, section, scale, wanted):
+        for table in section_tables(comparison, section, scales[section.kind], wanted):
             if table.columns:
                 _show(table, show_target=True)
                 shown += table.marks

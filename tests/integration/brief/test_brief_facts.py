@@ -15,7 +15,7 @@ from storlab.base.errors import ResultError
 from storlab.brief import facts
 from storlab.brief.caveats import caveats
 from storlab.brief.published import match, printed_wrong, published_section
-from storlab.brief.tables import Scale
+from storlab.brief.tables import scales_of
 from storlab.figures import published_bars
 from storlab.model.published import PublishedTable, read_table
 
@@ -64,7 +64,7 @@ def published(tmp_path: Path, comparison: Comparison) -> list[PublishedTable]:
 
 def test_a_number_printed_in_millions_is_no_number_of_ones(few: Comparison, tmp_path: Path) -> None:
     tables = published(tmp_path, few)
-    section = published_section(few, tables, [], Scale(few))
+    section = published_section(few, tables, [], scales_of(few))
     assert section is not None
     cells = [n.text for t in section.tables for row in t.rows if row.chip for n in row.numbers]
     assert cells == ["–", "1,100,000", "9,000", "2,300,000"]
@@ -117,7 +117,7 @@ def test_the_source_is_named_with_title_and_date(
     reads: tuple[Comparison, list[PublishedTable]],
 ) -> None:
     found, tables = reads
-    section = published_section(found, tables, [], Scale(found))
+    section = published_section(found, tables, [], scales_of(found))
     assert section is not None
     assert section.notes[0] == (
         "Source: Somebody, \u201cReads of drives\u201d, 2025-11-20 "

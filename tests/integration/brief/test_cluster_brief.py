@@ -20,7 +20,7 @@ from storlab.brief.audited import audit_directory
 from storlab.brief.cluster import cluster_facts, cluster_section, flag_notes, kept_text, lead
 from storlab.brief.maxima import clients_words, fast_facts, maxima_tables, scaling_tables
 from storlab.brief.model import DataTable
-from storlab.brief.tables import Scale
+from storlab.brief.tables import scales_of
 from storlab.figures.common import axis_title
 from storlab.model.target import Target
 from support.cluster_campaign import CAPACITY, PERFORMANCE, SLOW
@@ -106,7 +106,7 @@ def test_flags_stand_with_names_of_clients(together: Comparison) -> None:
 
 
 def test_fast_facts_hold_what_is_declared_and_the_most(together: Comparison) -> None:
-    (table,) = fast_facts(together, Scale(together))
+    (table,) = fast_facts(together, scales_of(together))
     capacity, performance = (texts(table, row) for row in (0, 1))
     assert capacity[:3] == ["1,475", "973", "48"]
     assert performance[:3] == ["461", "304", "60"]
@@ -119,7 +119,7 @@ def test_fast_facts_hold_what_is_declared_and_the_most(together: Comparison) -> 
 
 
 def test_maxima_say_which_depth_gave_them(together: Comparison) -> None:
-    most, worth = maxima_tables(together, Scale(together))
+    most, worth = maxima_tables(together, scales_of(together))
     assert most.caption == "Maxima over queue depth: the largest mean, and where it was found"
     assert len(most.rows) == 3 * 2
     heads = {row.heads[0][0] for row in most.rows}
@@ -158,7 +158,7 @@ def _titles(comparison: Comparison, sections: list[Section]) -> list[str]:
 
 
 def test_scaling_is_over_the_fewest_clients(swept: Comparison) -> None:
-    small, _ = scaling_tables(swept, Scale(swept))
+    small, _ = scaling_tables(swept, scales_of(swept))
     assert small.caption == "Scaling with clients, small random I/O: the whole, and each client"
     rows = [row for row in small.rows if row.target == CAPACITY][-3:]
     alone, three, six = ([n.text for n in row.numbers] for row in rows)
@@ -172,8 +172,8 @@ def test_scaling_is_over_the_fewest_clients(swept: Comparison) -> None:
 def test_without_an_axis_beside_them_clients_are_the_axis_of_the_page(only: Comparison) -> None:
     assert sections_by_clients(only) == []
     assert {section.axes.x for section in only.sections} == {CLIENTS}
-    assert maxima_tables(only, Scale(only))[0].caption.startswith("Maxima over clients")
-    assert len(scaling_tables(only, Scale(only))) == 2
+    assert maxima_tables(only, scales_of(only))[0].caption.startswith("Maxima over clients")
+    assert len(scaling_tables(only, scales_of(only))) == 2
 
 
 @pytest.fixture(scope="module")
@@ -228,7 +228,7 @@ def test_shares_lie_in_the_page_for_programs(cluster_made: Made) -> None:
 
 
 def test_a_study_without_a_cluster_has_nothing_of_it(comparison: Comparison, made: Made) -> None:
-    assert cluster_section(comparison, [], Scale(comparison)) is None
+    assert cluster_section(comparison, [], scales_of(comparison)) is None
     assert cluster_facts(comparison) == []
     assert sections_by_clients(comparison) == []
     assert draw("client_rates", comparison, comparison.sections) == []

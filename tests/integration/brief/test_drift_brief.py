@@ -17,7 +17,7 @@ from storlab.audit.from_results import audit_comparison
 from storlab.brief.audited import claim_data
 from storlab.brief.caveats import caveats
 from storlab.brief.claims import make_claims
-from storlab.brief.tables import Scale, ratio_table, section_tables
+from storlab.brief.tables import ratio_table, scales_of, section_tables
 from storlab.cli.main import main
 from storlab.lab.results.store import ResultStore
 
@@ -47,7 +47,7 @@ def test_every_point_of_the_target_is_flagged_and_none_of_the_other(drifting: Co
 
 
 def test_numbers_ratios_and_claims_have_the_mark(drifting: Comparison) -> None:
-    scale = Scale(drifting)
+    scale = scales_of(drifting)["block"]
     (section,) = drifting.sections
     for table in section_tables(drifting, section, scale):
         for row in table.rows:
