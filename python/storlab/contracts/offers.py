@@ -89,6 +89,18 @@ class Part:
 
 
 @runtime_checkable
+class MergesDetails(Protocol):
+    """Knows what the details of clients come to that each did the whole work.
+
+    Without this offer, and without that of ``DividesWork``, a run has its first client's.
+    """
+
+    def merge_details(self, parts: Sequence[Part]) -> dict[str, Any]:
+        """Details of the whole run, from those of all clients."""
+        ...
+
+
+@runtime_checkable
 class DividesWork(Protocol):
     """Its work is one for all clients of a cluster: each does a share, ``JobContext.share``.
 

@@ -354,3 +354,10 @@ def test_without_fixed_work_or_others_nothing_is_done_first() -> None:
     assert alone is not None
     assert alone.clients[0].done_ns == 3 * NS_PER_S
     assert alone.bytes_s_till_first_done is None
+
+
+def test_a_stand_in_on_any_client_is_one_of_the_whole() -> None:
+    real, unreal = {"stand_ins": []}, {"stand_ins": ["no driver on host-b"]}
+    whole = merged(client("a", 1, details=real), client("b", 1, details=unreal))
+    assert whole.details["stand_ins"] == ["no driver on host-b"]
+    assert not merged(client("a", 1, details=real), client("b", 1)).details["stand_ins"]

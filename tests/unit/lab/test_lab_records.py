@@ -231,3 +231,16 @@ def test_a_record_of_a_storlab_that_did_not_know_how_late_it_was_is_read() -> No
     record = RunRecord.model_validate(fields)
     assert record.first_io_late_ns is None
     assert record.last_worker_late_ns is None
+
+
+def test_a_run_on_stand_ins_measures_nothing() -> None:
+    """Provenance of the run and of what would be measured; a declared price stays declared."""
+    result = outcome([100.0] * 4)
+    assert record_of(result).provenance == "measured"
+    facts = {"capacity": "1TB", "rack_units": 1}
+    record = record_of(replace(result, details={"stand_ins": ["no driver"]}), **facts)
+    assert record.provenance == "emulated"
+    words = {metric.name: metric.provenance for metric in record.metrics}
+    assert words["throughput_mb_s"] == "emulated"
+    assert words["capacity_tb_ru"] == "declared"
+    assert "measured" not in words.values()

@@ -14,7 +14,8 @@ from storlab import _native
 from storlab.base.units import format_bytes_si
 from storlab.cluster.offsets import ClockOffset
 from storlab.cluster.task import ClientPlace
-from storlab.contracts.offers import Part, divides
+from storlab.contracts.offers import MergesDetails, Part, divides
+from storlab.contracts.registry import FAMILIES
 from storlab.lab.site.report import ClientReport
 from storlab.model.result import RunOutcome, Sample, Snapshot, Span
 
@@ -101,15 +102,15 @@ def spans_of(clients: Sequence[tuple[RunOutcome, ClockOffset]]) -> list[Span]:
 def whole_details(
     kind: str, clients: Sequence[tuple[ClientPlace, ClientReport, ClockOffset]]
 ) -> dict[str, Any] | None:
-    """As the family puts them together; None where it divides nothing."""
-    offer = divides(kind)
-    if offer is None:
-        return None
+    """As the family puts them together; None if it does not."""
+    offer, family = divides(kind), FAMILIES[kind]
     parts = [
         Part(place.name, place.host, clock.offset_ns, report.outcome.details, report.memory_bytes)
         for place, report, clock in clients
         if report.outcome is not None
     ]
+    if offer is None:
+        return family.merge_details(parts) if isinstance(family, MergesDetails) else None
     meetings = [(clock, report.meetings) for _, report, clock in clients]
     return {**offer.merge_details(parts), "meetings": meeting_times(meetings)}
 

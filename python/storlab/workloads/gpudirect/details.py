@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Self
+
 from storlab.contracts.details import Details, DeviceMoved, Told
 
 COUNTERS = {"cufile": "cuFile", "nvidia-fs": "nvidia-fs"}
@@ -99,6 +102,17 @@ class RouteTold(Told):
     def accounted_bytes(self) -> int:
         """What the counters know of, whichever way it went."""
         return self.p2p_bytes + self.nvfs_bytes + self.posix_bytes
+
+    @classmethod
+    def summed(cls, routes: Sequence[Self]) -> Self:
+        """Add up routes of several runs or clients; counted only if each of them was."""
+        names = ("bytes", "p2p_bytes", "nvfs_bytes", "posix_bytes")
+        sums = {name: sum(getattr(route, name) for route in routes) for name in names}
+        counters = {route.by for route in routes if route.counted}
+        all_counted = bool(routes) and all(route.counted for route in routes)
+        by = "/".join(sorted(counters)) if all_counted else "none"
+        gpus = tuple(gpu for route in routes for gpu in route.gpus)
+        return cls(asked=routes[0].asked if routes else "", by=by, gpus=gpus, **sums)
 
     def percents(self) -> dict[str, float]:
         """Shares of the bytes that were counted: p2p, nvfs, posix, and direct, the first two."""

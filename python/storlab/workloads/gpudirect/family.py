@@ -12,6 +12,7 @@ from storlab.contracts.check import Check
 from storlab.contracts.details import Details
 from storlab.contracts.family import Estimate, JobContext
 from storlab.contracts.figure import FigureKind
+from storlab.contracts.offers import Part
 from storlab.contracts.page import Page
 from storlab.model.job import Job, Member
 from storlab.model.point import Point
@@ -21,6 +22,7 @@ from storlab.workloads.common.drawn import mean_size, offsets_of, weighted_sizes
 from storlab.workloads.common.in_place import InPlace, window_and_written
 from storlab.workloads.common.io_fields import arrival_of
 from storlab.workloads.common.regions import part_of, region_of
+from storlab.workloads.gpudirect.clients import merged_details
 from storlab.workloads.gpudirect.details import GpuDirectDetails
 from storlab.workloads.gpudirect.figures import GPUDIRECT_FIGURES
 from storlab.workloads.gpudirect.gpu_memory import memory_problem
@@ -49,8 +51,10 @@ from storlab.workloads.gpudirect.spec import ASSUMED_BYTES_S, GpuDirectSpec
 
 
 class GpuDirectWorkload(InPlace):
-    """Storage to GPU memory. Implements :class:`storlab.contracts.family.Workload`, and
-    ``ExaminesRuns``, ``ExaminesTargets`` and ``NeedsMachine`` of storlab.contracts.offers.
+    """Storage to GPU memory.
+
+    Implements :class:`storlab.contracts.family.Workload`, and ``ExaminesRuns``,
+    ``ExaminesTargets``, ``MergesDetails`` and ``NeedsMachine`` of storlab.contracts.offers.
     """
 
     kind = "gpudirect"
@@ -140,6 +144,10 @@ class GpuDirectWorkload(InPlace):
     def flags(self, point: Point, target: Target, outcome: RunOutcome) -> list[Flag]:
         """Warnings that belong beside the numbers of one run."""
         return run_flags(GpuDirectParams.of(point.params), target, outcome)
+
+    def merge_details(self, parts: Sequence[Part]) -> dict[str, Any]:
+        """What all clients of a run counted, compared and used."""
+        return merged_details([GpuDirectDetails.model_validate(part.details) for part in parts])
 
     def run_facts(self, job: Job, outcome: RunOutcome) -> dict[str, Any]:
         """Stand-ins of a run that used a GPU, and what contradicts its counters of the path."""

@@ -53,17 +53,9 @@ def proofs(comparison: Comparison) -> Iterator[Proof]:
                 cell = comparison.row(point).cells[target]
                 if cell.measured:
                     told = tuple(GpuDirectDetails.of(run.record) for run in cell.runs)
-                    yield Proof(section, point, cell, _summed([d.route for d in told]), told)
-
-
-def _summed(routes: Sequence[RouteTold]) -> RouteTold:
-    """Bytes of all runs; counted only where each of them was."""
-    names = ("bytes", "p2p_bytes", "nvfs_bytes", "posix_bytes")
-    sums = {name: sum(getattr(route, name) for route in routes) for name in names}
-    counters = {route.by for route in routes if route.counted}
-    all_counted = bool(routes) and all(route.counted for route in routes)
-    by = "/".join(sorted(counters)) if all_counted else "none"
-    return RouteTold(asked=routes[0].asked if routes else "", by=by, **sums)
+                    yield Proof(
+                        section, point, cell, RouteTold.summed([d.route for d in told]), told
+                    )
 
 
 def emulated(comparison: Comparison) -> list[str]:
