@@ -183,6 +183,11 @@ def latency_text(value_ns: float) -> str:
     return f"{value_ns:.0f}\u00a0ns"
 
 
+def plotted(value: float) -> float:
+    """Round a value for a chart's data to seven significant digits, as good for 3e-5 as for 3e5."""
+    return float(f"{value:.7g}")
+
+
 def digits3(value: float) -> str:
     """Three significant digits, never an exponent: ``1,240``, ``85.1``, ``0.412``."""
     if value == 0:

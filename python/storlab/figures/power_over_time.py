@@ -21,6 +21,7 @@ from storlab.figures.common import (
     figure_name,
     interval_text,
     place_at,
+    plotted,
     point_ids,
     window_words,
 )
@@ -88,7 +89,7 @@ def _power(run: RunData, account: Account) -> list[dict[str, Any]]:
             "run": run.record.run_id,
             "repeat": run.record.repeat,
             "time": round(moment.time_s, 3),
-            "power": round(moment.power_w, 3),
+            "power": plotted(moment.power_w),
             "dash": dash_of(account.provenance),
             "where": "measured" if 0 <= moment.time_s <= window else "outside it",
         }

@@ -11,7 +11,14 @@ import altair as alt
 
 from storlab.analysis.compare import Comparison
 from storlab.analysis.points import Section, short_mix
-from storlab.figures.common import family_name, operations_of, point_ids, ratio_text, sentence
+from storlab.figures.common import (
+    family_name,
+    operations_of,
+    plotted,
+    point_ids,
+    ratio_text,
+    sentence,
+)
 from storlab.figures.figure import Figure
 from storlab.figures.mixes import told_apart
 from storlab.figures.theme import (
@@ -113,9 +120,9 @@ def _data(
                         "label": label,
                         "target": target,
                         "section": section.title,
-                        "ratio": round(interval.estimate, 4),
-                        "low": round(_or(interval.low, interval.estimate), 4),
-                        "high": round(_or(interval.high, interval.estimate), 4),
+                        "ratio": plotted(interval.estimate),
+                        "low": plotted(_or(interval.low, interval.estimate)),
+                        "high": plotted(_or(interval.high, interval.estimate)),
                         "text": ratio_text(interval),
                         "state": f"{state}, {APART}" if ratio.concurrency else state,
                         "filled": ratio.decided,

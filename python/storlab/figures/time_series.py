@@ -17,6 +17,7 @@ from storlab.figures.common import (
     figure_name,
     latency_text,
     place_at,
+    plotted,
     point_ids,
     window_words,
 )
@@ -83,7 +84,7 @@ def thinned(run: RunData) -> list[dict[str, Any]]:
                 "run": run.record.run_id,
                 "repeat": run.record.repeat,
                 "time": round(group[-1].time_s, 3),
-                "throughput": round(sum(i.throughput_mb_s for i in group) / len(group), 2),
+                "throughput": plotted(sum(i.throughput_mb_s for i in group) / len(group)),
                 "p99": max(tails) if tails else None,
             }
         )

@@ -12,7 +12,7 @@ from typing import Any
 import altair as alt
 
 from storlab.analysis.timeline import Stretch, Timeline
-from storlab.figures.common import digits3, latency_text, slug
+from storlab.figures.common import digits3, latency_text, plotted, slug
 from storlab.figures.figure import Figure
 from storlab.figures.theme import (
     LATENCY_LABELS,
@@ -65,14 +65,14 @@ def _data(timeline: Timeline) -> dict[str, list[dict[str, Any]]]:
         {
             "start": _s(dip.start_s),
             "end": _s(dip.end_s),
-            "value": round(dip.drawn_mb_s, 1),
-            "mean": round(dip.mb_s, 1),
+            "value": plotted(dip.drawn_mb_s),
+            "mean": plotted(dip.mb_s),
             "errors": dip.errors,
         }
         for dip in timeline.stretches
     ]
     device = [
-        {"time": _s(dip.end_s), "value": round(value, 1), "what": f"device {direction}"}
+        {"time": _s(dip.end_s), "value": plotted(value), "what": f"device {direction}"}
         for dip in timeline.device
         for direction, value in zip(DEVICE, (dip.read_mb_s, dip.written_mb_s), strict=True)
     ]
@@ -89,7 +89,7 @@ def _data(timeline: Timeline) -> dict[str, list[dict[str, Any]]]:
         ],
         "rates": rates,
         "device": device,
-        "power": [{"time": _s(m.time_s), "value": round(m.power_w, 2)} for m in timeline.power],
+        "power": [{"time": _s(m.time_s), "value": plotted(m.power_w)} for m in timeline.power],
         "celsius": [{"time": _s(t), "value": v, "what": drive} for t, drive, v in timeline.celsius],
         "dips": [
             {"start": _s(dip.start_s), "end": _s(dip.end_s)}

@@ -16,6 +16,7 @@ from storlab.figures.common import (
     digits3,
     interval_text,
     operations_of,
+    plotted,
     sentence,
 )
 from storlab.figures.figure import Figure
@@ -87,15 +88,15 @@ def _data(mixes: Mixes, column: Column) -> tuple[list[dict[str, Any]], list[dict
             {
                 "x": mix,
                 **series_of(cell, index),
-                "value": round(estimate, 3),
-                "low": round(estimate if interval.low is None else interval.low, 3),
-                "high": round(estimate if interval.high is None else interval.high, 3),
+                "value": plotted(estimate),
+                "low": plotted(estimate if interval.low is None else interval.low),
+                "high": plotted(estimate if interval.high is None else interval.high),
                 "label": digits3(estimate),
                 "text": interval_text(interval),
             }
         )
         dots += [
-            {"x": mix, "target": cell.target, "value": round(value, 3)}
+            {"x": mix, "target": cell.target, "value": plotted(value)}
             for value in cell.repeats(column)
         ]
     return bars, dots
