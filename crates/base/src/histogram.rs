@@ -58,6 +58,11 @@ impl Histogram {
         }
     }
 
+    /// Forget all values. The memory stays, and all of it is touched.
+    pub fn clear(&mut self) {
+        self.0.reset();
+    }
+
     /// True when nothing was recorded.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()

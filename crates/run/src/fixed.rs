@@ -15,7 +15,7 @@ use crate::cpu::{CpuMark, Reading, Spent, WorkerCpu, available_cores};
 use crate::first_io::FirstIo;
 use crate::gate::Gate;
 use crate::outcome::{EngineInfo, Failure, Outcome, Span, Status, Summary, Totals};
-use crate::sampling::{Collector, Kind, KindTable, Report, empty_table};
+use crate::sampling::{Collector, Kind, Report, Tables, empty_table};
 use crate::threads::Silence;
 use crate::window::Window;
 
@@ -35,14 +35,14 @@ struct Common {
 pub struct Books {
     interval_ns: u64,
     kinds: Vec<Kind>,
-    sender: Sender<Report>,
+    sender: Sender<Box<Report>>,
     common: Arc<Common>,
 }
 
 impl Books {
     /// For a load with these kinds of operations, and the intervals that its workers will hand
     /// over.
-    pub fn new(interval_ns: u64, kinds: &[Kind]) -> (Self, Receiver<Report>) {
+    pub fn new(interval_ns: u64, kinds: &[Kind]) -> (Self, Receiver<Box<Report>>) {
         let (sender, receiver) = channel();
         let (kinds, common) = (kinds.to_vec(), Arc::default());
         (Books { interval_ns, kinds, sender, common }, receiver)
@@ -63,17 +63,15 @@ impl Books {
 
 /// One worker's counters. It belongs to the worker's thread.
 pub struct Ledger {
-    worker: usize,
-    kinds: Vec<Kind>,
     interval_ns: u64,
     start_ns: u64,
     interval: i64,
-    table: KindTable,
+    tables: Tables,
     /// Of the thread that the worker is on.
     cpu: Option<WorkerCpu>,
     /// In threads that it has left.
     carried: Spent,
-    sender: Sender<Report>,
+    sender: Sender<Box<Report>>,
     common: Arc<Common>,
     /// Its first operation was seen.
     begun: bool,
@@ -85,16 +83,14 @@ impl Ledger {
         kinds: &[Kind],
         interval_ns: u64,
         start_ns: u64,
-        sender: Sender<Report>,
+        sender: Sender<Box<Report>>,
         common: Arc<Common>,
     ) -> Self {
         Ledger {
-            worker,
-            kinds: kinds.to_vec(),
             interval_ns,
             start_ns,
             interval: 0,
-            table: empty_table(kinds, false),
+            tables: Tables::new(worker, empty_table(kinds, false)),
             cpu: Some(cpu_since(start_ns)),
             carried: Spent::default(),
             sender,
@@ -111,7 +107,7 @@ impl Ledger {
             self.begun = true;
             self.common.first_io.submitted(now_ns.saturating_sub(latency_ns), self.start_ns);
         }
-        if let Some(stats) = self.table[place].as_deref_mut() {
+        if let Some(stats) = self.tables.current()[place].as_deref_mut() {
             stats.operations += 1;
             stats.bytes += bytes;
             stats.latency.record(latency_ns);
@@ -140,15 +136,13 @@ impl Ledger {
     }
 
     fn hand_over(&mut self) {
-        let kinds = std::mem::replace(&mut self.table, empty_table(&self.kinds, false));
         let mut spent = std::mem::take(&mut self.carried);
         // Where the worker has left its thread, the one that is asked here is not its own.
         if let Some(cpu) = &mut self.cpu {
             spent.add(cpu.take(Reading::of_this_thread()));
         }
         // A receiver that is gone has given up on this worker.
-        let _ =
-            self.sender.send(Report { job: self.worker, interval: self.interval, spent, kinds });
+        let _ = self.sender.send(self.tables.take(self.interval, spent));
     }
 }
 
@@ -223,8 +217,9 @@ impl Tally {
     }
 
     /// Take an interval of a worker.
-    pub fn add(&mut self, report: &Report, board: &Board) {
-        self.collector.add(report, self.start_ns);
+    pub fn add(&mut self, report: Box<Report>, board: &Board) {
+        self.collector.add(&report, self.start_ns);
+        report.recycle();
         board.show(self.collector.live());
     }
 
@@ -235,7 +230,7 @@ impl Tally {
     /// [`Error::Silent`] of those.
     pub fn follow(
         &mut self,
-        reports: &Receiver<Report>,
+        reports: &Receiver<Box<Report>>,
         board: &Board,
         control: &Control,
         drain_ns: u64,
@@ -243,7 +238,7 @@ impl Tally {
         let mut silence = Silence::default();
         loop {
             match reports.recv_timeout(LOOK) {
-                Ok(report) => self.add(&report, board),
+                Ok(report) => self.add(report, board),
                 Err(RecvTimeoutError::Disconnected) => return Ok(()),
                 Err(RecvTimeoutError::Timeout) => silence.bear(control, drain_ns, 1)?,
             }

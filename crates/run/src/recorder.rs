@@ -2,7 +2,7 @@
 
 pub use crate::cpu::Reading;
 use crate::cpu::{Spent, WorkerCpu};
-use crate::sampling::{KindStats, KindTable, Report};
+use crate::sampling::{KindStats, KindTable, Tables};
 use crate::timed::{Message, Timed};
 use crate::window::Window;
 
@@ -49,12 +49,10 @@ struct Alike {
 
 /// See the module.
 pub struct Recorder {
-    index: usize,
     window: Window,
     interval_ns: u64,
     open_loop: bool,
-    empty: KindTable,
-    stats: KindTable,
+    tables: Tables,
     interval: i64,
     boundary_ns: u64,
     cpu: Option<WorkerCpu>,
@@ -66,12 +64,10 @@ impl Recorder {
     /// Of worker `index`, whose window is not known yet; `empty`: counters of all its kinds.
     pub fn new(index: usize, interval_ns: u64, open_loop: bool, empty: KindTable) -> Self {
         Recorder {
-            index,
             window: Window::default(),
             interval_ns,
             open_loop,
-            stats: empty.clone(),
-            empty,
+            tables: Tables::new(index, empty),
             interval: -1,
             boundary_ns: 0,
             cpu: None,
@@ -129,9 +125,7 @@ impl Recorder {
     fn hand_over(&mut self, timed: &Timed, reading: Reading) {
         self.settle();
         let spent = self.cpu.as_mut().map_or_else(Spent::default, |cpu| cpu.take(reading));
-        let kinds = std::mem::replace(&mut self.stats, self.empty.clone());
-        let report = Report { job: self.index, interval: self.interval, spent, kinds };
-        timed.send(Message::Interval(Box::new(report)));
+        timed.send(Message::Interval(self.tables.take(self.interval, spent)));
     }
 
     /// The load is over: hand over what has not been.
@@ -153,7 +147,7 @@ impl Recorder {
 
     #[inline]
     fn stats(&mut self, place: usize) -> Option<&mut KindStats> {
-        self.stats.get_mut(place)?.as_deref_mut()
+        self.tables.current().get_mut(place)?.as_deref_mut()
     }
 
     /// An operation ended well, now.

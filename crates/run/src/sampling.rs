@@ -5,6 +5,7 @@
 //! memory stays bounded however long the run.
 
 use std::collections::BTreeMap;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 use serde::Serialize;
 use storlab_base::{Coarse, Histogram};
@@ -54,6 +55,24 @@ impl KindStats {
         match self.errors.get_mut(kind) {
             Some(count) => *count += 1,
             None => drop(self.errors.insert(kind.to_owned(), 1)),
+        }
+    }
+
+    /// Empty counters of the same histograms.
+    fn blank(&self) -> KindStats {
+        KindStats {
+            ttfb: self.ttfb.as_ref().map(|_| Histogram::new()),
+            ..KindStats::new(self.intended.is_some())
+        }
+    }
+
+    /// Forget all that was counted; histograms keep their memory.
+    fn clear(&mut self) {
+        (self.operations, self.bytes, self.late) = (0, 0, 0);
+        self.errors.clear();
+        self.latency.clear();
+        for histogram in [&mut self.intended, &mut self.ttfb].into_iter().flatten() {
+            histogram.clear();
         }
     }
 
@@ -142,12 +161,73 @@ pub struct Report {
     pub spent: Spent,
     /// The counters.
     pub kinds: KindTable,
+    /// Its worker, which fills it again; `None`: nobody does.
+    home: Option<SyncSender<Box<Report>>>,
 }
 
 impl Report {
+    /// Of worker `job` about the first interval, with these counters.
+    pub fn new(job: usize, kinds: KindTable) -> Self {
+        Report { job, interval: 0, spent: Spent::default(), kinds, home: None }
+    }
+
+    /// Clear the report and give it back to its worker, which fills it again. A worker that has
+    /// ended takes none.
+    pub fn recycle(mut self: Box<Self>) {
+        if let Some(home) = self.home.clone() {
+            self.kinds.iter_mut().flatten().for_each(|stats| stats.clear());
+            let _ = home.try_send(self);
+        }
+    }
+
+    /// An empty report with the same counters.
+    fn blank(&self) -> Report {
+        let blank = |stats: &Option<Box<KindStats>>| Some(Box::new(stats.as_ref()?.blank()));
+        let kinds = self.kinds.iter().map(blank).collect();
+        Report { home: self.home.clone(), ..Report::new(self.job, kinds) }
+    }
+
     /// Nothing was done, and nothing failed.
     pub fn is_empty(&self) -> bool {
         self.kinds.iter().flatten().all(|stats| stats.is_empty())
+    }
+}
+
+/// Reports that wait to be filled, for each worker. Memory checks count them:
+/// `python/storlab/lab/plan/memory.py`.
+const SPARE: usize = 2;
+
+/// The counters of one worker. They are handed over whole, and filled again after they were merged:
+/// between two operations a worker allocates no memory, which may take as long as an operation.
+pub struct Tables {
+    current: Box<Report>,
+    spare: Receiver<Box<Report>>,
+}
+
+impl Tables {
+    /// Of worker `job`; `empty`: counters of all its kinds.
+    pub fn new(job: usize, empty: KindTable) -> Self {
+        let (home, spare) = sync_channel(SPARE);
+        let current = Box::new(Report { home: Some(home), ..Report::new(job, empty) });
+        for _ in 0..SPARE {
+            Box::new(current.blank()).recycle(); // which also makes the kernel give it memory
+        }
+        Tables { current, spare }
+    }
+
+    /// Counters of the interval that goes on.
+    #[inline]
+    pub fn current(&mut self) -> &mut KindTable {
+        &mut self.current.kinds
+    }
+
+    /// Take the counters of the interval that ended. New memory is allocated only if none of those
+    /// handed over before came back yet.
+    pub fn take(&mut self, interval: i64, spent: Spent) -> Box<Report> {
+        let next = self.spare.try_recv().unwrap_or_else(|_| Box::new(self.current.blank()));
+        let mut ended = std::mem::replace(&mut self.current, next);
+        (ended.interval, ended.spent) = (interval, spent);
+        ended
     }
 }
 
@@ -411,7 +491,39 @@ mod tests {
             stats.latency.record(100);
         }
         let spent = Spent { cpu_ns: 5, busy_ns: 4, waited_ns: Some(2) };
-        Report { job, interval, spent, kinds: vec![Some(Box::new(stats))] }
+        Report { interval, spent, ..Report::new(job, vec![Some(Box::new(stats))]) }
+    }
+
+    #[test]
+    fn tables_are_used_in_turn_and_come_back_empty() {
+        let mut tables = Tables::new(3, empty_table(&READS, true));
+        let fill = |tables: &mut Tables, interval: i64| {
+            let stats = tables.current()[0].as_mut().unwrap();
+            assert!(stats.is_empty() && stats.intended.as_ref().unwrap().is_empty());
+            stats.operations = 1;
+            stats.fail("time-out");
+            stats.latency.record(5);
+            stats.intended.as_mut().unwrap().record(7);
+            let report = tables.take(interval, Spent::default());
+            assert_eq!((report.job, report.interval, report.is_empty()), (3, interval, false));
+            report
+        };
+        // Those that are kept elsewhere are replaced; those that come back are used again.
+        let kept: Vec<_> = (0..5).map(|interval| fill(&mut tables, interval)).collect();
+        kept.into_iter().for_each(Report::recycle);
+        let first = fill(&mut tables, 5);
+        let place: *const Report = &raw const *first;
+        first.recycle();
+        let places = (6..12).map(|interval| {
+            let report = fill(&mut tables, interval);
+            let place: *const Report = &raw const *report;
+            report.recycle();
+            place
+        });
+        assert!(places.collect::<Vec<_>>().contains(&place));
+        let last = fill(&mut tables, 12);
+        drop(tables);
+        last.recycle();
     }
 
     #[test]

@@ -10,7 +10,7 @@ mod tests;
 use std::collections::BTreeMap;
 use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -38,6 +38,11 @@ const LEAD_NS: u64 = 50_000_000;
 const NUDGE_NS: u64 = 100_000_000;
 /// Nobody wakes the coordinator when the run is cancelled: it looks this often.
 const LONG: Duration = Duration::from_secs(1);
+
+/// Messages that may wait for the coordinator, of all workers and of each: whoever sends more waits
+/// until it comes.
+const MESSAGES: usize = 4096;
+const MESSAGES_OF_EACH: usize = 16;
 
 /// What the coordinator has to know of an order.
 #[derive(Clone, Debug)]
@@ -98,13 +103,15 @@ pub struct Timed {
     failure: Mutex<Option<Error>>,
     gate: Gate<Window>,
     gave_up: AtomicBool,
-    sender: Sender<Message>,
+    sender: SyncSender<Message>,
 }
 
 impl Timed {
     /// Of a run that has not begun, and what its workers will say.
     pub fn new(plan: Plan) -> (Self, Receiver<Message>) {
-        let (sender, receiver) = channel();
+        // Not `channel`, which allocates memory in whoever sends.
+        let room = MESSAGES + plan.workers * MESSAGES_OF_EACH;
+        let (sender, receiver) = sync_channel(room);
         let timed = Timed {
             control: Arc::default(),
             cpu: WindowCpu::default(),
@@ -340,6 +347,7 @@ impl<'r, L: Load> Coordinator<'r, L> {
                     self.idle.end();
                 }
                 self.collector.add(&report, self.window.start_ns);
+                report.recycle();
                 self.board.show(self.collector.live());
                 if let Some(length_ns) = self.load.expected_ns(&self.window) {
                     self.board.expect(length_ns);

@@ -7,6 +7,8 @@
 //! queue is still outstanding, as it is for any program that handles its I/O one by one.
 
 #[cfg(test)]
+mod allocations;
+#[cfg(test)]
 mod behind;
 mod ops;
 #[cfg(test)]

@@ -94,7 +94,7 @@ pub struct Checkpoints<'b, H> {
     control: &'b Control,
     board: &'b Board,
     tally: Tally,
-    reports: Receiver<Report>,
+    reports: Receiver<Box<Report>>,
     extras: Extras,
     writes: Vec<Value>,
     restores: Vec<Value>,
@@ -289,7 +289,7 @@ impl<H: Home> Checkpoints<'_, H> {
             _ => PATIENCE,
         };
         while let Ok(report) = self.reports.recv_timeout(patience) {
-            self.tally.add(&report, self.board);
+            self.tally.add(report, self.board);
         }
         for rank in 0..self.job.ranks {
             self.tally.end(rank);
@@ -302,9 +302,9 @@ impl<H: Home> Checkpoints<'_, H> {
     }
 }
 
-fn take_reports(reports: &Receiver<Report>, tally: &mut Tally, board: &Board) {
+fn take_reports(reports: &Receiver<Box<Report>>, tally: &mut Tally, board: &Board) {
     while let Ok(report) = reports.try_recv() {
-        tally.add(&report, board);
+        tally.add(report, board);
     }
 }
 

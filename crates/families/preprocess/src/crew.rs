@@ -18,7 +18,7 @@ const LOOK: Duration = Duration::from_millis(100);
 pub struct Crew<'b> {
     ledgers: Vec<Ledger>,
     tally: Tally,
-    reports: Receiver<Report>,
+    reports: Receiver<Box<Report>>,
     board: &'b Board,
     control: Arc<Control>,
     cpus: Vec<usize>,
@@ -150,7 +150,7 @@ impl<'b> Crew<'b> {
             loop {
                 let ended = ends.recv_timeout(LOOK);
                 while let Ok(report) = reports.try_recv() {
-                    tally.add(&report, board);
+                    tally.add(report, board);
                 }
                 if ended == Err(RecvTimeoutError::Disconnected) {
                     break;
@@ -166,7 +166,7 @@ impl<'b> Crew<'b> {
         let workers = self.ledgers.len();
         self.ledgers.clear();
         while let Ok(report) = self.reports.try_recv() {
-            self.tally.add(&report, self.board);
+            self.tally.add(report, self.board);
         }
         for worker in 0..workers {
             self.tally.end(worker);

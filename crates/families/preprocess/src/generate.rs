@@ -74,7 +74,7 @@ fn run_with(threads: usize, job: &PreprocessJob, control: &Control, board: &Boar
 fn make_all(
     works: &Works,
     threads: usize,
-    (books, reports): (Books, Receiver<Report>),
+    (books, reports): (Books, Receiver<Box<Report>>),
     tally: &mut Tally,
     board: &Board,
 ) -> Vec<Result<u64>> {
@@ -95,7 +95,7 @@ fn make_all(
         let spawned: Vec<_> = (0..threads).map(spawn).collect();
         drop(books);
         for report in reports {
-            tally.add(&report, board);
+            tally.add(report, board);
         }
         let ended = spawned.into_iter().map(|thread| {
             thread?.join().unwrap_or_else(|_| Err(mistake("preprocess", "a thread")))

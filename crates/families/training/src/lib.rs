@@ -67,7 +67,7 @@ struct Coordinator<'b> {
     shared: Arc<Shared>,
     board: &'b Board,
     tally: Tally,
-    reports: Receiver<Report>,
+    reports: Receiver<Box<Report>>,
     times: Receiver<EpochTimes>,
     device: Option<DeviceCounters>,
     extras: Extras,
@@ -177,7 +177,7 @@ impl<'b> Coordinator<'b> {
 
     fn take_reports(&mut self) {
         while let Ok(report) = self.reports.try_recv() {
-            self.tally.add(&report, self.board);
+            self.tally.add(report, self.board);
         }
     }
 

@@ -31,7 +31,7 @@ fn run(held: bool, extras: fn() -> Extras) -> Run {
         let mut tally = Tally::begin(2, &books, &run_control, board);
         drop(books);
         for report in reports {
-            tally.add(&report, board);
+            tally.add(report, board);
         }
         for (worker, thread) in threads.into_iter().enumerate() {
             thread.join().unwrap();

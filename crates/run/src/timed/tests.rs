@@ -3,7 +3,6 @@
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use super::*;
-use crate::cpu::Spent;
 use crate::outcome::Status;
 use crate::sampling::empty_table;
 
@@ -226,8 +225,7 @@ fn a_run_whose_worker_never_gets_ready_can_be_cancelled() {
 fn interval(operations: u64) -> Message {
     let mut kinds = empty_table(&[KIND], false);
     kinds[0].as_mut().unwrap().operations = operations;
-    let report = Report { job: 0, interval: 0, spent: Spent::default(), kinds };
-    Message::Interval(Box::new(report))
+    Message::Interval(Box::new(Report::new(0, kinds)))
 }
 
 /// Why a load of that plan has failed after an hour, if nothing comes but `message` every ten

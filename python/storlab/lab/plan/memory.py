@@ -10,7 +10,7 @@ from storlab.model.point import Point
 from storlab.model.study import Header, StudyBase
 
 HISTOGRAM_BYTES = 33 * 1024 * 8  # 3 digits up to an hour, in ns: crates/base/src/histogram.rs
-TABLES = 3  # of each worker: in use, handed over, and being merged
+TABLES = 3  # of each worker, used in turn: crates/run/src/sampling.rs
 THREAD_BYTES = 128 << 10  # stack, ring and random state, as far as they are touched
 ROW_BYTES = 4 << 10  # of a sample: its histograms encoded, in the engine and once more in Python
 

@@ -1,0 +1,115 @@
+//! The loop of a worker allocates no memory, also across the ends of intervals.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::rc::Rc;
+use std::sync::mpsc::Receiver;
+
+use serde_json::{Value, json};
+use storlab_base::TimeSource;
+use storlab_io::{Arena, NullBackend};
+use storlab_run::order::Order as _;
+use storlab_run::timed::Message;
+use storlab_run::window::Window;
+
+use super::Worker;
+use crate::shared::Shared;
+use crate::spec::{BackendKind, BlockJob, tests::job_json};
+
+const START_NS: u64 = 1_000_000_000;
+const INTERVAL_NS: u64 = 100_000;
+
+/// Counts what each thread allocates.
+struct Counting;
+
+thread_local! {
+    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
+}
+
+fn count() {
+    let _ = ALLOCATIONS.try_with(|count| count.set(count.get() + 1));
+}
+
+// SAFETY: all is done by the system's allocator.
+#[allow(unsafe_code)]
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count();
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        count();
+        unsafe { System.alloc_zeroed(layout) }
+    }
+
+    unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        count();
+        unsafe { System.realloc(block, layout, size) }
+    }
+
+    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        unsafe { System.dealloc(block, layout) }
+    }
+}
+
+#[global_allocator]
+static COUNTING: Counting = Counting;
+
+/// A clock that goes on by 1 us at each reading, with a coordinator that is never late.
+struct Steps {
+    now_ns: Cell<u64>,
+    intervals: Cell<u64>,
+    messages: Receiver<Message>,
+}
+
+#[derive(Clone)]
+struct StepClock(Rc<Steps>);
+
+impl TimeSource for StepClock {
+    fn now_ns(&self) -> u64 {
+        let Steps { now_ns, intervals, messages } = &*self.0;
+        while let Ok(Message::Interval(report)) = messages.try_recv() {
+            intervals.set(intervals.get() + 1);
+            report.recycle();
+        }
+        now_ns.set(now_ns.get() + 1000);
+        now_ns.get()
+    }
+}
+
+/// By a run of so many intervals.
+fn allocations(intervals: u64, change: impl Fn(&mut Value)) -> u64 {
+    let mut job = job_json("jbod", 1, 1, None);
+    job["interval_ns"] = json!(INTERVAL_NS);
+    job["window_ns"] = json!(INTERVAL_NS * intervals);
+    change(&mut job);
+    let job = BlockJob::from_json(&job.to_string()).unwrap();
+    let (shared, messages) = Shared::new(job, BackendKind::Null, Vec::new(), None, None);
+    let job = &shared.job;
+    let slots = job.read_slots() + job.write_slots();
+    let arena = Arena::new(slots, job.longest_block() as usize).unwrap();
+    let (now_ns, handed_over) = (Cell::new(START_NS), Cell::new(0));
+    let steps = Rc::new(Steps { now_ns, intervals: handed_over, messages });
+    let clock = StepClock(steps.clone());
+    let worker = Worker::new(&shared, 0, NullBackend::new(arena), clock.clone()).unwrap();
+    let end_ns = START_NS + INTERVAL_NS * intervals;
+    let window = Window { load_start_ns: START_NS, start_ns: START_NS, end_ns };
+    let before = ALLOCATIONS.get();
+    worker.run(window).unwrap();
+    let allocated = ALLOCATIONS.get() - before;
+    clock.now_ns();
+    assert_eq!(steps.intervals.get(), intervals);
+    allocated
+}
+
+#[test]
+fn no_end_of_an_interval_allocates_memory() {
+    let closed = |_: &mut Value| {};
+    let open = |job: &mut Value| {
+        job["arrival"] = json!({"kind": "constant", "rate_iops": 200_000.0});
+        job["mix"] = json!({"read": 50.0, "write": 50.0, "trim": 0.0});
+    };
+    assert_eq!(allocations(200, closed), allocations(2, closed));
+    assert_eq!(allocations(200, open), allocations(2, open));
+}
