@@ -20,9 +20,10 @@ from storlab.contracts.registry import FAMILIES, study_class
 from storlab.exchange.sources import ImportedFile, read_path
 from storlab.exchange.targets import told_apart
 from storlab.lab.results.store import ResultStore
+from storlab.lab.run.records import Stated, completed_record
 from storlab.model.point import Plan, PlannedRun, Point
-from storlab.model.result import Metric, RunOutcome, RunRecord
-from storlab.model.study import StudyBase, Target
+from storlab.model.result import RunOutcome, RunRecord
+from storlab.model.study import StudyBase
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,51 +208,11 @@ def _engine_text(run: ImportedRun) -> str:
 
 def _record(study: StudyBase, point: Point, repeat: int, source: _Source) -> RunRecord:
     run, outcome = source.run, source.run.outcome
-    workload = FAMILIES[point.kind]
-    target: Target = study.target_named(point.target)
-    own = target.model_copy(update={"direct": bool(run.direct)})  # others may have told more
-    plain = outcome if _has_histograms(outcome) else replace(outcome, samples=[])
-    finished = outcome.status == "finished"  # a failed run has no metrics, as everywhere
-    metrics = workload.metrics(point, plain) if finished else []
-    known = {(m.name, m.operation) for m in metrics}
-    given = run.metrics if finished else []
-    metrics += [m for m in given if (m.name, m.operation) not in known]
-    concurrency = workload.concurrency(point, plain) if finished else None
-    if concurrency is not None and concurrency.implied is None:
-        implied = next((m.value for m in metrics if m.name == "concurrency_effective"), None)
-        concurrency = concurrency.model_copy(update={"implied": implied})
-    return RunRecord(
-        run_id=f"{point.point_id}-r{repeat}",
-        point_id=point.point_id,
-        repeat=repeat,
-        target=point.target,
-        workload=point.workload,
-        kind=point.kind,
-        params=point.params,
-        clients=point.clients,
-        provenance=run.provenance,
-        status=outcome.status,
-        failure=outcome.failure,
-        engine=outcome.engine,
-        started_at=run.started_at,
-        window_start_ns=outcome.window_start_ns,
-        window_end_ns=outcome.window_end_ns,
-        totals=outcome.totals,
-        cpu=outcome.cpu,
-        details=outcome.details,
-        spans=outcome.spans,
-        concurrency=concurrency,
-        metrics=[_from(run, metric) for metric in metrics],
-        flags=workload.flags(point, own, plain) if finished else [],
-        notes=[*outcome.notes, f"imported from {source.file.path.name}"],
-    )
-
-
-def _from(run: ImportedRun, metric: Metric) -> Metric:
-    """With the run's provenance, unless it was never measured at all: emulated, modelled."""
-    if metric.provenance != "measured":
-        return metric
-    return metric.model_copy(update={"provenance": run.provenance})
+    stated = Stated(bool(run.direct), run.metrics, _has_histograms(outcome), run.provenance)
+    planned = PlannedRun(order=0, repeat=repeat, point_id=point.point_id)
+    record = completed_record(planned, point, study, run.started_at, outcome, stated=stated)
+    notes = [*record.notes, f"imported from {source.file.path.name}"]
+    return record.model_copy(update={"notes": notes})
 
 
 def _has_histograms(outcome: RunOutcome) -> bool:

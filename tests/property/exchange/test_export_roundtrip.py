@@ -194,6 +194,10 @@ def test_a_point_of_a_sweep_reads_back_as_itself(params: dict[str, Any], which: 
         assert numbers(after) == pytest.approx(numbers(before), rel=1e-9)
         was, now = store.study.target[0], again.study.target[0]
         assert (now.capacity, now.price, now.currency) == (was.capacity, was.price, "EUR")
+        whole = after.metric("throughput_mb_s")
+        assert whole is not None
+        assert after.metric("throughput_mb_s_tb") == pytest.approx(whole / 3.84, rel=1e-9)
+        assert after.metric("capacity_tb_ru") == pytest.approx(3.84 / 0.5)
 
 
 def test_an_imported_run_with_options_that_have_no_field_reads_back(tmp_path: Path) -> None:

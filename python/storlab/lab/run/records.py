@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from storlab.base.steady import SteadyVerdict, five_parts, steady_verdict
@@ -22,9 +23,27 @@ from storlab.lab.power.efficiency import (
 from storlab.lab.power.metering import MeteredRun, headline_boundary
 from storlab.lab.power.summary import weakest_provenance
 from storlab.model.point import PlannedRun, Point
-from storlab.model.result import EngineInfo, Failure, Flag, Metric, RunOutcome, RunRecord
+from storlab.model.result import (
+    Concurrency,
+    EngineInfo,
+    Failure,
+    Flag,
+    Metric,
+    RunOutcome,
+    RunRecord,
+)
 from storlab.model.study import StudyBase, Target
 from storlab.model.types import Provenance
+
+
+@dataclass(frozen=True, slots=True)
+class Stated:
+    """What the file of another tool states of a run beside its outcome."""
+
+    direct: bool  # whether this run went past the page cache; its target may have runs of both
+    metrics: Sequence[Metric]  # that cannot be derived, such as printed percentiles
+    histograms: bool  # whether samples have one for each operation with a latency
+    provenance: Provenance
 
 
 def completed_record(
@@ -34,13 +53,24 @@ def completed_record(
     started_at: str,
     outcome: RunOutcome,
     metered: MeteredRun | None = None,
+    stated: Stated | None = None,
 ) -> RunRecord:
-    """The record of a run that an engine carried out, to its end or to its failure.
+    """Make the record of a run that an engine carried out, to its end or to its failure.
 
-    A failed run has no metrics: they would look like results. ``metered`` is None where its meters
-    were not read (a run that was imported).
+    A failed run has no metrics: they would look like results.
+
+    Args:
+        run: The run of the plan.
+        point: Its point.
+        study: The study that both are of.
+        started_at: UTC, ISO 8601.
+        outcome: What the engine returned, or what a file of another tool states.
+        metered: None if the meters were not read.
+        stated: None unless the run is imported.
     """
     target = study.target_named(point.target)
+    if stated is not None:
+        target = target.model_copy(update={"direct": stated.direct})
     workload = FAMILIES[point.kind]
     planned, point = point, _of_all_clients(point)
     if not workload.fixed_work and outcome.status == "finished" and _is_empty(outcome):
@@ -50,6 +80,8 @@ def completed_record(
     unsteady: list[Flag] = []
     if not workload.fixed_work:
         steady, unsteady = _steady_record(outcome, study.study.interval)
+    if stated is not None and not stated.histograms:
+        outcome = replace(outcome, samples=[])
     flags = [
         *workload.flags(point, target, outcome),
         *outcome.flags,
@@ -58,6 +90,8 @@ def completed_record(
     power = metered or MeteredRun()
     concurrency = workload.concurrency(point, outcome) if finished else None
     metrics = workload.metrics(point, outcome) if finished else []
+    if stated is not None and finished:
+        metrics, concurrency = _with_stated(metrics, concurrency, stated.metrics)
     without_energy: list[str] = []
     if finished:
         metrics += energy_metrics(outcome, power.totals, workload.page, concurrency)
@@ -72,7 +106,9 @@ def completed_record(
         measured = [total.boundary for total in power.totals]
         without_energy = span_notes(outcome.spans, power.spans, measured)
         flags += _later_flags(target, power, outcome)
-    provenance: Provenance = "emulated" if outcome.details.get("stand_ins") else "measured"
+    provenance: Provenance = "measured" if stated is None else stated.provenance
+    if outcome.details.get("stand_ins"):
+        provenance = "emulated"
     return RunRecord(
         **_about(run, planned),
         provenance=provenance,
@@ -109,6 +145,18 @@ def _no_better_than(provenance: Provenance, metric: Metric) -> Metric:
     """The metric with the weaker of its own provenance and that of its run."""
     weaker = weakest_provenance([provenance, metric.provenance])
     return metric.model_copy(update={"provenance": weaker})
+
+
+def _with_stated(
+    metrics: list[Metric], concurrency: Concurrency | None, stated: Sequence[Metric]
+) -> tuple[list[Metric], Concurrency | None]:
+    """Add stated metrics that are not derived, and the concurrency among them."""
+    derived = {(m.name, m.operation) for m in metrics}
+    metrics = [*metrics, *(m for m in stated if (m.name, m.operation) not in derived)]
+    if concurrency is not None and concurrency.implied is None:
+        implied = next((m.value for m in metrics if m.name == "concurrency_effective"), None)
+        concurrency = concurrency.model_copy(update={"implied": implied})
+    return metrics, concurrency
 
 
 def _later_flags(target: Target, power: MeteredRun, outcome: RunOutcome) -> list[Flag]:

@@ -390,3 +390,9 @@ def test_own_job_files_come_back_as_they_were(tmp_path: Path) -> None:
     assert files == ["/a/x", "/a/data/y"]
     names = fio_options.locations({"filename": "/a\\b:/a\\\\b"})
     assert names == ["/a\\b", "/a\\\\b"]  # fio undoubles none
+
+
+def test_an_imported_run_is_judged_like_a_measured_one(tmp_path: Path) -> None:
+    record = imported(tmp_path, "group-3.33.json").records()[0]
+    assert record.steady is not None
+    assert record.steady["quantity"] == "throughput_mb_s"
