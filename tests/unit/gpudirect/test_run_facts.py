@@ -88,7 +88,8 @@ def test_local_nvme_is_no_obstacle(monkeypatch: pytest.MonkeyPatch) -> None:
         (Under("xfs", frozenset(), (), (Drive("nvme1n1", "rdma", None),)), 1, 0),
         (Under("xfs", frozenset(), (Layer("md0", "raid0"),), (DRIVE,)), 1, 0),
         (Under("tmpfs", frozenset(), (), ()), 1, 1),
-        (Under("ext4", frozenset({"rw"}), (), (Drive("vda", "pcie", None),)), 2, 2),
+        (Under("ext4", frozenset({"rw"}), (), (Drive("vda", "pcie", None),)), 1, 1),
+        (Under("ext4", frozenset({"rw"}), (), (DRIVE,)), 0, 0),
     ],
 )
 def test_media_that_no_direct_path_goes_to_are_obstacles(
