@@ -7,7 +7,7 @@ use std::time::Duration;
 use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
-use storlab_base::lock;
+use storlab_base::{Error, lock};
 use storlab_s3::{Credentials, Failure, OneShot, Reply, Store, StoreSpec};
 
 use crate::errors::to_python;
@@ -36,14 +36,21 @@ impl S3Client {
             let credentials = Credentials::from_map(&secrets)?;
             OneShot::new(Store::new(&spec, credentials)?)
         });
-        Ok(S3Client { inner: Mutex::new(made.map_err(to_python)?) })
+        match made {
+            Ok(client) => Ok(S3Client { inner: Mutex::new(client) }),
+            Err(error @ Error::Io { operation: "resolve", .. }) => {
+                Err(with_fault(py, to_python(error), "name"))
+            }
+            Err(error) => Err(to_python(error)),
+        }
     }
 
     /// One request to the first endpoint; key None is the bucket itself. Any answer is returned,
     /// whatever its status: (status, headers with lower-case names, body).
     ///
     /// Raises OSError (with errno where there is one) when no answer comes; its text names the
-    /// endpoint and, for TLS, what is wrong with the certificate.
+    /// endpoint and, for TLS, what is wrong with the certificate; its `fault` is the word of
+    /// `Failure::fault`.
     fn request<'py>(
         &self,
         py: Python<'py>,
@@ -90,16 +97,26 @@ impl S3Client {
         });
         match answer {
             Ok(Reply { status, headers, body }) => Ok((status, headers, PyBytes::new(py, &body))),
-            Err((name, failure)) => Err(failed(&name, &failure)),
+            Err((name, failure)) => Err(failed(py, &name, &failure)),
         }
     }
 }
 
-fn failed(endpoint: &str, failure: &Failure) -> PyErr {
+fn failed(py: Python<'_>, endpoint: &str, failure: &Failure) -> PyErr {
+    // Of failures to connect, the message begins with the endpoint.
     let message = failure.to_string();
     let text = if message.contains(endpoint) { message } else { format!("{endpoint}: {message}") };
-    match failure.errno() {
+    let error = match failure.errno() {
         Some(errno) => PyOSError::new_err((errno, text)),
         None => PyOSError::new_err(text),
+    };
+    with_fault(py, error, failure.fault())
+}
+
+/// What went wrong, for `storlab.stores.s3.errors`: the exception's `fault`.
+fn with_fault(py: Python<'_>, error: PyErr, fault: &str) -> PyErr {
+    match error.value(py).setattr("fault", fault) {
+        Ok(()) => error,
+        Err(other) => other,
     }
 }

@@ -200,9 +200,10 @@ fn too_early() -> Failure {
 /// Why no TLS came about.
 fn unsealed(name: &str, error: &io::Error) -> Failure {
     match Failure::of_io(error, Failure::Closed) {
-        Failure::Tls(what) => Failure::Tls(format!("{name}: {what}")),
-        Failure::Closed | Failure::Reset => {
-            Failure::Tls(format!("{name}: hung up during the handshake"))
+        Failure::Tls { fault, what } => Failure::Tls { fault, what: format!("{name}: {what}") },
+        Failure::Closed | Failure::Reset => Failure::Handshake(name.to_owned()),
+        Failure::Lost { what, errno } => {
+            Failure::Connect { what: format!("{name}: {what}"), errno }
         }
         other => other,
     }

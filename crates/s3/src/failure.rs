@@ -2,7 +2,7 @@
 
 use std::io;
 
-use crate::tls;
+use crate::tls::{self, TlsFault};
 
 /// Why a request did not succeed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -27,9 +27,25 @@ pub enum Failure {
     /// It took longer than it may.
     #[error("no answer in time")]
     TimeOut,
+    /// An established connection failed with an error of the system, such as EHOSTUNREACH.
+    #[error("the connection was lost: {what}")]
+    Lost {
+        /// In the words of the system.
+        what: String,
+        /// Of the system.
+        errno: Option<i32>,
+    },
+    /// The connection ended during the TLS handshake: no request was sent.
+    #[error("TLS: {0}: the connection ended during the handshake")]
+    Handshake(String),
     /// No agreement about certificates or protocol versions.
-    #[error("TLS: {0}")]
-    Tls(String),
+    #[error("TLS: {what}")]
+    Tls {
+        /// What there is no agreement about.
+        fault: TlsFault,
+        /// In words, with the fix.
+        what: String,
+    },
     /// What came is not HTTP, or not S3.
     #[error("protocol: {0}")]
     Protocol(String),
@@ -60,7 +76,9 @@ impl Failure {
             Failure::Reset => "connection reset".to_owned(),
             Failure::Closed => "connection closed".to_owned(),
             Failure::TimeOut => "time-out".to_owned(),
-            Failure::Tls(_) => "TLS".to_owned(),
+            Failure::Lost { .. } => "connection lost".to_owned(),
+            Failure::Handshake(_) => "TLS handshake cut off".to_owned(),
+            Failure::Tls { .. } => "TLS".to_owned(),
             Failure::Protocol(_) => "protocol".to_owned(),
             Failure::ShortBody => "short body".to_owned(),
             Failure::WrongBody(_) => "wrong body".to_owned(),
@@ -74,6 +92,8 @@ impl Failure {
         match self {
             Failure::Refused(_)
             | Failure::Connect { .. }
+            | Failure::Lost { .. }
+            | Failure::Handshake(_)
             | Failure::Reset
             | Failure::Closed
             | Failure::TimeOut
@@ -91,7 +111,30 @@ impl Failure {
                         )
                     )
             }
-            Failure::Tls(_) | Failure::Protocol(_) | Failure::WrongBody(_) => false,
+            Failure::Tls { .. } | Failure::Protocol(_) | Failure::WrongBody(_) => false,
+        }
+    }
+
+    /// Whether the store may have done what was asked although it failed here. A request that is
+    /// not idempotent must not be sent again then without a look at what it left.
+    pub fn may_be_done(&self) -> bool {
+        match self {
+            Failure::Refused(_)
+            | Failure::Connect { .. }
+            | Failure::Handshake(_)
+            | Failure::Tls { .. } => false,
+            // SlowDown and its like refuse a request before it is looked at.
+            Failure::Http { status, code, .. } => match code.as_deref() {
+                Some("SlowDown" | "ServiceUnavailable" | "Throttling") => false,
+                _ => matches!(status, 200 | 408 | 500..),
+            },
+            Failure::Lost { .. }
+            | Failure::Reset
+            | Failure::Closed
+            | Failure::TimeOut
+            | Failure::Protocol(_)
+            | Failure::ShortBody
+            | Failure::WrongBody(_) => true,
         }
     }
 
@@ -100,9 +143,11 @@ impl Failure {
         match self {
             Failure::Refused(_)
             | Failure::Connect { .. }
+            | Failure::Lost { .. }
+            | Failure::Handshake(_)
             | Failure::Reset
             | Failure::Closed
-            | Failure::Tls(_) => true,
+            | Failure::Tls { .. } => true,
             Failure::TimeOut
             | Failure::Protocol(_)
             | Failure::ShortBody
@@ -116,18 +161,21 @@ impl Failure {
         match self {
             Failure::Refused(_) => Some(libc::ECONNREFUSED),
             Failure::Reset => Some(libc::ECONNRESET),
-            Failure::Closed | Failure::ShortBody => Some(libc::ECONNABORTED),
+            Failure::Closed | Failure::ShortBody | Failure::Handshake(_) => {
+                Some(libc::ECONNABORTED)
+            }
             Failure::TimeOut => Some(libc::ETIMEDOUT),
-            Failure::Connect { errno, .. } => *errno,
+            Failure::Connect { errno, .. } | Failure::Lost { errno, .. } => *errno,
             Failure::Protocol(_) => Some(libc::EPROTO),
             _ => None,
         }
     }
 
-    /// Of a connection that fails; `ended`: what it is where it simply ends.
+    /// Classify an error of an established connection; `ended` is the failure for its plain end.
     pub(crate) fn of_io(error: &io::Error, ended: Failure) -> Failure {
         if let Some(tls) = error.get_ref().and_then(|e| e.downcast_ref::<rustls::Error>()) {
-            return Failure::Tls(tls::explain(tls));
+            let (fault, what) = tls::explain(tls);
+            return Failure::Tls { fault, what };
         }
         match error.kind() {
             io::ErrorKind::ConnectionReset
@@ -135,7 +183,57 @@ impl Failure {
             | io::ErrorKind::BrokenPipe => Failure::Reset,
             io::ErrorKind::UnexpectedEof => ended,
             io::ErrorKind::TimedOut => Failure::TimeOut,
-            _ => Failure::Protocol(error.to_string()),
+            // The system knows of paths and devices, and nothing of protocols.
+            _ => match error.raw_os_error() {
+                errno @ Some(_) => Failure::Lost { what: error.to_string(), errno },
+                None => Failure::Protocol(error.to_string()),
+            },
+        }
+    }
+
+    /// A word for the control plane to choose its advice by; part of the interface to Python.
+    pub fn fault(&self) -> &'static str {
+        match self {
+            Failure::Refused(_) => "refused",
+            Failure::Connect { .. } => "unreachable",
+            Failure::Lost { .. } => "lost",
+            Failure::Handshake(_) => "handshake",
+            Failure::Reset | Failure::Closed | Failure::ShortBody => "ended",
+            Failure::TimeOut => "time-out",
+            Failure::Tls { fault: TlsFault::Untrusted, .. } => "untrusted",
+            Failure::Tls { fault: TlsFault::WrongName, .. } => "wrong-name",
+            Failure::Tls { fault: TlsFault::Expired, .. } => "expired",
+            Failure::Tls { .. } => "tls",
+            Failure::Protocol(_) | Failure::WrongBody(_) | Failure::Http { .. } => "protocol",
+        }
+    }
+
+    /// What to do about it.
+    pub fn advice(&self) -> &'static str {
+        match self {
+            Failure::Refused(_) | Failure::Connect { .. } => {
+                "check that the store runs, and its endpoint"
+            }
+            Failure::Lost { .. } => "check the network between this machine and the store",
+            Failure::Handshake(_) => {
+                "check that the endpoint's port speaks TLS, and what lies between it and the store"
+            }
+            Failure::Tls { fault: TlsFault::WrongName, .. } => {
+                "use a name that the server's certificate holds"
+            }
+            Failure::Tls { fault: TlsFault::Expired, .. } => {
+                "renew the server's certificate, or set this machine's clock"
+            }
+            Failure::Tls { .. } => "name the authority of the server's certificate in ca_file",
+            Failure::TimeOut => {
+                "look at the store; request_timeout may be too short for these objects"
+            }
+            Failure::Http { status, code, .. } => http_advice(*status, code.as_deref()),
+            Failure::Reset
+            | Failure::Closed
+            | Failure::Protocol(_)
+            | Failure::ShortBody
+            | Failure::WrongBody(_) => LOG,
         }
     }
 }
@@ -147,27 +245,20 @@ fn answered(kind: &str, message: &str) -> String {
     format!("{kind}: {message}")
 }
 
-/// What to do about an error of this kind; nothing where that depends.
-pub fn advice(kind: &str) -> &'static str {
-    let has = |word: &str| kind.contains(word);
-    if has("refused") || has("connection failed") {
-        "check that the store runs, and its endpoint"
-    } else if has("RequestTimeTooSkewed") {
-        "set this machine's clock"
-    } else if has("InvalidToken") || has("ExpiredToken") {
-        "renew the session token, or remove it where the keys need none"
-    } else if has("(401)") || has("(403)") || has("HTTP 403") || has("HTTP 401") {
-        "check the credentials, what they are allowed to do, and the region"
-    } else if has("NoSuchBucket") {
-        "make the bucket, or let the study make it with create_bucket"
-    } else if has("TLS") {
-        "name the authority of the server's certificate in ca_file"
-    } else if has("(503)") || has("HTTP 503") || has("(429)") {
-        "ask less of the store: fewer requests in flight, or a rate"
-    } else if has("time-out") {
-        "look at the store; request_timeout may be too short for these objects"
-    } else {
-        "look at the store's own log"
+const LOG: &str = "look at the store's own log";
+
+fn http_advice(status: u16, code: Option<&str>) -> &'static str {
+    match (code, status) {
+        (Some("RequestTimeTooSkewed"), _) => "set this machine's clock",
+        (Some("InvalidToken" | "InvalidTokenId" | "ExpiredToken" | "ExpiredTokenException"), _) => {
+            "renew the session token, or remove it where the keys need none"
+        }
+        (_, 401 | 403) => "check the credentials, what they are allowed to do, and the region",
+        (Some("NoSuchBucket"), _) => "make the bucket, or let the study make it with create_bucket",
+        (Some("SlowDown"), _) | (_, 429 | 503) => {
+            "ask less of the store: fewer requests in flight, or a rate"
+        }
+        _ => LOG,
     }
 }
 
@@ -187,7 +278,8 @@ mod tests {
             (Failure::Reset, "connection reset", true),
             (Failure::Closed, "connection closed", true),
             (Failure::TimeOut, "time-out", true),
-            (Failure::Tls("x".to_owned()), "TLS", false),
+            (Failure::Tls { fault: TlsFault::Other, what: "x".to_owned() }, "TLS", false),
+            (Failure::Handshake("http://a".to_owned()), "TLS handshake cut off", true),
             (Failure::WrongBody("x".to_owned()), "wrong body", false),
             (Failure::ShortBody, "short body", true),
             (Failure::Protocol("x".to_owned()), "protocol", false),
@@ -214,5 +306,47 @@ mod tests {
         };
         assert_eq!(of("").to_string(), "NoSuchKey (404)");
         assert_eq!(of("gone").to_string(), "NoSuchKey (404): gone");
+    }
+
+    /// Errors of the system on an established connection: the path may be back at the next try.
+    #[test]
+    fn a_path_that_is_gone_is_retried_and_no_fault_of_the_protocol() {
+        for errno in
+            [libc::EHOSTUNREACH, libc::ENETUNREACH, libc::ENETDOWN, libc::EHOSTDOWN, libc::ENOTCONN]
+        {
+            let error = io::Error::from_raw_os_error(errno);
+            let failure = Failure::of_io(&error, Failure::Closed);
+            assert!(failure.retryable() && failure.unheard(), "{failure:?}");
+            assert_eq!(failure.errno(), Some(errno));
+            assert!(failure.may_be_done(), "{failure:?}");
+        }
+        let odd = Failure::of_io(&io::Error::other("odd"), Failure::Closed);
+        assert!(!odd.retryable(), "{odd:?}");
+    }
+
+    #[test]
+    fn what_never_reached_the_store_left_nothing_there() {
+        let http = |status, code: &str| Failure::Http {
+            status,
+            code: Some(code.to_owned()),
+            message: String::new(),
+        };
+        let never = [
+            Failure::Refused(String::new()),
+            Failure::Handshake(String::new()),
+            Failure::Connect { what: String::new(), errno: None },
+            http(403, "AccessDenied"),
+            http(503, "SlowDown"),
+        ];
+        assert!(never.iter().all(|failure| !failure.may_be_done()));
+        let perhaps = [
+            Failure::Reset,
+            Failure::Closed,
+            Failure::TimeOut,
+            Failure::ShortBody,
+            http(500, "InternalError"),
+            http(504, "GatewayTimeout"),
+        ];
+        assert!(perhaps.iter().all(Failure::may_be_done));
     }
 }

@@ -36,8 +36,9 @@ pub mod xml;
 
 pub use checksum::{Sha256, content_md5, crc32, sha256};
 pub use connection::{Connection, Headers, Response};
-pub use failure::{Failure, advice};
+pub use failure::Failure;
 pub use one_shot::{OneShot, Reply};
 pub use request::{Call, Head, PayloadHash, Signed};
 pub use spec::{Addressing, Credentials, StoreSpec};
 pub use store::Store;
+pub use tls::TlsFault;

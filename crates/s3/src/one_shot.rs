@@ -55,8 +55,8 @@ impl OneShot {
         self.store.endpoint_name(0)
     }
 
-    /// One request, with a signed body. Where the kept connection turns out to be gone, it is sent
-    /// once more over a new one.
+    /// One request, with a signed body. If the kept connection turns out to be gone, it is sent
+    /// once more over a new one; a request that is not idempotent gets a new connection at once.
     ///
     /// # Errors
     /// When no whole answer came within `timeout`; an answer with an error status is a [`Reply`].
@@ -137,7 +137,8 @@ async fn exchange(
     let deadline = monotonic_ns().saturating_add(timeout.as_nanos() as u64);
     let head = || store.request(0, call).head;
     let body = || RequestBody::plain(body.clone());
-    if let Some(connection) = kept.take().and_then(Connection::if_open) {
+    let reusable = kept.take().filter(|_| call.is_idempotent());
+    if let Some(connection) = reusable.and_then(Connection::if_open) {
         match connection.send(head(), body()).await {
             Ok(response) => return reply(response, kept).await,
             // The server had closed it in the meantime.
@@ -265,6 +266,21 @@ mod tests {
             client.request("GET", Some("k"), &[], b"", LONG).expect("a reply");
         }
         assert_eq!(connections.load(Ordering::SeqCst), 3);
+    }
+
+    /// Over a kept connection that is dead it would have to be sent twice.
+    #[test]
+    fn what_is_not_idempotent_gets_a_connection_of_its_own() {
+        let (port, connections) = server(9);
+        let mut client = client(port);
+        let begin = [("uploads".to_owned(), String::new())];
+        let complete = [("uploadId".to_owned(), "1".to_owned())];
+        for (expected, query) in [(1, &[][..]), (1, &complete), (2, &begin), (3, &begin)] {
+            client.request("POST", Some("k"), query, b"", LONG).expect("a reply");
+            assert_eq!(connections.load(Ordering::SeqCst), expected, "{query:?}");
+        }
+        client.put_if("k", b"x", ("if-none-match", "*"), LONG).expect("a reply");
+        assert_eq!(connections.load(Ordering::SeqCst), 4);
     }
 
     #[test]

@@ -79,6 +79,21 @@ pub struct Call<'a> {
 }
 
 impl<'a> Call<'a> {
+    /// Whether the store is in the same state, and answers the same, if the request comes twice.
+    ///
+    /// CreateMultipartUpload is not: each begins an upload that takes space until it ends. Nor is
+    /// a write on a condition, whose second attempt is refused because of the first.
+    pub fn is_idempotent(&self) -> bool {
+        let begins_upload =
+            self.method == Method::POST && self.query.iter().any(|(name, _)| *name == "uploads");
+        let conditional = self
+            .headers
+            .iter()
+            .any(|(name, _)| [http::header::IF_MATCH, http::header::IF_NONE_MATCH].contains(name));
+        let reads = matches!(self.method, Method::GET | Method::HEAD);
+        reads || !(begins_upload || conditional)
+    }
+
     /// GET of a whole object.
     pub fn get(key: &'a str) -> Call<'a> {
         Call::new(Method::GET, Some(key))

@@ -16,6 +16,21 @@ use storlab_base::{Error, Result};
 
 use crate::spec::StoreSpec;
 
+/// What client and server do not agree about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TlsFault {
+    /// No trusted authority signed the server's certificate.
+    Untrusted,
+    /// The certificate is for another name.
+    WrongName,
+    /// The certificate has expired, by this machine's clock.
+    Expired,
+    /// What the server sends is not TLS.
+    NotTls,
+    /// Versions, ciphers, and everything else.
+    Other,
+}
+
 /// The client's side of TLS 1.2 and 1.3 for a store.
 pub(super) fn config(spec: &StoreSpec) -> Result<Arc<ClientConfig>> {
     let provider = Arc::new(ring::default_provider());
@@ -34,31 +49,37 @@ pub(super) fn config(spec: &StoreSpec) -> Result<Arc<ClientConfig>> {
     Ok(Arc::new(config))
 }
 
-/// What went wrong, and what to do about it.
-pub(super) fn explain(error: &rustls::Error) -> String {
+/// What the two sides do not agree about, and what to do about it.
+pub(super) fn explain(error: &rustls::Error) -> (TlsFault, String) {
     const NOT_TRUSTED: &str = "no authority that is trusted here has signed the server's \
                                certificate; name it in s3_options.ca_file";
-    let fix = match error {
+    let (fault, fix) = match error {
         // BadSignature: an authority of the same name, with another key.
         rustls::Error::InvalidCertificate(
             CertificateError::UnknownIssuer | CertificateError::BadSignature,
-        ) => NOT_TRUSTED,
-        // A server that is its own authority; webpki has no variant for it here.
-        rustls::Error::InvalidCertificate(CertificateError::Other(_))
-            if error.to_string().contains("CaUsedAsEndEntity") =>
+        ) => (TlsFault::Untrusted, NOT_TRUSTED),
+        // A server that is its own authority; rustls has no variant for it.
+        rustls::Error::InvalidCertificate(CertificateError::Other(other))
+            if other.0.downcast_ref() == Some(&webpki::Error::CaUsedAsEndEntity) =>
         {
-            NOT_TRUSTED
+            (TlsFault::Untrusted, NOT_TRUSTED)
         }
         rustls::Error::InvalidCertificate(
             CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
-        ) => "the server's certificate is for another name; use that name in the endpoint",
+        ) => (
+            TlsFault::WrongName,
+            "the server's certificate is for another name; use that name in the endpoint",
+        ),
         rustls::Error::InvalidCertificate(
             CertificateError::Expired | CertificateError::ExpiredContext { .. },
-        ) => "the server's certificate has expired",
-        rustls::Error::InvalidMessage(_) => "the server does not speak TLS; is it http://?",
-        _ => return error.to_string(),
+        ) => (TlsFault::Expired, "the server's certificate has expired"),
+        rustls::Error::InvalidCertificate(_) => return (TlsFault::Untrusted, error.to_string()),
+        rustls::Error::InvalidMessage(_) => {
+            (TlsFault::NotTls, "the server does not speak TLS; is it http://?")
+        }
+        _ => return (TlsFault::Other, error.to_string()),
     };
-    format!("{fix} ({error})")
+    (fault, format!("{fix} ({error})"))
 }
 
 /// Who may be the store.

@@ -98,7 +98,7 @@ class Client:
             try:
                 return request()
             except (httpx.NetworkError, httpx.RemoteProtocolError) as error:
-                if "CERTIFICATE_VERIFY_FAILED" in str(error):
+                if _untrusted(error) is not None:
                     raise
                 return request()
         except httpx.TimeoutException as error:
@@ -108,11 +108,10 @@ class Client:
                 "raise timeout if it is slow",
             ) from error
         except httpx.RequestError as error:
-            if "CERTIFICATE_VERIFY_FAILED" in str(error):
-                reason = str(error).split("CERTIFICATE_VERIFY_FAILED]")[-1].strip()
+            if (untrusted := _untrusted(error)) is not None:
                 raise MeterError(
                     where,
-                    f"its certificate is not trusted: {reason}",
+                    f"its certificate is not trusted: {untrusted.verify_message}",
                     'give the CA that signed it: ca = "/path/of/ca.pem"',
                 ) from error
             raise MeterError(
@@ -133,6 +132,14 @@ class Client:
         if code == httpx.codes.NOT_FOUND:
             raise MeterError(where, "is not there (HTTP 404)", "check url and chassis")
         raise MeterError(where, f"HTTP {code} {answer.reason_phrase}")
+
+
+def _untrusted(error: BaseException) -> ssl.SSLCertVerificationError | None:
+    """Return the certificate's fault if that is what an HTTP error comes from."""
+    cause: BaseException | None = error
+    while cause is not None and not isinstance(cause, ssl.SSLCertVerificationError):
+        cause = cause.__cause__ or cause.__context__
+    return cause
 
 
 def _tls(access: Access) -> ssl.SSLContext | bool:

@@ -246,22 +246,28 @@ def test_keys_that_a_store_repeats_are_hidden() -> None:
     assert "***" in reason.what
 
 
+def failed(fault: str, code: int | None = None, text: str = "in words") -> OSError:
+    """What the native client raises."""
+    error = OSError(text) if code is None else OSError(code, text)
+    error.fault = fault  # type: ignore[attr-defined]
+    return error
+
+
 @pytest.mark.parametrize(
     ("raised", "what", "fix"),
     [
-        (OSError(errno.ECONNREFUSED, "connection refused by h:1"), "refused", "running"),
-        (OSError(errno.ETIMEDOUT, "no answer in time"), "no answer in time", "firewalls"),
-        (OSError(errno.ECONNRESET, "the connection was reset"), "reset", "https"),
-        (OSError("h: failed to lookup address information"), "name is not found", "host name"),
-        (
-            OSError("TLS: invalid peer certificate: UnknownIssuer"),
-            "certificate is not accepted",
-            "ca_file",
-        ),
-        (OSError("TLS: invalid peer certificate: Expired"), "Expired", "clock"),
-        (OSError("TLS: invalid peer certificate: NotValidForName"), "NotValidForName", "name"),
-        (OSError("TLS: received corrupt message"), "no TLS there", "scheme"),
-        (OSError(errno.EHOSTUNREACH, "No route to host"), "No route", "reaches"),
+        (failed("refused", errno.ECONNREFUSED), "refused", "running"),
+        (failed("time-out", errno.ETIMEDOUT), "no answer in time", "firewalls"),
+        (failed("ended", errno.ECONNRESET), "in words", "https"),
+        (failed("name"), "name is not found", "host name"),
+        (failed("untrusted"), "certificate is not accepted", "ca_file"),
+        (failed("expired"), "certificate is not accepted", "clock"),
+        (failed("wrong-name"), "certificate is not accepted", "name"),
+        (failed("tls"), "no TLS there", "scheme"),
+        (failed("handshake"), "no TLS there", "scheme"),
+        (failed("unreachable", errno.EHOSTUNREACH), "in words", "reaches"),
+        # The words of a message decide nothing: a bucket may be called so.
+        (failed("unreachable", text="certificate refused handshake"), "refused", "reaches"),
     ],
 )
 def test_no_answer_in_words(raised: OSError, what: str, fix: str) -> None:

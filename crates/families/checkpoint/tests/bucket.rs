@@ -168,6 +168,26 @@ fn a_completion_whose_answer_was_lost_counts_when_the_object_is_there() {
     assert_eq!(done.status, Status::Finished, "{:?}", done.failure);
 }
 
+/// CreateMultipartUpload is not idempotent: each attempt that arrives begins one more.
+#[test]
+fn an_upload_whose_id_was_lost_is_given_up_before_the_next_is_begun() {
+    let begins = |seen: &Seen| seen.method == Method::POST && seen.query.contains_key("uploads");
+    for lost_for_ever in [false, true] {
+        let server = Server::start();
+        let lost = AtomicBool::new(false);
+        server.judge(move |seen| match begins(seen) {
+            true if lost_for_ever || !lost.swap(true, SeqCst) => Fault::Lose,
+            _ => Fault::None,
+        });
+        let done = go(&patient(checkpoint(&server, 1, 0))).summary;
+        let status = if lost_for_ever { Status::Failed } else { Status::Finished };
+        assert_eq!(done.status, status, "{:?}", done.failure);
+        let held = server.held();
+        assert!(held.log.iter().filter(|seen| begins(seen)).count() > 1);
+        assert!(held.uploads.is_empty(), "{:?}", held.uploads.values().map(|u| &u.0).next());
+    }
+}
+
 #[test]
 fn what_a_killed_run_left_of_uploads_is_given_up_by_the_clean_task() {
     let server = Server::start();

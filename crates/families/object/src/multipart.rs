@@ -11,7 +11,7 @@ use storlab_s3::transfer::{Part, Parts, is_missing, try_join_all};
 use storlab_s3::{Call, Failure, Headers, PayloadHash, sha256, xml};
 
 use super::requests::{Outgoing, Wire};
-use super::slot::{Links, Slot};
+use super::slot::{Links, OpenUpload, Slot};
 use super::spec::PayloadMode;
 use super::worker::{ABORT, Worker};
 
@@ -52,9 +52,10 @@ impl Slot {
             headers: if with_crc { &headers } else { &[] },
             ..Call::new(Method::POST, Some(key))
         };
+        self.upload = Some(OpenUpload { key: key.to_owned(), id: None });
         let answer = self.wire(start_ns).exchange(&call, RequestBody::none()).await?;
         let id = xml::upload_id(&answer.whole().await?)?;
-        self.upload = Some((key.to_owned(), id.clone()));
+        self.upload = Some(OpenUpload { key: key.to_owned(), id: Some(id.clone()) });
         let parts = Parts::of(size, part_size);
         let links = std::iter::once(&mut self.links).chain(&mut self.part_links);
         let sending = links.take(parts.count()).map(|links| {
@@ -76,16 +77,49 @@ impl Slot {
         Ok(())
     }
 
-    /// Give up an upload that was begun and not ended. Its parts would take space for ever.
-    pub(super) async fn abort_upload(&mut self) {
-        let Some((key, id)) = self.upload.take() else { return };
+    /// Give up an upload that was begun, or may have been, before its request ended with `failure`.
+    /// Its parts would take space for ever.
+    pub(super) async fn abort_upload(&mut self, failure: &Failure) {
+        let Some(OpenUpload { key, id }) = self.upload.take() else { return };
         let worker = self.worker.clone();
-        let mut start_ns = None;
-        let abort = self.wire(&mut start_ns).abort(&key, &id);
+        let abort = async {
+            match id {
+                Some(id) => self.abort(&key, &id).await,
+                None if failure.may_be_done() => self.abort_all(&key).await,
+                None => Ok(()),
+            }
+        };
         match tokio::time::timeout(ABORT, abort).await {
             Ok(Ok(())) => {}
-            Ok(Err(failure)) if is_missing(&failure) => {}
             Ok(Err(_)) | Err(_) => worker.count(|counts| &counts.aborts_failed, 1),
+        }
+    }
+
+    /// One that is gone is no error.
+    async fn abort(&mut self, key: &str, id: &str) -> Result<(), Failure> {
+        match self.wire(&mut None).abort(key, id).await {
+            Err(failure) if !is_missing(&failure) => Err(failure),
+            _ => Ok(()),
+        }
+    }
+
+    /// Give up every upload of a key: the answer that names the id of ours was lost.
+    async fn abort_all(&mut self, key: &str) -> Result<(), Failure> {
+        let mut after = None;
+        loop {
+            let query = xml::uploads_query(key, after.as_ref());
+            let call = Call { query: &query, ..Call::new(Method::GET, None) };
+            let mut start_ns = None;
+            let answer = self.wire(&mut start_ns).exchange(&call, RequestBody::none()).await?;
+            let page = xml::uploads(&answer.whole().await?)?;
+            for upload in page.uploads.iter().filter(|upload| upload.key == key) {
+                self.abort(key, &upload.upload_id).await?;
+            }
+            xml::goes_on(after.as_ref(), page.next.as_ref())?;
+            match page.next {
+                None => return Ok(()),
+                next => after = next,
+            }
         }
     }
 }

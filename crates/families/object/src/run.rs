@@ -19,7 +19,7 @@ use storlab_run::threads::mistake;
 use storlab_run::timed::{self, Ending, Load, Message, WorkerEnd, unserved_note};
 use storlab_run::window::Window;
 use storlab_s3::content::Content;
-use storlab_s3::{Credentials, Store, advice};
+use storlab_s3::{Credentials, Store};
 use tokio::runtime::{Builder, LocalOptions};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
@@ -130,7 +130,10 @@ impl Shared {
         }
         for (count, what) in [
             (&counts.repeated_draws, "draws were repeated: there was no object for the request"),
-            (&counts.aborts_failed, "multipart uploads failed and could not be given up"),
+            (
+                &counts.aborts_failed,
+                "multipart uploads failed and may have been left open: they could not be given up",
+            ),
         ] {
             match count.load(Relaxed) {
                 0 => {}
@@ -152,7 +155,9 @@ impl Shared {
             details.insert(name.to_owned(), json!(count.load(Relaxed)));
         }
         details.insert("threads".to_owned(), json!(self.threads));
-        details.insert("error_examples".to_owned(), json!(examples.errors));
+        let texts: BTreeMap<_, _> =
+            examples.errors.iter().map(|(kind, example)| (kind, &example.text)).collect();
+        details.insert("error_examples".to_owned(), json!(texts));
         details
     }
 }
@@ -256,9 +261,10 @@ fn nothing_done(totals: &BTreeMap<&'static str, Totals>, examples: &Examples) ->
         *errors.entry(kind).or_default() += count;
     }
     let (kind, count) = errors.into_iter().max_by_key(|&(_, count)| count)?;
-    let example = examples.errors.get(kind).map_or(kind, String::as_str);
-    let what = format!("no request succeeded; {count} ended with {kind}, such as: {example}");
-    Some(Error::dependency(what, advice(kind)))
+    let example = examples.errors.get(kind);
+    let text = example.map_or(kind, |example| &example.text);
+    let what = format!("no request succeeded; {count} ended with {kind}, such as: {text}");
+    Some(Error::dependency(what, example.map_or("", |example| example.advice)))
 }
 
 #[cfg(test)]

@@ -40,11 +40,19 @@ pub struct Counts {
 #[derive(Default)]
 pub struct Examples {
     /// An example of each kind of error.
-    pub errors: BTreeMap<String, String>,
+    pub errors: BTreeMap<String, Example>,
     /// That came whole, and are not what was stored.
     pub wrong: Bodies,
     /// That the connection ended before their announced end.
     pub short: Bodies,
+}
+
+/// One error of its kind.
+pub struct Example {
+    /// The request and what became of it.
+    pub text: String,
+    /// What to do about errors of this kind.
+    pub advice: &'static str,
 }
 
 /// Bodies of one fault.
@@ -142,7 +150,8 @@ impl Shared {
                 bodies.examples.push(text());
             }
         }
-        examples.errors.entry(word.clone()).or_insert_with(text);
+        let example = || Example { text: text(), advice: failure.advice() };
+        examples.errors.entry(word.clone()).or_insert_with(example);
         word
     }
 

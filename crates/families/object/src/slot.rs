@@ -74,6 +74,14 @@ pub struct Moved {
     pub ended_ns: Option<u64>,
 }
 
+/// A multipart upload; without an id until the store has named it.
+pub struct OpenUpload {
+    /// Of the object to be.
+    pub key: String,
+    /// The store's name for the upload.
+    pub id: Option<String>,
+}
+
 /// See the module.
 pub struct Slot {
     pub(super) worker: Rc<Worker>,
@@ -81,8 +89,8 @@ pub struct Slot {
     pub(super) links: Links,
     /// Of parts that are sent at the same time; the first part in flight uses `links`.
     pub(super) part_links: Vec<Links>,
-    /// A multipart upload that was begun and not ended: key and id.
-    pub(super) upload: Option<(String, String)>,
+    /// A multipart upload that was begun, or may have been, and has not ended.
+    pub(super) upload: Option<OpenUpload>,
     /// Attempts, one after the other, that no server heard.
     unheard: u32,
 }
@@ -263,7 +271,7 @@ impl Slot {
         self.unheard = if unheard { self.unheard.saturating_add(1) } else { 0 };
         if let Err(failure) = &ended {
             worker.fail(request.kind(), request.what(), failure, due_ns);
-            self.abort_upload().await;
+            self.abort_upload(failure).await;
         }
         ended
     }

@@ -11,7 +11,7 @@ use storlab_base::Error;
 use storlab_run::recorder::Success;
 use storlab_s3::body::RequestBody;
 use storlab_s3::transfer::is_missing;
-use storlab_s3::{Call, Failure, advice, xml};
+use storlab_s3::{Call, Failure, xml};
 
 use super::kind::ObjectKind;
 use super::names::Names;
@@ -176,7 +176,7 @@ fn lasting_error(task: Task, kind: ObjectKind, what: &str, failure: &Failure) ->
         _ => "cleaning up",
     };
     let what = format!("{task}: {} of {what}: {failure}", kind.name());
-    Error::dependency(what, advice(&failure.kind()))
+    Error::dependency(what, failure.advice())
 }
 
 impl Slot {
@@ -210,7 +210,7 @@ impl Slot {
                 }
             };
             worker.fail(kind, what, &failure, 0);
-            self.abort_upload().await;
+            self.abort_upload(&failure).await;
             if retry == RETRIES || !failure.retryable() {
                 return Err(lasting_error(worker.shared.job.task, kind, what, &failure));
             }

@@ -16,7 +16,7 @@ use tokio::runtime::Runtime;
 
 use crate::body::{Framing, RequestBody};
 use crate::content::Content;
-use crate::{Call, Failure, Headers, PayloadHash, Store, advice, sha256, xml};
+use crate::{Call, Failure, Headers, PayloadHash, Store, sha256, xml};
 
 pub use patience::{Patience, RetryLog};
 
@@ -367,10 +367,7 @@ impl Upload<'_> {
             self.send(&mut links[0], call, 0, self.bytes).await?;
             return Ok(true);
         }
-        let call = Call { query: &[("uploads", "")], ..Call::new(Method::POST, Some(self.key)) };
-        let none: Body<'_> = &RequestBody::none;
-        let (_, body) = self.desk.exchange(&mut links[0], &call, none, self.stopping).await?;
-        let id = xml::upload_id(&body)?;
+        let id = self.begin(&mut links[0]).await?;
         let sending = links.iter_mut().take(self.parts.count());
         let ended = match try_join_all(sending.map(|link| self.send_parts(link, &id))).await {
             Ok(()) if !(self.stopping)() => self.complete(&mut links[0], &id).await.map(|()| true),
@@ -381,6 +378,43 @@ impl Upload<'_> {
             let link = &mut links[0];
             if abort(self.desk, link, self.key, &id, self.hurried).await.is_err() {
                 self.desk.patience.orphan();
+            }
+        }
+        ended
+    }
+
+    /// Begin an upload; its id.
+    ///
+    /// An attempt that failed may have begun one all the same, which nobody would ever end: it is
+    /// looked for and given up before the next attempt, and after the last one.
+    async fn begin(&self, link: &mut Link) -> Answered<String> {
+        let desk = self.desk;
+        let call = Call { query: &[("uploads", "")], ..Call::new(Method::POST, Some(self.key)) };
+        let once = async |link: &mut Link| {
+            let (_, body) = desk.try_once(link, &call, &RequestBody::none).await?;
+            xml::upload_id(&body)
+        };
+        let mut may_be_begun = false;
+        let attempt = async || {
+            if may_be_begun {
+                desk.give_up_uploads(link, self.key).await?;
+            }
+            let is_kept = link.is_some();
+            let mut ended = once(link).await;
+            if is_kept && matches!(ended, Err(Failure::Closed | Failure::Reset)) {
+                // The connection was dead, most likely: that is no failure of the store.
+                may_be_begun = true;
+                desk.give_up_uploads(link, self.key).await?;
+                ended = once(link).await;
+            }
+            may_be_begun = matches!(&ended, Err(failure) if failure.may_be_done());
+            ended
+        };
+        let ended = desk.patience.lasting(self.stopping, attempt).await;
+        if may_be_begun {
+            let give_up = async || desk.give_up_uploads(link, self.key).await;
+            if desk.patience.lasting(self.hurried, give_up).await.is_err() {
+                desk.patience.orphan();
             }
         }
         ended
@@ -453,5 +487,5 @@ async fn abort(
 }
 
 fn store_error(verb: &str, what: &str, failure: &Failure) -> Error {
-    Error::dependency(format!("{verb} of {what} failed: {failure}"), advice(&failure.kind()))
+    Error::dependency(format!("{verb} of {what} failed: {failure}"), failure.advice())
 }

@@ -147,7 +147,12 @@ class S3Control:
 
     def begin_upload(self, key: str) -> str | None:
         """Begin a multipart upload: its id, or None for a store that knows no such thing."""
-        answer = self._request("POST", key, [("uploads", "")])
+        # A gateway that gives up (500, 502, 504) may have passed it on: a second attempt would
+        # begin a second upload, and nobody would end the first.
+        answer = self._sent(
+            lambda: self._client.request("POST", key, [("uploads", "")], b"", self._timeout_s),
+            (503,),
+        )
         if answer[0] in (404, 405, 501) and error_body(answer[2]).code != "NoSuchBucket":
             return None
         body = self._expect(answer, f"begin a multipart upload of {key}")
@@ -235,7 +240,7 @@ class S3Control:
         """One request, again while the store is busy. Reads its clock on the way."""
         return self._sent(lambda: self._client.request(method, key, query, body, self._timeout_s))
 
-    def _sent(self, ask: Callable[[], _Reply]) -> Answer:
+    def _sent(self, ask: Callable[[], _Reply], busy: Iterable[int] = _BUSY) -> Answer:
         for pause_s in (*_PAUSES_S, None):
             before_ns = monotonic_ns()
             try:
@@ -244,7 +249,7 @@ class S3Control:
                 raise unreachable(self.where, error, self._hide) from error
             headers = {name.lower(): value for name, value in pairs}
             self._see_clock(headers.get("date"), (before_ns + monotonic_ns()) // 2)
-            if status not in _BUSY or pause_s is None:
+            if status not in busy or pause_s is None:
                 break
             sleep_s(pause_s)
         return status, headers, content

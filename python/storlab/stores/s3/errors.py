@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import re
 from collections.abc import Iterable, Mapping
 
@@ -55,8 +54,33 @@ _REGION_CODES = (
     "IncorrectEndpoint",
 )
 _NO_BACKEND = (502, 503, 504)
-_LATE = ("time-out", "timed out", "in time")
-_NAMELESS = ("lookup", "resolve", "name or service", "nodename")
+_NOT_ACCEPTED = "its certificate is not accepted: {text}"
+_SCHEME = "check port and scheme: https:// or http://"
+_UNREACHED = ("", "check the address, and that this machine reaches it")
+_FAULTS = {
+    "untrusted": (_NOT_ACCEPTED, "name the authority that signed it in s3_options.ca_file"),
+    "wrong-name": (
+        _NOT_ACCEPTED,
+        "use a name that stands in it; virtual addressing needs *.host in it",
+    ),
+    "expired": (_NOT_ACCEPTED, "renew it, or check this machine's clock"),
+    "tls": ("no TLS there: {text}", _SCHEME),
+    "handshake": ("no TLS there: {text}", _SCHEME),
+    "refused": (
+        "nothing listens there: connection refused",
+        "check host and port, and that the store is running",
+    ),
+    "name": (
+        "its name is not found: {text}",
+        "check the host name; virtual addressing also needs bucket.host in the DNS",
+    ),
+    "time-out": ("no answer in time", "check host and port, firewalls, and the store's load"),
+    "ended": (
+        "the store ended the connection: {text}",
+        "check scheme and port: an https port resets what is not TLS, and the other way round",
+    ),
+}
+"""By the word of ``Failure::fault`` in crates/s3/src/failure.rs: what happened, and the fix."""
 _BUSY = ("SlowDown", "ServiceUnavailable", "InternalError")
 _EXPIRED = ("ExpiredToken", "ExpiredTokenException")
 _BAD_TOKEN = ("InvalidToken", "InvalidTokenId")  # the second is MinIO's word for it
@@ -160,33 +184,14 @@ def _clock_fix(skew_s: float | None) -> str:
 
 
 def unreachable(where: str, error: OSError, secrets: Iterable[str]) -> StoreUnreachableError:
-    """The error for a request that got no answer: network, name or certificate."""
+    """Build the error for a request that got no answer: network, name or certificate.
+
+    Args:
+        where: Endpoint and bucket.
+        error: What the native client raised; its ``fault`` is a word of ``Failure::fault`` in
+            crates/s3/src/failure.rs.
+        secrets: What must not be shown.
+    """
     text = hide(str(error.strerror or error), secrets)
-    lower = text.lower()
-    what, fix = text, "check the address, and that this machine reaches it"
-    if "certificate" in lower or "issuer" in lower:
-        what, fix = f"its certificate is not accepted: {text}", _certificate_fix(lower)
-    elif error.errno == errno.ECONNREFUSED or "refused" in lower:
-        what = "nothing listens there: connection refused"
-        fix = "check host and port, and that the store is running"
-    elif "tls" in lower or "handshake" in lower:
-        what, fix = f"no TLS there: {text}", "check port and scheme: https:// or http://"
-    elif any(words in lower for words in _NAMELESS):
-        what, fix = (
-            f"its name is not found: {text}",
-            "check the host name; virtual addressing " + ("also needs bucket.host in the DNS"),
-        )
-    elif isinstance(error, TimeoutError) or any(words in lower for words in _LATE):
-        what, fix = "no answer in time", "check host and port, firewalls, and the store's load"
-    elif error.errno in (errno.ECONNRESET, errno.ECONNABORTED, errno.EPIPE):
-        what = f"the store ended the connection: {text}"
-        fix = "check scheme and port: an https port resets what is not TLS, and the other way round"
-    return StoreUnreachableError(where, what, fix)
-
-
-def _certificate_fix(lower: str) -> str:
-    if "expired" in lower:
-        return "renew it, or check this machine's clock"
-    if "another name" in lower or "validforname" in lower:
-        return "use a name that stands in it; virtual addressing needs *.host in it"
-    return "name the authority that signed it in s3_options.ca_file"
+    meaning, fix = _FAULTS.get(getattr(error, "fault", ""), _UNREACHED)
+    return StoreUnreachableError(where, meaning.format(text=text) if meaning else text, fix)

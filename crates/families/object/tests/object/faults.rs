@@ -235,6 +235,24 @@ fn an_upload_that_fails_is_given_up() {
 }
 
 #[test]
+fn uploads_whose_ids_were_lost_are_given_up() {
+    let server = Server::start();
+    let begins = |seen: &Seen| seen.method == Method::POST && seen.query.contains_key("uploads");
+    server.judge(move |seen| match begins(seen) {
+        true if seen.number % 3 == 0 => Fault::Lose,
+        _ => Fault::None,
+    });
+    let mut job = job(&server);
+    job["mix"] = json!({"put": 100});
+    job["part_size"] = json!(8_000);
+    job["retries"] = json!(3);
+    let outcome = good(&job);
+    assert!(all_errors(&outcome) > 0, "{:?}", outcome.summary.totals);
+    let held = server.held();
+    assert!(held.uploads.is_empty(), "{} are open", held.uploads.len());
+}
+
+#[test]
 fn a_batch_that_is_deleted_in_part_is_an_error_with_the_stores_word() {
     let server = Server::start();
     let mut job = job(&server);

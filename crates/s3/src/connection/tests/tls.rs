@@ -121,9 +121,43 @@ async fn exchange(spec: &StoreSpec) -> Result<Bytes, Failure> {
 
 async fn refused(spec: &StoreSpec) -> String {
     match exchange(spec).await {
-        Err(Failure::Tls(what)) => what,
+        Err(Failure::Tls { what, .. }) => what,
         other => panic!("{other:?}"),
     }
+}
+
+/// As a load balancer does that restarts: the first clients are hung up on, at either stage.
+#[test]
+fn a_handshake_that_is_cut_off_may_be_tried_again() {
+    run(async {
+        let identity = issued(|_| {});
+        let acceptor = acceptor(&identity, rustls::ALL_VERSIONS);
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let port = listener.local_addr().expect("bound").port();
+        tokio::spawn(async move {
+            let mut held = Vec::new();
+            for client in 0.. {
+                let (mut stream, _) = listener.accept().await.expect("a client");
+                match client {
+                    0 => drop(stream),
+                    1 => {
+                        stream.read_exact(&mut [0; 9]).await.expect("a hello");
+                        stream.set_zero_linger().expect("set");
+                        drop(stream);
+                    }
+                    _ => held.push(acceptor.accept(stream).await.expect("a handshake")),
+                }
+            }
+        });
+        let spec = trusting(format!("https://localhost:{port}"), &identity.trust);
+        let store = Store::new(&spec, None).expect("a store");
+        for _ in 0..2 {
+            let failure = Connection::open(&store, 0, LONG).await.expect_err("hung up");
+            assert!(matches!(failure, Failure::Handshake(_)), "{failure:?}");
+            assert!(failure.retryable() && !failure.may_be_done());
+        }
+        Connection::open(&store, 0, LONG).await.expect("the third is served");
+    });
 }
 
 /// The most that one read brings of a body of 8 MiB, with this version of TLS.

@@ -89,7 +89,7 @@ impl Patience {
         }
     }
 
-    /// A multipart upload was begun, and could be neither ended nor given up.
+    /// A multipart upload was begun, or may have been, and could be neither ended nor given up.
     pub fn orphan(&self) {
         lock(&self.log.0).orphans += 1;
     }
@@ -114,8 +114,8 @@ impl Patience {
         }
         if log.orphans > 0 {
             notes.push(format!(
-                "{} multipart uploads were begun and could not be given up; cleaning up looks for \
-                 them again",
+                "{} multipart uploads were begun, or may have been, and could not be given up; \
+                 cleaning up looks for them again",
                 log.orphans
             ));
         }
@@ -129,6 +129,7 @@ mod tests {
     use std::pin::{Pin, pin};
 
     use super::*;
+    use crate::TlsFault;
 
     fn run<T>(work: impl Future<Output = T>) -> T {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -163,7 +164,7 @@ mod tests {
         let patience = Patience::new(60_000_000_000, 2, 0, &RetryLog::default());
         assert_eq!(run(patience.lasting(&|| false, never(Failure::Closed))), Err(Failure::Closed));
         assert_eq!(tries.get(), 3);
-        let tls = Failure::Tls("no".to_owned());
+        let tls = Failure::Tls { fault: TlsFault::Untrusted, what: "no".to_owned() };
         assert_eq!(run(patience.lasting(&|| false, never(tls.clone()))), Err(tls));
         assert_eq!(tries.get(), 1);
         // Who is told to stop does not try again.

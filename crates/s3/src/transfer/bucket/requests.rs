@@ -2,9 +2,10 @@
 
 use crate::{Call, Connection, Failure, Headers, Response, Store, xml};
 use bytes::Bytes;
-use http::StatusCode;
 use http::header::{self, HeaderName, HeaderValue};
+use http::{Method, StatusCode};
 
+use super::super::parts::is_missing;
 use super::Patience;
 use crate::body::RequestBody;
 
@@ -64,6 +65,37 @@ impl Desk {
         self.patience.in_time(work).await
     }
 
+    /// Give up every upload of `key`, in one attempt. A store that cannot list uploads, or does not
+    /// allow it, is left as it is.
+    pub async fn give_up_uploads(&self, link: &mut Link, key: &str) -> Answered<()> {
+        let mut after = None;
+        loop {
+            let query = xml::uploads_query(key, after.as_ref());
+            let call = Call { query: &query, ..Call::new(Method::GET, None) };
+            let page = match self.try_once(link, &call, &RequestBody::none).await {
+                Ok((_, body)) => xml::uploads(&body)?,
+                Err(Failure::Http { status: 403 | 501, .. }) => {
+                    self.patience.orphan();
+                    return Ok(());
+                }
+                Err(failure) => return Err(failure),
+            };
+            for upload in page.uploads.iter().filter(|upload| upload.key == key) {
+                let query = [("uploadId", upload.upload_id.as_str())];
+                let call = Call { query: &query, ..Call::new(Method::DELETE, Some(key)) };
+                match self.try_once(link, &call, &RequestBody::none).await {
+                    Err(failure) if !is_missing(&failure) => return Err(failure),
+                    _ => {}
+                }
+            }
+            xml::goes_on(after.as_ref(), page.next.as_ref())?;
+            match page.next {
+                None => return Ok(()),
+                next => after = next,
+            }
+        }
+    }
+
     /// One attempt at an object's bytes, or those of a range (offset, length; `None`: to its end):
     /// `each` gets them as they come, with their place. `None` when it wants no more. The time is
     /// that until the next byte: an object may be of any size.
@@ -103,11 +135,11 @@ impl Desk {
     async fn send(&self, link: &mut Link, call: &Call<'_>, body: Body<'_>) -> Answered<Response> {
         let head = || self.store.request(self.endpoint, call).head;
         // A server closes connections that have been idle, and nobody looks at them meanwhile:
-        // where a kept one turns out dead, the request goes over a new one.
+        // if a kept one turns out dead, a request that may be sent twice goes over a new one.
         if let Some(kept) = link.take().and_then(Connection::if_open) {
             match kept.send(head(), body()).await {
                 Ok(response) => return succeeded(response).await,
-                Err(Failure::Closed | Failure::Reset) => {}
+                Err(Failure::Closed | Failure::Reset) if call.is_idempotent() => {}
                 Err(failure) => return Err(failure),
             }
         }
