@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import subprocess
 import sys
@@ -102,7 +103,9 @@ def goals(case: Case, readings: dict[str, list[Reading]]) -> list[dict[str, Any]
         text = f"{goal.quantity} {'>=' if goal.at_least else '<='} {goal.limit:.2f} x {goal.peer}"
         native, peer = readings[case.native_tool.name], readings.get(goal.peer)
         pairs = zip(native, peer, strict=True) if peer else ()
-        ratios = [getattr(a, goal.quantity) / getattr(b, goal.quantity) for a, b in pairs]
+        values = [(getattr(a, goal.quantity), getattr(b, goal.quantity)) for a, b in pairs]
+        # A short run may take less CPU than the kernel's clock resolves.
+        ratios = [ours / theirs if theirs else math.inf for ours, theirs in values]
         verdicts.append(verdict(text, ratios, goal.met))
     return verdicts
 

@@ -77,12 +77,13 @@ def main() -> int:
     parser.add_argument("--repeats", type=int, default=5, help="runs of each engine (5)")
     parser.add_argument("--directory", type=Path, help="where the data go (a temporary one)")
     parser.add_argument("--mpiexec", help="the only one to measure")
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS), help="(all)")
     asked = parser.parse_args()
     print(f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores before")
     lines = []
     with tempfile.TemporaryDirectory(dir=asked.directory) as place:
-        for part in (_start, _merge, _load, _losses):
-            for line in part(asked, Path(place)):
+        for part in asked.parts:
+            for line in PARTS[part](asked, Path(place)):
                 mark = "met" if line.met else "MISSED"
                 print(f"{line.name:<46} {line.goal:>16} {line.value:>34}  {mark}", flush=True)
                 lines.append(line)
@@ -278,6 +279,8 @@ def _storlab(*words: str) -> None:
     if done.returncode not in (0, 10, 12):
         raise SystemExit(f"storlab {words[0]} ended with {done.returncode}:\n{done.stderr}")
 
+
+PARTS = {"start": _start, "merge": _merge, "load": _load, "losses": _losses}
 
 if __name__ == "__main__":
     raise SystemExit(main())

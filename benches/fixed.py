@@ -31,7 +31,9 @@ from storlab.workloads.training.job import Records, TrainingJob
 
 MIB = 1 << 20
 SAMPLE = 146_600_628  # unet3d
-H100_STEP_NS = 323_000_000  # for a batch of 7
+H100_STEP_MS = 323  # for a batch of FED_BATCH
+FED_BATCH = 7
+FED_STEPS = 5  # of an epoch, at least: utilisation leaves the first one out
 Reading = dict[str, float]
 
 
@@ -54,6 +56,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--directory", type=Path, default=Path(), help="on the disk (here)")
     parser.add_argument("--checkpoint-mib", type=int, default=2564, help="of one checkpoint (2564)")
     parser.add_argument("--files", type=int, default=70, help="of the training data (70)")
+    parser.add_argument("--record-bytes", type=int, default=SAMPLE, help=f"of each ({SAMPLE})")
+    parser.add_argument("--step-ms", type=int, default=H100_STEP_MS, help="of computation (323)")
+    parser.add_argument("--small-files", type=int, default=2_000, help="of 128 KiB (2000)")
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     return parser.parse_args()
 
@@ -91,8 +96,9 @@ def fio(arguments: list[str], path: Path, size: int, flush: bool = False) -> Rea
 def checkpoints(place: Path, options: argparse.Namespace) -> Iterator[dict[str, Any]]:
     """One rank at 4 MiB and depth 8, flushed; then restored past the page cache."""
     size = options.checkpoint_mib * MIB
-    home, beside = place / "checkpoints", place / "fio.dat"
+    home, home_of_small, beside = place / "checkpoints", place / "small-io", place / "fio.dat"
     home.mkdir()
+    home_of_small.mkdir()
     job = CheckpointJob(
         place=DataPlace(directory=str(home)),
         files=[CheckpointFile(name="rank0.bin", rank=0, bytes=size)],
@@ -117,7 +123,11 @@ def checkpoints(place: Path, options: argparse.Namespace) -> Iterator[dict[str, 
         return fio([*flags, "--rw=read"], beside, size)
 
     small = ["--bs=64k", "--iodepth=32"]
-    deep = job.model_copy(update={"restores": 0, "io_bytes": 64 << 10, "queue_depth": 32})
+    # In a directory of its own: a restore refuses a checkpoint that was written by another order.
+    elsewhere = DataPlace(directory=str(home_of_small))
+    deep = job.model_copy(
+        update={"place": elsewhere, "restores": 0, "io_bytes": 64 << 10, "queue_depth": 32}
+    )
 
     def write_small() -> Reading:
         return _rate(native_outcome(deep), "writes", "durable_ns")
@@ -131,6 +141,7 @@ def checkpoints(place: Path, options: argparse.Namespace) -> Iterator[dict[str, 
     yield from _pair("restore", restore(verify=False), fio_read, options.rounds, 0.95, 0.06)
     yield from _pair("restore, every byte compared", restore(True), fio_read, options.rounds, None)
     shutil.rmtree(home)
+    shutil.rmtree(home_of_small)
     beside.unlink(missing_ok=True)
 
 
@@ -148,11 +159,11 @@ def training(place: Path, options: argparse.Namespace) -> Iterator[dict[str, Any
     """unet3d's files: made, read from the device and from memory, and how many H100s that feeds."""
     home = place / "training"
     home.mkdir()
-    records = Records(format="npz", files=options.files, record_bytes=SAMPLE)
+    records = Records(format="npz", files=options.files, record_bytes=options.record_bytes)
     base = TrainingJob(
         place=DataPlace(directory=str(home)), records=records, reader_threads=1, epochs=2
     )
-    size = options.files * SAMPLE
+    size = options.files * options.record_bytes
 
     def make() -> Reading:
         shutil.rmtree(home)
@@ -181,16 +192,30 @@ def training(place: Path, options: argparse.Namespace) -> Iterator[dict[str, Any
         cpu = median(r["cpu"] for r in readings)
         yield _row(f"training reads, hot, {check}", readings, None, "CPU s/GB", cpu, most)
     for check, goal in (("header", 6), ("crc", 4)):
-        yield _fed(hot, check, goal)
+        yield _fed(hot, check, goal, options)
     shutil.rmtree(home)
-    yield small_files(place / "small", options.rounds)
+    yield small_files(place / "small", options.rounds, options.small_files)
 
 
-def small_files(home: Path, rounds: int) -> dict[str, Any]:
+def _linked(job: TrainingJob, files: int) -> TrainingJob:
+    """Extend the data set of a job to so many files by hard links, which take no memory."""
+    old, new = job.records, job.records.model_copy(update={"files": files, "folder": "linked"})
+    home = Path(str(job.place.directory))
+    shutil.rmtree(home / new.folder, ignore_errors=True)
+    (home / new.folder).mkdir()
+    present = sorted((home / old.folder).iterdir())
+    digits = len(str(files))
+    for number in range(files):
+        name = f"{new.prefix}_{number:0{digits}}_of_{files}.{new.format}"
+        (home / new.folder / name).hardlink_to(present[number % len(present)])
+    return job.model_copy(update={"records": new})
+
+
+def small_files(home: Path, rounds: int, files: int) -> dict[str, Any]:
     """Eight readers of files of 128 KiB that lie in memory, beside a loop that opens, reads and
     closes them."""
     home.mkdir()
-    records = Records(format="jpeg", files=2_000, record_bytes=128 << 10)
+    records = Records(format="jpeg", files=files, record_bytes=128 << 10)
     job = TrainingJob(
         place=DataPlace(directory=str(home), direct=False),
         records=records,
@@ -227,13 +252,14 @@ def _moved(outcome: dict[str, Any], operation: str) -> Reading:
     return {"mb_s": moved / seconds / 1e6, "cpu": _cpu(outcome) / moved * 1e9}
 
 
-def _fed(hot: TrainingJob, check: str, goal: int) -> dict[str, Any]:
+def _fed(hot: TrainingJob, check: str, goal: int, options: argparse.Namespace) -> dict[str, Any]:
     """The most emulated H100s at AU >= 90 %, first step left out, at unet3d's batch and cadence."""
     best, seen = 0, 0.0
     for accelerators in range(1, goal + 3):
-        change = {"accelerators": accelerators, "computation_ns": H100_STEP_NS, "batch": 7}
-        job = hot.model_copy(update={**change, "check": check, "epochs": 4, "reader_threads": 4})
-        values = [_au(native_outcome(job)) for _ in range(3)]
+        change = {"accelerators": accelerators, "computation_ns": options.step_ms * 1_000_000}
+        change |= {"batch": FED_BATCH, "check": check, "epochs": 4, "reader_threads": 4}
+        job = _linked(hot, FED_STEPS * FED_BATCH * accelerators).model_copy(update=change)
+        values = [_au(native_outcome(job)) for _ in range(min(3, options.rounds))]
         if median(values) < 90:
             break
         best, seen = accelerators, median(values)

@@ -138,6 +138,8 @@ def _reading(document: dict[str, Any], load: Load, server_s: float, seconds: flo
     window_s = document["window_ns"] / 1e9
     cpu_s = (document["user_ns"] + document["system_ns"]) / 1e9
     moved, done = (sum(total[name] for total in totals) for name in ("bytes", "operations"))
+    if not done:
+        raise SystemExit(f"no request ended in {seconds:g} s: try more --seconds")
     mixed = load.operation == "mixed"  # two kinds have no latency in common
     # The server's account has the ramp in it, which moves as much per second as the window.
     server_share = server_s * seconds / (seconds + RAMP_S)
