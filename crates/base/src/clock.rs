@@ -18,6 +18,10 @@ use crate::lock;
 pub trait TimeSource {
     /// Now, in ns.
     fn now_ns(&self) -> u64;
+
+    /// Follow the kernel's clock, which time services slew. Called between operations, about once
+    /// per interval.
+    fn follow(&mut self) {}
 }
 
 /// A reading of the counter and of a kernel's clock at (nearly) the same moment.
@@ -27,7 +31,7 @@ struct Pair {
     ns: u64,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Source {
     /// `ns = at.ns + (ticks - at.ticks) * ns_per_tick_q32 >> 32`
     Tsc {
@@ -41,6 +45,8 @@ enum Source {
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
     source: Source,
+    /// `CLOCK_MONOTONIC` when the clock was made or followed last.
+    seen: Pair,
 }
 
 /// What this process knows of the counter.
@@ -67,6 +73,12 @@ const TRIES: usize = 5;
 const ONE_IN: u64 = 20_000;
 /// By how much two readings of one moment may differ.
 const READING_NS: u64 = 2_000;
+/// A clock follows the kernel's at most this often: shorter stretches would measure the readings.
+const FOLLOW_NS: u64 = 100_000_000;
+/// A clock is slewed by at most one in so many, the most that the kernel slews its own.
+const SLEW_ONE_IN: u64 = 2_000;
+/// Rates that differ by more than one in so many are no slewing: twice 500 ppm, and something.
+const FAR_ONE_IN: u64 = 800;
 
 impl Clock {
     /// A run begins: what [`Clock::recheck`] finds later happened after this. Takes the first
@@ -79,13 +91,13 @@ impl Clock {
     /// A clock anchored now. The first one of a process may take 25 ms, for the calibration; so
     /// does the next one after the machine was suspended, or moved to another host.
     pub fn new() -> Self {
-        let source = match lock(&COUNTER).ns_per_tick_q32() {
-            Some(ns_per_tick_q32) => {
-                Source::Tsc { at: read_pair(libc::CLOCK_MONOTONIC), ns_per_tick_q32 }
-            }
+        let rate = lock(&COUNTER).ns_per_tick_q32();
+        let seen = read_pair(libc::CLOCK_MONOTONIC);
+        let source = match rate {
+            Some(ns_per_tick_q32) => Source::Tsc { at: seen, ns_per_tick_q32 },
             None => Source::Monotonic,
         };
-        Clock { source }
+        Clock { source, seen }
     }
 
     /// Compare the counter with the kernel's clock again, at the end of a run. Where they have
@@ -117,6 +129,24 @@ impl Clock {
 }
 
 impl Source {
+    /// The rate that the kernel's clock had between `seen` and `now`, and as much more or less as
+    /// removes in the same time again what this source is apart from it. Times never jump: they go
+    /// on from where they are.
+    fn followed(self, seen: Pair, now: Pair) -> Source {
+        let Source::Tsc { at, ns_per_tick_q32 } = self else { return self };
+        let kernels = rate(seen, now);
+        if kernels.abs_diff(ns_per_tick_q32) > ns_per_tick_q32 / FAR_ONE_IN {
+            return self; // suspended or moved: the end of the run tells
+        }
+        let ns = expected_ns(at, now, ns_per_tick_q32);
+        let most = i128::from(kernels / SLEW_ONE_IN);
+        let apart = i128::from(now.ns) - i128::from(ns);
+        let passed = i128::from(now.ns.saturating_sub(seen.ns).max(1));
+        let more = (apart * i128::from(kernels) / passed).clamp(-most, most) as i64;
+        let ns_per_tick_q32 = kernels.saturating_add_signed(more);
+        Source::Tsc { at: Pair { ticks: now.ticks, ns }, ns_per_tick_q32 }
+    }
+
     fn name(&self) -> &'static str {
         match self {
             Source::Tsc { .. } => "tsc",
@@ -240,6 +270,18 @@ impl TimeSource for Clock {
             Source::Monotonic => monotonic_ns(),
         }
     }
+
+    #[cold]
+    fn follow(&mut self) {
+        if self.source == Source::Monotonic {
+            return;
+        }
+        let now = read_pair(libc::CLOCK_MONOTONIC);
+        if now.ns.saturating_sub(self.seen.ns) >= FOLLOW_NS {
+            self.source = self.source.followed(self.seen, now);
+            self.seen = now;
+        }
+    }
 }
 
 /// `CLOCK_MONOTONIC` in ns.
@@ -356,7 +398,8 @@ mod tests {
 
     #[test]
     fn the_portable_clock_is_the_kernels() {
-        let clock = Clock { source: Source::Monotonic };
+        let mut clock = Clock { source: Source::Monotonic, seen: Pair { ticks: 0, ns: 0 } };
+        clock.follow();
         agrees_with_the_kernel(&clock);
         never_runs_backwards(&clock);
         assert_eq!((clock.source_name(), clock.ghz()), ("clock_monotonic", 0.0));
@@ -427,6 +470,61 @@ mod tests {
             assert_eq!(counter.recheck(trusted), None);
         }
         assert_eq!({ sound }.recheck(true), None);
+    }
+
+    /// A counter of 3 GHz, read every second for `seconds` by a clock that began with a rate which
+    /// is wrong by 4 ppm, beside a kernel's clock that is slewed by `ppm` at each second. Returns
+    /// how far the two were apart at most after the first minute, if the clock follows, or not.
+    fn most_apart_ns(seconds: u64, ppm: impl Fn(u64) -> f64, follows: bool) -> u64 {
+        let mut kernel = Pair { ticks: 1 << 40, ns: 5_000_000_000 };
+        let rate = ((1u64 << 32) as f64 / 3.0 * (1.0 + 4e-6)) as u64;
+        let mut source = Source::Tsc { at: kernel, ns_per_tick_q32: rate };
+        let (mut most, mut last_ns) = (0, kernel.ns);
+        for second in 0..seconds {
+            let seen = kernel;
+            kernel.ticks += 3_000_000_000;
+            kernel.ns += (1e9 * (1.0 + ppm(second) / 1e6)) as u64;
+            let Source::Tsc { at, ns_per_tick_q32 } = source else { unreachable!() };
+            let ns = expected_ns(at, kernel, ns_per_tick_q32);
+            assert!(ns > last_ns, "it never runs backwards");
+            last_ns = ns;
+            if second > 60 {
+                most = most.max(ns.abs_diff(kernel.ns));
+            }
+            if follows {
+                source = source.followed(seen, kernel);
+            }
+        }
+        most
+    }
+
+    #[test]
+    fn a_clock_that_follows_stays_with_a_slewed_one_for_a_day() {
+        let day = 86_400;
+        let steady = |_| -40.0;
+        let waves = |second: u64| 400.0 * (second as f64 / 3000.0).sin();
+        let steps = |second: u64| if (second / 600).is_multiple_of(2) { 0.0 } else { 500.0 };
+        assert!(most_apart_ns(day, steady, false) > 3_000_000_000);
+        assert!(most_apart_ns(day, steady, true) < 1_000);
+        assert!(most_apart_ns(day, waves, true) < 1_000_000);
+        // Within two seconds of a step of 500 ppm.
+        assert!(most_apart_ns(day, steps, true) < 2_000_000);
+    }
+
+    #[test]
+    fn a_clock_follows_from_where_it_is() {
+        let mut clock = Clock::new();
+        let Source::Tsc { at, ns_per_tick_q32 } = clock.source else { return };
+        // As if it were 20 us ahead.
+        let ahead = Pair { ns: at.ns + 20_000, ..at };
+        clock.source = Source::Tsc { at: ahead, ns_per_tick_q32 };
+        std::thread::sleep(Duration::from_millis(110));
+        let before = clock.now_ns();
+        clock.follow();
+        let after = clock.now_ns();
+        assert!(after >= before, "it never runs backwards");
+        let Source::Tsc { at: followed, .. } = clock.source else { panic!("{clock:?}") };
+        assert_ne!(followed, ahead);
     }
 
     #[test]

@@ -401,6 +401,7 @@ impl<'r, B: Backend, T: TimeSource> Worker<'r, B, T> {
         let (backend, clock) = (&self.backend, &self.clock);
         let read = || reading(backend, clock);
         self.schedule.cross(&mut self.recorder, self.shared, now, read);
+        self.clock.follow();
     }
 
     fn reading(&self) -> Reading {

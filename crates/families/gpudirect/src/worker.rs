@@ -180,6 +180,7 @@ impl<'r, M: Mover> Worker<'r, M> {
     fn look_at_boundary(&mut self, now: u64) {
         if now >= self.recorder.boundary_ns() {
             self.schedule.cross(&mut self.recorder, self.shared, now, Reading::of_this_thread);
+            self.clock.follow();
         }
     }
 

@@ -38,7 +38,7 @@ pub struct Worker {
     /// Draws requests.
     pub draw: RefCell<Draw>,
     pub(super) index: usize,
-    clock: Clock,
+    clock: Cell<Clock>,
     pub(super) window: Window,
     pub(super) recorder: RefCell<Recorder>,
     pacer: Option<Mutex<Pacer>>,
@@ -86,7 +86,7 @@ impl Worker {
             draw: RefCell::new(draw),
             shared: shared.clone(),
             index,
-            clock,
+            clock: Cell::new(clock),
             window,
             pacer,
             issued_until_ns: Cell::new(0),
@@ -206,7 +206,7 @@ impl Worker {
     /// The run's clock.
     #[inline]
     pub fn now(&self) -> u64 {
-        self.clock.now_ns()
+        self.clock.get().now_ns()
     }
 
     /// Hand over the interval that ended, if one did. Returns the time.
@@ -216,6 +216,9 @@ impl Worker {
         let mut recorder = self.recorder.borrow_mut();
         if now >= recorder.boundary_ns() {
             recorder.cross(&self.shared, now, Reading::of_this_thread);
+            let mut clock = self.clock.get();
+            clock.follow();
+            self.clock.set(clock);
         }
         now
     }

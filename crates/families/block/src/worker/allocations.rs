@@ -60,6 +60,7 @@ static COUNTING: Counting = Counting;
 struct Steps {
     now_ns: Cell<u64>,
     intervals: Cell<u64>,
+    followed: Cell<u64>,
     messages: Receiver<Message>,
 }
 
@@ -68,13 +69,17 @@ struct StepClock(Rc<Steps>);
 
 impl TimeSource for StepClock {
     fn now_ns(&self) -> u64 {
-        let Steps { now_ns, intervals, messages } = &*self.0;
+        let Steps { now_ns, intervals, messages, .. } = &*self.0;
         while let Ok(Message::Interval(report)) = messages.try_recv() {
             intervals.set(intervals.get() + 1);
             report.recycle();
         }
         now_ns.set(now_ns.get() + 1000);
         now_ns.get()
+    }
+
+    fn follow(&mut self) {
+        self.0.followed.set(self.0.followed.get() + 1);
     }
 }
 
@@ -90,7 +95,8 @@ fn allocations(intervals: u64, change: impl Fn(&mut Value)) -> u64 {
     let slots = job.read_slots() + job.write_slots();
     let arena = Arena::new(slots, job.longest_block() as usize).unwrap();
     let (now_ns, handed_over) = (Cell::new(START_NS), Cell::new(0));
-    let steps = Rc::new(Steps { now_ns, intervals: handed_over, messages });
+    let followed = Cell::new(0);
+    let steps = Rc::new(Steps { now_ns, intervals: handed_over, followed, messages });
     let clock = StepClock(steps.clone());
     let worker = Worker::new(&shared, 0, NullBackend::new(arena), clock.clone()).unwrap();
     let end_ns = START_NS + INTERVAL_NS * intervals;
@@ -100,6 +106,7 @@ fn allocations(intervals: u64, change: impl Fn(&mut Value)) -> u64 {
     let allocated = ALLOCATIONS.get() - before;
     clock.now_ns();
     assert_eq!(steps.intervals.get(), intervals);
+    assert!(steps.followed.get() >= intervals, "its clock follows the kernel's at each end");
     allocated
 }
 
