@@ -4,7 +4,7 @@ Each rule becomes one check for every target, point and metric that it names. Ag
 verdict is
 
 - ``held``: the whole interval keeps to the bound;
-- ``broken``: the whole interval lies beyond it;
+- ``broken``: the whole interval lies beyond it, or a run of the point failed;
 - ``undecided``: the bound lies inside the interval, or there is none (fewer than two repeats).
 
 A bound that is a multiple of the baseline is held against the ratio of geometric means; a bound
@@ -17,6 +17,7 @@ A rule is broken where any of its checks is, and held where all of them are.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import geometric_mean
@@ -239,6 +240,11 @@ def _columns(number: int, rule: GateRule, results: Comparison) -> list[Column]:
         for column in results.columns
         for name in _names(column)
     }
+    mean = re.sub(r"_p[0-9]+(?=_|\.|$)", "_mean", rule.metric)
+    if rule.metric not in names and mean != rule.metric and mean in names:
+        what = f"{rule.metric} is not known: the imported runs have no histograms, only a mean"
+        fix = f"import files with histograms (--output-format=json+), or hold {mean} to a bound"
+        raise _error(number, "metric", what, fix)
     if rule.metric not in names:
         known = sorted({column.name for column in results.columns})
         raise _error(
@@ -314,6 +320,8 @@ def _check(task: _Task, confidence: float, *, accepted: bool) -> Check:
     else:
         ratio_or_none = measured(cell, column, confidence)
     verdict = verdict_of(ratio_or_none.interval, bound, task.side)
+    if cell.failed:  # the numbers of the runs that are left say nothing of those
+        verdict = "broken"
     needed, reason = None, ratio_or_none.reason
     if verdict == "undecided" and not reason:
         needed = _needed(ratio_or_none, bound, confidence)

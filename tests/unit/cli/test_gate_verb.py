@@ -17,6 +17,7 @@ import pytest
 from storlab.base.errors import ExitCode
 from storlab.cli.main import main
 from storlab.lab.results.store import ResultStore
+from storlab.model.result import Failure
 from support.large_campaign import large_campaign
 from tidy import tree
 
@@ -342,3 +343,64 @@ def test_a_saved_baseline_is_told_as_json_too(
     assert Path(told["saved"]).is_file()
     assert gate(place, TIGHT, "--save", "other", "--json") == ExitCode.DISAGREE
     assert json.loads(capsys.readouterr().out)["saved"] is None
+
+
+def fail_a_run(directory: Path) -> None:
+    """Make one repeat of a point on the disk a failed run."""
+    store = ResultStore.open(directory)
+    record = next(r for r in store.records() if r.target == "Disk" and r.repeat == 1)
+    failure = Failure(message="the device answered with EIO")
+    failed = record.model_copy(update={"status": "failed", "failure": failure, "metrics": []})
+    (path,) = directory.glob(f"runs/*{record.run_id}*")
+    shutil.rmtree(path)
+    store.write_run(failed, [], {})
+
+
+def test_a_failed_run_breaks_the_rules_of_its_point(place: Path) -> None:
+    assert gate(place, LOOSE) == 0
+    fail_a_run(place / "new")
+    junit = place / "gate.xml"
+    assert gate(place, LOOSE, "--junit", junit) == ExitCode.DISAGREE
+    (suite,) = ElementTree.parse(junit).getroot()
+    assert int(suite.attrib["failures"]) > 0
+
+
+def test_results_with_a_failed_run_are_no_baseline(place: Path) -> None:
+    fail_a_run(place / "new")
+    words = ["gate", str(place / "new"), "--save", "stable"]
+    assert main(words) == ExitCode.USAGE  # no rule is judged, as the study has none
+    assert not (place / "baselines" / "stable.json").exists()
+
+
+def test_the_summary_of_the_recipe_does_without_a_gate_file(tmp_path: Path) -> None:
+    """Where the campaign failed, nothing was held to rules, and its failure is the one to show."""
+    (step,) = re.findall(
+        r"run: (.*GITHUB_STEP_SUMMARY.*)", (tree.ROOT / "docs/gate.md").read_text()
+    )
+    summary = tmp_path / "summary"
+    for there in (False, True):
+        if there:
+            (tmp_path / "gate.md").write_text("held")
+        ended = subprocess.run(
+            ["bash", "-e", "-c", step],
+            cwd=tmp_path,
+            env={"GITHUB_STEP_SUMMARY": str(summary), "PATH": "/usr/bin:/bin"},
+            check=False,
+        )
+        assert ended.returncode == 0
+        assert summary.exists() == there
+
+
+def test_a_percentile_without_histograms_is_named_as_such(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Plain JSON of fio prints percentiles; there is no other metric that was meant."""
+    plain = tree.ROOT / "tests" / "golden" / "fio" / "plain-3.33.json"
+    assert main(["import", str(plain), "--out", str(tmp_path / "new")]) == 0
+    rules = tmp_path / "gate.toml"
+    rules.write_text('[[gate]]\nmetric = "latency_p99_ns.read"\nat_most = "1ms"\n')
+    capsys.readouterr()
+    assert main(["gate", str(tmp_path / "new"), "--rules", str(rules)]) == ExitCode.STUDY
+    told = capsys.readouterr().err
+    assert "json+" in told
+    assert "did you mean" not in told

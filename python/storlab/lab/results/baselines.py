@@ -9,6 +9,7 @@ import hashlib
 import json
 import os
 import re
+import shlex
 from pathlib import Path
 
 from storlab.base.clock import utc_now_iso
@@ -23,9 +24,16 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 def save_baseline(store: ResultStore, name: str) -> Path:
     """Make these results the baseline of that name; one that had it before is no longer it.
 
-    Raises UsageError for a name that is none, and where it cannot be written.
+    Raises UsageError for a name that is none, for results with a failed run, and where it cannot be
+    written.
     """
     check_name(name)
+    records = store.records()
+    failed = [record.run_id for record in records if record.status == "failed"]
+    if failed:
+        what = f"{len(failed)} of {len(records)} runs failed, the first of them {failed[0]}"
+        fix = f"repeat them: storlab resume {shlex.quote(str(store.directory))} --retry-failed"
+        raise UsageError("--save", what, fix)
     folder = store.directory.parent / FOLDER
     try:
         folder.mkdir(exist_ok=True)
