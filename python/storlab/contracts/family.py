@@ -29,6 +29,7 @@ class Estimate:
     write_share: float = 0.0  # written bytes over moved bytes, 0 to 1
     reads: bool = True  # does the point read data that must be there before
     data_bytes: int = 0  # of the data set that ``prepare`` makes for it; 0: the lab lays it out
+    data_objects: int = 0  # requests that make it, where each object is one; 0: bytes decide
     data_set: str = ""  # which one that is: points that say the same share it; its name in a home
     space_bytes: int | None = None  # most that a run's own files take at once; None: bytes_written
     buffer_bytes: int = 0  # of memory that its I/O takes at once

@@ -103,6 +103,21 @@ def test_targets_stand_next_to_one_another_and_take_turns_to_go_first(tmp_path: 
     assert [r.order for r in plan.runs] == list(range(18))
 
 
+def test_small_objects_cost_requests_beside_bytes(tmp_path: Path) -> None:
+    def prepare_ns(size: str, objects: int) -> int:
+        text = (
+            '[study]\nname = "o"\n[[target]]\nname = "s"\ns3 = "http://127.0.0.1:1/bucket"\n'
+            f'[[workload]]\nkind = "object"\nobject_size = "{size}"\nobjects = {objects}\n'
+        )
+        study = loaded(tmp_path, text)
+        return prepare_ns_by_target(study, make_plan(study))["s"]
+
+    few, many = prepare_ns("4KiB", 250_000), prepare_ns("4KiB", 250_000_000)
+    assert many == 1_000 * few
+    assert many > 250_000_000 / 50_000 * NS_PER_S  # no client sends 50,000 small PUTs in a second
+    assert prepare_ns("4MiB", 1_000) > prepare_ns("4KiB", 1_000)
+
+
 def test_a_workload_keeps_to_its_targets_and_its_engine(tmp_path: Path) -> None:
     plan = planned(tmp_path, TWO + WORK + 'name = "w"\ntargets = ["b"]\nengine = "fio"\n')
     assert {(p.target, p.engine, p.workload) for p in plan.points.values()} == {("b", "fio", "w")}

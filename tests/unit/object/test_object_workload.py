@@ -206,6 +206,7 @@ def test_a_point_keeps_no_field_it_has_no_use_for() -> None:
         ("concurrency_per_operation = { get = 65535, put = 1 }", "adds up to 65,536"),
         ('range_size = "5MiB"', "range_size: 5MiB is more than an object of 4MiB has"),
         ('range_size = "5MiB"\nobject_size = { "8MiB" = 1, "1MiB" = 9 }', "an object of 1MiB has"),
+        ("list_percent = 1\nget_percent = 99\nobjects = 9\nprefixes = 10", "prefixes: 10 prefixes"),
         ("range_size = 0", "range_size: must be more than 0"),
         ('part_size = "5MB"', "part_size: 5MB is not between 5MiB and 5GiB"),
         ('part_size = "8MiB"', "part_size: no object is larger"),
@@ -360,6 +361,7 @@ def test_an_estimate_counts_what_is_made_before_and_what_is_known_to_be_written(
     read = estimate("objects = 10")
     assert (read.duration_ns, read.bytes_written, read.writes) == (13 * NS_PER_S, 0, False)
     assert (read.data_bytes, read.reads, read.write_share) == (40 * MIB, True, 0)
+    assert (read.data_objects, estimate("get_percent = 0").data_objects) == (10, 0)
     mixed = estimate('get_percent = 70\nrange_size = "2MiB"')
     assert (mixed.bytes_written, mixed.writes) == (None, True)
     assert mixed.write_share == pytest.approx(30 * 4 / (30 * 4 + 70 * 2))

@@ -38,6 +38,7 @@ from storlab.model.study import MOST_POINTS, StudyBase, Target
 from storlab.process.host_memory import BUFFER_SHARE, host_memory_bytes
 
 LAYOUT_BYTES_S = 500_000_000  # assumed when a data set is written, to estimate its time
+LAYOUT_OBJECTS_S = 5_000  # the same for objects: small ones cost requests, not bytes
 MOST_RUNS = 1_000_000
 
 
@@ -239,6 +240,15 @@ def _made_bytes(estimates: Iterable[Estimate]) -> int:
     return sum(sizes.values())
 
 
+def _made_objects(estimates: Iterable[Estimate]) -> int:
+    """Number of objects in all data sets that the workloads make; points may share one."""
+    counts: dict[str, int] = {}
+    for estimate in estimates:
+        name = estimate.data_set
+        counts[name] = max(counts.get(name, 0), estimate.data_objects)
+    return sum(counts.values())
+
+
 def _refuse_impossible(
     loaded: LoadedStudy, points: Sequence[Point], facts: dict[str, TargetFacts]
 ) -> None:
@@ -319,7 +329,9 @@ def _cost(
     prepare_ns, prepared = 0, 0
     if facts.laid_out or target.precondition is not None:
         prepared = facts.data_bytes * most
-        prepare_ns = prepared * NS_PER_S // (LAYOUT_BYTES_S * _writers(study, most))
+        writers = _writers(study, most)
+        prepare_ns = prepared * NS_PER_S // (LAYOUT_BYTES_S * writers)
+        prepare_ns += _made_objects(estimates) * most * NS_PER_S // (LAYOUT_OBJECTS_S * writers)
     if target.precondition is not None:
         prepare_ns += target.precondition.max_rounds * target.precondition.round
     unbounded = [(e, count) for e, count in every if e.bytes_written is None]
@@ -362,7 +374,8 @@ def _notes(
 ) -> Iterable[str]:
     if any(c.prepare_ns for c in costs.values()):
         yield (
-            f"writing data sets is estimated at {format_bytes_si(LAYOUT_BYTES_S)}/s"
+            f"writing data sets is estimated at {format_bytes_si(LAYOUT_BYTES_S)}/s and, of "
+            f"objects, at {LAYOUT_OBJECTS_S:,}/s besides"
             f"{_by_whom(study)}, whatever the target; preconditioning at its longest (all of "
             "max_rounds)"
         )

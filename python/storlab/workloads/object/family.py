@@ -85,6 +85,7 @@ class ObjectWorkload(Clear, Starter):
             write_share=put / (put + got) if put else 0.0,
             reads=_uses_pool(params),
             data_bytes=_pool_bytes(params) if _uses_pool(params) else 0,
+            data_objects=params.objects if _uses_pool(params) else 0,
             data_set=_pool_name(params) if _uses_pool(params) else "",
             open_files=open_connections(params, target),
         )

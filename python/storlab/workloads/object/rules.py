@@ -62,6 +62,7 @@ def combination_problems(values: list[ObjectParams], given: set[str]) -> list[Pr
         *_needless_problems(values, given),
         *_part_problems(values, given),
         *_range_problems(values),
+        *_prefix_problems(values),
     ]
 
 
@@ -208,6 +209,19 @@ def _range_problems(values: list[ObjectParams]) -> Iterable[Problem]:
                 f"{format_size(v.range_size)} is more than an object of "
                 f"{format_size(smallest)} has",
                 f"set range_size to at most {format_size(smallest)}",
+            )
+            return
+
+
+def _prefix_problems(values: list[ObjectParams]) -> Iterable[Problem]:
+    """Refuse LISTs of prefixes below which nothing can lie."""
+    for v in values:
+        if "list" in shares(v) and v.prefixes > v.objects:
+            yield Problem(
+                ("prefixes",),
+                f"{v.prefixes:,} prefixes for {v.objects:,} objects: LISTs of the empty ones say "
+                "nothing about the store",
+                f"set prefixes to at most {v.objects:,}, or raise objects",
             )
             return
 
