@@ -31,6 +31,7 @@ path = "null:"
 kind = "block"
 jobs = [1, 2]
 queue_depth = 4
+read_percent = 70
 """
 
 
@@ -130,3 +131,19 @@ def test_what_is_no_result_is_named(tmp_path: Path) -> None:
         storlab.load(tmp_path)
     with pytest.raises(UsageError, match="no result directory"):
         storlab.load()
+
+
+def test_the_means_of_the_tables_are_those_of_the_metrics(
+    place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An operation is never averaged with the whole that it is a part of."""
+    monkeypatch.chdir(place)
+    examples = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    (snippet,) = [text for text in examples if "groupby" in text]
+    results = storlab.load("results/two-ssds")
+    exec(snippet, {"results": results})
+    printed = re.findall(r"^(?:\w+)? +throughput_mb_s +([\d.e+]+)$", capsys.readouterr().out, re.M)
+    records = [run.record for run in results.comparison.dataset.all_runs()]
+    for target, text in zip(("first", "second"), printed, strict=True):
+        values = [r.metric("throughput_mb_s") or 0.0 for r in records if r.target == target]
+        assert float(text) == pytest.approx(sum(values) / len(values), rel=1e-3)
