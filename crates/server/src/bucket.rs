@@ -26,11 +26,15 @@ const OBJECTS: &str = "objects";
 /// Below a bucket's directory: unfinished multipart uploads.
 pub const UPLOADS: &str = "uploads";
 
+/// Flushes a file or directory to the device; tests replace it.
+pub type Flush = fn(&File) -> io::Result<()>;
+
 /// A bucket of the store.
 #[derive(Debug)]
 pub struct Bucket {
     root: PathBuf,
-    durable: bool,
+    /// How writes are flushed before they are answered; None if they are not.
+    flush: Option<Flush>,
     stamps: Arc<Stamps>,
     created: SystemTime,
     /// One per shard; held where a name and the set of keys change together.
@@ -69,21 +73,19 @@ impl Aside {
         Self { file, path, named: true }
     }
 
-    /// Gives it its version and its name below `top`, which replaces what has that name. `replaces`
-    /// says whether something is likely to have it.
-    pub fn name(
-        &mut self,
-        to: &Path,
-        top: &Path,
-        replaces: bool,
-        stamps: &Stamps,
-        durable: bool,
-    ) -> io::Result<Object> {
+    /// Gives the file its version, and flushes content and version if `flush` is given.
+    pub fn seal(&self, stamps: &Stamps, flush: Option<Flush>) -> io::Result<Object> {
         self.file.set_modified(stamps.next(self.file.metadata()?.modified()?))?;
         let object = Object::of(&self.file.metadata()?)?;
-        if durable {
-            self.file.sync_all()?;
+        if let Some(flush) = flush {
+            flush(&self.file)?;
         }
+        Ok(object)
+    }
+
+    /// Gives the file its name, which replaces the file that has that name. `replaces` is whether
+    /// there is likely to be one. The directory is not flushed.
+    pub fn name(&mut self, to: &Path, replaces: bool) -> io::Result<()> {
         // ext4 writes a file to the device when it is renamed over another one, at ten times the
         // cost of a small PUT; not so when two files exchange their names.
         if replaces && renameat_with(CWD, &self.path, CWD, to, RenameFlags::EXCHANGE).is_ok() {
@@ -92,10 +94,7 @@ impl Aside {
             fs::rename(&self.path, to)?;
         }
         self.named = true;
-        if durable {
-            sync_names(to, top)?;
-        }
-        Ok(object)
+        Ok(())
     }
 }
 
@@ -113,14 +112,14 @@ impl Bucket {
     ///
     /// # Errors
     /// `AlreadyExists` where there is one.
-    pub fn create(root: &Path, durable: bool, stamps: Arc<Stamps>) -> io::Result<Self> {
+    pub fn create(root: &Path, flush: Option<Flush>, stamps: Arc<Stamps>) -> io::Result<Self> {
         fs::create_dir_all(root)?;
         fs::create_dir(root.join(OBJECTS))?;
         for shard in 0..SHARDS {
             fs::create_dir(root.join(OBJECTS).join(shard_name(shard)))?;
         }
         fs::create_dir(root.join(UPLOADS))?;
-        Self::open(root, durable, stamps)
+        Self::open(root, flush, stamps)
     }
 
     /// Whether a directory holds a bucket.
@@ -129,7 +128,7 @@ impl Bucket {
     }
 
     /// Reads the keys of a bucket, and removes what an earlier server left unfinished.
-    pub fn open(root: &Path, durable: bool, stamps: Arc<Stamps>) -> io::Result<Self> {
+    pub fn open(root: &Path, flush: Option<Flush>, stamps: Arc<Stamps>) -> io::Result<Self> {
         let mut keys = BTreeSet::new();
         for shard in 0..SHARDS {
             let directory = root.join(OBJECTS).join(shard_name(shard));
@@ -146,7 +145,7 @@ impl Bucket {
         }
         Ok(Self {
             root: root.to_path_buf(),
-            durable,
+            flush,
             stamps,
             created: fs::metadata(root.join(OBJECTS))?.modified()?,
             shards: (0..SHARDS).map(|_| Mutex::new(())).collect(),
@@ -163,7 +162,12 @@ impl Bucket {
 
     /// Whether writes are flushed to the device before they are answered.
     pub fn durable(&self) -> bool {
-        self.durable
+        self.flush.is_some()
+    }
+
+    /// How writes are flushed before they are answered; None if they are not.
+    pub fn flush(&self) -> Option<Flush> {
+        self.flush
     }
 
     /// What gives objects their versions.
@@ -205,10 +209,32 @@ impl Bucket {
 
     /// Makes a written file the object of this key.
     ///
+    /// Files and directories are flushed outside the lock of the shard: it would let one durable
+    /// write of a shard wait for the flushes of all others. A reader may see the object before its
+    /// name is durable, but the answer comes only afterwards.
+    ///
     /// # Errors
     /// `PreconditionFailed`; `NoSuchBucket` where the bucket was removed meanwhile.
     pub fn put(&self, key: &str, mut aside: Aside, conditions: &Conditions) -> S3Result<Object> {
         let path = self.place(key);
+        let object =
+            aside.seal(&self.stamps, self.flush).map_err(failed("completion of an object"))?;
+        self.name_object(key, &path, &mut aside, conditions)?;
+        if let Some(flush) = self.flush {
+            flush_names(&path, &self.shard_path(shard(key)), flush)
+                .map_err(failed("sync of an object's name"))?;
+        }
+        Ok(object)
+    }
+
+    /// Gives a file the name of its object and inserts the key, under the lock of the shard.
+    fn name_object(
+        &self,
+        key: &str,
+        path: &Path,
+        aside: &mut Aside,
+        conditions: &Conditions,
+    ) -> S3Result<()> {
         let _held = self.hold(key);
         if self.removed.load(Ordering::Relaxed) {
             return Err(s3_error!(NoSuchBucket));
@@ -218,11 +244,9 @@ impl Bucket {
         }
         let parent = path.parent().unwrap_or(&self.root);
         let known = self.keys().contains(key);
-        let top = self.shard_path(shard(key));
-        let name = |aside: &mut Aside| aside.name(&path, &top, known, &self.stamps, self.durable);
-        let object = match name(&mut aside) {
+        match aside.name(path, known) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                fs::create_dir_all(parent).and_then(|()| name(&mut aside))
+                fs::create_dir_all(parent).and_then(|()| aside.name(path, known))
             }
             done => done,
         }
@@ -230,31 +254,43 @@ impl Bucket {
         if !known {
             self.keys.write().unwrap_or_else(PoisonError::into_inner).insert(key.into());
         }
-        Ok(object)
+        Ok(())
     }
 
     /// Removes an object; one that is not there is no error, as S3 has it.
     pub fn delete(&self, key: &str, conditions: &Conditions) -> S3Result<()> {
         let path = self.place(key);
+        let top = self.shard_path(shard(key));
+        self.remove_name(key, &path, &top, conditions)?;
+        if let Some(flush) = self.flush {
+            flush_names(&path, &top, flush).map_err(failed("sync of a removal"))?;
+        }
+        Ok(())
+    }
+
+    /// Removes the file and the key of an object, under the lock of the shard.
+    fn remove_name(
+        &self,
+        key: &str,
+        path: &Path,
+        top: &Path,
+        conditions: &Conditions,
+    ) -> S3Result<()> {
         let _held = self.hold(key);
         if !conditions.is_empty() {
             conditions.check_write(self.stat(key).ok().as_ref())?;
         }
-        match fs::remove_file(&path) {
+        match fs::remove_file(path) {
             Err(error) if !is_missing(&error) => {
                 return Err(failed("removal of an object")(error));
             }
             _ => {}
         }
         self.keys.write().unwrap_or_else(PoisonError::into_inner).remove(key);
-        let top = self.shard_path(shard(key));
-        for link in directories_of(&path, &top).filter(|at| *at != top) {
+        for link in directories_of(path, top).filter(|at| *at != top) {
             if fs::remove_dir(link).is_err() {
                 break; // other long keys share it, or it was never there
             }
-        }
-        if self.durable {
-            sync_names(&path, &top).map_err(failed("sync of a removal"))?;
         }
         Ok(())
     }
@@ -323,12 +359,12 @@ fn directories_of<'a>(path: &'a Path, top: &'a Path) -> impl Iterator<Item = &'a
 }
 
 /// Makes the name itself durable: a rename lies in the directory, and a new directory in its own.
-fn sync_names(path: &Path, top: &Path) -> io::Result<()> {
+pub fn flush_names(path: &Path, top: &Path, flush: Flush) -> io::Result<()> {
     for directory in directories_of(path, top) {
         match File::open(directory) {
             // The last object of a chain of directories took them along.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            opened => opened?.sync_all()?,
+            opened => flush(&opened?)?,
         }
     }
     Ok(())

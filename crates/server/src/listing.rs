@@ -250,14 +250,14 @@ mod tests {
     fn a_hundred_thousand_files_are_found_and_listed() {
         let directory = tempfile::tempdir().expect("a directory");
         let root = directory.path().join("bucket");
-        Bucket::create(&root, false, Arc::default()).expect("made");
+        Bucket::create(&root, None, Arc::default()).expect("made");
         let mut keys: Vec<String> = (0..100_000).map(|at| format!("k/{:x}", at * 7919)).collect();
         for key in &keys {
             let place = root.join("objects").join(shard_name(shard(key))).join(path_of(key));
             std::fs::write(place, b"").expect("written");
         }
         keys.sort();
-        let bucket = Bucket::open(&root, false, Arc::default()).expect("opened");
+        let bucket = Bucket::open(&root, None, Arc::default()).expect("opened");
         let mut query = Query { limit: PAGE, prefix: "k/".to_owned(), ..Query::default() };
         let mut listed = Vec::new();
         loop {

@@ -1,5 +1,6 @@
 //! The server itself: a listener on loopback, and its end.
 
+use std::fs::File;
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -23,6 +24,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::oneshot;
 
 use crate::body::{Shared, signed_in_chunks};
+use crate::bucket::Flush;
 use crate::limits::Limits;
 use crate::range::WithoutRange;
 use crate::service::Service;
@@ -93,7 +95,8 @@ impl Server {
     /// [`Error::Spec`] for a bucket name that S3 does not allow and for a directory in use;
     /// [`Error::Io`] where directory or socket are refused.
     pub fn start(config: &Config, credentials: Credentials) -> Result<Self> {
-        let store = Store::open(&config.directory, &config.bucket, config.durable)?;
+        let flush: Option<Flush> = config.durable.then_some(File::sync_all);
+        let store = Store::open(&config.directory, &config.bucket, flush)?;
         let service = Service::new(Arc::new(store));
         let mut builder = S3ServiceBuilder::new(service.clone());
         builder.set_route(WithoutRange::over(service));
@@ -225,9 +228,15 @@ async fn respond(
 
 #[cfg(test)]
 mod tests {
+    use std::io::{BufRead, BufReader};
     use std::net::TcpStream as Client;
+    use std::sync::{Condvar, Mutex};
+    use std::thread::{self, JoinHandle};
+
+    use storlab_base::lock;
 
     use super::*;
+    use crate::names::shard;
 
     /// Far longer than anything here takes; a failure ends by it instead of hanging.
     const PATIENCE: Duration = Duration::from_secs(20);
@@ -248,20 +257,30 @@ mod tests {
         }
     }
 
-    #[test]
-    fn a_head_that_never_ends_is_given_up() {
-        let directory = tempfile::tempdir().expect("a directory");
-        let store = Store::open(directory.path(), "bucket", false).expect("opened");
+    /// Serves a directory without signatures.
+    fn serve(
+        runtime: &Runtime,
+        directory: &tempfile::TempDir,
+        flush: Option<Flush>,
+        head_timeout: Duration,
+    ) -> SocketAddr {
+        let store = Store::open(directory.path(), "bucket", flush).expect("opened");
         let service = S3ServiceBuilder::new(Service::new(Arc::new(store))).build();
-        let runtime = runtime();
         let listener = runtime.block_on(async { listen() }).expect("listens");
         let address = listener.local_addr().expect("has one");
         runtime.spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                let allowed = Duration::from_millis(100);
-                tokio::spawn(connection(stream, service.clone(), allowed));
+                tokio::spawn(connection(stream, service.clone(), head_timeout));
             }
         });
+        address
+    }
+
+    #[test]
+    fn a_head_that_never_ends_is_given_up() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let runtime = runtime();
+        let address = serve(&runtime, &directory, None, Duration::from_millis(100));
         for sent in ["GET /bucket/k HTTP/1.1\r\nhost: x\r\n", ""] {
             let mut client = Client::connect(address).expect("connected");
             client.set_read_timeout(Some(PATIENCE)).expect("set");
@@ -269,5 +288,96 @@ mod tests {
             let mut rest = Vec::new();
             client.read_to_end(&mut rest).expect("the server has closed it");
         }
+    }
+
+    /// Flushes that have begun, and how many of them may end: of files, then of directories.
+    #[derive(Default)]
+    struct Gate {
+        begun: [usize; 2],
+        allowed: [usize; 2],
+    }
+
+    static GATE: Mutex<Gate> = Mutex::new(Gate { begun: [0; 2], allowed: [0; 2] });
+    static CHANGED: Condvar = Condvar::new();
+
+    /// Waits until the gate fulfils a condition.
+    fn wait(condition: impl Fn(&Gate) -> bool) -> io::Result<()> {
+        let (_gate, waited) = CHANGED
+            .wait_timeout_while(lock(&GATE), PATIENCE, |gate| !condition(gate))
+            .expect("no thread has panicked");
+        if waited.timed_out() { Err(io::ErrorKind::TimedOut.into()) } else { Ok(()) }
+    }
+
+    /// Lets flushes of a kind end, as many as there may have been since the start.
+    fn allow(kind: usize, count: usize) {
+        lock(&GATE).allowed[kind] = count;
+        CHANGED.notify_all();
+    }
+
+    fn held_flush(file: &File) -> io::Result<()> {
+        let kind = usize::from(file.metadata()?.is_dir());
+        lock(&GATE).begun[kind] += 1;
+        CHANGED.notify_all();
+        wait(|gate| gate.begun[kind] <= gate.allowed[kind])
+    }
+
+    /// The status of a request without a body, or with one of one byte.
+    fn status(address: SocketAddr, method: &str, key: &str) -> String {
+        let mut client = Client::connect(address).expect("connected");
+        client.set_read_timeout(Some(PATIENCE)).expect("set");
+        let (length, body) = if method == "PUT" { (1, "x") } else { (0, "") };
+        let request = format!(
+            "{method} /bucket/{key} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\
+             content-length: {length}\r\n\r\n{body}"
+        );
+        client.write_all(request.as_bytes()).expect("sent");
+        let mut line = String::new();
+        BufReader::new(client).read_line(&mut line).expect("an answer");
+        line.split(' ').nth(1).expect("a status").to_owned()
+    }
+
+    #[test]
+    fn durable_writes_of_a_shard_flush_at_the_same_time() {
+        let mut keys = (0..).map(|number| format!("k{number}"));
+        let there = keys.next().expect("endless");
+        let others: Vec<String> = keys.filter(|key| shard(key) == shard(&there)).take(2).collect();
+        let directory = tempfile::tempdir().expect("a directory");
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build()
+            .expect("threads");
+        let address = serve(&runtime, &directory, Some(held_flush), HEAD_TIMEOUT);
+        let both = |method: &'static str| -> Vec<JoinHandle<String>> {
+            let start = |key: &String| {
+                let key = key.clone();
+                thread::spawn(move || status(address, method, &key))
+            };
+            others.iter().map(start).collect()
+        };
+        let answers = |threads: Vec<JoinHandle<String>>| -> Vec<String> {
+            threads.into_iter().map(|thread| thread.join().expect("an answer")).collect()
+        };
+        allow(0, 1);
+        allow(1, 1);
+        assert_eq!(status(address, "PUT", &there), "200");
+
+        let puts = both("PUT");
+        wait(|gate| gate.begun == [3, 1]).expect("both files are flushed, no directory is");
+        assert_eq!(status(address, "GET", &there), "200");
+        assert_eq!(status(address, "GET", &others[0]), "404");
+        allow(0, 3);
+        wait(|gate| gate.begun == [3, 3]).expect("both names are flushed");
+        assert_eq!(status(address, "GET", &others[0]), "200");
+        assert!(puts.iter().all(|put| !put.is_finished()), "answered before the name was durable");
+        allow(1, 3);
+        assert_eq!(answers(puts), ["200", "200"]);
+
+        let deletes = both("DELETE");
+        wait(|gate| gate.begun == [3, 5]).expect("both removals are flushed");
+        assert_eq!(status(address, "GET", &there), "200");
+        assert_eq!(status(address, "GET", &others[0]), "404");
+        allow(1, 5);
+        assert_eq!(answers(deletes), ["204", "204"]);
     }
 }

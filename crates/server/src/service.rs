@@ -307,8 +307,8 @@ impl S3 for Service {
         in_the_clear(req.input.sse_customer_algorithm.or(req.input.ssekms_key_id).is_some())?;
         in_the_clear(req.input.server_side_encryption.is_some())?;
         let kept = Kept::of(&req.headers)?;
-        let upload_id =
-            self.store.bucket(&req.input.bucket)?.begin_upload(&req.input.key, &kept)?;
+        let (bucket, key) = (self.store.bucket(&req.input.bucket)?, req.input.key.clone());
+        let upload_id = apart(move || bucket.begin_upload(&key, &kept)).await?;
         answer(CreateMultipartUploadOutput {
             bucket: Some(req.input.bucket),
             key: Some(req.input.key),
@@ -320,7 +320,8 @@ impl S3 for Service {
     async fn upload_part(&self, req: S3Request<UploadPartInput>) -> Answer<UploadPartOutput> {
         let input = req.input;
         let bucket = self.store.bucket(&input.bucket)?;
-        let mut aside = bucket.aside_part(&input.key, &input.upload_id, input.part_number)?;
+        let (at, key, id) = (bucket.clone(), input.key, input.upload_id.clone());
+        let mut aside = apart(move || at.aside_part(&key, &id, input.part_number)).await?;
         let digests = Digests::announced(&req.headers);
         let trailing = req.trailing_headers.as_ref();
         let length = input.content_length;
@@ -383,7 +384,8 @@ impl S3 for Service {
         let bucket = self.store.bucket(&input.bucket)?;
         let limit = page_size(input.max_parts)?;
         let after = input.part_number_marker.unwrap_or(0);
-        let mut parts = bucket.parts(&input.key, &input.upload_id)?;
+        let (key, id) = (input.key.clone(), input.upload_id.clone());
+        let mut parts = apart(move || bucket.parts(&key, &id)).await?;
         parts.retain(|(number, _)| *number > after);
         let truncated = parts.len() > limit;
         parts.truncate(limit);

@@ -10,7 +10,7 @@ use s3s::validation::{AwsNameValidation, NameValidation as _};
 use s3s::{S3Result, s3_error};
 use storlab_base::{Error, Result, try_lock_file};
 
-use crate::bucket::Bucket;
+use crate::bucket::{Bucket, Flush};
 use crate::errors::failed;
 use crate::object::Stamps;
 
@@ -18,7 +18,7 @@ use crate::object::Stamps;
 #[derive(Debug)]
 pub struct Store {
     directory: PathBuf,
-    durable: bool,
+    flush: Option<Flush>,
     stamps: Arc<Stamps>,
     buckets: RwLock<BTreeMap<String, Arc<Bucket>>>,
     /// The directory, locked as long as its keys are in this server's memory.
@@ -27,11 +27,12 @@ pub struct Store {
 
 impl Store {
     /// Opens the buckets of a directory, and makes directory and bucket where they are missing.
+    /// `flush` is applied to what was written before the answer; None leaves it to the kernel.
     ///
     /// # Errors
     /// [`Error::Spec`] for a bucket name that S3 does not allow, and for a directory that another
     /// server uses; [`Error::Io`].
-    pub fn open(directory: &Path, bucket: &str, durable: bool) -> Result<Self> {
+    pub fn open(directory: &Path, bucket: &str, flush: Option<Flush>) -> Result<Self> {
         if !AwsNameValidation::new().validate_bucket_name(bucket) {
             return Err(Error::spec(
                 "bucket",
@@ -45,7 +46,7 @@ impl Store {
         fs::create_dir_all(directory).map_err(refused("mkdir"))?;
         let store = Self {
             directory: directory.to_path_buf(),
-            durable,
+            flush,
             stamps: Arc::default(),
             buckets: RwLock::default(),
             _lock: lock(directory)?,
@@ -96,7 +97,7 @@ impl Store {
     }
 
     fn make(&self, name: &str) -> io::Result<Bucket> {
-        Bucket::create(&self.directory.join(name), self.durable, self.stamps.clone())
+        Bucket::create(&self.directory.join(name), self.flush, self.stamps.clone())
     }
 
     fn find(&self) -> io::Result<BTreeMap<String, Arc<Bucket>>> {
@@ -106,7 +107,7 @@ impl Store {
             let Ok(name) = entry.file_name().into_string() else { continue };
             let path = entry.path();
             if AwsNameValidation::new().validate_bucket_name(&name) && Bucket::is_at(&path) {
-                let bucket = Bucket::open(&path, self.durable, self.stamps.clone())?;
+                let bucket = Bucket::open(&path, self.flush, self.stamps.clone())?;
                 buckets.insert(name, Arc::new(bucket));
             }
         }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use s3s::dto::ETag;
 use s3s::{S3Result, s3_error};
 
-use crate::bucket::{Aside, Bucket};
+use crate::bucket::{Aside, Bucket, flush_names};
 use crate::conditions::Conditions;
 use crate::errors::failed;
 use crate::kept::Kept;
@@ -73,9 +73,15 @@ impl Bucket {
     pub fn put_part(&self, id: &str, number: i32, mut aside: Aside) -> S3Result<Object> {
         let top = self.uploads().join(id);
         let path = top.join(part_name(number));
-        aside
-            .name(&path, &top, false, self.stamps(), self.durable())
-            .map_err(gone("naming of a part"))
+        let mut name = || {
+            let object = aside.seal(self.stamps(), self.flush())?;
+            aside.name(&path, false)?;
+            if let Some(flush) = self.flush() {
+                flush_names(&path, &top, flush)?;
+            }
+            Ok(object)
+        };
+        name().map_err(gone("naming of a part"))
     }
 
     /// The parts that are there, in order.
