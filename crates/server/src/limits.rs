@@ -1,12 +1,40 @@
 //! What is not read at all.
 
 use hyper::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
+use hyper::{StatusCode, Uri};
+use percent_encoding::percent_decode_str;
 use s3s::access::{S3Access, S3AccessContext};
-use s3s::{S3Result, s3_error};
+use s3s::{S3Error, S3ErrorCode, S3Result, s3_error};
 
 /// Orders in XML have at most this many bytes: 1,000 keys of 1,024 bytes, however they are escaped,
 /// have 6 MB. s3s would answer what is larger as an error of its own.
 pub const ORDER_BYTES: usize = 20 << 20;
+
+/// Longest validity of a presigned address, in seconds: one week, as S3 has it.
+const LONGEST_VALIDITY_S: u32 = 604_800;
+
+/// Refuses presigned addresses that are valid for more than a week; s3s accepts them.
+///
+/// # Errors
+/// `AuthorizationQueryParametersError`.
+pub fn check_validity(uri: &Uri) -> S3Result<()> {
+    let is = |text: &str, name: &str| percent_decode_str(text).eq(name.bytes());
+    let seconds = |pair: &str| -> Option<u32> {
+        let (name, value) = pair.split_once('=')?;
+        let value = is(name, "X-Amz-Expires").then(|| percent_decode_str(value).decode_utf8())?;
+        value.ok()?.parse().ok()
+    };
+    let pairs = uri.query().unwrap_or_default().split('&');
+    if pairs.filter_map(seconds).all(|valid_s| valid_s <= LONGEST_VALIDITY_S) {
+        return Ok(());
+    }
+    let mut refused = S3Error::with_message(
+        S3ErrorCode::Custom("AuthorizationQueryParametersError".into()),
+        format!("X-Amz-Expires is at most {LONGEST_VALIDITY_S} seconds, which is one week"),
+    );
+    refused.set_status_code(StatusCode::BAD_REQUEST);
+    Err(refused)
+}
 
 /// Whom and what the server listens to: signed requests of a bounded size.
 pub struct Limits;
@@ -17,6 +45,7 @@ impl S3Access for Limits {
         if request.credentials().is_none() {
             return Err(s3_error!(AccessDenied, "sign the request"));
         }
+        check_validity(request.uri())?;
         if matches!(request.s3_op().name(), "PutObject" | "UploadPart") {
             return Ok(());
         }

@@ -9,6 +9,7 @@ use s3s::route::S3Route;
 use s3s::service::{S3Service, S3ServiceBuilder};
 use s3s::{Body, S3Error, S3ErrorCode, S3Request, S3Response, S3Result};
 
+use crate::limits::check_validity;
 use crate::service::Service;
 
 /// Answers a read with a malformed range as if it had none. s3s comes here with requests whose
@@ -36,6 +37,7 @@ impl S3Route for WithoutRange {
     }
 
     async fn call(&self, request: S3Request<Body>) -> S3Result<S3Response<Body>> {
+        check_validity(&request.uri)?;
         let mut whole = Request::new(Body::empty());
         *whole.method_mut() = request.method;
         *whole.uri_mut() = unsigned(&request.uri);
