@@ -9,6 +9,7 @@ mod stream;
 
 use std::future::poll_fn;
 use std::io;
+use std::net::SocketAddr;
 use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
@@ -170,21 +171,42 @@ impl Connection {
     }
 }
 
-/// The first address that takes the connection; each gets its share of the time that is left.
+/// Connects to the first address that accepts. If all addresses fail and time is left, the name is
+/// resolved again, and addresses that are new are tried.
 async fn connect(endpoint: &Endpoint, timeout: Duration) -> Result<TcpStream, Failure> {
-    let deadline = monotonic_ns().saturating_add(timeout.as_nanos() as u64);
-    let addresses = endpoint.in_turn();
-    let count = addresses.len();
+    let deadline_ns = monotonic_ns().saturating_add(timeout.as_nanos() as u64);
+    let addresses = endpoint.addresses.in_turn();
+    let failure = match connect_to_any(&endpoint.name, &addresses, deadline_ns).await {
+        Ok(stream) => return Ok(stream),
+        Err(failure) => failure,
+    };
+    // The other half is for the connection.
+    let half = Duration::from_nanos(deadline_ns.saturating_sub(monotonic_ns()) / 2);
+    let others = tokio::time::timeout(half, endpoint.addresses.others_than(&addresses)).await;
+    match others {
+        Ok(others) if !others.is_empty() => {
+            connect_to_any(&endpoint.name, &others, deadline_ns).await
+        }
+        _ => Err(failure),
+    }
+}
+
+/// Connects to the first address that accepts; each gets its share of the time that is left.
+async fn connect_to_any(
+    name: &str,
+    addresses: &[SocketAddr],
+    deadline_ns: u64,
+) -> Result<TcpStream, Failure> {
     let mut last = Failure::TimeOut;
-    for (tried, address) in addresses.enumerate() {
-        let left = deadline.saturating_sub(monotonic_ns()) / (count - tried) as u64;
+    for (tried, address) in addresses.iter().enumerate() {
+        let left_ns = deadline_ns.saturating_sub(monotonic_ns()) / (addresses.len() - tried) as u64;
         let attempt = TcpStream::connect(address);
-        match tokio::time::timeout(Duration::from_nanos(left), attempt).await {
+        match tokio::time::timeout(Duration::from_nanos(left_ns), attempt).await {
             Err(_) => last = Failure::TimeOut,
-            Ok(Err(e)) => last = refused(&endpoint.name, &e),
+            Ok(Err(e)) => last = refused(name, &e),
             Ok(Ok(stream)) => {
                 // Small requests would wait for acknowledgements of the ones before them.
-                stream.set_nodelay(true).map_err(|e| refused(&endpoint.name, &e))?;
+                stream.set_nodelay(true).map_err(|e| refused(name, &e))?;
                 return Ok(stream);
             }
         }

@@ -18,6 +18,7 @@
 //! # }
 //! ```
 
+mod addresses;
 pub mod body;
 mod checksum;
 pub mod chunked;

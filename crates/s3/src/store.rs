@@ -3,13 +3,13 @@
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use http::{HeaderValue, Uri};
 use rustls::ClientConfig;
 use rustls_pki_types::ServerName;
 use storlab_base::{Error, Result, wall_clock_ns};
 
+use crate::addresses::Addresses;
 use crate::request::{self, Call, Origin, Signed};
 use crate::sign::Signer;
 use crate::spec::{Addressing, Credentials, StoreSpec};
@@ -33,8 +33,7 @@ pub(super) struct Endpoint {
     pub(super) name: String,
     origin: Origin,
     pub(super) tls: Option<(Arc<ClientConfig>, ServerName<'static>)>,
-    addresses: Vec<SocketAddr>,
-    turn: AtomicUsize,
+    pub(super) addresses: Arc<Addresses>,
 }
 
 impl Store {
@@ -104,6 +103,14 @@ impl Store {
         request::build(origin, self.inner.signer.as_ref(), second, call)
     }
 
+    /// The same store with other addresses of its endpoint.
+    #[cfg(test)]
+    pub(super) fn with_addresses(mut self, addresses: Arc<Addresses>) -> Store {
+        let inner = Arc::get_mut(&mut self.inner).expect("not cloned yet");
+        inner.endpoints[0].addresses = addresses;
+        self
+    }
+
     pub(super) fn endpoint(&self, endpoint: usize) -> &Endpoint {
         &self.inner.endpoints[endpoint]
     }
@@ -158,16 +165,9 @@ impl Endpoint {
         let shown = if port == default_port { host.clone() } else { format!("{host}:{port}") };
         let host = HeaderValue::from_str(&shown)
             .map_err(|e| Error::spec(&field, format!("{shown}: {e}"), "give a host's name"))?;
-        let addresses = resolve(bare, port).map_err(|e| Error::io("resolve", name, 0, e))?;
+        let addresses = addresses(bare, port).map_err(|e| Error::io("resolve", name, 0, e))?;
         let origin = Origin { host, path_prefix };
-        Ok(Endpoint { name: name.to_owned(), origin, tls, addresses, turn: AtomicUsize::new(0) })
-    }
-
-    /// All addresses, each time beginning with the next one.
-    pub(super) fn in_turn(&self) -> impl ExactSizeIterator<Item = SocketAddr> + '_ {
-        let first = self.turn.fetch_add(1, Ordering::Relaxed);
-        let count = self.addresses.len();
-        (0..count).map(move |step| self.addresses[first.wrapping_add(step) % count])
+        Ok(Endpoint { name: name.to_owned(), origin, tls, addresses })
     }
 }
 
@@ -195,13 +195,24 @@ fn parse(name: &str) -> Option<(bool, String, u16)> {
     Some((secure, host.to_ascii_lowercase(), port))
 }
 
-/// All addresses of a name, each once. Names below `localhost` are this machine (RFC 6761), whether
-/// or not the resolver knows them: that is how virtual-host style works on loopback.
-fn resolve(host: &str, port: u16) -> std::io::Result<Vec<SocketAddr>> {
+/// Addresses of a host. Names below `localhost` are this machine (RFC 6761), whether or not the
+/// resolver knows them: that is how virtual-host style works on loopback.
+fn addresses(host: &str, port: u16) -> std::io::Result<Arc<Addresses>> {
+    let fixed = |hosts: &[IpAddr]| {
+        Addresses::fixed(hosts.iter().map(|&host| SocketAddr::new(host, port)).collect())
+    };
     if host.ends_with(".localhost") {
-        let both = [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)];
-        return Ok(both.map(|address| SocketAddr::new(address, port)).to_vec());
+        return Ok(fixed(&[Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()]));
     }
+    if let Ok(host) = host.parse() {
+        return Ok(fixed(&[host]));
+    }
+    let host = host.to_owned();
+    Addresses::of_name(Box::new(move || resolve(&host, port)))
+}
+
+/// All addresses of a name, each once.
+fn resolve(host: &str, port: u16) -> std::io::Result<Vec<SocketAddr>> {
     let mut addresses: Vec<SocketAddr> = Vec::new();
     for address in (host, port).to_socket_addrs()? {
         if !addresses.contains(&address) {

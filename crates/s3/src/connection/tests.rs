@@ -3,13 +3,14 @@
 use std::future::Future;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use bytes::Bytes;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
 use super::*;
+use crate::addresses::Addresses;
 use crate::body::Framing;
 use crate::content::Content;
 use crate::{Addressing, Call, PayloadHash, StoreSpec};
@@ -186,6 +187,33 @@ fn an_address_that_refuses_leaves_the_others() {
         while connections.load(Ordering::SeqCst) < 1 {
             tokio::task::yield_now().await;
         }
+    });
+}
+
+#[test]
+fn a_name_is_resolved_again_after_all_its_addresses_failed() {
+    run(async {
+        let closed = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let first = closed.local_addr().expect("bound");
+        drop(closed);
+        let (port, _) = server(vec![HELLO]).await;
+        let later = SocketAddr::from(([127, 0, 0, 1], port));
+        let has_moved = Arc::new(AtomicBool::new(false));
+        let moved = has_moved.clone();
+        let addresses = Addresses::of_name(Box::new(move || {
+            Ok(vec![if moved.load(Ordering::SeqCst) { later } else { first }])
+        }));
+        let addresses = addresses.expect("resolved");
+        let store = store(first.port()).with_addresses(addresses.clone());
+        for _ in 0..2 {
+            // Resolved just before, then resolved again to the address that has failed.
+            let failure = Connection::open(&store, 0, LONG).await.expect_err("nobody");
+            assert_eq!(failure.errno(), Some(libc::ECONNREFUSED));
+            addresses.expire();
+        }
+        has_moved.store(true, Ordering::SeqCst);
+        let connection = Connection::open(&store, 0, LONG).await.expect("open");
+        assert_eq!(get(&store, connection).await.expect("an answer"), "hello");
     });
 }
 

@@ -1,0 +1,179 @@
+//! Addresses of an endpoint's name, which is resolved again during a run.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+
+use storlab_base::{lock, monotonic_ns};
+use tokio::sync::watch;
+
+/// Addresses older than this are resolved again when a connection is opened.
+const STALE: Duration = Duration::from_secs(5);
+/// Addresses younger than this are not resolved again, even if all of them fail: many connections
+/// that fail at the same time would flood the name server.
+const FRESH: Duration = Duration::from_secs(1);
+
+/// Looks a name up; it may wait for a name server.
+pub(super) type Resolve = Box<dyn Fn() -> io::Result<Vec<SocketAddr>> + Send + Sync>;
+
+/// Addresses of an endpoint.
+pub(super) struct Addresses {
+    /// None for addresses that are fixed.
+    resolve: Option<Resolve>,
+    /// Written by every look-up that ends, also by one that fails and changes nothing.
+    current: watch::Sender<Vec<SocketAddr>>,
+    lookup: Mutex<Lookup>,
+    turn: AtomicUsize,
+}
+
+/// State of the last look-up of a name.
+struct Lookup {
+    running: bool,
+    /// When the last one ended, on the monotonic clock.
+    ended_ns: u64,
+}
+
+impl Addresses {
+    /// Keeps addresses that never change.
+    pub(super) fn fixed(addresses: Vec<SocketAddr>) -> Arc<Self> {
+        Self::with(addresses, None)
+    }
+
+    /// Looks a name up, for the first time.
+    ///
+    /// # Errors
+    /// Those of `resolve`.
+    pub(super) fn of_name(resolve: Resolve) -> io::Result<Arc<Self>> {
+        Ok(Self::with(resolve()?, Some(resolve)))
+    }
+
+    fn with(addresses: Vec<SocketAddr>, resolve: Option<Resolve>) -> Arc<Self> {
+        let lookup = Mutex::new(Lookup { running: false, ended_ns: monotonic_ns() });
+        let (current, turn) = (watch::Sender::new(addresses), AtomicUsize::new(0));
+        Arc::new(Self { resolve, current, lookup, turn })
+    }
+
+    /// Returns all addresses, each time beginning with the next one.
+    ///
+    /// Stale addresses are returned as well, at once; a look-up in the background replaces them for
+    /// later calls, if it succeeds.
+    pub(super) fn in_turn(self: &Arc<Self>) -> Vec<SocketAddr> {
+        self.look_up_unless_younger(STALE);
+        let mut addresses = self.current.borrow().clone();
+        let first = self.turn.fetch_add(1, Ordering::Relaxed) % addresses.len().max(1);
+        addresses.rotate_left(first);
+        addresses
+    }
+
+    /// Resolves the name again after all of `failed` have refused, and returns its other addresses:
+    /// none if the name has only those, was resolved just before, or cannot be resolved.
+    pub(super) async fn others_than(self: &Arc<Self>, failed: &[SocketAddr]) -> Vec<SocketAddr> {
+        let mut current = self.current.subscribe();
+        if self.look_up_unless_younger(FRESH) {
+            // The sender lives as long as `self`.
+            let _ = current.changed().await;
+        }
+        let addresses = current.borrow();
+        addresses.iter().filter(|address| !failed.contains(address)).copied().collect()
+    }
+
+    /// Starts a look-up of a name whose addresses are older than `age`, unless one is running.
+    /// Returns whether one is running now.
+    fn look_up_unless_younger(self: &Arc<Self>, age: Duration) -> bool {
+        if self.resolve.is_none() {
+            return false;
+        }
+        let mut lookup = lock(&self.lookup);
+        let old = monotonic_ns().saturating_sub(lookup.ended_ns) >= age.as_nanos() as u64;
+        if old && !lookup.running {
+            let of = self.clone();
+            // Not on a thread of the runtime, whose end would wait for the name server.
+            let started = thread::Builder::new()
+                .name("storlab-resolve".to_owned())
+                .spawn(move || of.look_up());
+            lookup.running = started.is_ok();
+        }
+        lookup.running
+    }
+
+    fn look_up(&self) {
+        let Some(resolve) = &self.resolve else { return };
+        let found = resolve();
+        // Held until the addresses are written: who sees a running look-up waits for that.
+        let mut lookup = lock(&self.lookup);
+        *lookup = Lookup { running: false, ended_ns: monotonic_ns() };
+        self.current.send_modify(|addresses| {
+            if let Ok(found) = found {
+                *addresses = found;
+            }
+        });
+    }
+
+    /// Makes the addresses stale.
+    #[cfg(test)]
+    pub(super) fn expire(&self) {
+        lock(&self.lookup).ended_ns = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::*;
+
+    fn address(port: u16) -> SocketAddr {
+        SocketAddr::from(([127, 0, 0, 1], port))
+    }
+
+    #[test]
+    fn stale_addresses_are_used_until_a_lookup_succeeds() {
+        let (answer, answers) = mpsc::channel::<io::Result<Vec<SocketAddr>>>();
+        let answers = Mutex::new(answers);
+        answer.send(Ok(vec![address(1)])).expect("sent");
+        let resolve: Resolve = Box::new(move || lock(&answers).recv().expect("an answer"));
+        let addresses = Addresses::of_name(resolve).expect("resolved");
+        let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+        let changed = |mut current: watch::Receiver<_>| {
+            runtime.block_on(async { current.changed().await }).expect("a look-up ended");
+        };
+        lock(&addresses.lookup).ended_ns = u64::MAX;
+        assert_eq!(addresses.in_turn(), [address(1)]);
+        assert!(!lock(&addresses.lookup).running, "fresh addresses need no look-up");
+        for (answered, then) in
+            [(Err(io::ErrorKind::TimedOut.into()), address(1)), (Ok(vec![address(2)]), address(2))]
+        {
+            addresses.expire();
+            let current = addresses.current.subscribe();
+            // The resolver waits for its answer meanwhile, and is asked once.
+            assert_eq!(addresses.in_turn(), [address(1)]);
+            assert_eq!(addresses.in_turn(), [address(1)]);
+            answer.send(answered).expect("sent");
+            changed(current);
+            assert_eq!(addresses.in_turn(), [then]);
+        }
+    }
+
+    #[test]
+    fn what_is_fixed_or_fresh_is_not_looked_up() {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+        let fixed = Addresses::fixed(vec![address(1), address(2)]);
+        fixed.expire();
+        assert_eq!(runtime.block_on(fixed.others_than(&[address(1)])), [address(2)]);
+        let asked = Arc::new(AtomicUsize::new(0));
+        let counted = asked.clone();
+        let resolve: Resolve = Box::new(move || {
+            let count = counted.fetch_add(1, Ordering::SeqCst);
+            Ok(vec![address(1 + count as u16)])
+        });
+        let named = Addresses::of_name(resolve).expect("resolved");
+        lock(&named.lookup).ended_ns = u64::MAX;
+        assert_eq!(runtime.block_on(named.others_than(&[address(1)])), []);
+        assert_eq!(asked.load(Ordering::SeqCst), 1);
+        named.expire();
+        assert_eq!(runtime.block_on(named.others_than(&[address(1)])), [address(2)]);
+    }
+}
