@@ -237,7 +237,8 @@ impl Client {
             format!("AWS4-HMAC-SHA256\n{day}T{time}Z\n{scope}\n{}", sha256(canonical.as_bytes()));
         let signature = hex(hmac::sign(&self.key(&day), signed.as_bytes()).as_ref());
         let message = format!(
-            "GET {path}?{query}&X-Amz-Signature={signature} HTTP/1.1\r\nhost: {host}\r\n{headers}\r\n"
+            "GET {path}?{query}&X-Amz-Signature={signature} HTTP/1.1\r\n\
+             host: {host}\r\n{headers}\r\n"
         );
         let stream = TcpStream::connect(("127.0.0.1", self.port)).expect("it listens");
         let mut stream = BufReader::new(stream);
