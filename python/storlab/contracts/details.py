@@ -28,13 +28,31 @@ class Told(BaseModel):
     model_config = ConfigDict(extra="allow", frozen=True)
 
 
-class DeviceMoved(Told):
+class BytesCounted(Told):
+    """Bytes by a counter that is read every 50 ms, around the measure window and inside it."""
+
+    read_bytes: int  # from the last reading before the window to the first one after it
+    written_bytes: int = 0
+    over_ns: int = 0  # between these two readings
+    inside_read_bytes: int = 0  # from the first reading in the window to the last one in it
+    inside_written_bytes: int = 0
+    inside_ns: int = 0  # between those two; 0: fewer than two, or not told
+
+
+class DeviceMoved(BytesCounted):
     """What the devices behind a target moved while a run went on; others may have used them."""
 
-    read_bytes: int
-    written_bytes: int = 0
-    over_ns: int = 0
     devices: tuple[str, ...] = ()
+
+
+class MediumTold(Told):
+    """What was found below the files or devices of a target, in clauses for messages."""
+
+    memory: tuple[str, ...] = ()  # layers that are memory
+    cached: tuple[str, ...] = ()  # layers that go through the page cache
+    unknown: tuple[str, ...] = ()  # why devices are not known
+    holes: tuple[str, ...] = ()  # files with a share that was never written
+    blank: tuple[str, ...] = ()  # members whose sampled blocks held one repeated byte
 
 
 class StageTimes(Told):
@@ -65,6 +83,8 @@ class Details(Told):
     device: DeviceMoved | None = None
     # Parts of the machine that were stand-ins, each as a reason why nothing of the run is measured.
     stand_ins: tuple[str, ...] = ()
+    process: BytesCounted | None = None  # what the load's process asked block devices for
+    medium: MediumTold | None = None  # None: not looked for
     stages: tuple[StageTimes, ...] = ()  # that were finished
 
     @classmethod

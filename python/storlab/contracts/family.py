@@ -27,6 +27,7 @@ class Estimate:
     writes: bool  # does the point write to its target at all
     files: int  # for directory targets: how many files the point needs
     write_share: float = 0.0  # written bytes over moved bytes, 0 to 1
+    frees: bool = False  # does it trim or punch holes: fewer blocks are allocated after it
     reads: bool = True  # does the point read data that must be there before
     data_bytes: int = 0  # of the data set that ``prepare`` makes for it; 0: the lab lays it out
     data_objects: int = 0  # requests that make it, where each object is one; 0: bytes decide

@@ -17,7 +17,7 @@ from storlab.contracts.check import Check
 from storlab.contracts.registry import FAMILIES
 from storlab.model.job import Job, Member, RereadJob
 from storlab.model.point import Point
-from storlab.model.result import RunOutcome
+from storlab.model.result import Proof, RunOutcome
 from storlab.model.s3 import S3Access
 from storlab.model.study import Precondition, Target
 
@@ -45,6 +45,15 @@ class RereadsMembers(Protocol):
 
     def stored_job(self, content: bytes) -> RereadJob:
         """A job from what ``stored`` gave. Raises pydantic's ValidationError."""
+        ...
+
+
+@runtime_checkable
+class ProvesMedium(Protocol):
+    """Judges whether the medium served what a run moved."""
+
+    def proof(self, point: Point, target: Target, outcome: RunOutcome) -> Proof | None:
+        """Return the judgement; None if the run moved nothing, or nothing was looked at."""
         ...
 
 

@@ -221,6 +221,13 @@ class Flag(Table):
     message: str
 
 
+class Proof(Table):
+    """Whether the medium is known to have served the reads and writes of a run."""
+
+    state: Literal["proven", "unproven", "contradicted"]
+    reasons: list[str] = Field(default_factory=list)  # why it is not proven; empty where it is
+
+
 class Concurrency(Table):
     """Outstanding I/O: configured, and implied by Little's law (rate x mean latency)."""
 
@@ -258,6 +265,7 @@ class RunRecord(Table):
     cluster: ClusterRun | None = None  # how its clients came together
     concurrency: Concurrency | None = None
     steady: dict[str, Any] | None = None
+    proof: Proof | None = None  # None: of a family that does not judge it, or nothing was moved
     metrics: list[Metric] = Field(default_factory=list)
     flags: list[Flag] = Field(default_factory=list)
     notes: list[str] = Field(default_factory=list)

@@ -136,6 +136,11 @@ class ChildRun(ABC):
         return Snapshot("measure", elapsed_ns, cpu_percent=self._cpu_percent)
 
     @property
+    def pid(self) -> int:
+        """The child's process id."""
+        return self._process.pid
+
+    @property
     def has_ended(self) -> bool:
         """Whether there is an outcome."""
         return self._ended.is_set()

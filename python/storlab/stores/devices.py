@@ -248,7 +248,9 @@ def _uses_of_backing(device: Device, backing_file: str) -> list[str]:
 class MountLine:
     """One mount of this mount namespace."""
 
+    identifier: int
     number: int  # of the device, as stat gives it for files on it
+    root: str  # directory of the file system that is mounted: / or, of a bind mount, below it
     mount_point: str
     kind: str
     source: str
@@ -262,10 +264,12 @@ def mount_lines() -> Iterator[MountLine]:
         fields, about = left.split(), right.split()
         major, _, minor = fields[2].partition(":")
         yield MountLine(
+            identifier=int(fields[0]),
             number=os.makedev(int(major), int(minor)),
-            mount_point=_unescape(fields[4]),
+            root=unescape(fields[3]),
+            mount_point=unescape(fields[4]),
             kind=about[0],
-            source=_unescape(about[1]) if len(about) > 1 else "",
+            source=unescape(about[1]) if len(about) > 1 else "",
             options=",".join([fields[5], *about[2:]]),
         )
 
@@ -276,7 +280,7 @@ def swaps() -> list[str]:
         lines = Path("/proc/swaps").read_text(errors="replace").splitlines()[1:]
     except OSError:
         return []
-    return [_unescape(line.split()[0]) for line in lines if line]
+    return [unescape(line.split()[0]) for line in lines if line]
 
 
 def loops() -> Iterator[tuple[Device, str]]:
@@ -306,5 +310,6 @@ def _scsi_serial(page: Path) -> str | None:
         return None
 
 
-def _unescape(text: str) -> str:
+def unescape(text: str) -> str:
+    """Return a path as it is, from the octal escapes of files in /proc."""
     return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match.group(1), 8)), text)

@@ -21,6 +21,7 @@ class FileSystem:
     source: str
     mount_point: str
     options: str
+    root: str = "/"  # directory of the file system that is mounted
 
     @property
     def in_memory(self) -> bool:
@@ -43,16 +44,23 @@ def existing_parent(path: Path) -> Path:
 
 
 def file_system_of(path: Path) -> FileSystem:
-    """The file system that ``path`` lies on, or would lie on."""
-    number = existing_parent(path).stat().st_dev
-    real = os.path.realpath(path)
-    best: FileSystem | None = None
+    """Return the file system that ``path`` lies on, or would lie on.
+
+    The kernel names the mount of an open file, which is also right for files of overlayfs and
+    btrfs, whose device numbers differ from that of their mount.
+    """
+    handle = os.open(existing_parent(path), os.O_PATH | os.O_CLOEXEC)
+    try:
+        lines = Path(f"/proc/self/fdinfo/{handle}").read_text().splitlines()
+    finally:
+        os.close(handle)
+    identifier = next((int(line.split()[1]) for line in lines if line.startswith("mnt_id:")), None)
     for mount in mount_lines():
-        inside = real == mount.mount_point or real.startswith(mount.mount_point.rstrip("/") + "/")
-        longer = best is None or len(mount.mount_point) >= len(best.mount_point)
-        if inside and longer and (mount.number == number or mount.kind == "btrfs"):
-            best = FileSystem(mount.kind, mount.source, mount.mount_point, mount.options)
-    return best or FileSystem("unknown", "unknown", "unknown", "")
+        if mount.identifier == identifier:
+            return FileSystem(
+                mount.kind, mount.source, mount.mount_point, mount.options, mount.root
+            )
+    return FileSystem("unknown", "unknown", "unknown", "")
 
 
 def mounted_below(directory: Path, mount: Path) -> FileSystem | None:

@@ -195,7 +195,8 @@ def _point(params: dict[str, object]):  # type: ignore[no-untyped-def]
 
 def test_reads_that_a_cache_served_are_flagged() -> None:
     assert flags({**DEVICE, "read_bytes": 40 * MB}) == ["device-bytes"]
-    assert flags({**DEVICE, "read_bytes": 60 * MB}) == []
+    assert flags({**DEVICE, "read_bytes": 89 * MB}) == ["device-bytes"]
+    assert flags({**DEVICE, "read_bytes": 91 * MB}) == []
     assert flags({**DEVICE, "read_bytes": 500 * MB}) == []  # others read, too
     assert flags(None) == []
     assert flags(DEVICE, read=0) == []
@@ -205,7 +206,8 @@ def test_reads_that_a_cache_served_are_flagged() -> None:
 def test_writes_that_never_came_to_the_device_are_flagged() -> None:
     seen = {**DEVICE, "read_bytes": 100 * MB}
     assert flags({**seen, "written_bytes": 40 * MB}, written=100 * MB) == ["device-bytes"]
-    assert flags({**seen, "written_bytes": 60 * MB}, written=100 * MB) == []
+    assert flags({**seen, "written_bytes": 89 * MB}, written=100 * MB) == ["device-bytes"]
+    assert flags({**seen, "written_bytes": 91 * MB}, written=100 * MB) == []
 
 
 def test_what_a_device_did_around_the_window_does_not_count_as_of_it() -> None:

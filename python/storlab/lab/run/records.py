@@ -9,6 +9,7 @@ from typing import Any
 from storlab.base.steady import SteadyVerdict, five_parts, steady_verdict
 from storlab.base.units import MB, NS_PER_S, format_duration, significant
 from storlab.cluster.validity import cluster_flags
+from storlab.contracts.offers import ProvesMedium
 from storlab.contracts.registry import FAMILIES
 from storlab.lab.power.efficiency import (
     density_metrics,
@@ -127,6 +128,9 @@ def completed_record(
         cluster=outcome.cluster,
         concurrency=concurrency,
         steady=steady,
+        proof=workload.proof(planned, target, outcome)
+        if finished and isinstance(workload, ProvesMedium)
+        else None,
         metrics=[_no_better_than(provenance, metric) for metric in metrics],
         flags=flags,
         notes=[*outcome.notes, *power.notes, *_unread(target, metered), *without_energy],

@@ -6,9 +6,9 @@ device, so the counters are an upper bound of what the run itself made it do.
 
 from __future__ import annotations
 
-import os
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +17,10 @@ from storlab.model.s3 import EMBEDDED
 from storlab.model.study import Target
 from storlab.process.counters import CounterReading, CounterWatch
 from storlab.process.device_counter import counted_bytes
-from storlab.stores.devices import Device, device_number, read_fact
-from storlab.stores.filesystems import existing_parent, file_system_of
+from storlab.stores.devices import Device, read_fact
+from storlab.stores.medium import Medium, medium_of
 
 MOST_OF_COURSE = 200  # readings that a run keeps
-_BTRFS = Path("/sys/fs/btrfs")
 
 
 class DeviceBytes(CounterWatch):
@@ -36,17 +35,10 @@ class DeviceBytes(CounterWatch):
 
         Never less than inside the window. None where nothing counts, or not all along.
         """
-        if not self.readings:
+        counted = bytes_around(self.readings, start_ns, end_ns)
+        if counted is None:
             return None
-        times = [reading.time_ns for reading in self.readings]
-        first, last = bisect_right(times, start_ns) - 1, bisect_left(times, end_ns)
-        if first < 0 or last >= len(times):
-            return None
-        return {
-            **_difference(self.readings[first], self.readings[last]),
-            "over_ns": times[last] - times[first],
-            "devices": [device.name for device in self._devices],
-        }
+        return {**counted, "devices": [device.name for device in self._devices]}
 
     def course(self, start_ns: int, end_ns: int) -> dict[str, list[int]]:
         """The readings along a window, thinned: times, and the bytes read and written until then.
@@ -64,6 +56,33 @@ class DeviceBytes(CounterWatch):
         }
 
 
+def bytes_around(
+    readings: Sequence[CounterReading], start_ns: int, end_ns: int
+) -> dict[str, int] | None:
+    """Count the bytes around a window and inside it, as ``contracts.details.BytesCounted`` has it.
+
+    Args:
+        readings: Bytes read and bytes written, in order of time.
+        start_ns: Begin of the window.
+        end_ns: Its end.
+
+    Returns:
+        None if the readings do not cover the window.
+    """
+    times = [reading.time_ns for reading in readings]
+    before, after = bisect_right(times, start_ns) - 1, bisect_left(times, end_ns)
+    if before < 0 or after >= len(times):
+        return None
+    counted = {**_difference(readings[before], readings[after])}
+    counted["over_ns"] = times[after] - times[before]
+    first, last = bisect_left(times, start_ns), bisect_right(times, end_ns) - 1
+    if first < last:
+        inside = _difference(readings[first], readings[last])
+        counted |= {f"inside_{name}": count for name, count in inside.items()}
+        counted["inside_ns"] = times[last] - times[first]
+    return counted
+
+
 def _difference(before: CounterReading, after: CounterReading) -> dict[str, int]:
     read, written = (b - a for a, b in zip(before.values, after.values, strict=True))
     return {"read_bytes": read, "written_bytes": written}
@@ -79,63 +98,32 @@ def _reader(devices: Sequence[Device]) -> Callable[[], tuple[int, ...]]:
     return read
 
 
-def devices_behind(target: Target, access: Access, base: Path) -> list[Device]:
-    """The block devices that hold a target's data, or its server's; none where one is not known.
+def medium_behind(target: Target, access: Access, base: Path) -> Medium:
+    """Find what holds a target's data, or its server's: devices that count, or why there are none.
 
-    Memory, network and layered file systems have none, nor has a store elsewhere.
+    Null targets and stores elsewhere have an empty medium.
     """
     places = [Path(member.path) for member in access.members if member.kind != "null"]
     if access.home is not None:
         places.append(access.home)
     if target.is_embedded:
         places.append(base / (target.s3 or "").removeprefix(EMBEDDED))
-    by_number: dict[int, Device] = {}
-    for place in places:
-        devices = _devices_of(place)
-        if not devices or not all(_is_counted(device) for device in devices):
-            return []
-        by_number.update({device.rdev: device for device in devices})
-    return list(by_number.values())
+    media = [medium_of(place) for place in places]
+    found = sum(media, Medium())
+    silent = [device.name for device in found.devices if not _is_counted(device)]
+    if silent:
+        found += Medium(unknown=(f"{', '.join(silent)} does not count its I/O",))
+    if silent or not all(medium.devices for medium in media):
+        found = replace(found, devices=())
+    return found
 
 
-def _devices_of(place: Path) -> list[Device]:
-    number = device_number(place)
-    if number is not None:
-        return [Device(number)]
-    under = file_system_of(place)
-    if under.in_memory or any(
-        option == "dax" or option.startswith(("dax=always", "rtdev="))
-        for option in under.options.split(",")
-    ):
-        return []  # its data do not pass through the device that it is mounted from
-    number = existing_parent(place).stat().st_dev
-    if os.major(number) and _has_device(number):
-        return [Device(number)]
-    if under.device is None:
-        return []
-    return _btrfs_devices(under.device) if under.kind == "btrfs" else [under.device]
+def devices_behind(target: Target, access: Access, base: Path) -> list[Device]:
+    """The block devices that hold a target's data, or its server's; none where one is not known.
 
-
-def _has_device(number: int) -> bool:
-    try:
-        return Device(number).sysfs.exists()
-    except OSError:
-        return False
-
-
-def _btrfs_devices(device: Device) -> list[Device]:
-    """All devices of the file system that ``one`` is of."""
-    for directory in _BTRFS.glob("*/devices"):
-        numbers = [_number(entry / "dev") for entry in directory.iterdir()]
-        known = [number for number in numbers if number is not None]
-        if device.rdev in known:
-            return [Device(number) for number in known] if len(known) == len(numbers) else []
-    return []
-
-
-def _number(dev: Path) -> int | None:
-    major, _, minor = (read_fact(dev) or "").partition(":")
-    return os.makedev(int(major), int(minor)) if major.isdigit() and minor.isdigit() else None
+    Memory, network and some layered file systems have none, nor has a store elsewhere.
+    """
+    return list(medium_behind(target, access, base).devices)
 
 
 def _is_counted(device: Device) -> bool:

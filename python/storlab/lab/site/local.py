@@ -21,18 +21,27 @@ from storlab.lab.prepare import dataset
 from storlab.lab.prepare.precondition import Members, Start, precondition, target_slug
 from storlab.lab.prepare.steps import Steps
 from storlab.lab.site.clean_store import clean_or_tell, clean_store
-from storlab.lab.site.device_bytes import MOST_OF_COURSE, DeviceBytes, devices_behind
+from storlab.lab.site.device_bytes import (
+    MOST_OF_COURSE,
+    DeviceBytes,
+    bytes_around,
+    medium_behind,
+)
 from storlab.lab.site.limits import LimitWatch
+from storlab.lab.site.member_watch import MemberWatch
 from storlab.lab.site.verification import Verification, asks_for_check
-from storlab.model.job import Job, Member
+from storlab.model.job import Job, Member, RereadJob
 from storlab.model.point import PlannedRun, Point
 from storlab.model.result import RunOutcome
 from storlab.model.run_course import COURSE_FILE, WAITS
 from storlab.model.study import StudyBase, Target
+from storlab.process.child import ChildRun
 from storlab.process.execution import StopRequest, finish
+from storlab.process.process_bytes import ProcessBytes
 from storlab.process.run_queue import CoreWaits
 from storlab.process.server_cpu import ServerCpu
 from storlab.process.temperature import TemperatureWatch, temperature_files
+from storlab.stores.devices import Device
 from storlab.workloads.common.metrics import STARVED_PERCENT
 
 if TYPE_CHECKING:  # Arrow comes with it, and a client keeps no results
@@ -141,20 +150,42 @@ class LocalSite:
         job = FAMILIES[point.kind].job(point, context)
         job = verification.prepare(run.run_id, job)
         raw["job.json"] = job.stored()
-        outcome = self._load(engine, job, context)
+        outcome = self._load(engine, job, context, point)
         if asks_for_check(job) and outcome.status == "finished" and self._rereads(context.target):
             self._reporter.note(f"verifying {run.run_id}")
             verification.check(job, outcome, self._stop, self._alive)
         return outcome
 
-    def _load(self, engine: Engine, job: Job, context: JobContext) -> RunOutcome:
+    def _load(self, engine: Engine, job: Job, context: JobContext, point: Point) -> RunOutcome:
         """The load itself; beside it what the devices behind the target move, and the CPU of a
         server that storlab runs for it.
         """
+        medium = medium_behind(context.target, context.access, self.guard.base)
+        with ExitStack() as stack:
+            members = None
+            if isinstance(job, RereadJob):
+                estimate = FAMILIES[point.kind].estimate(point, context.header, context.target)
+                members = stack.enter_context(
+                    MemberWatch(
+                        job.members,
+                        medium,
+                        estimate,
+                        direct=context.target.direct,
+                        seed=context.seed,
+                    )
+                )
+            outcome = self._watched(engine, job, context, list(medium.devices))
+            if members is not None:
+                members.judge(outcome, self._stop)
+        return outcome
+
+    def _watched(
+        self, engine: Engine, job: Job, context: JobContext, devices: Sequence[Device]
+    ) -> RunOutcome:
         hold = self.guard.stores.get(context.target.name)
         server = None if hold is None else hold.server
-        devices = devices_behind(context.target, context.access, self.guard.base)
         with ExitStack() as stack:
+            asked = stack.enter_context(ProcessBytes())
             moved = stack.enter_context(DeviceBytes(devices)) if devices else None
             cpu = None if server is None else stack.enter_context(ServerCpu(server.cpu))
             drives = {n: f for d in devices for n, f in temperature_files(d.whole.sysfs).items()}
@@ -162,12 +193,14 @@ class LocalSite:
             waits = stack.enter_context(CoreWaits())
             limits = stack.enter_context(LimitWatch(devices))
             handle = self._start(engine, job, context.work_dir)
+            asked.child = handle.pid if isinstance(handle, ChildRun) else None
             outcome = finish(handle, self._stop, self._reporter.run_progress)
         window = (outcome.window_start_ns, outcome.window_end_ns)
         outcome.details["device"] = None if moved is None else moved.around(*window)
         family = FAMILIES[job.kind]
         if isinstance(family, ExaminesRuns):
             outcome.details.update(family.run_facts(job, outcome))
+        outcome.details["process"] = bytes_around(asked.readings, *window)
         outcome.server_cpu = None if cpu is None else cpu.within(*window)
         limits.judge(outcome)
         course: dict[str, Any] = {} if moved is None else dict(moved.course(*window))

@@ -290,7 +290,11 @@ def _details(clients: Sequence[Client], kind: str) -> dict[str, Any]:
     """As the family puts them together, else the first client's; with bytes of all devices."""
     whole = whole_details(kind, [(c.place, c.report, c.before) for c in clients])
     details = clients[0].outcome.details if whole is None else whole
-    facts: dict[str, Any] = {"device": _device_bytes(clients)}
+    facts: dict[str, Any] = {
+        "device": _device_bytes(clients),
+        "process": _process_bytes(clients),
+        "medium": _medium(clients),
+    }
     if stand_ins := _stand_ins(clients):
         facts["stand_ins"] = stand_ins
     return {**details, **facts}
@@ -300,6 +304,33 @@ def _stand_ins(clients: Sequence[Client]) -> list[str]:
     """Stand-ins of any client: one emulated part makes the whole run emulated."""
     every = (text for c in clients for text in c.outcome.details.get("stand_ins", ()))
     return list(dict.fromkeys(every))
+
+
+def _process_bytes(clients: Sequence[Client]) -> dict[str, Any] | None:
+    """Sums of what the processes of all clients asked for; None where one is not known."""
+    counted = [client.outcome.details.get("process") for client in clients]
+    if not all(counted):
+        return None
+    known = [dict(one) for one in counted if one]
+    byte_names = [name for name in known[0] if name.endswith("_bytes")]
+    sums = {name: sum(one.get(name, 0) for one in known) for name in byte_names}
+    spans = {
+        "over_ns": max(one["over_ns"] for one in known),
+        "inside_ns": min(one.get("inside_ns", 0) for one in known),
+    }
+    return {**sums, **spans}
+
+
+def _medium(clients: Sequence[Client]) -> dict[str, Any] | None:
+    """All that was found below the members of clients, each clause once; None where not looked."""
+    media = [client.outcome.details.get("medium") for client in clients]
+    if not all(media):
+        return None
+    known = [dict(medium) for medium in media if medium]
+    return {
+        name: list(dict.fromkeys(clause for medium in known for clause in medium[name]))
+        for name in known[0]
+    }
 
 
 def _device_bytes(clients: Sequence[Client]) -> dict[str, Any] | None:

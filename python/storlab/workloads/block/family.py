@@ -14,7 +14,7 @@ from storlab.contracts.figure import FigureKind
 from storlab.contracts.page import Page
 from storlab.model.job import Member
 from storlab.model.point import Point
-from storlab.model.result import Concurrency, Flag, Metric, RunOutcome
+from storlab.model.result import Concurrency, Flag, Metric, Proof, RunOutcome
 from storlab.model.study import Header, Target, WorkloadSpec
 from storlab.stores.devices import Device, device_number, read_fact
 from storlab.workloads.block.job import BlockJob, Payload, Sync, Verify
@@ -50,6 +50,7 @@ from storlab.workloads.common.drawings import (
 from storlab.workloads.common.drawn import mean_size, offsets_of, weighted_sizes
 from storlab.workloads.common.in_place import InPlace, window_and_written
 from storlab.workloads.common.io_fields import arrival_of
+from storlab.workloads.common.proof import medium_proof
 from storlab.workloads.common.regions import part_of, region_of
 
 
@@ -94,6 +95,7 @@ class BlockWorkload(InPlace, Layout, Starter):
             files=files,
             write_share=mix.write / (mix.read + mix.write) if mix.write else 0.0,
             reads=mix.read > 0,
+            frees=mix.trim > 0,
             buffer_bytes=buffer_bytes(params, point.engine),
             buffer_fields=("block_size", "queue_depth", "jobs"),
             histograms=histograms(params),
@@ -143,6 +145,12 @@ class BlockWorkload(InPlace, Layout, Starter):
     def metrics(self, point: Point, outcome: RunOutcome) -> list[Metric]:
         """Throughput, rates, latencies, client CPU and effective concurrency of one run."""
         return run_metrics(BlockParams.of(point.params), outcome)
+
+    def proof(self, point: Point, target: Target, outcome: RunOutcome) -> Proof | None:
+        """Judge whether the medium served what the run moved."""
+        if BlockParams.of(point.params).backend == "null":
+            return None
+        return medium_proof(target, outcome)
 
     def flags(self, point: Point, target: Target, outcome: RunOutcome) -> list[Flag]:
         """Warnings that belong beside the numbers of one run."""

@@ -12,6 +12,7 @@ from storlab.model.study import Target
 from storlab.workloads.block.params import BlockParams
 from storlab.workloads.block.rules import write_percent
 from storlab.workloads.common import metrics as common
+from storlab.workloads.common.proof import medium_flags
 
 DATA: tuple[Operation, ...] = ("read", "write", "trim")
 MOVED: tuple[Operation, ...] = ("read", "write")
@@ -50,8 +51,7 @@ def run_flags(params: BlockParams, target: Target, outcome: RunOutcome) -> list[
         common.concurrency_flag(run_concurrency(params, outcome), "I/O", params.rate_iops),
         common.client_flag(outcome),
         *common.machine_flags(outcome, params.jobs),
-        common.page_cache_flag(target),
-        None if params.backend == "null" else common.device_bytes_flag(target, outcome),
+        *([] if params.backend == "null" else medium_flags(target, outcome)),
         _fallback_flag(params, outcome),
         _flush_flag(params),
         _verify_flag(outcome),

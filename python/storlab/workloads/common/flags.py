@@ -70,7 +70,8 @@ _CONDITIONS = (
     FlagMeaning(
         "page-cache",
         "P",
-        "The I/O went through the page cache: memory may have served it.",
+        "The I/O went through the page cache, or the file system is memory: memory may have served "
+        "it.",
         severity="warning",
         why=(
             "Memory may have served this I/O. A comparison with a target that was opened with "
@@ -82,13 +83,35 @@ _CONDITIONS = (
     FlagMeaning(
         "device-bytes",
         "Y",
-        "The device counted less than half of the bytes that were read, or that were written: a "
-        "cache served or took the rest.",
+        "The kernel counted less than 90 % of the bytes that were read, or that were written, at "
+        "the device: something else served or took the rest.",
         severity="warning",
         why=(
-            "Less than half of the bytes that were read or written came from the device or to it: "
-            "this is the speed of a cache."
+            "A part of the bytes that were read or written did not come from the device or to it: "
+            "this is not the speed of the device."
         ),
+        caveat=True,
+        claims=True,
+    ),
+    FlagMeaning(
+        "never-written",
+        "§",
+        "What was read was in part never written: holes, unwritten extents, or blocks of one "
+        "repeated byte.",
+        severity="warning",
+        why=(
+            "Reads of what was never written need no medium: a target that is full of data is "
+            "slower."
+        ),
+        caveat=True,
+        claims=True,
+    ),
+    FlagMeaning(
+        "medium-unproven",
+        "¿",
+        "It is not known whether the medium served the I/O: no counter shows it.",
+        severity="note",
+        why="Without a counter it is not known whether the device or a cache served the I/O.",
         caveat=True,
         claims=True,
     ),

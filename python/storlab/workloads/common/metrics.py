@@ -16,11 +16,9 @@ from storlab.base.units import (
     MB,
     NS_PER_S,
     exact_number,
-    format_bytes_si,
     format_duration,
     significant,
 )
-from storlab.contracts.details import Details
 from storlab.model.result import (
     Concurrency,
     CpuUse,
@@ -41,7 +39,6 @@ STARVED_PERCENT = 2.0  # of the window
 RATE_TOLERANCE = 0.01
 IN_FLIGHT_SHARE = 0.02  # of the offered operations, under way at the end of a window
 NOTES_SHOWN = 8  # beside a number; the run has them all
-LEAST_DEVICE_SHARE = 0.5  # of the bytes moved with O_DIRECT, what their device must have seen
 FLUSH: Operation = "sync"
 RATE_SIGMAS = 3.0  # what the number of Poisson arrivals may differ by
 
@@ -449,37 +446,6 @@ def store_flags(target: Target) -> Iterable[Flag]:
             kind="tls-unverified",
             message="verify_tls = false: nobody checked that the server is the one it says it is",
         )
-
-
-def page_cache_flag(target: Target) -> Flag | None:
-    """Files and devices that were not opened with O_DIRECT."""
-    if target.direct or target.is_null:
-        return None
-    return Flag(
-        kind="page-cache",
-        message="direct = false: memory may have served this I/O, not the device",
-    )
-
-
-def device_bytes_flag(target: Target, outcome: RunOutcome) -> Flag | None:
-    """I/O that never came to the device. What others do only adds to what it counts, and it is
-    counted over a little more than the window: its share of that is compared.
-    """
-    device = Details.of(outcome).device
-    if device is None or not target.direct:
-        return None
-    share = min(1.0, window_ns(outcome) / device.over_ns) if device.over_ns else 1.0
-    missing = [
-        f"{format_bytes_si(moved)} were {done}, and the device counted {format_bytes_si(counted)}: "
-        f"a cache {had} the rest"
-        for done, had, moved, counted in (
-            ("read", "served", bytes_moved(outcome, ("read",)), round(device.read_bytes * share)),
-            ("written", "took", bytes_moved(outcome, ("write",)),
-             round(device.written_bytes * share)),
-        )
-        if counted < LEAST_DEVICE_SHARE * moved
-    ]  # fmt: skip
-    return Flag(kind="device-bytes", message="; ".join(missing)) if missing else None
 
 
 def note_flag(outcome: RunOutcome) -> Flag | None:

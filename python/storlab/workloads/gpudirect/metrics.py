@@ -11,6 +11,8 @@ from storlab.base.units import MB, NS_PER_S, format_bytes_si, significant
 from storlab.model.result import Concurrency, Flag, Metric, Operation, RunOutcome
 from storlab.model.study import Target
 from storlab.workloads.common import metrics as common
+from storlab.workloads.common.proof import UNPROVEN as MEDIUM_UNPROVEN
+from storlab.workloads.common.proof import medium_flags
 from storlab.workloads.gpudirect.details import GpuDirectDetails
 from storlab.workloads.gpudirect.flags import NOT_DIRECT, SWITCH_ON_COUNTING, UNCOMPARED, UNPROVEN
 from storlab.workloads.gpudirect.params import GpuDirectParams
@@ -77,14 +79,22 @@ def run_flags(params: GpuDirectParams, target: Target, outcome: RunOutcome) -> l
         common.concurrency_flag(run_concurrency(params, outcome), "transfers", params.rate_iops),
         common.client_flag(outcome),
         *common.machine_flags(outcome, params.workers),
-        common.page_cache_flag(target),
-        common.device_bytes_flag(target, outcome),
+        *_medium_flags(target, outcome),
         _compared_flag(params, outcome, details),
         _wrong_flag(details),
         common.rate_flag(params.rate_iops, outcome, DATA, params.arrival, most),
         common.note_flag(outcome),
     ]
     return [flag for flag in flags if flag is not None]
+
+
+def _medium_flags(target: Target, outcome: RunOutcome) -> Iterable[Flag]:
+    """What speaks against the medium; whether a path is proven has flags of its own.
+
+    The kernel's account of a process need not hold what a GPU's driver asks drives for.
+    """
+    flags = medium_flags(target, outcome, by_process=False)
+    return [flag for flag in flags if flag.kind != MEDIUM_UNPROVEN]
 
 
 def _path_flags(

@@ -1,0 +1,212 @@
+"""Look at the files and devices of a run before and after its load.
+
+Found are content that was never written, files that another program changed meanwhile, and buffered
+writes that the kernel could not bring to the device.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import threading
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+from storlab.contracts.family import Estimate
+from storlab.model.job import Member
+from storlab.model.result import Failure, RunOutcome
+from storlab.process.execution import POLL_S, Interrupted, StopRequest
+from storlab.stores.content import blank_blocks, unwritten_bytes
+from storlab.stores.filesystems import file_system_of
+from storlab.stores.medium import Medium, is_remote
+from storlab.stores.sidecar import made_by_storlab
+
+LEAST_HOLES = 0.01  # of a file; the last block may be cut
+LEAST_BLANK = 0.1  # of the sampled blocks; real data hold some zeros
+_COPY_ON_WRITE = ("btrfs", "zfs", "bcachefs")  # allocated blocks change long after a write
+_FREED = 64  # a file that lost this part of its size in allocated blocks has been cut or punched
+
+
+@dataclass(frozen=True, slots=True)
+class _State:
+    """What stays as it is while only storlab uses a file."""
+
+    identity: tuple[int, int]
+    size: int
+    allocated: int
+    mtime_ns: int
+
+    @classmethod
+    def of(cls, path: str) -> _State:
+        status = Path(path).stat()
+        identity = (status.st_dev, status.st_ino)
+        return cls(identity, status.st_size, status.st_blocks * 512, status.st_mtime_ns)
+
+
+class MemberWatch:
+    """Watches the members of one run from before its load to ``judge`` after it.
+
+    Args:
+        members: The job's.
+        medium: What lies below them.
+        estimate: The run's: whether it reads, writes and frees.
+        direct: Whether the job uses direct I/O.
+        seed: For the places that are sampled.
+    """
+
+    def __init__(
+        self,
+        members: Sequence[Member],
+        medium: Medium,
+        estimate: Estimate,
+        *,
+        direct: bool,
+        seed: int,
+    ) -> None:
+        self._members = [member for member in members if member.kind != "null"]
+        self._medium = medium
+        self._estimate = estimate
+        self._seed = seed
+        # Errors of writeback are told to files that were open before, once each.
+        self._flushes = estimate.writes and (not direct or bool(medium.cached))
+        self._open: list[tuple[Member, int]] = []
+        self._states: dict[str, _State] = {}
+        self._holes: list[str] = []
+        self._blank: dict[str, tuple[int, int]] = {}
+
+    def __enter__(self) -> Self:
+        with suppress(OSError):  # the engine meets it, too, and fails the run
+            self._look()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for _member, handle in self._open:
+            os.close(handle)
+        self._open.clear()
+
+    def _look(self) -> None:
+        foreign = self._foreign()
+        if self._estimate.reads:
+            self._holes = _with_holes(foreign)
+            self._blank = blank_blocks(foreign, self._seed)
+        for member in self._members:
+            if member.kind == "file":
+                self._states[member.path] = _State.of(member.path)
+            if self._flushes:
+                handle = os.open(member.path, os.O_RDONLY | os.O_CLOEXEC)
+                self._open.append((member, handle))
+
+    def _foreign(self) -> list[Member]:
+        """Return the members that storlab did not lay out."""
+        return [m for m in self._members if m.kind != "file" or not made_by_storlab(Path(m.path))]
+
+    def judge(self, outcome: RunOutcome, stop: StopRequest) -> None:
+        """Add what was found to a run: its medium, or why it failed. Raises Interrupted."""
+        if outcome.status == "finished":
+            outcome.conclude(self._change() or self._lost(stop))
+        if outcome.status == "finished" and self._estimate.reads and not self._estimate.writes:
+            self._sample_again()
+        outcome.details["medium"] = self._told()
+
+    def _told(self) -> dict[str, Any]:
+        medium = self._medium
+        return {
+            "memory": list(medium.memory),
+            "cached": list(medium.cached),
+            "unknown": list(medium.unknown),
+            "holes": self._holes,
+            "blank": [
+                f"{blank} of {read} sampled blocks of {name} hold one repeated byte"
+                for name, (blank, read) in self._blank.items()
+                if blank and blank >= LEAST_BLANK * read
+            ],
+        }
+
+    def _sample_again(self) -> None:
+        """Look at other places: what was discarded meanwhile counts as well."""
+        for name, (blank, read) in blank_blocks(self._foreign(), self._seed + 1).items():
+            before = self._blank.get(name, (0, 0))
+            self._blank[name] = (before[0] + blank, before[1] + read)
+
+    def _change(self) -> Failure | None:
+        """Return what another program did to a file of the run; None if nothing."""
+        for member in self._members:
+            before = self._states.get(member.path)
+            if before is not None and (what := self._difference(member, before)) is not None:
+                return Failure(
+                    message=f"{member.name} was changed by another program during the run: {what}",
+                    fix="keep other programs away from the file, and repeat the run",
+                    path=member.name,
+                )
+        return None
+
+    def _difference(self, member: Member, before: _State) -> str | None:
+        try:
+            after = _State.of(member.path)
+            kind = file_system_of(Path(member.path)).kind
+        except FileNotFoundError:
+            return "it is no longer there"
+        except OSError:
+            return None  # whether the target answers is asked elsewhere
+        if after.identity != before.identity:
+            return (
+                f"another file took its place (inode {before.identity[1]}, then "
+                f"{after.identity[1]})"
+            )
+        if after.size != before.size:
+            return f"its size was {before.size:,} bytes, then {after.size:,}"
+        freed = before.allocated - after.allocated
+        is_cut = freed > before.size // _FREED and after.allocated < before.size
+        stays = not (self._estimate.frees or kind in _COPY_ON_WRITE or is_remote(kind))
+        if is_cut and stays:
+            return f"it had {before.allocated:,} allocated bytes, then {after.allocated:,}"
+        if after.mtime_ns != before.mtime_ns and not self._estimate.writes and not is_remote(kind):
+            return "it was written to (its time of change is another one)"
+        return None
+
+    def _lost(self, stop: StopRequest) -> Failure | None:
+        """Return the error that met the kernel when it wrote buffered data back; None if none."""
+        failures: list[Failure] = []
+        if not self._open:
+            return None
+        flushing = threading.Thread(
+            target=_flush, args=(self._open, failures), name="storlab-flush", daemon=True
+        )
+        flushing.start()
+        while flushing.is_alive():
+            flushing.join(POLL_S)
+            if stop.requested and flushing.is_alive():
+                self._open = []  # the thread still uses the files
+                raise Interrupted
+        return failures[0] if failures else None
+
+
+def _flush(members: Sequence[tuple[Member, int]], failures: list[Failure]) -> None:
+    for member, handle in members:
+        try:
+            os.fsync(handle)
+        except OSError as error:
+            failures.append(
+                Failure(
+                    message=f"writes to {member.name} were acknowledged and then lost: the kernel "
+                    f"could not bring them from the page cache to the device ({error.strerror})",
+                    fix="see the kernel's log, and whether what lies below the target is full",
+                    errno=error.errno,
+                    errno_name=errno.errorcode.get(error.errno or 0),
+                    operation="writeback",
+                    path=member.name,
+                )
+            )
+
+
+def _with_holes(members: Sequence[Member]) -> list[str]:
+    """Return a clause for each file of which a share was never written."""
+    shares = {m.name: unwritten_bytes(m) / m.size for m in members if m.kind == "file"}
+    return [
+        f"{100 * share:.3g} % of {name} are holes or extents that were never written"
+        for name, share in shares.items()
+        if share >= LEAST_HOLES
+    ]

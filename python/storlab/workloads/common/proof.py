@@ -1,0 +1,150 @@
+"""Whether the medium served what a run moved: the judgement, and the flags that go with it.
+
+What each state means stands in docs/method.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from storlab.base.units import NS_PER_MS, format_bytes_si, format_duration
+from storlab.contracts.details import BytesCounted, Details, DeviceMoved, MediumTold
+from storlab.model.result import Flag, Proof, RunOutcome
+from storlab.model.target import Target
+from storlab.workloads.common.metrics import bytes_moved, window_ns
+
+LEAST_SHARE = 0.9
+"""Of the bytes that a run moved, what a counter has to know of."""
+HALF = 0.5
+"""Below it a share is judged also where the readings lie apart, up to twice the window."""
+PAGE_CACHE, DEVICE_BYTES = "page-cache", "device-bytes"
+NEVER_WRITTEN, UNPROVEN = "never-written", "medium-unproven"
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """One thing that speaks against the medium, or that leaves it open."""
+
+    flag: str
+    state: Literal["unproven", "contradicted"]
+    reason: str
+
+
+def medium_proof(target: Target, outcome: RunOutcome) -> Proof | None:
+    """Judge whether the medium served the bytes of a run; None where nothing was looked at."""
+    if Details.of(outcome).medium is None or not bytes_moved(outcome, ("read", "write")):
+        return None
+    evidence = list(_evidence(target, outcome))
+    states = {one.state for one in evidence}
+    return Proof(
+        state=next((s for s in ("contradicted", "unproven") if s in states), "proven"),
+        reasons=[one.reason for one in evidence],
+    )
+
+
+def medium_flags(target: Target, outcome: RunOutcome, *, by_process: bool = True) -> list[Flag]:
+    """Return one flag of each kind that the evidence calls for.
+
+    Without ``by_process`` the account of the load's process is not looked at.
+    """
+    reasons: dict[str, list[str]] = {}
+    for one in _evidence(target, outcome, by_process=by_process):
+        reasons.setdefault(one.flag, []).append(one.reason)
+    if len(reasons) > 1:
+        reasons.pop(UNPROVEN, None)  # another flag says more
+    return [Flag(kind=kind, message="; ".join(texts)) for kind, texts in reasons.items()]
+
+
+def _evidence(
+    target: Target, outcome: RunOutcome, *, by_process: bool = True
+) -> Iterator[Evidence]:
+    if target.is_null:
+        return
+    details = Details.of(outcome)
+    medium = details.medium
+    if not target.direct:
+        text = "direct = false: memory may have served this I/O, not the device"
+        yield Evidence(PAGE_CACHE, "unproven", text)
+    if medium is not None:
+        yield from _layers(medium, reads=bool(bytes_moved(outcome, ("read",))))
+    in_memory = medium is not None and bool(medium.memory)
+    if target.direct and not in_memory and bytes_moved(outcome, ("read", "write")):
+        yield from _counters(outcome, details, by_process=by_process)
+
+
+def _layers(medium: MediumTold, *, reads: bool) -> Iterator[Evidence]:
+    for clause in medium.memory:
+        yield Evidence(PAGE_CACHE, "contradicted", f"{clause}: no drive served this I/O")
+    for clause in medium.cached:
+        text = f"{clause}: memory may have served this I/O"
+        yield Evidence(PAGE_CACHE, "unproven", text)
+    for clause in medium.holes if reads else ():
+        yield Evidence(NEVER_WRITTEN, "contradicted", f"{clause}: reads of it need no medium")
+    for clause in medium.blank if reads else ():
+        text = f"{clause}: a drive need not look for what was never written"
+        yield Evidence(NEVER_WRITTEN, "unproven", text)
+
+
+def _counters(outcome: RunOutcome, details: Details, *, by_process: bool) -> Iterator[Evidence]:
+    judged: list[list[Evidence]] = []
+    if details.device is not None:
+        judged.append(list(_counted(outcome, _device_name(details.device), details.device)))
+    if details.process is not None and by_process:
+        judged.append(list(_counted(outcome, "the kernel's account of the load", details.process)))
+    against = [one for found in judged for one in found if one.state == "contradicted"]
+    yield from against
+    if details.medium is None or against:
+        return
+    for clause in details.medium.unknown:
+        yield Evidence(UNPROVEN, "unproven", clause)
+    if judged:
+        yield from judged[-1]  # the account of the process if there is one: it holds no other's I/O
+    elif not details.medium.unknown:
+        yield Evidence(UNPROVEN, "unproven", "no counter covers the measure window")
+
+
+def _device_name(device: DeviceMoved) -> str:
+    return f"the counter of {', '.join(device.devices) or 'the device'}"
+
+
+def _counted(outcome: RunOutcome, name: str, counter: BytesCounted) -> Iterator[Evidence]:
+    """Compare what a run moved with what a counter knows of, for each direction."""
+    window = window_ns(outcome)
+    for operation, done, cause, around, inside in (
+        ("read", "read", "a cache, holes, blocks that were never written or compression may "
+         "have served", counter.read_bytes, counter.inside_read_bytes),
+        ("write", "written", "a cache or compression may have taken",
+         counter.written_bytes, counter.inside_written_bytes),
+    ):  # fmt: skip
+        moved = bytes_moved(outcome, (operation,))
+        if not moved or window <= 0:
+            continue
+        most = around + _in_flight(outcome, operation)
+        scaled = around * min(1.0, window / counter.over_ns) if counter.over_ns else around
+        is_close = counter.over_ns <= 2 * window
+        if most < LEAST_SHARE * moved or (is_close and scaled < HALF * moved):
+            text = f"{_facts(moved, done, name, round(around))}: {cause} the rest"
+            yield Evidence(DEVICE_BYTES, "contradicted", text)
+            continue
+        if counter.inside_ns * 2 < window:
+            text = (
+                f"the window of {format_duration(window)} is too short for counters that are read "
+                f"every {format_duration(50 * NS_PER_MS)}"
+            )
+            yield Evidence(UNPROVEN, "unproven", text)
+        elif (known := inside * window / counter.inside_ns) < LEAST_SHARE * moved:
+            yield Evidence(UNPROVEN, "unproven", _facts(moved, done, name, round(known)))
+
+
+def _facts(moved: int, done: str, name: str, known: int) -> str:
+    return f"{format_bytes_si(moved)} were {done}, and {name} has {format_bytes_si(known)} of them"
+
+
+def _in_flight(outcome: RunOutcome, operation: str) -> float:
+    """Bytes under way at the window's begin: handed over, and perhaps counted, before it."""
+    totals = outcome.totals[operation]
+    if totals.latency is None or window_ns(outcome) <= 0:
+        return 0.0
+    return totals.bytes * totals.latency.mean_ns / window_ns(outcome)
