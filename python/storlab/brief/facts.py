@@ -111,6 +111,8 @@ def _access(target: Target, kinds: Sequence[str], in_memory: bool) -> str:
     buffered = [page_of(kind).work for kind in kinds if page_of(kind).buffered]
     if not target.direct or (buffered and len(buffered) == len(kinds)):
         return cached
+    if in_memory:
+        return "in memory: the file system accepts O_DIRECT and has no drive"
     return "O_DIRECT" + "".join(f"; {work} {cached}" for work in buffered)
 
 

@@ -15,8 +15,11 @@ from pathlib import Path
 
 import pytest
 
-from conftest import missing, need_fio, need_root
+from conftest import need_fio, need_root
+from storlab.analysis.compare import compare
+from storlab.analysis.dataset import load_dataset
 from storlab.base.errors import ExitCode
+from storlab.brief.facts import target_card
 from storlab.cli.main import main
 from storlab.lab.results.store import ResultStore
 from storlab.model.result import RunRecord
@@ -67,7 +70,7 @@ def written(path: Path, size: int = SIZE) -> Path:
 def direct_loop(image: Path) -> Iterator[Path]:
     with loop_device(image, "--direct-io=on") as device:
         if Path(f"/sys/block/{device.name}/loop/dio").read_text().strip() != "1":
-            missing(f"no direct I/O from a loop device to {image}")
+            pytest.skip(f"no direct I/O from a loop device to {image}")
         yield device
 
 
@@ -169,8 +172,12 @@ def test_files_in_memory_are_marked_with_direct_io_too(tmp_path: Path, stack: Ex
     place = stack.enter_context(mounted(tmp_path / "memory", "-t", "tmpfs", "none"))
     record = run(tmp_path, f'path = "{place}/data"\nsize = "8MiB"', READS)
     if record.failure is not None:
-        missing("this tmpfs takes no O_DIRECT")
+        pytest.skip("this kernel's tmpfs takes no O_DIRECT")
     assert (marks(record), state(record)) == ({"page-cache"}, "contradicted")
+    comparison = compare(load_dataset([ResultStore.open(tmp_path / "out")]))
+    (column,) = comparison.dataset.targets
+    card = dict(target_card(comparison, 0, column).facts)
+    assert card["Access"].startswith("in memory")
 
 
 @pytest.mark.parametrize("upper", ["disk", "memory", "out of sight"])
