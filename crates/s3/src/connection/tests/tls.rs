@@ -4,6 +4,7 @@ use bytes::BytesMut;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 use rustls::{ServerConfig, SupportedProtocolVersion};
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
+use socket2::SockRef;
 use tempfile::NamedTempFile;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
@@ -170,6 +171,9 @@ async fn most_at_once(version: &'static SupportedProtocolVersion) -> usize {
     let spec = trusting(format!("https://localhost:{port}"), &identity.trust);
     let store = Store::new(&spec, None).expect("a store");
     let connection = Connection::open(&store, 0, LONG).await.expect("believed");
+    let Stream::Sealed(sealed) = &connection.stream else { panic!("no TLS") };
+    // net.ipv4.tcp_rmem may grow a buffer to two records only; what is set here, it does not limit.
+    SockRef::from(sealed.socket()).set_recv_buffer_size(1 << 20).expect("a socket");
     let (head, body) = (store.request(0, &Call::get("k")).head, RequestBody::none());
     let mut response = connection.send(head, body).await.expect("an answer");
     let (mut whole, mut most, mut more) = (BytesMut::new(), 0, true);
