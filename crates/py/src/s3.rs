@@ -113,7 +113,7 @@ fn failed(py: Python<'_>, endpoint: &str, failure: &Failure) -> PyErr {
     with_fault(py, error, failure.fault())
 }
 
-/// What went wrong, for `storlab.stores.s3.errors`: the exception's `fault`.
+/// Name of the failure, which Python reads as the `fault` of the exception.
 fn with_fault(py: Python<'_>, error: PyErr, fault: &str) -> PyErr {
     match error.value(py).setattr("fault", fault) {
         Ok(()) => error,

@@ -21,7 +21,7 @@ pub(super) type Resolve = Box<dyn Fn() -> io::Result<Vec<SocketAddr>> + Send + S
 
 /// Addresses of an endpoint.
 pub(super) struct Addresses {
-    /// None for addresses that are fixed.
+    /// Looks the name up; None if the addresses are fixed.
     resolve: Option<Resolve>,
     /// Written by every look-up that ends, also by one that fails and changes nothing.
     current: watch::Sender<Vec<SocketAddr>>,
@@ -45,7 +45,7 @@ impl Addresses {
     /// Looks a name up, for the first time.
     ///
     /// # Errors
-    /// Those of `resolve`.
+    /// Create the addresses of a name by looking it up with `resolve`.
     pub(super) fn of_name(resolve: Resolve) -> io::Result<Arc<Self>> {
         Ok(Self::with(resolve()?, Some(resolve)))
     }

@@ -32,7 +32,7 @@ pub enum Failure {
     Lost {
         /// In the words of the system.
         what: String,
-        /// Of the system.
+        /// Error number of the operating system.
         errno: Option<i32>,
     },
     /// The connection ended during the TLS handshake: no request was sent.
@@ -41,7 +41,7 @@ pub enum Failure {
     /// No agreement about certificates or protocol versions.
     #[error("TLS: {what}")]
     Tls {
-        /// What there is no agreement about.
+        /// Cause of the failed TLS handshake.
         fault: TlsFault,
         /// In words, with the fix.
         what: String,
@@ -208,7 +208,7 @@ impl Failure {
         }
     }
 
-    /// What to do about it.
+    /// Return how the user can mend a failure of this kind.
     pub fn advice(&self) -> &'static str {
         match self {
             Failure::Refused(_) | Failure::Connect { .. } => {

@@ -71,7 +71,7 @@ pub struct NotDeleted {
 /// One upload of `ListMultipartUploads` that was begun and not ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Upload {
-    /// Of the object to be.
+    /// Key of the object that the upload creates.
     pub key: String,
     /// To abort it with.
     pub upload_id: String,

@@ -24,7 +24,7 @@ const HEADERS: &str = "headers";
 /// An unfinished upload.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Upload {
-    /// Of the object to be.
+    /// Key of the object that the upload creates.
     pub key: String,
     /// Unique in the store.
     pub id: String,

@@ -51,7 +51,7 @@ pub struct Examples {
 pub struct Example {
     /// The request and what became of it.
     pub text: String,
-    /// What to do about errors of this kind.
+    /// How the user can mend errors of this kind.
     pub advice: &'static str,
 }
 

@@ -76,7 +76,7 @@ pub struct Moved {
 
 /// A multipart upload; without an id until the store has named it.
 pub struct OpenUpload {
-    /// Of the object to be.
+    /// Key of the object that the upload creates.
     pub key: String,
     /// The store's name for the upload.
     pub id: Option<String>,

@@ -42,7 +42,7 @@ pub enum OnCancel {
 pub struct Device {
     now: u64,
     serve: Serve,
-    /// What it says in place of an operation's tag.
+    /// Tag of its completions in place of the operation's own.
     retag: fn(u64) -> u64,
     pushed: Vec<Op>,
     in_flight: Vec<(u64, Completion)>,

@@ -127,7 +127,7 @@ async fn refused(spec: &StoreSpec) -> String {
     }
 }
 
-/// As a load balancer does that restarts: the first clients are hung up on, at either stage.
+/// A load balancer that restarts closes connections before and during the handshake.
 #[test]
 fn a_handshake_that_is_cut_off_may_be_tried_again() {
     run(async {
