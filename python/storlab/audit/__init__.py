@@ -36,6 +36,7 @@ RULES: dict[str, str] = {
     "units": "storlab.audit.check_units",
     "duplicates": "storlab.audit.check_duplicates",
     "headlines": "storlab.audit.check_headlines",
+    "swept_gains": "storlab.audit.check_swept_gains",
     "implied_watts": "storlab.audit.check_implied_watts",
     "implied_outstanding": "storlab.audit.check_implied_outstanding",
     "effective_concurrency": "storlab.audit.check_effective_concurrency",

@@ -172,7 +172,10 @@ def pairs(claim: Row, values: list[Value]) -> list[Pair]:
         Pair(a, b)
         for a in config_values
         for b in compare_values
-        if a.quantity.same == b.quantity.same and a.unit == b.unit and same_place(a, b)
+        if a.config != b.config  # a gain within one configuration is over a swept parameter
+        and a.quantity.same == b.quantity.same
+        and a.unit == b.unit
+        and same_place(a, b)
     ]
 
 
@@ -220,11 +223,12 @@ def _candidates(
     return [
         v
         for v in values
-        if v.config in configs and _is_about(quantity, v.quantity) and _fits(wanted, v)
+        if v.config in configs and is_about(quantity, v.quantity) and _fits(wanted, v)
     ]
 
 
-def _is_about(claim: Quantity, value: Quantity) -> bool:
+def is_about(claim: Quantity, value: Quantity) -> bool:
+    """Return whether a claim about one quantity may rest on values of another."""
     part = [word for word in claim.part.split("_") if word and word not in _OPERATIONS]
     if claim.name == "other" and value.name in ("other", "count"):
         return _is_named_after(claim, value)

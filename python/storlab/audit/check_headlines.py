@@ -21,6 +21,7 @@ from storlab.audit.cells import (
     place_of,
     shown,
 )
+from storlab.audit.check_swept_gains import sweep_of
 from storlab.audit.derived import derived
 from storlab.audit.finding import Finding, Severity
 from storlab.audit.intervals import AT_LEAST, AT_MOST, Interval, hull, printed_interval
@@ -63,7 +64,9 @@ def check(table: PublishedTable) -> Iterable[Finding]:
     cells = Cells(table, [*measured(table), *facts(table)], derived(table))
     groups: defaultdict[tuple[object, ...], list[Row]] = defaultdict(list)
     for row in table.rows:
-        if row.kind in ("ratio_claim", "headline_claim") and is_headline(row) and row.value:
+        if row.kind not in ("ratio_claim", "headline_claim") or sweep_of(row) is not None:
+            continue
+        if is_headline(row) and row.value:
             q = quantity_of(row)
             low = _end(row) == "min"
             key = (row.config, row.compare_config, q.same, q.form, low, place_of(row))

@@ -1,10 +1,9 @@
-"""A series over a swept parameter that leaves its trend at one point and comes back."""
+"""A series over a swept parameter that leaves its trend for a few points and returns to it."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
-from itertools import pairwise
+from collections.abc import Iterable, Iterator, Sequence
 
 from storlab.audit.cells import Value, measured
 from storlab.audit.finding import Finding
@@ -12,17 +11,19 @@ from storlab.audit.intervals import Interval
 from storlab.audit.table import PublishedTable
 from storlab.base.units import exact_number
 
-SUMMARY = "series over a swept parameter that leave their trend at one point and come back"
-FEWEST = 5  # points of a series: with fewer there is no trend to leave
-BEYOND = 1.15  # of the nearer neighbour, on the wrong side
-LEVEL = 1.02  # steps against the trend that are no step
+SUMMARY = "series over a swept parameter that leave their trend and return to it"
+FEWEST = 4  # points on the trend; fewer show none
+BEYOND = 1.15  # factor between an excursion and the nearer of the points around it
+UNEVEN = 1.1  # factor of steps against the trend, up to which the other points have one
+SLOW = 1.25  # factor by which a series may still creep back after it has turned
+CLEAR = 4  # times the unevenness of the other points, by which an excursion must exceed it
 
 Series = list[tuple[float, Value]]
 """Values by the swept parameter, in its order."""
 
 
 def check(table: PublishedTable) -> Iterable[Finding]:
-    """One note for each series, about the point farthest from where its neighbours put it."""
+    """Yield one note for each series that leaves its trend, about the clearest excursion."""
     groups: defaultdict[tuple[object, ...], dict[float, Value]] = defaultdict(dict)
     for value in measured(table):
         x = value.rows[0].x
@@ -30,48 +31,90 @@ def check(table: PublishedTable) -> Iterable[Finding]:
             key = (value.config, value.place[:5], value.quantity.same, value.unit)
             groups[key].setdefault(x, value)
     for group in groups.values():
-        yield from _strays(sorted(group.items(), key=lambda pair: pair[0]))
+        yield from _excursions(sorted(group.items(), key=lambda pair: pair[0]))
 
 
-def _strays(series: Series) -> Iterator[Finding]:
-    if len(series) < FEWEST:
+def _excursions(series: Series) -> Iterator[Finding]:
+    points = [value.interval for _, value in series]
+    if len(points) <= FEWEST or min(point.low for point in points) <= 0:
         return
-    off = [
-        (beyond, place)
-        for place in range(1, len(series) - 1)
-        if (beyond := _beyond(series, place)) > BEYOND and _has_trend(series, place)
+    found = [
+        (beyond, stop - start, start)
+        for start in range(1, len(points) - 1)
+        for stop in range(start + 1, len(points))
+        if (beyond := _excursion(points, start, stop))
     ]
-    if not off:
+    if not found:
         return
-    _, place = max(off)
-    (_, before), (x, value), (_, after) = series[place - 1 : place + 2]
+    _, length, start = max(found)
+    stop = start + length
+    (_, before), (x, value), (_, after) = series[start - 1], series[start], series[stop]
     row = value.rows[0]
+    to = f" to {exact_number(series[stop - 1][0])}" if length > 1 else ""
+    texts = ", ".join(v.text for _, v in series[start:stop])
     yield Finding(
         rule="series",
         severity="note",
-        rows=[v.rows[0].id for v in (value, before, after)],
-        printed=f"{row.metric} {value.text} at {row.x_name} {exact_number(x)} ({value.config})",
-        recomputed=f"{before.text} before it and {after.text} behind it",
-        why="The series leaves its trend at one point and comes back: that run was disturbed, or "
-        "the number is another one's.",
+        rows=[v.rows[0].id for v in (*(v for _, v in series[start:stop]), before, after)],
+        printed=f"{row.metric} {texts} at {row.x_name} {exact_number(x)}{to} ({value.config})",
+        recomputed=f"{before.text} before and {after.text} after",
+        why=f"The series leaves its trend at {_count(length)} and returns to it. Either these "
+        "runs were disturbed, or the numbers belong to another series.",
     )
 
 
-def _beyond(series: Series, place: int) -> float:
-    """By which factor a point lies outside of what its two neighbours span; 1 inside."""
-    before, at, after = (series[i][1].interval for i in (place - 1, place, place + 1))
-    low, high = min(before.low, after.low), max(before.high, after.high)
-    if min(low, at.low) <= 0:
-        return 1.0
-    return max(at.low / high, low / at.high, 1.0)
+def _count(points: int) -> str:
+    return "one point" if points == 1 else f"{points} points"
 
 
-def _has_trend(series: Series, left_out: int) -> bool:
-    """Whether the others go one way all along."""
-    others = [value.interval for place, (_, value) in enumerate(series) if place != left_out]
-    steps = list(pairwise(others))
-    return all(_not_below(b, a) for a, b in steps) or all(_not_below(a, b) for a, b in steps)
+def _excursion(points: Sequence[Interval], start: int, stop: int) -> float:
+    """Return the factor by which all points of a range lie off the trend of the others.
+
+    Args:
+        points: Values in the order of the swept parameter, all above zero.
+        start: First point of the range; at least one point lies before it.
+        stop: First point after the range.
+
+    Returns:
+        The smallest factor of the range's points; 0 if the others show no trend, or if a series
+        that rises, peaks and declines (or falls and recovers) explains all points.
+    """
+    others = [*points[:start], *points[stop:]]
+    if len(others) < FEWEST or len(others) <= stop - start:
+        return 0.0
+    around = (points[start - 1], points[stop])
+    low, high = min(p.low for p in around), max(p.high for p in around)
+    above = min(p.low / high for p in points[start:stop])
+    below = min(low / p.high for p in points[start:stop])
+    beyond = max(above, below)
+    uneven = min(_uneven(others), _uneven(others[::-1]))
+    if uneven > UNEVEN or beyond <= max(BEYOND, 1 + CLEAR * (uneven - 1)):
+        return 0.0
+    is_level = _is_level([*points[max(0, start - 2) : start], *points[stop : stop + 2]])
+    on_both_sides = min(start, len(points) - stop) > 1
+    return 0.0 if _turns_once(points) and not (is_level and on_both_sides) else beyond
 
 
-def _not_below(first: Interval, other: Interval) -> bool:
-    return first.high * LEVEL >= other.low
+def _uneven(points: Sequence[Interval]) -> float:
+    """Return the largest factor by which a later point certainly lies below an earlier one."""
+    highest, worst = points[0].low, 1.0
+    for point in points[1:]:
+        worst = max(worst, highest / point.high)
+        highest = max(highest, point.low)
+    return worst
+
+
+def _is_level(points: Sequence[Interval]) -> bool:
+    return max(p.low for p in points) <= UNEVEN * min(p.high for p in points)
+
+
+def _turns_once(points: Sequence[Interval]) -> bool:
+    """Return whether the points rise and then fall, or fall and then rise."""
+    return any(
+        max(_uneven(first), _uneven(last)) <= SLOW
+        for turn in range(len(points))
+        for first, last in (
+            (points[: turn + 1], points[turn:][::-1]),
+            (points[: turn + 1][::-1], points[turn:]),
+        )
+    )
