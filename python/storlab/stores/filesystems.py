@@ -8,9 +8,10 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from storlab.stores.devices import Device, device_number, mount_lines
+from storlab.stores.devices import Device, device_number, mount_lines, unescape
 
 MEMORY_FILE_SYSTEMS = ("tmpfs", "ramfs")
+FSTAB = Path("/etc/fstab")
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +74,31 @@ def mounted_below(directory: Path, mount: Path) -> FileSystem | None:
     under = file_system_of(directory)
     inside = Path(under.mount_point).is_relative_to(os.path.realpath(mount))
     return under if inside and under.mount_point != "/" else None
+
+
+def unmounted_above(path: Path) -> FileSystem | None:
+    """Return what /etc/fstab mounts at the path or above it and nothing is mounted as now.
+
+    Data for such a path goes to the file system farther up until the mount is made.
+
+    Args:
+        path: A path that need not exist.
+
+    Returns:
+        The deepest such entry; None if there is none.
+    """
+    try:
+        lines = FSTAB.read_text(errors="replace").splitlines()
+    except OSError:
+        return None
+    mounted = {Path(mount.mount_point) for mount in mount_lines() if mount.kind != "autofs"}
+    real, missing = Path(os.path.realpath(path)), []
+    for line in lines:
+        source, point, kind, options = [*line.partition("#")[0].split(), *[""] * 4][:4]
+        place = Path(os.path.normpath(unescape(point)))
+        if point.startswith("/") and real.is_relative_to(place) and place not in mounted:
+            missing.append(FileSystem(kind, unescape(source), str(place), options))
+    return max(missing, key=lambda entry: len(entry.mount_point), default=None)
 
 
 def sector_bytes(path: Path) -> int:

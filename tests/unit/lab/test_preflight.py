@@ -188,10 +188,67 @@ def test_a_missing_device_is_an_error(tmp_path: Path) -> None:
     assert checks_of(study)["device"].status == "error"
 
 
-def test_a_missing_directory_is_an_error(tmp_path: Path) -> None:
-    study = loaded(tmp_path, f'directory = "{tmp_path}/none"\nsize = "1MiB"')
-    assert checks_of(study)["directory"].status == "error"
+@pytest.mark.parametrize("key", ["directory", "path"])
+def test_a_missing_directory_is_an_error(key: str, tmp_path: Path) -> None:
+    """The file system that is checked in its place is named."""
+    missing = tmp_path / "none" / "deeper"
+    study = loaded(tmp_path, f'{key} = "{missing / "x"}"\nsize = "1MiB"\ndirect = false')
+    found = checks_of(study)
+    assert found["directory"].status == "error"
+    under = file_system_of(tmp_path)
+    missing = missing / "x" if key == "directory" else missing
+    for part in (f"{missing} ", f"{tmp_path} ", f"{under.kind} at {under.mount_point}"):
+        assert part in found["directory"].what
+    assert found["permissions"].what == str(tmp_path)
+    assert "mount" not in found
     assert not (tmp_path / "none").exists()
+
+
+def test_a_directory_that_exists_is_what_is_checked(tmp_path: Path) -> None:
+    found = checks_of(loaded(tmp_path, f'directory = "{tmp_path}"\nsize = "1MiB"\ndirect = false'))
+    assert found["permissions"].what == str(tmp_path)
+    assert not {"directory", "mount"} & found.keys()
+
+
+@pytest.mark.parametrize(
+    ("line", "is_unmounted"),
+    [
+        ("/dev/sdz1 {here}/disk ext4 noauto 0 2", True),
+        ("server:/export {here}/disk/ nfs4 rw", True),
+        ("UUID=1 {here}/disk/inner xfs defaults 0 0", True),
+        ("# /dev/sdz1 {here}/disk ext4 defaults 0 2", False),
+        ("/dev/sdz1 {here}/other ext4 defaults 0 2", False),
+        ("/dev/sdz1 / ext4 defaults 0 1", False),  # mounted
+        ("/dev/sdz2 none swap sw 0 0", False),
+        ("", False),
+    ],
+)
+@pytest.mark.parametrize("exists", [True, False])
+def test_a_mount_point_without_its_file_system_is_warned_of(
+    line: str, is_unmounted: bool, exists: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = tmp_path / "disk" / "inner"
+    if exists:
+        here.mkdir(parents=True)
+    fstab = tmp_path / "fstab"
+    fstab.write_text(line.format(here=tmp_path) + "\n")
+    monkeypatch.setattr("storlab.stores.filesystems.FSTAB", fstab)
+    study = loaded(tmp_path, f'directory = "{here}"\nsize = "1MiB"\ndirect = false')
+    found = checks_of(study)
+    assert ("mount" in found) == is_unmounted
+    assert ("directory" in found) != exists
+    if is_unmounted:
+        point = line.split()[1].format(here=tmp_path).rstrip("/")
+        assert found["mount"].status == "warning"
+        assert found["mount"].fix == f"mount {point}"
+        if not exists:
+            assert point in found["directory"].fix
+
+
+def test_a_file_in_the_place_of_a_directory_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    found = checks_of(loaded(tmp_path, f'path = "{tmp_path}/file/x"\nsize = "1MiB"'))
+    assert found["directory"].status == "error"
 
 
 @pytest.mark.parametrize(

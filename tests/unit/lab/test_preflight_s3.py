@@ -114,6 +114,8 @@ def test_storlabs_own_server_is_not_started_to_be_looked_at(tmp_path: Path) -> N
     assert found["t: free space"].what.startswith("655 KB needed")
     assert "on this machine" in found["t: store"].what
     assert "t: clock" not in found
+    assert found["t: directory"].status == "ok"  # storlab makes it
+    assert str(tmp_path) in found["t: directory"].what
     assert not (tmp_path / "objects").exists()
 
 

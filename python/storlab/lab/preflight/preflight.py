@@ -18,6 +18,7 @@ from storlab.base.units import format_bytes_si
 from storlab.contracts.check import Check
 from storlab.contracts.registry import FAMILIES, get_engine, get_meter
 from storlab.lab.plan.memory import memory_of
+from storlab.lab.preflight.directories import directory_checks
 from storlab.lab.preflight.families import family_machine_checks, family_target_checks
 from storlab.lab.preflight.limits import io_limit_checks, limit_checks
 from storlab.lab.preflight.machine import SPIN_NS, core_checks, spin_ns
@@ -263,9 +264,8 @@ def _target_checks(target: Target, plan: Plan, base: Path, need: HomeNeed) -> It
             yield from _device_checks(Device(number), str(place))
         elif is_kernel_place(place.resolve()):
             yield _error("device", f"{place} is not on this machine", "connect it")
-        elif target.directory is not None and not place.is_dir():
-            yield _error("directory", f"{place} is not there", "make it, or correct the path")
         else:
+            yield from directory_checks(place if target.directory is not None else place.parent)
             yield from _file_checks(target, place, plan, need)
     yield from _cache_check(target, plan, places)
 
@@ -325,7 +325,7 @@ def _file_checks(target: Target, place: Path, plan: Plan, need: HomeNeed) -> Ite
             "permissions", f"this user may not make files in {parent}", "choose another directory"
         )
     else:
-        yield _ok("permissions", str(place))
+        yield _ok("permissions", str(place if place.parent.is_dir() else parent))
         if target.direct and chosen:
             yield from _direct(place)
     under = file_system_of(place)

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 from storlab.base.errors import StorlabError
 from storlab.base.units import format_bytes_si
 from storlab.contracts.check import Check
+from storlab.lab.preflight.directories import directory_checks
 from storlab.model.point import Plan
 from storlab.model.s3 import EMBEDDED, S3Options
 from storlab.model.study import Target
@@ -71,6 +72,7 @@ def is_loopback(host: str) -> bool:
 
 def _embedded_checks(target: Target, plan: Plan, base: Path) -> Iterator[Check]:
     place = base / (target.s3 or "").removeprefix(EMBEDDED).strip()
+    yield from directory_checks(place, made=True)
     needed = plan.data_bytes_by_target.get(target.name, 0)
     free = free_bytes(existing_parent(place))
     if needed > free and place.is_dir():  # objects of an earlier session, perhaps

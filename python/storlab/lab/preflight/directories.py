@@ -1,0 +1,44 @@
+"""Whether a directory's data will go to the file system that ``doctor`` looks at."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Literal
+
+from storlab.contracts.check import Check
+from storlab.stores.filesystems import existing_parent, file_system_of, unmounted_above
+
+
+def directory_checks(directory: Path, *, made: bool = False) -> Iterator[Check]:
+    """Yield what keeps a directory's data from the file system that the other checks look at.
+
+    Args:
+        directory: Where the data of a target is to lie.
+        made: Whether storlab makes a directory that does not exist.
+    """
+    nearest = existing_parent(directory)
+    under = file_system_of(nearest)
+    on = f"{under.kind} at {under.mount_point}"
+    absent = unmounted_above(directory)
+    later = "" if absent is None else f"mount {absent.mount_point}"
+    if directory.exists() and not directory.is_dir():
+        yield _check("error", f"{directory} is not a directory", "correct the path")
+    elif not directory.exists():
+        what = (
+            f"{directory} does not exist; the nearest directory, {nearest} ({on}), is checked in "
+            "its place, and its file system differs if another one is mounted below it before the "
+            "run"
+        )
+        first = f"{later}, then make the directory" if later else "make it, or correct the path"
+        yield _check("ok", what) if made else _check("error", what, first)
+    if absent is not None:
+        what = (
+            f"/etc/fstab mounts {absent.source} at {absent.mount_point}, and it is not mounted: "
+            f"data would go to {on}"
+        )
+        yield Check(name="mount", status="warning", what=what, fix=later)
+
+
+def _check(status: Literal["ok", "error"], what: str, fix: str = "") -> Check:
+    return Check(name="directory", status=status, what=what, fix=fix)
