@@ -130,7 +130,7 @@ def test_the_seccomp_line_allows_io_uring_and_nothing_else(tmp_path: Path) -> No
 
 
 def instructions(name: str = CONTAINERFILE) -> list[tuple[str, str]]:
-    """Of a Containerfile: the word in capitals, and the rest."""
+    """Return each instruction of a Containerfile and its arguments."""
     text = re.sub(r"(?m)^#.*\n", "", tree.read(name)).replace("\\\n", " ")
     split = [line.partition(" ") for line in text.splitlines() if line]
     return [(word, rest) for word, _, rest in split]
@@ -164,7 +164,7 @@ def test_the_container_has_a_user_and_fetches_nothing_by_itself() -> None:
 
 
 def _settings(name: str) -> dict[str, str]:
-    """Of a configuration of ssh: every word and its value."""
+    """Return the keywords of an ssh configuration and their values."""
     lines = tree.read(f"packaging/container/{name}").splitlines()
     words = (line.strip().partition(" ") for line in lines if not line.startswith("#"))
     return {word: value for word, _, value in words}

@@ -131,7 +131,7 @@ impl Kind {
     }
 }
 
-/// What flushes are called in results.
+/// Name of flushes in results.
 const FLUSH: &str = "sync";
 
 /// Counters of what sums are made of.
@@ -166,7 +166,7 @@ pub struct Report {
 }
 
 impl Report {
-    /// Of worker `job` about the first interval, with these counters.
+    /// A report by worker `job` about the first interval, with these counters.
     pub fn new(job: usize, kinds: KindTable) -> Self {
         Report { job, interval: 0, spent: Spent::default(), kinds, home: None }
     }
@@ -205,7 +205,7 @@ pub struct Tables {
 }
 
 impl Tables {
-    /// Of worker `job`; `empty`: counters of all its kinds.
+    /// Tables of worker `job`; `empty` holds counters of all its kinds.
     pub fn new(job: usize, empty: KindTable) -> Self {
         let (home, spare) = sync_channel(SPARE);
         let current = Box::new(Report { home: Some(home), ..Report::new(job, empty) });
@@ -270,7 +270,7 @@ pub struct Live {
     pub latency_p99_ns: Option<u64>,
     /// What it is the p99 of.
     pub latency_bins: Option<Coarse>,
-    /// Of flushes, which are no part of the others; `None` where none ended.
+    /// 99th percentile of flushes alone, ns; `None` where none ended.
     pub flush_p99_ns: Option<u64>,
 }
 

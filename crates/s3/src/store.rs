@@ -103,7 +103,7 @@ impl Store {
         request::build(origin, self.inner.signer.as_ref(), second, call)
     }
 
-    /// The same store with other addresses of its endpoint.
+    /// Replace the addresses that the endpoint's name resolved to.
     #[cfg(test)]
     pub(super) fn with_addresses(mut self, addresses: Arc<Addresses>) -> Store {
         let inner = Arc::get_mut(&mut self.inner).expect("not cloned yet");

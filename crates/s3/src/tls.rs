@@ -16,7 +16,7 @@ use storlab_base::{Error, Result};
 
 use crate::spec::StoreSpec;
 
-/// What client and server do not agree about.
+/// Kind of failure of a TLS handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TlsFault {
     /// No trusted authority signed the server's certificate.
@@ -25,7 +25,7 @@ pub enum TlsFault {
     WrongName,
     /// The certificate has expired, by this machine's clock.
     Expired,
-    /// What the server sends is not TLS.
+    /// The server does not speak TLS on this port.
     NotTls,
     /// Versions, ciphers, and everything else.
     Other,
@@ -49,7 +49,7 @@ pub(super) fn config(spec: &StoreSpec) -> Result<Arc<ClientConfig>> {
     Ok(Arc::new(config))
 }
 
-/// What the two sides do not agree about, and what to do about it.
+/// Kind of a TLS failure, with advice to the user.
 pub(super) fn explain(error: &rustls::Error) -> (TlsFault, String) {
     const NOT_TRUSTED: &str = "no authority that is trusted here has signed the server's \
                                certificate; name it in s3_options.ca_file";

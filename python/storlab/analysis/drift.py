@@ -73,7 +73,7 @@ class Drift:
 
 @dataclass(frozen=True, slots=True)
 class Repeat:
-    """What a run has to say of its point's drift."""
+    """Flag a run whose point changed between repeats."""
 
     run_id: str
     started_at: str  # ISO 8601
@@ -142,7 +142,7 @@ def order_effect(values: Sequence[float], error: float = ERROR) -> OrderEffect |
 
 
 def _clear_step(logs: Sequence[float]) -> OrderEffect | None:
-    """Of three values: one differs far more from the other two than these differ."""
+    """Return whether one of three values differs far more from the other two than these differ."""
     for after in (1, 2):
         _, pair = sorted((logs[:after], logs[after:]), key=len)
         gap = _mean(logs[after:]) - _mean(logs[:after])

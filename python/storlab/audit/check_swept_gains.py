@@ -42,7 +42,7 @@ _COUNTED = ("size", "jobs", "queue_depth", "count")
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
-    """What a gain within one configuration is over."""
+    """A swept parameter that a gain within one configuration is claimed over."""
 
     axes: tuple[int, ...]
     """BLOCK, POINT, or both if the claim leaves it open."""

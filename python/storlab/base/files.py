@@ -78,7 +78,7 @@ def read_input(path: Path | str, most_bytes: int = MOST_INPUT_BYTES) -> bytes:
 
 
 def read_advice(error: OSError, otherwise: str = "check its permissions") -> str:
-    """What to do about a file that ``read_input`` cannot read."""
+    """Advice to the user about a file that ``read_input`` cannot read."""
     return _READ_FIXES.get(error.errno or 0, otherwise)
 
 

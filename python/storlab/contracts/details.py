@@ -40,13 +40,13 @@ class BytesCounted(Told):
 
 
 class DeviceMoved(BytesCounted):
-    """What the devices behind a target moved while a run went on; others may have used them."""
+    """Bytes that the devices behind a target moved during a run, by whatever program."""
 
     devices: tuple[str, ...] = ()
 
 
 class MediumTold(Told):
-    """What was found below the files or devices of a target, in clauses for messages."""
+    """Findings about the layers below a target's files or devices, in clauses for messages."""
 
     memory: tuple[str, ...] = ()  # layers that are memory
     cached: tuple[str, ...] = ()  # layers that go through the page cache

@@ -46,9 +46,9 @@ __all__ = [
 ]
 
 MOST_POINTS = 20_000
-"""Of all workloads together: each takes a run of seconds, and a plan of more takes minutes."""
+"""Largest number of points of a study. Planning more would take minutes."""
 MOST_TABLES = 1_000
-"""Targets, and workloads, of a study."""
+"""Largest number of targets, and of workloads, of a study."""
 SHORTEST_INTERVAL = NS_PER_MS
 """Shorter samples would measure the hand-over between workers at their ends."""
 MOST_INTERVALS = 1_000_000

@@ -1,4 +1,4 @@
-"""What a process asked block devices for, by the kernel's I/O accounting of processes.
+"""Bytes that a process asked block devices for, by the kernel's I/O accounting.
 
 Unlike the counters of a device, these hold nothing that other programs did. Reads from a cache are
 not counted.

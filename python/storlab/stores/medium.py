@@ -1,4 +1,4 @@
-"""What serves the I/O of a path: its block devices, and where memory stands in their place."""
+"""Find the block devices, or the memory, that serve the I/O of a path."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _UNESCAPED_COLON = re.compile(r"(?<!\\):")
 
 @dataclass(frozen=True, slots=True)
 class Medium:
-    """What lies below a path. The texts are clauses for messages."""
+    """Layers below a path. The texts are clauses for messages."""
 
     devices: tuple[Device, ...] = ()  # whose counters see the I/O; empty: none is known
     memory: tuple[str, ...] = ()  # layers that are memory, and no medium

@@ -76,7 +76,7 @@ def test_blocks_smaller_than_the_sectors_below_are_refused_by_the_plan(
 def test_a_file_system_that_fills_in_the_window_fails_the_run_and_names_the_cause(
     tmp_path: Path,
 ) -> None:
-    """Of a sparse file nothing is reserved: its holes find no room when they are written."""
+    """Holes of a sparse file reserve no space, so writing them fails on a full disk."""
     need_root("mkfs.ext4")
     image = make_image(tmp_path / "image", 64 << 20)
     with loop_device(image) as device, mounted(tmp_path / "mount", device) as mount:

@@ -373,7 +373,7 @@ def test_results_with_a_failed_run_are_no_baseline(place: Path) -> None:
 
 
 def test_the_summary_of_the_recipe_does_without_a_gate_file(tmp_path: Path) -> None:
-    """Where the campaign failed, nothing was held to rules, and its failure is the one to show."""
+    """A failed campaign judges no rule, and its own failure is reported."""
     (step,) = re.findall(
         r"run: (.*GITHUB_STEP_SUMMARY.*)", (tree.ROOT / "docs/gate.md").read_text()
     )

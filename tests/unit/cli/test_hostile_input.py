@@ -117,7 +117,7 @@ def test_a_path_that_cannot_be_one_is_named_by_its_field(
 def test_a_list_without_end_is_refused_before_its_values_are_looked_at(
     place: str, written: str, tmp_path: Path, error: Error
 ) -> None:
-    """Of each value there would be an error: the study has one."""
+    """A list that is too long gives one error, not one per element."""
     study = _study(tmp_path, "jobs = 1", written)
     if "[study]" in written:
         study.write_text(study.read_text().replace('[study]\nname = "t"\nrepeats = 1\n', ""))

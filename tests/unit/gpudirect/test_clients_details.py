@@ -1,4 +1,4 @@
-"""What several clients' transfers to their GPUs come to as one run."""
+"""Merging the details of several GPUDirect clients into one run."""
 
 from __future__ import annotations
 

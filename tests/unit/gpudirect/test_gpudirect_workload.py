@@ -361,7 +361,7 @@ def flags(lines: str, run: RunOutcome) -> dict[str, str]:
 
 @pytest.mark.parametrize("contradiction", ["stand_ins", "path_obstacles"])
 def test_counters_that_the_machine_contradicts_prove_no_path(contradiction: str) -> None:
-    """Where the counters themselves say POSIX, nothing is contradicted."""
+    """Counters that say POSIX contradict nothing."""
     found = {contradiction: ["vda is not an NVMe drive"]}
     direct = flags("", outcome({"p2p_bytes": 1000 << 20}, **found))
     assert "path-unproven" in direct

@@ -1,4 +1,4 @@
-"""What lies below a path: real mounts and loop devices, through their layers."""
+"""Layers below a path, on real mounts and loop devices."""
 
 from __future__ import annotations
 

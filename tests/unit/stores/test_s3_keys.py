@@ -247,7 +247,7 @@ def test_keys_that_a_store_repeats_are_hidden() -> None:
 
 
 def failed(fault: str, code: int | None = None, text: str = "in words") -> OSError:
-    """What the native client raises."""
+    """An error as the native client raises it."""
     error = OSError(text) if code is None else OSError(code, text)
     error.fault = fault  # type: ignore[attr-defined]
     return error

@@ -297,7 +297,7 @@ class Campaign:
             return True
 
     def _after_again(self, of: Point) -> bool:
-        """What failed after the last run of a point's target, tried again; True for any work.
+        """Try again what failed after the last run of a point's target; True if there was any.
 
         A target that does not answer is waited for. It is given up when it answers, and the last
         try fails, too.

@@ -39,7 +39,7 @@ from storlab.model.types import Provenance
 
 @dataclass(frozen=True, slots=True)
 class Stated:
-    """What the file of another tool states of a run beside its outcome."""
+    """Facts about an imported run that another tool's file states beside its outcome."""
 
     direct: bool  # whether this run went past the page cache; its target may have runs of both
     metrics: Sequence[Metric]  # that cannot be derived, such as printed percentiles

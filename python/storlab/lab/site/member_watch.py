@@ -32,7 +32,7 @@ _FREED = 64  # a file that lost this part of its size in allocated blocks has be
 
 @dataclass(frozen=True, slots=True)
 class _State:
-    """What stays as it is while only storlab uses a file."""
+    """Attributes of a file that do not change while only storlab uses it."""
 
     identity: tuple[int, int]
     size: int

@@ -252,7 +252,7 @@ def _cpu(uses: Sequence[tuple[str, CpuUse | None]]) -> CpuUse | None:
 
 
 def _flags(clients: Sequence[Client]) -> list[Flag]:
-    """What each client's own limits did to it, by name."""
+    """Flags about each client's own limits, with the client's name."""
     return [
         flag.model_copy(update={"message": f"{client.place.name}: {flag.message}"})
         for client in clients

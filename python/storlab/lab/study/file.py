@@ -26,9 +26,9 @@ from storlab.model.study import StudyBase
 MOST_BYTES = 4 * 2**20  # of a study file: anything larger is something else
 
 MOST_ENTRIES = 10_000
-"""In a list or a table of a study."""
+"""Largest number of entries in a list or table of a study."""
 MOST_DEPTH = 16
-"""Of tables and lists inside one another: no field lies so deep."""
+"""Deepest nesting of tables and lists; no field of a study needs more."""
 # tomllib takes quadratic time and memory over the parts of a dotted key.
 _LONG_KEY = re.compile(r"(?<![\w.\"'-])(?:[\w\"'-]++[ \t]*+\.[ \t]*+){99}")
 _AT = re.compile(r"\s*\(at (?:line (\d+), column \d+|end of document)\)$")

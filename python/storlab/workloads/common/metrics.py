@@ -339,7 +339,7 @@ def _clients(outcome: RunOutcome) -> int:
 
 
 def _cores_of(outcome: RunOutcome) -> str:
-    """Whose cores the CPU figures of a run are about, for a sentence."""
+    """Name the machines whose cores the CPU figures of a run count, for a sentence."""
     clients = _clients(outcome)
     return "this machine's cores" if clients < 2 else f"the cores of all {clients:,} clients"
 

@@ -16,7 +16,7 @@ from storlab.model.target import Target
 from storlab.workloads.common.metrics import bytes_moved, window_ns
 
 LEAST_SHARE = 0.9
-"""Of the bytes that a run moved, what a counter has to know of."""
+"""Least share of a run's bytes that a device's or process's counter must confirm."""
 HALF = 0.5
 """Below it a share is judged also where the readings lie apart, up to twice the window."""
 PAGE_CACHE, DEVICE_BYTES = "page-cache", "device-bytes"

@@ -36,7 +36,7 @@ def _distinct(texts: Sequence[Sequence[str]]) -> tuple[str, ...]:
 
 
 def _moved(parts: Sequence[DeviceMoved], clients: int) -> DeviceMoved | None:
-    """None unless every client counted the bytes of its devices."""
+    """Add the device bytes of all clients; None unless every client counted them."""
     if len(parts) < clients:
         return None
     sums = {n: sum(getattr(p, n) for p in parts) for n in ("read_bytes", "written_bytes")}

@@ -146,7 +146,7 @@ class GpuDirectWorkload(InPlace):
         return run_flags(GpuDirectParams.of(point.params), target, outcome)
 
     def merge_details(self, parts: Sequence[Part]) -> dict[str, Any]:
-        """What all clients of a run counted, compared and used."""
+        """Merge the details of all clients of a run."""
         return merged_details([GpuDirectDetails.model_validate(part.details) for part in parts])
 
     def run_facts(self, job: Job, outcome: RunOutcome) -> dict[str, Any]:

@@ -89,7 +89,7 @@ def run_flags(params: GpuDirectParams, target: Target, outcome: RunOutcome) -> l
 
 
 def _medium_flags(target: Target, outcome: RunOutcome) -> Iterable[Flag]:
-    """What speaks against the medium; whether a path is proven has flags of its own.
+    """Flags against the medium. Whether the GPU path is proven has flags of its own.
 
     The kernel's account of a process need not hold what a GPU's driver asks drives for.
     """
