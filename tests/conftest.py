@@ -8,6 +8,7 @@ build cannot turn green by losing what it tests with.
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import re
 import shutil
@@ -194,12 +195,28 @@ def need_slurm() -> None:
         need_program(name)
 
 
+@cache
+def uring_refusal() -> str:
+    """Why this process gets no io_uring; empty if it gets one."""
+    from storlab import _native
+
+    uring = json.loads(_native.probe())["uring"]
+    return "" if uring["available"] else str(uring["reason"])
+
+
+def need_uring() -> None:
+    """Require io_uring. Skips under CI too: hosts and container runtimes switch it off."""
+    if refused := uring_refusal():
+        pytest.skip(f"io_uring is not available: {refused}")
+
+
 MARKERS: dict[str, Callable[[], object]] = {
     "cluster": need_cluster,
     "root": need_root,
     "fio": need_fio,
     "browser": need_chromium,
     "versitygw": need_versitygw,
+    "uring": need_uring,
 }
 
 

@@ -248,7 +248,8 @@ def test_a_device_is_overwritten_with_consent_and_only_in_its_region(
 def test_fio_gets_the_device_that_the_guard_holds(tmp_path: Path, blank: tuple[Path, Path]) -> None:
     loop, image = blank
     study = write_study(tmp_path, f'path = "{loop}"\nserial = "{image}"', read=0)
-    study.write_text(study.read_text().replace("repeats = 2", 'repeats = 2\nengine = "fio"'))
+    text = study.read_text().replace("repeats = 2", 'repeats = 2\nengine = "fio"')
+    study.write_text(text.replace("queue_depth = 8", "queue_depth = 1"))  # all that psync takes
     storlab("run", study, "--out", tmp_path / "out", "--no-report", code=0)
     bad, _ = bad_and_good(tmp_path / "out")
     assert all(record.engine.name == "fio" for record in bad)

@@ -97,9 +97,13 @@ def refusal(job: BlockJob, uring_available: bool) -> str | None:
         if reason is not None:
             return reason
     if ioengine(job, uring_available) == "psync" and job.queue_depth > 1:
+        fallback, cure = "", 'use backend = "uring"'
+        if job.backend == "auto":
+            fallback = "io_uring is not available to this process, and "
+            cure = "allow io_uring (storlab doctor prints why it was refused)"
         return (
-            "fio's psync engine keeps one I/O outstanding per job: set queue_depth = 1 and raise "
-            'jobs, or use backend = "uring"'
+            f"{fallback}fio's psync engine keeps one I/O outstanding per job: set queue_depth = 1 "
+            f"and raise jobs, or {cure}"
         )
     return None
 

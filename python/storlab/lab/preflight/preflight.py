@@ -172,8 +172,8 @@ def _uring() -> Check:
         return _ok("io_uring", f"available ({', '.join(uring['features']) or 'no extra features'})")
     return _warn(
         "io_uring",
-        f"not available ({uring['reason']}): storlab falls back to threads (posix), which cost "
-        "more CPU per I/O",
+        f"not available ({uring['reason']}): with backend = auto, threads (posix) do the I/O and "
+        "cost more CPU per I/O; runs with backend = uring fail",
         "allow io_uring: kernel.io_uring_disabled = 0, and a container profile that permits it",
     )
 

@@ -22,7 +22,7 @@ from storlab.base.clock import monotonic_ns
 from storlab.base.errors import EngineError
 from storlab.cli.main import main
 from storlab.contracts.engine import HoldsRuns
-from storlab.engines.fio.engine import FioEngine
+from storlab.engines.fio.engine import FioEngine, uring_available
 from storlab.engines.fio.run import FioRun
 from storlab.exchange.importer import import_files
 from storlab.model.job import Arrival, Member, WeightedSize
@@ -30,6 +30,8 @@ from storlab.model.result import RunOutcome
 from storlab.workloads.block.job import BlockJob, Mix, Offsets, Sync
 
 MIB = 1 << 20
+DEPTH = 4 if uring_available() else 1
+"""I/Os that a job keeps outstanding. fio runs on psync where io_uring is switched off: one each."""
 pytestmark = pytest.mark.fio
 
 
@@ -44,7 +46,7 @@ def job_on(path: Path | str, size: int = 8 * MIB, **changes: Any) -> BlockJob:
     fields: dict[str, Any] = {
         "members": [Member(path=str(path), name="the file", kind="file", size=size)],
         "jobs": 2,
-        "queue_depth": 4,
+        "queue_depth": DEPTH,
         "direct": False,
         "mix": Mix(read=70, write=30),
         "block_sizes": [WeightedSize(bytes=65536)],
@@ -126,7 +128,7 @@ def test_the_same_result_imports_to_the_same_numbers(data: Path, tmp_path: Path)
         {"offsets": Offsets(kind="permutation"), "mix": Mix(read=100, write=0)},
         {"block_sizes": [WeightedSize(bytes=4096, weight=3), WeightedSize(bytes=65536)]},
         {"backend": "posix", "queue_depth": 1},
-        {"batch": 4},
+        pytest.param({"batch": 4}, marks=pytest.mark.uring),
         {"arrival": Arrival(kind="poisson", rate_iops=500)},
         {"sync": Sync(kind="fdatasync", every_writes=4, final=True)},
         {"cpus": [0]},
@@ -292,7 +294,7 @@ def test_crosscheck_from_the_command_line(
         '[study]\nname = "check"\nramp = "50ms"\nruntime = "500ms"\n'
         '[[target]]\nname = "file"\npath = "data.bin"\nsize = "16MiB"\ndirect = false\n'
         '[[workload]]\nkind = "block"\nblock_size = "64KiB"\nread_percent = 70\n'
-        "queue_depth = 4\njobs = [1, 2]\n"
+        f"queue_depth = {DEPTH}\njobs = [1, 2]\n"
     )
     code = main(
         ["crosscheck", "study.toml", "--repeats", "2", "--point", "jobs=1", "--out", "r", "--json"]

@@ -27,7 +27,10 @@ from support.block_jobs import MIB, make_job
 from support.mounts import flush, loop_device
 from support.system_calls import IO_URING_SETUP, refuse
 
-STORING = sorted({*get_args(Backend)} - {"auto", "null"})
+STORING = [
+    pytest.param(name, marks=pytest.mark.uring) if name == "uring" else name
+    for name in sorted({*get_args(Backend)} - {"auto", "null"})
+]
 """The backends that do I/O."""
 
 
@@ -279,7 +282,14 @@ def frozen_mount(tmp_path: Path) -> Any:
 
 
 @pytest.mark.root
-@pytest.mark.parametrize(("backend", "depth"), [("uring", 64), ("uring", 1), ("posix", 1)])
+@pytest.mark.parametrize(
+    ("backend", "depth"),
+    [
+        pytest.param("uring", 64, marks=pytest.mark.uring),
+        pytest.param("uring", 1, marks=pytest.mark.uring),
+        ("posix", 1),
+    ],
+)
 def test_a_stall_is_not_omitted(
     frozen_mount: tuple[Path, Callable[[float], float]], tmp_path: Path, backend: str, depth: int
 ) -> None:
