@@ -12,9 +12,10 @@ from conftest import missing, need_root
 from storlab.stores.devices import Device, device_number
 from storlab.stores.filesystems import file_system_of
 from storlab.stores.medium import Medium, medium_of
-from support.mounts import loop_device, make_image, mounted
+from support.mounts import loop_device, make_image, mounted, sh
 
 SIZE = 32 << 20
+BTRFS_SIZE = 128 << 20  # it takes no less
 
 
 @pytest.fixture
@@ -110,6 +111,39 @@ def test_an_overlay_whose_layers_are_out_of_sight_says_so(tmp_path: Path, stack:
         for name in ("old", "new"):
             found = medium_of(merged / name)
             assert (found.devices, found.memory, len(found.unknown)) == ((), (), 1)
+
+
+@pytest.mark.parametrize("profile", ["single", "raid1"])
+def test_btrfs_leads_to_all_of_its_devices(tmp_path: Path, stack: ExitStack, profile: str) -> None:
+    need_root("losetup", "mkfs.btrfs")
+    if not Path("/dev/btrfs-control").exists():
+        missing("needs btrfs in the kernel (/dev/btrfs-control)")
+    devices = []
+    for name in ("first", "second"):
+        with (tmp_path / name).open("wb") as image:
+            image.truncate(BTRFS_SIZE)
+        devices.append(stack.enter_context(loop_device(tmp_path / name, "--direct-io=on")))
+    sh("mkfs.btrfs", "-q", "-d", profile, "-m", profile, *devices)
+    sh("btrfs", "device", "scan", *devices)
+    mount = stack.enter_context(mounted(tmp_path / "mount", devices[0]))
+    sh("btrfs", "subvolume", "create", mount / "volume")
+    for place in (mount / "new", mount / "volume" / "new"):
+        found = medium_of(place)
+        assert set(found.devices) == {_device(device) for device in devices}
+        assert found.memory + found.unknown == ()
+
+
+def test_a_file_system_served_by_a_program_says_so(tmp_path: Path, stack: ExitStack) -> None:
+    need_root("fuse2fs", "mkfs.ext4")
+    if not Path("/dev/fuse").exists():
+        missing("needs FUSE (/dev/fuse)")
+    image, mount = make_image(tmp_path / "image", SIZE), tmp_path / "mount"
+    mount.mkdir()
+    sh("fuse2fs", image, mount)
+    stack.callback(sh, "umount", mount)
+    found = medium_of(mount / "new")
+    assert (found.devices, len(found.unknown)) == ((), 1)
+    assert "program" in found.unknown[0]
 
 
 def test_file_systems_without_a_device_say_why(tmp_path: Path) -> None:
