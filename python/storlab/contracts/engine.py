@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
+from storlab.base.errors import Problem
 from storlab.model.job import Job
 from storlab.model.result import EngineInfo, RunOutcome, Snapshot
 
@@ -97,4 +98,13 @@ class SharesRuns(Protocol):
 
     def share(self, job: Job, work_dir: Path) -> SharedRun:
         """As ``HoldsRuns.hold``, of a job that is one share of several."""
+        ...
+
+
+@runtime_checkable
+class ChecksPlans(Protocol):
+    """An engine whose limits follow from a job alone, so that ``storlab plan`` knows them."""
+
+    def problem(self, job: Job) -> Problem | None:
+        """Return why the engine cannot run a job, with the field of the study to change."""
         ...

@@ -148,6 +148,15 @@ class NeedsMachine(Protocol):
 
 
 @runtime_checkable
+class NeedsEngine(Protocol):
+    """Has values that only some engines offer."""
+
+    def check_engine(self, params: dict[str, Any], engine: str) -> list[Problem]:
+        """Return why these values cannot run on an engine; ``engine`` is its name."""
+        ...
+
+
+@runtime_checkable
 class ExaminesTargets(Protocol):
     """Knows what its runs need of a machine and of a target beyond what doctor looks at anyway.
 

@@ -12,7 +12,8 @@ from storlab.base.errors import StudyError
 from storlab.base.units import NS_PER_S
 from storlab.contracts.family import Access, JobContext
 from storlab.contracts.registry import FAMILIES
-from storlab.lab.study.file import parse_study
+from storlab.lab.plan.plan import make_plan
+from storlab.lab.study.file import load_study, parse_study
 from storlab.model.job import Member
 from storlab.model.point import Point
 from storlab.model.result import CpuUse, EngineInfo, LatencySummary, OperationTotals, RunOutcome
@@ -83,11 +84,35 @@ def test_sets_of_gpus_are_swept_and_one_set_is_not() -> None:
     assert job("gpu = [[1]]").gpus == [1]
 
 
-def test_batches_on_a_stream_are_those_of_gdsio_alone() -> None:
-    batches = 'api = "batch-stream"\nqueue_depth = 8\n'
-    assert point(f'{batches}engine = "gdsio"').params["queue_depth"] == 8
-    with pytest.raises(StudyError, match="gdsio"):
-        points(batches)
+@pytest.mark.parametrize(
+    ("study", "workload", "is_gdsio"),
+    [
+        ("", "", False),
+        ('engine = "gdsio"', "", True),
+        ("", 'engine = "gdsio"', True),
+        ('engine = "gdsio"', 'engine = "native"', False),
+        ('engine = "fio"', 'engine = "gdsio"', True),
+        ('engine = "fio"', "", False),
+    ],
+)
+def test_batches_on_a_stream_are_those_of_gdsio_alone(
+    study: str, workload: str, is_gdsio: bool, tmp_path: Path
+) -> None:
+    def plan() -> list[Point]:
+        file = tmp_path / "s.toml"
+        file.write_text(
+            f'[study]\nname = "s"\n{study}\n[[target]]\nname = "t"\ndirectory = "{tmp_path}"\n'
+            'size = "1GiB"\n[[workload]]\nkind = "gpudirect"\napi = "batch-stream"\n'
+            f"queue_depth = 8\n{workload}\n"
+        )
+        return list(make_plan(load_study(file)).points.values())
+
+    if is_gdsio:
+        (made,) = plan()
+        assert (made.engine, made.params["queue_depth"]) == ("gdsio", 8)
+    else:
+        with pytest.raises(StudyError, match=r"api: .*gdsio"):
+            plan()
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from storlab.base.errors import Problem
 from storlab.base.processor import cpus_of
 from storlab.base.units import NS_PER_S, format_duration
 from storlab.model.job import Member
@@ -110,76 +111,90 @@ _IO_TYPES = {"READ": 0, "WRITE": 1, "RANDREAD": 2, "RANDWRITE": 3}
 
 def refusal(job: GpuDirectJob) -> str | None:
     """Why gdsio cannot run the job as it stands, or None."""
+    found = problem(job)
+    return None if found is None else f"{found.what}: {found.fix}"
+
+
+def problem(job: GpuDirectJob) -> Problem | None:
+    """Return the first reason why gdsio cannot run the job, with the field to change."""
     checks = (_refuse_work, _refuse_arrangement, _refuse_depth, _refuse_files)
-    return next((reason for check in checks if (reason := check(job)) is not None), None)
+    return next((found for check in checks if (found := check(job)) is not None), None)
 
 
-def _refuse_work(job: GpuDirectJob) -> str | None:
+def _refuse_work(job: GpuDirectJob) -> Problem | None:
     if job.do != "load":
-        return f'gdsio carries out loads, and this job is a "{job.do}": the native engine does it'
+        what = f'gdsio carries out loads, and this job is a "{job.do}"'
+        return Problem(("engine",), what, "leave it to the native engine")
     if job.window_ns is None:
-        return (
-            "gdsio ends by its clock: leave total_bytes out, so that runtime ends it, or use native"
-        )
+        fix = "leave total_bytes out, so that runtime ends it, or use native"
+        return Problem(("total_bytes",), "gdsio ends by its clock", fix)
     if job.mix.read and job.mix.write:
-        return "gdsio reads or writes: set read_percent to 100 or 0, or use native for a mix"
+        fix = "set read_percent to 100 or 0, or use native for a mix"
+        return Problem(("read_percent",), "gdsio reads or writes", fix)
     if job.offsets.kind not in ("uniform", "sequential"):
-        return f'gdsio has no "{job.offsets.kind}" offsets: use uniform or sequential, or native'
+        what = f'gdsio has no "{job.offsets.kind}" offsets'
+        return Problem(("offsets",), what, "use uniform or sequential, or native")
     if job.arrival.kind != "closed":
-        return "gdsio has no open loop: leave rate_iops out, or use native"
+        fix = "leave rate_iops out, or use native"
+        return Problem(("rate_iops",), "gdsio has no open loop", fix)
     if not job.direct and xfer_type(job) is None:
-        return (
-            'gdsio reads through the page cache with path = "bounce" only: leave direct on, or use '
-            "native"
-        )
+        what = 'gdsio reads through the page cache with path = "bounce" only'
+        return Problem(("direct",), what, "leave direct on, or use native")
     if xfer_type(job) is None:
-        return f'gdsio has no path "{job.path}" with api "{job.api}": use native'
+        what = f'gdsio has no path "{job.path}" with api "{job.api}"'
+        return Problem(("api",), what, "use native")
     return None
 
 
-def _refuse_arrangement(job: GpuDirectJob) -> str | None:
+def _refuse_arrangement(job: GpuDirectJob) -> Problem | None:
     if job.cpus is not None and numa_node(job) is None:
-        return (
-            "gdsio takes a NUMA node, no CPUs: set cpus to all CPUs of one node, leave it out, or "
-            "run storlab under taskset"
-        )
+        fix = "set cpus to all CPUs of one node, leave it out, or run storlab under taskset"
+        return Problem(("cpus",), "gdsio takes a NUMA node, no CPUs", fix)
     if len(job.block_sizes) > 1:
-        return "gdsio's transfers are all of one size: set one block_size, or use native"
+        fix = "set one block_size, or use native"
+        return Problem(("block_size",), "gdsio's transfers are all of one size", fix)
     if job.longest % _KIB:
-        return f"gdsio takes its I/O size in KiB, and {job.longest} bytes are no whole number"
+        what = f"gdsio takes its I/O size in KiB, and {job.longest} bytes are no whole number"
+        return Problem(("block_size",), what, "use a multiple of 1 KiB, or native")
     return None
 
 
-def _refuse_depth(job: GpuDirectJob) -> str | None:
+def _refuse_depth(job: GpuDirectJob) -> Problem | None:
     if job.api == "async" and job.queue_depth > 1:
-        return (
-            "gdsio's threads each have one asynchronous I/O in flight: set queue_depth = 1 and "
-            "raise workers, or use native"
-        )
+        what = "gdsio's threads each have one asynchronous I/O in flight"
+        fix = "set queue_depth = 1 and raise workers, or use native"
+        return Problem(("queue_depth",), what, fix)
     if job.in_batches and job.workers > 1:
-        return "gdsio fills one batch by one thread: set workers = 1, or use native"
+        fix = "set workers = 1, or use native"
+        return Problem(("workers",), "gdsio fills one batch by one thread", fix)
     if job.in_batches and job.queue_depth > LARGEST_BATCH:
-        return f"a batch has at most {LARGEST_BATCH} entries: lower queue_depth"
+        what = f"a batch has at most {LARGEST_BATCH} entries"
+        return Problem(("queue_depth",), what, "lower queue_depth")
     return None
 
 
-def _refuse_files(job: GpuDirectJob) -> str | None:
+def _refuse_files(job: GpuDirectJob) -> Problem | None:
     members = _distinct(job)
     if any(member.kind == "null" for member in members):
-        return "gdsio needs a file or a device: the null target has none"
+        what = "gdsio needs a file or a device, and the null target has none"
+        return Problem(("path",), what, "use a file, a device or a directory")
     if len({(member.size, member.offset) for member in members}) > 1:
-        return "gdsio uses the same region of every file: set the target's size"
+        what = "gdsio uses the same region of every file"
+        return Problem(("size",), what, "set the target's size")
     member = members[0]
     if member.offset % _KIB:
-        return f"gdsio takes offsets in KiB, and {member.name} begins at {member.offset}"
+        what = f"gdsio takes offsets in KiB, and {member.name} begins at {member.offset}"
+        return Problem(("region_start",), what, "begin at a multiple of 1 KiB")
     if _size(job) < job.longest:
-        return f"{member.name} is smaller than one I/O"
+        what = f"{member.name} is smaller than one I/O"
+        return Problem(("block_size",), what, "use a smaller block_size, or a larger size")
     if job.offsets.kind == "sequential" and 1 < len(members) < job.workers:
-        return (
-            f"gdsio gives its threads parts of one file, or a whole file each, and here "
-            f"{job.workers} sequential workers share {len(members)} files: give each its own "
-            "(workers_per_file = 1), or use one file"
+        what = (
+            "gdsio gives its threads parts of one file, or a whole file each, and here "
+            f"{job.workers} sequential workers share {len(members)} files"
         )
+        fix = "give each its own (workers_per_file = 1), or use one file"
+        return Problem(("workers_per_file",), what, fix)
     return None
 
 

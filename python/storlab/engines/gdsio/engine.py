@@ -11,7 +11,7 @@ import re
 import shutil
 from pathlib import Path
 
-from storlab.base.errors import EngineError
+from storlab.base.errors import EngineError, Problem
 from storlab.engines.gdsio import command as gdsio_command
 from storlab.engines.gdsio.run import KILL_AFTER_S, GdsioRun
 from storlab.model.job import Job
@@ -45,6 +45,10 @@ class GdsioEngine:
         if not isinstance(job, GpuDirectJob):
             return "gdsio runs GPUDirect jobs only"
         return gdsio_command.refusal(job)
+
+    def problem(self, job: Job) -> Problem | None:
+        """Return why gdsio cannot run this job, with the field of the study to change."""
+        return gdsio_command.problem(job) if isinstance(job, GpuDirectJob) else None
 
     def start(self, job: Job, work_dir: Path) -> GdsioRun:
         """Start one run in ``work_dir``, over links to the files.

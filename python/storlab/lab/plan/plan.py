@@ -29,6 +29,7 @@ from storlab.lab.plan.clients import (
     target_on,
     written_problems,
 )
+from storlab.lab.plan.engines import engine_problems
 from storlab.lab.plan.memory import run_memory
 from storlab.lab.plan.read_files import files_read
 from storlab.lab.plan.targets import TargetFacts, device_facts, place_of, store_note, target_facts
@@ -259,10 +260,14 @@ def _refuse_impossible(
     }
     problems: dict[tuple[tuple[str | int, ...], str], str] = {}
     for point in points:
-        for problem in _point_problems(point, sized[point.target]):
-            fields = type(study.workload[point.workload_index]).model_fields
+        target = sized[point.target]
+        found = _point_problems(point, target)
+        for problem in found or engine_problems(point, study.study, target, facts[target.name]):
+            workload = study.workload[point.workload_index]
             where: tuple[str | int, ...] = ("workload", point.workload_index, *problem.field)
-            if problem.field[0] not in fields:
+            if problem.field == ("engine",) and workload.engine is None:
+                where = ("study", "engine")
+            elif problem.field[0] not in type(workload).model_fields:
                 names = [t.name for t in study.target]
                 where = ("target", names.index(point.target), *problem.field)
             problems[where, f'on target "{point.target}": {problem.what}'] = problem.fix

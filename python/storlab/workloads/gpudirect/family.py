@@ -42,6 +42,7 @@ from storlab.workloads.gpudirect.page import GPUDIRECT_PAGE
 from storlab.workloads.gpudirect.params import GpuDirectParams
 from storlab.workloads.gpudirect.rules import (
     depth_of,
+    engine_problems,
     longest,
     sharers_of,
     target_problem,
@@ -54,7 +55,8 @@ class GpuDirectWorkload(InPlace):
     """Storage to GPU memory.
 
     Implements :class:`storlab.contracts.family.Workload`, and ``ExaminesRuns``,
-    ``ExaminesTargets``, ``MergesDetails`` and ``NeedsMachine`` of storlab.contracts.offers.
+    ``ExaminesTargets``, ``MergesDetails``, ``NeedsEngine`` and ``NeedsMachine`` of
+    storlab.contracts.offers.
     """
 
     kind = "gpudirect"
@@ -72,6 +74,10 @@ class GpuDirectWorkload(InPlace):
         """Buffers that no GPU of this machine has room for."""
         problem = memory_problem(GpuDirectParams.of(params))
         return [] if problem is None else [problem]
+
+    def check_engine(self, params: dict[str, Any], engine: str) -> list[Problem]:
+        """Return that only gdsio offers ``api = "batch-stream"``, if the engine is another."""
+        return engine_problems(GpuDirectParams.of(params), engine)
 
     def estimate(self, point: Point, header: Header, target: Target) -> Estimate:
         """Time and bytes of one run; bytes None where only time bounds them."""

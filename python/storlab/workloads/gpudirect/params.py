@@ -89,7 +89,7 @@ class GpuDirectParams(Params):
     api: Sweep[Api] = Field(
         default="sync",
         description="of cuFile, for path = direct: sync, batch, or async on a CUDA stream; "
-        "batch-stream (batches on a stream) is what engine = gdsio alone has; swept",
+        "batch-stream (batches on a stream) is for engine = gdsio, and for no other; swept",
     )
     access: Sweep[Access] = Field(default="random", description="random or sequential; swept")
     block_size: Sweep[IoSize] = Field(

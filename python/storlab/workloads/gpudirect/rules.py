@@ -110,6 +110,15 @@ def _depth_problems(values: list[GpuDirectParams], given: set[str]) -> Iterable[
             return
 
 
+def engine_problems(params: GpuDirectParams, engine: str) -> list[Problem]:
+    """Return that only gdsio offers ``api = "batch-stream"``, if the engine is another."""
+    if params.path != "direct" or params.api != "batch-stream" or engine == "gdsio":
+        return []
+    what = f"batch-stream is an API that only gdsio offers, and the engine is {engine}"
+    fix = 'set engine = "gdsio" in [study] or in this [[workload]], or leave batch-stream out'
+    return [Problem(("api",), what, fix)]
+
+
 def target_problem(params: GpuDirectParams, target: Target) -> Problem | None:
     """Why this point cannot run on this target, or None."""
     if target.is_null:

@@ -27,12 +27,7 @@ class GpuDirectSpec(WorkloadSpec):
         """Fields that contradict one another, or say something of what is not done."""
         del values  # they no longer say what a point has no use for
         points = GpuDirectParams.every(self.product())
-        problems = combination_problems(points, self.model_fields_set)
-        if self.engine != "gdsio" and any(p.api == "batch-stream" for p in points):
-            what = "batch-stream is an API that only gdsio offers"
-            fix = 'set engine = "gdsio" in this [[workload]], or leave batch-stream out'
-            problems.append(Problem(("api",), what, fix))
-        return problems
+        return combination_problems(points, self.model_fields_set)
 
     def reduced(self, params: dict[str, Any]) -> dict[str, Any]:
         """As for every family: fields that a point has no use for have their defaults."""

@@ -7,9 +7,12 @@ from typing import Any
 
 import pytest
 
+from storlab.base.errors import StudyError
 from storlab.engines.gdsio import command as gdsio_command
 from storlab.engines.gdsio.engine import GdsioEngine
 from storlab.engines.gdsio.failure import Ended, explain
+from storlab.lab.plan.plan import make_plan
+from storlab.lab.study.file import load_study
 from storlab.model.job import Arrival
 from storlab.workloads.gpudirect.job import GpuDirectJob
 from support.block_jobs import make_job as block_job
@@ -227,3 +230,69 @@ def test_gdsios_errors_in_its_words_with_what_to_do() -> None:
     assert "by signal 11" in failure("", -11)[0]
     assert "it has printed no line" in failure("", 0)[0]
     assert explain(Ended(0, None, "IoType: ...", ""), {}) is None
+
+
+STUDY = """
+[study]
+name = "s"
+engine = "gdsio"
+[[target]]
+name = "t"
+{target}
+[[workload]]
+kind = "gpudirect"
+{workload}
+"""
+
+
+@pytest.mark.parametrize(
+    ("workload", "field"),
+    [
+        ("read_percent = 70", "read_percent"),
+        ('total_bytes = "1GiB"', "total_bytes"),
+        ("rate_iops = 1000", "rate_iops"),
+        ('offsets = "zipf"', "offsets"),
+        ('block_size = { "4KiB" = 1, "8KiB" = 1 }', "block_size"),
+        ('path = "host"\nblock_size = 512', "block_size"),
+        ('api = "async"\nqueue_depth = 4', "queue_depth"),
+        ('api = "batch"\nqueue_depth = 8\nworkers = 2\nworkers_per_file = 2', "workers"),
+        ('api = ["sync", "batch-stream"]\nworkers = [1, 2]', "workers"),
+        (f"cpus = [{1 << 12}]", "cpus"),
+        ('access = "sequential"\nworkers = 4\nworkers_per_file = 2', "workers_per_file"),
+    ],
+)
+def test_plan_refuses_what_gdsio_cannot_do(workload: str, field: str, tmp_path: Path) -> None:
+    target = f'directory = "{tmp_path}"\nsize = "1GiB"'
+    file = tmp_path / "s.toml"
+    file.write_text(STUDY.format(target=target, workload=workload))
+    with pytest.raises(StudyError) as refused:
+        make_plan(load_study(file))
+    assert f"[[workload]] #1 {field}: " in str(refused.value)
+    assert "fix: " in str(refused.value)
+    (tmp_path / "native.toml").write_text(
+        file.read_text().replace('engine = "gdsio"', "").replace('"batch-stream"', '"batch"')
+    )
+    if field != "cpus":
+        make_plan(load_study(tmp_path / "native.toml"))
+
+
+@pytest.mark.parametrize(
+    "workload",
+    [
+        "workers = [1, 64]",
+        'path = ["direct", "bounce", "bounce-overlapped", "host"]',
+        'api = ["sync", "async", "batch", "batch-stream"]',
+        'access = ["random", "sequential"]\nread_percent = [0, 100]\nworkers = 2',
+    ],
+)
+def test_plan_accepts_what_gdsio_can_do(workload: str, tmp_path: Path) -> None:
+    target = f'directory = "{tmp_path}"\nsize = "1GiB"'
+    (tmp_path / "s.toml").write_text(STUDY.format(target=target, workload=workload))
+    assert make_plan(load_study(tmp_path / "s.toml")).points
+
+
+def test_plan_names_a_field_of_the_target(tmp_path: Path) -> None:
+    target = f'directory = "{tmp_path}"\nsize = "1GiB"\ndirect = false'
+    (tmp_path / "s.toml").write_text(STUDY.format(target=target, workload='path = "host"'))
+    with pytest.raises(StudyError, match=r"\[\[target\]\] #1 direct: "):
+        make_plan(load_study(tmp_path / "s.toml"))
