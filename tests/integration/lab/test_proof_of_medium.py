@@ -139,6 +139,62 @@ def test_writes_with_direct_io_are_proven_and_unmarked(tmp_path: Path, stack: Ex
     assert (marks(record), state(record)) == (set(), "proven"), record
 
 
+FAMILIES = {
+    "training": """profile = "unet3d-small"
+accelerators = 1""",
+    "checkpoint": """profile = "llama3-405b-8gpu-415gb"
+scale = 0.0001
+writes = 1
+restores = 1""",
+    "preprocess": """rows = 100_000
+workers = 1
+part_size = "4MiB"
+memory = "1GiB\"""",
+}
+
+
+def run_in(folder: Path, directory: Path, kind: str) -> RunRecord:
+    """Run a workload of another family than block on a directory."""
+    header = STUDY.partition("[[workload]]")[0].replace('runtime = "{runtime}"\n', "")
+    text = header.format(place=f'directory = "{directory}"', engine="native")
+    study, out = folder / f"{kind}.toml", folder / "out"
+    study.write_text(f'{text}[[workload]]\nkind = "{kind}"\n{FAMILIES[kind]}\n')
+    main(["run", str(study), "--out", str(out), "--no-report", "--quiet"])
+    (record,) = ResultStore.open(out).records()
+    return record
+
+
+@pytest.mark.parametrize("kind", FAMILIES)
+def test_families_that_read_files_are_proven_on_a_written_device(
+    kind: str, tmp_path: Path, stack: ExitStack
+) -> None:
+    image = written(tmp_path / "image", 12 * SIZE)
+    mount = stack.enter_context(file_system(image, tmp_path / "mount"))
+    record = run_in(tmp_path, mount, kind)
+    assert (marks(record), state(record)) == (set(), "proven"), record.proof
+
+
+@pytest.mark.parametrize("kind", FAMILIES)
+def test_families_that_read_files_are_marked_in_memory(
+    kind: str, tmp_path: Path, stack: ExitStack
+) -> None:
+    mount = stack.enter_context(mounted(tmp_path / "memory", "-t", "tmpfs", "none"))
+    record = run_in(tmp_path, mount, kind)
+    assert ("page-cache" in marks(record), state(record)) == (True, "contradicted"), record.proof
+
+
+@pytest.mark.parametrize("kind", FAMILIES)
+def test_families_that_read_files_are_marked_on_a_loop_device_over_the_page_cache(
+    kind: str, tmp_path: Path, stack: ExitStack
+) -> None:
+    image = written(tmp_path / "image", 12 * SIZE)
+    device = stack.enter_context(loop_device(image))
+    sh("mkfs.ext4", "-q", "-E", "nodiscard", device)
+    mount = stack.enter_context(mounted(tmp_path / "mount", device))
+    record = run_in(tmp_path, mount, kind)
+    assert (marks(record), state(record)) == ({"page-cache"}, "unproven"), record.proof
+
+
 def test_a_loop_device_over_the_page_cache_is_marked(tmp_path: Path, stack: ExitStack) -> None:
     path = stack.enter_context(loop_device(written(tmp_path / "image")))
     record = run(tmp_path, f'path = "{path}"', READS)

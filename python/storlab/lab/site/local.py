@@ -175,6 +175,12 @@ class LocalSite:
                     )
                 )
             outcome = self._watched(engine, job, context, list(medium.devices))
+            if context.target.s3 is None:
+                outcome.details["medium"] = {
+                    "memory": list(medium.memory),
+                    "cached": list(medium.cached),
+                    "unknown": list(medium.unknown),
+                }
             if members is not None:
                 members.judge(outcome, self._stop)
         return outcome

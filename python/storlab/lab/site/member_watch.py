@@ -67,7 +67,6 @@ class MemberWatch:
         seed: int,
     ) -> None:
         self._members = [member for member in members if member.kind != "null"]
-        self._medium = medium
         self._estimate = estimate
         self._seed = seed
         # Errors of writeback are told to files that were open before, once each.
@@ -104,19 +103,15 @@ class MemberWatch:
         return [m for m in self._members if m.kind != "file" or not made_by_storlab(Path(m.path))]
 
     def judge(self, outcome: RunOutcome, stop: StopRequest) -> None:
-        """Add what was found to a run: its medium, or why it failed. Raises Interrupted."""
+        """Add what was found to the medium of a run, or why it failed. Raises Interrupted."""
         if outcome.status == "finished":
             outcome.conclude(self._change() or self._lost(stop))
         if outcome.status == "finished" and self._estimate.reads and not self._estimate.writes:
             self._sample_again()
-        outcome.details["medium"] = self._told()
+        outcome.details["medium"] |= self._told()
 
     def _told(self) -> dict[str, Any]:
-        medium = self._medium
         return {
-            "memory": list(medium.memory),
-            "cached": list(medium.cached),
-            "unknown": list(medium.unknown),
             "holes": self._holes,
             "blank": [
                 f"{blank} of {read} sampled blocks of {name} hold one repeated byte"

@@ -18,13 +18,18 @@ from storlab.contracts.offers import Part
 from storlab.contracts.page import Page
 from storlab.model.place import DataPlace
 from storlab.model.point import Point
-from storlab.model.result import Concurrency, Flag, Metric, RunOutcome
+from storlab.model.result import Concurrency, Flag, Metric, Proof, RunOutcome
 from storlab.model.study import Header, Target, WorkloadSpec
 from storlab.workloads.checkpoint.details import CheckpointDetails
 from storlab.workloads.checkpoint.figures import CHECKPOINT_FIGURES
 from storlab.workloads.checkpoint.job import CheckpointFile, CheckpointJob
 from storlab.workloads.checkpoint.merged import merged_details
-from storlab.workloads.checkpoint.metrics import run_concurrency, run_flags, run_metrics
+from storlab.workloads.checkpoint.metrics import (
+    medium_evidence,
+    run_concurrency,
+    run_flags,
+    run_metrics,
+)
 from storlab.workloads.checkpoint.page import CHECKPOINT_PAGE
 from storlab.workloads.checkpoint.params import CheckpointParams
 from storlab.workloads.checkpoint.rules import (
@@ -37,6 +42,7 @@ from storlab.workloads.checkpoint.rules import (
     target_problem,
 )
 from storlab.workloads.checkpoint.spec import ASSUMED_BYTES_S, RING_FILES, CheckpointSpec
+from storlab.workloads.common.proof import proof_by
 
 
 class CheckpointWorkload:
@@ -155,6 +161,11 @@ class CheckpointWorkload:
         """Warnings that belong beside the numbers of one run."""
         params, ranks = CheckpointParams.of(point.params), _ranks_seen(outcome)
         return run_flags(params, ranks, target, outcome)
+
+    def proof(self, point: Point, target: Target, outcome: RunOutcome) -> Proof | None:
+        """Judge whether the medium took the checkpoints, and gave them back."""
+        params = CheckpointParams.of(point.params)
+        return proof_by(medium_evidence(params, target, outcome), outcome)
 
 
 def _place(params: CheckpointParams, context: JobContext) -> DataPlace:

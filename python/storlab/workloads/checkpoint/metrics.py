@@ -7,7 +7,7 @@ readings in ns and bytes; times of a run are means over its checkpoints, rates a
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from storlab.base.units import MB, NS_PER_S, format_bytes_si
 from storlab.model.result import Concurrency, Flag, Metric, Operation, RunOutcome
@@ -23,6 +23,7 @@ from storlab.workloads.checkpoint.interval import (
 from storlab.workloads.checkpoint.page import WORK, scale_text
 from storlab.workloads.checkpoint.params import CheckpointParams
 from storlab.workloads.common import metrics as common
+from storlab.workloads.common.proof import PAGE_CACHE, Evidence, flags_by, layer_evidence
 
 COLD_SHARE = 0.90  # of the bytes, that the device has to have moved
 RESIDENT_SHARE = 0.01  # of the bytes, that may lie in memory before a restore that is called cold
@@ -191,13 +192,12 @@ def run_flags(
     makers: list[Callable[[], Flag | None]] = [
         lambda: _scaled_flag(params),
         lambda: _durable_flag(params, outcome),
-        lambda: _cold_flag(params, outcome),
-        lambda: _cache_flag(params, target),
         lambda: _damage_flag(outcome),
         lambda: common.client_flag(outcome),
         lambda: common.note_flag(outcome),
     ]
     flags = [flag for make in makers if (flag := make()) is not None]
+    flags += flags_by(medium_evidence(params, target, outcome))
     return [*flags, *common.machine_flags(outcome, ranks), *common.store_flags(target)]
 
 
@@ -230,34 +230,35 @@ def _durable_flag(params: CheckpointParams, outcome: RunOutcome) -> Flag | None:
     )
 
 
-def _cold_flag(params: CheckpointParams, outcome: RunOutcome) -> Flag | None:
-    """A restore that is called cold, and was served from memory."""
-    restores = CheckpointDetails.of(outcome).restores
-    if not restores or params.cold == "as_is":
-        return None
+def medium_evidence(
+    params: CheckpointParams, target: Target, outcome: RunOutcome
+) -> Iterator[Evidence]:
+    """Yield what speaks against a checkpoint that the medium took and gave back."""
+    told = CheckpointDetails.of(outcome)
+    if params.cold != "as_is":
+        yield from _warm_restores(told.restores)
+    if target.s3 is None and not target.direct:
+        text = "checkpoints were written through the page cache (direct = false)"
+        yield Evidence(PAGE_CACHE, "unproven", text)
+    if params.restores and params.cold == "as_is":
+        text = 'restores read what the page cache held (cold = "as_is")'
+        yield Evidence(PAGE_CACHE, "unproven", text)
+    shares = [device_share(pieces) for pieces in (told.writes, told.restores) if pieces]
+    yield from layer_evidence(outcome, counted=None not in shares)
+
+
+def _warm_restores(restores: Sequence[Restore]) -> Iterator[Evidence]:
+    """Judge restores that are called cold, and were served from memory."""
     share = device_share(restores)
     moved = sum(restore.bytes for restore in restores)
     resident = sum(restore.resident_before_bytes or 0 for restore in restores)
-    sentences = []
     if resident > RESIDENT_SHARE * moved:
-        sentences.append(
-            f"{format_bytes_si(resident)} of {format_bytes_si(moved)} lay in memory before it was "
-            "read"
-        )
+        size = f"{format_bytes_si(resident)} of {format_bytes_si(moved)}"
+        text = f"{size} lay in memory before it was read"
+        yield Evidence("restore-not-cold", "contradicted", text)
     if share is not None and share < COLD_SHARE:
-        sentences.append(f"the device counted {100 * share:.0f} % of the bytes that were read")
-    if not sentences:
-        return None
-    return Flag(kind="restore-not-cold", message="; ".join(sentences))
-
-
-def _cache_flag(params: CheckpointParams, target: Target) -> Flag | None:
-    sentences = []
-    if target.s3 is None and not target.direct:
-        sentences.append("checkpoints were written through the page cache (direct = false)")
-    if params.restores and params.cold == "as_is":
-        sentences.append('restores read what the page cache held (cold = "as_is")')
-    return Flag(kind="page-cache", message="; ".join(sentences)) if sentences else None
+        text = f"the device counted {100 * share:.0f} % of the bytes that were read"
+        yield Evidence("restore-not-cold", "contradicted", text)
 
 
 def _damage_flag(outcome: RunOutcome) -> Flag | None:

@@ -5,7 +5,7 @@ What each state means stands in docs/method.md.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -21,6 +21,7 @@ HALF = 0.5
 """Below it a share is judged also where the readings lie apart, up to twice the window."""
 PAGE_CACHE, DEVICE_BYTES = "page-cache", "device-bytes"
 NEVER_WRITTEN, UNPROVEN = "never-written", "medium-unproven"
+NO_COUNTER = "no counter covers the measure window"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,13 +35,20 @@ class Evidence:
 
 def medium_proof(target: Target, outcome: RunOutcome) -> Proof | None:
     """Judge whether the medium served the bytes of a run; None where nothing was looked at."""
-    if Details.of(outcome).medium is None or not bytes_moved(outcome, ("read", "write")):
+    if not bytes_moved(outcome, ("read", "write")):
         return None
-    evidence = list(_evidence(target, outcome))
-    states = {one.state for one in evidence}
+    return proof_by(_evidence(target, outcome), outcome)
+
+
+def proof_by(evidence: Iterable[Evidence], outcome: RunOutcome) -> Proof | None:
+    """Judge a run by what speaks against its medium; None where its medium was not looked at."""
+    if Details.of(outcome).medium is None:
+        return None
+    found = list(evidence)
+    states = {one.state for one in found}
     return Proof(
         state=next((s for s in ("contradicted", "unproven") if s in states), "proven"),
-        reasons=[one.reason for one in evidence],
+        reasons=[one.reason for one in found],
     )
 
 
@@ -49,12 +57,34 @@ def medium_flags(target: Target, outcome: RunOutcome, *, by_process: bool = True
 
     Without ``by_process`` the account of the load's process is not looked at.
     """
+    return flags_by(_evidence(target, outcome, by_process=by_process))
+
+
+def flags_by(evidence: Iterable[Evidence]) -> list[Flag]:
+    """Return one flag of each kind in the evidence, with all of its reasons."""
     reasons: dict[str, list[str]] = {}
-    for one in _evidence(target, outcome, by_process=by_process):
+    for one in evidence:
         reasons.setdefault(one.flag, []).append(one.reason)
     if len(reasons) > 1:
         reasons.pop(UNPROVEN, None)  # another flag says more
     return [Flag(kind=kind, message="; ".join(texts)) for kind, texts in reasons.items()]
+
+
+def layer_evidence(outcome: RunOutcome, *, counted: bool) -> Iterator[Evidence]:
+    """Judge the layers below a run's files, for a family that compares counters by itself.
+
+    Args:
+        outcome: The run.
+        counted: Whether the family knows how many of its bytes the devices moved.
+    """
+    medium = Details.of(outcome).medium
+    if medium is None:
+        return
+    yield from _layers(medium, reads=False)
+    for clause in medium.unknown:
+        yield Evidence(UNPROVEN, "unproven", clause)
+    if not (counted or medium.unknown or medium.memory):
+        yield Evidence(UNPROVEN, "unproven", NO_COUNTER)
 
 
 def _evidence(
@@ -102,7 +132,7 @@ def _counters(outcome: RunOutcome, details: Details, *, by_process: bool) -> Ite
     if judged:
         yield from judged[-1]  # the account of the process if there is one: it holds no other's I/O
     elif not details.medium.unknown:
-        yield Evidence(UNPROVEN, "unproven", "no counter covers the measure window")
+        yield Evidence(UNPROVEN, "unproven", NO_COUNTER)
 
 
 def _device_name(device: DeviceMoved) -> str:

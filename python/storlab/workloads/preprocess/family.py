@@ -19,12 +19,18 @@ from storlab.contracts.family import Estimate, JobContext, Step
 from storlab.contracts.figure import FigureKind
 from storlab.contracts.page import Page
 from storlab.model.point import Point
-from storlab.model.result import Concurrency, Flag, Metric, RunOutcome
+from storlab.model.result import Concurrency, Flag, Metric, Proof, RunOutcome
 from storlab.model.study import Header, Target, WorkloadSpec
+from storlab.workloads.common.proof import proof_by
 from storlab.workloads.preprocess.details import PreprocessDetails
 from storlab.workloads.preprocess.figures import PREPROCESS_FIGURES
 from storlab.workloads.preprocess.job import Clicks, PreprocessJob, ScaledJob
-from storlab.workloads.preprocess.metrics import run_concurrency, run_flags, run_metrics
+from storlab.workloads.preprocess.metrics import (
+    medium_evidence,
+    run_concurrency,
+    run_flags,
+    run_metrics,
+)
 from storlab.workloads.preprocess.page import PREPROCESS_PAGE
 from storlab.workloads.preprocess.params import PreprocessParams
 from storlab.workloads.preprocess.rules import (
@@ -129,6 +135,12 @@ class PreprocessWorkload:
         """Warnings that belong beside the numbers of one run."""
         del target
         return run_flags(PreprocessParams.of(point.params), outcome)
+
+    def proof(self, point: Point, target: Target, outcome: RunOutcome) -> Proof | None:
+        """Judge whether the medium served the raw data."""
+        del target
+        evidence = medium_evidence(PreprocessParams.of(point.params), outcome)
+        return proof_by(evidence, outcome)
 
 
 def run_order(

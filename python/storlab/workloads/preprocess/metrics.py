@@ -7,13 +7,14 @@ input of the next is dropped from the page cache, which is in the run's time and
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from storlab.base.units import GB, MB, NS_PER_S, format_bytes_si, format_size, significant
 from storlab.contracts.details import StageTimes
 from storlab.model.result import Concurrency, Flag, Metric, RunOutcome
 from storlab.workloads.common import metrics as common
+from storlab.workloads.common.proof import PAGE_CACHE, Evidence, flags_by, layer_evidence
 from storlab.workloads.preprocess.details import PreprocessDetails
 from storlab.workloads.preprocess.job import STAGES
 from storlab.workloads.preprocess.params import PreprocessParams
@@ -155,7 +156,6 @@ def run_flags(params: PreprocessParams, outcome: RunOutcome) -> list[Flag]:
     makers: list[Callable[[], Flag | None]] = [
         lambda: _malformed_flag(params, outcome),
         lambda: _resumed_flag(outcome),
-        lambda: _cache_flag(params, outcome),
         lambda: _idle_flag(params, outcome),
         lambda: _passes_flag(params, outcome),
         lambda: _memory_flag(params, outcome),
@@ -165,6 +165,7 @@ def run_flags(params: PreprocessParams, outcome: RunOutcome) -> list[Flag]:
         lambda: common.note_flag(outcome),
     ]
     flags = [flag for make in makers if (flag := make()) is not None]
+    flags += flags_by(medium_evidence(params, outcome))
     return [*flags, *common.machine_flags(outcome, params.workers)]
 
 
@@ -200,28 +201,28 @@ def _stage(outcome: RunOutcome, name: str) -> StageTimes | None:
     return next((stage for stage in stages if stage.name == name), None)
 
 
-def _cache_flag(params: PreprocessParams, outcome: RunOutcome) -> Flag | None:
-    """Raw data that did not come from the device, as far as anybody knows."""
+def medium_evidence(params: PreprocessParams, outcome: RunOutcome) -> Iterator[Evidence]:
+    """Yield what speaks against raw data that the medium served."""
     ingest = _stage(outcome, "ingest")
     if ingest is None:
-        return None
+        return
     read, size = ingest.device_read_bytes, ingest.input_bytes
     if read is not None and size and read < LEAST_DEVICE_SHARE * size:
         text = (
             f"the device read {significant(100 * read / size, 3)} % of the raw bytes while they "
-            "were ingested: "
-            "memory served the rest"
+            "were ingested: memory served the rest"
         )
+        yield Evidence(PAGE_CACHE, "contradicted", text)
     elif not params.cold:
         text = "cold = false: stages read what the page cache held"
+        yield Evidence(PAGE_CACHE, "unproven", text)
     elif read is None:
         text = (
             "nothing counts what the device behind the directory reads: memory may have served "
             "the raw data"
         )
-    else:
-        return None
-    return Flag(kind="page-cache", message=text)
+        yield Evidence(PAGE_CACHE, "unproven", text)
+    yield from layer_evidence(outcome, counted=read is not None)
 
 
 def _idle_flag(params: PreprocessParams, outcome: RunOutcome) -> Flag | None:

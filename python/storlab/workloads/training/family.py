@@ -19,13 +19,19 @@ from storlab.contracts.offers import Part
 from storlab.contracts.page import Page
 from storlab.model.place import DataPlace
 from storlab.model.point import Point
-from storlab.model.result import Concurrency, Flag, Metric, RunOutcome
+from storlab.model.result import Concurrency, Flag, Metric, Proof, RunOutcome
 from storlab.model.study import Header, Target, WorkloadSpec
+from storlab.workloads.common.proof import proof_by
 from storlab.workloads.training.details import TrainingDetails
 from storlab.workloads.training.figures import TRAINING_FIGURES
 from storlab.workloads.training.job import Records, TrainingJob
 from storlab.workloads.training.merged import merged_details
-from storlab.workloads.training.metrics import run_concurrency, run_flags, run_metrics
+from storlab.workloads.training.metrics import (
+    medium_evidence,
+    run_concurrency,
+    run_flags,
+    run_metrics,
+)
 from storlab.workloads.training.page import TRAINING_PAGE
 from storlab.workloads.training.params import TrainingParams
 from storlab.workloads.training.rules import (
@@ -142,6 +148,11 @@ class TrainingWorkload:
     def flags(self, point: Point, target: Target, outcome: RunOutcome) -> list[Flag]:
         """Warnings that belong beside the numbers of one run."""
         return run_flags(TrainingParams.of(point.params), target, outcome)
+
+    def proof(self, point: Point, target: Target, outcome: RunOutcome) -> Proof | None:
+        """Judge whether the medium served what the accelerators read."""
+        settings = settings_of(TrainingParams.of(point.params))
+        return proof_by(medium_evidence(settings, target, outcome), outcome)
 
 
 def data_set_name(records: Records) -> str:

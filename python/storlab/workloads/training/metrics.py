@@ -6,7 +6,7 @@ only wait for as long as the profile says that a step takes. Bytes and times are
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
@@ -15,6 +15,7 @@ from storlab.model.result import Concurrency, Flag, Metric, RunOutcome
 from storlab.model.study import Target
 from storlab.process.host_memory import host_memory_bytes
 from storlab.workloads.common import metrics as common
+from storlab.workloads.common.proof import PAGE_CACHE, Evidence, flags_by, layer_evidence
 from storlab.workloads.training.details import AcceleratorTimes, TrainingDetails
 from storlab.workloads.training.page import READS
 from storlab.workloads.training.params import TrainingParams
@@ -266,7 +267,7 @@ def run_flags(params: TrainingParams, target: Target, outcome: RunOutcome) -> li
     flags = [
         _threshold_flag(settings, epochs),
         _cadence_flag(settings, outcome, epochs),
-        _cache_flag(settings, target, outcome, epochs),
+        *flags_by(medium_evidence(settings, target, outcome)),
         _size_flag(settings, target, outcome),
         _steps_flag(settings, epochs),
         common.client_flag(outcome),
@@ -313,25 +314,22 @@ def _cadence_flag(settings: Settings, outcome: RunOutcome, epochs: Sequence[Epoc
     return Flag(kind="cadence-late", message=text)
 
 
-def _cache_flag(
-    settings: Settings, target: Target, outcome: RunOutcome, epochs: Sequence[Epoch]
-) -> Flag | None:
-    """Reads that never reached the device."""
-    share, when = device_share(outcome, epochs)
+def medium_evidence(settings: Settings, target: Target, outcome: RunOutcome) -> Iterator[Evidence]:
+    """Yield what speaks against reads that the medium served."""
+    share, when = device_share(outcome, epochs_of(outcome))
     if share is not None and share < LEAST_DEVICE_SHARE:
-        return Flag(
-            kind="page-cache",
-            message=f"{when} the device read {significant(100 * share, 3)} % of what the "
-            "application read: "
-            "a cache served the rest",
+        text = (
+            f"{when} the device read {significant(100 * share, 3)} % of what the application "
+            "read: a cache served the rest"
         )
+        yield Evidence(PAGE_CACHE, "contradicted", text)
     if share is None and target.s3 is None and not settings.direct(target):
-        return Flag(
-            kind="page-cache",
-            message="files were read through the page cache, and nothing counts what the device "
-            "read: memory may have served them",
+        text = (
+            "files were read through the page cache, and nothing counts what the device read: "
+            "memory may have served them"
         )
-    return None
+        yield Evidence(PAGE_CACHE, "unproven", text)
+    yield from layer_evidence(outcome, counted=share is not None)
 
 
 def _store_flags(target: Target, outcome: RunOutcome, epochs: Sequence[Epoch]) -> Iterable[Flag]:
