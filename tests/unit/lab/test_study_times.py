@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 
@@ -12,14 +13,18 @@ from storlab.lab.plan.plan import make_plan
 from storlab.lab.study.file import load_study
 
 STUDIES = sorted((Path(__file__).parents[3] / "studies").glob("*.toml"))
-_STATED = re.compile(r"^# Time by `storlab plan`: (.+)\.$", re.MULTILINE)
+_STATED = re.compile(r"^# Time by `storlab plan`(?: on (\d+) cores)?: (.+)\.$", re.MULTILINE)
 _PART = re.compile(r"[\d.]+ (?:h|min|s)")
 
 
 @pytest.mark.parametrize("path", STUDIES, ids=lambda path: path.stem)
-def test_the_header_states_the_time_of_the_plan(path: Path) -> None:
+def test_the_header_states_the_time_of_the_plan(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A study whose time depends on the cores of the machine says how many it is for."""
     header, _, _ = path.read_text().partition("[study]")
-    (stated,) = _STATED.findall(header)
+    ((cores, stated),) = _STATED.findall(header)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(int(cores or 1))))
     parts = _PART.findall(stated)
     assert " ".join(parts) == stated
     total_ns = sum(parse_duration(part.replace(" ", "")) for part in parts)

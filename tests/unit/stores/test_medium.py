@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import missing, need_root
+from conftest import need_root
 from storlab.stores.devices import Device, device_number
 from storlab.stores.filesystems import file_system_of
 from storlab.stores.medium import Medium, medium_of
@@ -26,10 +26,12 @@ def stack() -> Iterator[ExitStack]:
 
 def _direct_loop(stack: ExitStack, place: Path) -> Path:
     """A loop device over an image that is read and written with direct I/O."""
+    if file_system_of(place).in_memory:
+        pytest.skip(f"{place} is in memory: no device lies below it")
     image = make_image(place / "image", SIZE)
     device = stack.enter_context(loop_device(image, "--direct-io=on"))
     if Path(f"/sys/block/{device.name}/loop/dio").read_text().strip() != "1":
-        missing(f"no direct I/O from a loop device to a file in {place}")
+        pytest.skip(f"no direct I/O from a loop device to a file in {place}")
     return device
 
 
