@@ -43,6 +43,10 @@ class Job(Table):
         """Files and devices that it writes to; what they held is then gone."""
         return []
 
+    def places(self) -> list[Member]:
+        """Return the files and devices of which its measured I/O is, to be judged by them."""
+        return []
+
 
 class Member(Table):
     """One file or device of a target. The job touches ``[offset, offset + size)`` bytes of it."""
@@ -65,6 +69,10 @@ class RereadJob(Job, ABC):
     """A job whose run keeps a record of what it wrote, in verify mode, to be read again by."""
 
     members: list[Member] = Field(min_length=1)
+
+    def places(self) -> list[Member]:
+        """Return all members."""
+        return self.members
 
     @property
     @abstractmethod

@@ -135,6 +135,9 @@ def test_values_of_stand_ins_are_emulated_and_their_path_is_unproven(store: Resu
         assert not [m for m in record.metrics if m.provenance == "measured" and path != "host"]
         assert len(told.stand_ins) == {"direct": 2 + driver, "host": 0}.get(path, 1 + driver)
         assert ("path-unproven" in flags_of(record)) == (path == "direct")
+        assert record.proof is not None
+        if path == "direct":
+            assert record.proof.state == "unproven"
 
 
 def test_brief_and_data_of_stand_ins_say_emulated(
@@ -218,6 +221,7 @@ def test_what_goes_by_host_memory_is_not_direct(tmp_path: Path) -> None:
 def test_compatibility_mode_is_named(tmp_path: Path) -> None:
     records = run(tmp_path, cufile={"compat": 1}).records()
     assert all("compatibility mode" in flags_of(r)["not-direct"] for r in records)
+    assert {r.proof.state for r in records if r.proof is not None} == {"contradicted"}
     html = write_brief(ResultStore.open(tmp_path / "results"), pdf=False).read_text()
     assert "cuFile ran in compatibility mode" in html
 

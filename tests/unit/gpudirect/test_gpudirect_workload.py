@@ -11,6 +11,7 @@ import pytest
 from storlab.base.errors import StudyError
 from storlab.base.units import NS_PER_S
 from storlab.contracts.family import Access, JobContext
+from storlab.contracts.offers import ProvesMedium
 from storlab.contracts.registry import FAMILIES
 from storlab.lab.plan.plan import make_plan
 from storlab.lab.study.file import load_study, parse_study
@@ -433,6 +434,71 @@ def test_a_path_that_nothing_counted_is_not_proven() -> None:
     assert "not-direct" not in some
     both = flags("", outcome({"p2p_bytes": 500 << 20, "posix_bytes": 400 << 20}))
     assert {"not-direct", "path-unproven"} <= set(both)
+
+
+WHOLE = 1000 << 20
+
+
+@pytest.mark.parametrize(
+    ("lines", "route", "more", "state", "kinds"),
+    [
+        ("", {"p2p_bytes": WHOLE}, {}, "proven", set()),
+        ("", {"nvfs_bytes": WHOLE, "by": "nvidia-fs"}, {}, "proven", set()),
+        ("", {"nvfs_bytes": 995 << 20, "posix_bytes": 5 << 20}, {}, "proven", set()),
+        ("", {"by": "none"}, {}, "unproven", {"path-unproven"}),
+        ("", None, {}, "unproven", {"path-unproven"}),  # gdsio counts nothing
+        ("", {"p2p_bytes": 900 << 20}, {}, "unproven", {"path-unproven"}),
+        ("", {"p2p_bytes": WHOLE}, {"stand_ins": ["no driver"]}, "unproven", {"path-unproven"}),
+        ("", {"posix_bytes": WHOLE}, {}, "contradicted", {"not-direct"}),
+        (
+            "",
+            {"p2p_bytes": WHOLE},
+            {"medium": {"holes": ["half of the file is holes"]}},
+            "contradicted",
+            {"never-written"},
+        ),
+        ("", {"p2p_bytes": WHOLE}, {"medium": {"unknown": ["FUSE"]}}, "proven", set()),
+        ('path = "host"', None, {"medium": {"unknown": ["FUSE"]}}, "unproven", {"medium-unproven"}),
+        ('path = "host"', None, {}, None, set()),  # nothing was looked at
+        (
+            'path = "bounce"',
+            None,
+            {
+                "medium": {},
+                "process": {
+                    "read_bytes": WHOLE,
+                    "inside_read_bytes": WHOLE,
+                    "inside_ns": 10 * NS_PER_S,
+                    "over_ns": 10 * NS_PER_S,
+                },
+            },
+            "proven",
+            set(),
+        ),
+    ],
+)
+def test_each_run_is_proven_unproven_or_contradicted(
+    lines: str,
+    route: dict[str, Any] | None,
+    more: dict[str, Any],
+    state: str | None,
+    kinds: set[str],
+) -> None:
+    run = outcome(route, **more)
+    assert isinstance(GPU, ProvesMedium)
+    proof = GPU.proof(point(lines), FILES, run)
+    assert (proof and proof.state) == state
+    about_proof = {"path-unproven", "not-direct", "never-written", "medium-unproven"}
+    assert about_proof & flags(lines, run).keys() == kinds
+    if proof is not None:
+        assert bool(proof.reasons) == (state != "proven")
+
+
+def test_a_run_that_moved_nothing_has_no_proof() -> None:
+    empty = outcome({"p2p_bytes": WHOLE})
+    empty.totals["read"] = OperationTotals(operations=0, bytes=0, latency=None)
+    assert isinstance(GPU, ProvesMedium)
+    assert GPU.proof(point(), FILES, empty) is None
 
 
 def test_data_that_nobody_compared_is_flagged() -> None:

@@ -30,7 +30,7 @@ from storlab.lab.site.device_bytes import (
 from storlab.lab.site.limits import LimitWatch
 from storlab.lab.site.member_watch import MemberWatch
 from storlab.lab.site.verification import Verification, asks_for_check
-from storlab.model.job import Job, Member, RereadJob
+from storlab.model.job import Job, Member
 from storlab.model.point import PlannedRun, Point
 from storlab.model.result import RunOutcome
 from storlab.model.run_course import COURSE_FILE, WAITS
@@ -163,11 +163,11 @@ class LocalSite:
         medium = medium_behind(context.target, context.access, self.guard.base)
         with ExitStack() as stack:
             members = None
-            if isinstance(job, RereadJob):
+            if job.places():
                 estimate = FAMILIES[point.kind].estimate(point, context.header, context.target)
                 members = stack.enter_context(
                     MemberWatch(
-                        job.members,
+                        job.places(),
                         medium,
                         estimate,
                         direct=context.target.direct,

@@ -37,13 +37,16 @@ def medium_proof(target: Target, outcome: RunOutcome) -> Proof | None:
     """Judge whether the medium served the bytes of a run; None where nothing was looked at."""
     if not bytes_moved(outcome, ("read", "write")):
         return None
-    return proof_by(_evidence(target, outcome), outcome)
+    return proof_by(medium_evidence(target, outcome), outcome)
 
 
 def proof_by(evidence: Iterable[Evidence], outcome: RunOutcome) -> Proof | None:
     """Judge a run by what speaks against its medium; None where its medium was not looked at."""
-    if Details.of(outcome).medium is None:
-        return None
+    return None if Details.of(outcome).medium is None else judged(evidence)
+
+
+def judged(evidence: Iterable[Evidence]) -> Proof:
+    """Return the state that all evidence about one run leaves, with every reason."""
     found = list(evidence)
     states = {one.state for one in found}
     return Proof(
@@ -57,7 +60,7 @@ def medium_flags(target: Target, outcome: RunOutcome, *, by_process: bool = True
 
     Without ``by_process`` the account of the load's process is not looked at.
     """
-    return flags_by(_evidence(target, outcome, by_process=by_process))
+    return flags_by(medium_evidence(target, outcome, by_process=by_process))
 
 
 def flags_by(evidence: Iterable[Evidence]) -> list[Flag]:
@@ -87,9 +90,13 @@ def layer_evidence(outcome: RunOutcome, *, counted: bool) -> Iterator[Evidence]:
         yield Evidence(UNPROVEN, "unproven", NO_COUNTER)
 
 
-def _evidence(
+def medium_evidence(
     target: Target, outcome: RunOutcome, *, by_process: bool = True
 ) -> Iterator[Evidence]:
+    """Yield what speaks against the medium of a run or leaves it open.
+
+    Without ``by_process`` the account of the load's process is not looked at.
+    """
     if target.is_null:
         return
     details = Details.of(outcome)
@@ -118,19 +125,19 @@ def _layers(medium: MediumTold, *, reads: bool) -> Iterator[Evidence]:
 
 
 def _counters(outcome: RunOutcome, details: Details, *, by_process: bool) -> Iterator[Evidence]:
-    judged: list[list[Evidence]] = []
+    counts: list[list[Evidence]] = []
     if details.device is not None:
-        judged.append(list(_counted(outcome, _device_name(details.device), details.device)))
+        counts.append(list(_counted(outcome, _device_name(details.device), details.device)))
     if details.process is not None and by_process:
-        judged.append(list(_counted(outcome, "the kernel's account of the load", details.process)))
-    against = [one for found in judged for one in found if one.state == "contradicted"]
+        counts.append(list(_counted(outcome, "the kernel's account of the load", details.process)))
+    against = [one for found in counts for one in found if one.state == "contradicted"]
     yield from against
     if details.medium is None or against:
         return
     for clause in details.medium.unknown:
         yield Evidence(UNPROVEN, "unproven", clause)
-    if judged:
-        yield from judged[-1]  # the account of the process if there is one: it holds no other's I/O
+    if counts:
+        yield from counts[-1]  # the account of the process if there is one: it holds no other's I/O
     elif not details.medium.unknown:
         yield Evidence(UNPROVEN, "unproven", NO_COUNTER)
 

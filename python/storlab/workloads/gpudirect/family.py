@@ -16,7 +16,7 @@ from storlab.contracts.offers import Part
 from storlab.contracts.page import Page
 from storlab.model.job import Job, Member
 from storlab.model.point import Point
-from storlab.model.result import Concurrency, Flag, Metric, RunOutcome
+from storlab.model.result import Concurrency, Flag, Metric, Proof, RunOutcome
 from storlab.model.study import Header, Target, WorkloadSpec
 from storlab.workloads.common.drawn import mean_size, offsets_of, weighted_sizes
 from storlab.workloads.common.in_place import InPlace, window_and_written
@@ -30,7 +30,12 @@ from storlab.workloads.gpudirect.job import GpuDirectJob, Libraries, Mix
 from storlab.workloads.gpudirect.libraries import cuda_places, cufile_places
 from storlab.workloads.gpudirect.machine.points import examine_here, examine_points
 from storlab.workloads.gpudirect.machine.run_facts import path_obstacles, stand_ins
-from storlab.workloads.gpudirect.metrics import run_concurrency, run_flags, run_metrics
+from storlab.workloads.gpudirect.metrics import (
+    run_concurrency,
+    run_flags,
+    run_metrics,
+    run_proof,
+)
 from storlab.workloads.gpudirect.needs import (
     compared_bytes,
     compared_once,
@@ -55,8 +60,8 @@ class GpuDirectWorkload(InPlace):
     """Storage to GPU memory.
 
     Implements :class:`storlab.contracts.family.Workload`, and ``ExaminesRuns``,
-    ``ExaminesTargets``, ``MergesDetails``, ``NeedsEngine`` and ``NeedsMachine`` of
-    storlab.contracts.offers.
+    ``ExaminesTargets``, ``MergesDetails``, ``NeedsEngine``, ``NeedsMachine`` and ``ProvesMedium``
+    of storlab.contracts.offers.
     """
 
     kind = "gpudirect"
@@ -146,6 +151,10 @@ class GpuDirectWorkload(InPlace):
     def metrics(self, point: Point, outcome: RunOutcome) -> list[Metric]:
         """Throughput, rates, latencies, client CPU, and which path the bytes took."""
         return run_metrics(GpuDirectParams.of(point.params), outcome)
+
+    def proof(self, point: Point, target: Target, outcome: RunOutcome) -> Proof | None:
+        """Judge whether the medium served the run and, if asked for, by the direct path."""
+        return run_proof(GpuDirectParams.of(point.params), target, outcome)
 
     def flags(self, point: Point, target: Target, outcome: RunOutcome) -> list[Flag]:
         """Warnings that belong beside the numbers of one run."""

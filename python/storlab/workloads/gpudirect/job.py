@@ -76,6 +76,10 @@ class GpuDirectJob(CheckedJob):
         """What it compares is kept there, and what is there need not be compared."""
         return self.model_copy(update={"checked": str(path)})
 
+    def places(self) -> list[Member]:
+        """Return all members of a load."""
+        return self.members if self.do == "load" else []
+
     def touches(self) -> list[Member]:
         """All members, when it writes."""
         return self.members if self.mix.write else []

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from storlab.base.units import MB, NS_PER_S, format_bytes_si, significant
-from storlab.model.result import Concurrency, Flag, Metric, Operation, RunOutcome
+from storlab.model.result import Concurrency, Flag, Metric, Operation, Proof, RunOutcome
 from storlab.model.study import Target
 from storlab.workloads.common import metrics as common
 from storlab.workloads.common.proof import UNPROVEN as MEDIUM_UNPROVEN
-from storlab.workloads.common.proof import medium_flags
+from storlab.workloads.common.proof import Evidence, judged, medium_evidence, medium_flags
 from storlab.workloads.gpudirect.details import GpuDirectDetails
 from storlab.workloads.gpudirect.flags import NOT_DIRECT, SWITCH_ON_COUNTING, UNCOMPARED, UNPROVEN
 from storlab.workloads.gpudirect.params import GpuDirectParams
@@ -79,7 +79,7 @@ def run_flags(params: GpuDirectParams, target: Target, outcome: RunOutcome) -> l
         common.concurrency_flag(run_concurrency(params, outcome), "transfers", params.rate_iops),
         common.client_flag(outcome),
         *common.machine_flags(outcome, params.workers),
-        *_medium_flags(target, outcome),
+        *_medium_flags(params, target, outcome),
         _compared_flag(params, outcome, details),
         _wrong_flag(details),
         common.rate_flag(params.rate_iops, outcome, DATA, params.arrival, most),
@@ -88,47 +88,71 @@ def run_flags(params: GpuDirectParams, target: Target, outcome: RunOutcome) -> l
     return [flag for flag in flags if flag is not None]
 
 
-def _medium_flags(target: Target, outcome: RunOutcome) -> Iterable[Flag]:
-    """Flags against the medium. Whether the GPU path is proven has flags of its own.
+def run_proof(params: GpuDirectParams, target: Target, outcome: RunOutcome) -> Proof | None:
+    """Judge whether the medium served a run and, if that was asked for, by the direct path.
 
-    The kernel's account of a process need not hold what a GPU's driver asks drives for.
+    Returns:
+        None if the run moved nothing, or if nothing was looked at.
     """
-    flags = medium_flags(target, outcome, by_process=False)
-    return [flag for flag in flags if flag.kind != MEDIUM_UNPROVEN]
+    details = GpuDirectDetails.of(outcome)
+    is_direct = params.path == "direct"
+    if not common.bytes_moved(outcome, DATA) or not (is_direct or details.medium):
+        return None
+    medium = medium_evidence(target, outcome, by_process=not is_direct)
+    known = [one for one in medium if not (is_direct and one.flag == MEDIUM_UNPROVEN)]
+    return judged([*_path_evidence(params, outcome, details), *known])
+
+
+def _medium_flags(params: GpuDirectParams, target: Target, outcome: RunOutcome) -> Iterable[Flag]:
+    """Return flags against the medium, without what counters cannot say of the direct path.
+
+    cuFile's counters show that path, and the kernel's account of a process need not hold what a
+    GPU's driver asks drives for.
+    """
+    is_direct = params.path == "direct"
+    flags = medium_flags(target, outcome, by_process=not is_direct)
+    return [flag for flag in flags if not (is_direct and flag.kind == MEDIUM_UNPROVEN)]
 
 
 def _path_flags(
     params: GpuDirectParams, outcome: RunOutcome, details: GpuDirectDetails
 ) -> Iterable[Flag]:
-    """Whether the direct path was taken, and whether anybody can know."""
+    for one in _path_evidence(params, outcome, details):
+        yield Flag(kind=one.flag, message=one.reason)
+
+
+def _path_evidence(
+    params: GpuDirectParams, outcome: RunOutcome, details: GpuDirectDetails
+) -> Iterable[Evidence]:
+    """Yield what speaks against the direct path of a run or leaves it open."""
     if params.path != "direct" or not common.bytes_moved(outcome, DATA):
         return
     route = details.route
     if not route.counted:
-        yield Flag(
-            kind=UNPROVEN,
-            message="nothing counted which path the bytes took: this cuFile has no counters (they "
-            "begin with 1.15), and nvidia-fs is not loaded, does not count (switch it on: "
-            f"{SWITCH_ON_COUNTING}), or counts whole MiB of a load of a few",
+        text = (
+            "nothing counted which path the bytes took: this cuFile has no counters (they begin "
+            "with 1.15), and nvidia-fs is not loaded, does not count (switch it on: "
+            f"{SWITCH_ON_COUNTING}), or counts whole MiB of a load of a few"
         )
+        yield Evidence(UNPROVEN, "unproven", text)
         return
     shares = route.percents()
     missing = max(0, route.bytes - route.accounted_bytes)
     if 100 - shares["posix"] < LEAST_DIRECT_PERCENT:
-        yield Flag(kind=NOT_DIRECT, message=_not_direct(details, shares["posix"]))
+        yield Evidence(NOT_DIRECT, "contradicted", _not_direct(details, shares["posix"]))
     against = [*details.stand_ins, *details.path_obstacles]
     if against and route.p2p_bytes + route.nvfs_bytes:
-        yield Flag(
-            kind=UNPROVEN,
-            message=f"{route.counter} counted {shares['direct']:.3g} % of the bytes as direct, "
-            f"which this machine contradicts: {'; '.join(against)}",
+        text = (
+            f"{route.counter} counted {shares['direct']:.3g} % of the bytes as direct, which this "
+            f"machine contradicts: {'; '.join(against)}"
         )
+        yield Evidence(UNPROVEN, "unproven", text)
     elif 100 * missing > (100 - LEAST_DIRECT_PERCENT) * route.bytes:
-        yield Flag(
-            kind=UNPROVEN,
-            message=f"{format_bytes_si(route.bytes)} were moved, and the counters of "
-            f"{route.counter} know of {format_bytes_si(route.accounted_bytes)}",
+        text = (
+            f"{format_bytes_si(route.bytes)} were moved, and the counters of {route.counter} know "
+            f"of {format_bytes_si(route.accounted_bytes)}"
         )
+        yield Evidence(UNPROVEN, "unproven", text)
 
 
 def _not_direct(details: GpuDirectDetails, posix: float) -> str:
