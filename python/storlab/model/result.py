@@ -80,6 +80,8 @@ class Failure(Table):
     operation: str | None = None
     offset: int | None = None
     path: str | None = None
+    # What another program did to the file at ``path`` during the run.
+    changed: Literal["removed", "replaced", "resized", "freed", "written"] | None = None
 
 
 class Attempt(Table):

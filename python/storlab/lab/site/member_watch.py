@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 from storlab.contracts.family import Estimate
 from storlab.model.job import Member
@@ -35,6 +35,7 @@ class _State:
     """Attributes of a file that do not change while only storlab uses it."""
 
     identity: tuple[int, int]
+    directory: int  # device number of the directory that holds it
     size: int
     allocated: int
     mtime_ns: int
@@ -43,7 +44,17 @@ class _State:
     def of(cls, path: str) -> _State:
         status = Path(path).stat()
         identity = (status.st_dev, status.st_ino)
-        return cls(identity, status.st_size, status.st_blocks * 512, status.st_mtime_ns)
+        directory = Path(path).parent.stat().st_dev
+        allocated = status.st_blocks * 512
+        return cls(identity, directory, status.st_size, allocated, status.st_mtime_ns)
+
+
+@dataclass(frozen=True, slots=True)
+class _Change:
+    """What another program did to a file of a run."""
+
+    kind: Literal["removed", "replaced", "resized", "freed", "written"]
+    what: str
 
 
 class MemberWatch:
@@ -106,6 +117,8 @@ class MemberWatch:
         """Add what was found to the medium of a run, or why it failed. Raises Interrupted."""
         if outcome.status == "finished":
             outcome.conclude(self._change() or self._lost(stop))
+        elif outcome.status == "failed" and (change := self._change()) is not None:
+            outcome.conclude(_caused(change, outcome.failure))
         if outcome.status == "finished" and self._estimate.reads and not self._estimate.writes:
             self._sample_again()
         outcome.details["medium"] |= self._told()
@@ -130,36 +143,38 @@ class MemberWatch:
         """Return what another program did to a file of the run; None if nothing."""
         for member in self._members:
             before = self._states.get(member.path)
-            if before is not None and (what := self._difference(member, before)) is not None:
+            if before is not None and (change := self._difference(member, before)) is not None:
                 return Failure(
-                    message=f"{member.name} was changed by another program during the run: {what}",
+                    message=f"{member.name} was changed by another program during the run: "
+                    f"{change.what}",
                     fix="keep other programs away from the file, and repeat the run",
                     path=member.name,
+                    changed=change.kind,
                 )
         return None
 
-    def _difference(self, member: Member, before: _State) -> str | None:
+    def _difference(self, member: Member, before: _State) -> _Change | None:
         try:
             after = _State.of(member.path)
             kind = file_system_of(Path(member.path)).kind
         except FileNotFoundError:
-            return "it is no longer there"
+            return _removed(member, before)
         except OSError:
             return None  # whether the target answers is asked elsewhere
         if after.identity != before.identity:
-            return (
-                f"another file took its place (inode {before.identity[1]}, then "
-                f"{after.identity[1]})"
-            )
+            inodes = f"inode {before.identity[1]}, then {after.identity[1]}"
+            return _Change("replaced", f"another file took its place ({inodes})")
         if after.size != before.size:
-            return f"its size was {before.size:,} bytes, then {after.size:,}"
+            what = f"its size was {before.size:,} bytes, then {after.size:,}"
+            return _Change("resized", what)
         freed = before.allocated - after.allocated
         is_cut = freed > before.size // _FREED and after.allocated < before.size
         stays = not (self._estimate.frees or kind in _COPY_ON_WRITE or is_remote(kind))
         if is_cut and stays:
-            return f"it had {before.allocated:,} allocated bytes, then {after.allocated:,}"
+            what = f"it had {before.allocated:,} allocated bytes, then {after.allocated:,}"
+            return _Change("freed", what)
         if after.mtime_ns != before.mtime_ns and not self._estimate.writes and not is_remote(kind):
-            return "it was written to (its time of change is another one)"
+            return _Change("written", "it was written to (its time of change is another one)")
         return None
 
     def _lost(self, stop: StopRequest) -> Failure | None:
@@ -177,6 +192,29 @@ class MemberWatch:
                 self._open = []  # the thread still uses the files
                 raise Interrupted
         return failures[0] if failures else None
+
+
+def _removed(member: Member, before: _State) -> _Change | None:
+    """Return that a file is gone; None if the file system that held it is gone as well."""
+    try:
+        is_there = Path(member.path).parent.stat().st_dev == before.directory
+    except OSError:
+        return None  # whether the target answers is asked elsewhere
+    return _Change("removed", "it is no longer there") if is_there else None
+
+
+def _caused(change: Failure, failure: Failure | None) -> Failure:
+    """Return the failure of a run whose file was changed, with what the engine met."""
+    if failure is None:
+        return change
+    return failure.model_copy(
+        update={
+            "message": f"{change.message}; the engine ended with: {failure.message}",
+            "fix": change.fix,
+            "path": change.path,
+            "changed": change.changed,
+        }
+    )
 
 
 def _flush(members: Sequence[tuple[Member, int]], failures: list[Failure]) -> None:
