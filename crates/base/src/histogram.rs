@@ -7,6 +7,7 @@ use crate::error::{Error, Result};
 
 const MAX_NS: u64 = 3_600_000_000_000;
 const DIGITS: u8 = 3;
+const COMPACT_DIGITS: u8 = 2;
 /// Of the V2 encoding, by the format's own description: cookie, length of the payload, offset, and
 /// then digits, bounds and ratio, which say what the counts mean.
 const V2_HEADER: usize = 40;
@@ -36,6 +37,16 @@ impl Histogram {
     /// Never: the bounds are constants that the library accepts.
     pub fn new() -> Self {
         let inner = hdrhistogram::Histogram::new_with_bounds(1, MAX_NS, DIGITS);
+        Histogram(inner.expect("constant bounds"))
+    }
+
+    /// Create an empty histogram with 2 significant digits, for tables that hold many: it takes
+    /// 37 KB instead of 270 KB.
+    ///
+    /// # Panics
+    /// Never: the bounds are constants that the library accepts.
+    pub fn compact() -> Self {
+        let inner = hdrhistogram::Histogram::new_with_bounds(1, MAX_NS, COMPACT_DIGITS);
         Histogram(inner.expect("constant bounds"))
     }
 
@@ -361,6 +372,24 @@ mod tests {
         h.record(u64::MAX);
         let filled: Vec<_> = h.coarse().into_iter().enumerate().filter(|bin| bin.1 > 0).collect();
         assert_eq!(filled, [(0, 2), (19, 3), (20, 4), (21, 5), (COARSE_BINS - 1, 1)]);
+    }
+
+    #[test]
+    fn compact_ones_are_small_and_keep_two_digits() {
+        let (mut one, mut other) = (Histogram::compact(), Histogram::compact());
+        let values = [1_u64, 999, 50_123_456, MAX_NS];
+        for value in values {
+            one.record(value);
+            other.record(value);
+        }
+        one.add(&other);
+        let read = Histogram::from_v2(&one.to_v2()).unwrap();
+        assert!(one.to_v2().len() < 100 && read.count() == 8);
+        for (at, value) in [(25.0, 1), (50.0, 999), (75.0, 50_123_456), (100.0, MAX_NS)] {
+            let percentile = read.percentile(at) as f64;
+            assert!((percentile / value as f64 - 1.0).abs() <= 0.01, "{at}: {percentile}");
+            assert_eq!(one.percentile(at).min(MAX_NS), read.percentile(at).min(MAX_NS));
+        }
     }
 
     #[test]

@@ -37,6 +37,8 @@ const HEAD_READ_BYTES: usize = 16 << 10;
 #[derive(Debug)]
 pub struct Connection {
     stream: Stream,
+    /// Address of the server that accepted it.
+    peer: SocketAddr,
     /// Of the answer that is awaited or read: its head, and what came with that.
     received: Vec<u8>,
     /// Receive buffer, bytes, from which on a long body wakes its reader seldom.
@@ -56,19 +58,24 @@ impl Connection {
     ) -> Result<Connection, Failure> {
         let endpoint = store.endpoint(endpoint);
         let everything = async {
-            let socket = connect(endpoint, timeout).await?;
+            let (socket, peer) = connect(endpoint, timeout).await?;
             let Some((config, server)) = &endpoint.tls else {
-                return Ok(Stream::Plain(socket));
+                return Ok((Stream::Plain(socket), peer));
             };
             match Sealed::over(socket, config, server).await {
-                Ok(sealed) => Ok(Stream::Sealed(Box::new(sealed))),
+                Ok(sealed) => Ok((Stream::Sealed(Box::new(sealed)), peer)),
                 Err(e) => Err(unsealed(&endpoint.name, &e)),
             }
         };
         let opened = tokio::time::timeout(timeout, everything).await;
-        let stream = opened.unwrap_or(Err(Failure::TimeOut))?;
+        let (stream, peer) = opened.unwrap_or(Err(Failure::TimeOut))?;
         let wake_buffer_bytes = response::WAKE_BUFFER_BYTES;
-        Ok(Connection { stream, received: Vec::new(), wake_buffer_bytes })
+        Ok(Connection { stream, peer, received: Vec::new(), wake_buffer_bytes })
+    }
+
+    /// Returns the address of the server that accepted the connection.
+    pub fn peer(&self) -> SocketAddr {
+        self.peer
     }
 
     /// Sends a request and waits for the head of the answer, of any status. The body of the last
@@ -173,7 +180,10 @@ impl Connection {
 
 /// Connects to the first address that accepts. If all addresses fail and time is left, the name is
 /// resolved again, and addresses that are new are tried.
-async fn connect(endpoint: &Endpoint, timeout: Duration) -> Result<TcpStream, Failure> {
+async fn connect(
+    endpoint: &Endpoint,
+    timeout: Duration,
+) -> Result<(TcpStream, SocketAddr), Failure> {
     let deadline_ns = monotonic_ns().saturating_add(timeout.as_nanos() as u64);
     let addresses = endpoint.addresses.in_turn();
     let failure = match connect_to_any(&endpoint.name, &addresses, deadline_ns).await {
@@ -196,7 +206,7 @@ async fn connect_to_any(
     name: &str,
     addresses: &[SocketAddr],
     deadline_ns: u64,
-) -> Result<TcpStream, Failure> {
+) -> Result<(TcpStream, SocketAddr), Failure> {
     let mut last = Failure::TimeOut;
     for (tried, address) in addresses.iter().enumerate() {
         let left_ns = deadline_ns.saturating_sub(monotonic_ns()) / (addresses.len() - tried) as u64;
@@ -207,7 +217,7 @@ async fn connect_to_any(
             Ok(Ok(stream)) => {
                 // Small requests would wait for acknowledgements of the ones before them.
                 stream.set_nodelay(true).map_err(|e| refused(name, &e))?;
-                return Ok(stream);
+                return Ok((stream, *address));
             }
         }
     }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from storlab.analysis.compare import Comparison
-from storlab.brief.model import ExtraSection, FactTable
+from storlab.brief.model import DataTable, ExtraSection, FactTable
 from storlab.brief.tables import Scale
 from storlab.contracts.hook import load
 from storlab.contracts.registry import FAMILIES
@@ -33,6 +33,11 @@ class Extra:
         """A section of its own; None where there is nothing to say."""
         del comparison, scale
         return None
+
+    def tables(self, comparison: Comparison) -> list[DataTable]:
+        """Build tables that ``storlab compare`` prints after those of the metrics."""
+        del comparison
+        return []
 
     def facts(self, comparison: Comparison) -> list[FactTable]:
         """Of the configuration, for whoever does the work again."""

@@ -94,6 +94,7 @@ def _keys(comparison: Comparison, metrics: list[str] | None) -> set[str] | None:
 
 def _print(comparison: Comparison, keys: set[str] | None) -> None:
     from storlab.analysis.columns import RATIO_KEYS, ratio_table_keys
+    from storlab.brief.extra import extras_of
     from storlab.brief.flags import legend
     from storlab.brief.tables import ratio_table, scales_of, section_tables
 
@@ -112,6 +113,10 @@ def _print(comparison: Comparison, keys: set[str] | None) -> None:
         if ratios is not None:
             _show(ratios, show_target=len(comparison.others) > 1)
             shown += ratios.marks
+    for extra in extras_of(comparison) if keys is None else ():
+        for table in extra.tables(comparison):
+            _show(table, show_target=True)
+            shown += table.marks
     for m in legend(shown):
         terminal.out.print(f"{m.letter}  {m.meaning}")
 

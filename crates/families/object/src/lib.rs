@@ -5,6 +5,7 @@
 //! else uses. Workers share which objects there are, and nothing else while requests are out.
 
 mod draw;
+mod endpoints;
 mod kind;
 mod multipart;
 mod names;

@@ -27,10 +27,18 @@ fn send_part(
         let crc = Arc::new(AtomicU32::new(0));
         // The object's latency began with its first request.
         let start_ns = &mut Some(0);
-        let answer = Wire { worker, links, start_ns }.send_object(call, out, &crc).await?;
-        let headers = answer.headers();
-        answer.whole().await?;
-        Ok((headers, with_crc.then(|| crc.load(Relaxed))))
+        let sent = async {
+            let answer = Wire { worker, links, start_ns }.send_object(call, out, &crc).await?;
+            let headers = answer.headers();
+            answer.whole().await?;
+            Ok((headers, with_crc.then(|| crc.load(Relaxed))))
+        };
+        let ended = sent.await;
+        if ended.is_err() {
+            // The upload's other parts in flight end with it: their endpoints did not fail.
+            worker.gives_up.set(true);
+        }
+        ended
     }
 }
 
@@ -62,7 +70,9 @@ impl Slot {
             let send = send_part(&worker, links, key, with_crc);
             parts.send_each(key, &id, &|| false, send)
         });
-        try_join_all(sending).await?;
+        let ended = try_join_all(sending).await;
+        worker.gives_up.set(false);
+        ended?;
         let body = parts.complete_body();
         let call = Call {
             query: &[("uploadId", &id)],

@@ -1,5 +1,6 @@
 //! The requests themselves: from a draw to the last byte of the answer.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 use std::time::Duration;
@@ -14,9 +15,10 @@ use storlab_s3::{
     Call, Connection, Failure, Headers, PayloadHash, Response, content_md5, sha256, xml,
 };
 
+use super::endpoints::WireKind;
 use super::shared::Routed;
 use super::slot::{Links, Moved, Request, Slot};
-use super::spec::PayloadMode;
+use super::spec::{PayloadMode, Task};
 use super::worker::Worker;
 
 /// Answers to anything but a GET are shorter: a listing of 1,000 keys of 1 KiB.
@@ -33,11 +35,61 @@ pub struct Outgoing {
     pub len: u64,
 }
 
+/// A request on its way. When dropped it counts at its endpoint: as failed, unless
+/// [`Tracked::succeed`] was called, so that a request that times out is not forgotten.
+pub struct Tracked<'s> {
+    worker: &'s Worker,
+    routed: Routed<'s>,
+    kind: WireKind,
+    sent_ns: u64,
+    succeeded: bool,
+    /// Server that the request is sent to; None before the connection is made.
+    pub peer: Option<SocketAddr>,
+    /// Bytes of an object that the request sends or its answer brings.
+    pub bytes: u64,
+}
+
+impl<'s> Tracked<'s> {
+    /// Begins with a request that is about to connect or be sent, at `sent_ns` of the run's clock.
+    pub fn new(
+        worker: &'s Worker,
+        routed: Routed<'s>,
+        kind: WireKind,
+        sent_ns: u64,
+        bytes: u64,
+    ) -> Self {
+        Tracked { worker, routed, kind, sent_ns, succeeded: false, peer: None, bytes }
+    }
+
+    /// Ends with an answer that came whole and says success.
+    pub fn succeed(mut self) {
+        self.succeeded = true;
+    }
+}
+
+impl Drop for Tracked<'_> {
+    fn drop(&mut self) {
+        let Tracked { worker, ref routed, kind, sent_ns, succeeded, peer, bytes } = *self;
+        let (now, window) = (worker.now(), worker.window);
+        let measured = worker.shared.job.task == Task::Run;
+        if !measured || now < window.start_ns || now >= window.end_ns {
+            return;
+        }
+        let to = (routed.endpoint, peer, kind);
+        let mut table = worker.endpoints.borrow_mut();
+        if succeeded {
+            table.succeed(to, now.saturating_sub(sent_ns), bytes);
+        } else if !worker.gives_up.get() {
+            table.fail(to);
+        }
+    }
+}
+
 /// An answer whose body has not been read.
 pub struct Answer<'s> {
     response: Response,
     home: &'s mut Option<Connection>,
-    _routed: Routed<'s>,
+    request: Tracked<'s>,
 }
 
 impl Answer<'_> {
@@ -54,6 +106,7 @@ impl Answer<'_> {
         let body = self.response.drain(ANSWER_BYTES).await?;
         *self.home = self.response.into_connection();
         xml::refused(&body)?;
+        self.request.succeed();
         Ok(body)
     }
 
@@ -78,12 +131,14 @@ pub struct Wire<'s> {
 impl<'s> Wire<'s> {
     /// Send a call.
     pub async fn exchange(self, call: &Call<'_>, body: RequestBody) -> Result<Answer<'s>, Failure> {
-        self.send(call, |_| body).await
+        self.send(call, 0, |_| body).await
     }
 
+    /// `object_bytes`: bytes of an object in the body.
     async fn send(
         self,
         call: &Call<'_>,
+        object_bytes: u64,
         body: impl FnOnce(Option<storlab_s3::chunked::ChunkSigner>) -> RequestBody,
     ) -> Result<Answer<'s>, Failure> {
         let Wire { worker, links, start_ns } = self;
@@ -91,19 +146,23 @@ impl<'s> Wire<'s> {
         let routed = worker.route();
         let signed = store.request(routed.endpoint, call);
         let body = body(signed.chunks);
-        worker.sent(*start_ns.get_or_insert_with(|| worker.now()));
-        let home = &mut links[routed.endpoint];
+        let (endpoint, sent_ns) = (routed.endpoint, worker.now());
+        worker.sent(*start_ns.get_or_insert(sent_ns));
+        let kind = WireKind::of(call, object_bytes, worker.shared.job.part_size);
+        let mut request = Tracked::new(worker, routed, kind, sent_ns, object_bytes);
+        let home = &mut links[endpoint];
         let open = home.take().and_then(Connection::if_open);
         let connection = if let Some(connection) = open {
             connection
         } else {
             let limit = Duration::from_nanos(worker.shared.job.request_timeout_ns);
-            let connection = Connection::open(store, routed.endpoint, limit).await?;
+            let connection = Connection::open(store, endpoint, limit).await?;
             worker.count(|counts| &counts.connections, 1);
             connection
         };
+        request.peer = Some(connection.peer());
         let response = connection.send(signed.head, body).await?;
-        Ok(Answer { response, home, _routed: routed })
+        Ok(Answer { response, home, request })
     }
 
     /// Send a part of an object, by the job's payload mode. `crc` is told the part's CRC32 where
@@ -138,7 +197,7 @@ impl<'s> Wire<'s> {
             };
             RequestBody::object(content, at, len, framing)
         };
-        self.send(&call, body).await
+        self.send(&call, len, body).await
     }
 
     /// One page of a listing.
@@ -280,7 +339,11 @@ impl Slot {
         }
         *answer.home = answer.response.into_connection();
         match moved.bytes {
-            bytes if bytes == len => Ok(moved),
+            bytes if bytes == len => {
+                answer.request.bytes = bytes;
+                answer.request.succeed();
+                Ok(moved)
+            }
             // It ended with the connection, and that may be all that is wrong.
             bytes if bytes < len && !says_its_end => Err(Failure::ShortBody),
             bytes => Err(Failure::WrongBody(format!("{bytes} bytes came instead of {len}"))),

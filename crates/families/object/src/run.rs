@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
-use storlab_base::{Clock, Error, Result, monotonic_ns};
+use storlab_base::{Clock, Error, Result, lock, monotonic_ns};
 use storlab_io::Wake;
 use storlab_run::Secrets;
 use storlab_run::cpu::{available_cores, sharpen_timers};
@@ -158,6 +158,8 @@ impl Shared {
         let texts: BTreeMap<_, _> =
             examples.errors.iter().map(|(kind, example)| (kind, &example.text)).collect();
         details.insert("error_examples".to_owned(), json!(texts));
+        let endpoints = lock(&self.endpoints).rows(|endpoint| self.store.endpoint_name(endpoint));
+        details.insert("endpoints".to_owned(), Value::Array(endpoints));
         details
     }
 }
@@ -220,6 +222,7 @@ async fn drive(worker: &Rc<Worker>, nudge: &Nudge) -> Result<WorkerEnd> {
     }
     wait_for_the_end(worker, nudge).await;
     let unserved = worker.count_unserved().await;
+    lock(&worker.shared.endpoints).add(&worker.endpoints.take());
     let mut recorder = worker.recorder.borrow_mut();
     recorder.finish(&worker.shared, Reading::of_this_thread);
     Ok(WorkerEnd { last_completion_ns: recorder.last_completion_ns(), unserved })

@@ -11,6 +11,7 @@ use storlab_run::arming::ARM_TIMEOUT_NS;
 use storlab_run::timed::{Message, Plan, Timed};
 use storlab_s3::{Failure, Store};
 
+use super::endpoints::EndpointTable;
 use super::kind::ObjectKind;
 use super::pool::Objects;
 use super::progress::Progress;
@@ -79,6 +80,8 @@ pub struct Shared {
     pub threads: usize,
     /// For notes and details.
     pub counts: Counts,
+    /// Of the workers that have ended.
+    pub endpoints: Mutex<EndpointTable>,
     busy: Vec<AtomicUsize>,
     examples: Mutex<Examples>,
 }
@@ -109,6 +112,7 @@ impl Shared {
             progress: Progress::new(&job),
             counts: Counts::default(),
             examples: Mutex::default(),
+            endpoints: Mutex::default(),
             job,
             store,
             objects,

@@ -14,6 +14,7 @@ use storlab_s3::Failure;
 use tokio::sync::Mutex;
 
 use super::draw::Draw;
+use super::endpoints::EndpointTable;
 use super::kind::ObjectKind;
 use super::pool::Object;
 use super::shared::{Routed, Shared};
@@ -41,6 +42,10 @@ pub struct Worker {
     clock: Cell<Clock>,
     pub(super) window: Window,
     pub(super) recorder: RefCell<Recorder>,
+    /// Single HTTP requests of a measured run, by endpoint.
+    pub(super) endpoints: RefCell<EndpointTable>,
+    /// True while requests are dropped that have not failed themselves.
+    pub(super) gives_up: Cell<bool>,
     pacer: Option<Mutex<Pacer>>,
     /// Open loop: since when nothing is sent any more; 0 for not yet.
     issued_until_ns: Cell<u64>,
@@ -83,6 +88,8 @@ impl Worker {
         recorder.begin(window, 1, Reading::of_this_thread());
         Ok(Worker {
             recorder: RefCell::new(recorder),
+            endpoints: RefCell::default(),
+            gives_up: Cell::new(false),
             draw: RefCell::new(draw),
             shared: shared.clone(),
             index,

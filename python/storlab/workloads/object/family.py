@@ -17,6 +17,7 @@ from storlab.base.units import NS_PER_S, format_bytes_si
 from storlab.contracts.details import Details
 from storlab.contracts.family import Estimate, JobContext, Step
 from storlab.contracts.figure import FigureKind
+from storlab.contracts.offers import Part
 from storlab.contracts.page import Page
 from storlab.model.point import Point
 from storlab.model.result import Concurrency, Flag, Metric, RunOutcome
@@ -25,6 +26,7 @@ from storlab.model.study import Header, Target, WorkloadSpec
 from storlab.workloads.common.io_fields import arrival_of
 from storlab.workloads.object.clear import BACKOFF_NS, RETRIES, Clear
 from storlab.workloads.object.details import ObjectDetails
+from storlab.workloads.object.endpoints import merged_endpoints
 from storlab.workloads.object.figures import OBJECT_FIGURES
 from storlab.workloads.object.job import Keys, ObjectJob, ObjectMix, Pool
 from storlab.workloads.object.metrics import run_concurrency, run_flags, run_metrics
@@ -153,6 +155,14 @@ class ObjectWorkload(Clear, Starter):
         if DELETES & set(asked):
             steps.append(_fill(params, context))
         return steps
+
+    def merge_details(self, parts: Sequence[Part]) -> dict[str, Any]:
+        """Details of the whole run, from those of all clients."""
+        told = [ObjectDetails.model_validate(part.details) for part in parts]
+        return {
+            **parts[0].details,
+            "endpoints": merged_endpoints(row for one in told for row in one.endpoints),
+        }
 
     def concurrency(self, point: Point, outcome: RunOutcome) -> Concurrency:
         """Configured requests in flight, and what Little's law says of those that succeeded."""

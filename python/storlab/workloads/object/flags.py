@@ -19,6 +19,19 @@ OBJECT_FLAGS = (
         claims=True,
     ),
     FlagMeaning(
+        "uneven-endpoints",
+        "¶",
+        "One endpoint of the store answers more slowly than the fastest one; which, stands with "
+        "the runs and in the table of endpoints.",
+        severity="warning",
+        why=(
+            "One endpoint of the store is slower than another: rates and percentiles of all "
+            "endpoints together hide it, and the store may be faster with even endpoints."
+        ),
+        caveat=True,
+        claims=True,
+    ),
+    FlagMeaning(
         "mix-off",
         "X",
         "The counted requests differ from the mix that was asked for by more than chance explains.",

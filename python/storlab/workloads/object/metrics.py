@@ -15,6 +15,7 @@ from storlab.model.result import Concurrency, Flag, Metric, Operation, RunOutcom
 from storlab.model.study import Target
 from storlab.workloads.common import metrics as common
 from storlab.workloads.object.details import ObjectDetails
+from storlab.workloads.object.endpoints import uneven_flag
 from storlab.workloads.object.job import OBJECT_OPERATIONS
 from storlab.workloads.object.page import MOVED, WORDS
 from storlab.workloads.object.params import ObjectParams
@@ -97,6 +98,7 @@ def run_flags(params: ObjectParams, target: Target, outcome: RunOutcome) -> list
             params.arrival,
             params.concurrency,
         ),
+        uneven_flag(outcome),
         _mix_flag(params, outcome),
         _payload_flag(params),
         *common.store_flags(target),

@@ -142,6 +142,7 @@ OBJECT_PAGE = Page(
     far="the highest concurrency",
     says=says,
     flags=OBJECT_FLAGS,
+    extra="storlab.workloads.object.findings:Findings",
     margins=margins(
         rates={"requests_s": 0.05},
         times={"ttfb_mean_ns": 0.10},

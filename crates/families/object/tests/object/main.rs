@@ -2,6 +2,7 @@
 
 #![allow(clippy::pedantic, missing_docs)]
 
+mod endpoints;
 mod faults;
 mod runs;
 mod tasks;

@@ -1,0 +1,128 @@
+"""The brief's table of endpoints; silent if every target has one endpoint with one address."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from storlab.analysis.compare import Cell, Comparison
+from storlab.base.units import NS_PER_S
+from storlab.brief.extra import Extra
+from storlab.brief.flags import Mark, mark
+from storlab.brief.model import DataTable, ExtraSection, Number
+from storlab.brief.tables import Leaf, Scale, table_of
+from storlab.figures.common import digits3, far_places, latency_text, place_of
+from storlab.workloads.object.details import ObjectDetails
+from storlab.workloads.object.endpoints import (
+    UNEVEN,
+    Traffic,
+    slow_endpoints,
+    traffic_by_server,
+)
+from storlab.workloads.object.page import WORDS
+
+KIND = "object"
+MOST_SERVERS = 8  # rows for one kind of request of one target
+NONE = Number("–", missing=True)
+KINDS = {**WORDS, "part": "part of an upload", "upload": "other request of an upload"}
+CAPTION = (
+    "Single requests by endpoint at the far end of the axis, all repeats together: an upload in "
+    "parts is several requests, an attempt that is retried has failed"
+)
+LEAD = (
+    "Rates and percentiles of a target are those of all its endpoints together, in which one slow "
+    "endpoint disappears. Here every request counts at the endpoint that it was sent to."
+)
+HEAD = [
+    ("requests", ""), ("share", "%"), ("throughput", "MB/s"), ("p50", ""), ("p99", ""),
+    ("errors", ""),
+]  # fmt: skip
+
+
+def endpoint_table(comparison: Comparison) -> DataTable | None:
+    """Build the table of endpoints; None if no target has several endpoints or addresses."""
+    leaves: list[Leaf] = []
+    for section, facet, point in far_places(comparison, comparison.kinds.get(KIND, ())):
+        where = ", ".join(text for text in (place_of(section, facet), section.at(point)) if text)
+        for target in comparison.planned([point]):
+            leaves += _leaves(where, comparison.row(point).cells[target])
+    if not leaves:
+        return None
+    return table_of(comparison, CAPTION, ["workload point", "request", "endpoint"], HEAD, leaves)
+
+
+def _leaves(where: str, cell: Cell) -> Iterator[Leaf]:
+    traffic = traffic_by_server(
+        row for run in cell.runs for row in ObjectDetails.of(run.record).endpoints
+    )
+    if len({name for own in traffic.values() for name in own}) < 2:
+        return
+    slow = {(one.kind, one.name) for run in cell.runs for one in slow_endpoints(run.record)}
+    records = (run.record for run in cell.runs)
+    seconds = sum(r.window_end_ns - r.window_start_ns for r in records) / NS_PER_S
+    for kind, word in KINDS.items():
+        own = traffic.get(kind, {})
+        every = sum(each.requests for each in own.values())
+        more = f" (one of {len(own)})" if len(own) > MOST_SERVERS else ""
+        for name in _shown(own):
+            marks = _marks(cell) if (kind, name) in slow else ()
+            numbers = _numbers(cell, own[name], every, seconds, marks)
+            yield Leaf([where, word, f"{name}{more}"], cell, numbers)
+
+
+def _shown(traffic: dict[str, Traffic]) -> list[str]:
+    """Return the servers that get a row: all, or of many those with the highest medians."""
+    if len(traffic) <= MOST_SERVERS:
+        return list(traffic)
+    slowest = sorted(traffic, key=lambda name: traffic[name].p50_ns, reverse=True)
+    return slowest[:MOST_SERVERS]
+
+
+def _marks(cell: Cell) -> tuple[Mark, ...]:
+    """Return the marks of a slow endpoint, which stand beside its latencies."""
+    runs = len(cell.runs)
+    return tuple(
+        mark(flag.kind, f"{flag.message} ({flag.runs} of {runs} runs)")
+        for flag in cell.flags
+        if flag.kind == UNEVEN
+    )
+
+
+def _numbers(
+    cell: Cell, own: Traffic, every: int, seconds: float, marks: tuple[Mark, ...]
+) -> list[Number]:
+    point = cell.point_id
+    errors = Number(f"{own.errors:,}", "", point)
+    if not own.requests:
+        return [Number("0", "", point), NONE, NONE, NONE, NONE, errors]
+    moved = own.bytes / seconds / 1e6 if seconds > 0 else 0.0
+    return [
+        Number(f"{own.requests:,}", "", point),
+        Number(digits3(100 * own.requests / every), "", point),
+        Number(digits3(moved), "", point) if own.bytes else NONE,
+        Number(latency_text(own.p50_ns), "", point, marks),
+        Number(latency_text(own.p99_ns), "", point, marks),
+        errors,
+    ]
+
+
+class Findings(Extra):
+    """The figures of single endpoints."""
+
+    def section(self, comparison: Comparison, scale: Scale) -> ExtraSection | None:
+        """Build the section of endpoints; None if every target has one."""
+        del scale
+        table = endpoint_table(comparison)
+        if table is None:
+            return None
+        return ExtraSection(
+            anchor="endpoints",
+            title="Endpoints of the stores",
+            short="Endpoints",
+            lead=[LEAD],
+            tables=[table],
+        )
+
+    def tables(self, comparison: Comparison) -> list[DataTable]:
+        """Build the table of endpoints for ``storlab compare``."""
+        table = endpoint_table(comparison)
+        return [] if table is None else [table]
