@@ -56,6 +56,11 @@ impl Addresses {
         Arc::new(Self { resolve, current, lookup, turn })
     }
 
+    /// Returns whether the addresses are those of a name, which may be resolved again.
+    pub(super) fn may_change(&self) -> bool {
+        self.resolve.is_some()
+    }
+
     /// Returns all addresses, each time beginning with the next one.
     ///
     /// Stale addresses are returned as well, at once; a look-up in the background replaces them for

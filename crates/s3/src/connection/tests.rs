@@ -218,6 +218,28 @@ fn a_name_is_resolved_again_after_all_its_addresses_failed() {
 }
 
 #[test]
+fn a_name_is_resolved_again_after_its_address_did_not_answer() {
+    run(async {
+        // The kernel drops what asks for a connection while the queue of a listener is full.
+        let socket = tokio::net::TcpSocket::new_v4().expect("a socket");
+        socket.bind(SocketAddr::from(([127, 0, 0, 1], 0))).expect("a port");
+        let silent = socket.listen(0).expect("listening");
+        let first = silent.local_addr().expect("bound");
+        let _queued = TcpStream::connect(first).await.expect("room for one");
+        let (port, _) = server(vec![HELLO]).await;
+        let later = SocketAddr::from(([127, 0, 0, 1], port));
+        let lookups = AtomicUsize::new(0);
+        let addresses = Addresses::of_name(Box::new(move || {
+            Ok(vec![if lookups.fetch_add(1, Ordering::SeqCst) == 0 { first } else { later }])
+        }));
+        let store = store(first.port()).with_addresses(addresses.expect("resolved"));
+        let limit = Duration::from_secs(6);
+        let connection = Connection::open(&store, 0, limit).await.expect("open");
+        assert_eq!(connection.peer(), later);
+    });
+}
+
+#[test]
 fn connections_that_end_early() {
     run(async {
         assert_eq!(answered(b"").await, Err(Failure::Closed));
