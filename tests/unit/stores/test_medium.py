@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import need_root
+from conftest import missing, need_root
 from storlab.stores.devices import Device, device_number
 from storlab.stores.filesystems import file_system_of
 from storlab.stores.medium import Medium, medium_of
