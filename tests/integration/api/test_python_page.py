@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import re
+from ast import literal_eval
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import redirect_stdout
+from html import escape
+from io import StringIO
 from pathlib import Path
 
 import pyarrow as pa
@@ -12,6 +16,7 @@ import pytest
 import storlab
 from storlab.base.errors import ResultError, UsageError
 from storlab.cli.main import main
+from storlab.lab.results.store import ResultStore
 
 PAGE = Path(__file__).parents[3] / "docs" / "python.md"
 STUDY = """
@@ -53,19 +58,118 @@ def test_a_study_runs_in_a_thread_of_its_own(place: Path) -> None:
     assert len(set(job.result().runs["run_id"].to_pylist())) == 8
 
 
-def test_every_example_runs(
-    place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(place)
-    examples = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
+@pytest.fixture(scope="module")
+def printed(place: Path) -> dict[str, str]:
+    """Run the page's examples one after the other; what each printed, by its first line of code."""
+    outputs: dict[str, str] = {}
     names: dict[str, object] = {}
-    for example in examples:
-        exec(compile(example, str(PAGE), "exec"), names)
-    assert len(examples) >= 7
-    printed = capsys.readouterr().out
-    assert "throughput_mb_s" in printed
-    assert (place / "figure.svg").read_text().startswith("<svg")
-    assert (place / "results" / "again" / "runs").is_dir()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(place)
+        for example in re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL):
+            with redirect_stdout(StringIO()) as out:
+                exec(compile(example, str(PAGE), "exec"), names)
+            outputs[example.splitlines()[0]] = out.getvalue()
+    assert len(outputs) >= 8
+    return outputs
+
+
+def _output(printed: dict[str, str], code: str) -> str:
+    """Return what the one example printed whose first line holds ``code``."""
+    (text,) = [text for first, text in printed.items() if code in first]
+    return text
+
+
+def _words(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _mean(place: Path, name: str, *, point: str = "", target: str = "") -> float:
+    """Average a metric over the stored runs of one point, or of all points of a target."""
+    records = ResultStore.open(place / "results" / "two-ssds").records()
+    chosen = [r for r in records if point in ("", r.point_id) and target in ("", r.target)]
+    values = [value for r in chosen if (value := r.metric(name)) is not None]
+    assert len(values) == len(chosen)
+    return sum(values) / len(values)
+
+
+def test_the_verdict_that_an_example_prints_is_that_of_compare(
+    place: Path, printed: dict[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["compare", str(place / "results" / "two-ssds")]) == 0
+    shown = _words(capsys.readouterr().out)
+    lines = _output(printed, "for verdict in").splitlines()
+    assert lines
+    assert [line for line in lines if _words(line) not in shown] == []
+
+
+def test_the_means_that_an_example_prints_are_those_of_the_metrics(
+    place: Path, printed: dict[str, str]
+) -> None:
+    """An operation is never averaged with the whole that it is a part of."""
+    text = _output(printed, "results.runs.to_pandas")
+    means = re.findall(r"^(?:\w+)? +throughput_mb_s +([\d.e+]+)$", text, re.MULTILINE)
+    for target, mean in zip(("first", "second"), means, strict=True):
+        assert float(mean) == pytest.approx(
+            _mean(place, "throughput_mb_s", target=target), rel=1e-3
+        )
+
+
+def test_the_points_that_an_example_prints_are_those_of_the_metrics(
+    place: Path, printed: dict[str, str]
+) -> None:
+    text = _output(printed, "import polars")
+    points, decided = re.findall(r"shape: \((\d+), \d\)", text)
+    rows = re.findall(r"│ (first|second) +┆ [^┆]*(\d)\sjob[^┆]*┆ ([\d.e+-]+)", text)
+    assert int(points) == len(rows) == 4
+    plan = ResultStore.open(place / "results" / "two-ssds").plan
+    of = {(p.target, str(p.params["jobs"])): p.point_id for p in plan.points.values()}
+    for target, jobs, estimate in rows:
+        mean = _mean(place, "throughput_mb_s", point=of[target, jobs])
+        assert float(estimate) == pytest.approx(mean, rel=1e-3)
+    intervals = [
+        ratio.interval
+        for row in storlab.load(place / "results" / "two-ssds").comparison.rows.values()
+        for ratios in row.ratios.values()
+        for ratio in ratios.values()
+    ]
+    ends = [(i.low, i.high) for i in intervals if i.low is not None and i.high is not None]
+    assert int(decided) == sum(low > 1 or high < 1 for low, high in ends)
+
+
+def test_the_cells_that_an_example_prints_are_the_runs_on_disk(
+    place: Path, printed: dict[str, str]
+) -> None:
+    lines = _output(printed, "for row in results.comparison").splitlines()
+    records = {r.run_id: r for r in ResultStore.open(place / "results" / "two-ssds").records()}
+    seen: list[str] = []
+    for line in lines:
+        match = re.fullmatch(r"(\w+) (\[.*?\]) (\[.*\])", line)
+        assert match is not None
+        target, runs, flags = match.groups()
+        own = [records[run_id] for run_id in literal_eval(runs)]
+        assert {record.target for record in own} == {target}
+        assert {f.kind for record in own for f in record.flags} <= set(literal_eval(flags))
+        seen += literal_eval(runs)
+    assert sorted(seen) == sorted(records)
+
+
+def test_the_figure_that_an_example_names_is_the_one_it_writes(
+    place: Path, printed: dict[str, str]
+) -> None:
+    title, rows = _output(printed, "from pathlib").strip().rsplit(" ", 1)
+    svg = (place / "figure.svg").read_text()
+    assert svg.startswith("<svg")
+    assert f"<title>{escape(title, quote=False)}</title>" in svg
+    assert int(rows) == storlab.load(place / "results" / "two-ssds").figures[0].table.num_rows > 0
+
+
+def test_the_study_that_an_example_runs_is_the_one_it_counts(
+    place: Path, printed: dict[str, str]
+) -> None:
+    again = place / "results" / "again"
+    assert (again / "runs").is_dir()
+    count = int(_output(printed, "storlab.run").strip().splitlines()[-1])
+    assert count == len(storlab.load(again).points.to_pylist()) > 0
 
 
 def test_tables_say_what_the_comparison_says(place: Path) -> None:
@@ -131,19 +235,3 @@ def test_what_is_no_result_is_named(tmp_path: Path) -> None:
         storlab.load(tmp_path)
     with pytest.raises(UsageError, match="no result directory"):
         storlab.load()
-
-
-def test_the_means_of_the_tables_are_those_of_the_metrics(
-    place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """An operation is never averaged with the whole that it is a part of."""
-    monkeypatch.chdir(place)
-    examples = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
-    (snippet,) = [text for text in examples if "groupby" in text]
-    results = storlab.load("results/two-ssds")
-    exec(snippet, {"results": results})
-    printed = re.findall(r"^(?:\w+)? +throughput_mb_s +([\d.e+]+)$", capsys.readouterr().out, re.M)
-    records = [run.record for run in results.comparison.dataset.all_runs()]
-    for target, text in zip(("first", "second"), printed, strict=True):
-        values = [r.metric("throughput_mb_s") or 0.0 for r in records if r.target == target]
-        assert float(text) == pytest.approx(sum(values) / len(values), rel=1e-3)

@@ -11,6 +11,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+from storlab.cli.main import main
+
 PAGE = Path(__file__).parents[3] / "docs" / "tutorial.md"
 BLOCK = re.compile(
     r"(?:Write it|rests on) to `(\S+)`:\n\n```toml\n(.*?)```|```sh\n(.*?)```", re.DOTALL
@@ -54,6 +58,35 @@ def walked(place: Path, window: str) -> str | None:
     return printed
 
 
+def _lines(text: str) -> list[str]:
+    return [line for row in text.splitlines() if (line := " ".join(row.split()))]
+
+
+def _shown_after(command: str) -> list[str]:
+    """Return the lines that the page shows as the output of a command."""
+    page = PAGE.read_text()
+    (text,) = re.findall(
+        re.escape(command) + r"[^`]*```\n\n(?:[^`]+\n\n)?```\n(.*?)```", page, re.DOTALL
+    )
+    return _lines(text)
+
+
+def test_the_plan_that_the_page_shows_is_the_one_that_plan_prints(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "120")
+    (study,) = re.findall(
+        r"Write it to `decide.toml`:\n\n```toml\n(.*?)```", PAGE.read_text(), re.DOTALL
+    )
+    Path("decide.toml").write_text(study)
+    assert main(["plan", "decide.toml"]) == 0
+    printed = _lines(capsys.readouterr().out)
+    shown = _shown_after("storlab plan decide.toml")
+    assert len(shown) >= 8
+    assert [line for line in shown if line not in printed] == []
+
+
 def test_every_command_works_as_it_stands(tmp_path: Path) -> None:
     text = PAGE.read_text()
     assert (
@@ -65,6 +98,15 @@ def test_every_command_works_as_it_stands(tmp_path: Path) -> None:
         if printed is not None:
             break
     assert printed is not None
+    # Of outputs that measure, what is not measured: headings, names of points and of rules.
+    words = _lines(printed)
+    assert _shown_after("storlab run decide.toml --out results/monday")[0] in words
+    compared = _shown_after("storlab compare results/monday --metric latency_p99_ns")
+    assert [line for line in compared[:3] if line not in words] == []
+    assert any(line.startswith("reads only, 4 KiB, 2 jobs ") for line in words)
+    rules = re.findall(r"rule \d, [^:]*:", " ".join(_shown_after('|| echo "exit code $?"')))
+    assert len(rules) == 2
+    assert [rule for rule in rules if rule not in " ".join(words)] == []
     shown = re.findall(r"^storlab \w+", text, re.MULTILINE)
     assert {line.split()[1] for line in shown} >= {"init", "plan", "doctor", "run", "gate"}
     assert "4 cells x 2 targets x 5 repeats = 40 runs" in printed
