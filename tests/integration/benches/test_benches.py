@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import need_program, need_versitygw
+from conftest import need_program, need_uring, need_versitygw
 
 ROOT = Path(__file__).parents[3]
 SMALLEST = {
@@ -44,6 +44,8 @@ def test_every_bench_has_a_smallest_scale() -> None:
 def test_a_bench_runs_to_its_end(bench: str, tmp_path: Path) -> None:
     if bench in ("block", "cluster", "fixed"):
         need_program("fio")
+    if bench in ("block", "fixed"):
+        need_uring()
     if bench == "object":
         need_versitygw()
     words = SMALLEST[bench].format(place=tmp_path).split()

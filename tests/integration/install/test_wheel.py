@@ -111,8 +111,13 @@ def installed(wheel: Wheel, tmp_path_factory: pytest.TempPathFactory) -> Install
     venv.create(home, with_pip=True, symlinks=True)
     pinned = home / "constraints.txt"
     pinned.write_text("\n".join(_locked()) + "\n")
-    asked = [home / "bin" / "python", "-m", "pip", "install", "--quiet", "--no-compile"]
-    subprocess.run([*asked, "--constraint", pinned, wheel.path], check=True)
+    asked = [home / "bin" / "python", "-m", "pip"]
+    install = [*asked, "install", "--quiet", "--no-compile", "--constraint", pinned, wheel.path]
+    if subprocess.run(install, check=False).returncode:
+        one = [*asked, "download", "--quiet", "--no-deps", "--dest", home / "one", _locked()[0]]
+        if subprocess.run(one, check=False).returncode:
+            missing("no package registry can be reached, which has what the wheel depends on")
+        pytest.fail(f"pip does not install {wheel.path}", pytrace=False)
     return Installed(home)
 
 

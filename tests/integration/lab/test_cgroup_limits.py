@@ -77,6 +77,7 @@ def test_a_group_without_limits_marks_nothing(tmp_path: Path) -> None:
     assert not {"cgroup-limit", "client-bound"} & flags_of(record)
 
 
+@pytest.mark.root
 @pytest.mark.parametrize("limit_mb_s", [4, 100_000])
 def test_an_io_limit_of_the_device_is_flagged_where_the_run_reaches_it(
     tmp_path: Path, limit_mb_s: int
