@@ -25,12 +25,18 @@ _KINDS: dict[PlaceKind, MemberKind] = {
 def engine_problems(
     point: Point, header: Header, target: Target, facts: TargetFacts
 ) -> list[Problem]:
-    """Return why a point's engine cannot run it. Opens no target and starts no program."""
+    """Return why a point's engine cannot run it. Opens no target and starts no program.
+
+    Limits that depend on the machine, such as its NUMA nodes, are those of this one, so an engine
+    is not asked where clients make the load.
+    """
     family = FAMILIES[point.kind]
     if isinstance(family, NeedsEngine):
         problems = family.check_engine(point.params, point.engine)
         if problems:
             return problems
+    if point.clients is not None:
+        return []
     try:
         engine = get_engine(point.engine)
     except EngineError:
