@@ -32,7 +32,7 @@ size = "1MiB"
 [[workload]]
 kind = "block"
 jobs = 2
-queue_depth = 4
+queue_depth = {depth}
 block_size = "4KiB"
 {workload}
 """
@@ -42,6 +42,7 @@ _DEFAULTS = {
     "runtime": "3s",
     "engine": "",
     "clients": 2,
+    "depth": 4,
     "target": "",
     "workload": "read_percent = 70",
 }

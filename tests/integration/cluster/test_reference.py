@@ -14,6 +14,7 @@ from storlab.lab.results.store import ResultStore
 from support.local_clients import run_study, run_verb, write_study
 
 pytestmark = pytest.mark.fio
+DEPTH = 1  # all that fio takes where io_uring is switched off
 JOBS = 2  # of each client, in the study of support.local_clients
 
 
@@ -32,7 +33,7 @@ def latencies(rows: list[dict[str, object]]) -> dict[str, Histogram]:
 
 
 def test_fio_runs_on_every_client_and_histograms_are_merged(tmp_path: Path) -> None:
-    store = run_study(tmp_path, engine='engine = "fio"', clients=3)
+    store = run_study(tmp_path, engine='engine = "fio"', clients=3, depth=DEPTH)
     (record,) = store.records()
     assert (record.status, record.engine.name, record.clients) == ("finished", "fio", 3)
     assert record.cluster is not None
@@ -62,7 +63,7 @@ def test_fio_runs_on_every_client_and_histograms_are_merged(tmp_path: Path) -> N
 def test_crosscheck_has_clients_as_an_axis(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    study = write_study(tmp_path, clients="[1, 2]")
+    study = write_study(tmp_path, clients="[1, 2]", depth=DEPTH)
     directory = tmp_path / "cross"
     words = ["crosscheck", study, "--repeats", "2", "--point", "clients=2", "--json", "--quiet"]
     code = run_verb(*words, "--out", directory)
