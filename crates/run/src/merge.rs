@@ -12,7 +12,7 @@ use serde::Serialize;
 use storlab_base::{Counts, Error, Histogram, Result};
 
 use crate::outcome::Totals;
-use crate::sampling::KindStats;
+use crate::sampling::{KindStats, Unfinished};
 
 /// Starts are told apart by this part of an interval, and a window's end may be passed by two of
 /// them: 25 and 50 ms where an interval is a second.
@@ -84,7 +84,7 @@ pub struct Merged {
     pub clients: usize,
     /// Intervals of clients that are in no figure.
     pub left_out: u64,
-    /// Sums of the rows; failed operations are of `any kind`, and late ones are not told.
+    /// Sums of the rows; failed operations are of `any kind`, late and unfinished ones left out.
     pub totals: BTreeMap<String, Totals>,
     /// In order of interval and kind.
     #[serde(skip)]
@@ -147,6 +147,7 @@ impl KindSum {
             operations: self.operations,
             bytes: self.bytes,
             late: 0,
+            unfinished: Unfinished::default(),
             latency: self.latency.histogram(),
             intended: self.intended.as_ref().map(Counts::histogram),
             ttfb: self.ttfb.as_ref().map(Counts::histogram),

@@ -2,7 +2,7 @@
 
 pub use crate::cpu::Reading;
 use crate::cpu::{Spent, WorkerCpu};
-use crate::sampling::{KindStats, KindTable, Tables};
+use crate::sampling::{KindStats, KindTable, Tables, Unfinished};
 use crate::timed::{Message, Timed};
 use crate::window::Window;
 
@@ -58,6 +58,7 @@ pub struct Recorder {
     cpu: Option<WorkerCpu>,
     alike: Alike,
     last_completion_ns: u64,
+    unfinished: Vec<Unfinished>,
 }
 
 impl Recorder {
@@ -67,6 +68,7 @@ impl Recorder {
             window: Window::default(),
             interval_ns,
             open_loop,
+            unfinished: vec![Unfinished::default(); empty.len()],
             tables: Tables::new(index, empty),
             interval: -1,
             boundary_ns: 0,
@@ -100,6 +102,12 @@ impl Recorder {
         self.last_completion_ns
     }
 
+    /// Closed loop: operations that were in flight when the window ended, by place in tables.
+    /// Complete after [`Recorder::finish`].
+    pub fn unfinished(&self) -> &[Unfinished] {
+        &self.unfinished
+    }
+
     /// A boundary has passed: hand over the interval that ended. True when the window is over.
     #[cold]
     pub fn cross(&mut self, timed: &Timed, now: u64, read: impl Fn() -> Reading) -> bool {
@@ -130,6 +138,7 @@ impl Recorder {
 
     /// The load is over: hand over what has not been.
     pub fn finish(&mut self, timed: &Timed, read: impl Fn() -> Reading) {
+        self.settle();
         if (self.interval >= 0 && self.boundary_ns != u64::MAX) || self.open_loop {
             self.hand_over(timed, read());
         }
@@ -167,6 +176,7 @@ impl Recorder {
         let place = self.place(done.due_ns, end_ns);
         let open_loop = self.open_loop;
         let Some(stats) = self.stats(done.place).filter(|_| count > 0 && place.counts()) else {
+            self.count_unfinished(done.place, done.start_ns, end_ns, count);
             return;
         };
         if place.inside || place.ramp {
@@ -185,6 +195,26 @@ impl Recorder {
         if let (true, Some(intended)) = (due, &mut stats.intended) {
             intended.record_n(end_ns.saturating_sub(done.due_ns), count);
         }
+    }
+
+    /// Closed loop: count operations apart if the window ended between their start and their end. A
+    /// histogram that counts by completion must not hold them: the longer an operation, the more
+    /// likely it is in flight at a given moment.
+    #[cold]
+    fn count_unfinished(&mut self, place: usize, start_ns: u64, end_ns: u64, count: u64) {
+        let window_end_ns = self.window.end_ns;
+        if self.open_loop || count == 0 || start_ns >= window_end_ns || end_ns < window_end_ns {
+            return;
+        }
+        if let Some(unfinished) = self.unfinished.get_mut(place) {
+            unfinished.add(Unfinished { operations: count, longest_ns: end_ns - start_ns });
+        }
+    }
+
+    /// An operation that was first sent at `start_ns` failed for the last time, now. Its errors are
+    /// counted by [`Recorder::fail`], but not those after the end of a closed loop's window.
+    pub fn give_up(&mut self, place: usize, start_ns: u64, now: u64) {
+        self.count_unfinished(place, start_ns, now, 1);
     }
 
     /// An attempt at an operation failed, now. Attempts that are tried again count too: they are

@@ -12,6 +12,24 @@ use storlab_base::{Coarse, Histogram};
 
 use crate::cpu::Spent;
 
+/// Operations of one kind that a closed loop had in flight when the window ended. They are in no
+/// other figure.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Unfinished {
+    /// Number of operations.
+    pub operations: u64,
+    /// The longest time from submission to the end of one of them, in ns.
+    pub longest_ns: u64,
+}
+
+impl Unfinished {
+    /// Add operations of which the longest took `longest_ns`.
+    pub fn add(&mut self, other: Unfinished) {
+        self.operations += other.operations;
+        self.longest_ns = self.longest_ns.max(other.longest_ns);
+    }
+}
+
 /// One kind of operation in one interval.
 #[derive(Clone, Debug)]
 pub struct KindStats {
@@ -21,6 +39,8 @@ pub struct KindStats {
     pub bytes: u64,
     /// Open loop: due inside the window, completed after it.
     pub late: u64,
+    /// Closed loop: in flight at the window's end. Counted after it, and therefore in totals only.
+    pub unfinished: Unfinished,
     /// Submission to completion, in ns.
     pub latency: Histogram,
     /// Open loop: intended start to completion, in ns.
@@ -38,6 +58,7 @@ impl KindStats {
             operations: 0,
             bytes: 0,
             late: 0,
+            unfinished: Unfinished::default(),
             latency: Histogram::new(),
             intended: open_loop.then(Histogram::new),
             ttfb: None,
@@ -80,6 +101,7 @@ impl KindStats {
         self.operations += other.operations;
         self.bytes += other.bytes;
         self.late += other.late;
+        self.unfinished.add(other.unfinished);
         self.latency.add(&other.latency);
         if let (Some(sum), Some(latency)) = (&mut self.intended, &other.intended) {
             sum.add(latency);
@@ -356,6 +378,15 @@ impl Collector {
             }
         }
         self.close_passed(window_start_ns);
+    }
+
+    /// Add what a worker's closed loop had in flight at the window's end, by place in tables.
+    pub fn add_unfinished(&mut self, unfinished: &[Unfinished]) {
+        for (total, &more) in self.totals.iter_mut().zip(unfinished) {
+            if let Some(total) = total {
+                total.unfinished.add(more);
+            }
+        }
     }
 
     /// A worker has ended: the others' intervals no longer wait for it.

@@ -24,7 +24,7 @@ use crate::first_io::FirstIo;
 use crate::gate::Gate;
 use crate::handle::Run;
 use crate::outcome::{EngineInfo, Failure, Outcome, Status, Summary, Totals};
-use crate::sampling::{Collector, Kind, Report};
+use crate::sampling::{Collector, Kind, Report, Unfinished};
 use crate::threads::{guarded, spawn};
 use crate::window::Window;
 use giving_up::Idle;
@@ -83,12 +83,14 @@ pub enum Message {
 }
 
 /// How a worker ended.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct WorkerEnd {
     /// When its last operation succeeded.
     pub last_completion_ns: u64,
     /// Open loop: operations due inside the window that were never sent.
     pub unserved: u64,
+    /// Closed loop: operations in flight at the window's end, by place in tables.
+    pub unfinished: Vec<Unfinished>,
 }
 
 /// What the threads of every timed run share.
@@ -362,6 +364,7 @@ impl<'r, L: Load> Coordinator<'r, L> {
                         self.last_completion_ns =
                             self.last_completion_ns.max(end.last_completion_ns);
                         self.unserved += end.unserved;
+                        self.collector.add_unfinished(&end.unfinished);
                     }
                     Err(error) => self.timed.fail(error),
                 }

@@ -144,7 +144,8 @@ impl Schedule {
     /// What the coordinator is told.
     pub fn worker_end(&self, recorder: &Recorder) -> WorkerEnd {
         let last_completion_ns = recorder.last_completion_ns();
-        WorkerEnd { last_completion_ns, unserved: self.unserved }
+        let unfinished = recorder.unfinished().to_vec();
+        WorkerEnd { last_completion_ns, unserved: self.unserved, unfinished }
     }
 }
 

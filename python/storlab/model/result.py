@@ -46,6 +46,10 @@ class OperationTotals(Table):
     late_operations: int = Field(
         default=0, ge=0
     )  # open loop: due inside the window, completed after it
+    unfinished_operations: int = Field(
+        default=0, ge=0
+    )  # closed loop: in flight at the window's end; in no other figure
+    unfinished_longest_ns: int = Field(default=0, ge=0)  # of them, from submission to the end
     latency: LatencySummary | None = None  # submission to completion
     latency_mean_ns: float | None = None  # where the engine tells no more of it than this
     intended: LatencySummary | None = None  # open loop only: from the intended start

@@ -118,6 +118,8 @@ def write(
             operations=whole.count - late,
             bytes=4096 * whole.count,
             late_operations=late,
+            unfinished_operations=2 * late,
+            unfinished_longest_ns=1000 * late,
             latency=summary,
         )
     outcome = RunOutcome(

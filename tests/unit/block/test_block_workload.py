@@ -28,6 +28,7 @@ from storlab.model.result import (
 from storlab.model.study import Header, Target
 from storlab.model.types import Table
 from storlab.workloads.block.job import BlockJob
+from storlab.workloads.common.flags import flag_meanings
 from support.refusals import refusal
 
 BLOCK = FAMILIES["block"]
@@ -497,3 +498,22 @@ def test_a_deep_queue_does_not_hide_an_open_loop_that_fell_behind(
 ) -> None:
     flags = kinds(f"rate_iops = {rate}\nqueue_depth = 8192", totals=late(late_operations))
     assert flags == (["open-loop-behind"] if flagged else [])
+
+
+@pytest.mark.parametrize(
+    ("number", "longest_ns", "flagged"),
+    # Reads: 6,000 with a p99.9 of 1 ms, of which 0.1 % lie above it.
+    [(7, 5_000_000, True), (6, 5_000_000, False), (7, 1_000_000, False), (0, 0, False)],
+)
+def test_operations_in_flight_at_the_end_are_flagged_if_they_can_raise_p999(
+    number: int, longest_ns: int, flagged: bool
+) -> None:
+    totals = dict(outcome().totals)
+    apart = {"unfinished_operations": number, "unfinished_longest_ns": longest_ns}
+    totals["read"] = totals["read"].model_copy(update=apart)
+    flags = kinds("queue_depth = 6", totals=totals)
+    assert flags == (["unfinished-operations"] if flagged else [])
+    meaning = flag_meanings()["unfinished-operations"]
+    assert meaning.claims
+    assert meaning.latencies
+    assert meaning.about == ("latency_",)

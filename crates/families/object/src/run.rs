@@ -225,7 +225,8 @@ async fn drive(worker: &Rc<Worker>, nudge: &Nudge) -> Result<WorkerEnd> {
     lock(&worker.shared.endpoints).add(&worker.endpoints.take());
     let mut recorder = worker.recorder.borrow_mut();
     recorder.finish(&worker.shared, Reading::of_this_thread);
-    Ok(WorkerEnd { last_completion_ns: recorder.last_completion_ns(), unserved })
+    let unfinished = recorder.unfinished().to_vec();
+    Ok(WorkerEnd { last_completion_ns: recorder.last_completion_ns(), unserved, unfinished })
 }
 
 /// An open loop may have sent its last request long before the window ends.

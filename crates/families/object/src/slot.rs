@@ -248,6 +248,9 @@ impl Slot {
         if ended.is_err() && timed_out {
             worker.time_out(request.kind(), due_ns);
         }
+        if let (Err(_), Some(start_ns)) = (&ended, start_ns) {
+            worker.give_up(request.kind(), start_ns);
+        }
         self.settle(&request, ended.is_ok());
         if ended.is_err() {
             // An error may come without ever waiting. Nothing is slowed down by this, but the

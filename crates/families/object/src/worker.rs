@@ -281,6 +281,12 @@ impl Worker {
         self.recorder.borrow_mut().time_out(kind as usize, due_ns, now);
     }
 
+    /// A request that was first sent at `start_ns` failed, just now, and is not tried again.
+    pub fn give_up(&self, kind: ObjectKind, start_ns: u64) {
+        let now = self.tick();
+        self.recorder.borrow_mut().give_up(kind as usize, start_ns, now);
+    }
+
     /// Add to one of the run's counters.
     pub fn count(&self, which: impl Fn(&super::shared::Counts) -> &AtomicU64, more: u64) {
         which(&self.shared.counts).fetch_add(more, Relaxed);

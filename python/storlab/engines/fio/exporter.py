@@ -221,6 +221,11 @@ def _own_facts(store: ResultStore, record: RunRecord) -> OwnFacts:
             for kind, totals in record.totals.items()
             if totals.late_operations
         },
+        unfinished_operations={
+            kind: (totals.unfinished_operations, totals.unfinished_longest_ns)
+            for kind, totals in record.totals.items()
+            if totals.unfinished_operations
+        },
         clients=record.clients,
         notes=record.notes,
     )

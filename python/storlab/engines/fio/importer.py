@@ -60,6 +60,8 @@ class OwnFacts(Table):
     notes: list[str] = Field(default_factory=list)
     facts: dict[str, Any] = Field(default_factory=dict)  # of the target
     late_operations: dict[Operation, int] = Field(default_factory=dict)
+    # Number, and the longest in ns.
+    unfinished_operations: dict[Operation, tuple[int, int]] = Field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,6 +308,10 @@ def _own_run(entry: _Entry, own: OwnFacts) -> ImportedRun:
         ended = totals.operations - late  # latencies count the late ones, rates do not
         outcome.totals[kind] = totals.model_copy(
             update={"operations": ended, "late_operations": late}
+        )
+    for kind, (number, longest_ns) in own.unfinished_operations.items():
+        outcome.totals[kind] = outcome.totals[kind].model_copy(
+            update={"unfinished_operations": number, "unfinished_longest_ns": longest_ns}
         )
     if outcome.cpu is not None and own.cores is not None:
         outcome.cpu = outcome.cpu.model_copy(update={"cores": own.cores})

@@ -62,6 +62,7 @@ def run_flags(params: BlockParams, target: Target, outcome: RunOutcome) -> list[
             params.arrival,
             params.queue_depth * params.jobs,
         ),
+        common.unfinished_flag(outcome, DATA),
         common.note_flag(outcome),
     ]
     return [flag for flag in flags if flag is not None]

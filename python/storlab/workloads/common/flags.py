@@ -195,6 +195,21 @@ _OUTCOMES = (
         claims=True,
     ),
     FlagMeaning(
+        "unfinished-operations",
+        "‡",
+        "Operations that the end of the window cut off were slow, and so many that they could "
+        "raise the 99.9th percentile.",
+        severity="warning",
+        why=(
+            "Operations in flight at the end of the window are in no percentile: with a longer "
+            "window the high ones may be higher."
+        ),
+        about=("latency_",),
+        latencies=True,
+        caveat=True,
+        claims=True,
+    ),
+    FlagMeaning(
         "few-operations",
         "F",
         "A percentile rests on fewer than ten operations beyond it.",

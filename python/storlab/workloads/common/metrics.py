@@ -17,6 +17,7 @@ from storlab.base.units import (
     NS_PER_S,
     exact_number,
     format_duration,
+    format_latency,
     significant,
 )
 from storlab.model.result import (
@@ -38,6 +39,7 @@ BUSY_MACHINE_PERCENT = 10.0  # of all cores, by others
 STARVED_PERCENT = 2.0  # of the window
 RATE_TOLERANCE = 0.01
 IN_FLIGHT_SHARE = 0.02  # of the offered operations, under way at the end of a window
+UNFINISHED_SHARE = 0.001  # of all operations: as many lie above p99.9
 NOTES_SHOWN = 8  # beside a number; the run has them all
 FLUSH: Operation = "sync"
 RATE_SIGMAS = 3.0  # what the number of Poisson arrivals may differ by
@@ -415,6 +417,28 @@ def rate_flag(
             f"completed, and {ended}"
         )
     return Flag(kind="open-loop-behind", message=ended)
+
+
+def unfinished_flag(outcome: RunOutcome, operations: Sequence[Operation]) -> Flag | None:
+    """Flag a closed loop if the operations in flight at the window's end could raise p99.9.
+
+    They could if they are 0.1 % or more of all operations of their kind, and the longest took
+    longer than p99.9.
+    """
+    clauses = []
+    for operation in operations:
+        totals = outcome.totals.get(operation)
+        if totals is None or totals.latency is None or not totals.unfinished_operations:
+            continue
+        number, longest_ns = totals.unfinished_operations, totals.unfinished_longest_ns
+        share = number / (totals.operations + number)
+        if share >= UNFINISHED_SHARE and longest_ns > totals.latency.p999_ns:
+            clauses.append(
+                f"{operation}: {number:,} operations ({significant(100 * share, 2)} %) were in "
+                "flight at the end of the window and are in no percentile; the longest took "
+                f"{format_latency(longest_ns)}, p99.9 is {format_latency(totals.latency.p999_ns)}"
+            )
+    return Flag(kind="unfinished-operations", message="; ".join(clauses)) if clauses else None
 
 
 def may_lack(due: float, in_flight: float, arrival: str | None = None) -> float:

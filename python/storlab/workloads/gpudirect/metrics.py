@@ -83,6 +83,7 @@ def run_flags(params: GpuDirectParams, target: Target, outcome: RunOutcome) -> l
         _compared_flag(params, outcome, details),
         _wrong_flag(details),
         common.rate_flag(params.rate_iops, outcome, DATA, params.arrival, most),
+        common.unfinished_flag(outcome, DATA),
         common.note_flag(outcome),
     ]
     return [flag for flag in flags if flag is not None]

@@ -99,6 +99,7 @@ def run_flags(params: ObjectParams, target: Target, outcome: RunOutcome) -> list
             params.concurrency,
         ),
         uneven_flag(outcome),
+        common.unfinished_flag(outcome, OBJECT_OPERATIONS),
         _mix_flag(params, outcome),
         _payload_flag(params),
         *common.store_flags(target),

@@ -290,6 +290,7 @@ impl Bench {
                 live.extend(collector.live().operations_s);
             }
         }
+        collector.add_unfinished(&end.unfinished);
         let end_ns = if end_ns == u64::MAX { end.last_completion_ns } else { end_ns };
         collector.finish(start_ns, end_ns);
         let stats = collector.totals().map(|(_, stats)| stats.clone()).collect();

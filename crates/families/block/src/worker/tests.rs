@@ -1,8 +1,12 @@
 //! The worker on a device in virtual time: exact numbers, and failures that no real disk gives on
 //! demand.
 
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use rand_core::Rng as _;
 use serde_json::{Value, json};
-use storlab_base::{Error, OpKind, thread_cpu_ns};
+use storlab_base::{Error, Histogram, OpKind, stream, thread_cpu_ns};
 
 use super::simulated::{MS, OnCancel, START, Serve, after, bench};
 
@@ -285,4 +289,73 @@ fn the_first_operation_is_late_by_what_it_comes_after_its_time() {
     let ran = bench.run();
     assert!(ran.log[0].0 > START + MS, "{}", ran.log[0].0 - START);
     assert!(shared.first_io.latest_ns().is_some_and(|late_ns| late_ns < MS));
+}
+
+#[test]
+fn closed_loop_operations_in_flight_at_the_end_are_counted_apart() {
+    // Reads take 1 ms, and 300 ms in the last 20 of 100 ms: all 4 slots are busy at the end.
+    let serve = || -> Serve {
+        Box::new(|op, now| {
+            let length_ns = if now < START + 80 * MS { MS } else { 300 * MS };
+            Some((now + length_ns, op.len as i32))
+        })
+    };
+    let ran = bench(nothing, serve()).nudged().run();
+    let stats = &ran.stats[0];
+    assert_eq!(stats.unfinished.operations, 4);
+    assert!(stats.unfinished.longest_ns.abs_diff(300 * MS) < MS, "{:?}", stats.unfinished);
+    assert_eq!(stats.latency.count(), stats.operations);
+    assert!(stats.latency.max_ns() < 2 * MS, "{}", stats.latency.max_ns());
+
+    // An open loop has them in its latency, and a window by bytes ends with the last operation.
+    let open = |j: &mut Value| j["arrival"] = constant(1000.0);
+    let ran = bench(open, serve()).nudged().run();
+    assert!(ran.stats[0].late > 0 && ran.stats[0].latency.max_ns() >= 299 * MS);
+    assert_eq!(ran.stats[0].unfinished.operations, 0);
+    let by_bytes = |j: &mut Value| {
+        j["window_ns"] = json!(null);
+        j["window_bytes"] = json!(400 * 4096);
+    };
+    let ran = bench(by_bytes, serve()).run();
+    assert_eq!((ran.stats[0].operations, ran.stats[0].unfinished.operations), (400, 0));
+}
+
+/// Latencies by a Pareto distribution with shape 1.5 and a p99.9 of 10 ms, seeded. Every operation
+/// is noted as its start and end.
+fn pareto(seed: u64, noted: &Rc<RefCell<Vec<(u64, u64)>>>) -> Serve {
+    let (mut random, noted) = (stream(seed, "latency", 0), noted.clone());
+    Box::new(move |op, now| {
+        let uniform = (random.next_u64() >> 11) as f64 / (1u64 << 53) as f64;
+        let latency_ns = (0.1 * MS as f64 * (1.0 - uniform).powf(-1.0 / 1.5)).min(1e9) as u64;
+        noted.borrow_mut().push((now, now + latency_ns));
+        Some((now + latency_ns, op.len as i32))
+    })
+}
+
+#[test]
+fn operations_in_flight_at_the_end_would_bias_p999_of_a_closed_loop() {
+    let change = |j: &mut Value| j["ramp_ns"] = json!(100 * MS);
+    let (mut reported, mut with_unfinished) = (Histogram::new(), Histogram::new());
+    let mut unfinished = 0;
+    for seed in 0..400 {
+        let noted = Rc::default();
+        let ran = bench(change, pareto(seed, &noted)).nudged().run();
+        reported.add(&ran.stats[0].latency);
+        with_unfinished.add(&ran.stats[0].latency);
+        let end_ns = START + 200 * MS;
+        let noted = noted.borrow();
+        let in_flight = noted.iter().filter(|&&(start, end)| start < end_ns && end >= end_ns);
+        for (start, end) in in_flight {
+            with_unfinished.record(end - start);
+        }
+        unfinished += ran.stats[0].unfinished.operations;
+    }
+    // Those that ended on the device just before the window did may have been seen after it.
+    let noted = with_unfinished.count() - reported.count();
+    assert!(unfinished == 1600 && (1590..=1600).contains(&noted), "{unfinished} {noted}");
+    let p999_ms = |histogram: &Histogram| histogram.percentile(99.9) as f64 / MS as f64;
+    let (reported, with_unfinished) = (p999_ms(&reported), p999_ms(&with_unfinished));
+    println!("{reported} {with_unfinished} {unfinished}");
+    assert!((reported / 10.0 - 1.0).abs() < 0.05, "{reported}");
+    assert!(with_unfinished > 10.7, "{with_unfinished}");
 }
