@@ -28,6 +28,8 @@ from storlab.model.result import (
     sample_row,
 )
 from storlab.model.samples import summarise_latency
+from storlab.model.target import Target
+from storlab.workloads.common.proof import medium_proof
 
 ENGINE = EngineInfo(name="native", version="1")
 
@@ -114,6 +116,81 @@ def test_the_sum_is_equal_to_its_parts() -> None:
     assert latency is not None
     assert latency.count == 9
     assert (whole.status, whole.engine) == ("finished", ENGINE)
+
+
+def counted(read_bytes: int, inside_ns: int, over_ns: int = 3_100_000_000) -> dict[str, int]:
+    """Bytes read at a constant rate: ``read_bytes`` in each second."""
+    return {
+        "read_bytes": read_bytes * over_ns // NS_PER_S,
+        "written_bytes": 0,
+        "over_ns": over_ns,
+        "inside_read_bytes": read_bytes * inside_ns // NS_PER_S,
+        "inside_written_bytes": 0,
+        "inside_ns": inside_ns,
+    }
+
+
+@pytest.mark.parametrize("counter", ["process", "device"])
+def test_counters_of_clients_are_summed_as_rates(counter: str) -> None:
+    """They are read at other moments on each client."""
+    names = {"devices": ["vda"]} if counter == "device" else {}
+    whole = merged(
+        client("a", 1000, details={counter: {**counted(1000, 2 * NS_PER_S), **names}}),
+        client("b", 1000, details={counter: {**counted(4000, NS_PER_S), **names}}),
+    )
+    found = whole.details[counter]
+    assert found["read_bytes"] == 3100 + 12_400
+    assert (found["over_ns"], found["inside_ns"]) == (3_100_000_000, NS_PER_S)
+    assert found["inside_read_bytes"] == 5000
+    if names:
+        assert found["devices"] == ["host-a:vda", "host-b:vda"]
+
+
+@pytest.mark.parametrize("name", ["process", "device", "medium"])
+def test_what_one_client_did_not_count_is_not_known_of_all(name: str) -> None:
+    known = {"medium": {"memory": []}}.get(name, counted(1000, NS_PER_S) | {"devices": []})
+    whole = merged(client("a", 1000, details={name: known}), client("b", 1000))
+    assert whole.details[name] is None
+
+
+def test_proof_of_a_cluster_is_that_of_its_weakest_client() -> None:
+    layers = ("memory", "cached", "unknown", "holes", "blank")
+    clean: dict[str, list[str]] = {name: [] for name in layers}
+
+    def proof(*clients: tuple[dict[str, list[str]], int]) -> tuple[str, int]:
+        """Clients that read 4,096 B/s each: what lies below, and B/s as the kernel counted them."""
+        whole = merged(
+            *(
+                client(
+                    f"c{n}", 1, details={"medium": below, "process": counted(rate, 3 * NS_PER_S)}
+                )
+                for n, (below, rate) in enumerate(clients)
+            )
+        )
+        found = medium_proof(Target(name="t", path="/d/f"), whole)
+        assert found is not None
+        return found.state, len(found.reasons)
+
+    unclear = clean | {"cached": ["/dev/loop0 goes through the page cache"]}
+    in_memory = clean | {"memory": ["/d lies in tmpfs"]}
+    assert proof((clean, 4096), (clean, 4096)) == ("proven", 0)
+    assert proof((clean, 4096), (unclear, 4096)) == ("unproven", 1)
+    assert proof((unclear, 4096), (unclear, 4096)) == ("unproven", 1), "each clause once"
+    assert proof((unclear, 4096), (in_memory, 0)) == ("contradicted", 2)
+    assert proof((clean, 4096), (clean, 0)) == ("contradicted", 1)
+
+
+def test_operations_in_flight_at_the_end_are_those_of_all_clients() -> None:
+    def cut(name: str, number: int, longest_ns: int) -> Client:
+        one = client(name, 1000)
+        apart = {"unfinished_operations": number, "unfinished_longest_ns": longest_ns}
+        read = one.outcome.totals["read"].model_copy(update=apart)
+        one.outcome.totals["read"] = read
+        return one
+
+    read = merged(cut("a", 4, 9000), cut("b", 2, 70_000), client("c", 1000)).totals["read"]
+    assert (read.unfinished_operations, read.unfinished_longest_ns) == (6, 70_000)
+    assert read.operations == 9
 
 
 def test_the_window_is_what_all_have_in_common() -> None:

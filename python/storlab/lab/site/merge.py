@@ -211,9 +211,13 @@ def _totals(merged: Mapping[str, Any], clients: Sequence[Client]) -> dict[str, O
         for part in parts:
             for kind, count in part.errors.items():
                 errors[kind] = errors.get(kind, 0) + count
-        late = sum(part.late_operations for part in parts)
+        apart = {
+            "late_operations": sum(part.late_operations for part in parts),
+            "unfinished_operations": sum(part.unfinished_operations for part in parts),
+            "unfinished_longest_ns": max((p.unfinished_longest_ns for p in parts), default=0),
+        }
         by_operation[operation] = OperationTotals.model_validate(
-            {**totals, "late_operations": late, "errors": errors}
+            {**totals, **apart, "errors": errors}
         )
     return by_operation
 
@@ -311,14 +315,26 @@ def _process_bytes(clients: Sequence[Client]) -> dict[str, Any] | None:
     counted = [client.outcome.details.get("process") for client in clients]
     if not all(counted):
         return None
-    known = [dict(one) for one in counted if one]
-    byte_names = [name for name in known[0] if name.endswith("_bytes")]
-    sums = {name: sum(one.get(name, 0) for one in known) for name in byte_names}
-    spans = {
-        "over_ns": max(one["over_ns"] for one in known),
-        "inside_ns": min(one.get("inside_ns", 0) for one in known),
+    return _counters_summed([one for one in counted if one])
+
+
+def _counters_summed(counted: Sequence[Mapping[str, Any]]) -> dict[str, int]:
+    """Sum counters of bytes, each as ``contracts.details.BytesCounted`` has it.
+
+    Bytes inside the windows were counted over times of different lengths: they are scaled to the
+    shortest of these, so that their rate is the sum of all rates.
+    """
+    names = ("read_bytes", "written_bytes")
+    inside_ns = min(one.get("inside_ns", 0) for one in counted)
+    summed = {
+        "over_ns": max(one.get("over_ns", 0) for one in counted),
+        "inside_ns": inside_ns,
+        **{name: sum(one.get(name, 0) for one in counted) for name in names},
     }
-    return {**sums, **spans}
+    for name in (f"inside_{name}" for name in names):
+        shares = (one.get(name, 0) * inside_ns / (one.get("inside_ns") or 1) for one in counted)
+        summed[name] = round(sum(shares))
+    return summed
 
 
 def _medium(clients: Sequence[Client]) -> dict[str, Any] | None:
@@ -345,9 +361,8 @@ def _device_bytes(clients: Sequence[Client]) -> dict[str, Any] | None:
             before["read_bytes"] + before["written_bytes"]
         ):
             hosts[client.place.host] = device
-    sums = {n: sum(d[n] for d in hosts.values()) for n in ("read_bytes", "written_bytes")}
     names = [f"{host}:{name}" for host, device in hosts.items() for name in device["devices"]]
-    return {**next(iter(hosts.values())), **sums, "devices": names}
+    return {**_counters_summed(list(hosts.values())), "devices": names}
 
 
 def _cluster(
