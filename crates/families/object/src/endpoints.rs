@@ -64,13 +64,13 @@ impl WireKind {
 }
 
 /// Endpoint, by its place in the order, address of the server, and kind of request. The address is
-/// None if no connection was made.
+/// Address of the server; `None` if no connection was made.
 pub type Destination = (usize, Option<SocketAddr>, WireKind);
 
 /// Requests of one kind to one address of an endpoint.
 #[derive(Debug)]
 struct Row {
-    /// None: no connection was made, or the endpoint has too many addresses.
+    /// Server; `None` without a connection, or if the endpoint has too many addresses.
     peer: Option<SocketAddr>,
     kind: WireKind,
     /// Requests that succeeded; bytes and latencies are theirs.

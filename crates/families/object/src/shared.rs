@@ -80,7 +80,7 @@ pub struct Shared {
     pub threads: usize,
     /// For notes and details.
     pub counts: Counts,
-    /// Of the workers that have ended.
+    /// Requests by endpoint, of the workers that have ended.
     pub endpoints: Mutex<EndpointTable>,
     busy: Vec<AtomicUsize>,
     examples: Mutex<Examples>,

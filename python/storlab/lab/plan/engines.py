@@ -1,4 +1,4 @@
-"""What the engine of a point cannot do, as far as the study alone shows it."""
+"""Refuse points that their engine cannot run, as far as the study alone shows it."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ class _State:
 
 @dataclass(frozen=True, slots=True)
 class _Change:
-    """What another program did to a file of a run."""
+    """Change to a file of a run by another program."""
 
     kind: Literal["removed", "replaced", "resized", "freed", "written"]
     what: str
