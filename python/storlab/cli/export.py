@@ -56,6 +56,8 @@ def export(
         sys.stdout.buffer.flush()
         return
     path = output or default_output(store, chosen, samples)
+    if output is None and path.is_symlink():
+        path.unlink()  # a link in a result directory leads no writer elsewhere
     write_output(path, content)
     runs = len(store.records())
     if as_json:

@@ -53,6 +53,12 @@ def state(proof: Proof | None) -> str | None:
     return None if proof is None else proof.state
 
 
+def test_an_account_contradicts_nothing_where_another_program_may_do_the_io() -> None:
+    served = {**CLEAN, "unknown": ["fuse.bindfs at /mnt is served by a program"]}
+    proof, flags = judged({"medium": served, "process": counted(0)})
+    assert (state(proof), flags) == ("unproven", {"medium-unproven"})
+
+
 def test_counters_that_know_of_the_bytes_prove_the_medium() -> None:
     both = {"medium": CLEAN, "device": counted(105), "process": counted(100)}
     assert judged(both) == (Proof(state="proven"), set())

@@ -216,6 +216,12 @@ def test_a_link_in_a_result_directory_leads_no_writer_elsewhere(
     assert "figures" in str(error("report", made, "--no-pdf", code=ExitCode.RESULT))
     (made / "figures").unlink()
     assert main(["report", str(made), "--no-pdf"]) == 0
+    precious = tmp_path / "precious"
+    precious.write_text("data")
+    (made / "metrics.csv").symlink_to(precious)
+    assert main(["export", str(made)]) == 0
+    assert precious.read_text() == "data"
+    assert not (made / "metrics.csv").is_symlink()
 
     site = tmp_path / "site"
     assert main(["history", str(made), "--out", str(site)]) == 0

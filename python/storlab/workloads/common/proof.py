@@ -125,6 +125,10 @@ def _layers(medium: MediumTold, *, reads: bool) -> Iterator[Evidence]:
 
 
 def _counters(outcome: RunOutcome, details: Details, *, by_process: bool) -> Iterator[Evidence]:
+    if details.medium is not None and details.medium.unknown:
+        # Another program or machine may do the I/O, which no account of the load holds then.
+        yield from (Evidence(UNPROVEN, "unproven", clause) for clause in details.medium.unknown)
+        return
     counts: list[list[Evidence]] = []
     if details.device is not None:
         counts.append(list(_counted(outcome, _device_name(details.device), details.device)))
@@ -134,11 +138,9 @@ def _counters(outcome: RunOutcome, details: Details, *, by_process: bool) -> Ite
     yield from against
     if details.medium is None or against:
         return
-    for clause in details.medium.unknown:
-        yield Evidence(UNPROVEN, "unproven", clause)
     if counts:
         yield from counts[-1]  # the account of the process if there is one: it holds no other's I/O
-    elif not details.medium.unknown:
+    else:
         yield Evidence(UNPROVEN, "unproven", NO_COUNTER)
 
 
