@@ -63,8 +63,8 @@ impl WireKind {
     }
 }
 
-/// Endpoint, by its place in the order; address of the server, `None` if no connection was made; and
-/// kind of request.
+/// Endpoint, by its place in the order; address of the server, `None` if no connection was made;
+/// and kind of request.
 pub type Destination = (usize, Option<SocketAddr>, WireKind);
 
 /// Requests of one kind to one address of an endpoint.
