@@ -163,10 +163,12 @@ def test_a_run_json_that_is_none_ends_every_reader(
         b"[" * 100_000 + b"]" * 100_000,
         b'{"details":' * 100_000 + b"1" + b"}" * 100_000,
         json.dumps(details).encode(),
+        json.dumps({**whole, "status": "weird"}).encode(),
     ):
         _rewrite(run, content)
         found = error(words[0], made, *words[1:], code=ExitCode.RESULT)
         assert found["where"].startswith(str(run / "run.json"))
+        assert "pydantic" not in found["what"]
     (run / "run.json").unlink()
     os.mkfifo(run / "run.json")
     assert error(words[0], made, *words[1:], code=ExitCode.RESULT)["where"] == str(run / "run.json")

@@ -99,8 +99,7 @@ def test_params_that_are_damaged_are_told_by_their_field(
     damaged = record(kind, {}).model_copy(update={"params": params})
     with pytest.raises(ResultError) as caught:
         validate_record(tmp_path, damaged.model_dump_json().encode(), "p-r1")
-    assert "its params: 1 validation error" in str(caught.value)
-    assert f"\n{field}\n" in str(caught.value)
+    assert f"its params: {field}: " in str(caught.value)
 
 
 def test_params_of_a_point_are_not_read_as_a_study_is() -> None:

@@ -68,6 +68,8 @@ def run_objects(directory: Path, plan: dict[str, Any]) -> Iterator[dict[str, Any
         if run_dir is not None:
             value = json_object(run_dir / "run.json", read_checked(run_dir, "run.json"))
             check_version(run_dir / "run.json", value)
+            if value.get("status") not in ("finished", "failed"):
+                raise damaged(run_dir / "run.json", "status: it is no state of a run", run_dir)
             yield value
 
 

@@ -30,7 +30,9 @@ def read_study(directory: Path, result: dict[str, Any]) -> tuple[str, StudyBase]
         return text, study_class().model_validate(tomllib.loads(text))
     except (tomllib.TOMLDecodeError, ValidationError) as error:
         raise ResultError(
-            str(path), f"cannot be read: {error}", "read it with the storlab version that wrote it"
+            str(path),
+            f"cannot be read: {_first_of(error)}",
+            "read it with the storlab version that wrote it",
         ) from error
 
 
@@ -50,7 +52,7 @@ def read_plan(directory: Path) -> Plan:
     try:
         plan = Plan.model_validate(value)
     except ValidationError as error:
-        raise damaged(path, str(error)) from error
+        raise damaged(path, _first_of(error)) from error
     if plan.plan_hash != stored_hash:
         raise damaged(path, f"its hash is {plan.plan_hash}, and it says {stored_hash}")
     for point in plan.points.values():
@@ -66,12 +68,12 @@ def validate_record(run_dir: Path, content: bytes, run_id: str) -> RunRecord:
     except ValidationError as error:
         value = json_object(path, content)  # which says more where it is not JSON at all
         check_version(path, value)
-        raise damaged(path, str(error), run_dir) from error
+        raise damaged(path, _first_of(error), run_dir) from error
     try:
         if record.status == "finished" and record.kind in FAMILIES:
             FAMILIES[record.kind].details.of(record)
     except ValidationError as error:
-        raise damaged(path, f"its details: {error}", run_dir) from error
+        raise damaged(path, f"its details: {_first_of(error)}", run_dir) from error
     _check_params(path, record, run_dir)
     if b"NaN" in content or b"Infinity" in content:  # where no model looks: in details
         json_object(path, content)
@@ -118,9 +120,17 @@ def totals_problem(record: RunRecord) -> str | None:
     return None
 
 
+def _first_of(error: ValidationError | tomllib.TOMLDecodeError) -> str:
+    """Name the first field that a model refuses, and why; or say why TOML cannot be read."""
+    if isinstance(error, tomllib.TOMLDecodeError):
+        return str(error)
+    first = error.errors(include_url=False)[0]
+    return f"{'.'.join(str(part) for part in first['loc'])}: {first['msg']}"
+
+
 def _check_params(path: Path, of: Point | RunRecord, run_dir: Path | None = None) -> None:
     if of.kind in FAMILIES:
         try:
             FAMILIES[of.kind].spec.params.of(of.params)
         except ValidationError as error:
-            raise damaged(path, f"its params: {error}", run_dir) from error
+            raise damaged(path, f"its params: {_first_of(error)}", run_dir) from error
