@@ -236,6 +236,21 @@ def test_the_share_of_a_users_file_that_was_never_written_is_marked(
     assert "37.5 %" in " ".join(flag.message for flag in record.flags)
 
 
+def test_a_hole_that_was_punched_into_laid_out_data_is_marked(
+    tmp_path: Path, stack: ExitStack
+) -> None:
+    image = written(tmp_path / "image", 2 * SIZE)
+    path = stack.enter_context(file_system(image, tmp_path / "mount")) / "data"
+    place = f'path = "{path}"\nsize = "16MiB"\nkeep_data = true'
+    states = []
+    for name in ("before", "after"):
+        (tmp_path / name).mkdir()
+        record = run(tmp_path / name, place, f"{READS}\n{STEADY}")
+        states.append(("never-written" in marks(record), state(record)))
+        sh("fallocate", "--punch-hole", "--offset", "1MiB", "--length", "5MiB", path)
+    assert states == [(False, "proven"), (True, "contradicted")]
+
+
 def test_files_in_memory_are_marked_with_direct_io_too(tmp_path: Path, stack: ExitStack) -> None:
     place = stack.enter_context(mounted(tmp_path / "memory", "-t", "tmpfs", "none"))
     record = run(tmp_path, f'path = "{place}/data"\nsize = "8MiB"', READS)

@@ -100,7 +100,7 @@ class MemberWatch:
     def _look(self) -> None:
         foreign = self._foreign()
         if self._estimate.reads:
-            self._holes = _with_holes(foreign)
+            self._holes = _with_holes(self._members)  # storlab's own too: others may punch some
             self._blank = blank_blocks(foreign, self._seed)
         for member in self._members:
             if member.kind == "file":
