@@ -73,7 +73,7 @@ class Drift:
 
 @dataclass(frozen=True, slots=True)
 class Repeat:
-    """Flag a run whose point changed between repeats."""
+    """Start time and values of one run of a point."""
 
     run_id: str
     started_at: str  # ISO 8601
@@ -142,7 +142,7 @@ def order_effect(values: Sequence[float], error: float = ERROR) -> OrderEffect |
 
 
 def _clear_step(logs: Sequence[float]) -> OrderEffect | None:
-    """Return whether one of three values differs far more from the other two than these differ."""
+    """Return a step if one of three values lies far from the other two, which lie close together."""
     for after in (1, 2):
         _, pair = sorted((logs[:after], logs[after:]), key=len)
         gap = _mean(logs[after:]) - _mean(logs[:after])
