@@ -142,7 +142,7 @@ def order_effect(values: Sequence[float], error: float = ERROR) -> OrderEffect |
 
 
 def _clear_step(logs: Sequence[float]) -> OrderEffect | None:
-    """Return a step if one of three values lies far from the other two, which lie close together."""
+    """Return a step if one of three values lies far from the other two, which are close."""
     for after in (1, 2):
         _, pair = sorted((logs[:after], logs[after:]), key=len)
         gap = _mean(logs[after:]) - _mean(logs[:after])
