@@ -26,16 +26,24 @@ pub fn failed(operation: &'static str) -> impl Fn(io::Error) -> S3Error {
     }
 }
 
-/// Why a request's body could not be read to its end.
+/// The S3 error for a request whose body could not be read to its end.
 ///
-/// The types of these errors are private to s3s, so that their text has to tell them apart.
+/// s3s 0.14 keeps the types of these errors private (`AwsChunkedStreamError`,
+/// `UploadStreamError`), so that they cannot be downcast: each is told by the whole name of its
+/// variant at the start of its text, after those of the layers that pass it on.
 pub fn broken_body(error: StdError) -> S3Error {
     let text = error.to_string();
-    let code = if text.contains("SignatureMismatch") {
+    let own = text.trim_start_matches("AwsChunkedStreamError: Underlying: ");
+    let is = |variant: &str| own.starts_with(variant);
+    let code = if is("AwsChunkedStreamError: SignatureMismatch") {
         return s3_error!(SignatureDoesNotMatch, "{text}");
-    } else if text.contains("Sha256Mismatch") {
+    } else if is("UploadStreamError: Sha256Mismatch") {
         S3ErrorCode::Custom("XAmzContentSHA256Mismatch".into())
-    } else if text.contains("FormatError") || text.contains("TooLarge") {
+    } else if is("AwsChunkedStreamError: FormatError")
+        || is("AwsChunkedStreamError: ChunkMetaTooLarge")
+        || is("AwsChunkedStreamError: TrailersTooLarge")
+        || is("AwsChunkedStreamError: TooManyTrailerHeaders")
+    {
         S3ErrorCode::InvalidRequest
     } else {
         S3ErrorCode::IncompleteBody

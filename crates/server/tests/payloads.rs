@@ -181,3 +181,28 @@ fn presigned_addresses_are_valid_for_a_week_at_most() {
         client.skew = 0;
     }
 }
+
+#[test]
+fn a_body_that_breaks_the_format_of_chunks_is_an_invalid_request() {
+    let running = Running::new();
+    let mut client = running.client();
+    client.payload = Payload::TrailerCrc;
+    let breaks: [fn(&mut Vec<u8>); 4] = [
+        |sent| *sent = b"no chunk\r\n".to_vec(),
+        |sent| *sent = vec![b'1'; 2_000],
+        |sent| {
+            sent.truncate(sent.len() - 2);
+            sent.extend([b"a:", vec![b'b'; 20_000].as_slice(), b"\r\n\r\n"].concat());
+        },
+        |sent| {
+            sent.truncate(sent.len() - 2);
+            sent.extend(b"a:b\r\n".repeat(200));
+            sent.extend(b"\r\n");
+        },
+    ];
+    for tamper in breaks {
+        client.tamper = tamper;
+        client.put("k", &content(6, 10_000)).refused(400, "InvalidRequest");
+    }
+    assert!(running.files().is_empty());
+}
