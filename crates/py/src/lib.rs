@@ -35,7 +35,9 @@ mod _native {
     #[pymodule_export]
     use super::packed::{pack, unpack};
     #[pymodule_export]
-    use super::run::{Run, check_split_binary, memory_bytes, probe, spin, verify_pass};
+    use super::run::{
+        Run, check_split_binary, memory_bytes, memory_group, probe, spin, verify_pass,
+    };
     #[pymodule_export]
     use super::s3::S3Client;
     #[pymodule_export]

@@ -269,3 +269,9 @@ pub fn spin(py: Python<'_>, seconds: f64) -> PyResult<String> {
 pub fn memory_bytes() -> u64 {
     storlab_run::memory_bytes()
 }
+
+/// Directory of the control group that limits `memory_bytes`; None if the machine's RAM does.
+#[pyfunction]
+pub fn memory_group() -> Option<String> {
+    storlab_run::host_memory().group.map(|group| group.display().to_string())
+}

@@ -1,24 +1,55 @@
 //! Memory that this process may use: the machine's, or what its control groups leave of it.
 
+use std::fmt;
 use std::fs::read_to_string;
 use std::path::{Path, PathBuf};
 
-/// In bytes.
+/// Memory that this process may use.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostMemory {
+    /// RAM of the machine, or the smallest limit of the process's control groups.
+    pub bytes: u64,
+    /// Directory of the control group that sets the limit; `None` if the RAM is smaller.
+    pub group: Option<PathBuf>,
+}
+
+/// Bytes that this process may use, as in [`host_memory`].
 pub fn memory_bytes() -> u64 {
+    host_memory().bytes
+}
+
+/// Memory that this process may use, and the control group that limits it.
+pub fn host_memory() -> HostMemory {
     let system = rustix::system::sysinfo();
     let machine = system.totalram as u64 * u64::from(system.mem_unit);
     let text_of = |path: &str| read_to_string(path).unwrap_or_default();
     let limit = smallest_limit(&text_of("/proc/self/cgroup"), &text_of("/proc/self/mountinfo"));
-    limit.map_or(machine, |limit| machine.min(limit))
+    match limit {
+        Some((bytes, group)) if bytes < machine => HostMemory { bytes, group: Some(group) },
+        _ => HostMemory { bytes: machine, group: None },
+    }
 }
 
-/// Of all groups that the process is in, by cgroups(7); `None` where none has one.
-fn smallest_limit(groups: &str, mounts: &str) -> Option<u64> {
+impl fmt::Display for HostMemory {
+    /// `419 MB that the control group /sys/fs/cgroup/job allows`, or `16384 MB of this machine`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} MB ", self.bytes / 1_000_000)?;
+        match &self.group {
+            Some(group) => write!(f, "that the control group {} allows", group.display()),
+            None => f.write_str("of this machine"),
+        }
+    }
+}
+
+/// Smallest memory limit of all groups that the process is in, by cgroups(7), and its group;
+/// `None` if no group has a limit.
+fn smallest_limit(groups: &str, mounts: &str) -> Option<(u64, PathBuf)> {
     mounts.lines().filter_map(|mount| limit_below(mount, groups)).min()
 }
 
-/// In the hierarchy of a line of mountinfo, from the process's group up to the mount point.
-fn limit_below(mount: &str, groups: &str) -> Option<u64> {
+/// Smallest limit in the hierarchy of a line of mountinfo, from the process's group up to the
+/// mount point.
+fn limit_below(mount: &str, groups: &str) -> Option<(u64, PathBuf)> {
     let (place, file_system) = mount.split_once(" - ")?;
     let mut place = place.split(' ').skip(3);
     let (root, point) = (place.next()?, place.next()?.replace("\\040", " "));
@@ -40,7 +71,7 @@ fn limit_below(mount: &str, groups: &str) -> Option<u64> {
     let point = PathBuf::from(point);
     let lowest = point.join(below.trim_start_matches('/'));
     let above = lowest.ancestors().take_while(|path| path.starts_with(&point));
-    above.filter_map(|group| limit_of(&group.join(file))).min()
+    above.filter_map(|group| Some((limit_of(&group.join(file))?, group.to_owned()))).min()
 }
 
 fn limit_of(file: &Path) -> Option<u64> {
@@ -67,12 +98,13 @@ mod tests {
         let mount = format!("38 31 0:35 / {point} rw,relatime - cgroup2 cgroup2 rw\n");
         let groups = [("a", "4000"), ("a/b", "max"), ("a/b/c", "9000"), ("other", "1")];
         limits(dir.path(), "memory.max", &groups);
-        assert_eq!(smallest_limit("0::/a/b/c\n", &mount), Some(4000));
-        assert_eq!(smallest_limit("0::/a/b\n", &mount), Some(4000));
+        let top = |limit, group: &str| Some((limit, dir.path().join(group)));
+        assert_eq!(smallest_limit("0::/a/b/c\n", &mount), top(4000, "a"));
+        assert_eq!(smallest_limit("0::/a/b\n", &mount), top(4000, "a"));
         assert_eq!(smallest_limit("0::/\n", &mount), None);
         // Seen from the outside of its name space.
         limits(dir.path(), "memory.max", &[("", "5000")]);
-        assert_eq!(smallest_limit("0::/../x\n", &mount), Some(5000));
+        assert_eq!(smallest_limit("0::/../x\n", &mount), top(5000, ""));
     }
 
     #[test]
@@ -89,17 +121,30 @@ mod tests {
             )
         };
         let groups = "5:cpu:/\n4:hugetlb,memory:/job\n0::/\n";
-        assert_eq!(smallest_limit(groups, &mount("/")), Some(7000));
+        let top = |limit, group: &str| Some((limit, dir.path().join("memory").join(group)));
+        assert_eq!(smallest_limit(groups, &mount("/")), top(7000, "job"));
         // A container sees its own part of the hierarchy.
         limits(dir.path(), "memory/memory.limit_in_bytes", &[]);
         let groups = "4:memory:/docker/abc/job\n";
-        assert_eq!(smallest_limit(groups, &mount("/docker/abc")), Some(7000));
-        assert_eq!(smallest_limit(groups, &mount("/elsewhere")), Some(9_223_372_036_854_771_712));
+        assert_eq!(smallest_limit(groups, &mount("/docker/abc")), top(7000, "job"));
+        let unlimited = top(9_223_372_036_854_771_712, "");
+        assert_eq!(smallest_limit(groups, &mount("/elsewhere")), unlimited);
+    }
+
+    #[test]
+    fn the_text_names_the_group_that_limits() {
+        let bytes = 419_430_400;
+        let limited = HostMemory { bytes, group: Some("/sys/fs/cgroup/job".into()) };
+        assert!(limited.to_string().contains("419 MB"));
+        assert!(limited.to_string().contains("/sys/fs/cgroup/job"));
+        assert!(!limited.to_string().contains("machine"));
+        assert!(HostMemory { bytes, group: None }.to_string().contains("machine"));
     }
 
     #[test]
     fn this_machine_has_memory() {
         assert!(memory_bytes() > 1 << 20);
+        assert_eq!(memory_bytes(), host_memory().bytes);
         assert_eq!(smallest_limit("", ""), None);
     }
 }

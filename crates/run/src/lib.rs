@@ -27,7 +27,7 @@ pub mod window;
 use std::collections::BTreeMap;
 
 pub use handle::{Run, Snapshot};
-pub use host_memory::memory_bytes;
+pub use host_memory::{HostMemory, host_memory, memory_bytes};
 pub use outcome::{Outcome, Status, Summary};
 pub use sampling::Row;
 pub use spin::{Spin, spin};

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use storlab_base::{Error, Result};
 
-use crate::memory_bytes;
+use crate::host_memory;
 
 /// The version of every order.
 const VERSION: u32 = 1;
@@ -136,12 +136,9 @@ pub fn alignment(unit: u64, direct: bool) -> u64 {
 /// # Errors
 /// [`Error::Spec`] for `queue_depth` where they would take too much of the machine's memory.
 pub fn bearable_buffers(needed: u64, which: &str, fix: &str) -> Result<()> {
-    let memory = memory_bytes();
-    let what = || {
-        let (needed, memory) = (needed / 1_000_000, memory / 1_000_000);
-        format!("{which} need {needed} MB of this machine's {memory} MB")
-    };
-    must(needed <= memory / MEMORY_SHARE, "queue_depth", what, fix)
+    let memory = host_memory();
+    let what = || format!("{which} need {} MB of the {memory}", needed / 1_000_000);
+    must(needed <= memory.bytes / MEMORY_SHARE, "queue_depth", what, fix)
 }
 
 /// What a member of a target is.

@@ -17,17 +17,35 @@ class ExitCode(IntEnum):
     OK = 0
     INTERNAL = 1  # a defect of storlab itself
     USAGE = 2  # the command line is wrong
-    STUDY = 3  # the study file is wrong
+    STUDY = 3  # the study file is wrong, or cannot be read
     PREFLIGHT = 4  # this machine cannot run the study as it stands
     GUARD = 5  # refused: the target might hold somebody's data
     RUN_FAILED = 6  # the campaign went to its end, and at least one run failed
     INTERRUPTED = 7  # stopped by the user; `storlab resume` goes on
-    RESULT = 8  # a result directory is missing, incomplete or damaged
+    RESULT = 8  # a result directory is missing, unreadable, incomplete or damaged
     ENGINE = 9  # an engine is missing, too old, or cannot do what was asked
     DISAGREE = 10  # a comparison ran, and its verdict is "no" (crosscheck, gate, verify, audit)
     AUDIT = 11  # storlab's own brief contradicts its runs, and was not written
     INCONCLUSIVE = 12  # a comparison ran, and what it has does not decide (crosscheck, gate)
     UNREACHABLE = 13  # a target stayed away for too long; `storlab resume` goes on
+
+
+def with_fix(text: str, fix: str) -> str:
+    """Return what is wrong, and below it the fix if there is one, as the terminal shows both."""
+    return f"{text}\n  fix: {fix}" if fix else text
+
+
+def with_fixes(lines: Sequence[tuple[str, str]]) -> list[str]:
+    """Return texts with their fixes below them; texts in a row that have one fix show it once.
+
+    Args:
+        lines: Each text with its fix, which is empty if there is none.
+    """
+    following = [*lines[1:], ("", "")] if lines else []
+    return [
+        with_fix(text, "" if fix == after else fix)
+        for (text, fix), (_, after) in zip(lines, following, strict=True)
+    ]
 
 
 class StorlabError(Exception):
@@ -45,7 +63,7 @@ class StorlabError(Exception):
         super().__init__(where, what, fix)  # what a process pool makes the error from again
 
     def __str__(self) -> str:
-        return f"{self.where}: {self.what}" + (f"\n  fix: {self.fix}" if self.fix else "")
+        return with_fix(f"{self.where}: {self.what}", self.fix)
 
     def as_dict(self) -> dict[str, Any]:
         """For ``--json``: kind, where, what, fix, exit_code."""

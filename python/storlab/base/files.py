@@ -16,12 +16,21 @@ from storlab.base.units import GIB
 MOST_INPUT_BYTES = GIB
 """Largest file that is read into memory where the caller names no smaller bound."""
 
-_FIXES = {
-    errno.ENOENT: "make its folder first, or name another",
+_WRITE_FIXES = {
     errno.EISDIR: "name a file in it",
-    errno.ENOSPC: "make room, or name another",
-    errno.EACCES: "name one in a folder that you may write to",
+    errno.ENOSPC: "make room on the file system of {folder}, or name a path on another one",
+    errno.EDQUOT: "free some of your quota on the file system of {folder}, or name another path",
+    errno.EACCES: "name a path in a folder that you may write to, or give yourself that right for "
+    "{folder}",
+    errno.EPERM: "name a path in another folder: {folder} takes no files",
+    errno.ENOENT: "name a path in another folder: {folder} takes no files",
+    errno.EROFS: "name a path on another file system: that of {folder} is read-only",
+    errno.EEXIST: "name a path where no file or link is in the way",
+    errno.ENOTDIR: "name a path where no file or link is in the way",
+    errno.ENAMETOOLONG: "use a path whose names have at most 255 bytes each",
+    errno.ELOOP: "symbolic links lead in a circle here: correct them, or name another path",
 }
+_TEMPORARY = ".tmp"  # end of the names of temporary files
 _READ_FIXES = {
     errno.EINVAL: "give the path of a regular file",
     errno.EISDIR: "name a file in it",
@@ -89,6 +98,61 @@ def path_error(error: OSError) -> UsageError:
     return UsageError(where, what, read_advice(error, "check the path and its permissions"))
 
 
+def write_advice(path: Path, error: OSError) -> str:
+    """Advice to the user about a path where a file or directory cannot be written or made.
+
+    Args:
+        path: The path that the user named.
+        error: Why writing it, or a part of it, failed.
+    """
+    # os.path.lexists: pathlib's functions raise if a folder above may not be searched.
+    above = (p for p in path.absolute().parents if os.path.lexists(p))
+    folder = next(above, Path("/"))
+    if not folder.is_dir():
+        return f"name a path below a directory: {folder} is a file"
+    advice = _WRITE_FIXES.get(error.errno or 0, "name a path in another folder than {folder}")
+    return advice.format(folder=folder)
+
+
+def storage_advice(error: OSError) -> str:
+    """Advice to the user about a folder that storlab itself could not write to: a clause."""
+    is_full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+    return "make room" if is_full else "make its folder writable"
+
+
+def output_error(path: Path, error: OSError) -> UsageError:
+    """Return the error for an output of a command that cannot be written at ``path``.
+
+    It names the file that could not be written if that is one of several beside or below the path.
+    """
+    if isinstance(error.filename, str) and not error.filename.endswith(_TEMPORARY):
+        named = Path(error.filename)
+        inside = named.absolute().parent.is_relative_to(path.absolute().parent)
+        path = named if inside else path
+    what = f"cannot be written: {error.strerror or error}"
+    return UsageError(str(path), what, write_advice(path, error))
+
+
+def directory_problem(path: Path) -> str:
+    """Return why a path is no directory: "does not exist", or "is a file, not a directory".
+
+    Returns:
+        The predicate of a sentence about the path; empty for a directory.
+
+    Raises:
+        OSError: The path cannot be looked at.
+    """
+    try:
+        kind = stat.S_IFMT(path.stat().st_mode)
+    except FileNotFoundError:
+        return "is a link to a path that does not exist" if path.is_symlink() else "does not exist"
+    except NotADirectoryError:
+        return "does not exist, because a folder of its path is a file"
+    if kind == stat.S_IFDIR:
+        return ""
+    return f"is {_KINDS.get(kind, 'a file')}, not a directory"
+
+
 def parse_json(content: bytes | str) -> Any:
     """Parse JSON text as the standard has it: without NaN, and not nested without end.
 
@@ -113,7 +177,7 @@ def temporary_beside(path: Path) -> Path:
     """
     host = re.sub(r"[^A-Za-z0-9-]", "-", os.uname().nodename)[:32]
     unique = f"{host}-{os.getpid()}-{os.urandom(4).hex()}"
-    return path.with_name(f".{path.name[:160]}.{unique}.tmp")
+    return path.with_name(f".{path.name[:160]}.{unique}{_TEMPORARY}")
 
 
 def make_folder(path: Path, mode: int = 0o777) -> None:
@@ -161,11 +225,13 @@ def replace_file(path: Path, content: bytes) -> None:
 
 
 def write_output(path: Path, content: bytes) -> None:
-    """Write what a user asked for where the user said: whole or not at all.
+    """Write a command's output to the path that its user named: whole or not at all.
 
-    A symbolic link is followed, and what is no regular file (``/dev/stdout``, a pipe) is written
-    to instead of being replaced. Raises UsageError naming the path, also for a block device: that
-    would overwrite what is on it.
+    Folders that do not exist are made. A symbolic link is followed, and a path that is no regular
+    file (``/dev/stdout``, a pipe) is written to instead of being replaced.
+
+    Raises:
+        UsageError: The path cannot be written, or is a block device, whose data would be lost.
     """
     try:
         if path.is_block_device():
@@ -173,7 +239,8 @@ def write_output(path: Path, content: bytes) -> None:
         if path.exists() and not path.is_file():
             path.write_bytes(content)
         else:
-            replace_file(path.resolve(), content)
+            target = path.resolve()
+            target.parent.mkdir(parents=True, exist_ok=True)
+            replace_file(target, content)
     except OSError as error:
-        what = f"cannot be written: {error.strerror}"
-        raise UsageError(str(path), what, _FIXES.get(error.errno or 0, "name another")) from None
+        raise output_error(path, error) from None

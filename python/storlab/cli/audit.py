@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from storlab.base.errors import ExitCode, ResultError, UsageError
+from storlab.base.files import read_input
 from storlab.base.nearest import nearest, suggest
 from storlab.cli import completion, terminal
 from storlab.cli.common import JsonOption, emit_json
@@ -51,8 +53,8 @@ def audit(
 ) -> None:
     """Check printed numbers against each other and against physics.
 
-    Errors are arithmetic or physics that cannot be; warnings mislead as they stand; notes say what
-    a reader lacks to check a number. Each finding names its rows, what was printed and what follows
+    Errors contradict arithmetic or physics; warnings mislead a reader; notes name what a reader
+    needs to check a number. Each finding names its rows, what was printed and what follows
     from the other rows. Rounding and truncation are allowed for. The exit code is 10 when there
     are errors, whatever --severity shows. docs/audit.md explains every rule.
 
@@ -105,7 +107,7 @@ def _findings(path: str, rules: list[str] | None) -> tuple[PublishedTable | None
 
     shipped = published_names()
     if not Path(path).exists() and path not in shipped:
-        what = "is not there, and no shipped table has this name"
+        what = "does not exist, and no shipped table has this name"
         meant = nearest(path, shipped)
         fix = f"give a result directory, a CSV file or a shipped table: {', '.join(shipped)}"
         raise ResultError(path, what, fix if meant is None else f'did you mean "{meant}"?')
@@ -114,8 +116,23 @@ def _findings(path: str, rules: list[str] | None) -> tuple[PublishedTable | None
 
         findings = audit_directory(Path(path))
         return None, [f for f in findings if not rules or f.rule in rules]
+    if _is_study(Path(path)):
+        raise UsageError(
+            path,
+            "is a study, which has no results to audit",
+            f"audit takes a result directory, a CSV file or a shipped table: `storlab run {path}` "
+            "makes a result directory",
+        )
     table = load_published(path)
     return table, audit_table(table, rules)
+
+
+def _is_study(path: Path) -> bool:
+    try:
+        tables = tomllib.loads(read_input(path).decode())
+    except (OSError, ValueError):
+        return False
+    return not {"study", "target", "workload"}.isdisjoint(tables)
 
 
 def _print(

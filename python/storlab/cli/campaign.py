@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -11,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from storlab.base.errors import ExitCode, ResultError
+from storlab.base.errors import ExitCode, ResultError, with_fixes
+from storlab.base.files import storage_advice
 from storlab.cli import conclusion, terminal
 from storlab.cli.common import emit_json, report_error
 
@@ -125,12 +125,11 @@ def _brief(store: ResultStore, tell: Callable[[list[Verdict]], None]) -> str | N
 
 def unwritten_brief(store: ResultStore, error: OSError) -> ResultError:
     """What to say of a brief that has no place: the runs are stored all the same."""
-    advice = "make room" if error.errno == errno.ENOSPC else "make its folder writable"
     return ResultError(
         str(error.filename or store.directory),
         f"the brief cannot be written: {error.strerror or error}",
-        f"the runs are stored; {advice}, then `storlab report {store.directory}` (--out writes it "
-        "elsewhere)",
+        f"the runs are stored; {storage_advice(error)}, then `storlab report {store.directory}` "
+        "(--out writes it elsewhere)",
     )
 
 
@@ -187,6 +186,14 @@ def _counted(records: Sequence[RunRecord], summary: Summary) -> str:
     )
 
 
+def _failed_line(record: RunRecord) -> tuple[str, str]:
+    """Return what failed and why, and the fix."""
+    message, fix = ("failed", "")
+    if record.failure is not None:
+        message, fix = record.failure.message, record.failure.fix
+    return f"failed: {record.run_id} on {record.target}: {message}", fix
+
+
 def _print(
     store: ResultStore,
     summary: Summary,
@@ -196,9 +203,8 @@ def _print(
 ) -> None:
     records = store.records()
     failed = [record for record in records if record.status == "failed"]
-    for record in failed:
-        message = record.failure.message if record.failure else "failed"
-        terminal.log.print(f"failed: {record.run_id} on {record.target}: {message}", soft_wrap=True)
+    for line in with_fixes([_failed_line(record) for record in failed]):
+        terminal.log.print(line, soft_wrap=True)
     for record in _with_wrong_data(records):
         terminal.log.print(f"wrong data: {record.run_id} on {record.target}", soft_wrap=True)
     kinds = Counter(kind for record in records for kind in {flag.kind for flag in record.flags})

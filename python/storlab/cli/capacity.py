@@ -45,7 +45,11 @@ def capacity(
     ] = 3,
     out: Annotated[
         Path | None,
-        typer.Option("--out", metavar="DIR", help="Result directory to make, or to go on in."),
+        typer.Option(
+            "--out",
+            metavar="DIR",
+            help="Result directory to make, or to go on in. Missing folders are made.",
+        ),
     ] = None,
     quiet: QuietOption = False,
     as_json: JsonOption = False,

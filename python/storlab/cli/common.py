@@ -19,12 +19,17 @@ JsonOption = Annotated[
     bool, typer.Option("--json", help="Print JSON on stdout instead of text.", show_default=False)
 ]
 OutOption = Annotated[
-    Path | None, typer.Option("--out", metavar="DIR", help="Result directory to make.")
+    Path | None,
+    typer.Option(
+        "--out", metavar="DIR", help="Result directory to make. Missing folders are made."
+    ),
 ]
 PlanHashOption = Annotated[
     str | None,
     typer.Option(
-        "--plan-hash", metavar="HASH", help="Of the reviewed plan: consents to overwriting."
+        "--plan-hash",
+        metavar="HASH",
+        help="Hash of the reviewed plan: consents to overwriting.",
     ),
 ]
 CleanOption = Annotated[
@@ -42,7 +47,7 @@ LivePortOption = Annotated[
         metavar="PORT",
         min=0,
         max=65535,
-        help="Of the live page, as --live asks for it; 0: any free one.",
+        help="Port of the live page; asks for that page as --live does. 0 takes a free port.",
     ),
 ]
 StudyArgument = Annotated[

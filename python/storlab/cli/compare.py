@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from storlab.base.errors import UsageError
+from storlab.base.errors import UsageError, with_fixes
 from storlab.cli import completion, conclusion, terminal
 from storlab.cli.common import JsonOption, emit_large_json
 
@@ -205,7 +205,10 @@ def _print_failed(comparison: Comparison) -> None:
     if not failed:
         return
     terminal.out.print(f"\nFailed runs, part of no mean: {len(failed)}")
+    lines = []
     for run in failed:
         failure = run.record.failure
-        reason = failure.message if failure else run.record.status
-        terminal.out.print(f"  {run.record.run_id}  {run.target}: {reason}", soft_wrap=True)
+        reason, fix = (failure.message, failure.fix) if failure else (run.record.status, "")
+        lines.append((f"  {run.record.run_id}  {run.target}: {reason}", fix))
+    for line in with_fixes(lines):
+        terminal.out.print(line, soft_wrap=True)

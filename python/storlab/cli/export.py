@@ -27,7 +27,11 @@ def export(
     ] = "csv",
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="File to write; - is stdout. Default: in DIR."),
+        typer.Option(
+            "--output",
+            "-o",
+            help="File to write; - is stdout. Default: in DIR. Missing folders are made.",
+        ),
     ] = None,
     samples: Annotated[
         bool, typer.Option("--samples", help="Export the intervals instead of the metrics.")

@@ -67,19 +67,26 @@ def gate(
         typer.Option("--save", metavar="NAME", help="Make RESULTS the baseline of this name."),
     ] = None,
     junit: Annotated[
-        Path | None, typer.Option("--junit", metavar="FILE", help="Write JUnit XML for a CI.")
+        Path | None,
+        typer.Option(
+            "--junit", metavar="FILE", help="Write JUnit XML for a CI. Missing folders are made."
+        ),
     ] = None,
     markdown: Annotated[
         Path | None,
-        typer.Option("--markdown", metavar="FILE", help="Write Markdown for a pull request."),
+        typer.Option(
+            "--markdown",
+            metavar="FILE",
+            help="Write Markdown for a pull request. Missing folders are made.",
+        ),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Hold results to rules: does each number keep to its bound, as far as the repeats can tell?
 
-    A rule is held or broken where the whole interval lies on one side of its bound; else storlab
-    could not tell, and says how many more repeats would decide it. Exit code 0 when all rules are
-    held, 10 when one is broken, 12 when none is and one could not be told. --save without
+    A rule is held or broken if the whole interval lies on one side of its bound; otherwise it is
+    undecided, and storlab prints how many more repeats would decide it. Exit code 0 if all rules
+    are held, 10 if one is broken, 12 if none is broken and one is undecided. --save without
     --baseline leaves out bounds that refer to one, and judges nothing where no other is left.
 
     Example: storlab gate results/nightly-20261122 --baseline stable --markdown gate.md

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from storlab.base.collector import without_collector
-from storlab.base.errors import ExitCode, UsageError
+from storlab.base.errors import ExitCode
 from storlab.cli import completion, terminal
 from storlab.cli.common import JsonOption, emit_json, report_error
 
@@ -38,7 +38,10 @@ def history(
         ),
     ],
     out: Annotated[
-        Path, typer.Option("--out", "-o", metavar="SITE", help="Folder of the site to make.")
+        Path,
+        typer.Option(
+            "--out", "-o", metavar="SITE", help="Folder of the site. Missing folders are made."
+        ),
     ],
     briefs: Annotated[
         BriefsIn,
@@ -61,14 +64,15 @@ def history(
 
     Example: storlab history results/* --out history
     """
+    from storlab.base.files import output_error
+
     with without_collector():  # every module stays: a tenth of the time that they take
         from storlab.history.site import write_site
 
     try:
         site = write_site(directories, out, copy_briefs=briefs is BriefsIn.COPY)
     except OSError as error:
-        where = str(error.filename or out)
-        raise UsageError(where, f"cannot be written: {error.strerror}", "choose --out") from error
+        raise output_error(out, error) from error
     if as_json:
         emit_json("history", _told(site))
     else:

@@ -59,7 +59,7 @@ def import_(
 
 def _line(record: RunRecord) -> str:
     if record.failure is not None:
-        return f"{record.run_id}  {record.target}  FAILED: {record.failure.message}"
+        return f"{record.run_id}  {record.target}  FAILED: {record.failure.text}"
     parts = [f"{format_number(record.metric('throughput_mb_s') or 0)} MB/s", *_own(record)]
     for kind in record.totals:
         p99 = record.metric("latency_p99_ns", kind)

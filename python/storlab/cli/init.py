@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -14,7 +15,10 @@ from storlab.cli.common import JsonOption, emit_json
 
 def init(
     file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="Where to write the study.", show_default=True)
+        Path,
+        typer.Argument(
+            metavar="FILE", help="File to write. Missing folders are made.", show_default=True
+        ),
     ] = Path("study.toml"),
     force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
     as_json: JsonOption = False,
@@ -26,22 +30,17 @@ def init(
 
     Example: storlab init study.toml
     """
+    from storlab.base.files import write_output
     from storlab.lab.study.starter import file_targets, found_devices, starter_study, summary
 
     devices = found_devices()
     targets = file_targets(Path.cwd())
     text = starter_study(devices, targets)
-    try:
-        with file.open("w" if force else "x", encoding="utf-8") as out:
-            out.write(text)
-    except FileExistsError:
+    if not force and os.path.lexists(file):
         raise UsageError(
             str(file), "exists already", "name another file, or overwrite it with --force"
-        ) from None
-    except OSError as error:
-        raise UsageError(
-            str(file), f"cannot be written: {error.strerror}", "name another place"
-        ) from None
+        )
+    write_output(file, text.encode())
     if as_json:
         emit_json("init", {"file": file, "targets": targets, "devices": devices})
         return

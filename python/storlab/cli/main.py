@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Sequence
-from typing import Annotated, Any
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Annotated, Any, get_type_hints
 
 import typer
 from typer.core import TyperGroup
 from typer.exceptions import TyperException
+from typer.models import ParameterInfo
 
 from storlab.base.errors import ExitCode, StorlabError, UsageError
 from storlab.contracts.command import Verb
@@ -109,12 +112,12 @@ Exit codes (stable):
    0  done
    1  a defect of storlab itself
    2  the command line is wrong
-   3  the study file is wrong
+   3  the study file is wrong, or cannot be read
    4  this machine cannot run the study as it stands
    5  refused: the target might hold somebody's data
    6  the campaign went to its end, and at least one run failed
    7  interrupted; storlab resume goes on
-   8  a result directory is missing, incomplete or damaged
+   8  a result directory is missing, unreadable, incomplete or damaged
    9  an engine is missing, too old, or cannot do what was asked
   10  the verdict is "no" (crosscheck, gate, verify, audit), or a run found
       wrong data
@@ -147,7 +150,7 @@ class VerbGroup(TyperGroup):
         if verb is None:
             return None
         single = typer.Typer(add_completion=False, rich_markup_mode=None)
-        single.command(cmd_name)(load(verb.place))
+        single.command(cmd_name)(_without_access_checks(load(verb.place)))
         command = typer.main.get_command(single)
         command.name = cmd_name
         return command
@@ -157,6 +160,17 @@ class VerbGroup(TyperGroup):
         del ctx
         with formatter.section("Commands"):
             formatter.write_dl([(name, verb.summary) for name, verb in verbs().items()])
+
+
+def _without_access_checks(verb: Callable[..., None]) -> Callable[..., None]:
+    """Leave unreadable paths to the verb: Typer would end with 2, and without a fix."""
+    hints = get_type_hints(verb, include_extras=True)
+    for hint in hints.values():
+        for info in getattr(hint, "__metadata__", ()):
+            if isinstance(info, ParameterInfo):
+                info.readable = False
+    verb.__annotations__ = hints  # as text they would be evaluated again, with new objects
+    return verb
 
 
 app = typer.Typer(
@@ -213,10 +227,9 @@ def _code_of(given: list[str]) -> int:
     except OSError as error:
         if error.filename is None:  # no path of anybody's: a broken pipe, or a defect of storlab
             raise
-        from storlab.base.files import path_error
-
-        _report(path_error(error), as_json)
-        return int(ExitCode.USAGE)
+        refused = _path_error(error)
+        _report(refused, as_json)
+        return int(refused.exit_code)
     except TyperException as error:
         _report(_usage_error(error, given), as_json)
         return int(ExitCode.USAGE)
@@ -227,6 +240,15 @@ def _code_of(given: list[str]) -> int:
     if code == _TYPER_INTERRUPTED:
         return _interrupted()
     return code if isinstance(code, int) else int(ExitCode.OK)
+
+
+def _path_error(error: OSError) -> StorlabError:
+    """Return the error for a path that a verb could not use and did not explain itself."""
+    from storlab.base.files import path_error
+    from storlab.lab.results.files import is_in_result, unreadable
+
+    path = Path(os.fsdecode(error.filename))
+    return unreadable(path, error) if is_in_result(path) else path_error(error)
 
 
 def _report(error: StorlabError, as_json: bool) -> None:

@@ -73,6 +73,7 @@ def plan(
     _print_cost(loaded, planned)
     cluster = loaded.study.cluster
     if cluster is None or cluster.is_local:  # else it is the clients' cores
+        _print_limits(loaded)
         _print_crowd(planned)
     _print_risk(planned, absent)
 
@@ -221,18 +222,19 @@ def _print_risk(planned: Plan, absent: dict[str, list[str]]) -> None:
     terminal.out.print(f"plan hash: {planned.plan_hash}")
 
 
+def _print_limits(loaded: LoadedStudy) -> None:
+    """Name limits of control groups that the results may show instead of the targets."""
+    from storlab.lab.preflight.limits import standing_limits
+
+    for check in standing_limits(loaded.study, Path.cwd()):
+        style = "yellow" if check.status == "warning" else None
+        terminal.out.print(f"{check.name}: {check.what}", style=style, soft_wrap=True)
+
+
 def _print_crowd(planned: Plan) -> None:
     from storlab.lab.plan.plan import crowded_runs
-    from storlab.process.cgroups import quotas
 
     cores = len(os.sched_getaffinity(0))
-    for quota in quotas()[:1]:
-        terminal.out.print(
-            f"the control group {quota.group} allows {quota.cores:.3g} of {cores:,} cores here: "
-            "results may be its limit, not the target's",
-            style="yellow",
-            soft_wrap=True,
-        )
     runs, most = crowded_runs(planned, cores)
     if runs:
         terminal.out.print(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from storlab.base.errors import UsageError
+from storlab.base.files import directory_problem, output_error
 from storlab.cli import completion, conclusion, terminal
 from storlab.cli.common import JsonOption, emit_json
 
@@ -56,7 +57,8 @@ def report(
             "--out",
             "-o",
             metavar="FILE|DIR",
-            help="HTML file; default: DIR/brief.html. Of several directories the one to make.",
+            help="HTML file to write; default: DIR/brief.html. For a brief of several DIRs, the "
+            "folder to write it into. Missing folders are made.",
         ),
     ] = None,
     title: Annotated[
@@ -96,9 +98,7 @@ def report(
     except OSError as error:
         if out is None:
             raise unwritten_brief(store, error) from error
-        raise UsageError(
-            str(error.filename or out), f"cannot be written: {error.strerror}", "choose --out"
-        ) from error
+        raise output_error(out, error) from error
     made = path.with_suffix(".pdf")
     pdf_path = made if pdf and made.exists() else None
     if as_json:
@@ -117,8 +117,8 @@ def _file_of(out: Path | None, directories: Sequence[Path]) -> Path:
         what = "a brief of several directories needs a place of its own"
         raise UsageError("--out", what, "add --out DIR")
     if out.suffix.lower() not in HTML:
-        if out.exists() and not out.is_dir():
-            raise UsageError("--out", f"{out} is no directory", "name one, or an HTML file")
+        if out.exists() and (problem := directory_problem(out)):
+            raise UsageError("--out", f"{out} {problem}", "name a directory, or an HTML file")
         out = out / "brief.html"
     for directory in directories:
         if out.resolve() == directory.resolve() / "brief.html":
@@ -131,7 +131,7 @@ def _file_of(out: Path | None, directories: Sequence[Path]) -> Path:
 def _refuse_other_files(out: Path) -> None:
     """A page goes into a file of pages: --out s.toml would be the end of a study."""
     if out.is_dir():
-        raise UsageError("--out", f"{out} is a directory", "name a file, such as brief.html")
+        raise UsageError("--out", f"{out} is a directory", f"name a file: {out / 'brief.html'}")
     if out.suffix.lower() not in HTML:
-        what = f"{out.name} is no name of an HTML file"
+        what = f"{out.name} does not end in .html"
         raise UsageError("--out", what, f"write {out.stem}.html")

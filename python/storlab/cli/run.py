@@ -25,7 +25,10 @@ def run(
     study: StudyArgument,
     out: Annotated[
         Path | None,
-        typer.Option("--out", help="Result directory; results/<study>-<time> by default."),
+        typer.Option(
+            "--out",
+            help="Result directory; results/<study>-<time> by default. Missing folders are made.",
+        ),
     ] = None,
     plan_hash: PlanHashOption = None,
     clean: CleanOption = False,

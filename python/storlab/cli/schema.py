@@ -15,7 +15,12 @@ from storlab.cli import terminal
 def schema(
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", metavar="FILE", help="Write it to a file, not to stdout."),
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FILE",
+            help="Write it to a file, not to stdout. Missing folders are made.",
+        ),
     ] = None,
 ) -> None:
     """Print the JSON Schema of study files.

@@ -9,6 +9,7 @@ from typing import Any
 
 import typer
 
+from storlab.base.errors import with_fixes
 from storlab.base.files import parse_json, read_input
 from storlab.base.locks import is_locked
 from storlab.base.units import format_bytes_si, format_duration
@@ -137,6 +138,13 @@ def _by_target(plan: dict[str, Any], by_id: dict[str, str]) -> dict[str, dict[st
     return counts
 
 
+def _failed_line(row: dict[str, Any]) -> tuple[str, str]:
+    """Return which run failed and why, and the fix."""
+    failure = row["failure"] or {"message": "failed"}
+    text = f"failed: {row['run_id']} on {row['target']}: {failure['message']}"
+    return text, failure.get("fix") or ""
+
+
 def _print(document: dict[str, Any]) -> None:
     state = "running" if document["running"] else "not running"
     typer.secho(f"{document['study']} ({state})", bold=True)
@@ -154,9 +162,8 @@ def _print(document: dict[str, Any]) -> None:
     for client in document.get("clients_now", []):
         rate = "" if client["bytes_s"] is None else f", {format_bytes_si(client['bytes_s'])}/s"
         typer.echo(f"now: {client['name']}: {client['phase'] or 'silent'}{rate}")
-    for failure in document["failures"]:
-        message = failure["failure"]["message"] if failure["failure"] else "failed"
-        typer.echo(f"failed: {failure['run_id']} on {failure['target']}: {message}")
+    for line in with_fixes([_failed_line(row) for row in document["failures"]]):
+        typer.echo(line)
     for kind, count in document["flags"].items():
         typer.echo(f"flag: {kind} on {count:,} runs")
     if document["errors"]:

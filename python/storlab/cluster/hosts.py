@@ -172,7 +172,7 @@ def _checked(name: str, where: str) -> str:
         fix = "a name does not begin with -"
     else:
         fix = "use letters, digits, dots, - and _; addresses of IPv6 need a name in /etc/hosts"
-    raise StudyError(where, f'"{name}" is no name of a host', fix)
+    raise StudyError(where, f'"{name}" is not a host name', fix)
 
 
 def _too_many(pattern: str, where: str) -> StorlabError:
@@ -237,7 +237,7 @@ def _unreadable(content: str, place: str) -> StudyError:
 
 def _count(text: str, content: str, place: str) -> int:
     if not text.isascii() or not text.isdigit() or len(text) > 9:
-        raise StudyError(place, f'"{text}" in "{content}" is no number of slots', "write host:4")
+        raise StudyError(place, f'"{text}" in "{content}" is not a number of slots', "write host:4")
     if not 1 <= int(text) <= MOST_SLOTS:
         raise StudyError(
             place,

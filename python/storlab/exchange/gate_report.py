@@ -35,7 +35,7 @@ def measured_text(check: Check) -> str:
     if check.verdict == "undecided" and known is not None and known.low and known.high:
         times = known.high / known.low
         if times > VAGUE:  # its ends may be femtoseconds and millennia
-            return f"{format_quantity(known.estimate, unit)} [not known to a factor of {VAGUE:,}]"
+            return f"{format_quantity(known.estimate, unit)} [wider than a factor of {VAGUE:,}]"
     return interval_text(known, lambda v: format_quantity(v, unit))
 
 

@@ -14,6 +14,7 @@ import pyarrow as pa
 from pydantic_core import from_json
 
 from storlab.base.errors import UsageError
+from storlab.base.files import directory_problem
 from storlab.history.record import Record
 
 NAME = "storlab-history.arrow"
@@ -57,12 +58,14 @@ def load(site: Path) -> Index:
     """
     path = site / NAME
     if not path.exists():
-        if site.exists() and (not site.is_dir() or any(site.iterdir())):
-            raise UsageError(
-                "--out",
-                f"{site} is {'not empty and no history' if site.is_dir() else 'not a folder'}",
-                "name a folder that is not there yet, or that storlab history made",
-            )
+        if site.exists():
+            problem = directory_problem(site)
+            if problem or any(site.iterdir()):
+                raise UsageError(
+                    "--out",
+                    f"{site} {problem or 'is not empty, and no site of storlab history'}",
+                    "name a folder that does not exist yet, or that storlab history made",
+                )
         return Index({}, frozenset())
     try:
         with pa.OSFile(str(path), "rb") as file:

@@ -7,13 +7,16 @@ import multiprocessing
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from storlab.base.errors import ResultError, StorlabError
+from storlab.base.files import directory_problem
 from storlab.history.index import Kept
 from storlab.history.record import fingerprint, read_record
 from storlab.lab.results.baselines import FOLDER as BASELINES
+from storlab.lab.results.files import GIVE_RESULT, unreadable
 from storlab.process.parent_death import end_with
 
 ALONE = 64  # so many directories are read in less time than it takes to share them out
@@ -102,7 +105,7 @@ def _kept(place: tuple[str, str]) -> tuple[str, Kept | StorlabError]:
 
 
 def _unreadable(name: str, error: OSError) -> ResultError:
-    if isinstance(error, NotADirectoryError):
-        return ResultError(name, "is not a directory", "give the directory that run printed")
-    what = f"cannot be read: {error.strerror}"
-    return ResultError(str(error.filename or name), what, "check its name and who may read it")
+    with suppress(OSError):
+        if problem := directory_problem(Path(name)):
+            return ResultError(name, problem, GIVE_RESULT)
+    return unreadable(Path(str(error.filename or name)), error)

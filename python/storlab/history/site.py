@@ -18,6 +18,7 @@ from storlab.history import html, index
 from storlab.history.page import BRIEFS, POINTS, Briefs, PointView, directory_rows, point_view
 from storlab.history.read import Problem, Reading, read_all
 from storlab.history.series import History, history_of
+from storlab.lab.results.files import unreadable
 
 FIRST = "index.html"
 
@@ -104,9 +105,14 @@ def _copy(brief: Path, path: Path) -> None:
         there = path.stat()
         if (there.st_mtime_ns, there.st_size) == (now.st_mtime_ns, now.st_size):
             return
-    with _in_place(path) as temporary:
-        shutil.copyfile(brief, temporary)
-        os.utime(temporary, ns=(now.st_atime_ns, now.st_mtime_ns))
+    try:
+        with _in_place(path) as temporary:
+            shutil.copyfile(brief, temporary)
+            os.utime(temporary, ns=(now.st_atime_ns, now.st_mtime_ns))
+    except OSError as error:
+        if error.filename == str(brief):  # else it is the site that cannot be written
+            raise unreadable(brief, error) from error
+        raise
 
 
 def _replace(path: Path, content: bytes) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, Literal, TypeVar, get_args
 
 from pydantic import Field, ValidationError, model_validator
@@ -10,6 +11,7 @@ from pydantic import Field, ValidationError, model_validator
 from storlab.base.errors import FieldProblems, Problem, StudyError
 from storlab.base.nearest import suggest
 from storlab.base.secrets import secret_problems
+from storlab.model.bounds import bound_text, schema_of
 from storlab.model.power import Boundary, Sampling, SensorInfo, Supply
 from storlab.model.study import MeterSpec, Target
 from storlab.model.types import StudyTable
@@ -139,6 +141,8 @@ def _problems(model: type[MeterOptions], kind: str, error: ValidationError) -> l
             choices = [str(choice) for choice in _choices(model, str(field[0]))]
             what = f"{detail['input']!r} is not one of {', '.join(choices)}"
             problems.append(Problem(field, what, suggest(str(detail["input"]), choices)))
+        elif broken := bound_text(detail, partial(schema_of, model, field)):
+            problems.append(Problem(field, broken))
         else:
             reason = str(cause) if cause is not None else detail["msg"]
             problems.append(Problem(field, f"{reason} (given: {detail['input']!r})"))

@@ -174,7 +174,9 @@ class Cluster(StudyTable):
         }
         every: dict[tuple[str, ...], str | None] = {("mount",): self.mount, **own}
         problems = [
-            Problem(field, f'"{mount}" is no whole path', 'write it from "/" on, without ".."')
+            Problem(
+                field, f'"{mount}" is not an absolute path', 'write it from "/" on, without ".."'
+            )
             for field, mount in every.items()
             if mount is not None and not is_whole_path(mount)
         ]

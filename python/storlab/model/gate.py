@@ -38,7 +38,7 @@ class Limit:
             raise ValueError(f"{text!r} is not a limit: it is larger than any number")
         if unit.startswith("x") and unit.endswith("baseline"):
             if not number:
-                raise ValueError(f"{text!r} is no multiple of anything")
+                raise ValueError(f"{text!r} is not a positive multiple")
             return cls(f"{number:g} x baseline", number, of_baseline=True)
         return cls(str(text).strip(), number, unit)
 

@@ -201,7 +201,9 @@ def _about(place: Path) -> About:
     names = [attribute.name for attribute in fields(About)]
     for name, value in document.items():
         if name not in names:
-            raise ResultError(f"{place}, {name}", "is no field of a source", suggest(name, names))
+            raise ResultError(
+                f"{place}, {name}", "is not a field of a source", suggest(name, names)
+            )
         if not isinstance(value, str | date):
             raise ResultError(f"{place}, {name}", "is not text", 'write it in quotes: "..."')
     return About(**{name: str(value) for name, value in document.items()})

@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
+from storlab.base.errors import with_fix
 from storlab.model.cluster import ByWorker, ClusterRun
 from storlab.model.power import AppliedPowerState, Boundary, PowerSummary, SpanPower
 from storlab.model.types import Provenance, Table
@@ -86,6 +87,11 @@ class Failure(Table):
     path: str | None = None
     # What another program did to the file at ``path`` during the run.
     changed: Literal["removed", "replaced", "resized", "freed", "written"] | None = None
+
+    @property
+    def text(self) -> str:
+        """What went wrong, and below it the fix if there is one."""
+        return with_fix(self.message, self.fix)
 
 
 class Attempt(Table):

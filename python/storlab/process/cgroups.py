@@ -12,6 +12,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+from typing import Literal
+
+from storlab.base.units import format_bytes_si
 
 _PROC = Path("/proc/self")
 _NO_LIMIT = 1 << 60  # version 1 writes "none" as the largest number of whole pages
@@ -28,13 +31,20 @@ class Quota:
 
 @dataclass(frozen=True, slots=True)
 class IoLimit:
-    """How fast a control group may use one block device; None where that is not limited."""
+    """The tightest bound that control groups set on reads, or on writes, of one block device."""
 
     device: str  # major:minor
-    read_bytes_s: int | None = None
-    write_bytes_s: int | None = None
-    read_iops: int | None = None
-    write_iops: int | None = None
+    direction: Literal["reads", "writes"]
+    unit: Literal["bytes", "operations"]
+    per_second: int
+    group: str  # directory of the group that sets it
+
+    @property
+    def text(self) -> str:
+        """The bound with its unit: "4 MB/s", "1,000 operations/s"."""
+        if self.unit == "bytes":
+            return f"{format_bytes_si(self.per_second)}/s"
+        return f"{self.per_second:,} operations/s"
 
 
 def groups_of(controller: str, proc: Path = _PROC) -> list[Path]:
@@ -166,38 +176,46 @@ def most_threads(groups: Sequence[Path] | None = None) -> tuple[int, str] | None
     return min(left, default=None)
 
 
-def io_limits(groups: Sequence[Path] | None = None) -> dict[str, IoLimit]:
-    """Return the I/O limits of this process's groups by device (major:minor), the tightest each."""
-    found: dict[str, dict[str, int]] = {}
-
-    def keep(device: str, name: str, text: str) -> None:
-        if text.isdigit() and int(text):
-            own = found.setdefault(device, {})
-            own[name] = min(own.get(name, _NO_LIMIT), int(text))
-
+def io_limits(groups: Sequence[Path] | None = None) -> list[IoLimit]:
+    """Return the I/O limits of this process's groups: the tightest of each kind for each device."""
+    tightest: dict[tuple[str, _Kind], IoLimit] = {}
     for group in groups_of("blkio") if groups is None else groups:
-        for line in _text(group / "io.max").splitlines():
-            device, *limits = line.split()
-            for key, _, text in (limit.partition("=") for limit in limits):
-                if key in _V2_IO:
-                    keep(device, _V2_IO[key], text)
-        for file, name in _V1_IO.items():
-            for line in _text(group / f"blkio.throttle.{file}_device").splitlines():
-                with suppress(ValueError):
-                    device, text = line.split()
-                    keep(device, name, text)
-    return {device: IoLimit(device, **limits) for device, limits in found.items()}
+        for device, kind, text in (*_io_max(group), *_io_throttle(group)):
+            if text.isdigit() and int(text):
+                limit = IoLimit(device, *kind, int(text), str(group))
+                known = tightest.get((device, kind), limit)
+                tightest[device, kind] = min(limit, known, key=lambda each: each.per_second)
+    return list(tightest.values())
 
 
-_V2_IO = {
-    "rbps": "read_bytes_s",
-    "wbps": "write_bytes_s",
-    "riops": "read_iops",
-    "wiops": "write_iops",
+def _io_max(group: Path) -> Iterator[tuple[str, _Kind, str]]:
+    """Yield device, kind and value of each limit of version 2."""
+    for line in _text(group / "io.max").splitlines():
+        device, *limits = line.split()
+        for key, _, text in (limit.partition("=") for limit in limits):
+            if key in _V2_IO:
+                yield device, _V2_IO[key], text
+
+
+def _io_throttle(group: Path) -> Iterator[tuple[str, _Kind, str]]:
+    """Yield device, kind and value of each limit of version 1."""
+    for file, kind in _V1_IO.items():
+        for line in _text(group / f"blkio.throttle.{file}_device").splitlines():
+            with suppress(ValueError):
+                device, text = line.split()
+                yield device, kind, text
+
+
+_Kind = tuple[Literal["reads", "writes"], Literal["bytes", "operations"]]
+_V2_IO: dict[str, _Kind] = {
+    "rbps": ("reads", "bytes"),
+    "wbps": ("writes", "bytes"),
+    "riops": ("reads", "operations"),
+    "wiops": ("writes", "operations"),
 }
-_V1_IO = {
-    "read_bps": "read_bytes_s",
-    "write_bps": "write_bytes_s",
-    "read_iops": "read_iops",
-    "write_iops": "write_iops",
+_V1_IO: dict[str, _Kind] = {
+    "read_bps": ("reads", "bytes"),
+    "write_bps": ("writes", "bytes"),
+    "read_iops": ("reads", "operations"),
+    "write_iops": ("writes", "operations"),
 }

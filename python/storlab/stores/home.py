@@ -19,7 +19,7 @@ from typing import Any
 
 from storlab.base.clock import monotonic_ns, sleep_s
 from storlab.base.errors import GuardError, PreflightError, RunError
-from storlab.base.files import parse_json, read_input, replace_file
+from storlab.base.files import directory_problem, parse_json, read_input, replace_file
 from storlab.base.locks import lock_alone
 from storlab.base.units import NS_PER_S
 from storlab.contracts.registry import FAMILIES
@@ -167,7 +167,7 @@ def check_home(home: Path) -> None:
     if stat.S_ISLNK(mode):
         raise GuardError(str(home), "is a symbolic link, and storlab follows none there", _MOVE)
     if not stat.S_ISDIR(mode):
-        raise GuardError(str(home), "exists, and is not a directory", _MOVE)
+        raise GuardError(str(home), directory_problem(home), _MOVE)
     try:
         foreign = any(home.iterdir()) and _read_marker(home) is None
     except OSError as error:

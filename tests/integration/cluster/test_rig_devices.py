@@ -136,7 +136,7 @@ def test_each_client_writes_to_the_device_that_the_plan_has_of_it(drives: Drives
 
     with drives.run(study, "refused") as refused:
         assert refused.end() != ExitCode.OK
-    assert "nobody has consented" in " ".join(refused.printed.split())
+    assert "needs your consent" in " ".join(refused.printed.split())
     assert drives.written() == [False, False]
 
     with drives.run(study, "out", "--plan-hash", planned["plan_hash"]) as lab:

@@ -164,7 +164,7 @@ def test_what_cannot_be_read_is_named_and_the_others_are_shown(
     a_file = tmp_path / "file"
     a_file.touch()
     code, told = run(capsys, a_file, "--out", tmp_path / "none")
-    assert (code, told["error"]["what"]) == (8, "is not a directory")
+    assert (code, told["error"]["what"]) == (8, "is a file, not a directory")
     assert not (tmp_path / "none").exists()
 
 

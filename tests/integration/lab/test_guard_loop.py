@@ -165,7 +165,7 @@ def test_a_blank_device_passes_with_its_typed_serial(device: Path, image: Path) 
 def test_a_stable_path_passes_with_the_plan_hash_only(device: Path, image: Path) -> None:
     with named(device, "by-id") as link:
         study = study_for(link)
-        refused(study, "nobody has consented", checked=image, consent=False)
+        refused(study, "needs your consent", checked=image, consent=False)
         with guard_for(study, consent=True) as guard:
             assert guard.members["disk"][0].name == str(link)
 

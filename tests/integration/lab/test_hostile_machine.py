@@ -205,6 +205,34 @@ def test_a_user_without_privileges_is_told_what_is_closed_to_them(tmp_path: Path
     assert (code, f"{tmp_path}/closed/r" in told) == (ExitCode.RESULT, True), told
 
 
+def test_files_that_may_not_be_read_end_with_the_code_of_their_kind_and_a_fix(
+    tmp_path: Path,
+) -> None:
+    need_root("setpriv")
+    user = ("setpriv", "--inh-caps=-all", "--bounding-set=-all")  # root may read everything
+    study, out = _study(tmp_path, 'path = "null:"', "jobs = 1"), tmp_path / "out"
+    assert main(["run", str(study), "--out", str(out), "--quiet", "--no-report"]) == 0
+
+    def refused(code: ExitCode, path: Path, *words: object) -> None:
+        given, told = _in_process(*words, prefix=user)
+        assert (given, str(path) in told, "fix: " in told) == (code, True, True), (words, told)
+
+    study.chmod(0)
+    for verb in ("plan", "doctor", "run", "capacity", "crosscheck"):
+        refused(ExitCode.STUDY, study, verb, study)
+    for part, verbs in {
+        out / "plan.json": ("status", "report"),
+        out / "runs": ("status", "compare", "export", "resume"),
+        out: ("status", "compare", "report", "export", "gate", "verify", "clean", "resume"),
+    }.items():
+        mode = part.stat().st_mode
+        part.chmod(0)
+        for verb in verbs:
+            refused(ExitCode.RESULT, out, verb, out)
+        refused(ExitCode.RESULT, out, "history", out, "--out", tmp_path / "site")
+        part.chmod(mode)
+
+
 def test_a_umask_of_077_changes_nothing_but_modes(tmp_path: Path) -> None:
     study = _study(tmp_path, f'path = "{tmp_path}/data"\nsize = "4MiB"', "read_percent = 50")
     out = tmp_path / "out"

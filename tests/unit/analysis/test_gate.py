@@ -252,7 +252,7 @@ def test_a_report_says_how_many_more_repeats(results: Comparison) -> None:
 @pytest.mark.parametrize(
     ("low", "verdict", "words"),
     [
-        (0.1, "undecided", "10 MB/s [not known to a factor of 1,000]"),
+        (0.1, "undecided", "10 MB/s [wider than a factor of 1,000]"),
         (10.0, "undecided", "10 MB/s [10 MB/s, 1,000 MB/s]"),
         (0.1, "broken", "10 MB/s [0.1 MB/s, 1,000 MB/s]"),  # an end is why
         (0.0, "undecided", "10 MB/s [0 MB/s, 1,000 MB/s]"),

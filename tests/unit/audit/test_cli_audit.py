@@ -39,7 +39,7 @@ def test_what_is_not_there_is_said_to_be(
 ) -> None:
     assert main(["audit", path]) == ExitCode.RESULT
     told = capsys.readouterr().err
-    assert f"{path}: is not there" in told
+    assert f"{path}: does not exist" in told
     assert fix in told
 
 

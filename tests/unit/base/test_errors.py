@@ -7,7 +7,7 @@ import pickle
 import pytest
 
 from storlab.base import errors
-from storlab.base.errors import StorlabError
+from storlab.base.errors import StorlabError, with_fixes
 
 KINDS = [k for k in vars(errors).values() if isinstance(k, type) and issubclass(k, StorlabError)]
 
@@ -20,3 +20,10 @@ def test_errors_pass_from_process_to_process(kind: type[StorlabError], fix: str)
     assert type(again) is kind
     assert again.as_dict() == error.as_dict()
     assert str(again) == str(error)
+
+
+def test_a_fix_of_several_in_a_row_stands_once() -> None:
+    lines = [("a", "x"), ("b", "x"), ("c", ""), ("d", "x"), ("e", "y")]
+    assert [text.count("fix: ") for text in with_fixes(lines)] == [0, 1, 0, 1, 1]
+    assert [text[0] for text in with_fixes(lines)] == list("abcde")
+    assert with_fixes([]) == []

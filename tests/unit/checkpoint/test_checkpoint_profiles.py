@@ -186,7 +186,7 @@ NAMED = (
         ('title = "t"\nranks = 2\n', "does not say which files"),
         (HEAD + '[[file]]\nname = "a"\nbytes = 1\n', 'two files are named "a"'),
         (HEAD + '[[file]]\nname = "{rank}"\nbytes = 1\nranks = [2]\n', "there is no rank 2"),
-        (HEAD + '[[file]]\nname = "../{rank}"\nbytes = 1\n', "is no name below a directory"),
+        (HEAD + '[[file]]\nname = "../{rank}"\nbytes = 1\n', "is not a name below a directory"),
         (NAMED.format("a", "a.pt"), 'two files are named "a"'),
         (NAMED.format("storlab-checkpoint.json", "b"), "what storlab calls the list of files"),
         (NAMED.format("a", "storlab-checkpoint.json.partial"), "what storlab calls the list"),

@@ -115,7 +115,7 @@ def test_what_is_swept_unfolds() -> None:
 @pytest.mark.parametrize(
     ("lines", "message"),
     [
-        ('io_size = "5000B"', "io_size: 5000 is no multiple"),
+        ('io_size = "5000B"', "io_size: 5KB is not a multiple of 4KiB"),
         ('io_size = "2GiB"', "io_size: "),
         ("scale = 0.0", "scale: "),
         ("scale = 1.5", "scale: "),

@@ -115,7 +115,7 @@ def test_init_does_not_overwrite_unless_told_to(
     assert main(["init", str(file), "--force", "--json"]) == ExitCode.OK
     assert json.loads(capsys.readouterr().out)["file"] == str(file)
     assert load_study(file)
-    assert main(["init", str(tmp_path / "none" / "x.toml")]) == ExitCode.USAGE
+    assert main(["init", str(file / "x.toml")]) == ExitCode.USAGE
 
 
 def test_a_starter_survives_hostile_names_and_never_activates_a_device() -> None:

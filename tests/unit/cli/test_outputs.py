@@ -61,12 +61,9 @@ def test_a_link_stays_a_link(tmp_path: Path) -> None:
     assert file.read_bytes() == b"rows"
 
 
-@pytest.mark.parametrize(
-    ("name", "what"), [("no/file", "make its folder"), ("", "name a file in it")]
-)
-def test_what_cannot_be_written_says_what_to_do(name: str, what: str, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=what):
-        write_output(tmp_path / name, b"rows")
+def test_what_cannot_be_written_says_what_to_do(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="name a file in it"):
+        write_output(tmp_path, b"rows")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -86,7 +83,7 @@ def test_a_brief_replaces_nothing_but_a_page(
     out = tmp_path / name
     out.write_text("out")
     assert main(["report", str(made / "a"), "--out", str(out), "--no-pdf"]) == ExitCode.USAGE
-    assert "is no name of an HTML file" in capsys.readouterr().err
+    assert f"{name} does not end in .html" in capsys.readouterr().err
     assert out.read_text() == "out"
     assert list(tmp_path.iterdir()) == [out]
 
@@ -108,7 +105,7 @@ def test_a_brief_of_both_goes_into_a_directory(
     out.write_text("out")
     words = ["report", str(made / "a"), str(made / "b"), "--out", str(out)]
     assert main(words) == ExitCode.USAGE
-    assert "out is no directory" in capsys.readouterr().err
+    assert "out is a file, not a directory" in capsys.readouterr().err
     assert out.read_text() == "out"
 
 

@@ -76,6 +76,23 @@ def test_plain_lines_count_runs_and_time_left() -> None:
     assert second.endswith("40 s left")
 
 
+@pytest.mark.parametrize("quiet", [False, True])
+def test_a_failed_run_is_shown_with_its_fix_unless_quiet(quiet: bool) -> None:
+    text = io.StringIO()
+    with PlainReporter(Console(file=text, markup=False), quiet=quiet) as reporter:
+        reporter.campaign(5, 2, 60_000_000_000)
+        reporter.run_started(RUN, POINT, 20_000_000_000)
+        reporter.run_ended(record(Failure(message="it broke", fix="mend it")))
+    assert "it broke" in text.getvalue()
+    assert ("mend it" in text.getvalue()) is not quiet
+    console, live = terminal()
+    with LiveReporter(console) as reporter:
+        reporter.campaign(5, 2, 60_000_000_000)
+        reporter.run_started(RUN, POINT, 20_000_000_000)
+        reporter.run_ended(record(Failure(message="it broke", fix="mend it")))
+    assert "mend it" in live.getvalue()
+
+
 def test_quiet_leaves_out_the_steps() -> None:
     text = io.StringIO()
     with PlainReporter(Console(file=text, markup=False), quiet=True) as reporter:

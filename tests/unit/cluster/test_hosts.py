@@ -37,10 +37,10 @@ def test_lists_are_written_out(patterns: list[str], hosts: list[str]) -> None:
         (["c[0-99999]"], "more than 10,000 hosts", "ranges"),
         (["c[1-9999999999999999999999]"], "more than 10,000 hosts", "ranges"),
         (["r[1-200]n[1-200]"], "more than 10,000 hosts", "ranges"),
-        (["-oProxyCommand=x"], "no name of a host", "begin with -"),
-        (["root@c1"], "no name of a host", "~/.ssh/config"),
-        (["fe80::1"], "no name of a host", "IPv6"),
-        (["c 1"], "no name of a host", "letters"),
+        (["-oProxyCommand=x"], "is not a host name", "begin with -"),
+        (["root@c1"], "is not a host name", "~/.ssh/config"),
+        (["fe80::1"], "is not a host name", "IPv6"),
+        (["c 1"], "is not a host name", "letters"),
     ],
 )
 def test_what_is_wrong_with_a_list_is_named_with_its_fix(
@@ -81,7 +81,7 @@ def test_host_files_of_every_form_are_read(
     [
         ("", "hosts.txt", "names no host"),
         ("# nothing\n", "hosts.txt", "names no host"),
-        ("c1\nc2:\n", "hosts.txt, line 2", "no number of slots"),
+        ("c1\nc2:\n", "hosts.txt, line 2", "not a number of slots"),
         ("c1:0\n", "hosts.txt, line 1", "not possible"),
         ("c1 slots=1000000\n", "hosts.txt, line 1", "1,000,000 slots"),
         ("c1:2 slots=4\n", "hosts.txt, line 1", "twice"),

@@ -92,9 +92,9 @@ def test_facts_of_a_host_that_is_not_there_are_a_mistake() -> None:
 @pytest.mark.parametrize(
     ("given", "field", "what"),
     [
-        ({"mount": "mnt/a"}, ("mount",), '"mnt/a" is no whole path'),
-        ({"mount": "/mnt/../a"}, ("mount",), "is no whole path"),
-        ({"mount": "/m", "host": {"c1": {"mount": "m"}}}, ("host", "c1", "mount"), "whole path"),
+        ({"mount": "mnt/a"}, ("mount",), '"mnt/a" is not an absolute path'),
+        ({"mount": "/mnt/../a"}, ("mount",), "is not an absolute path"),
+        ({"mount": "/m", "host": {"c1": {"mount": "m"}}}, ("host", "c1", "mount"), "absolute path"),
         ({"host": {"c1": {"mount": "/m"}}}, ("host", "c1", "mount"), "[cluster] has no mount"),
     ],
 )

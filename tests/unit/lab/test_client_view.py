@@ -128,7 +128,7 @@ def test_folders_are_made_for_each_job_and_removed_when_empty(tmp_path: Path) ->
 
 def test_a_directory_that_is_missing_here_is_not_made(tmp_path: Path) -> None:
     """Where a mount is missing its folders are, too: they must not appear on the local disk."""
-    with pytest.raises(PreflightError, match="is not a directory here"):
+    with pytest.raises(PreflightError, match="does not exist here"):
         guard(tmp_path).__enter__()
     assert not (tmp_path / "mnt").exists()
 
@@ -254,7 +254,7 @@ def test_a_client_has_its_own_device_and_its_own_consent(tmp_path: Path) -> None
         ('path = "/dev/disk/by-id/x"', "drives", "is no target of the study"),
         ('paths = ["/dev/a", "/dev/b"]', "drive", "files or devices: 2 here, and 1 of the target"),
         ('serial = "S2"', "drive", "files or devices: 0 here"),
-        ('path = "dev/x"', "drive", "is no whole path"),
+        ('path = "dev/x"', "drive", "is not an absolute path"),
         ('path = "/data/x"', "drive", "are not both files, or both devices"),
     ],
 )

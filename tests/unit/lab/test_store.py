@@ -165,7 +165,7 @@ def test_a_cancelled_run_is_not_stored(tmp_path: Path) -> None:
 def test_create_refuses_a_directory_in_use(tmp_path: Path) -> None:
     (tmp_path / "result").mkdir()
     (tmp_path / "result" / "mine").write_text("precious")
-    with pytest.raises(ResultError, match="not an empty directory"):
+    with pytest.raises(ResultError, match="is not empty"):
         make_store(tmp_path / "result")
     assert (tmp_path / "result" / "mine").read_text() == "precious"
     assert [entry.name for entry in tmp_path.iterdir()] == ["result"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 import pytest
@@ -49,9 +50,11 @@ def test_all_groups_above_count_and_the_smallest_quota_binds_in_version_2(tmp_pa
     assert cgroups.memory_limit(groups) == (5000, str(top / "a"))
     assert cgroups.memory_events(str(top / "a")) == 5
     assert cgroups.most_threads(groups) == (70, str(top / "a/b/c"))
-    limits = cgroups.io_limits(groups)
-    assert (limits["8:0"].read_bytes_s, limits["8:0"].write_iops) == (700, 20)
-    assert (limits["8:16"].read_bytes_s, limits["8:16"].write_bytes_s) == (None, 5)
+    assert {dataclasses.astuple(limit) for limit in cgroups.io_limits(groups)} == {
+        ("8:0", "reads", "bytes", 700, str(top / "a/b")),
+        ("8:0", "writes", "operations", 20, str(top / "a")),
+        ("8:16", "writes", "bytes", 5, str(top / "a")),
+    }
 
 
 def test_version_1_has_a_hierarchy_for_each_controller(tmp_path: Path) -> None:
@@ -63,6 +66,8 @@ def test_version_1_has_a_hierarchy_for_each_controller(tmp_path: Path) -> None:
             "cpu.cfs_period_us": "100000",
             "job/cpu.cfs_quota_us": "10000",
             "job/cpu.cfs_period_us": "100000",
+            "job/blkio.throttle.read_bps_device": "8:0 4000000",
+            "job/blkio.throttle.write_iops_device": "8:16 12",
             "job/cpu.stat": "nr_periods 9\nnr_throttled 8\nthrottled_time 77",
         },
     )
@@ -83,6 +88,10 @@ def test_version_1_has_a_hierarchy_for_each_controller(tmp_path: Path) -> None:
     place = proc(tmp_path, "5:cpu,cpuacct:/job\n4:memory:/docker/job", mounts)
     (quota,) = cgroups.quotas(cgroups.groups_of("cpu", place))
     assert (quota.cores, cgroups.throttled_ns(quota.group)) == (0.1, 77)
+    assert {dataclasses.astuple(limit) for limit in cgroups.io_limits([cpu / "job"])} == {
+        ("8:0", "reads", "bytes", 4_000_000, str(cpu / "job")),
+        ("8:16", "writes", "operations", 12, str(cpu / "job")),
+    }
     own = cgroups.groups_of("memory", place)
     assert cgroups.memory_limit(own) == (7000, str(memory / "job"))
     assert cgroups.memory_left(own) == 3000  # what is cached can be dropped

@@ -106,13 +106,14 @@ def test_no_computing_is_no_demand(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (("num_files_train", "number_of_files"), "number_of_files is no field"),
+        (("num_files_train", "number_of_files"), "number_of_files is not a field"),
         (("num_files_train = 4", ""), "num_files_train"),
         (('source = "made up"', ""), "source"),
         (('format = "tfrecord"', 'format = "hdf5"'), "dataset.format"),
         (('format = "tfrecord"', 'format = "jpeg"'), "a JPEG file has one sample"),
         (('"2KiB"', '"2K"'), "ambiguous"),
-        (("[train]", "[train"), "is no TOML"),
+        (('"2KiB"', '"0KiB"'), "record_length_bytes must be more than 0B"),
+        (("[train]", "[train"), "is not TOML"),
         (("batch_size = 2", "batch_size = 0"), "reader.batch_size"),
         (("[dataset]\n", '[dataset]\nfile_prefix = "../img"\n'), "dataset.file_prefix"),
     ],

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from storlab.base.errors import Problem
 from storlab.base.processor import cpus_of
-from storlab.base.units import NS_PER_S, format_duration
+from storlab.base.units import NS_PER_S, format_duration, format_size
 from storlab.model.job import Member
 from storlab.process.member_files import absolute
 from storlab.stores.devices import read_fact
@@ -154,7 +154,9 @@ def _refuse_arrangement(job: GpuDirectJob) -> Problem | None:
         fix = "set one block_size, or use native"
         return Problem(("block_size",), "gdsio's transfers are all of one size", fix)
     if job.longest % _KIB:
-        what = f"gdsio takes its I/O size in KiB, and {job.longest} bytes are no whole number"
+        what = (
+            f"gdsio takes its I/O size in KiB, and {format_size(job.longest)} is not a whole number"
+        )
         return Problem(("block_size",), what, "use a multiple of 1 KiB, or native")
     return None
 

@@ -20,7 +20,7 @@ from storlab.engines.torch.run import TorchRun
 from storlab.model.job import Job
 from storlab.model.result import EngineInfo
 from storlab.process.child import GRACE_NS, Launch
-from storlab.process.host_memory import host_memory_bytes
+from storlab.process.host_memory import host_memory_bytes, host_memory_text
 from storlab.process.program import executable, probe_python
 from storlab.workloads.checkpoint.job import CheckpointJob
 from storlab.workloads.training.job import TrainingJob
@@ -121,12 +121,11 @@ def _refuse_checkpoint(job: CheckpointJob, kind: str) -> str | None:
         return "it restores only what it has written itself"
     if all(file.bytes == 0 for file in job.files):
         return "the checkpoint is empty"
-    needed, memory = _memory_bytes(job, kind), host_memory_bytes()
-    if needed > _MEMORY_SHARE * memory:
+    needed = _memory_bytes(job, kind)
+    if needed > _MEMORY_SHARE * host_memory_bytes():
         return (
             f"PyTorch holds the checkpoint in memory: {format_bytes_si(needed)} with what it "
-            f"restores, and this machine has {format_bytes_si(memory)}; set a smaller scale or "
-            "subset, or use native"
+            f"restores, of the {host_memory_text()}; set a smaller scale or subset, or use native"
         )
     return None
 

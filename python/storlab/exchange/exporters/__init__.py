@@ -32,7 +32,7 @@ EXPORTERS: Registry[ExportFormat] = Registry("storlab.exporters")
 def get_format(name: str) -> ExportFormat:
     """The format of that name. Raises UsageError for one that is not registered."""
     if name not in EXPORTERS:
-        raise UsageError("--format", f'"{name}" is no format', f"use {', '.join(EXPORTERS)}")
+        raise UsageError("--format", f'"{name}" is not a format', f"use {', '.join(EXPORTERS)}")
     return EXPORTERS[name]
 
 

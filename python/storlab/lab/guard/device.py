@@ -140,7 +140,7 @@ def _check_writable(name: str, device: Device) -> None:
     if device.is_read_only:
         raise GuardError(
             name,
-            "is read-only: the kernel lets nobody write to it",
+            "is read-only: the kernel refuses all writes",
             "if its data may really go: blockdev --setrw DEVICE (a write-protect switch and "
             "a worn-out drive stay read-only)",
         )
@@ -160,7 +160,7 @@ def _check_identity_and_consent(
     if not by_serial and consent is None:
         raise GuardError(
             name,
-            "would be overwritten, and nobody has consented to that",
+            "would be overwritten, which needs your consent",
             "review `storlab plan`, and give the hash that it prints: run --plan-hash HASH",
         )
 

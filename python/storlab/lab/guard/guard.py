@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from storlab.base.errors import GuardError, PreflightError
+from storlab.base.files import directory_problem
 from storlab.contracts.family import Access
 from storlab.contracts.registry import FAMILIES
 from storlab.lab.guard.device import DeviceHold, hold_device
@@ -207,10 +208,9 @@ class Guard:
 
     def _directory_members(self, target: Target, writes: bool) -> list[Member]:
         directory = self.base / (target.directory or "")
-        if not directory.is_dir():
-            raise PreflightError(
-                str(target.directory), "is not a directory", "make it, or correct the path"
-            )
+        if problem := directory_problem(directory):
+            fix = "make it, or correct the path"
+            raise PreflightError(str(target.directory), problem, fix)
         names = [f"storlab.{number}.dat" for number in range(self._files(target))]
         return [
             check_data_file(str(directory / name), directory / name, target.size, writes=writes)

@@ -150,7 +150,7 @@ def _host_problems(study: StudyBase, cluster: Cluster) -> Iterator[Problem]:
             in_dev = is_kernel_place(Path(usual[0]))
             for place in own.locations:
                 if not is_whole_path(place):
-                    what = f'"{place}" is no whole path'
+                    what = f'"{place}" is not an absolute path'
                     yield Problem(field, what, 'write it from "/" on, without ".."')
                 elif is_kernel_place(Path(place)) != in_dev:
                     what = f'"{place}" and "{usual[0]}" are not both files, or both devices'

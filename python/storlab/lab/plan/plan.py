@@ -36,7 +36,7 @@ from storlab.lab.plan.targets import TargetFacts, device_facts, place_of, store_
 from storlab.lab.study.file import LoadedStudy
 from storlab.model.point import Plan, PlannedRun, Point
 from storlab.model.study import MOST_POINTS, StudyBase, Target
-from storlab.process.host_memory import BUFFER_SHARE, host_memory_bytes
+from storlab.process.host_memory import BUFFER_SHARE, host_memory_bytes, host_memory_text
 
 LAYOUT_BYTES_S = 500_000_000  # assumed when a data set is written, to estimate its time
 LAYOUT_OBJECTS_S = 5_000  # the same for objects: small ones cost requests, not bytes
@@ -314,7 +314,7 @@ def memory_problem(study: StudyBase, point: Point) -> Problem | None:
             fields = (FAMILIES[point.kind].page.workers or "the number of workers",)
     what = (
         f"its {takers} need {format_bytes_si(size)}, more than half of the "
-        f"{format_bytes_si(memory)} of this machine: {' x '.join(fields)}"
+        f"{host_memory_text()}: {' x '.join(fields)}"
     )
     return Problem(fields[:1], what, f"make {_or(fields)} {change}")
 

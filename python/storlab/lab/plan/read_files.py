@@ -59,14 +59,14 @@ def check_files_read(planned: Mapping[str, Mapping[str, int]], now: Known) -> No
         before, after = planned.get(path), now.get(path)
         if before == after:
             continue
-        fix = "put the first one back (its time of change too: cp -p), or plan anew and begin a new"
+        fix = "restore the planned file and its modification time (cp -p), or begin a new"
         if before is None:
-            what, fix = "was not there when this study was planned", "take it away, or begin a new"
+            what, fix = "was not there when this study was planned", "remove it, or begin a new"
         elif after is None:
             what = "is no longer there: this study was planned with it"
         else:
             what = f"is not the file that was planned: it had {before['size']:,} bytes and has "
-            what += f"{after['size']:,}, and its time of change is another"
+            what += f"{after['size']:,}"
             if before["size"] == after["size"]:
-                what = "is not the file that was planned: it was changed or replaced since"
+                what = "is not the file that was planned: its modification time changed"
         raise GuardError(path, what, f"{fix} campaign with `storlab run`")

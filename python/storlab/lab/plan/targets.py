@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from storlab.base.errors import Problem
-from storlab.base.files import read_advice
+from storlab.base.files import directory_problem, read_advice
 from storlab.model.s3 import EMBEDDED, S3Options
 from storlab.model.study import Target
 from storlab.model.target import PLACES
@@ -75,10 +75,10 @@ def target_facts(target: Target, files: int, made_bytes: int = 0) -> TargetFacts
         return TargetFacts("null", 1, target.size or 2**40, laid_out=False)
     if target.directory is not None:
         place = Path(target.directory)
-        if place.exists() and not place.is_dir():
+        if place.exists() and (problem := directory_problem(place)):
             measurable = place.is_file() or place.is_block_device()
             fix = f'write path = "{target.directory}"' if measurable else "name a directory"
-            return Problem(("directory",), f'"{target.directory}" is not a directory', fix)
+            return Problem(("directory",), f'"{target.directory}" {problem}', fix)
         if files == 0 and target.precondition is not None:
             return Problem(
                 ("precondition",),

@@ -195,8 +195,8 @@ def network_checks(facts: Facts) -> Iterator[Check]:
         yield Check(
             name="network speed",
             status="warning",
-            what=f"the speed of {'; '.join(unknown)} is not told: whether the network is the limit "
-            "of such a client is not known",
+            what=f"the speed of {'; '.join(unknown)} is not reported, so storlab cannot check "
+            "whether the network limits these clients",
             fix="name the interfaces of the hardware in data_nics",
         )
     slowest = {

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
 
+from storlab.base.files import directory_problem
 from storlab.contracts.check import Check
 from storlab.stores.filesystems import existing_parent, file_system_of, unmounted_above
 
@@ -22,9 +23,10 @@ def directory_checks(directory: Path, *, made: bool = False) -> Iterator[Check]:
     on = f"{under.kind} at {under.mount_point}"
     absent = unmounted_above(directory)
     later = "" if absent is None else f"mount {absent.mount_point}"
-    if directory.exists() and not directory.is_dir():
-        yield _check("error", f"{directory} is not a directory", "correct the path")
-    elif not directory.exists():
+    if directory.exists():
+        if problem := directory_problem(directory):
+            yield _check("error", f"{directory} {problem}", "name a directory")
+    else:
         what = (
             f"{directory} does not exist; the nearest directory, {nearest} ({on}), is checked in "
             "its place, and its file system differs if another one is mounted below it before the "

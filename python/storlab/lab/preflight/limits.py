@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 from storlab.base.units import format_bytes_si
 from storlab.contracts.check import Check
-from storlab.lab.site.limits import limits_of
+from storlab.lab.site.limits import limit_facts, limits_of
+from storlab.model.s3 import EMBEDDED
+from storlab.model.study import StudyBase, Target
+from storlab.process.cgroups import io_limits
 from storlab.stores.devices import Device
+from storlab.stores.medium import medium_of
 
 OWN_THREADS = 64  # of storlab itself: libraries, meters, watches
 
@@ -30,7 +37,8 @@ def limit_checks(
             name="CPU quota",
             status="warning",
             what=f"the control group {facts['quota_group']} allows {quota:.3g} of {cores} cores: "
-            "the load generator is stopped when it has used them, and results may be its limit",
+            "the kernel stops the load generator when it has used them, so results may show this "
+            "limit instead of the target's",
             fix="remove the quota: cpu.max, cpu.cfs_quota_us, or --cpus of the container",
         )
     if facts["memory_limit_bytes"] is not None:
@@ -59,20 +67,33 @@ def limit_checks(
 
 def io_limit_checks(device: Device) -> Iterator[Check]:
     """Name the I/O limits that control groups set on a device."""
-    for limit, _ in limits_of([device]):
-        bounds = [
-            f"{words} {text}"
-            for words, value, text in (
-                ("reads", limit.read_bytes_s, f"{format_bytes_si(limit.read_bytes_s or 0)}/s"),
-                ("writes", limit.write_bytes_s, f"{format_bytes_si(limit.write_bytes_s or 0)}/s"),
-                ("reads", limit.read_iops, f"{limit.read_iops or 0:,}/s"),
-                ("writes", limit.write_iops, f"{limit.write_iops or 0:,}/s"),
-            )
-            if value is not None
-        ]
+    for limit, name, _ in limits_of([device]):
         yield Check(
             name="I/O limit",
             status="warning",
-            what=f"a control group limits device {limit.device}: {', '.join(bounds)}",
+            what=f"the control group {limit.group} limits {limit.direction} of {name} to "
+            f"{limit.text}, so results may show this limit instead of the target's",
             fix="remove it: io.max, or blkio.throttle of version 1",
         )
+
+
+def standing_limits(study: StudyBase, base: Path) -> Iterator[Check]:
+    """Name the limits of control groups that hold for every run whose load this process makes.
+
+    Args:
+        study: Its targets' devices are looked at for I/O limits; no target is opened.
+        base: Directory that relative paths of the study start from.
+    """
+    yield from limit_checks(limit_facts(), len(os.sched_getaffinity(0)), 0, 0)
+    if not io_limits():
+        return
+    places = [place for target in study.target for place in _places(target, base)]
+    for device in dict.fromkeys(d for place in places for d in medium_of(place).devices):
+        with suppress(OSError):  # a device that went away meanwhile
+            yield from io_limit_checks(device)
+
+
+def _places(target: Target, base: Path) -> list[Path]:
+    if target.is_embedded:
+        return [base / (target.s3 or "").removeprefix(EMBEDDED).strip()]
+    return [] if target.is_null else [base / place for place in target.locations]

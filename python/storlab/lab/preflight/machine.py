@@ -56,6 +56,6 @@ def spin_check(spun: dict[str, float | None]) -> Check:
     return Check(
         name="cores",
         status="warning",
-        what=f"{what}: rates will be too low by that, and latencies include such gaps",
+        what=f"{what}: throughput will be understated, and latencies will include such gaps",
         fix="end other programs; in a virtual machine or a container, ask for cores of its own",
     )

@@ -28,7 +28,7 @@ from storlab.lab.results.environment import governor, numa_node, scheduler
 from storlab.lab.site.limits import limit_facts
 from storlab.model.point import Plan, Point
 from storlab.model.study import StudyBase, Target
-from storlab.process.host_memory import host_memory_bytes
+from storlab.process.host_memory import host_memory_bytes, host_memory_text
 from storlab.process.open_files import most_open_files
 from storlab.stores.data_file import is_kernel_place
 from storlab.stores.devices import Device, device_number, read_fact
@@ -162,7 +162,7 @@ def _build() -> Check:
         "build",
         "the native engine was built for tests, not optimised: it takes several times the CPU, "
         "and reaches lower rates where CPU is short",
-        "build it anew with `make build`",
+        "build it again with `make build`",
     )
 
 
@@ -193,7 +193,7 @@ def _clock() -> Check:
 def _governor() -> Check:
     current = governor()
     if current is None:
-        return _ok("CPU governor", "not told by this machine (as in most virtual machines)")
+        return _ok("CPU governor", "not reported by this machine (as in most virtual machines)")
     if current == "performance":
         return _ok("CPU governor", current)
     return _warn(
@@ -407,7 +407,7 @@ def _cache_check(target: Target, plan: Plan, places: Sequence[Path]) -> Iterator
     if size <= memory:
         yield _warn(
             "data set",
-            f"{format_bytes_si(size)} fit into the page cache of {format_bytes_si(memory)} of RAM",
+            f"{format_bytes_si(size)} fit into the page cache: memory is the {host_memory_text()}",
             f"make size larger than {format_bytes_si(2 * memory)}, or set direct = true",
         )
     else:

@@ -14,7 +14,7 @@ from storlab.lab.preflight.directories import directory_checks
 from storlab.model.point import Plan
 from storlab.model.s3 import EMBEDDED, S3Options
 from storlab.model.study import Target
-from storlab.process.host_memory import host_memory_bytes
+from storlab.process.host_memory import host_memory_bytes, host_memory_text
 from storlab.stores.filesystems import existing_parent, file_system_of, free_bytes
 from storlab.stores.s3.target import S3Hold
 
@@ -90,8 +90,8 @@ def _embedded_checks(target: Target, plan: Plan, base: Path) -> Iterator[Check]:
         yield _check(
             "warning",
             "data set",
-            f"{format_bytes_si(needed)} fit into the page cache of {format_bytes_si(memory)} of "
-            "RAM, through which storlab's own server reads",
+            f"{format_bytes_si(needed)} fit into the page cache, through which storlab's own "
+            f"server reads: memory is the {host_memory_text()}",
             f"have objects of more than {format_bytes_si(2 * memory)} to measure a drive",
         )
 

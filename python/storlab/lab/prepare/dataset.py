@@ -228,7 +228,7 @@ def _write_tail(fd: int, offset: int, length: int, seed: int) -> None:
 def _failure(member: Member, error: OSError) -> Failure:
     fix = "check free space and permissions of its directory"
     if isinstance(error, FileExistsError):
-        fix = "somebody else has made it meanwhile: move it away, or choose another path"
+        fix = "another program has made it meanwhile: move it away, or choose another path"
     return Failure(
         message=f"cannot lay out {member.name}: {error.strerror}",
         fix=fix,

@@ -56,7 +56,9 @@ def check_name(name: str) -> None:
     """Raises UsageError for what cannot name a baseline."""
     if _NAME.fullmatch(name) is None:
         raise UsageError(
-            "--save", f'"{name}" is no name', "use letters, digits, dots, dashes, underscores"
+            "--save",
+            f'"{name}" is not a valid name',
+            "use letters, digits, dots, dashes, underscores",
         )
 
 
@@ -85,7 +87,7 @@ def open_baseline(name: str, beside: Path) -> ResultStore:
     store = ResultStore.open(directory)
     if _digest(directory) != digest:
         what = f"has other runs than when it became baseline {name}"
-        raise ResultError(str(directory), what, f"save it anew, or name another: --save {name}")
+        raise ResultError(str(directory), what, f"save it again, or name another: --save {name}")
     return store
 
 

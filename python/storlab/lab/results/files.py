@@ -6,15 +6,24 @@ Every problem becomes a ResultError that names the file.
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from storlab.base.errors import ResultError
-from storlab.base.files import parse_json, read_advice, read_input
+from storlab.base.files import (
+    directory_problem,
+    parse_json,
+    read_advice,
+    read_input,
+    write_advice,
+)
 
 SCHEMA_VERSION = 1
 """Of result.json, environment.json, plan.json and run.json."""
+GIVE_RESULT = "give the directory that `storlab run` printed"
+"""Fix for a path that is no result directory."""
 REPLACED = ".replaced-"
 """Before the name of a run while another takes its place."""
 
@@ -23,26 +32,43 @@ def read_result(directory: Path) -> dict[str, Any]:
     """``result.json``, of a format that this version reads."""
     path = directory / "result.json"
     try:
-        is_directory, is_result = directory.is_dir(), path.exists()
+        problem = directory_problem(directory)
+        is_result = not problem and _is_there(path)
     except OSError as error:
-        raise ResultError(
-            str(directory),
-            f"cannot be read: {error.strerror}",
-            "give yourself the right to read it, or name another",
-        ) from error
-    if not is_directory:
-        raise ResultError(
-            str(directory), "is not a directory", "give the directory that run printed"
-        )
+        raise unreadable(directory, error) from error
+    if problem:
+        raise ResultError(str(directory), problem, GIVE_RESULT)
     if not is_result:
         raise ResultError(
             str(directory),
-            "is not a result directory (no result.json)",
-            "give the one that run printed",
+            "is not a result directory: result.json is missing",
+            GIVE_RESULT,
         )
     result = json_object(path, read(path))
     check_version(path, result)
     return result
+
+
+def _is_there(path: Path) -> bool:
+    """Return whether a name exists; unlike Path.exists(), raise OSError if that is unknown."""
+    try:
+        path.lstat()
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def is_in_result(path: Path) -> bool:
+    """Return whether a path lies in a result directory, as far as this user can see."""
+    # os.path.lexists: Path.exists raises for a folder that may not be searched.
+    return any(os.path.lexists(above / "result.json") for above in path.absolute().parents)
+
+
+def unreadable(path: Path, error: OSError) -> ResultError:
+    """Return the error of a result directory, or a file in it, that this user cannot read."""
+    what = f"cannot be read: {error.strerror or error}"
+    fix = "give yourself the right to read it, or name another"
+    return ResultError(str(path), what, read_advice(error, fix))
 
 
 def plan_object(directory: Path) -> dict[str, Any]:
@@ -98,7 +124,21 @@ def is_vacant(directory: Path) -> bool:
         return not directory.exists() or (directory.is_dir() and not any(directory.iterdir()))
     except OSError as error:
         what = f"cannot be looked into: {error.strerror}"
-        raise ResultError(str(directory), what, "choose another with --out") from error
+        raise ResultError(str(directory), what, write_advice(directory, error)) from error
+
+
+def occupied(directory: Path) -> ResultError:
+    """Return the error of a path where a campaign cannot begin because something is there."""
+    if problem := directory_problem(directory):
+        return ResultError(str(directory), problem, "choose another path with --out")
+    if not (directory / "result.json").exists():
+        what = "exists already, and is not empty"
+        return ResultError(str(directory), what, "choose another directory with --out")
+    return ResultError(
+        str(directory),
+        "exists already and holds a campaign",
+        f"choose another directory with --out, or go on with `storlab resume {directory}`",
+    )
 
 
 def read(path: Path) -> bytes:

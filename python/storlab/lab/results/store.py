@@ -42,11 +42,20 @@ from storlab.base.files import (
     parse_json,
     read_input,
     replace_file,
+    storage_advice,
     temporary_beside,
+    write_advice,
     write_durably,
 )
 from storlab.base.locks import await_alone, is_locked, lock_alone
-from storlab.lab.results.files import REPLACED, SCHEMA_VERSION, read_checked, read_result
+from storlab.lab.results.files import (
+    REPLACED,
+    SCHEMA_VERSION,
+    is_vacant,
+    occupied,
+    read_checked,
+    read_result,
+)
 from storlab.lab.results.read import (
     read_environment,
     read_plan,
@@ -110,15 +119,11 @@ class ResultStore:
             else:
                 _make_whole(directory, files)
         except OSError as error:
-            if error.errno in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
-                raise ResultError(
-                    str(directory),
-                    "exists already and is not an empty directory",
-                    f"choose another with --out, or go on with `storlab resume {directory}`",
-                ) from error
-            raise ResultError(
-                str(directory), f"cannot be made: {error.strerror}", "choose another with --out"
-            ) from error
+            there = error.errno in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR)
+            if there and not is_vacant(directory):
+                raise occupied(directory) from error
+            what = f"cannot be made: {error.strerror}"
+            raise ResultError(str(directory), what, write_advice(directory, error)) from error
         return cls(directory, study_text, study, plan, environment)
 
     @classmethod
@@ -303,7 +308,7 @@ class ResultStore:
             raise ResultError(
                 str(self.directory),
                 f"{harm}: {error.strerror}",
-                f"make room, then go on with `{self.continuation}`",
+                f"{storage_advice(error)}, then go on with `{self.continuation}`",
             ) from error
 
     @property

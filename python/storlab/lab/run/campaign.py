@@ -143,7 +143,7 @@ class Campaign:
             while (failure := self._prepare(target, todo)) is not None:
                 if not self._was_away(target, self._clients_of(target, todo)):
                     self._unprepared[target.name] = failure
-                    self.reporter.note(f"{target.name}: cannot be prepared: {failure.message}")
+                    self.reporter.note(f"{target.name}: cannot be prepared: {failure.text}")
                     break
         with ExitStack() as stack:
             base, directory = self.guard.base, self.store.directory
@@ -292,7 +292,7 @@ class Campaign:
             self._left[point.target] = (run, error.failure)
             self.reporter.note(
                 f"{point.target}: not put right after {run.run_id}; tried again before its next "
-                f"run: {error.failure.message}"
+                f"run: {error.failure.text}"
             )
             return True
 
@@ -313,7 +313,7 @@ class Campaign:
                 self._site.after(run, point)
             except PrepareError as error:
                 failure = error.failure
-                self.reporter.note(f"{target}: try {number} failed, too: {failure.message}")
+                self.reporter.note(f"{target}: try {number} failed, too: {failure.text}")
             else:
                 self.reporter.note(f"{target}: put right after {run.run_id} at try {number}")
                 return True
@@ -324,7 +324,7 @@ class Campaign:
         self._unprepared[target] = failure.model_copy(update={"message": message})
         self.reporter.note(
             f"{target}: cannot be put right after {run.run_id}, so that its later runs fail: "
-            f"{failure.message}"
+            f"{failure.text}"
         )
         return True
 

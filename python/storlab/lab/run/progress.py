@@ -12,6 +12,7 @@ from rich.text import Text
 from typing_extensions import override
 
 from storlab.base.clock import monotonic_ns
+from storlab.base.errors import with_fix
 from storlab.base.units import MB, NS_PER_S, format_duration, format_latency, format_number
 from storlab.contracts.registry import FAMILIES
 from storlab.contracts.reporter import Reporter
@@ -87,7 +88,8 @@ class PlainReporter(Reporter):
         count = self._count
         count.ends()
         left = format_duration(_whole_seconds(count.left_ns))
-        self._line(f"[{count.done}/{count.runs}] {run_line(record, count.name)}, {left} left")
+        line = f"[{count.done}/{count.runs}] {run_line(record, count.name)}, {left} left"
+        self._line(line if self._quiet else _with_fix(line, record))
 
     @override
     def note(self, text: str) -> None:
@@ -196,7 +198,8 @@ class LiveReporter(Reporter):
     def run_ended(self, record: RunRecord) -> None:
         count = self._count
         count.ends()
-        self.note(f"[{count.done}/{count.runs}] {run_line(record, count.name)}")
+        line = f"[{count.done}/{count.runs}] {run_line(record, count.name)}"
+        self.note(_with_fix(line, record))
         self._update_campaign(0)
 
     @override
@@ -288,6 +291,10 @@ def run_line(record: RunRecord, name: str = "") -> str:
     if flags:
         figures.append(f"flags: {', '.join(flags)}")
     return f"{what}: {', '.join(figures) or record.status}"
+
+
+def _with_fix(line: str, record: RunRecord) -> str:
+    return with_fix(line, record.failure.fix if record.failure else "")
 
 
 def _whole_seconds(duration_ns: int) -> int:

@@ -21,7 +21,7 @@ from storlab.lab.preflight.clients import check_arguments, check_clients
 from storlab.lab.preflight.preflight import check_study, refuse_errors
 from storlab.lab.prepare import dataset
 from storlab.lab.results.environment import describe_environment
-from storlab.lab.results.files import is_vacant
+from storlab.lab.results.files import is_vacant, occupied
 from storlab.lab.results.store import ResultStore
 from storlab.lab.run.campaign import Campaign, Summary, left_behind
 from storlab.lab.run.reach import ClientsReach
@@ -52,11 +52,7 @@ def run_study(
     ResultError later when results cannot be stored.
     """
     if not is_vacant(directory):
-        raise ResultError(
-            str(directory),
-            "exists already and is not an empty directory",
-            f"choose another with --out, or go on with `storlab resume {directory}`",
-        )
+        raise occupied(directory)
     clients = clients_of(loaded.study, Path.cwd())
     with guard_of(loaded.study, plan, plan_hash=plan_hash) as guard:
         checks, facts = checks_of(loaded.study, plan, plan.runs, guard, clients)

@@ -17,7 +17,7 @@ from typing import Any
 
 from storlab.base.clock import monotonic_ns, sleep_s
 from storlab.base.errors import GuardError, PreflightError
-from storlab.base.files import parse_json, read_input
+from storlab.base.files import directory_problem, parse_json, read_input
 from storlab.base.locks import is_locked, lock_alone
 from storlab.base.units import NS_PER_S, format_duration
 
@@ -241,8 +241,7 @@ def _read(path: Path) -> Holder | None:
 
 
 def _cannot(path: Path, error: OSError) -> PreflightError:
-    if not path.parent.is_dir():
-        what, fix = "is not a directory here", "make it, or correct the path"
-        return PreflightError(str(path.parent), what, fix)
+    if problem := directory_problem(path.parent):
+        return PreflightError(str(path.parent), f"{problem} here", "make it, or correct the path")
     what = f"cannot be locked: {error.strerror}"
     return PreflightError(str(path), what, "let this user write to it on the first client")

@@ -97,45 +97,34 @@ class LimitWatch:
 
     def _io_flags(self, outcome: RunOutcome) -> Iterator[Flag]:
         seconds = (outcome.window_end_ns - outcome.window_start_ns) / NS_PER_S
-        for limit, devices in self._io:
-            for words, operations, bytes_s, iops in (
-                ("reads", READS, limit.read_bytes_s, limit.read_iops),
-                ("writes", WRITES, limit.write_bytes_s, limit.write_iops),
-            ):
-                totals = [outcome.totals[op] for op in operations if op in outcome.totals]
-                moved = sum(total.bytes for total in totals) / seconds / devices
-                done = sum(total.operations for total in totals) / seconds / devices
-                bounds = [
-                    f"{format_bytes_si(bytes_s)}/s" if bytes_s and _is_near(moved, bytes_s) else "",
-                    f"{iops:,} operations/s" if iops and _is_near(done, iops) else "",
-                ]
-                for bound in filter(None, bounds):
-                    yield Flag(
-                        kind="cgroup-limit",
-                        message=f"the control group limits {words} of device {limit.device} to "
-                        f"{bound}, and the run reached that",
-                    )
+        for limit, name, devices in self._io:
+            kinds = READS if limit.direction == "reads" else WRITES
+            totals = [outcome.totals[kind] for kind in kinds if kind in outcome.totals]
+            done = sum(t.bytes if limit.unit == "bytes" else t.operations for t in totals)
+            if 100 * done / seconds / devices >= CLIENT_BOUND_PERCENT * limit.per_second:
+                yield Flag(
+                    kind="cgroup-limit",
+                    message=f"the control group {limit.group} limits {limit.direction} of {name} "
+                    f"to {limit.text}, and the run reached that",
+                )
 
 
-def _is_near(value: float, limit: int) -> bool:
-    return 100 * value >= CLIENT_BOUND_PERCENT * limit
+def limits_of(devices: Sequence[Device]) -> list[tuple[cgroups.IoLimit, str, int]]:
+    """Return the I/O limits on these devices or their whole disks.
 
-
-def limits_of(devices: Sequence[Device]) -> list[tuple[cgroups.IoLimit, int]]:
-    """Return the I/O limits on these devices or their whole disks, each with how many there are.
-
-    A load is spread over all devices of its target, so each takes its share.
+    Returns:
+        Each limit with the name of its device, such as "vda (254:0)", and the number of devices: a
+        load is spread over all devices of its target, so each takes its share.
     """
     known = cgroups.io_limits()
     if not known:
         return []
-    names = {text for device in devices for text in _numbers(device)}
-    return [(limit, len(devices)) for name, limit in known.items() if name in names]
-
-
-def _numbers(device: Device) -> Iterator[str]:
-    yield (device.sysfs / "dev").read_text().strip()
-    yield (device.whole.sysfs / "dev").read_text().strip()
+    names = {
+        part.number: f"{part.name} ({part.number})"
+        for device in devices
+        for part in (device, device.whole)
+    }
+    return [(x, names[x.device], len(devices)) for x in known if x.device in names]
 
 
 def limit_facts() -> dict[str, Any]:

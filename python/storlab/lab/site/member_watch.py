@@ -174,7 +174,7 @@ class MemberWatch:
             what = f"it had {before.allocated:,} allocated bytes, then {after.allocated:,}"
             return _Change("freed", what)
         if after.mtime_ns != before.mtime_ns and not self._estimate.writes and not is_remote(kind):
-            return _Change("written", "it was written to (its time of change is another one)")
+            return _Change("written", "it was written to: its modification time changed")
         return None
 
     def _lost(self, stop: StopRequest) -> Failure | None:

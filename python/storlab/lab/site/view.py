@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from storlab.base.errors import GuardError, PreflightError
+from storlab.base.files import directory_problem
 from storlab.base.seeds import derive_seed
 from storlab.cluster.task import ClientPlace
 from storlab.contracts.family import Access
@@ -165,10 +166,9 @@ class ClientGuard(Guard):
     def _directory_members(self, target: Target, writes: bool) -> list[Member]:
         """Each job has a folder of its own, in that of this client."""
         own = Path(target.directory or "")
-        if not own.parent.is_dir():
-            raise PreflightError(
-                str(own.parent), "is not a directory here", "make it, or correct the path"
-            )
+        if problem := directory_problem(own.parent):
+            fix = "make it, or correct the path"
+            raise PreflightError(str(own.parent), f"{problem} here", fix)
         if self._files(target) or self._needs_home(target):
             check_shared(own.parent, self._peers)
         members = []

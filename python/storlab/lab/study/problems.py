@@ -10,6 +10,7 @@ from pydantic import BaseModel, ValidationError
 from storlab.base.errors import FieldProblems, StudyError
 from storlab.base.nearest import suggest
 from storlab.lab.study.toml_lines import Path, nearest_line
+from storlab.model.bounds import bound_text, find_in_schema, models_in
 
 _WANTED = {
     "int": "a whole number",
@@ -20,12 +21,6 @@ _WANTED = {
     "dict": "a table",
     "model": "a table",
     "list": "a list",
-}
-_BOUNDS = {
-    "greater_than_equal": ("ge", "at least {}"),
-    "greater_than": ("gt", "more than {}"),
-    "less_than_equal": ("le", "at most {}"),
-    "less_than": ("lt", "less than {}"),
 }
 
 
@@ -82,9 +77,8 @@ class Explainer:
         value = detail["input"]
         context = detail.get("ctx", {})
         name = str(path[-1]) if path else "the file"
-        if kind in _BOUNDS:
-            key, text = _BOUNDS[kind]
-            return f"must be {text.format(context[key])}, not {show(value)}", self._example(path)
+        if broken := bound_text(detail, lambda: self._schema_at(path)):
+            return broken, self._example(path)
         wanted = _WANTED.get(kind.split("_", maxsplit=1)[0])
         if kind == "missing":
             problem = f"{name} is missing", self._add(path)
@@ -163,12 +157,14 @@ class Explainer:
 
     def _example_value(self, path: Path) -> str:
         schema = self._schema_at(path)
-        example = _find(schema, "default")
+        example = find_in_schema(schema, "default")
         if example is None:
-            example = (_find(schema, "examples") or _find(schema, "enum") or [None])[0]
+            example = (
+                find_in_schema(schema, "examples") or find_in_schema(schema, "enum") or [None]
+            )[0]
         if example is None:
             by_type = {"string": "...", "integer": 8, "number": 50, "boolean": True}
-            example = by_type.get(_find(schema, "type") or "")
+            example = by_type.get(find_in_schema(schema, "type") or "")
         if isinstance(example, list) and example:
             return f"[{', '.join(show(value) for value in example)}]"
         return show(example) if isinstance(example, (str, int, float)) else ""
@@ -176,7 +172,7 @@ class Explainer:
     def _choices(self, path: Path) -> list[str]:
         if path[-1] == "kind" and path[0] == "workload" and len(path) == 3:
             return [str(_const(family)) for family in self._families()]
-        return [str(c) for c in _find(self._schema_at(path), "enum") or []]
+        return [str(c) for c in find_in_schema(self._schema_at(path), "enum") or []]
 
     def _schema_at(self, path: Path) -> Any:
         while path and isinstance(path[-1], int):
@@ -195,7 +191,7 @@ class Explainer:
         return node
 
     def _families(self) -> list[type[BaseModel]]:
-        return _models(self.model.model_fields["workload"].annotation)
+        return models_in(self.model.model_fields["workload"].annotation)
 
     def _model_at(self, path: Path) -> type[BaseModel] | None:
         """The model of the table at ``path``; a workload's by its kind."""
@@ -205,7 +201,7 @@ class Explainer:
                 continue
             if owner is None or part not in owner.model_fields:
                 return None
-            models = _models(owner.model_fields[part].annotation)
+            models = models_in(owner.model_fields[part].annotation)
             if position == 0 and part == "workload" and len(models) > 1:
                 table = self._table_at(path[:2]) if len(path) > 1 else {}
                 kind = table.get("kind") if isinstance(table, dict) else None
@@ -250,24 +246,5 @@ def study_error(file: str, problems: Sequence[dict[str, Any]]) -> StudyError:
     return StudyError(file, f"{len(problems)} problems", "", problems)
 
 
-def _models(annotation: Any) -> list[type[BaseModel]]:
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return [annotation]
-    return [model for part in get_args(annotation) for model in _models(part)]
-
-
 def _const(family: type[BaseModel]) -> Any:
     return get_args(family.model_fields["kind"].annotation)[0]
-
-
-def _find(schema: Any, key: str) -> Any:
-    """The first value of ``key`` anywhere in a schema, outermost first."""
-    if isinstance(schema, dict):
-        if schema.get(key) is not None:
-            return schema[key]
-        parts = list(schema.values())
-    elif isinstance(schema, list):
-        parts = schema
-    else:
-        return None
-    return next((value for part in parts if (value := _find(part, key)) is not None), None)

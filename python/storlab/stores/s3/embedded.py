@@ -22,7 +22,7 @@ from typing import IO, Any
 import storlab
 from storlab.base.clock import monotonic_ns
 from storlab.base.errors import GuardError, PreflightError
-from storlab.base.files import parse_json, read_input, replace_file
+from storlab.base.files import directory_problem, parse_json, read_input, replace_file
 from storlab.base.locks import lock_alone
 from storlab.base.units import NS_PER_S
 from storlab.model.s3 import Credentials, S3Store
@@ -171,11 +171,11 @@ def check_directory(directory: Path) -> None:
     if is_kernel_place(real):
         raise GuardError(name, "storlab never makes files there", "choose another directory")
     if not real.exists():
-        if not real.parent.is_dir():
-            raise PreflightError(name, f"{real.parent} does not exist", "make it first")
+        if problem := directory_problem(real.parent):
+            raise PreflightError(name, f"{real.parent} {problem}", "make it, or correct the path")
         return
-    if not real.is_dir():
-        raise GuardError(name, "exists, and is not a directory", "choose another name")
+    if problem := directory_problem(real):
+        raise GuardError(name, problem, "choose another name")
     try:
         is_empty = not any(real.iterdir())
     except OSError as error:

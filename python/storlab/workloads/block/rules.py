@@ -97,7 +97,8 @@ def _verify_problems(values: list[BlockParams]) -> Iterable[Problem]:
         if granule < LEAST_VERIFIED:
             yield Problem(
                 ("block_size",),
-                f"verified blocks have at least {LEAST_VERIFIED} bytes in common, not {granule}",
+                f"verified blocks need a common divisor of at least {format_size(LEAST_VERIFIED)}, "
+                f"and these have {format_size(granule)}",
                 "use multiples of 4KiB",
             )
             return

@@ -10,7 +10,7 @@ from storlab.base.units import format_bytes_si, format_size
 from storlab.model.job import LARGEST_IO
 from storlab.model.s3 import LARGEST_PART, LEAST_PART, MOST_PARTS
 from storlab.model.study import Target
-from storlab.process.host_memory import BUFFER_SHARE, host_memory_bytes
+from storlab.process.host_memory import BUFFER_SHARE, host_memory_bytes, host_memory_text
 from storlab.workloads.checkpoint.job import CheckpointFile
 from storlab.workloads.checkpoint.params import CheckpointParams
 from storlab.workloads.checkpoint.profiles import (
@@ -43,7 +43,8 @@ def combination_problems(
 def _size_problems(values: list[CheckpointParams]) -> Iterable[Problem]:
     for size in dict.fromkeys(v.io_size for v in values):
         if size <= 0 or size % BLOCK or size > LARGEST_IO:
-            what = f"{size} is no multiple of {BLOCK} bytes from 4KiB to 1GiB"
+            what = f"{format_size(size)} is not a multiple of {format_size(BLOCK)} up to "
+            what += format_size(LARGEST_IO)
             yield Problem(("io_size",), what, 'use for example "4MiB"')
     if not LEAST_PART <= (part := values[0].part_size) <= LARGEST_PART:
         bounds = f"{format_size(LEAST_PART)} and {format_size(LARGEST_PART)}"
@@ -161,10 +162,9 @@ def buffer_bytes(params: CheckpointParams, ranks: int) -> int:
 def memory_problem(params: CheckpointParams, ranks: int) -> str | None:
     """The buffers would not fit into this machine's memory; None where they do."""
     needed = buffer_bytes(params, ranks)
-    memory = host_memory_bytes()
-    if needed <= BUFFER_SHARE * memory:
+    if needed <= BUFFER_SHARE * host_memory_bytes():
         return None
     return (
-        f"the buffers of {ranks} ranks take {format_bytes_si(needed)}, and this machine has "
-        f"{format_bytes_si(memory)} of memory: set subset = 8, or a smaller io_depth or io_size"
+        f"the buffers of {ranks} ranks take {format_bytes_si(needed)}, more than half of the "
+        f"{host_memory_text()}: set subset = 8, or a smaller io_depth or io_size"
     )

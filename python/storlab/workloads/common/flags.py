@@ -45,12 +45,12 @@ _CONDITIONS = (
     FlagMeaning(
         "starved",
         "w",
-        "The load generator was ready to run but had no core for 2 % of the window or more: rates "
-        "are too low by that, and latencies include the waits.",
+        "The client was short of CPU for 2 % of the window or more, so throughput is understated "
+        "and latencies include the waits.",
         severity="warning",
         why=(
-            "The load generator had no core to run on for a part of the time: rates are too low, "
-            "and latencies include its waits."
+            "The client was short of CPU for a part of the time, so throughput is understated and "
+            "latencies include the waits."
         ),
         energies=True,
         caveat=True,

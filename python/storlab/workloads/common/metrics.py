@@ -383,7 +383,7 @@ def machine_flags(outcome: RunOutcome, workers: int = 0) -> Iterable[Flag]:
     if sentences:
         yield Flag(
             kind="starved",
-            message=f"{' and '.join(sentences)}: rates are too low by that, and latencies "
+            message=f"{' and '.join(sentences)}, so throughput is understated and latencies "
             "include the waits",
         )
 

@@ -47,7 +47,10 @@ Files = Annotated[
     list[Path], typer.Argument(metavar="FILE...", help="Raw click logs; their order is kept.")
 ]
 Out = Annotated[
-    Path, typer.Option("--out", metavar="DIR", help="Where the output goes, and stays.")
+    Path,
+    typer.Option(
+        "--out", metavar="DIR", help="Folder for the output, which stays. Missing folders are made."
+    ),
 ]
 Engine = Annotated[
     str,

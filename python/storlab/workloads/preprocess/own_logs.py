@@ -18,12 +18,13 @@ from typing import Any
 from pydantic import ValidationError
 
 from storlab.base.errors import FieldProblems, GuardError, PreflightError, ResultError, UsageError
-from storlab.base.files import parse_json, read_input
+from storlab.base.files import parse_json, read_input, write_advice
 from storlab.base.locks import lock_alone
 from storlab.base.units import format_bytes_si, format_size
 from storlab.contracts.engine import Engine
 from storlab.contracts.registry import get_engine
 from storlab.contracts.reporter import Reporter
+from storlab.model.bounds import bound_text, schema_of
 from storlab.model.result import Flag, RunOutcome, Snapshot
 from storlab.process.execution import StopRequest, finish
 from storlab.stores.filesystems import existing_parent, free_bytes
@@ -126,7 +127,8 @@ def _usage(error: ValidationError) -> UsageError:
         problem = cause.problems[0]
         return UsageError(_option(str(problem.field[0])), problem.what, problem.fix)
     field = next(str(part) for part in detail["loc"] if part in PreprocessSpec.model_fields)
-    what = str(cause or detail["msg"].removeprefix("Input "))
+    broken = bound_text(detail, lambda: schema_of(PreprocessSpec, (field,)))
+    what = broken or str(cause or detail["msg"].removeprefix("Input "))
     return UsageError(_option(field), what, "see `storlab preprocess --help`")
 
 
@@ -168,7 +170,7 @@ def _why_no_input(file: Path, real: Path, directory: Path) -> tuple[str, str] | 
     elif real.is_relative_to(directory):
         why = ("lies in the directory of the output", "name another --out")
     elif not (_is_utf8(file.name) and _is_utf8(real)):
-        why = ("its path is no UTF-8 text", "rename it")
+        why = ("its path is not UTF-8 text", "rename it")
     return why
 
 
@@ -186,7 +188,7 @@ def _check_directory(
     if directory.exists() and not directory.is_dir():
         raise UsageError(f"--out {out}", "is a file", "name a directory")
     if not _is_utf8(directory):
-        raise UsageError("--out", "is no UTF-8 text", "name another directory")
+        raise UsageError("--out", "is not UTF-8 text", "name another directory")
     parent = existing_parent(directory)
     if not os.access(parent, os.R_OK | os.W_OK | os.X_OK):
         what = f"this user may not make files in {parent}"
@@ -306,7 +308,7 @@ def _held(directory: Path) -> Iterator[None]:
         handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError as error:
         what = f"cannot be made: {error.strerror}"
-        raise PreflightError(f"--out {directory}", what, "name another directory") from error
+        raise PreflightError(f"--out {directory}", what, write_advice(directory, error)) from error
     try:
         try:
             lock_alone(handle)

@@ -12,7 +12,7 @@ from storlab.base.errors import Problem
 from storlab.base.units import format_bytes_si, format_size
 from storlab.contracts.registry import ENGINES
 from storlab.model.study import Target
-from storlab.process.host_memory import host_memory_bytes
+from storlab.process.host_memory import host_memory_bytes, host_memory_text
 from storlab.workloads.preprocess.job import Clicks, EngineCosts
 from storlab.workloads.preprocess.params import (
     GENERATED,
@@ -352,8 +352,5 @@ def cautions(params: PreprocessParams, data: RawData, engine: str) -> tuple[str,
             "storlab use"
         )
     if params.memory > host_memory_bytes():
-        texts.append(
-            f"memory: {format_size(params.memory)} are more than the "
-            f"{format_bytes_si(host_memory_bytes())} of this machine"
-        )
+        texts.append(f"memory: {format_size(params.memory)} are more than the {host_memory_text()}")
     return tuple(texts)

@@ -23,6 +23,7 @@ from pydantic import Field, ValidationError, model_validator
 from storlab.base.errors import FieldProblems, Problem, StudyError
 from storlab.base.files import read_input
 from storlab.base.nearest import suggest
+from storlab.model.bounds import bound_text, schema_of
 from storlab.model.types import Size, StudyTable
 from storlab.workloads.checkpoint.job import CheckpointFile
 
@@ -259,7 +260,7 @@ def _check_names(profile: str, names: list[str]) -> None:
     for path in names:
         parts = path.split("/")
         if any(part in ("", ".", "..") for part in parts):
-            what = f'"{path}" is no name below a directory'
+            what = f'"{path}" is not a name below a directory'
             raise StudyError(profile, what, "use a relative name")
         if parts[0] in MANIFESTS:
             what = f'"{path}" is what storlab calls the list of files'
@@ -274,7 +275,8 @@ def _explained(name: str, error: ValidationError) -> StudyError:
     first = error.errors()[0]
     inner = first.get("ctx", {}).get("error")
     place: tuple[str | int, ...] = first["loc"]
-    what, fix = first["msg"], "see docs/checkpoint.md"
+    broken = bound_text(first, lambda: schema_of(ProfileTable, first["loc"]))
+    what, fix = broken or first["msg"], "see docs/checkpoint.md"
     if isinstance(inner, FieldProblems):
         problem = inner.problems[0]
         place, what, fix = (*place, *problem.field), problem.what, problem.fix

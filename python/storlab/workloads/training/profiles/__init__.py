@@ -19,6 +19,7 @@ from storlab.base.errors import FieldProblems, Problem, StudyError
 from storlab.base.files import read_input
 from storlab.base.nearest import suggest
 from storlab.base.units import NS_PER_S, format_bytes_si, significant
+from storlab.model.bounds import bound_text, schema_of
 from storlab.model.types import Duration, Size, StudyTable
 
 SHIPPED = Path(__file__).resolve().parent
@@ -172,7 +173,7 @@ def read_tables(path: Path) -> dict[str, Any]:
         what = f"cannot be read ({error.strerror})"
         raise StudyError(str(path), what, "give the path of a profile") from error
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise StudyError(str(path), f"is no TOML ({error})", "correct the file") from error
+        raise StudyError(str(path), f"is not TOML ({error})", "correct the file") from error
 
 
 def make_profile(data: dict[str, Any], name: str) -> Profile:
@@ -190,7 +191,9 @@ def _problem(error: Any) -> str:
     if isinstance(inner, FieldProblems):
         return "; ".join(f"{'.'.join(map(str, p.field))} {p.what}" for p in inner.problems)
     where = ".".join(map(str, error["loc"]))
-    what = "is no field" if error["type"] == "extra_forbidden" else error["msg"]
+    unknown = "is not a field" if error["type"] == "extra_forbidden" else None
+    broken = bound_text(error, lambda: schema_of(Profile, error["loc"]))
+    what = unknown or broken or error["msg"]
     return f"{where} {what[:1].lower()}{what[1:]}"
 
 
