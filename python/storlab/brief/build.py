@@ -13,6 +13,7 @@ from storlab.analysis.clients import has_clients, sections_by_clients
 from storlab.analysis.compare import Comparison, compare
 from storlab.analysis.dataset import load_dataset
 from storlab.analysis.points import Section, title_of, value_text
+from storlab.analysis.proofs import proofs_of
 from storlab.analysis.table import comparison_dict
 from storlab.analysis.verdict import verdicts
 from storlab.audit.finding import Finding
@@ -49,6 +50,7 @@ from storlab.brief.model import (
 from storlab.brief.not_compared import not_compared
 from storlab.brief.pieces import piece_tables
 from storlab.brief.power import power_method, power_section
+from storlab.brief.proofs import proof_sections
 from storlab.brief.published import load_tables, match, published_section
 from storlab.brief.publisher import folders_of, publisher_of, without
 from storlab.brief.selection import caveat, every_point, shown, with_linked
@@ -100,6 +102,7 @@ def build_brief(
     claims = make_claims(comparison, whole)
     told, chosen = extras_of(whole), chosen_section(whole, comparison, runs)
     extras = _extras(comparison, scales, published, chosen, claims)
+    extras += proof_sections(whole)
     sections, ratios = _sections(comparison, scales), _ratios(comparison)
     answered = answers(whole, _anchors(ratios, extras))
     listed = with_linked(whole, comparison, answered)
@@ -229,6 +232,7 @@ def _data(
     return {
         "comparison": comparison_dict(comparison),
         "claims": [claim.as_dict() for claim in claims],
+        "proofs": [proof.as_dict() for proof in proofs_of(whole)],
         "verdicts": [verdict.as_dict() for verdict in verdicts(whole)],
         "runs": [
             {

@@ -51,7 +51,9 @@ def compare(
     """
     from storlab.analysis.compare import compare as compare_dataset
     from storlab.analysis.dataset import load_dataset
+    from storlab.analysis.proofs import proofs_of
     from storlab.analysis.table import comparison_dict
+    from storlab.brief.extra import extras_of
     from storlab.brief.selection import shown
     from storlab.lab.results.store import ResultStore
 
@@ -59,12 +61,16 @@ def compare(
     keys = _keys(comparison, metrics)
     if as_json:
         told = comparison_dict(comparison, keys)
+        told["proofs"] = [proof.as_dict() for proof in proofs_of(comparison)]
         told["verdicts"] = conclusion.as_json(conclusion.answers(comparison))
+        for extra in extras_of(comparison) if keys is None else ():
+            told |= extra.data(comparison)
         emit_large_json("compare", told)
         return
     part = shown(comparison, MOST_POINTS) if keys is None else comparison
     _print(part, keys)
     _print_drifts(part)
+    _print_proofs(comparison)
     _print_failed(comparison)
     if part is not comparison:
         terminal.out.print(
@@ -196,6 +202,18 @@ def _print_drifts(comparison: Comparison) -> None:
         terminal.out.print(f"  {text}", soft_wrap=True)
     if len(texts) > MOST_DRIFTS:
         terminal.out.print(f"  and {len(texts) - MOST_DRIFTS:,} more: --json has all of them")
+
+
+def _print_proofs(comparison: Comparison) -> None:
+    """Print for each workload and target whether the medium is known to have served it."""
+    from storlab.brief.proofs import TITLE, proof_texts
+
+    texts = proof_texts(comparison)
+    if not texts:
+        return
+    terminal.out.print(f"\n{TITLE}")
+    for text in texts:
+        terminal.out.print(f"  {text}", soft_wrap=True)
 
 
 def _print_failed(comparison: Comparison) -> None:

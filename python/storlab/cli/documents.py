@@ -208,8 +208,46 @@ class ColumnDocument(TypedDict):
     better: str
 
 
+class ProofDocument(TypedDict):
+    """Whether the medium served the finished runs of one workload on one target.
+
+    `state` is the weakest one of `runs`, which counts runs by state; `reasons` are by state, too.
+    """
+
+    __pydantic_config__ = CLOSED  # type: ignore[misc]
+    workload: str
+    target: str
+    state: Literal["proven", "unproven", "contradicted"]
+    runs: dict[str, int]
+    not_judged: int
+    reasons: dict[str, list[str]]
+
+
+class EndpointFigures(TypedDict):
+    """Single requests of one kind to one endpoint and address at one point, all repeats merged."""
+
+    __pydantic_config__ = CLOSED  # type: ignore[misc]
+    where: str
+    target: str
+    point: str
+    endpoint: str
+    address: str | None
+    kind: str
+    requests: int
+    bytes: int
+    errors: int
+    mean_ns: float
+    p50_ns: int
+    p99_ns: int
+
+
 class CompareDocument(TypedDict):
-    """storlab compare: every point with every target, the ratios, and the verdicts."""
+    """storlab compare: every point with every target, the ratios, proofs, and the verdicts.
+
+    `endpoints` (object) has the targets with several endpoints or addresses, `gpu_paths` the shares
+    of the paths (gpudirect), `saturation` (preprocess) whether storage holds the work back. A
+    selection of metrics is without these three.
+    """
 
     confidence: float
     baseline: str
@@ -217,6 +255,10 @@ class CompareDocument(TypedDict):
     columns: list[ColumnDocument]
     points: list[dict[str, Any]]
     failed: list[dict[str, Any]]
+    proofs: list[ProofDocument]
+    endpoints: NotRequired[list[EndpointFigures]]
+    gpu_paths: NotRequired[list[dict[str, Any]]]
+    saturation: NotRequired[list[dict[str, Any]]]
     verdicts: list[VerdictDocument]
 
 

@@ -53,6 +53,7 @@ class MediumTold(Told):
     unknown: tuple[str, ...] = ()  # why devices are not known
     holes: tuple[str, ...] = ()  # files with a share that was never written
     blank: tuple[str, ...] = ()  # members whose sampled blocks held one repeated byte
+    unsampled: tuple[str, ...] = ()  # why no blocks were sampled before reads of them
 
 
 class StageTimes(Told):

@@ -25,6 +25,8 @@ from storlab.model.point import Plan, PlannedRun, Point
 from storlab.model.result import RunOutcome, RunRecord
 from storlab.model.study import StudyBase
 
+NO_COUNTERS = "the imported file carries no device counters"
+
 
 @dataclass(frozen=True, slots=True)
 class _Source:
@@ -208,6 +210,8 @@ def _engine_text(run: ImportedRun) -> str:
 
 def _record(study: StudyBase, point: Point, repeat: int, source: _Source) -> RunRecord:
     run, outcome = source.run, source.run.outcome
+    if run.s3 is None:
+        outcome.details.setdefault("medium", {"unknown": [NO_COUNTERS]})
     stated = Stated(bool(run.direct), run.metrics, _has_histograms(outcome), run.provenance)
     planned = PlannedRun(order=0, repeat=repeat, point_id=point.point_id)
     record = completed_record(planned, point, study, run.started_at, outcome, stated=stated)

@@ -47,6 +47,11 @@ def is_remote(kind: str) -> bool:
     return kind in _NETWORK or kind.startswith("fuse")
 
 
+def is_memory_device(name: str) -> bool:
+    """Return whether the kernel's name of a whole block device is that of one in memory."""
+    return _MEMORY_DEVICES.fullmatch(name) is not None
+
+
 def medium_of(place: Path) -> Medium:
     """Find the block devices that hold a file, directory or device, through all layers.
 
@@ -133,7 +138,7 @@ def _of_device(device: Device, seen: frozenset[int]) -> Medium:
     if device.rdev in seen or not device.is_there:
         return here
     disk, seen = device.whole, seen | {device.rdev}
-    if _MEMORY_DEVICES.fullmatch(disk.name):
+    if is_memory_device(disk.name):
         return here + Medium(memory=(f"{disk.name} is memory",))
     below = [_of_device(part, seen) for part in _parts(device)]
     if (backing := disk.backing_file) is not None:

@@ -133,6 +133,28 @@ def test_brief_and_compare_show_the_endpoints(
     assert 'id="endpoints"' in page
 
 
+def test_compare_gives_the_endpoints_as_json(ran: Ran, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["compare", str(ran.place / "out"), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)["endpoints"]
+    runs = [r for r in ResultStore.open(ran.place / "out").records() if r.target == "uneven"]
+    of_target = {row["endpoint"]: row for row in found if row["target"] == "uneven"}
+    assert {row["target"] for row in found} == {"alike", "uneven"}
+    assert sorted(of_target) == sorted(ran.endpoints["uneven"])
+    for endpoint, row in of_target.items():
+        own = [rows(record)[endpoint] for record in runs]
+        assert len(own) == 2
+        assert row["requests"] == sum(each.requests for each in own)
+        assert row["bytes"] == sum(each.bytes for each in own)
+        assert (row["kind"], row["errors"], row["address"]) == ("get", 0, own[0].address)
+        medians = [each.p50_ns for each in own]
+        assert 0.98 * min(medians) <= row["p50_ns"] <= 1.02 * max(medians)
+        assert row["point"] == runs[0].point_id
+    slow = of_target[ran.endpoints["uneven"][2]]
+    assert slow["p50_ns"] >= DELAY_S * 1e9 * 0.98
+    assert main(["compare", str(ran.place / "out"), "--json", "-m", "requests_s"]) == 0
+    assert "endpoints" not in json.loads(capsys.readouterr().out)
+
+
 def test_one_endpoint_needs_no_table(ran: Ran) -> None:
     comparison = compare(load_dataset([ResultStore.open(ran.place / "out")]))
     table = endpoint_table(comparison)

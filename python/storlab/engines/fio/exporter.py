@@ -16,6 +16,7 @@ from storlab._native import Histogram
 from storlab.base.errors import UsageError
 from storlab.base.units import NS_PER_MS, NS_PER_S
 from storlab.contracts.registry import FAMILIES
+from storlab.engines.fio.disk_util import EVIDENCE
 from storlab.engines.fio.importer import OWN_KEY, OwnFacts
 from storlab.engines.fio.job import IO_ENGINES
 from storlab.lab.results.store import ResultStore
@@ -216,6 +217,7 @@ def _own_facts(store: ResultStore, record: RunRecord) -> OwnFacts:
         runtime_ns=store.study.study.runtime,
         cores=record.cpu.cores if record.cpu else None,
         facts=target.model_dump(include=set(_FACTS), exclude_defaults=True),
+        evidence={name: record.details[name] for name in EVIDENCE if name in record.details},
         late_operations={
             kind: totals.late_operations
             for kind, totals in record.totals.items()

@@ -18,6 +18,7 @@ from storlab.contracts.exchange import ImportedRun
 from storlab.engines.fio import importer_options as fio_options
 from storlab.engines.fio import result as fio_result
 from storlab.engines.fio import series as fio_series
+from storlab.engines.fio.disk_util import medium_details
 from storlab.engines.fio.result import Figures, FioFormatError
 from storlab.model.result import (
     CpuUse,
@@ -59,6 +60,7 @@ class OwnFacts(Table):
     clients: int | None = None
     notes: list[str] = Field(default_factory=list)
     facts: dict[str, Any] = Field(default_factory=dict)  # of the target
+    evidence: dict[str, Any] = Field(default_factory=dict)  # details that the proof rests on
     late_operations: dict[Operation, int] = Field(default_factory=dict)
     # Number, and the longest in ns.
     unfinished_operations: dict[Operation, tuple[int, int]] = Field(default_factory=dict)
@@ -93,7 +95,8 @@ class FioImport:
             document = output.documents[-1]
             version = fio_result.version(document)
             entries = _entries(document)
-            runs = [_run(document, entry, version) for entry in entries]
+            alone = len(entries) == 1
+            runs = [_run(document, entry, version, alone=alone) for entry in entries]
         except FioFormatError as error:
             raise ResultError(
                 f"{file}: {error.field}",
@@ -136,7 +139,7 @@ def _entries(document: dict[str, Any]) -> list[_Entry]:
     ]
 
 
-def _run(document: dict[str, Any], entry: _Entry, version: str) -> ImportedRun:
+def _run(document: dict[str, Any], entry: _Entry, version: str, *, alone: bool) -> ImportedRun:
     own = _own_facts(entry)
     if own is not None:
         return _own_run(entry, own)
@@ -155,6 +158,7 @@ def _run(document: dict[str, Any], entry: _Entry, version: str) -> ImportedRun:
     )
     outcome = _outcome(entry, engine, 0, window_ns, fields["jobs"])
     outcome.conclude(_failure(entry))
+    outcome.details = medium_details(document, entry.options, window_ns, alone=alone)
     outcome.notes += [*notes, *_notes(entry)]
     locations = fio_options.locations(options)
     size = fio_options.data_size(options, len(locations))
@@ -303,6 +307,7 @@ def _own_run(entry: _Entry, own: OwnFacts) -> ImportedRun:
     jobs = int(own.fields.get("jobs", 1))
     outcome = _outcome(entry, own.engine_info, own.window_start_ns, window_ns, jobs)
     outcome.status, outcome.failure = own.status, own.failure
+    outcome.details = dict(own.evidence)
     for kind, late in own.late_operations.items():
         totals = outcome.totals[kind]
         ended = totals.operations - late  # latencies count the late ones, rates do not

@@ -122,6 +122,8 @@ def _layers(medium: MediumTold, *, reads: bool) -> Iterator[Evidence]:
     for clause in medium.blank if reads else ():
         text = f"{clause}: a drive need not look for what was never written"
         yield Evidence(NEVER_WRITTEN, "unproven", text)
+    for clause in medium.unsampled if reads else ():
+        yield Evidence(UNPROVEN, "unproven", clause)
 
 
 def _counters(outcome: RunOutcome, details: Details, *, by_process: bool) -> Iterator[Evidence]:

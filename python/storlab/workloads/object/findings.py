@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from storlab.analysis.compare import Cell, Comparison
 from storlab.base.units import NS_PER_S
@@ -15,6 +16,7 @@ from storlab.workloads.object.details import ObjectDetails
 from storlab.workloads.object.endpoints import (
     UNEVEN,
     Traffic,
+    merged_endpoints,
     slow_endpoints,
     traffic_by_server,
 )
@@ -105,6 +107,32 @@ def _numbers(
     ]
 
 
+def endpoint_data(comparison: Comparison) -> list[dict[str, Any]]:
+    """List the requests of each endpoint, server address and kind at every point.
+
+    All repeats are merged. Targets with one endpoint and one address are left out.
+    """
+    return [
+        {
+            "where": section.where(point),
+            "target": target,
+            "point": cell.point_id,
+            **{name: value for name, value in row.items() if name != "latency"},
+        }
+        for section in comparison.kinds.get(KIND, ())
+        for point in section.points
+        for target, cell in comparison.row(point).cells.items()
+        for row in _rows(cell)
+    ]
+
+
+def _rows(cell: Cell) -> list[dict[str, Any]]:
+    told = [row for run in cell.runs for row in ObjectDetails.of(run.record).endpoints]
+    if len({(row.endpoint, row.address) for row in told}) < 2:
+        return []
+    return merged_endpoints(told)
+
+
 class Findings(Extra):
     """The figures of single endpoints."""
 
@@ -126,3 +154,8 @@ class Findings(Extra):
         """Build the table of endpoints for ``storlab compare``."""
         table = endpoint_table(comparison)
         return [] if table is None else [table]
+
+    def data(self, comparison: Comparison) -> dict[str, Any]:
+        """Give the figures of the endpoints at every point."""
+        rows = endpoint_data(comparison)
+        return {"endpoints": rows} if rows else {}

@@ -1,0 +1,49 @@
+"""The section of a brief, and the lines of ``storlab compare``, about proof of the medium."""
+
+from __future__ import annotations
+
+from storlab.analysis.compare import Comparison
+from storlab.analysis.proofs import STATES, TargetProof, proofs_of
+from storlab.brief.model import ExtraSection
+from storlab.brief.text import plural
+
+TITLE = "Proof that the medium served the I/O"
+LEAD = (
+    "Proven: the counters of the devices or of the process confirm the bytes that the runs read "
+    "and wrote. Unproven: it is not known what served them. Contradicted: a counter, the file "
+    "system or the data shows that something else served at least a part."
+)
+MOST_REASONS = 3  # of one state, that are shown in full
+
+
+def proof_sections(comparison: Comparison) -> list[ExtraSection]:
+    """Build the section; none if no run of the comparison was judged."""
+    texts = proof_texts(comparison)
+    if not texts:
+        return []
+    return [ExtraSection("proof", TITLE, "Proof of the medium", [LEAD], notes=texts)]
+
+
+def proof_texts(comparison: Comparison) -> list[str]:
+    """Word the proof of each workload on each target, with the reasons that it lacks."""
+    return [_text(proof) for proof in proofs_of(comparison)]
+
+
+def _text(proof: TargetProof) -> str:
+    of = plural(proof.finished, "run")
+    counts = [
+        f"{state} in {proof.runs[state]:,} of {of}{_reasons(proof.reasons.get(state, []))}"
+        for state in STATES
+        if state in proof.runs
+    ]
+    if proof.not_judged:
+        counts.append(f"not judged in {proof.not_judged:,} of {of}")
+    return f"{proof.target}, {proof.workload}: {'; '.join(counts)}."
+
+
+def _reasons(reasons: list[str]) -> str:
+    if not reasons:
+        return ""
+    more = len(reasons) - MOST_REASONS
+    shown = [*reasons[:MOST_REASONS], *([plural(more, "more reason")] if more > 0 else [])]
+    return f" ({'; '.join(shown)})"
