@@ -5,14 +5,14 @@
 //! listing costs what it shows, however many objects there are.
 
 use std::collections::BTreeSet;
-use std::fs::{self, File};
+use std::fs::{self, File, Metadata};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 use std::time::SystemTime;
 
-use rustix::fs::{CWD, RenameFlags, renameat_with};
+use rustix::fs::{CWD, Mode, OFlags, RenameFlags, ResolveFlags, openat2, renameat_with};
 use s3s::{S3Result, s3_error};
 use storlab_base::lock;
 
@@ -26,6 +26,10 @@ const OBJECTS: &str = "objects";
 /// Below a bucket's directory: unfinished multipart uploads.
 pub const UPLOADS: &str = "uploads";
 
+/// Magic numbers of ext2 to ext4, XFS, Btrfs, tmpfs and overlayfs (linux/magic.h): to open a file
+/// there whose name is cached asks no other machine and no other program.
+const LOCAL: [rustix::fs::FsWord; 5] = [0xef53, 0x5846_5342, 0x9123_683e, 0x0102_1994, 0x794c_7630];
+
 /// Flushes a file or directory to the device; tests replace it.
 pub type Flush = fn(&File) -> io::Result<()>;
 
@@ -35,6 +39,8 @@ pub struct Bucket {
     root: PathBuf,
     /// How writes are flushed before they are answered; None if they are not.
     flush: Option<Flush>,
+    /// Whether the kernel itself holds names and inodes of the file system in its cache.
+    is_local: bool,
     stamps: Arc<Stamps>,
     created: SystemTime,
     /// One per shard; held where a name and the set of keys change together.
@@ -146,6 +152,7 @@ impl Bucket {
         Ok(Self {
             root: root.to_path_buf(),
             flush,
+            is_local: LOCAL.contains(&rustix::fs::statfs(root)?.f_type),
             stamps,
             created: fs::metadata(root.join(OBJECTS))?.modified()?,
             shards: (0..SHARDS).map(|_| Mutex::new(())).collect(),
@@ -160,9 +167,15 @@ impl Bucket {
         self.created
     }
 
-    /// Whether writes are flushed to the device before they are answered.
-    pub fn durable(&self) -> bool {
-        self.flush.is_some()
+    /// Whether writes have to wait: for a flush, another machine or another program.
+    pub fn waits(&self) -> bool {
+        self.flush.is_some() || !self.is_local
+    }
+
+    /// Lets tests take a file system for one of another machine.
+    #[cfg(test)]
+    pub fn set_remote(&mut self) {
+        self.is_local = false;
     }
 
     /// How writes are flushed before they are answered; None if they are not.
@@ -183,6 +196,21 @@ impl Bucket {
     /// A file name that this server has not used yet, hidden from listings.
     pub fn aside_name(&self) -> String {
         format!(".aside-{:x}", self.aside.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// Opens an object for reading if that needs no device and no other machine.
+    ///
+    /// None says nothing about the object: [`Bucket::read`] opens it, and may wait.
+    pub fn read_cached(&self, key: &str) -> Option<(File, Object)> {
+        if !self.is_local {
+            return None;
+        }
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
+        let place = self.place(key);
+        let file = openat2(CWD, place, flags, Mode::empty(), ResolveFlags::CACHED).ok()?;
+        let file = File::from(file);
+        let metadata = file.metadata().ok().filter(Metadata::is_file)?;
+        Some((file, Object::of(&metadata).ok()?))
     }
 
     /// Opens an object for reading.
@@ -328,7 +356,8 @@ impl Bucket {
         self.root.join(OBJECTS).join(shard_name(shard))
     }
 
-    fn hold(&self, key: &str) -> MutexGuard<'_, ()> {
+    /// Locks the shard of a key.
+    pub fn hold(&self, key: &str) -> MutexGuard<'_, ()> {
         lock(&self.shards[shard(key)])
     }
 }

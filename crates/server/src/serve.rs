@@ -233,16 +233,22 @@ mod tests {
     use std::sync::{Condvar, Mutex};
     use std::thread::{self, JoinHandle};
 
+    use rustix::fs::{CWD, FileType, Mode};
     use storlab_base::lock;
 
     use super::*;
-    use crate::names::shard;
+    use crate::names::{path_of, shard, shard_name};
 
     /// Far longer than anything here takes; a failure ends by it instead of hanging.
     const PATIENCE: Duration = Duration::from_secs(20);
 
     fn runtime() -> Runtime {
         tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("threads")
+    }
+
+    fn with_one_worker() -> Runtime {
+        let mut builder = tokio::runtime::Builder::new_multi_thread();
+        builder.worker_threads(1).enable_all().build().expect("threads")
     }
 
     #[test]
@@ -264,8 +270,13 @@ mod tests {
         flush: Option<Flush>,
         head_timeout: Duration,
     ) -> SocketAddr {
-        let store = Store::open(directory.path(), "bucket", flush).expect("opened");
-        let service = S3ServiceBuilder::new(Service::new(Arc::new(store))).build();
+        let store = Arc::new(Store::open(directory.path(), "bucket", flush).expect("opened"));
+        serve_store(runtime, store, head_timeout)
+    }
+
+    /// Serves a store without signatures.
+    fn serve_store(runtime: &Runtime, store: Arc<Store>, head_timeout: Duration) -> SocketAddr {
+        let service = S3ServiceBuilder::new(Service::new(store)).build();
         let listener = runtime.block_on(async { listen() }).expect("listens");
         let address = listener.local_addr().expect("has one");
         runtime.spawn(async move {
@@ -323,6 +334,10 @@ mod tests {
 
     /// The status of a request without a body, or with one of one byte.
     fn status(address: SocketAddr, method: &str, key: &str) -> String {
+        read_status(send(address, method, key))
+    }
+
+    fn send(address: SocketAddr, method: &str, key: &str) -> Client {
         let mut client = Client::connect(address).expect("connected");
         client.set_read_timeout(Some(PATIENCE)).expect("set");
         let (length, body) = if method == "PUT" { (1, "x") } else { (0, "") };
@@ -331,6 +346,10 @@ mod tests {
              content-length: {length}\r\n\r\n{body}"
         );
         client.write_all(request.as_bytes()).expect("sent");
+        client
+    }
+
+    fn read_status(client: Client) -> String {
         let mut line = String::new();
         BufReader::new(client).read_line(&mut line).expect("an answer");
         line.split(' ').nth(1).expect("a status").to_owned()
@@ -342,11 +361,7 @@ mod tests {
         let there = keys.next().expect("endless");
         let others: Vec<String> = keys.filter(|key| shard(key) == shard(&there)).take(2).collect();
         let directory = tempfile::tempdir().expect("a directory");
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(1)
-            .enable_all()
-            .build()
-            .expect("threads");
+        let runtime = with_one_worker();
         let address = serve(&runtime, &directory, Some(held_flush), HEAD_TIMEOUT);
         let both = |method: &'static str| -> Vec<JoinHandle<String>> {
             let start = |key: &String| {
@@ -379,5 +394,88 @@ mod tests {
         assert_eq!(status(address, "GET", &others[0]), "404");
         allow(1, 5);
         assert_eq!(answers(deletes), ["204", "204"]);
+    }
+
+    /// Sends a request, and then others until the server has begun with it.
+    fn begin(
+        address: SocketAddr,
+        method: &'static str,
+        key: &str,
+        there: &str,
+    ) -> JoinHandle<String> {
+        let (sent, waits) = std::sync::mpsc::channel();
+        let key = key.to_owned();
+        let request = thread::spawn(move || {
+            let client = send(address, method, &key);
+            sent.send(()).expect("received");
+            read_status(client)
+        });
+        waits.recv().expect("sent");
+        // Another connection may overtake it, but not so often.
+        for _ in 0..5 {
+            assert_eq!(status(address, "GET", there), "200", "while {method} waits");
+        }
+        request
+    }
+
+    /// A file whose open for reading ends when this is dropped.
+    struct Fifo(PathBuf);
+
+    impl Fifo {
+        fn create(path: PathBuf) -> Self {
+            rustix::fs::mknodat(CWD, &path, FileType::Fifo, Mode::RWXU, 0).expect("a FIFO");
+            Self(path)
+        }
+    }
+
+    impl Drop for Fifo {
+        fn drop(&mut self) {
+            File::options().read(true).write(true).open(&self.0).expect("the writing end");
+        }
+    }
+
+    #[test]
+    fn a_file_that_takes_long_to_open_holds_up_no_other_request() {
+        for is_remote in [false, true] {
+            open_slow_files(is_remote);
+        }
+    }
+
+    fn open_slow_files(is_remote: bool) {
+        let directory = tempfile::tempdir().expect("a directory");
+        let runtime = with_one_worker();
+        let mut store = Store::open(directory.path(), "bucket", None).expect("opened");
+        if is_remote {
+            store.set_remote();
+        }
+        let address = serve_store(&runtime, Arc::new(store), HEAD_TIMEOUT);
+        assert_eq!(status(address, "PUT", "there"), "200");
+        let objects = directory.path().join("bucket").join("objects");
+        let slow = ["slow-get", "slow-head"]
+            .map(|key| Fifo::create(objects.join(shard_name(shard(key))).join(path_of(key))));
+        let waiting = [
+            begin(address, "GET", "slow-get", "there"),
+            begin(address, "HEAD", "slow-head", "there"),
+        ];
+        assert!(waiting.iter().all(|request| !request.is_finished()));
+        drop(slow);
+        assert_eq!(waiting.map(|request| request.join().expect("an answer")), ["200", "200"]);
+    }
+
+    #[test]
+    fn a_put_that_waits_on_a_remote_file_system_holds_up_no_other_request() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let runtime = with_one_worker();
+        let mut store = Store::open(directory.path(), "bucket", None).expect("opened");
+        store.set_remote();
+        let store = Arc::new(store);
+        let address = serve_store(&runtime, store.clone(), HEAD_TIMEOUT);
+        assert_eq!(status(address, "PUT", "there"), "200");
+        let bucket = store.bucket("bucket").expect("it exists");
+        let held = bucket.hold("slow-put");
+        let waiting = begin(address, "PUT", "slow-put", "there");
+        assert!(!waiting.is_finished());
+        drop(held);
+        assert_eq!(waiting.join().expect("an answer"), "200");
     }
 }

@@ -1,8 +1,9 @@
 //! The operations of S3 over a store: what s3s has decoded, as calls, and what comes back.
 
+use std::fs::File;
 use std::sync::Arc;
 
-use hyper::header;
+use hyper::{HeaderMap, header};
 #[allow(clippy::wildcard_imports)] // an input and an output for each of the operations below
 use s3s::dto::*;
 use s3s::{S3, S3Request, S3Response, S3Result, s3_error};
@@ -10,6 +11,7 @@ use s3s::{S3, S3Request, S3Response, S3Result, s3_error};
 use crate::answers::{
     Spelling, delete_each, find, in_the_clear, page_size, part_entry, whole_object,
 };
+use crate::bucket::Bucket;
 use crate::conditions::Conditions;
 use crate::digest::Digests;
 use crate::errors::failed;
@@ -46,11 +48,52 @@ fn answer<T>(output: T) -> Answer<T> {
     Ok(S3Response::new(output))
 }
 
-/// Runs what touches many files on a thread that may wait.
+/// Runs file-system calls on a thread that may wait for them.
 async fn apart<T: Send + 'static>(
     work: impl FnOnce() -> S3Result<T> + Send + 'static,
 ) -> S3Result<T> {
     tokio::task::spawn_blocking(work).await.map_err(s3s::S3Error::internal_error)?
+}
+
+/// Runs the file-system calls of a write, apart if they have to wait.
+///
+/// On a file system of this machine they stay on the connection's thread unless they are flushed:
+/// two hops per PUT of 4 KiB took the server from 43 to 116 us of CPU, and 16 % of the rate.
+async fn write<T: Send + 'static>(
+    bucket: Arc<Bucket>,
+    work: impl FnOnce(&Bucket) -> S3Result<T> + Send + 'static,
+) -> S3Result<T> {
+    if bucket.waits() { apart(move || work(&bucket)).await } else { work(&bucket) }
+}
+
+/// An object that fulfils the conditions of a GET or HEAD.
+struct Opened {
+    file: File,
+    object: Object,
+    headers: HeaderMap,
+}
+
+/// Opens an object and reads its headers.
+///
+/// A file whose name the kernel has cached is opened at once: to do it apart, too, took the server
+/// from 27 to 56 us of CPU per GET of 4 KiB and from 23 to 46 us per HEAD, and 15 % of the rate.
+///
+/// # Errors
+/// `NoSuchKey`; `PreconditionFailed` and `NotModified` by the conditions.
+async fn open(bucket: Arc<Bucket>, key: String, conditions: Conditions) -> S3Result<Opened> {
+    let finish = move |file: File, object: Object| {
+        conditions.check_read(&object)?;
+        let headers = Kept::read(&file)?.0;
+        Ok(Opened { file, object, headers })
+    };
+    if let Some((file, object)) = bucket.read_cached(&key) {
+        return finish(file, object);
+    }
+    apart(move || {
+        let (file, object) = bucket.read(&key)?;
+        finish(file, object)
+    })
+    .await
 }
 
 #[async_trait::async_trait]
@@ -58,14 +101,14 @@ impl S3 for Service {
     async fn get_object(&self, req: S3Request<GetObjectInput>) -> Answer<GetObjectOutput> {
         let input = req.input;
         whole_object(input.part_number, input.version_id.as_deref())?;
-        let (file, object) = self.store.bucket(&input.bucket)?.read(&input.key)?;
         let conditions = Conditions {
             matches: input.if_match,
             differs: input.if_none_match,
             since: input.if_modified_since,
             not_since: input.if_unmodified_since,
         };
-        conditions.check_read(&object)?;
+        let bucket = self.store.bucket(&input.bucket)?;
+        let Opened { file, object, mut headers } = open(bucket, input.key, conditions).await?;
         let (part, content_range) = match input.range {
             None => (0..object.size, None),
             // s3s lets the last bytes of nothing pass.
@@ -76,7 +119,6 @@ impl S3 for Service {
                 (part, Some(stretch))
             }
         };
-        let mut headers = Kept::read(&file)?.0;
         for (instead, name) in [
             (input.response_content_type.is_some(), header::CONTENT_TYPE),
             (input.response_cache_control.is_some(), header::CACHE_CONTROL),
@@ -107,14 +149,14 @@ impl S3 for Service {
     async fn head_object(&self, req: S3Request<HeadObjectInput>) -> Answer<HeadObjectOutput> {
         let input = req.input;
         whole_object(input.part_number, input.version_id.as_deref())?;
-        let (file, object) = self.store.bucket(&input.bucket)?.read(&input.key)?;
         let conditions = Conditions {
             matches: input.if_match,
             differs: input.if_none_match,
             since: input.if_modified_since,
             not_since: input.if_unmodified_since,
         };
-        conditions.check_read(&object)?;
+        let bucket = self.store.bucket(&input.bucket)?;
+        let Opened { object, headers, .. } = open(bucket, input.key, conditions).await?;
         let output = HeadObjectOutput {
             content_length: Some(object.size as i64),
             accept_ranges: Some("bytes".to_owned()),
@@ -123,7 +165,6 @@ impl S3 for Service {
             last_modified: Some(object.modified().into()),
             ..HeadObjectOutput::default()
         };
-        let headers = Kept::read(&file)?.0;
         Ok(S3Response { headers, ..S3Response::new(output) })
     }
 
@@ -135,8 +176,14 @@ impl S3 for Service {
         in_the_clear(input.sse_customer_algorithm.or(input.ssekms_key_id).is_some())?;
         in_the_clear(input.server_side_encryption.is_some())?;
         let bucket = self.store.bucket(&input.bucket)?;
-        let mut aside = bucket.aside(&input.key)?;
-        Kept::of(&req.headers)?.write(&aside.file)?;
+        let kept = Kept::of(&req.headers)?;
+        let key = input.key.clone();
+        let mut aside = write(bucket.clone(), move |bucket| {
+            let aside = bucket.aside(&key)?;
+            kept.write(&aside.file)?;
+            Ok(aside)
+        })
+        .await?;
         let digests = Digests::announced(&req.headers);
         let trailing = req.trailing_headers.as_ref();
         let length = input.content_length;
@@ -147,11 +194,8 @@ impl S3 for Service {
             ..Conditions::default()
         };
         let key = input.key;
-        let object = if bucket.durable() {
-            apart(move || bucket.put(&key, aside, &conditions)).await?
-        } else {
-            bucket.put(&key, aside, &conditions)?
-        };
+        let put = move |bucket: &Bucket| bucket.put(&key, aside, &conditions);
+        let object = write(bucket, put).await?;
         answer(PutObjectOutput {
             e_tag: Some(object.etag()),
             checksum_crc32: sums.checksum_crc32,
@@ -171,26 +215,28 @@ impl S3 for Service {
             return Err(s3_error!(NotImplemented, "name the source as BUCKET/KEY"));
         };
         whole_object(None, version_id.as_deref())?;
-        let (mut file, there) = self.store.bucket(from)?.read(key)?;
         let conditions = Conditions {
             matches: input.copy_source_if_match,
             differs: input.copy_source_if_none_match,
             since: input.copy_source_if_modified_since,
             not_since: input.copy_source_if_unmodified_since,
         };
-        // Nothing is read that could be "not modified".
-        conditions.check_read(&there).map_err(|_| s3_error!(PreconditionFailed))?;
         let directive = input.metadata_directive.as_ref().map(MetadataDirective::as_str);
         let replaces = directive == Some(MetadataDirective::REPLACE);
-        if !replaces && **from == *input.bucket && **key == *input.key {
-            return Err(s3_error!(
-                InvalidRequest,
-                "an object is copied to itself only with other metadata (REPLACE)"
-            ));
-        }
-        let kept = if replaces { Kept::of(&req.headers)? } else { Kept::read(&file)? };
+        let to_itself = !replaces && **from == *input.bucket && **key == *input.key;
+        let (source, key) = (self.store.bucket(from)?, key.to_string());
         let bucket = self.store.bucket(&input.bucket)?;
         let object = apart(move || {
+            let (mut file, there) = source.read(&key)?;
+            // Nothing is read that could be "not modified".
+            conditions.check_read(&there).map_err(|_| s3_error!(PreconditionFailed))?;
+            if to_itself {
+                return Err(s3_error!(
+                    InvalidRequest,
+                    "an object is copied to itself only with other metadata (REPLACE)"
+                ));
+            }
+            let kept = if replaces { Kept::of(&req.headers)? } else { Kept::read(&file)? };
             let mut aside = bucket.aside(&input.key)?;
             kept.write(&aside.file)?;
             // Within the file system, where it can do that.
@@ -327,11 +373,7 @@ impl S3 for Service {
         let length = input.content_length;
         let sums = receive(&mut aside.file, input.body, length, digests, trailing).await?;
         let (id, number) = (input.upload_id, input.part_number);
-        let part = if bucket.durable() {
-            apart(move || bucket.put_part(&id, number, aside)).await?
-        } else {
-            bucket.put_part(&id, number, aside)?
-        };
+        let part = write(bucket, move |bucket| bucket.put_part(&id, number, aside)).await?;
         answer(UploadPartOutput {
             e_tag: Some(part.etag()),
             checksum_crc32: sums.checksum_crc32,

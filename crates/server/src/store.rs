@@ -59,6 +59,13 @@ impl Store {
         Ok(Self { buckets: RwLock::new(buckets), ..store })
     }
 
+    /// Lets tests take the file system for one of another machine.
+    #[cfg(test)]
+    pub fn set_remote(&mut self) {
+        let buckets = self.buckets.get_mut().unwrap_or_else(PoisonError::into_inner);
+        buckets.values_mut().filter_map(Arc::get_mut).for_each(Bucket::set_remote);
+    }
+
     /// A bucket by its name.
     pub fn bucket(&self, name: &str) -> S3Result<Arc<Bucket>> {
         let buckets = self.buckets.read().unwrap_or_else(PoisonError::into_inner);
