@@ -103,7 +103,7 @@ def test_a_resume_refuses_another_file_and_takes_the_first_one_back(
     told = " ".join(capsys.readouterr().err.split())
     assert name in told
     assert "is not the file that was planned" in told
-    assert "put the first one back" in told
+    assert "cp -p" in told
     assert len(ResultStore.open(place / "out").records()) == 1
     (place / "kept").rename(place / name)
     assert main(["resume", "out", "--no-report", "--quiet"]) == ExitCode.OK
