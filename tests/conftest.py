@@ -15,7 +15,8 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -263,6 +264,26 @@ def validator_of(schema: str) -> Any:
     from storlab.cli.documents import schema_of
 
     return jsonschema.Draft202012Validator(schema_of(schema))
+
+
+def disk_among(places: Sequence[Path]) -> Path:
+    """Choose the first directory on a disk, if possible one with O_DIRECT."""
+    from storlab.stores.filesystems import file_system_of, supports_direct
+
+    disks = [place for place in places if not file_system_of(place).in_memory]
+    if not disks:
+        missing(f"needs a directory on a disk: {', '.join(map(str, places))} are in memory")
+    return next(filter(supports_direct, disks), disks[0])
+
+
+@pytest.fixture
+def disk_path(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Yield an empty directory on a disk, which that of temporary files need not be."""
+    target = Path(__file__).parent.parent / "target"
+    target.mkdir(exist_ok=True)
+    place = disk_among([tmp_path_factory.getbasetemp(), target, Path("/var/tmp")])
+    with tempfile.TemporaryDirectory(prefix="test-", dir=place) as made:
+        yield Path(made)
 
 
 @pytest.fixture

@@ -13,6 +13,8 @@ import pytest
 from xdist.scheduler import LoadFileScheduling
 from xdist.workermanage import WorkerController
 
+from support.mounts import separate_mounts
+
 CLUSTERS = "tests/integration/cluster/"
 BEHIND = 5  # niceness: a third of the time of a cluster's process, and of others' on a busy machine
 
@@ -57,6 +59,12 @@ class Lanes(LoadFileScheduling):
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Lanes | None:
     """Of ``--dist loadfile``."""
     return Lanes(config, log) if config.getvalue("dist") == "loadfile" else None
+
+
+def pytest_sessionstart() -> None:
+    """Keep the mounts of parallel processes apart."""
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        separate_mounts()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from conftest import need_root
 from support.lanes import BEHIND
 
 TESTS = Path(__file__).parent.parent
@@ -32,6 +33,31 @@ import pytest
 def test_ends(number):
     if number == ENDS_AT:
         os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+MOUNTS = """
+import time
+from pathlib import Path
+import pytest
+from support.mounts import mounted
+
+HERE = Path(__file__)
+
+def meet(moment):
+    (HERE.parent / f"{HERE.stem}.{moment}").touch()
+    end = time.monotonic() + 100
+    while len(list(HERE.parent.glob(f"*.{moment}"))) < 2:
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+@pytest.mark.parametrize("number", range(3))
+def test_mounts(number):
+    place = HERE.parent / HERE.stem
+    with mounted(place, "-t", "tmpfs", "none"):
+        meet(f"mounted-{number}")
+        seen = [line.split()[1] for line in Path("/proc/self/mounts").read_text().splitlines()]
+        assert [mount for mount in seen if mount.startswith(str(HERE.parent))] == [str(place)]
+        meet(f"seen-{number}")
 """
 
 
@@ -64,6 +90,16 @@ def test_a_process_that_ends_fails_the_test_it_was_at_and_no_other(
     assert "3 failed, 21 passed" in printed
     for test in ("test_0.py::test_ends[0]", "test_1.py::test_ends[3]", "test_4.py::test_ends[1]"):
         assert f"crashed while running '{test}'" in printed
+
+
+@pytest.mark.root
+def test_a_copy_of_all_mounts_keeps_none_of_another_process(tmp_path: Path) -> None:
+    """Hosts made of namespaces hold copies: with one, a file system outlives its umount."""
+    need_root("mount")
+    for name in ("first", "second"):
+        (tmp_path / f"test_{name}.py").write_text(MOUNTS)
+    done = run_spread(tmp_path, processes=2)
+    assert done.returncode == 0, done.stdout
 
 
 def run_spread(folder: Path, processes: int = 3) -> subprocess.CompletedProcess[str]:

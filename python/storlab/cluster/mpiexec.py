@@ -63,6 +63,7 @@ _INTERFACE: dict[Vendor, tuple[str, ...]] = {
     "intel": ("FI_TCP_IFACE",),
     "slurm": ("FI_TCP_IFACE", "UCX_NET_DEVICES", "OMPI_MCA_btl_tcp_if_include"),
 }
+_ROUTES = Path("/proc/self/net/route")
 _PASSED_ON = re.compile(r"(PATH|LD_LIBRARY_PATH|PYTHON.*|VIRTUAL_ENV|MPI4PY_.*|STORLAB_.*|TMPDIR)")
 
 
@@ -191,6 +192,10 @@ def environment(
     wanted = dict(_SETTINGS[launcher.vendor])
     if ranks.interface is not None:
         wanted |= dict.fromkeys(_INTERFACE[launcher.vendor], ranks.interface)
+    elif ranks.local and launcher.vendor == "openmpi":
+        wanted["OMPI_MCA_btl_tcp_if_include"] = "lo"  # which it leaves out unless it is named
+    elif ranks.local and launcher.vendor == "mpich" and not _has_routes():
+        wanted["MPIR_CVAR_CH4_NETMOD"] = "ofi"  # UCX finds no route to a loopback address
     if launcher.vendor == "openmpi" and ranks.agent is not None:
         wanted |= {"PRTE_MCA_plm_ssh_agent": ranks.agent, "OMPI_MCA_plm_rsh_agent": ranks.agent}
     library = _library(launcher)
@@ -198,6 +203,14 @@ def environment(
         wanted["MPI4PY_LIBMPI"] = str(library)
     own_words = {SIZE_VARIABLE: str(ranks.size), VENDOR_VARIABLE: launcher.vendor}
     return {**wanted, **kept, **ranks.environment, **own_words}
+
+
+def _has_routes() -> bool:
+    """Return whether this machine has a route for IPv4, apart from loopback."""
+    try:
+        return len(_ROUTES.read_text().splitlines()) > 1  # the first has the names of columns
+    except OSError:
+        return False
 
 
 def _library(launcher: Launcher) -> Path | None:

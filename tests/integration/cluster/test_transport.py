@@ -15,13 +15,28 @@ from typing import Any
 
 import pytest
 
-from conftest import need_mpi
+from conftest import need_mpi, need_root
 from storlab.base.clock import monotonic_ns, sleep_s
 from storlab.cluster.launch import MpiJob, start
 from storlab.cluster.mpiexec import Launcher, Ranks, environment, find_launcher
 
 RANK = Path(__file__).parents[2] / "support" / "cluster_rank.py"
 PATIENCE_S = 120.0
+# Three clients, started by a process that has no network.
+ALONE = """
+import sys
+from storlab.cluster.launch import start
+from storlab.cluster.mpiexec import Ranks, find_launcher
+
+launcher, rank, order = sys.argv[1:]
+program = [sys.executable, rank]
+job = start(find_launcher(launcher), Ranks(["localhost"], 3), program, order.encode())
+code = job.wait(120)
+job.await_output(5)
+print(job.printed)
+job.end()
+sys.exit(code)
+"""
 
 
 @pytest.fixture(params=["mpich", "openmpi"])
@@ -70,6 +85,19 @@ def all_gone(pids: list[int]) -> bool:
             return False
         sleep_s(0.01)
     return True
+
+
+@pytest.mark.root
+def test_loopback_is_network_enough(launcher: Launcher, tmp_path: Path) -> None:
+    need_root("unshare", "ip")
+    script = tmp_path / "run.py"
+    script.write_text(ALONE)
+    words = ["unshare", "--net", "sh", "-c", 'ip link set lo up && exec "$@"', "sh"]
+    order = {"do": "echo", "result": str(tmp_path / "result.json"), "bytes": 1000}
+    words += [sys.executable, str(script), str(launcher.program), str(RANK), json.dumps(order)]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert json.loads((tmp_path / "result.json").read_text())["same"]
 
 
 def test_messages_of_any_size_arrive_as_they_were(

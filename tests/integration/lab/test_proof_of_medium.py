@@ -23,7 +23,6 @@ from storlab.brief.facts import target_card
 from storlab.cli.main import main
 from storlab.lab.results.store import ResultStore
 from storlab.model.result import RunRecord
-from storlab.stores.filesystems import file_system_of
 from support.mounts import loop_device, mounted, sh
 
 pytestmark = pytest.mark.root
@@ -54,6 +53,12 @@ STEADY = "rate_iops = 50"
 
 
 @pytest.fixture
+def tmp_path(disk_path: Path) -> Path:
+    """Return a directory on a disk: memory has no device below it."""
+    return disk_path
+
+
+@pytest.fixture
 def stack() -> Iterator[ExitStack]:
     need_root("losetup", "mkfs.ext4")
     with ExitStack() as entered:
@@ -69,14 +74,8 @@ def written(path: Path, size: int = SIZE) -> Path:
     return path
 
 
-def need_disk(path: Path) -> None:
-    if file_system_of(path).in_memory:
-        pytest.skip(f"{path} is in memory: no device lies below it")
-
-
 @contextmanager
 def direct_loop(image: Path) -> Iterator[Path]:
-    need_disk(image)
     with loop_device(image, "--direct-io=on") as device:
         if Path(f"/sys/block/{device.name}/loop/dio").read_text().strip() != "1":
             pytest.skip(f"no direct I/O from a loop device to {image}")
@@ -203,7 +202,6 @@ def test_families_that_read_files_are_marked_on_a_loop_device_over_the_page_cach
 
 
 def test_a_loop_device_over_the_page_cache_is_marked(tmp_path: Path, stack: ExitStack) -> None:
-    need_disk(tmp_path)
     path = stack.enter_context(loop_device(written(tmp_path / "image")))
     record = run(tmp_path, f'path = "{path}"', READS)
     assert (marks(record), state(record)) == ({"page-cache"}, "unproven")

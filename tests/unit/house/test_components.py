@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from conftest import fio_version, in_ci, missing, need_program
+from conftest import disk_among, fio_version, in_ci, missing, need_program, need_root
+from storlab.stores.filesystems import file_system_of
+from support.mounts import mounted
 
 
 def test_ci_is_read_from_the_environment() -> None:
@@ -37,3 +39,16 @@ def test_fio_tells_its_version(tmp_path: Path, text: str, version: tuple[int, ..
     program.write_text(f"#!/bin/sh\necho {text}\n")
     program.chmod(0o755)
     assert fio_version(program) == version
+
+
+@pytest.mark.root
+def test_a_disk_is_taken_where_temporary_files_lie_in_memory(
+    tmp_path: Path, disk_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    need_root("mount")
+    assert not file_system_of(disk_path).in_memory
+    monkeypatch.setenv("CI", "true")
+    with mounted(tmp_path / "memory", "-t", "tmpfs", "none") as memory:
+        assert disk_among([memory, disk_path]) == disk_path
+        with pytest.raises(pytest.fail.Exception, match="needs a directory on a disk"):
+            disk_among([memory])

@@ -117,10 +117,8 @@ def test_a_file_study_that_can_run(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [tmp_path / "study.toml"]
 
 
-def test_the_page_cache_is_warned_of_on_a_drive(tmp_path: Path) -> None:
-    if file_system_of(tmp_path).in_memory:
-        pytest.skip("the directory for temporary files is in memory")
-    study = loaded(tmp_path, f'path = "{tmp_path}/data"\nsize = "1MiB"\ndirect = false')
+def test_the_page_cache_is_warned_of_on_a_drive(disk_path: Path) -> None:
+    study = loaded(disk_path, f'path = "{disk_path}/data"\nsize = "1MiB"\ndirect = false')
     checks = checks_of(study)
     assert checks["page cache"].status == "warning"
     assert checks["data set"].status == "warning"

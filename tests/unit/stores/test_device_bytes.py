@@ -26,6 +26,12 @@ SIZE = 8 << 20
 DEVICE = {"read_bytes": 0, "written_bytes": 0, "over_ns": 1_000_000_000, "devices": ["sda"]}
 
 
+@pytest.fixture
+def tmp_path(disk_path: Path) -> Path:
+    """Return a directory on a disk: memory has no device below it."""
+    return disk_path
+
+
 def members(path: Path) -> Access:
     return Access([Member(path=str(path), name=path.name, kind="file", size=SIZE)])
 

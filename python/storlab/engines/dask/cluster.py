@@ -44,6 +44,9 @@ _CONFIG = {
     "distributed.worker.memory.pause": False,
     "distributed.worker.memory.terminate": 1.0,
     "distributed.scheduler.worker-ttl": f"{LOST_S}s",
+    # LocalCluster ends a worker that has not come back after this time. Dask's default of 15 s is
+    # too short: on a busy machine its start alone takes longer.
+    "distributed.deploy.lost-worker-timeout": f"{LOST_S}s",
     "distributed.nanny.pre-spawn-environ.OMP_NUM_THREADS": 1,
     "distributed.nanny.pre-spawn-environ.OPENBLAS_NUM_THREADS": 1,
 }

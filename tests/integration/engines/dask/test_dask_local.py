@@ -126,7 +126,11 @@ def long_job(tmp_path: Path) -> Iterator[PreprocessJob]:
     yield order([path] * 16, tmp_path / "run", workers=2, part_bytes=1 << 18, threshold=2)
 
 
-def test_what_a_killed_worker_was_at_is_done_again(tmp_path: Path, long_job: PreprocessJob) -> None:
+def test_what_a_killed_worker_was_at_is_done_again(
+    tmp_path: Path, long_job: PreprocessJob, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Shorter than any worker takes to start again, as Dask's default is on a busy machine.
+    monkeypatch.setenv("DASK_DISTRIBUTED__DEPLOY__LOST_WORKER_TIMEOUT", "100ms")
     going = started(long_job, tmp_path / "work")
     ingest = tmp_path / "run"
     killed = 0

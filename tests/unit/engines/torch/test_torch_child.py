@@ -22,7 +22,7 @@ from storlab.engines.torch.loader import Sampler, Samples, Window, fitted, steps
 from storlab.engines.torch.ranks import Crew, drop_caches
 from storlab.engines.torch.writer import MANIFEST, Coordinator, Rank, Shelf, resident_bytes
 from storlab.process.child_side import ChildError
-from storlab.stores.filesystems import file_system_of, supports_direct
+from storlab.stores.filesystems import supports_direct
 from support.torch_data import FILES, job_of, make_set, payload
 
 
@@ -32,12 +32,8 @@ def plain(job: Any) -> dict[str, Any]:
 
 
 @pytest.fixture
-def home(request: pytest.FixtureRequest) -> Path:
-    """On a file system with O_DIRECT, which /tmp need not have."""
-    place = Path(__file__).parents[4] / "target" / f"torch-test-{os.getpid()}"
-    place.mkdir(parents=True, exist_ok=True)
-    request.addfinalizer(lambda: subprocess.run(["rm", "-r", str(place)], check=True))
-    return place
+def home(disk_path: Path) -> Path:
+    return disk_path
 
 
 @pytest.mark.parametrize("direct", [False, True])
@@ -280,8 +276,6 @@ def test_a_rank_answers_before_it_keeps_what_it_did(tmp_path: Path) -> None:
 
 
 def test_what_lies_in_memory_is_counted(home: Path) -> None:
-    if file_system_of(home).in_memory:
-        pytest.skip(f"{home} is in memory: nothing of it can be dropped")
     path = home / "file"
     path.write_bytes(bytes(1_000_000))
     assert resident_bytes(path) == 1_000_000
