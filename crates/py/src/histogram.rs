@@ -38,6 +38,9 @@ fn figures_of(encoded: &[&[u8]]) -> Result<Vec<Figures>> {
         let mut places = Vec::new();
         part.iter().map(|bytes| Figures::of_v2(bytes, &mut places)).collect::<Result<Vec<_>>>()
     };
+    if encoded.len() <= share {
+        return read(encoded); // a thread costs more than reading a few
+    }
     thread::scope(|threads| {
         let parts: Vec<_> =
             encoded.chunks(share).map(|part| threads.spawn(move || read(part))).collect();

@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 
 from storlab.base.errors import FieldProblems, Problem
 from storlab.base.units import NS_PER_S
-from storlab.model.types import Duration, StudyTable, Swept, Table
+from storlab.model.types import Amount, Count, Duration, StudyTable, Swept, Table
 
 Clients = Annotated[int, Field(ge=1, le=65_536)]
 LOCALHOST = "localhost"
@@ -202,8 +202,8 @@ class Cluster(StudyTable):
 class ByWorker(Table):
     """What each worker did inside the window, all kinds of operations together, in their order."""
 
-    operations: list[int]
-    bytes: list[int]
+    operations: list[Count]
+    bytes: list[Count]
 
 
 class ClientRun(Table):
@@ -219,14 +219,14 @@ class ClientRun(Table):
     last_worker_late_ns: int | None = None  # likewise of its worker that began last
     done_ns: int | None = None  # after the first began: it had done its share; None: no fixed work
     window_share: float = 1.0  # of its window that is part of the common one
-    operations: int = 0
-    bytes: int = 0
+    operations: Count = 0
+    bytes: Count = 0
     by_worker: ByWorker | None = None  # None: the engine does not tell
-    bytes_read: int = 0
-    bytes_s: float = 0.0
-    operations_s: float = 0.0
-    latency_mean_ns: float | None = None
-    latency_p99_ns: int | None = None
+    bytes_read: Count = 0
+    bytes_s: Amount = 0.0
+    operations_s: Amount = 0.0
+    latency_mean_ns: Amount | None = None
+    latency_p99_ns: Count | None = None
     cpu_percent: float | None = None  # of its cores, by whomever, in the window
     cores: int | None = None
     nic_received_bytes: int | None = None  # of the data interfaces; None: not seen

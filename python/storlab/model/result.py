@@ -13,7 +13,7 @@ from pydantic import Field
 from storlab.base.errors import with_fix
 from storlab.model.cluster import ByWorker, ClusterRun
 from storlab.model.power import AppliedPowerState, Boundary, PowerSummary, SpanPower
-from storlab.model.types import Provenance, Table
+from storlab.model.types import Amount, Count, Provenance, Table
 
 Operation = str
 """A kind of operation: read, write, trim, sync; get, put, head, list, delete, multi_delete; ..."""
@@ -27,49 +27,46 @@ RunStatus = Literal["finished", "failed", "cancelled"]
 class LatencySummary(Table):
     """Of one merged histogram; every value in ns. Percentiles are never averaged."""
 
-    count: int
-    mean_ns: float
-    min_ns: int
-    p50_ns: int
-    p90_ns: int
-    p99_ns: int
-    p999_ns: int
-    p9999_ns: int
-    max_ns: int
-    stdev_ns: float = 0.0
+    count: Count
+    mean_ns: Amount
+    min_ns: Count
+    p50_ns: Count
+    p90_ns: Count
+    p99_ns: Count
+    p999_ns: Count
+    p9999_ns: Count
+    max_ns: Count
+    stdev_ns: Amount = 0.0
 
 
 class OperationTotals(Table):
     """One kind of operation over the measure window."""
 
-    operations: int = Field(ge=0)  # completed inside the window
-    bytes: int = Field(ge=0)
-    late_operations: int = Field(
-        default=0, ge=0
-    )  # open loop: due inside the window, completed after it
-    unfinished_operations: int = Field(
-        default=0, ge=0
-    )  # closed loop: in flight at the window's end; in no other figure
-    unfinished_longest_ns: int = Field(default=0, ge=0)  # of them, from submission to the end
+    operations: Count  # completed inside the window
+    bytes: Count
+    late_operations: Count = 0  # open loop: due inside the window, completed after it
+    # Closed loop: in flight at the window's end; in no other figure.
+    unfinished_operations: Count = 0
+    unfinished_longest_ns: Count = 0  # of them, from submission to the end
     latency: LatencySummary | None = None  # submission to completion
-    latency_mean_ns: float | None = None  # where the engine tells no more of it than this
+    latency_mean_ns: Amount | None = None  # where the engine tells no more of it than this
     intended: LatencySummary | None = None  # open loop only: from the intended start
     ttfb: LatencySummary | None = None  # to the first byte of the answer's body, where it has one
-    errors: dict[str, int] = Field(default_factory=dict)  # failed ones, by kind; in no other figure
+    errors: dict[str, Count] = Field(default_factory=dict)  # failed ones, by kind, apart
 
 
 class CpuUse(Table):
     """CPU of the load generator inside the measure window, in ns."""
 
-    user_ns: int
-    system_ns: int
-    cores: int  # cores that the workers could use: min(jobs, cores of the machine or cpuset)
-    worker_ns: int | None = None  # worker threads only; None where the engine does not tell
+    user_ns: Count
+    system_ns: Count
+    cores: Count  # cores that the workers could use: min(jobs, cores of the machine or cpuset)
+    worker_ns: Count | None = None  # worker threads only; None where the engine does not tell
     busiest_worker_percent: float | None = None
     machine_busy_percent: float | None = None  # of all cores of the client, by whomever
     machine_cores: int | None = None  # of the client, whoever may use them
     machine_steal_percent: float | None = None  # of all cores: time that its host gave to others
-    waited_ns: int | None = None  # of the worker threads in run queues; None: not told
+    waited_ns: Count | None = None  # of the worker threads in run queues; None: not told
     longest_wait_percent: float | None = None  # of the window, by the worker that waited longest
     quota_cores: float | None = None  # of the control group, by the smallest quota; None: no quota
     throttled_percent: float | None = None  # of the window, that a quota kept threads from cores
@@ -124,8 +121,8 @@ class BadBlock(Table):
 class VerifyReport(Table):
     """How many blocks were checked, and what was wrong with them (the first 1,000 in full)."""
 
-    checked_blocks: int
-    bad_blocks: dict[str, int] = Field(default_factory=dict)  # by kind
+    checked_blocks: Count
+    bad_blocks: dict[str, Count] = Field(default_factory=dict)  # by kind
     examples: list[BadBlock] = Field(default_factory=list)
 
     @property
@@ -141,7 +138,7 @@ class Span(Table):
     name: str
     start_ns: int  # on the run's clock
     end_ns: int
-    bytes: int = 0
+    bytes: Count = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,8 +240,8 @@ class Proof(Table):
 class Concurrency(Table):
     """Outstanding I/O: configured, and implied by Little's law (rate x mean latency)."""
 
-    configured: float
-    implied: float | None
+    configured: Amount
+    implied: Amount | None
 
 
 class RunRecord(Table):
@@ -253,7 +250,7 @@ class RunRecord(Table):
     schema_version: Literal[1] = 1
     run_id: str
     point_id: str
-    repeat: int
+    repeat: Count
     target: str
     workload: str
     kind: str
@@ -281,8 +278,8 @@ class RunRecord(Table):
     metrics: list[Metric] = Field(default_factory=list)
     flags: list[Flag] = Field(default_factory=list)
     notes: list[str] = Field(default_factory=list)
-    final_sync_ns: int | None = None
-    drain_ns: int = 0
+    final_sync_ns: Count | None = None
+    drain_ns: Count = 0
     first_io_late_ns: int | None = None  # first operation submitted, from the planned start
     last_worker_late_ns: int | None = None  # likewise of the worker that began last
     verify: VerifyReport | None = None

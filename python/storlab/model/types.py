@@ -17,6 +17,10 @@ from pydantic import (
 
 from storlab.base.units import parse_duration, parse_size
 
+Count = Annotated[int, Field(ge=0)]
+"""A number of things, bytes or nanoseconds: not negative."""
+Amount = Annotated[float, Field(ge=0)]
+"""A quantity that is not negative."""
 Provenance = Literal["measured", "declared", "modelled", "published", "emulated"]
 
 SIZE_PATTERN = r"^\s*[0-9][0-9_]*(\.[0-9]+)?\s*([KMGTPkmgtp][Ii]?[Bb]|[Bb])?\s*$"

@@ -208,6 +208,123 @@ def test_values_that_contradict_the_totals_are_noticed(
     assert main([words[0], str(made), *words[1:]]) == 0
 
 
+def _with_metrics(whole: dict[str, Any], changes: dict[str, float]) -> dict[str, Any]:
+    """A record with other metrics; names without an operation are of reads."""
+    wanted = {(*name.split("."), "read")[:2]: value for name, value in changes.items()}
+    metrics = [
+        {**m, "value": wanted.pop((m["name"], m["operation"]), m["value"])}
+        for m in whole["metrics"]
+    ]
+    assert not wanted
+    return {**whole, "metrics": metrics}
+
+
+def _with_total(whole: dict[str, Any], path: str, value: float) -> dict[str, Any]:
+    """A record with another number at a path of keys and places."""
+    changed = json.loads(json.dumps(whole))
+    *keys, last = path.split(".")
+    of = changed
+    for key in keys:
+        of = of[int(key)] if isinstance(of, list) else of[key]
+    of[last] = value
+    return dict(changed)
+
+
+P99_BELOW = {
+    "latency_p50_ns": 5.0, "latency_p90_ns": 5.0, "latency_p99_ns": 5.0, "latency_p999_ns": 5.0,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("metrics", "field"),
+    [
+        ({"latency_mean_ns": -5.0}, "latency_mean_ns of read"),
+        ({"latency_mean_ns": 1e12}, "latency_mean_ns of read"),
+        ({"latency_mean_ns": 1e12, "latency_max_ns": 2e12}, "latency_mean_ns of read"),
+        ({"latency_mean_ns": 5.0}, "latency_mean_ns of read"),
+        ({"latency_p99_ns": 5.0}, "latency_p99_ns of read"),
+        ({"latency_p50_ns": 4e8}, "latency_p90_ns of read"),
+        (P99_BELOW, "latency_p50_ns of read"),
+        ({"latency_max_ns": 9e11}, "latency_max_ns of read"),
+        ({"latency_max_ns.all": 9e11}, "latency_max_ns of all"),
+        ({f"{name}.all": 5.0 for name in P99_BELOW}, "latency_p50_ns of all"),
+        ({"cpu_us_per_io.all": -1.0}, "cpu_us_per_io of all"),
+    ],
+)
+def test_a_metric_that_cannot_be_is_named(
+    metrics: dict[str, float], field: str, made: Path, error: Error
+) -> None:
+    run = _first_run(made)
+    whole = json.loads((run / "run.json").read_bytes())
+    _rewrite(run, json.dumps(_with_metrics(whole, metrics)).encode())
+    found = error("compare", made, code=ExitCode.RESULT)
+    assert found["where"] == str(run / "run.json")
+    assert field in found["what"]
+    assert str(run) in found["fix"]
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("totals.read.latency.p99_ns", 5),
+        ("totals.read.latency.p99_ns", -5),
+        ("totals.read.latency.min_ns", 10**12),
+        ("totals.read.latency.mean_ns", 1e-3),
+        ("totals.read.latency.count", -1),
+        ("totals.read.late_operations", -1),
+        ("totals.read.errors", {"timeout": -1}),
+        ("cpu.user_ns", -1),
+        ("by_worker", {"operations": [1, -1], "bytes": [1, 1]}),
+        ("drain_ns", -1),
+        ("window_end_ns", 1),
+    ],
+)
+def test_a_total_that_cannot_be_is_named(path: str, value: Any, made: Path, error: Error) -> None:
+    run = _first_run(made)
+    whole = json.loads((run / "run.json").read_bytes())
+    _rewrite(run, json.dumps(_with_total(whole, path, value)).encode())
+    found = error("compare", made, code=ExitCode.RESULT)
+    assert found["where"] == str(run / "run.json")
+    assert path.rpartition(".")[2] in found["what"]
+    assert str(run) in found["fix"]
+
+
+@pytest.mark.parametrize(("drain_ns", "code"), [(0, ExitCode.RESULT), (10**10, ExitCode.OK)])
+def test_a_latency_is_no_longer_than_ramp_window_and_drain(
+    drain_ns: int, code: int, made: Path
+) -> None:
+    """From the intended start: ten seconds if the drain waited for them, and no longer without."""
+    run = _first_run(made)
+    whole = json.loads((run / "run.json").read_bytes())
+    waited = [
+        {"name": f"intended_latency_{name}_ns", "value": 1e10, "unit": "ns", "operation": "read"}
+        for name in ("mean", "p99", "max")
+    ]
+    record = {**whole, "drain_ns": drain_ns, "metrics": [*whole["metrics"], *waited]}
+    _rewrite(run, json.dumps({**record, "wall_at_start_ns": 10**18}).encode())
+    assert main(["compare", str(made)]) == code
+    _rewrite(run, json.dumps(record).encode())  # imported: its window may be a part of the load
+    assert main(["compare", str(made)]) == ExitCode.OK
+
+
+@pytest.mark.parametrize("words", READERS, ids=[words[0] for words in READERS])
+def test_every_damage_of_a_run_has_one_kind_of_message(
+    words: list[str], made: Path, error: Error, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(made.parent)
+    run = _first_run(made)
+    whole = json.loads((run / "run.json").read_bytes())
+    nan = json.dumps({**whole, "details": {"x": float("nan")}})
+    for content in ("{}", nan, "", "[]", json.dumps({**whole, "schema_version": None})):
+        _rewrite(run, content.encode())
+        found = error(words[0], made, *words[1:], code=ExitCode.RESULT)
+        assert found["what"].startswith("is damaged: ")
+        assert found["fix"] == f"delete {run} and `storlab resume` to measure that run again"
+    _rewrite(run, json.dumps({**whole, "schema_version": 2}).encode())
+    found = error(words[0], made, *words[1:], code=ExitCode.RESULT)
+    assert "format version 2" in found["what"]
+
+
 def test_a_link_in_a_result_directory_leads_no_writer_elsewhere(
     made: Path, tmp_path: Path, error: Error
 ) -> None:

@@ -92,8 +92,8 @@ def run_objects(directory: Path, plan: dict[str, Any]) -> Iterator[dict[str, Any
         run_id = run_id_of(run)
         run_dir = present.get(run_id) or present.get(f"{REPLACED}{run_id}")
         if run_dir is not None:
-            value = json_object(run_dir / "run.json", read_checked(run_dir, "run.json"))
-            check_version(run_dir / "run.json", value)
+            value = json_object(run_dir / "run.json", read_checked(run_dir, "run.json"), run_dir)
+            check_version(run_dir / "run.json", value, run_dir)
             if value.get("status") not in ("finished", "failed"):
                 raise damaged(run_dir / "run.json", "status: it is no state of a run", run_dir)
             yield value
@@ -161,20 +161,25 @@ def read_summed(path: Path, result: dict[str, Any]) -> bytes:
     return content
 
 
-def json_object(path: Path, content: bytes) -> dict[str, Any]:
-    """The object that a JSON file holds. Raises ResultError."""
+def json_object(path: Path, content: bytes, run_dir: Path | None = None) -> dict[str, Any]:
+    """Return the object that a JSON file holds; ``run_dir`` as for :func:`damaged`.
+
+    Raises ResultError.
+    """
     try:
         value: Any = parse_json(content)
     except ValueError as error:
-        raise damaged(path, f"it is not JSON ({error})") from error
+        raise damaged(path, f"it is not JSON ({error})", run_dir) from error
     if not isinstance(value, dict):
-        raise damaged(path, "it is not a JSON object")
+        raise damaged(path, "it is not a JSON object", run_dir)
     return value
 
 
-def check_version(path: Path, value: dict[str, Any]) -> None:
-    """Raise ResultError for a file of a format that this version does not read."""
+def check_version(path: Path, value: dict[str, Any], run_dir: Path | None = None) -> None:
+    """Raise ResultError for a file of another format; ``run_dir`` as for :func:`damaged`."""
     version = value.get("schema_version")
+    if not isinstance(version, int):
+        raise damaged(path, "schema_version: it is missing or no number", run_dir)
     if version != SCHEMA_VERSION:
         raise ResultError(
             str(path),
@@ -184,7 +189,11 @@ def check_version(path: Path, value: dict[str, Any]) -> None:
 
 
 def damaged(path: Path, why: str, run_dir: Path | None = None) -> ResultError:
-    """The error of a file that is not as it was written."""
+    """Return the error of a file that is not as it was written.
+
+    ``run_dir`` is the folder of its run, which may be measured again; None for files of the whole
+    campaign.
+    """
     fix = "restore it from a copy"
     if run_dir is not None:
         fix = f"delete {run_dir} and `storlab resume` to measure that run again"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -10,14 +9,12 @@ from typing import Any
 from pydantic import ValidationError
 
 from storlab.base.errors import ResultError
-from storlab.base.units import MB, NS_PER_S, significant
 from storlab.contracts.registry import FAMILIES
+from storlab.lab.results.consistency import contradiction
 from storlab.lab.results.files import check_version, damaged, json_object, plan_object, read_summed
 from storlab.model.point import Plan, Point
 from storlab.model.result import RunRecord
 from storlab.model.study import StudyBase
-
-_TOLERANCE = 1e-6  # between two ways to add up the same numbers
 
 
 def read_study(directory: Path, result: dict[str, Any]) -> tuple[str, StudyBase]:
@@ -60,14 +57,24 @@ def read_plan(directory: Path) -> Plan:
     return plan
 
 
-def validate_record(run_dir: Path, content: bytes, run_id: str) -> RunRecord:
-    """The record in ``run.json``, which must be that of ``run_id``."""
+def validate_record(run_dir: Path, content: bytes, run_id: str, ramp_ns: int = 0) -> RunRecord:
+    """Return the record in ``run.json`` after checking it.
+
+    Args:
+        run_dir: The folder of the run, for messages.
+        content: The text of the file.
+        run_id: The run that it must be of.
+        ramp_ns: Load before the measure window, as the study has it.
+
+    Raises:
+        ResultError: The text is no record of that run, a value cannot be, or two contradict.
+    """
     path = run_dir / "run.json"
     try:
         record = RunRecord.model_validate_json(content)
     except ValidationError as error:
-        value = json_object(path, content)  # which says more where it is not JSON at all
-        check_version(path, value)
+        # These say more where it is not JSON at all, or of another version.
+        check_version(path, json_object(path, content, run_dir), run_dir)
         raise damaged(path, _first_of(error), run_dir) from error
     try:
         if record.status == "finished" and record.kind in FAMILIES:
@@ -76,48 +83,12 @@ def validate_record(run_dir: Path, content: bytes, run_id: str) -> RunRecord:
         raise damaged(path, f"its details: {_first_of(error)}", run_dir) from error
     _check_params(path, record, run_dir)
     if b"NaN" in content or b"Infinity" in content:  # where no model looks: in details
-        json_object(path, content)
-    if problem := totals_problem(record):
+        json_object(path, content, run_dir)
+    if problem := contradiction(record, ramp_ns):
         raise damaged(path, problem, run_dir)
     if record.run_id != run_id:
         raise damaged(path, f"it is the record of {record.run_id}", run_dir)
     return record
-
-
-def totals_problem(record: RunRecord) -> str | None:
-    """Return how the metrics of a finished run contradict its own totals, or None.
-
-    Throughput and rate are what the totals of the measure window divided by its length are. Metrics
-    of work that ends by itself are defined otherwise, and the audit computes them again.
-    """
-    if record.status != "finished" or record.kind not in FAMILIES:
-        return None
-    family = FAMILIES[record.kind]
-    window_s = (record.window_end_ns - record.window_start_ns) / NS_PER_S
-    if family.fixed_work or window_s <= 0 or not record.totals:
-        return None
-    page = family.page
-    for metric in record.metrics:
-        chosen = {
-            operation: totals
-            for operation, totals in record.totals.items()
-            if metric.operation in ("all", operation)
-        }
-        if metric.name == "throughput_mb_s":
-            moved = page.moved if metric.operation == "all" else (metric.operation,)
-            expected = sum(t.bytes for op, t in chosen.items() if op in moved) / window_s / MB
-        elif metric.name == page.rate.name:
-            # Flushes do not count among the operations of the run, but have a rate of their own.
-            counted = page.operations if metric.operation == "all" else (metric.operation,)
-            expected = sum(t.operations for op, t in chosen.items() if op in counted) / window_s
-        else:
-            continue
-        if not math.isclose(metric.value, expected, rel_tol=_TOLERANCE, abs_tol=_TOLERANCE):
-            return (
-                f"{metric.name} of {metric.operation} is {significant(metric.value, 6)} "
-                f"{metric.unit}, and its totals say {significant(expected, 6)}"
-            )
-    return None
 
 
 def _first_of(error: ValidationError | tomllib.TOMLDecodeError) -> str:

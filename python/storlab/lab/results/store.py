@@ -328,7 +328,8 @@ class ResultStore:
     def record(self, run_id: str) -> RunRecord:
         """One stored run. Raises ResultError when it is missing or damaged."""
         directory = self.run_dir(run_id)
-        return validate_record(directory, read_checked(directory, "run.json"), run_id)
+        content = read_checked(directory, "run.json")
+        return validate_record(directory, content, run_id, self.study.study.ramp)
 
     def samples(self, run_id: str) -> pa.Table:
         """The samples of a run (columns: ``storlab.model.samples.SAMPLES_SCHEMA``).

@@ -1,0 +1,194 @@
+"""Checks of a stored run against itself: impossible values, and values that contradict others."""
+
+from __future__ import annotations
+
+import math
+from base64 import b64decode
+from collections.abc import Iterator, Mapping
+from itertools import pairwise
+
+from storlab.base.units import MB, NS_PER_S, format_duration, significant
+from storlab.contracts.registry import FAMILIES
+from storlab.model.latencies import latencies_of
+from storlab.model.result import LatencySummary, RunRecord
+
+_TOLERANCE = 1e-6  # between two ways to add up the same numbers
+_BUCKET = 0.02  # relative width of the coarsest histogram bucket, which is fio's
+_SLACK_NS = NS_PER_S  # clocks of clients differ, and windows are cut to whole intervals
+_NEVER_NEGATIVE = ("ns", "us", "s", "1/s", "MB/s", "1")  # units; powers may fall below idle power
+_ORDER = ("p50", "p90", "p99", "p999", "p9999", "max")
+
+_Latencies = Mapping[tuple[str, str], Mapping[str, float]]
+"""By time (latency, ttfb, ...) and operation: statistic (mean, p99, ...) to value in ns."""
+
+
+def contradiction(record: RunRecord, ramp_ns: int) -> str | None:
+    """Return the first value of a finished run that cannot be, with the reason, or None.
+
+    Args:
+        record: The run. Failed ones have no metrics, and may have ended in the middle of anything.
+        ramp_ns: Load before the measure window: operations that began in it count with their
+            whole latency.
+    """
+    if record.status != "finished":
+        return None
+    return next(_contradictions(record, ramp_ns), None)
+
+
+def _contradictions(record: RunRecord, ramp_ns: int) -> Iterator[str]:
+    for metric in record.metrics:
+        if metric.value < 0 and metric.unit in _NEVER_NEGATIVE:
+            value = f"{significant(metric.value, 6)} {metric.unit}"
+            yield f"{metric.name} of {metric.operation} is {value}, and cannot be negative"
+    if record.window_end_ns < record.window_start_ns:
+        yield "window_end_ns: it lies before window_start_ns"
+    yield from _totals(record)
+    latencies = _latencies(record)
+    for (time, operation), values in latencies.items():
+        names = {statistic: f"{time}_{statistic}_ns of {operation}" for statistic in values}
+        yield from _disorder(values, names)
+        yield from _too_long(values, names, record, ramp_ns)
+    yield from _summaries(record, ramp_ns)
+    yield from _histograms(record, latencies)
+    yield from _overall(record, latencies)
+
+
+def _latencies(record: RunRecord) -> _Latencies:
+    latencies: dict[tuple[str, str], dict[str, float]] = {}
+    for metric in record.metrics:
+        if metric.unit == "ns":
+            time, _, statistic = metric.name.removesuffix("_ns").rpartition("_")
+            latencies.setdefault((time, metric.operation), {})[statistic] = metric.value
+    return latencies
+
+
+def _summaries(record: RunRecord, ramp_ns: int) -> Iterator[str]:
+    for operation, totals in record.totals.items():
+        for time in ("latency", "intended", "ttfb"):
+            summary: LatencySummary | None = getattr(totals, time)
+            if summary is None or not summary.count:
+                continue
+            values = {name: getattr(summary, f"{name}_ns") for name in ("min", *_ORDER, "mean")}
+            names = {name: f"totals.{operation}.{time}.{name}_ns" for name in values}
+            yield from _disorder(values, names)
+            yield from _too_long(values, names, record, ramp_ns)
+        if totals.latency is None and totals.latency_mean_ns is not None:
+            name = f"totals.{operation}.latency_mean_ns"
+            yield from _too_long({"mean": totals.latency_mean_ns}, {"mean": name}, record, ramp_ns)
+
+
+def _disorder(values: Mapping[str, float], names: Mapping[str, str]) -> Iterator[str]:
+    """Percentiles must not fall, and the mean lies between the extremes."""
+    known = [name for name in ("min", *_ORDER) if name in values]
+    pairs = list(pairwise(known))
+    if "mean" in values:
+        pairs += [(low, high) for low, high in (("min", "mean"), ("mean", "max"))]
+    for low, high in pairs:
+        if low in values and high in values and values[low] > values[high] * (1 + _BUCKET) + 1:
+            yield (
+                f"{names[high]} is {significant(values[high], 6)} ns, less than {names[low]} "
+                f"({significant(values[low], 6)} ns)"
+            )
+
+
+def _too_long(
+    values: Mapping[str, float], names: Mapping[str, str], record: RunRecord, ramp_ns: int
+) -> Iterator[str]:
+    """No operation takes longer than the load.
+
+    In a closed loop an operation begins in the ramp at the earliest and ends in the window. In an
+    open loop it is due in the window and ends, times out or is given up in the drain. The window of
+    an imported run may be a part of its load, and is not judged.
+    """
+    if record.wall_at_start_ns is None:
+        return
+    window_ns = record.window_end_ns - record.window_start_ns
+    if record.cluster is not None and record.cluster.window_kept > 0:
+        window_ns = round(window_ns / record.cluster.window_kept)
+    load_ns = ramp_ns + window_ns + record.drain_ns
+    for statistic, value in values.items():
+        if value > load_ns * (1 + _BUCKET) + _SLACK_NS:
+            yield (
+                f"{names[statistic]} is {significant(value, 6)} ns, longer than the whole load "
+                f"(ramp, window and drain: {format_duration(load_ns)})"
+            )
+
+
+def _histograms(record: RunRecord, latencies: _Latencies) -> Iterator[str]:
+    """Means, percentiles and maxima are those of the stored histograms."""
+    stored = [
+        (time, operation, text)
+        for time, own in record.histograms.items()
+        for operation, text in own.items()
+        if (time, operation) in latencies
+    ]
+    try:
+        columns = latencies_of(b64decode(text, validate=True) for *_, text in stored)
+    except ValueError as error:
+        yield f"histograms: one of them cannot be read ({error})"
+        return
+    for (time, operation, _), *figures in zip(stored, *columns, strict=True):
+        values = latencies[time, operation]
+        for statistic, expected in zip(("mean", "p50", "p99", "max"), figures, strict=True):
+            value = values.get(statistic, expected)
+            if not math.isclose(value, expected, rel_tol=_BUCKET, abs_tol=1):
+                yield (
+                    f"{time}_{statistic}_ns of {operation} is {significant(value, 6)} ns, and its "
+                    f"histogram says {significant(expected, 6)} ns"
+                )
+
+
+def _overall(record: RunRecord, latencies: _Latencies) -> Iterator[str]:
+    """Mean and percentiles over all operations lie between those of the single ones."""
+    if record.kind not in FAMILIES:
+        return
+    operations = FAMILIES[record.kind].page.operations
+    for (time, scope), values in latencies.items():
+        if scope != "all":
+            continue
+        for statistic, value in values.items():
+            own = [
+                latencies[time, operation][statistic]
+                for operation in operations
+                if statistic in latencies.get((time, operation), {})
+            ]
+            if own and not (min(own) * (1 - _BUCKET) - 1 <= value <= max(own) * (1 + _BUCKET) + 1):
+                yield (
+                    f"{time}_{statistic}_ns of all is {significant(value, 6)} ns, and those of its "
+                    f"operations lie between {significant(min(own), 6)} and "
+                    f"{significant(max(own), 6)} ns"
+                )
+
+
+def _totals(record: RunRecord) -> Iterator[str]:
+    """Throughput and rate are what the totals of the measure window divided by its length are.
+
+    Metrics of work that ends by itself are defined otherwise, and the audit computes them again.
+    """
+    if record.kind not in FAMILIES:
+        return
+    family = FAMILIES[record.kind]
+    window_s = (record.window_end_ns - record.window_start_ns) / NS_PER_S
+    if family.fixed_work or window_s <= 0 or not record.totals:
+        return
+    page = family.page
+    for metric in record.metrics:
+        if metric.name not in ("throughput_mb_s", page.rate.name):
+            continue
+        chosen = {
+            operation: totals
+            for operation, totals in record.totals.items()
+            if metric.operation in ("all", operation)
+        }
+        if metric.name == "throughput_mb_s":
+            moved = page.moved if metric.operation == "all" else (metric.operation,)
+            expected = sum(t.bytes for op, t in chosen.items() if op in moved) / window_s / MB
+        else:
+            # Flushes do not count among the operations of the run, but have a rate of their own.
+            counted = page.operations if metric.operation == "all" else (metric.operation,)
+            expected = sum(t.operations for op, t in chosen.items() if op in counted) / window_s
+        if not math.isclose(metric.value, expected, rel_tol=_TOLERANCE, abs_tol=_TOLERANCE):
+            yield (
+                f"{metric.name} of {metric.operation} is {significant(metric.value, 6)} "
+                f"{metric.unit}, and its totals say {significant(expected, 6)}"
+            )
