@@ -13,7 +13,8 @@ import errno
 import json
 import os
 import secrets
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -155,9 +156,10 @@ class DataFileHold:
         before = read_sidecar(self.data_file)
         if not self.data_file.exists():
             now = Sidecar(size, seed, __version__, "started", campaign=self.campaign)
-        elif before is None or not made_by_storlab(self.data_file):
+        elif before is None:
             raise GuardError(str(self.data_file), "is no longer what storlab laid out", _MOVE)
         else:
+            self.check_own()
             now = replace(before, written_by=self.campaign) if writes else before
         try:
             if now != before:
@@ -179,6 +181,17 @@ class DataFileHold:
             return handle
         os.close(handle)
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(self.data_file))
+
+    def check_own(self) -> None:
+        """Raise GuardError if a file lies there that storlab did not lay out."""
+        if self.data_file.exists() and not made_by_storlab(self.data_file):
+            raise GuardError(str(self.data_file), "is no longer what storlab laid out", _MOVE)
+
+    def spoil(self) -> None:
+        """Have the file laid out again: another program changed its content. Raises OSError."""
+        sidecar = read_sidecar(self.data_file)
+        if sidecar is not None:
+            self.write(replace(sidecar, state="started"))
 
     def mark(self, handle: int) -> str:
         """Give the open file the token that it had, or a new one; "" where it takes none."""
@@ -277,6 +290,35 @@ def _open_and_lock(path: Path, flags: int = 0) -> int:
         else:
             break
     return handle
+
+
+@contextmanager
+def hold_to_read(data_file: Path) -> Iterator[None]:
+    """Lock a file of somebody's that a campaign reads, by flock(2) on the file itself.
+
+    Two campaigns that read one file measure each other, whatever names they have for it. Nobody is
+    kept out where the file system has no locks, and on NFS, which locks no file that is open for
+    reading only.
+
+    Raises:
+        GuardError: Another campaign, or another program, has locked the file.
+    """
+    try:
+        handle = os.open(data_file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:  # the preflight names it
+        yield
+        return
+    try:
+        try:
+            lock_alone(handle)
+        except BlockingIOError:
+            raise _in_use(data_file) from None
+        except OSError as error:
+            if error.errno != errno.EBADF:
+                raise
+        yield
+    finally:
+        os.close(handle)
 
 
 def check_not_in_use(data_file: Path) -> None:

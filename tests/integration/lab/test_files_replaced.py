@@ -8,11 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from storlab.base.errors import ExitCode
+from storlab.base.errors import ExitCode, GuardError
 from storlab.cli.main import main
+from storlab.contracts.reporter import Reporter
+from storlab.lab.guard.guard import Guard
 from storlab.lab.plan.plan import make_plan
 from storlab.lab.results.store import ResultStore
+from storlab.lab.run.session import run_study
 from storlab.lab.study.file import load_study
+from storlab.model.result import RunRecord, Snapshot
+from storlab.process.execution import StopRequest
 
 HEAD = """
 [study]
@@ -135,3 +140,97 @@ def test_files_that_storlab_lays_out_are_not_part_of_the_plan(place: Path) -> No
     interrupted(place / "out")
     assert main(["resume", "out", "--no-report", "--quiet"]) == ExitCode.OK
     assert plan_hash() == before
+
+
+def run_with(reporter: Reporter, out: Path) -> None:
+    """Carry out the study of the working directory; the reporter is the other program."""
+    loaded = load_study("study.toml")
+    run_study(
+        loaded,
+        make_plan(loaded),
+        out,
+        plan_hash=None,
+        reporter=lambda: reporter,
+        stop=StopRequest(),
+    )
+
+
+def test_a_campaign_ends_when_a_file_of_somebodys_is_replaced_between_two_runs(
+    place: Path,
+) -> None:
+    (place / "study.toml").write_text(HEAD + FILE)
+    shutil.copy2(place / "data", place / "kept")
+
+    class Replacing(Reporter):
+        def run_ended(self, record: RunRecord) -> None:
+            replace(place / "data")
+
+    with pytest.raises(GuardError, match="is not the file that was planned"):
+        run_with(Replacing(), place / "out")
+    assert [r.status for r in ResultStore.open(place / "out").records()] == ["finished"]
+    (place / "kept").rename(place / "data")
+    assert main(["resume", "out", "--no-report", "--quiet"]) == ExitCode.OK
+    assert len(ResultStore.open(place / "out").records()) == 2
+
+
+def test_a_file_put_in_place_of_a_data_file_between_two_runs_is_not_written(place: Path) -> None:
+    ours = FILE.replace('"data"', '"ours"\nsize = "64KiB"').replace("= 100", "= 0")
+    (place / "study.toml").write_text(HEAD + ours)
+    precious = b"years of work " * 4682
+
+    class Replacing(Reporter):
+        def run_ended(self, record: RunRecord) -> None:
+            (place / "other").write_bytes(precious)
+            (place / "other").rename(place / "ours")
+
+    with pytest.raises(GuardError, match="is no longer what storlab laid out"):
+        run_with(Replacing(), place / "out")
+    assert [r.status for r in ResultStore.open(place / "out").records()] == ["finished"]
+    assert (place / "ours").read_bytes() == precious
+
+
+def test_a_data_file_that_another_program_wrote_to_is_laid_out_again(place: Path) -> None:
+    ours = FILE.replace('"data"', '"ours"\nsize = "64KiB"\nkeep_data = true')
+    (place / "study.toml").write_text(HEAD + ours)
+    contents: list[bytes] = []
+
+    class Writing(Reporter):
+        done = False
+
+        def run_progress(self, snapshot: Snapshot) -> None:
+            if snapshot.phase == "measure" and not self.done:
+                self.done = True
+                contents.append((place / "ours").read_bytes())
+                with (place / "ours").open("r+b") as file:
+                    file.write(b"other")
+
+    run_with(Writing(), place / "out")
+    first, second = ResultStore.open(place / "out").records()
+    assert first.failure is not None
+    assert first.failure.changed == "written"
+    assert second.status == "finished"
+    assert (place / "ours").read_bytes() == contents[0]
+    command = ["resume", "out", "--retry-failed", "--no-report", "--quiet"]
+    assert main(command) == ExitCode.OK
+    assert (place / "ours").read_bytes() == contents[0]
+
+
+def test_two_campaigns_do_not_read_one_file_at_the_same_time(place: Path) -> None:
+    """By any of its names; one campaign may read it for two targets."""
+    (place / "study.toml").write_text(HEAD + FILE)
+    os.link(place / "data", place / "same")
+    loaded = load_study("study.toml")
+    again = FILE.partition("[[workload]]")[0].replace("theirs", "again")
+    other = HEAD + again.replace('"data"', '"same"') + FILE
+    (place / "other.toml").write_text(other)
+    both = load_study("other.toml")
+    with Guard(loaded.study, make_plan(loaded)):
+        for look_only in (False, True):
+            with (
+                pytest.raises(GuardError, match="in use by another campaign"),
+                Guard(both.study, make_plan(both), look_only=look_only),
+            ):
+                pytest.fail("two hold it")
+    with Guard(both.study, make_plan(both)):
+        pass
+    assert not list(place.glob("*.storlab.json"))

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,14 +18,14 @@ from storlab.base.files import directory_problem
 from storlab.contracts.family import Access
 from storlab.contracts.registry import FAMILIES
 from storlab.lab.guard.device import DeviceHold, hold_device
-from storlab.lab.plan.read_files import check_files_read, files_read
+from storlab.lab.plan.read_files import check_files_read, files_now, files_read
 from storlab.model.job import Member
 from storlab.model.point import Plan, Point
 from storlab.model.study import StudyBase, Target
 from storlab.stores.data_file import check_data_file
 from storlab.stores.home import HomeHold, uses_home
 from storlab.stores.s3.target import S3Hold
-from storlab.stores.sidecar import DataFileHold, check_not_in_use, made_by_storlab
+from storlab.stores.sidecar import DataFileHold, check_not_in_use, hold_to_read, made_by_storlab
 
 _BY_TIME = "; files that it reads are part of it, by size and time of change"
 NULL_SIZE = 1 << 40  # what ``null:`` pretends to hold when the study does not say
@@ -36,8 +36,9 @@ class Guard:
 
     Block devices stay open from entering to leaving (exclusively, where the study writes to them),
     and engines reach them through that open file: a name that moves to another device in between
-    changes nothing. Of a data file it holds the lock, from its sidecar on. Of a bucket, storlab has
-    a prefix of its own, marked with the campaign's id; of a directory, a home. Entering raises
+    changes nothing. Of a data file it holds the lock, from its sidecar on; a file of somebody's
+    that is only read is locked itself. Of a bucket, storlab has a prefix of its own, marked with
+    the campaign's id; of a directory, a home. Entering raises
     GuardError when any target is refused, with nothing written: sidecars, homes and stores come
     last, and what was made of them is taken back. ``look_only`` makes none of them.
     """
@@ -99,13 +100,33 @@ class Guard:
         """Files and devices by target; none for a target of another kind."""
         return {name: access.members for name, access in self.access.items()}
 
+    def check_files(self) -> None:
+        """Raise GuardError if a file is no longer the one that the guard let pass.
+
+        Call it before each run: another program may have changed a file that the study only reads,
+        or put its own in place of a data file. Runs on two contents are no repeats, and a file of
+        somebody's must not be written. A file that is gone or cannot be looked at is left to the
+        run, which fails by it.
+        """
+        with suppress(OSError):
+            now = files_now(self.plan.files)
+            check_files_read({path: self.plan.files[path] for path in now}, now)
+        for hold in self.files.values():
+            with suppress(OSError):
+                hold.check_own()
+
     def _hold_files(self, stack: ExitStack) -> None:
-        """Lock what storlab laid out or is to lay out; a file of somebody's is only read."""
+        """Lock what storlab laid out or is to lay out, and files of somebody's that it reads."""
+        read: set[tuple[int, int]] = set()  # two targets may name one file
         writers = {t.name for t in self.study.target if t.name in self.access and self.writes_to(t)}
         files = [(n, m) for n, members in self.members.items() for m in members if m.kind == "file"]
         for name, member in files:
             path = Path(member.path)
             if path.exists() and not made_by_storlab(path):
+                status = path.stat()
+                if (status.st_dev, status.st_ino) not in read:
+                    read.add((status.st_dev, status.st_ino))
+                    stack.enter_context(hold_to_read(path))
                 continue
             if self.look_only:
                 check_not_in_use(path)

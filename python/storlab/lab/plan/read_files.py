@@ -48,6 +48,11 @@ def _files_of(
         yield from FAMILIES[point.kind].estimate(point, study.study, here).raw_files
 
 
+def files_now(paths: Iterable[str]) -> Known:
+    """Return size and time of change of these files; those that are gone are left out."""
+    return {path: _known(Path(path)) for path in paths if Path(path).is_file()}
+
+
 def _known(path: Path) -> dict[str, int]:
     stat = path.stat()
     return {"size": stat.st_size, "mtime_ns": stat.st_mtime_ns}

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from storlab.base.clock import monotonic_ns, utc_now_iso, wall_at_ns
-from storlab.base.errors import StorlabError, UnreachableError
+from storlab.base.errors import GuardError, StorlabError, UnreachableError
 from storlab.base.units import NS_PER_S, format_duration
 from storlab.contracts.engine import Engine
 from storlab.contracts.registry import FAMILIES, get_engine
@@ -95,6 +95,7 @@ class Campaign:
         self._engines: dict[str, Engine] = {}
         self._unsteady: set[str] = set()  # targets whose preconditioning found no steady state
         self._unprepared: dict[str, Failure] = {}  # targets that cannot be run on, and why
+        self._spoiled: set[str] = set()  # targets whose data files another program changed
         # By target: the run that was not put right after, and why.
         self._left: dict[str, tuple[PlannedRun, Failure]] = {}
         self._resumed = guard.recorded is not None
@@ -110,8 +111,9 @@ class Campaign:
 
         ``clean`` removes data even when runs are left over, ``keep`` leaves them although none are.
         Raises EngineError when an engine is missing, ResultError when results cannot be stored,
-        GuardError where another campaign has come to a store of this one, UnreachableError when a
-        target or its meter stays away for longer than ``wait_for_target`` of the study.
+        GuardError where another campaign has come to a store of this one or another program has
+        replaced a file that it reads or made, UnreachableError when a target or its meter stays
+        away for longer than ``wait_for_target`` of the study.
         """
         todo = self.store.missing(retry_failed)
         summary = Summary(directory=self.store.directory, planned=len(self.store.plan.runs))
@@ -177,8 +179,9 @@ class Campaign:
         target = self.study.target_named(point.target)
         self.stop.pause(0)
         self._check_claim(point.target)
+        prepared_again = self._check_files(target, point.clients)
         waited = self._wait_while(target, partial(self._metering.absences, target))
-        if (self._after_again(point) or waited) and self._metering.any:
+        if (self._after_again(point) or waited or prepared_again) and self._metering.any:
             self._metering.idle_begins()
             self.stop.pause(self.study.study.settle / NS_PER_S)
         self.reporter.run_started(run, point, self._expected_ns(run))
@@ -186,12 +189,36 @@ class Campaign:
         record = self._run(run, point, last=last) if prepared else self._left_out(run, point)
         if record is not None:
             self.reporter.run_ended(record)
+            if record.failure is not None and record.failure.changed is not None:
+                self._spoiled.add(target.name)
         put_right = prepared and self._after(run, point)
         metered = self._metering.reads(target)
         if not metered or (put_right and self._metering.any):
             self._metering.idle_begins()
             self.stop.pause(self.study.study.settle / NS_PER_S)
         return record
+
+    def _check_files(self, target: Target, clients: int | None) -> bool:
+        """Check before a run that its files are those of the runs before it.
+
+        All runs of a point read one content, or they would be no repeats: data files that another
+        program changed are laid out again. Returns whether any were.
+
+        Raises GuardError for a file of somebody's that is another now: only its owner can put it
+        back.
+        """
+        try:
+            self.guard.check_files()
+        except GuardError:
+            if not self._was_away(target, clients):
+                raise
+            self.guard.check_files()
+        spoiled, self._spoiled = self._spoiled, set()
+        for name in spoiled:
+            failure = self._prepare(self.study.target_named(name), self.store.plan.runs)
+            if failure is not None:
+                self._unprepared[name] = failure
+        return bool(spoiled)
 
     def _was_away(
         self, target: Target, clients: int | None, attempt: Callable[[], None] | None = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from functools import partial
 from itertools import groupby
 from pathlib import Path
@@ -18,6 +18,7 @@ from storlab.contracts.reporter import Reporter
 from storlab.lab.guard.guard import Guard
 from storlab.lab.plan.jobs import run_context
 from storlab.lab.prepare import dataset
+from storlab.lab.prepare.dataset import PrepareError
 from storlab.lab.prepare.precondition import Members, Start, precondition, target_slug
 from storlab.lab.prepare.steps import Steps
 from storlab.lab.site.clean_store import clean_or_tell, clean_store
@@ -32,7 +33,7 @@ from storlab.lab.site.member_watch import MemberWatch
 from storlab.lab.site.verification import Verification, asks_for_check
 from storlab.model.job import Job, Member
 from storlab.model.point import PlannedRun, Point
-from storlab.model.result import RunOutcome
+from storlab.model.result import Failure, RunOutcome
 from storlab.model.run_course import COURSE_FILE, WAITS
 from storlab.model.study import StudyBase, Target
 from storlab.process.child import ChildRun
@@ -42,6 +43,7 @@ from storlab.process.run_queue import CoreWaits
 from storlab.process.server_cpu import ServerCpu
 from storlab.process.temperature import TemperatureWatch, temperature_files
 from storlab.stores.devices import Device
+from storlab.stores.sidecar import made_by_storlab
 from storlab.workloads.common.metrics import STARVED_PERCENT
 
 if TYPE_CHECKING:  # Arrow comes with it, and a client keeps no results
@@ -86,11 +88,13 @@ class LocalSite:
         self._start = start
         self._rereads = rereads
         self._alive = alive
+        self._changed: set[str] = set()  # data files, by another program
         self._steps = Steps(directory / "work" / "step", stop, reporter)
 
     def prepare(self, target: Target, points: Sequence[Point]) -> bool:
         """Lay out its files, bring it to a steady state, and make the data sets of its points."""
         access = self.guard.access[target.name]
+        self._mark_changed(target)
         self._forget_steady(dataset.to_lay_out(access.members))
         dataset.lay_out(
             access.members,
@@ -108,6 +112,15 @@ class LocalSite:
         for kind, own in groupby(sorted(points, key=_kind), _kind):
             self._steps.before(list(own), self.data_context(target, kind))
         return steady
+
+    def _mark_changed(self, target: Target) -> None:
+        try:
+            self._spoil()
+        except OSError as error:
+            what = "another program changed its data file, and it cannot be laid out again: "
+            what += str(error.strerror)
+            fix = "make room, and end what writes to the file"
+            raise PrepareError(target.name, Failure(message=what, fix=fix)) from error
 
     def _forget_steady(self, anew: Sequence[Member]) -> None:
         """Records of preconditioning tell nothing of files that are laid out anew."""
@@ -183,7 +196,18 @@ class LocalSite:
                 }
             if members is not None:
                 members.judge(outcome, self._stop)
+        if outcome.failure is not None and outcome.failure.changed is not None:
+            self._changed |= {member.path for member in job.places()} & self.guard.files.keys()
+            with suppress(OSError):  # of a full file system; prepare() tries again
+                self._spoil()
         return outcome
+
+    def _spoil(self) -> None:
+        """Mark data files that another program changed, so that they are laid out again."""
+        for path in sorted(self._changed):
+            if Path(path).exists() and made_by_storlab(Path(path)):
+                self.guard.files[path].spoil()
+            self._changed.discard(path)
 
     def _watched(
         self, engine: Engine, job: Job, context: JobContext, devices: Sequence[Device]
