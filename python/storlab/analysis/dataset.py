@@ -30,6 +30,7 @@ class IntervalPoint:
     throughput_mb_s: float
     latency_p99_ns: float | None  # None where nothing completed
     errors: int = 0  # operations that failed in it; in no other figure
+    flush_p99_ns: float | None = None  # of operations beside the work; None if there were none
 
 
 @dataclass(slots=True)
@@ -231,6 +232,7 @@ def _reduce(store: ResultStore, record: RunRecord, name: str) -> Reduced:
     page = page_of(record.kind)
     times: dict[str, dict[str, Histogram]] = {time: {} for time in TIMES}
     intervals: dict[int, list[tuple[dict[str, Any], Histogram]]] = {}
+    flushes: dict[int, Histogram] = {}
     for row in _rows(table):
         operation = row["operation"]
         histograms = {
@@ -241,8 +243,10 @@ def _reduce(store: ResultStore, record: RunRecord, name: str) -> Reduced:
         if operation in page.operations:
             latency = histograms.get("latency", Histogram())
             intervals.setdefault(row["interval"], []).append((row, latency))
+        elif operation in page.beside and "latency" in histograms:
+            flushes.setdefault(row["interval"], Histogram()).add(histograms["latency"])
     start_ns, moved = record.window_start_ns, page.transferred
-    series = [_interval(intervals[i], start_ns, moved) for i in sorted(intervals)]
+    series = [_interval(intervals[i], start_ns, moved, flushes.get(i)) for i in sorted(intervals)]
     return Reduced({t: _encoded(h) for t, h in times.items()}, series)
 
 
@@ -261,7 +265,10 @@ def _rows(table: pa.Table) -> Iterator[dict[str, Any]]:
 
 
 def _interval(
-    parts: list[tuple[dict[str, Any], Histogram]], window_start_ns: int, moved: Sequence[str]
+    parts: list[tuple[dict[str, Any], Histogram]],
+    window_start_ns: int,
+    moved: Sequence[str],
+    flushes: Histogram | None,
 ) -> IntervalPoint:
     start_ns = min(row["start_ns"] for row, _ in parts)
     end_ns = max(row["end_ns"] for row, _ in parts)
@@ -275,6 +282,7 @@ def _interval(
         throughput_mb_s=transferred / 1e6 / length_s if length_s > 0 else 0.0,
         latency_p99_ns=float(together.percentile(99.0)) if together.count else None,
         errors=sum(row["errors"] or 0 for row, _ in parts),
+        flush_p99_ns=float(flushes.percentile(99.0)) if flushes and flushes.count else None,
     )
 
 

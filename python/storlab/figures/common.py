@@ -96,6 +96,17 @@ def operations_of(section: Section) -> tuple[tuple[str, str], ...]:
     return tuple((operation, section.page.name_of(operation)) for operation in section.page.moved)
 
 
+def timed_operations(section: Section) -> tuple[str, ...]:
+    """Return the operations whose latencies figures show if they were measured: flushes too."""
+    return (*section.page.moved, *section.page.beside)
+
+
+def plural_of(section: Section, operation: str) -> str:
+    """Name several operations of one kind: ``reads``, ``flushes``."""
+    name = section.page.name_of(operation)
+    return f"{name}es" if name.endswith("sh") else f"{name}s"
+
+
 def sentence(text: str) -> str:
     """The text with a capital first letter, and all others as they are."""
     return text[:1].upper() + text[1:]
@@ -125,8 +136,15 @@ def window_words(section: Section) -> str:
     return "run" if FAMILIES[section.kind].fixed_work else "measure window"
 
 
-def latency_kind(comparison: Comparison, section: Section) -> tuple[str, str]:
-    """Prefix of the metrics, and words: from the intended start in open loop."""
+def latency_kind(
+    comparison: Comparison, section: Section, operation: str | None = None
+) -> tuple[str, str]:
+    """Return the prefix of the metrics, and words: from the intended start in open loop.
+
+    Flushes are due at no time: their latency is counted from submission in open loop, too.
+    """
+    if operation in section.page.beside:
+        return "latency", "latency"
     cells = [c for point in section.points for c in comparison.row(point).cells.values()]
     if any(key.startswith("intended_latency") for cell in cells for key in cell.values):
         return "intended_latency", "latency from the intended start"

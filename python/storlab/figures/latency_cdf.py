@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import altair as alt
@@ -16,9 +16,10 @@ from storlab.figures.common import (
     figure_name,
     latency_kind,
     latency_text,
-    operations_of,
     place_at,
+    plural_of,
     point_ids,
+    timed_operations,
 )
 from storlab.figures.figure import Figure
 from storlab.figures.theme import (
@@ -58,15 +59,17 @@ def nines(percent: float) -> float:
 def _figure(
     comparison: Comparison, section: Section, facet: Any, point: WorkloadPoint
 ) -> Figure | None:
-    prefix, words = latency_kind(comparison, section)
-    curves = _curves(comparison, section, point, prefix)
+    curves = _curves(comparison, section, point)
     if not curves:
         return None
-    data = [datum for t, name, h in curves for datum in cdf_line(t, f"{name}s", h)]
+    data = [datum for curve in curves for datum in cdf_line(*curve)]
     low, high = log_bounds([d["latency"] for d in data])
     top = max(d["nines"] for d in data)
-    names = [f"{name}s" for _, name in operations_of(section)]
-    chart = cdf_panels(data, names, comparison, section, (low, high), top, words)
+    words = {
+        plural_of(section, operation): latency_kind(comparison, section, operation)[1]
+        for operation in timed_operations(section)
+    }
+    chart = cdf_panels(data, words, comparison, section, (low, high), top)
     where = place_at(section, facet, point)
     title = f"{where}: {_title(curves)}"
     return Figure(
@@ -78,8 +81,8 @@ def _figure(
         spec=configured(chart, {"curves": data}),
         columns=["target", "operation", "operations", *(f"p{p:g}" for p in PERCENTS)],
         rows=[
-            [target, f"{op}s", f"{h.count:,}", *(percentile_text(h, p) for p in PERCENTS)]
-            for target, op, h in curves
+            [target, operations, f"{h.count:,}", *(percentile_text(h, p) for p in PERCENTS)]
+            for target, operations, h in curves
         ],
         point_ids=point_ids(comparison, [point]),
         note=where,
@@ -87,14 +90,14 @@ def _figure(
 
 
 def _curves(
-    comparison: Comparison, section: Section, point: WorkloadPoint, time: str
+    comparison: Comparison, section: Section, point: WorkloadPoint
 ) -> list[tuple[str, str, Histogram]]:
     curves = []
     for target, cell in comparison.row(point).cells.items():
-        for operation, name in operations_of(section):
-            merged = cell.merged(operation, time)
+        for operation in timed_operations(section):
+            merged = cell.merged(operation, latency_kind(comparison, section, operation)[0])
             if merged is not None and merged.count:
-                curves.append((target, name, merged))
+                curves.append((target, plural_of(section, operation), merged))
     return curves
 
 
@@ -125,17 +128,25 @@ def percentile_text(histogram: Histogram, percent: float) -> str:
 
 def cdf_panels(
     data: list[dict[str, Any]],
-    names: Sequence[str],
+    words: Mapping[str, str],
     comparison: Comparison,
     section: Section,
     bounds: tuple[float, float],
     top: float,
-    words: str,
 ) -> alt.HConcatChart:
-    """A panel for each operation; ``names`` are those in their order, ``words`` what is shown."""
+    """Draw a panel for each operation of the data.
+
+    Args:
+        data: Points of the curves, as from :func:`cdf_line`.
+        words: What each operation's panel shows, such as ``latency``, in the order of the panels.
+        comparison: For the colours of the targets.
+        section: Likewise.
+        bounds: Of the horizontal axis, in ns.
+        top: The end of the vertical axis, in nines.
+    """
     low, high = bounds
     ticks = [nines(p) for p in PERCENTS if nines(p) <= max(top, 1) + 1e-6]
-    panels = [name for name in names if any(d["operation"] == name for d in data)]
+    panels = [name for name in words if any(d["operation"] == name for d in data)]
     width = panel_width(len(panels))
     room, most = 1.6 / len(panels), int(width / LABEL_PX)
     tooltip = [
@@ -150,7 +161,7 @@ def cdf_panels(
         .encode(
             x=alt.X(
                 "latency:Q",
-                title=[name, f"{words} (log scale)"] if len(panels) > 1 else f"{words} (log scale)",
+                title=[name, shown] if len(panels) > 1 else shown,
                 scale=alt.Scale(type="log", domain=[low, high], nice=False),
                 axis=alt.Axis(
                     values=log_ticks(low, high, room, most),
@@ -171,12 +182,13 @@ def cdf_panels(
         )
         .properties(width=width, height=HEIGHT)
         for name in panels
+        for shown in [f"{words[name]} (log scale)"]
     ]
     return alt.hconcat(*charts, spacing=PANEL_GAP)
 
 
 def _title(curves: list[tuple[str, str, Histogram]]) -> str:
-    operation = curves[0][1]
-    same = [(t, h) for t, op, h in curves if op == operation]
+    operations = curves[0][1]
+    same = [(target, h) for target, own, h in curves if own == operations]
     parts = [f"{latency_text(h.percentile(99.0))} on {t}" for t, h in same]
-    return f"99 % of {operation}s end within {', '.join(parts)}"
+    return f"99 % of {operations} end within {', '.join(parts)}"

@@ -23,7 +23,9 @@ from storlab.figures.common import (
     latency_text,
     operations_of,
     place_of,
+    plural_of,
     point_ids,
+    timed_operations,
     x_text,
 )
 from storlab.figures.figure import Figure
@@ -68,14 +70,19 @@ def _times(
     comparison: Comparison, section: Section, points: Sequence[WorkloadPoint], statistic: str
 ) -> list[Interval]:
     """Of every operation and target at these points."""
-    prefix, _ = latency_kind(comparison, section)
+    keys = [_key(comparison, section, op, statistic) for op in timed_operations(section)]
     return [
         cell.values[key]
         for point in points
         for cell in comparison.row(point).cells.values()
-        for operation in section.page.moved
-        if (key := f"{prefix}_{statistic}_ns.{operation}") in cell.values
+        for key in keys
+        if key in cell.values
     ]
+
+
+def _key(comparison: Comparison, section: Section, operation: str, statistic: str) -> str:
+    prefix, _ = latency_kind(comparison, section, operation)
+    return f"{prefix}_{statistic}_ns.{operation}"
 
 
 def _figure(
@@ -84,16 +91,14 @@ def _figure(
     points = section.of_facet(facet)
     by_operation = {
         operation: data
-        for operation in section.page.moved
+        for operation in timed_operations(section)
         if (data := _data(comparison, section, points, operation, bounds))
     }
     panels = list(by_operation)
-    names = [section.page.name_of(operation) for operation in panels]
+    several = [plural_of(section, operation) for operation in panels]
     _, words = latency_kind(comparison, section)
     order = [x_text(section, point) for point in points]
-    charts = [
-        _panel(words, operation, order, bounds, comparison, section, panels) for operation in panels
-    ]
+    charts = [_panel(operation, order, bounds, comparison, section, panels) for operation in panels]
     title = _title(comparison, section, facet)
     return Figure(
         name=figure_name("latency", section, facet),
@@ -101,12 +106,16 @@ def _figure(
         title=title,
         alt="Points on a logarithmic scale: mean and 99th percentile "
         f"{words} of "
-        f"{' and '.join(f'{name}s' for name in names)} against {axis_title(section)}. {title}",
+        f"{' and '.join(several)} against {axis_title(section)}. {title}",
         spec=configured(alt.hconcat(*charts, spacing=PANEL_GAP), by_operation),
         columns=[
             section.axes.x,
             "target",
-            *(f"{name} {statistic}" for name in names for statistic in ("mean", "p99")),
+            *(
+                f"{section.page.name_of(operation)} {statistic}"
+                for operation in panels
+                for statistic in ("mean", "p99")
+            ),
         ],
         rows=_table(comparison, section, facet, panels),
         point_ids=point_ids(comparison, points),
@@ -123,7 +132,7 @@ def _data(
     bounds: tuple[float, float],
 ) -> list[dict[str, Any]]:
     """One datum per point and target."""
-    prefix, _ = latency_kind(comparison, section)
+    prefix, _ = latency_kind(comparison, section, operation)
     records = []
     for point in points:
         for target in comparison.targets:
@@ -156,7 +165,6 @@ def _datum(
 
 
 def _panel(
-    words: str,
     operation: str,
     order: list[str],
     bounds: tuple[float, float],
@@ -165,6 +173,7 @@ def _panel(
     panels: Sequence[str],
 ) -> alt.LayerChart | alt.FacetChart:
     first = operation == panels[0]
+    words, shared = (latency_kind(comparison, section, op)[1] for op in (operation, panels[0]))
     low, high = bounds
     targets = comparison.planned(section.points)
     by = axis_title(section) if len(panels) == 1 else title_of(section.page, section.axes.x)
@@ -173,14 +182,14 @@ def _panel(
         x=alt.X(
             "x:O",
             sort=order,
-            title=f"{section.page.name_of(operation)}s, by {by}",
+            title=f"{plural_of(section, operation)}, by {by}",
             scale=alt.Scale(paddingInner=0.2, paddingOuter=0.1),
         ),
         xOffset=alt.XOffset("target:N", sort=targets, scale=offsets, bandPosition=0.5),
     )
     y = alt.Y(
         "mean:Q",
-        title=f"{words} (log scale)" if first else None,
+        title=f"{words} (log scale)" if first or words != shared else None,
         scale=alt.Scale(type="log", domain=[low, high], nice=False),
         axis=alt.Axis(values=log_ticks(low, high, most=9), labelExpr=LATENCY_LABELS, labels=first),
     )
@@ -219,13 +228,14 @@ def _panel(
 def _table(
     comparison: Comparison, section: Section, facet: Any, panels: list[str]
 ) -> list[list[str]]:
-    prefix, _ = latency_kind(comparison, section)
     rows = []
     for point in section.of_facet(facet):
         for target in comparison.planned(section.points):
             cell = comparison.row(point).cells[target]
             texts = [
-                interval_text(cell.values.get(f"{prefix}_{statistic}_ns.{op}"), latency_text)
+                interval_text(
+                    cell.values.get(_key(comparison, section, op, statistic)), latency_text
+                )
                 for op in panels
                 for statistic in ("mean", "p99")
             ]

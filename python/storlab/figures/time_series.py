@@ -1,4 +1,7 @@
-"""During the runs: throughput and 99th percentile per interval, one line per repeat."""
+"""During the runs: throughput and 99th percentile per interval, one line per repeat.
+
+Flushes are in neither; where there were any, their 99th percentile has a chart of its own.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +21,7 @@ from storlab.figures.common import (
     latency_text,
     place_at,
     plotted,
+    plural_of,
     point_ids,
     window_words,
 )
@@ -47,15 +51,17 @@ def _figure(
     colours = colour(comparison.targets, comparison.planned([point]))
     where = place_at(section, facet, point)
     window = window_words(section)
+    flushes = " and ".join(plural_of(section, operation) for operation in section.page.beside)
+    flushes = flushes if any(datum.get("flush") for datum in data) else ""
     title = f"{where}: {_title(runs) if window != 'run' else _whole(runs)}"
     return Figure(
         name=figure_name("time", section, facet),
         kind="time_series",
         title=title,
-        alt=f"Two line charts over the {window}: throughput in MB/s and 99th percentile "
-        f"latency, one line per run. {title}",
+        alt=f"Line charts over the {window}: throughput in MB/s, 99th percentile latency"
+        f"{f' and that of {flushes}' if flushes else ''}, one line per run. {title}",
         spec=configured(
-            _charts(data, colours, f"time in the {window} (s)"),
+            _charts(data, colours, f"time in the {window} (s)", flushes),
             {"intervals": data},
         ),
         columns=[
@@ -64,8 +70,9 @@ def _figure(
             "intervals",
             "throughput lowest to highest (MB/s)",
             "p99 lowest to highest",
+            *([f"p99 of {flushes} lowest to highest"] if flushes else []),
         ],
-        rows=[_row(run) for run in runs],
+        rows=[_row(run, with_flushes=bool(flushes)) for run in runs],
         point_ids=point_ids(comparison, [point]),
         note=where,
     )
@@ -78,6 +85,7 @@ def thinned(run: RunData) -> list[dict[str, Any]]:
     data = []
     for group in groups:
         tails = [i.latency_p99_ns for i in group if i.latency_p99_ns is not None]
+        flushes = [i.flush_p99_ns for i in group if i.flush_p99_ns is not None]
         data.append(
             {
                 "target": run.target,
@@ -86,12 +94,15 @@ def thinned(run: RunData) -> list[dict[str, Any]]:
                 "time": round(group[-1].time_s, 3),
                 "throughput": plotted(sum(i.throughput_mb_s for i in group) / len(group)),
                 "p99": max(tails) if tails else None,
+                **({"flush": max(flushes)} if flushes else {}),
             }
         )
     return data
 
 
-def _charts(data: list[dict[str, Any]], colours: alt.Color, words: str) -> alt.VConcatChart:
+def _charts(
+    data: list[dict[str, Any]], colours: alt.Color, words: str, flushes: str
+) -> alt.VConcatChart:
     last = max(d["time"] for d in data)
     base = (
         alt.Chart(alt.NamedData("intervals"))
@@ -99,7 +110,6 @@ def _charts(data: list[dict[str, Any]], colours: alt.Color, words: str) -> alt.V
         .encode(color=colours, detail="run:N")
     )
     scale = alt.Scale(domain=[0, last], nice=False)
-    low, high = log_bounds([d["p99"] for d in data if d["p99"]])
     top = max(d["throughput"] for d in data) * 1.05
     tooltip = [alt.Tooltip("target:N"), alt.Tooltip("repeat:N"), alt.Tooltip("time:Q")]
     throughput = base.encode(
@@ -112,35 +122,49 @@ def _charts(data: list[dict[str, Any]], colours: alt.Color, words: str) -> alt.V
         ),
         tooltip=[*tooltip, alt.Tooltip("throughput:Q", title="MB/s")],
     )
-    tail = base.encode(
-        x=alt.X(
-            "time:Q",
-            title=words,
-            scale=scale,
-            axis=alt.Axis(tickCount=6),
-        ),
-        y=alt.Y(
-            "p99:Q",
-            title="p99 (log)",
-            scale=alt.Scale(type="log", domain=[low, high], nice=False),
-            axis=alt.Axis(values=log_ticks(low, high, 1.0, 5), labelExpr=LATENCY_LABELS),
-        ),
-        tooltip=[*tooltip, alt.Tooltip("p99:Q", title="p99 (ns)", format=",d")],
-    )
+    fields = {"p99": "p99", **({"flush": f"p99 of {flushes}"} if flushes else {})}
+    tails = []
+    for field, name in fields.items():
+        low, high = log_bounds([d[field] for d in data if d.get(field)])
+        is_last = field == list(fields)[-1]
+        tail = base.encode(
+            x=alt.X(
+                "time:Q",
+                title=words if is_last else None,
+                scale=scale,
+                axis=alt.Axis(labels=is_last, tickCount=6),
+            ),
+            y=alt.Y(
+                f"{field}:Q",
+                title=f"{name} (log)",
+                scale=alt.Scale(type="log", domain=[low, high], nice=False),
+                axis=alt.Axis(values=log_ticks(low, high, 1.0, 5), labelExpr=LATENCY_LABELS),
+            ),
+            tooltip=[*tooltip, alt.Tooltip(f"{field}:Q", title=f"{name} (ns)", format=",d")],
+        )
+        tails.append(tail if field == "p99" else tail.transform_filter(f"isValid(datum.{field})"))
     size = {"width": WIDTH, "height": PANEL_HEIGHT}
-    return alt.vconcat(throughput.properties(**size), tail.properties(**size), spacing=10)
+    return alt.vconcat(*(chart.properties(**size) for chart in (throughput, *tails)), spacing=10)
 
 
-def _row(run: RunData) -> list[str]:
+def _row(run: RunData, *, with_flushes: bool) -> list[str]:
     rates = [i.throughput_mb_s for i in run.series]
     tails = [i.latency_p99_ns for i in run.series if i.latency_p99_ns is not None]
+    flushes = [i.flush_p99_ns for i in run.series if i.flush_p99_ns is not None]
     return [
         run.target,
         str(run.record.repeat),
         str(len(rates)),
         f"{digits3(min(rates))} to {digits3(max(rates))}" if rates else "none",
-        f"{latency_text(min(tails))} to {latency_text(max(tails))}" if tails else "none",
+        _range(tails),
+        *([_range(flushes)] if with_flushes else []),
     ]
+
+
+def _range(latencies: list[float]) -> str:
+    if not latencies:
+        return "none"
+    return f"{latency_text(min(latencies))} to {latency_text(max(latencies))}"
 
 
 def _whole(runs: list[RunData]) -> str:

@@ -7,8 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from storlab.analysis.compare import compare
+from storlab.analysis.dataset import load_dataset
 from storlab.base.errors import ExitCode
 from storlab.cli.main import main
+from storlab.figures import latency_cdf, latency_points, time_series
 from storlab.lab.results.store import ResultStore
 from storlab.model.result import RunRecord
 
@@ -226,3 +229,62 @@ def test_flushes_stand_beside_the_writes_that_wait_for_them(
     assert main(["gate", "out"]) in (ExitCode.OK, ExitCode.INCONCLUSIVE)
     judged = capsys.readouterr().out
     assert "iops.sync" in judged or "flush" in judged
+
+
+DRAWN = """\
+[study]
+name = "drawn"
+repeats = 2
+ramp = 0
+runtime = "300ms"
+interval = "50ms"
+[[target]]
+name = "one"
+path = "one.dat"
+size = "4MiB"
+direct = false
+[[workload]]
+kind = "block"
+name = "flushed"
+read_percent = 0
+sync = "fdatasync"
+sync_every = 1
+[[workload]]
+kind = "block"
+name = "paced"
+read_percent = 0
+sync = "fdatasync"
+sync_every = 1
+arrival = "constant"
+rate_iops = 100
+[[workload]]
+kind = "block"
+name = "plain"
+read_percent = 0
+"""
+
+
+def test_flushes_are_in_the_drawings_of_latency_where_there_are_any(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("study.toml").write_text(DRAWN)
+    assert main(["run", "study.toml", "--out", "out", "--no-report", "--quiet"]) == 0
+    comparison = compare(load_dataset([ResultStore.open(Path("out"))]))
+    for section in comparison.sections:
+        (cell,) = comparison.row(section.points[0]).cells.values()
+        flushed = section.workload != "plain"
+        (points,) = latency_points.draw(comparison, [section])
+        assert ("sync" in points.spec["datasets"]) == flushed
+        (curves,) = latency_cdf.draw(comparison, [section])
+        names = [row[1] for row in curves.rows]
+        assert names == (["writes", "flushes"] if flushed else ["writes"])
+        (course,) = time_series.draw(comparison, [section])
+        drawn = [datum for datum in course.spec["datasets"]["intervals"] if "flush" in datum]
+        assert bool(drawn) == flushed
+        assert len(course.rows[0]) == len(course.columns) == 5 + flushed
+        if flushed:
+            mean = points.spec["datasets"]["sync"][0]["mean"]
+            assert mean == round(cell.values["latency_mean_ns.sync"].estimate)
+            longest = max(run.record.metric("latency_max_ns", "sync") or 0 for run in cell.runs)
+            assert 0 < max(datum["flush"] for datum in drawn) <= longest

@@ -34,8 +34,8 @@ def draw(
         datum["latency"] = max(datum["latency"], LEAST_NS)
     low, high = log_bounds([d["latency"] for d in data])
     top = max(d["nines"] for d in data)
-    names = [words for _, _, words in CURVES]
-    chart = cdf_panels(data, names, comparison, section, (max(low, LEAST_NS), high), top, "time")
+    words = {name: "time" for _, _, name in CURVES}
+    chart = cdf_panels(data, words, comparison, section, (max(low, LEAST_NS), high), top)
     where = place_at(section, facet, point)
     title = f"{where}: {_title(curves)}"
     return Figure(
