@@ -13,6 +13,7 @@ from storlab.workloads.common.flags import flag_meanings
 from storlab.workloads.common.metrics import wait_for_each_other
 
 MOST_DRIFTS = 8  # points whose repeats the caveats print in order
+MOST_REPEATED = 3  # runs that the caveats name
 
 
 def caveats(comparison: Comparison) -> list[str]:
@@ -27,6 +28,7 @@ def caveats(comparison: Comparison) -> list[str]:
             f"{plural(failed, 'run')} failed and {'is' if failed == 1 else 'are'} part of "
             "no mean; they are listed in the appendix."
         )
+    sentences += _repeated(comparison)
     if done + failed < planned:
         missing = planned - done - failed
         sentences.append(
@@ -51,6 +53,24 @@ def caveats(comparison: Comparison) -> list[str]:
             "thermal limits of a device may not show in it."
         )
     return sentences
+
+
+def _repeated(comparison: Comparison) -> list[str]:
+    """Name the runs that were measured again after failed attempts: what fails may be slow."""
+    repeated = [run for run in comparison.dataset.all_runs() if run.record.attempts]
+    if not repeated:
+        return []
+    named = [
+        f"{run.record.run_id} on {run.target} ({run.record.attempts[-1].failure.message})"
+        for run in repeated[:MOST_REPEATED]
+    ]
+    more = len(repeated) - len(named)
+    names = "; ".join(named) + (f"; and {more:,} more" if more else "")
+    were = "was" if len(repeated) == 1 else "were"
+    return [
+        f"{plural(len(repeated), 'run')} failed before and {were} measured again: {names}. All "
+        "failures stand in the records (attempts)."
+    ]
 
 
 def _drifts(comparison: Comparison) -> list[str]:

@@ -45,8 +45,9 @@ FIRST_BYTE = (
     "generator; part of the latency, which ends with the last byte."
 )
 FAILED = (
-    "Counted by kind, and part of nothing else: no rate, no byte count, no latency. What answered "
-    "in time with the right content succeeded."
+    "Counted by kind, and part of no rate, no byte count and no latency. Only in open loop does a "
+    "request that timed out count in the latency from the intended start. What answered in time "
+    "with the right content succeeded."
 )
 HIDDEN_ENVIRONMENT = ("schema_version", "guard")  # of this machine, and of no use to readers
 

@@ -19,7 +19,7 @@ from storlab.cli.main import FURTHER
 from storlab.contracts.check import Check
 from storlab.contracts.meter import Discovered
 from storlab.model.point import Plan
-from storlab.model.result import Failure, RunRecord
+from storlab.model.result import Attempt, Failure, RunRecord
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 CLOSED = ConfigDict(extra="forbid")
@@ -165,6 +165,14 @@ class VerdictDocument(TypedDict):
     sentences: list[str]
 
 
+class RepeatedRun(TypedDict):
+    """A run with its failed attempts, in order of time; the run itself need not be there yet."""
+
+    run_id: str
+    target: str
+    attempts: list[Attempt]
+
+
 class RunDocument(TypedDict):
     """storlab run and storlab resume: how the campaign stands at the end of the session."""
 
@@ -196,6 +204,7 @@ class StatusDocument(TypedDict):
     by_clients: NotRequired[list[dict[str, Any]]]
     clients_now: NotRequired[list[dict[str, Any]]]
     failures: list[FailedRun]
+    repeated: list[RepeatedRun]
 
 
 class ColumnDocument(TypedDict):
@@ -344,7 +353,7 @@ class GateDocument(TypedDict):
     """storlab gate: whether results keep to their rules; `confidence` is that of each interval.
 
     `saved` is the file of a baseline that was made. --save without rules that refer to no baseline
-    judges nothing: no verdict then.
+    judges nothing: no verdict then. `unsaved` is why --save made none.
     """
 
     directory: str
@@ -355,6 +364,7 @@ class GateDocument(TypedDict):
     rules: list[GateRuleVerdict]
     checks: list[GateCheck]
     saved: str | None
+    unsaved: str | None
 
 
 class HistoryChange(TypedDict):

@@ -105,7 +105,7 @@ def gate(
     if save is not None and baseline is None:
         held_to = _without_baseline(held_to)
     if save is not None and baseline is None and not any(rule.bounds for rule in held_to):
-        _print(None, [], results, None, save_baseline(store, save), as_json)
+        _print(None, [], results, None, save_baseline(store, save), None, as_json)
         return
     other = None if baseline is None else open_baseline(baseline, results)
     accepted = [] if other is None else _compared(store, other, accept or [])
@@ -117,10 +117,20 @@ def gate(
     title = store.study.study.name
     _write(title, judged, accepted, junit, markdown)
     # Of several reasons not to be a baseline, the plainest: what broke a rule.
-    keep = save is not None and judged.verdict != "broken"
-    kept = save_baseline(store, save) if save is not None and keep else None
-    _print(judged, accepted, results, other, kept, as_json)
+    broken = judged.verdict == "broken"
+    kept = save_baseline(store, save) if save is not None and not broken else None
+    unsaved = _unsaved(save, results) if save is not None and broken else None
+    _print(judged, accepted, results, other, kept, unsaved, as_json)
     raise typer.Exit(CODES[judged.verdict])
+
+
+def _unsaved(name: str, results: Path) -> str:
+    """Word why results are not made a baseline."""
+    again = f"storlab resume {shlex.quote(str(results))} --retry-failed"
+    return (
+        f"baseline {name}, since these results break a rule; repeat failed runs with `{again}`, or "
+        "mend what is slower and measure again"
+    )
 
 
 def _compared(here: ResultStore, there: ResultStore, accept: Sequence[str]) -> list[Difference]:
@@ -189,6 +199,7 @@ def _print(
     results: Path,
     other: ResultStore | None,
     saved: Path | None,
+    unsaved: str | None,
     as_json: bool,
 ) -> None:
     if not as_json:
@@ -196,6 +207,8 @@ def _print(
             _print_verdicts(judged, accepted)
         if saved is not None:
             terminal.out.print(f"saved: {saved}", soft_wrap=True)
+        if unsaved is not None:
+            terminal.out.print(f"not saved: {unsaved}", soft_wrap=True)
         return
     told = {
         "directory": results,
@@ -206,6 +219,7 @@ def _print(
         "rules": [] if judged is None else [rule.as_dict() for rule in judged.rules],
         "checks": [] if judged is None else [check.as_dict() for check in judged.checks],
         "saved": saved,
+        "unsaved": unsaved,
     }
     emit_json("gate", told)
 

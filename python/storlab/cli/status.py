@@ -62,6 +62,11 @@ def _status(directory: Path) -> dict[str, Any]:
             for run in runs
             if run["status"] == "failed"
         ],
+        "repeated": [
+            {name: run[name] for name in ("run_id", "target", "attempts")}
+            for run in [*runs, *_waiting(directory, plan, missing)]
+            if run["attempts"]
+        ],
     }
 
 
@@ -74,7 +79,23 @@ def _facts(record: dict[str, Any]) -> dict[str, Any]:
         **{name: record.get(name) for name in ("run_id", "target", "status", "failure")},
         "flags": [flag["kind"] for flag in record.get("flags", [])],
         "errors": errors,
+        "attempts": record.get("attempts", []),
     }
+
+
+def _waiting(
+    directory: Path, plan: dict[str, Any], missing: list[dict[str, Any]]
+) -> list[dict[str, Any]]:
+    """Return the failed attempts of runs that are still to be repeated."""
+    kept = {path.stem: path for path in (directory / "attempts").glob("*.json")}
+    waiting = []
+    for run in missing if kept else []:
+        run_id = run_id_of(run)
+        with suppress(KeyError, OSError, ValueError):  # it may be stored just now
+            target = plan["points"][run["point_id"]]["target"]
+            attempts = parse_json(read_input(kept[run_id]))
+            waiting.append({"run_id": run_id, "target": target, "attempts": attempts})
+    return waiting
 
 
 def _left_ns(directory: Path, missing: list[dict[str, Any]]) -> int:
@@ -164,6 +185,10 @@ def _print(document: dict[str, Any]) -> None:
         typer.echo(f"now: {client['name']}: {client['phase'] or 'silent'}{rate}")
     for line in with_fixes([_failed_line(row) for row in document["failures"]]):
         typer.echo(line)
+    for run in document["repeated"]:
+        count, last = len(run["attempts"]), run["attempts"][-1]["failure"]["message"]
+        attempts = "an earlier attempt" if count == 1 else f"{count:,} earlier attempts"
+        typer.echo(f"repeated: {run['run_id']} on {run['target']}: {attempts} failed: {last}")
     for kind, count in document["flags"].items():
         typer.echo(f"flag: {kind} on {count:,} runs")
     if document["errors"]:

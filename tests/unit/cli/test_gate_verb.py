@@ -170,9 +170,23 @@ def test_the_first_baseline_is_saved_whose_rules_refer_to_one(
         capsys.readouterr()
 
 
-def test_what_breaks_a_rule_is_saved_as_no_baseline(place: Path) -> None:
-    assert gate(place, TIGHT, "--save", "stable") == ExitCode.DISAGREE
+@pytest.mark.parametrize("fails", [False, True])
+def test_what_breaks_a_rule_is_saved_as_no_baseline(
+    fails: bool, place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It says so: a run that failed breaks the rules of its point."""
+    if fails:
+        fail_a_run(place / "new")
+    bound = LOOSE if fails else TIGHT
+    assert gate(place, bound, "--save", "stable") == ExitCode.DISAGREE
+    assert "not saved: baseline stable" in capsys.readouterr().out
     assert not (place / "baselines").exists()
+    assert gate(place, bound, "--save", "stable", "--json") == ExitCode.DISAGREE
+    told = json.loads(capsys.readouterr().out)
+    assert told["saved"] is None
+    assert str(place / "new") in told["unsaved"]
+    assert gate(place, bound, "--json") == ExitCode.DISAGREE
+    assert json.loads(capsys.readouterr().out)["unsaved"] is None
 
 
 @pytest.mark.parametrize(

@@ -52,7 +52,8 @@ ERRORS = FigureKind(
     "errors",
     "family",
     "Failed requests",
-    "By kind; they are part of no rate, no byte count and no latency.",
+    "By kind; they are part of no rate, no byte count and no latency, but for time-outs of an open "
+    "loop, which count in the latency from the intended start.",
     place="storlab.figures.errors:draw",
 )
 TIME_SERIES = FigureKind(

@@ -8,12 +8,14 @@ OBJECT_FLAGS = (
     FlagMeaning(
         "errors",
         "!",
-        "Some requests failed. They are in no rate, no byte count and no latency; how many, and "
-        "of which kind, stands with the runs.",
+        "Some requests failed. They are in no rate, no byte count and no latency, but for those "
+        "of an open loop that timed out: they count in the latency from the intended start. How "
+        "many, and of which kind, stands with the runs.",
         severity="warning",
         why=(
-            "Requests failed. Rates and latencies are those of the requests that succeeded: a "
-            "store that refuses work can look fast."
+            "Requests failed. Rates and latencies are those of the requests that succeeded (in "
+            "open loop, time-outs count in the latency from the intended start): a store that "
+            "refuses work can look fast."
         ),
         caveat=True,
         claims=True,
