@@ -119,6 +119,7 @@ def test_rules_for_tables_hold_for_results(changed: Callable[..., list[Finding]]
     def shorten(data: dict[str, object]) -> None:
         metrics = data["metrics"]
         assert isinstance(metrics, list)
+        data["histograms"] = {}  # which would contradict
         for metric in metrics:
             if metric["name"] == "latency_mean_ns" and data["target"] == "Disk":
                 metric["value"] /= 100

@@ -201,8 +201,6 @@ def filled(
     """A store whose runs have made-up values: ``scale`` by engine, and ``spread`` around it."""
     study = study_class().model_validate(tomllib.loads(STUDY))
     store = ResultStore.create(tmp_path / "result", STUDY, study, plan, {})
-    histogram = Histogram()
-    histogram.record(1000)
     for run in plan.runs:
         point = plan.points[run.point_id]
         value = 1000 * scale[point.engine] * (1 + spread * (run.repeat % 3 - 1))
@@ -231,6 +229,8 @@ def filled(
                 Metric(name="cpu_us_per_io", value=value, unit="us"),
             ],
         )
+        histogram = Histogram()
+        histogram.record(round(5e6 / value))
         sample = Sample(0, 0, 10**9, "read", 1, 4096, histogram.to_v2())
         store.write_run(record, [] if failed else [sample], {})
     return store
