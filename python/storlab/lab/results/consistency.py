@@ -139,24 +139,30 @@ def _histograms(record: RunRecord, latencies: _Latencies) -> Iterator[str]:
 
 
 def _overall(record: RunRecord, latencies: _Latencies) -> Iterator[str]:
-    """Mean and percentiles over all operations lie between those of the single ones."""
+    """Mean and percentiles over all operations lie between those of the single ones.
+
+    Not judged if an operation of the run lacks the value, as in some imported files.
+    """
     if record.kind not in FAMILIES:
         return
-    operations = FAMILIES[record.kind].page.operations
+    done = [
+        operation
+        for operation in FAMILIES[record.kind].page.operations
+        if operation in record.totals and record.totals[operation].operations
+    ]
     for (time, scope), values in latencies.items():
         if scope != "all":
             continue
         for statistic, value in values.items():
-            own = [
-                latencies[time, operation][statistic]
-                for operation in operations
-                if statistic in latencies.get((time, operation), {})
-            ]
-            if own and not (min(own) * (1 - _BUCKET) - 1 <= value <= max(own) * (1 + _BUCKET) + 1):
+            own = [latencies.get((time, operation), {}).get(statistic) for operation in done]
+            known = [value for value in own if value is not None]
+            if not known or len(known) < len(own):
+                continue
+            low, high = min(known), max(known)
+            if not (low * (1 - _BUCKET) - 1 <= value <= high * (1 + _BUCKET) + 1):
                 yield (
                     f"{time}_{statistic}_ns of all is {significant(value, 6)} ns, and those of its "
-                    f"operations lie between {significant(min(own), 6)} and "
-                    f"{significant(max(own), 6)} ns"
+                    f"operations lie between {significant(low, 6)} and {significant(high, 6)} ns"
                 )
 
 
