@@ -47,3 +47,18 @@ impl Window {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn intervals_are_counted_from_the_start_and_end_with_the_window() {
+        let window = Window { load_start_ns: 0, start_ns: 1000, end_ns: 1300 };
+        let numbers = [899, 900, 999, 1000, 1099, 1100, 1299, 1300, 5000];
+        assert_eq!(numbers.map(|now| window.interval_at(now, 100)), [-2, -1, -1, 0, 0, 1, 2, 2, 2]);
+        let ends = [899, 900, 999, 1000, 1250, 1300];
+        let boundaries = [900, 1000, 1000, 1100, 1300, 1300];
+        assert_eq!(ends.map(|now| window.next_boundary(now, 100)), boundaries);
+    }
+}

@@ -12,8 +12,8 @@ from support.made_comparisons import comparison_of, study_of
 KEY = "throughput_mb_s.all"
 
 
-@pytest.mark.parametrize("factor", [3.3e-5, 0.5, 3e4])
-def test_ratios_far_from_one_are_drawn_where_they_are(factor: float) -> None:
+@pytest.mark.parametrize("factor", [3.3e-5, 0.5, 1.0, 3e4])
+def test_ratios_are_drawn_where_they_are_and_whether_they_are_decided(factor: float) -> None:
     noise = cycle([0.99, 1.0, 1.01])
     made = comparison_of(
         study_of(["a", "b"], mixes=(100,)),
@@ -28,3 +28,4 @@ def test_ratios_far_from_one_are_drawn_where_they_are(factor: float) -> None:
         assert datum["ratio"] == pytest.approx(interval.estimate, rel=1e-5)
         assert datum["low"] == pytest.approx(interval.low, rel=1e-5)
         assert datum["high"] == pytest.approx(interval.high, rel=1e-5)
+        assert datum["state"] == (ratios.OPEN if factor == 1.0 else ratios.DECIDED)

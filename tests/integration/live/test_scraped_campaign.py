@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import stat
 import subprocess
 import sys
 import urllib.request
@@ -54,11 +55,13 @@ def scrapes(campaign: subprocess.Popen[bytes], out: Path) -> Iterator[dict[str, 
         sleep_s(0.02)
         try:
             (found,) = json.loads(place.read_bytes())
+            mode = stat.S_IMODE(place.stat().st_mode)
             url = f"http://{found['targets'][0]}{found['labels']['__metrics_path__']}"
             with urllib.request.urlopen(url, timeout=60) as answer:
                 text = answer.read().decode()
         except (OSError, ValueError):  # not there yet, or no longer
             continue
+        assert mode == 0o600, "the token is in it"
         yield {f.name: f.samples for f in text_string_to_metric_families(text)}
 
 

@@ -232,6 +232,16 @@ def test_a_vague_baseline_is_why_repeats_do_not_help() -> None:
     assert told[3] == "the meter is not accurate enough to decide it"
 
 
+def test_one_broken_rule_breaks_the_gate(results: Comparison) -> None:
+    first = judged(results, held := rule(at_least=1)).checks[0]
+    assert first.interval is not None
+    undecided = rule(at_least=first.interval.estimate * 1.001)
+    broken = rule(at_least="1TB/s")
+    assert judged(results, held, undecided).verdict == "undecided"
+    assert judged(results, held, broken).verdict == "broken"
+    assert judged(results, held, undecided, broken).verdict == "broken"
+
+
 def test_rules_have_verdicts_over_all_their_checks(results: Comparison) -> None:
     rules = [rule(at_least=1), rule(at_least="1TB/s", target=None)]
     found = judged(results, *rules)

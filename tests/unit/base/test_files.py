@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 from pathlib import Path
 
 import pytest
@@ -66,6 +67,20 @@ def test_no_two_processes_take_the_same_temporary_name(tmp_path: Path) -> None:
     replace_file(long, b"whole")
     assert long.read_bytes() == b"whole"
     assert [path.name for path in tmp_path.iterdir()] == [long.name]
+
+
+def test_a_file_is_flushed_before_it_gets_its_name_and_its_name_after(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flushed = []
+
+    def fsync(handle: int) -> None:
+        is_directory = stat.S_ISDIR(os.fstat(handle).st_mode)
+        flushed.append((is_directory, (tmp_path / "file").exists()))
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    replace_file(tmp_path / "file", b"whole")
+    assert flushed == [(False, False), (True, True)]
 
 
 def test_a_folder_of_ours_is_never_a_link(tmp_path: Path) -> None:

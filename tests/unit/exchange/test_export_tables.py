@@ -16,6 +16,7 @@ from storlab.exchange.exporters import EXPORTERS
 from storlab.exchange.exporters.tidy import metrics_table, samples_table
 from storlab.exchange.importer import import_files
 from storlab.lab.results.store import ResultStore
+from storlab.model.result import Metric
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "fio"
 
@@ -41,6 +42,17 @@ def test_one_row_per_run_and_metric(store: ResultStore) -> None:
     failed = [row for row in rows if row["status"] == "failed"]
     assert [row["metric"] for row in failed] == [None]
     assert {row["param_block_size"] for row in rows} == {256 * 1024}
+
+
+def test_boundary_uncertainty_and_provenance_are_exported(
+    store: ResultStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = {"provenance": "declared", "boundary": "wall", "uncertainty": 0.5}
+    energy = Metric(name="energy_j", value=5.0, unit="J", operation="all", **told)
+    record = store.records()[0].model_copy(update={"metrics": [energy]})
+    monkeypatch.setattr(store, "records", lambda: [record])
+    (row,) = metrics_table(store).to_pylist()
+    assert {name: row[name] for name in told} == told
 
 
 def test_samples_carry_their_runs_parameters(store: ResultStore) -> None:

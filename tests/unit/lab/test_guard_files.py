@@ -10,7 +10,10 @@ from pathlib import Path
 import pytest
 
 from storlab.base.errors import GuardError, PreflightError
+from storlab.lab.guard.guard import Guard
+from storlab.lab.plan.plan import make_plan
 from storlab.lab.prepare.dataset import check_space, clean_up, to_lay_out
+from storlab.lab.study.file import load_study
 from storlab.model.job import Member
 from storlab.stores.data_file import check_data_file, is_kernel_place
 from storlab.stores.sidecar import DataFileHold, Sidecar, is_complete, made_by_storlab, sidecar_path
@@ -38,6 +41,20 @@ def member(path: Path, size: int = SIZE) -> Member:
 
 def check(path: Path, size: int | None = SIZE, writes: bool = True) -> Member:
     return check_data_file(str(path), path, size, writes=writes)
+
+
+def test_another_plan_than_the_reviewed_one_is_refused(tmp_path: Path) -> None:
+    study = tmp_path / "study.toml"
+    study.write_text(
+        '[study]\nname = "s"\n[[target]]\nname = "n"\npath = "null:"\n'
+        '[[workload]]\nkind = "block"\n'
+    )
+    loaded = load_study(study)
+    plan = make_plan(loaded)
+    with Guard(loaded.study, plan, plan_hash=plan.plan_hash, base=tmp_path):
+        pass
+    with pytest.raises(GuardError), Guard(loaded.study, plan, plan_hash="0" * 12, base=tmp_path):
+        pass
 
 
 def test_a_new_file_passes_without_being_made(tmp_path: Path) -> None:

@@ -156,6 +156,8 @@ fn utilisation_follows_from_the_times() {
             let total = get("end_ns") - get("start_ns");
             // A thread that is late does not move its schedule: of it nothing is missing.
             assert!(get("scheduled_ns") >= 3 * 30_000_000 && get("scheduled_ns") <= total);
+            // The first step computes once its batch is there, which takes time.
+            assert!(get("first_scheduled_ns") > 30_000_000);
             let later = get("scheduled_ns") - get("first_scheduled_ns");
             assert!(later >= 2 * 30_000_000);
             let sum = get("compute_ns") + get("wait_ns") + get("barrier_ns");

@@ -248,6 +248,9 @@ fn the_cached_day_changes_nothing() {
         })
         .collect();
     assert_eq!(mixed, fresh);
+    // One signer alone keeps its key from one moment to the next.
+    let alone: Vec<_> = moments.iter().map(|&second| sign(&suite, second)).collect();
+    assert_eq!(alone, fresh.into_iter().step_by(2).collect::<Vec<_>>());
 }
 
 #[test]

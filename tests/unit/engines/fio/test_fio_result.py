@@ -75,6 +75,14 @@ def test_clones_without_group_reporting_are_merged() -> None:
     assert min(means) <= read.latency.mean_ns <= max(means)
 
 
+def test_bins_of_clones_add_up() -> None:
+    (part,) = fio_result.read_document(last_document("group-3.33.json"))
+    one, two = (fio_result.merge([part] * n).directions["read"].latency for n in (1, 2))
+    assert one is not None
+    assert two is not None
+    assert two.bins == {middle: 2 * count for middle, count in one.bins.items()}
+
+
 def test_clat_is_taken_only_where_there_is_nothing_better() -> None:
     read = fio_result.read_document(last_document("clat-3.33.json"))[0].directions["read"]
     assert read.latency is not None
