@@ -117,6 +117,7 @@ fn no_end_of_an_interval_allocates_memory() {
         job["arrival"] = json!({"kind": "constant", "rate_iops": 200_000.0});
         job["mix"] = json!({"read": 50.0, "write": 50.0, "trim": 0.0});
     };
+    allocations(2, closed); // the first run of a process fills statics
     assert_eq!(allocations(200, closed), allocations(2, closed));
     assert_eq!(allocations(200, open), allocations(2, open));
 }
