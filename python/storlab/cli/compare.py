@@ -213,7 +213,7 @@ def _print_proofs(comparison: Comparison) -> None:
         return
     terminal.out.print(f"\n{TITLE}")
     for text in texts:
-        terminal.out.print(f"  {text}", soft_wrap=True)
+        terminal.out.print(f"  {text}")
 
 
 def _print_failed(comparison: Comparison) -> None:
