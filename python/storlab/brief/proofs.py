@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from storlab.analysis.compare import Comparison
 from storlab.analysis.proofs import STATES, TargetProof, proofs_of
 from storlab.brief.model import ExtraSection
@@ -14,6 +16,7 @@ LEAD = (
     "system or the data shows that something else served at least a part."
 )
 MOST_REASONS = 3  # of one state, that are shown in full
+_NUMBER = re.compile(r"\d[\d.,]*(?: [kMGTP]?B\b)?")
 
 
 def proof_sections(comparison: Comparison) -> list[ExtraSection]:
@@ -42,8 +45,16 @@ def _text(proof: TargetProof) -> str:
 
 
 def _reasons(reasons: list[str]) -> str:
+    """Word reasons; of those that differ only in their numbers, the first stands for all."""
     if not reasons:
         return ""
-    more = len(reasons) - MOST_REASONS
-    shown = [*reasons[:MOST_REASONS], *([plural(more, "more reason")] if more > 0 else [])]
+    alike: dict[str, list[str]] = {}
+    for reason in reasons:
+        alike.setdefault(_NUMBER.sub("#", reason), []).append(reason)
+    texts = [
+        first if not others else f"{first}, and {len(others):,} with other numbers"
+        for first, *others in alike.values()
+    ]
+    more = len(texts) - MOST_REASONS
+    shown = [*texts[:MOST_REASONS], *([plural(more, "more reason")] if more > 0 else [])]
     return f" ({'; '.join(shown)})"

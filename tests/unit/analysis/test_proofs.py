@@ -40,7 +40,7 @@ def test_the_weakest_state_stands_for_a_target_and_reasons_are_given_once() -> N
 
 
 def test_every_target_has_a_line_with_its_reasons() -> None:
-    reasons = [f"reason {number}" for number in range(MOST_REASONS + 2)]
+    reasons = [f"reason {letter}" for letter in "abcdefgh"[: MOST_REASONS + 2]]
     comparison = made(Proof(state="unproven", reasons=reasons))
     unproven, proven = proof_texts(comparison)
     assert "A, block" in unproven
@@ -48,6 +48,12 @@ def test_every_target_has_a_line_with_its_reasons() -> None:
     assert "B, block" in proven
     (section,) = proof_sections(comparison)
     assert section.notes == [unproven, proven]
+
+
+def test_reasons_that_differ_in_their_numbers_are_shown_once() -> None:
+    moved = [f"{size} were read, and the device counted 3 MB" for size in ("449 MB", "1.2 GB")]
+    (unproven, _) = proof_texts(made(Proof(state="unproven", reasons=[*moved, "holes"])))
+    assert [reason in unproven for reason in (*moved, "holes")] == [True, False, True]
 
 
 def test_targets_without_a_judged_run_have_no_section() -> None:
