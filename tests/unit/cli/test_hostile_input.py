@@ -11,7 +11,6 @@ import json
 import os
 import random
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,35 +19,10 @@ import pytest
 from storlab.base.errors import ExitCode, ResultError
 from storlab.cli.main import main
 from storlab.lab.results.store import ResultStore
+from support.error_documents import STUDY, Error
 from support.large_campaign import large_campaign
 
-STUDY = """\
-[study]
-name = "t"
-repeats = 1
-[[target]]
-name = "n"
-path = "null:"
-[[workload]]
-kind = "block"
-jobs = 1
-"""
-Error = Callable[..., dict[str, Any]]
 pytestmark = pytest.mark.timeout(120)
-
-
-@pytest.fixture
-def error(capsys: pytest.CaptureFixture[str]) -> Error:
-    """The error of a verb, which must be one of storlab's own."""
-
-    def told(*words: object, code: int) -> dict[str, Any]:
-        capsys.readouterr()
-        assert main([*map(str, words), "--json"]) == code
-        found: dict[str, Any] = json.loads(capsys.readouterr().out)["error"]
-        assert found["fix"]
-        return found
-
-    return told
 
 
 @pytest.fixture

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import os
 import random
 import re
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 import typer
@@ -23,36 +20,11 @@ from storlab.process import cgroups
 from storlab.stores import devices
 from storlab.stores.devices import Device
 from storlab.stores.medium import Medium
+from support.error_documents import STUDY, Error
 from support.large_campaign import large_campaign
 
 SOURCES = Path(__file__).parents[3] / "python" / "storlab"
-STUDY = """\
-[study]
-name = "t"
-repeats = 1
-[[target]]
-name = "n"
-path = "null:"
-[[workload]]
-kind = "block"
-jobs = 1
-"""
 FAILURE = Failure(message="no room on the target", fix="free 3 GiB there")
-Error = Callable[..., dict[str, Any]]
-
-
-@pytest.fixture
-def error(capsys: pytest.CaptureFixture[str]) -> Error:
-    """The error of a verb that must end with this exit code."""
-
-    def told(*words: object, code: int) -> dict[str, Any]:
-        capsys.readouterr()
-        assert main([*map(str, words), "--json"]) == code
-        found: dict[str, Any] = json.loads(capsys.readouterr().out)["error"]
-        assert found["fix"]
-        return found
-
-    return told
 
 
 @pytest.fixture
