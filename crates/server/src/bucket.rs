@@ -198,9 +198,9 @@ impl Bucket {
         format!(".aside-{:x}", self.aside.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// Opens an object for reading if that needs no device and no other machine.
+    /// Opens an object for reading if its name is cached and its file system is of this machine.
     ///
-    /// None says nothing about the object: [`Bucket::read`] opens it, and may wait.
+    /// Returns `None` if the open would have to wait, or failed: try [`Bucket::read`] then.
     pub fn read_cached(&self, key: &str) -> Option<(File, Object)> {
         if !self.is_local {
             return None;

@@ -139,10 +139,10 @@ def cdf_panels(
     Args:
         data: Points of the curves, as from :func:`cdf_line`.
         words: What each operation's panel shows, such as ``latency``, in the order of the panels.
-        comparison: For the colours of the targets.
-        section: Likewise.
-        bounds: Of the horizontal axis, in ns.
-        top: The end of the vertical axis, in nines.
+        comparison: Comparison whose targets the curves are of.
+        section: Workload that the curves are of.
+        bounds: Ends of the horizontal axis, in ns.
+        top: End of the vertical axis, in nines (99.9 % is 3).
     """
     low, high = bounds
     ticks = [nines(p) for p in PERCENTS if nines(p) <= max(top, 1) + 1e-6]

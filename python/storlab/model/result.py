@@ -87,7 +87,7 @@ class Failure(Table):
 
     @property
     def text(self) -> str:
-        """What went wrong, and below it the fix if there is one."""
+        """The failure's message, and on a line below it the fix if there is one."""
         return with_fix(self.message, self.fix)
 
 

@@ -49,7 +49,7 @@ def _files_of(
 
 
 def files_now(paths: Iterable[str]) -> Known:
-    """Return size and time of change of these files; those that are gone are left out."""
+    """Return size and modification time of these files; those that are gone are left out."""
     return {path: _known(Path(path)) for path in paths if Path(path).is_file()}
 
 

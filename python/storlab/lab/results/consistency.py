@@ -23,7 +23,7 @@ _Latencies = Mapping[tuple[str, str], Mapping[str, float]]
 
 
 def contradiction(record: RunRecord, ramp_ns: int) -> str | None:
-    """Return the first value of a finished run that cannot be, with the reason, or None.
+    """Return the first impossible value of a finished run, with the reason, or None.
 
     Args:
         record: The run. Failed ones have no metrics, and may have ended in the middle of anything.
@@ -78,7 +78,7 @@ def _summaries(record: RunRecord, ramp_ns: int) -> Iterator[str]:
 
 
 def _disorder(values: Mapping[str, float], names: Mapping[str, str]) -> Iterator[str]:
-    """Percentiles must not fall, and the mean lies between the extremes."""
+    """Yield percentiles that fall, and means below the minimum or above the maximum."""
     known = [name for name in ("min", *_ORDER) if name in values]
     pairs = list(pairwise(known))
     if "mean" in values:
@@ -94,7 +94,7 @@ def _disorder(values: Mapping[str, float], names: Mapping[str, str]) -> Iterator
 def _too_long(
     values: Mapping[str, float], names: Mapping[str, str], record: RunRecord, ramp_ns: int
 ) -> Iterator[str]:
-    """No operation takes longer than the load.
+    """Yield latencies that are longer than the load.
 
     In a closed loop an operation begins in the ramp at the earliest and ends in the window. In an
     open loop it is due in the window and ends, times out or is given up in the drain. The window of
@@ -115,7 +115,7 @@ def _too_long(
 
 
 def _histograms(record: RunRecord, latencies: _Latencies) -> Iterator[str]:
-    """Means, percentiles and maxima are those of the stored histograms."""
+    """Yield means, percentiles and maxima that the stored histograms contradict."""
     stored = [
         (time, operation, text)
         for time, own in record.histograms.items()
@@ -139,9 +139,9 @@ def _histograms(record: RunRecord, latencies: _Latencies) -> Iterator[str]:
 
 
 def _overall(record: RunRecord, latencies: _Latencies) -> Iterator[str]:
-    """Mean and percentiles over all operations lie between those of the single ones.
+    """Yield means and percentiles over all operations that lie outside those of the single ones.
 
-    Not judged if an operation of the run lacks the value, as in some imported files.
+    A value is not judged if an operation of the run lacks it, as in some imported files.
     """
     if record.kind not in FAMILIES:
         return
@@ -167,7 +167,7 @@ def _overall(record: RunRecord, latencies: _Latencies) -> Iterator[str]:
 
 
 def _totals(record: RunRecord) -> Iterator[str]:
-    """Throughput and rate are what the totals of the measure window divided by its length are.
+    """Yield throughputs and rates other than the totals of the measure window over its length.
 
     Metrics of work that ends by itself are defined otherwise, and the audit computes them again.
     """
