@@ -418,7 +418,7 @@ mod tests {
         request
     }
 
-    /// A file whose open for reading ends when this is dropped.
+    /// A file that nobody can open for reading before this is dropped.
     struct Fifo(PathBuf);
 
     impl Fifo {
@@ -430,7 +430,9 @@ mod tests {
 
     impl Drop for Fifo {
         fn drop(&mut self) {
-            File::options().read(true).write(true).open(&self.0).expect("the writing end");
+            let writer = File::options().read(true).write(true).open(&self.0);
+            // Never closed, or a request that opens the file only now would wait for ever.
+            std::mem::forget(writer.expect("the writing end"));
         }
     }
 
