@@ -116,3 +116,16 @@ def report_error(error: StorlabError, as_json: bool) -> None:
 
     terminal.log.print("error:", style="bold red", end=" ")
     terminal.log.print(str(error), soft_wrap=True)
+
+
+def write_output(path: Path, content: bytes) -> None:
+    """Write a verb's output to the path that its user named, as ``base.files.write_output`` does.
+
+    Raises:
+        UsageError: The path cannot be written, or holds results, a study or data.
+    """
+    from storlab.base.files import write_output as write
+    from storlab.lab.results.files import check_output
+
+    check_output(path, content)
+    write(path, content)

@@ -10,7 +10,7 @@ import typer
 
 from storlab.base.errors import UsageError
 from storlab.cli import completion, terminal
-from storlab.cli.common import JsonOption, ResultsArgument, emit_json
+from storlab.cli.common import JsonOption, ResultsArgument, emit_json, write_output
 from storlab.exchange.exporters import EXPORTERS, default_output, get_format
 
 
@@ -46,7 +46,6 @@ def export(
 
     Example: storlab export results/demo-20261120t101500z --format parquet --output demo.parquet
     """
-    from storlab.base.files import write_output
     from storlab.lab.results.store import ResultStore
 
     if as_json and output == Path("-"):

@@ -10,7 +10,7 @@ import typer
 
 from storlab.base.errors import ExitCode, UsageError
 from storlab.cli import completion, terminal
-from storlab.cli.common import JsonOption, emit_json
+from storlab.cli.common import JsonOption, emit_json, write_output
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -184,7 +184,6 @@ def _write(
     junit: Path | None,
     markdown: Path | None,
 ) -> None:
-    from storlab.base.files import write_output
     from storlab.exchange.gate_report import to_junit, to_markdown
 
     if junit is not None:

@@ -130,8 +130,11 @@ def _file_of(out: Path | None, directories: Sequence[Path]) -> Path:
 
 def _refuse_other_files(out: Path) -> None:
     """A page goes into a file of pages: --out s.toml would be the end of a study."""
+    from storlab.lab.results.files import check_output
+
     if out.is_dir():
         raise UsageError("--out", f"{out} is a directory", f"name a file: {out / 'brief.html'}")
     if out.suffix.lower() not in HTML:
-        what = f"{out.name} does not end in .html"
-        raise UsageError("--out", what, f"write {out.stem}.html")
+        what = f"{out} does not end in .html"
+        raise UsageError("--out", what, f"write {out.with_suffix('.html')}")
+    check_output(out, b"")

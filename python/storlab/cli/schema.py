@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
-from storlab.base.files import write_output
 from storlab.cli import terminal
+from storlab.cli.common import write_output
 
 
 def schema(

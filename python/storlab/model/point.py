@@ -44,6 +44,20 @@ class PlannedRun(Table):
         return f"{self.point_id}-r{self.repeat}"
 
 
+def about_run(run: PlannedRun, point: Point) -> dict[str, Any]:
+    """Return the fields of a run's record that its plan decides."""
+    return {
+        "run_id": run.run_id,
+        "point_id": run.point_id,
+        "repeat": run.repeat,
+        "target": point.target,
+        "workload": point.workload,
+        "kind": point.kind,
+        "params": point.params,
+        "clients": point.clients,
+    }
+
+
 class Plan(Table):
     """``plan.json``: everything that will happen, before anything does."""
 

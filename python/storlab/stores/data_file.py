@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 from storlab.base.errors import GuardError, PreflightError
+from storlab.base.files import directory_problem
 from storlab.model.job import Member
 from storlab.stores.devices import uses_of_file
 from storlab.stores.sidecar import SUFFIX, made_by_storlab, read_sidecar
@@ -46,8 +47,9 @@ def check_data_file(name: str, path: Path, size: int | None, *, writes: bool) ->
 
 
 def _new_file(name: str, real: Path, size: int | None) -> Member:
-    if not real.parent.is_dir():
-        raise PreflightError(name, f"its directory {real.parent} does not exist", "make it first")
+    if problem := directory_problem(real.parent):
+        what = f"its directory {real.parent} {problem}"
+        raise PreflightError(name, what, "make it, or correct the path")
     if size is None or size == 0:
         raise PreflightError(
             name, "does not exist and has no size", 'give the target a size, such as size = "10GiB"'

@@ -215,6 +215,26 @@ def test_a_data_file_that_another_program_wrote_to_is_laid_out_again(place: Path
     assert (place / "ours").read_bytes() == contents[0]
 
 
+def test_a_file_that_is_removed_ends_the_campaign_and_is_not_made(place: Path) -> None:
+    (place / "study.toml").write_text(HEAD + FILE)
+
+    class Removing(Reporter):
+        def run_progress(self, snapshot: Snapshot) -> None:
+            if snapshot.phase == "measure" and (place / "data").exists():
+                (place / "data").rename(place / "kept")
+
+    with pytest.raises(GuardError, match="is no longer there"):
+        run_with(Removing(), place / "out")
+    (record,) = ResultStore.open(place / "out").records()
+    assert record.failure is not None
+    assert record.failure.changed == "removed"
+    assert not (place / "data").exists()
+    (place / "kept").rename(place / "data")
+    command = ["resume", "out", "--retry-failed", "--no-report", "--quiet"]
+    assert main(command) == ExitCode.OK
+    assert [r.status for r in ResultStore.open(place / "out").records()] == ["finished"] * 2
+
+
 def test_two_campaigns_do_not_read_one_file_at_the_same_time(place: Path) -> None:
     """By any of its names; one campaign may read it for two targets."""
     (place / "study.toml").write_text(HEAD + FILE)

@@ -381,3 +381,61 @@ def test_no_name_is_a_formula_in_a_table(tmp_path: Path) -> None:
     for row in rows:
         assert not [text for text in row.values() if text.startswith(("=", "+", "-", "@"))]
         float(row["value"])
+
+
+def _contents(folder: Path) -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize("name", ["study.toml", "plan.json", "runs/RUN/run.json", "runs/new.html"])
+@pytest.mark.parametrize(
+    "words", [["export", "DIR", "--output"], ["schema", "--output"], ["report", "DIR", "--out"]]
+)
+def test_no_output_takes_the_place_of_results(
+    made: Path, capsys: pytest.CaptureFixture[str], name: str, words: list[str]
+) -> None:
+    path = made / name.replace("RUN", _first_run(made).name)
+    before = _contents(made)
+    command = [word.replace("DIR", str(made)) for word in words]
+    assert main([*command, str(path)]) == ExitCode.USAGE
+    assert path.name in capsys.readouterr().err
+    assert _contents(made) == before
+
+
+def test_no_output_takes_the_place_of_a_study_or_of_data(
+    made: Path, tmp_path: Path, error: Error
+) -> None:
+    study, data = _study(tmp_path), tmp_path / "data"
+    data.write_bytes(b"data\0" * 1000)
+    for path in (study, data):
+        content = path.read_bytes()
+        error("export", made, "--output", path, code=ExitCode.USAGE)
+        assert path.read_bytes() == content
+    table = str(tmp_path / "table.parquet")
+    for _ in range(2):  # of the output's own format
+        assert main(["export", str(made), "--format", "parquet", "--output", table]) == ExitCode.OK
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"target": "another"},
+        {"point_id": "000000000000"},
+        {"repeat": 7},
+        {"workload": "another"},
+        {"params": {}},
+        {"started_at": "yesterday"},
+        {"metrics": []},
+    ],
+    ids=lambda changes: next(iter(changes)),
+)
+def test_a_record_that_contradicts_its_plan_or_itself_is_damage(
+    made: Path, error: Error, changes: dict[str, Any]
+) -> None:
+    run = _first_run(made)
+    whole = json.loads((run / "run.json").read_text())
+    _rewrite(run, json.dumps({**whole, **changes}).encode())
+    for words in (["compare"], ["report", "--no-pdf"], ["export"]):
+        found = error(words[0], made, *words[1:], code=ExitCode.RESULT)
+        assert found["where"] == str(run / "run.json")
+        assert next(iter(changes)) in found["what"]

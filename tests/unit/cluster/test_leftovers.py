@@ -53,6 +53,9 @@ def test_processes_are_found_by_mark_and_by_session() -> None:
     marked = subprocess.Popen(["sleep", "600"], env={"JOB": "abc"}, start_new_session=True)
     alike = subprocess.Popen(["sleep", "600"], env={"JOB": "abcd"}, start_new_session=True)
     try:
+        for process in (marked, alike):  # Popen returns in the middle of execve
+            while not Path(f"/proc/{process.pid}/environ").read_bytes():
+                assert process.poll() is None
         assert leftovers.processes_of(-1, "JOB=abc") == [marked.pid]
         assert leftovers.processes_of(alike.pid, "JOB=none") == [alike.pid]
         leftovers.kill([marked.pid])

@@ -105,12 +105,11 @@ class Guard:
 
         Call it before each run: another program may have changed a file that the study only reads,
         or put its own in place of a data file. Runs on two contents are no repeats, and a file of
-        somebody's must not be written. A file that is gone or cannot be looked at is left to the
-        run, which fails by it.
+        somebody's must not be written. A data file that is gone, and any file that cannot be looked
+        at, is left to the run, which fails by it.
         """
         with suppress(OSError):
-            now = files_now(self.plan.files)
-            check_files_read({path: self.plan.files[path] for path in now}, now)
+            check_files_read(self.plan.files, files_now(self.plan.files))
         for hold in self.files.values():
             with suppress(OSError):
                 hold.check_own()

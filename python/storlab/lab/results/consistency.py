@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from base64 import b64decode
 from collections.abc import Iterator, Mapping
+from datetime import datetime
 from itertools import pairwise
 
 from storlab.base.units import MB, NS_PER_S, format_duration, significant
@@ -40,6 +41,12 @@ def _contradictions(record: RunRecord, ramp_ns: int) -> Iterator[str]:
         if metric.value < 0 and metric.unit in _NEVER_NEGATIVE:
             value = f"{significant(metric.value, 6)} {metric.unit}"
             yield f"{metric.name} of {metric.operation} is {value}, and cannot be negative"
+    if not record.metrics and any(totals.operations for totals in record.totals.values()):
+        yield "metrics: there are none, although operations ended"
+    try:
+        datetime.fromisoformat(record.started_at)
+    except ValueError:
+        yield f'started_at: "{record.started_at}" is not a time (ISO 8601)'
     if record.window_end_ns < record.window_start_ns:
         yield "window_end_ns: it lies before window_start_ns"
     yield from _totals(record)

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from storlab.base.errors import ResultError
+from storlab.base.errors import ResultError, UsageError
 from storlab.base.files import (
     directory_problem,
     parse_json,
@@ -24,6 +24,14 @@ SCHEMA_VERSION = 1
 """Of result.json, environment.json, plan.json and run.json."""
 GIVE_RESULT = "give the directory that `storlab run` printed"
 """Fix for a path that is no result directory."""
+OWN_NAMES = frozenset(
+    {
+        *("result.json", "study.toml", "plan.json", "environment.json", "capacity.json"),
+        *("campaign.lock", "runs", "prepare", "verify", "attempts", "work"),
+    }
+)
+"""Names in a result directory that storlab reads back."""
+_HEAD_BYTES = 4096
 REPLACED = ".replaced-"
 """Before the name of a run while another takes its place."""
 
@@ -62,6 +70,36 @@ def is_in_result(path: Path) -> bool:
     """Return whether a path lies in a result directory, as far as this user can see."""
     # os.path.lexists: Path.exists raises for a folder that may not be searched.
     return any(os.path.lexists(above / "result.json") for above in path.absolute().parents)
+
+
+def check_output(path: Path, content: bytes) -> None:
+    """Refuse an output of a command where it would replace results, a study or a user's data.
+
+    Args:
+        path: The path that the user named for the output.
+        content: The output.
+
+    Raises:
+        UsageError: The path is a file of a result directory that storlab reads back, a TOML file,
+            or a file of binary data that is of another format than the output.
+    """
+    fix = "name another file"
+    try:
+        real = path.resolve()
+        for above in real.parents:
+            own = real.relative_to(above).parts[0] in OWN_NAMES
+            if own and (above / "result.json").exists():
+                raise UsageError(str(path), f"is a part of the results in {above}", fix)
+        if not real.is_file():
+            return
+        if real.suffix == ".toml":
+            raise UsageError(str(path), "is a TOML file, which this output would replace", fix)
+        with real.open("rb") as file:
+            head = file.read(_HEAD_BYTES)
+    except OSError:
+        return  # writing it tells why
+    if b"\0" in head and head[:4] != content[:4]:
+        raise UsageError(str(path), "holds binary data, which this output would replace", fix)
 
 
 def unreadable(path: Path, error: OSError) -> ResultError:
@@ -108,6 +146,9 @@ def read_checked(run_dir: Path, name: str) -> bytes:
         if not run_dir.is_dir():  # asked only then: a campaign has thousands
             fix = "`storlab resume` measures missing runs"
             raise ResultError(str(run_dir), "is missing", fix) from None
+        for needed in (name, "SHA256SUMS"):
+            if not (run_dir / needed).exists():
+                raise damaged(run_dir / needed, "it is missing", run_dir) from None
         raise
     sums: dict[str, str] = {}
     for line in listed.decode(errors="replace").splitlines():

@@ -12,7 +12,7 @@ from storlab.base.errors import ResultError
 from storlab.contracts.registry import FAMILIES
 from storlab.lab.results.consistency import contradiction
 from storlab.lab.results.files import check_version, damaged, json_object, plan_object, read_summed
-from storlab.model.point import Plan, Point
+from storlab.model.point import Plan, PlannedRun, Point, about_run
 from storlab.model.result import RunRecord
 from storlab.model.study import StudyBase
 
@@ -89,6 +89,13 @@ def validate_record(run_dir: Path, content: bytes, run_id: str, ramp_ns: int = 0
     if record.run_id != run_id:
         raise damaged(path, f"it is the record of {record.run_id}", run_dir)
     return record
+
+
+def check_planned(run_dir: Path, record: RunRecord, planned: PlannedRun, point: Point) -> None:
+    """Raise ResultError if a record is not of its run and point as the plan has them."""
+    for name, value in about_run(planned, point).items():
+        if getattr(record, name) != value:
+            raise damaged(run_dir / "run.json", f"{name}: it is not that of the plan", run_dir)
 
 
 def _first_of(error: ValidationError | tomllib.TOMLDecodeError) -> str:

@@ -57,6 +57,7 @@ from storlab.lab.results.files import (
     read_result,
 )
 from storlab.lab.results.read import (
+    check_planned,
     read_environment,
     read_plan,
     read_study,
@@ -95,7 +96,7 @@ class ResultStore:
         self.study = study
         self.plan = plan
         self.environment = environment
-        self._run_ids = frozenset(run.run_id for run in plan.runs)
+        self._runs = {run.run_id: run for run in plan.runs}
 
     @classmethod
     def create(
@@ -200,13 +201,13 @@ class ResultStore:
         Raises ValueError where a run of the former plan is missing from it, and ResultError where
         it cannot be stored.
         """
-        run_ids = frozenset(run.run_id for run in plan.runs)
-        if not self._run_ids <= run_ids:
+        runs = {run.run_id: run for run in plan.runs}
+        if not self._runs.keys() <= runs.keys():
             raise ValueError("the new plan leaves out runs of the former one")
         with self.storing("the plan of further runs cannot be stored"):
             replace_file(self.directory / "plan.json", _plan_file(plan))
         self.plan = plan
-        self._run_ids = run_ids
+        self._runs = runs
 
     @property
     def runs_dir(self) -> Path:
@@ -218,7 +219,7 @@ class ResultStore:
 
         Raises ResultError for one that is not in the plan.
         """
-        if run_id not in self._run_ids:
+        if run_id not in self._runs:
             raise ResultError(
                 run_id,
                 "is not a run of this campaign",
@@ -329,7 +330,10 @@ class ResultStore:
         """One stored run. Raises ResultError when it is missing or damaged."""
         directory = self.run_dir(run_id)
         content = read_checked(directory, "run.json")
-        return validate_record(directory, content, run_id, self.study.study.ramp)
+        record = validate_record(directory, content, run_id, self.study.study.ramp)
+        planned = self._runs[run_id]
+        check_planned(directory, record, planned, self.plan.points[planned.point_id])
+        return record
 
     def samples(self, run_id: str) -> pa.Table:
         """The samples of a run (columns: ``storlab.model.samples.SAMPLES_SCHEMA``).

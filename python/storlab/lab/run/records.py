@@ -23,7 +23,7 @@ from storlab.lab.power.efficiency import (
 )
 from storlab.lab.power.metering import MeteredRun, headline_boundary
 from storlab.lab.power.summary import weakest_provenance
-from storlab.model.point import PlannedRun, Point
+from storlab.model.point import PlannedRun, Point, about_run
 from storlab.model.result import (
     Concurrency,
     EngineInfo,
@@ -111,7 +111,7 @@ def completed_record(
     if outcome.details.get("stand_ins"):
         provenance = "emulated"
     return RunRecord(
-        **_about(run, planned),
+        **about_run(run, planned),
         provenance=provenance,
         status="finished" if finished else "failed",
         failure=outcome.failure if finished else outcome.failure or _UNEXPLAINED,
@@ -234,7 +234,7 @@ def failed_record(
 ) -> RunRecord:
     """The record of a run that never got as far as its measure window."""
     return RunRecord(
-        **_about(run, point),
+        **about_run(run, point),
         status="failed",
         failure=failure,
         engine=engine,
@@ -243,19 +243,6 @@ def failed_record(
         window_end_ns=0,
         totals={},
     )
-
-
-def _about(run: PlannedRun, point: Point) -> dict[str, Any]:
-    return {
-        "run_id": run.run_id,
-        "point_id": run.point_id,
-        "repeat": run.repeat,
-        "target": point.target,
-        "workload": point.workload,
-        "kind": point.kind,
-        "params": point.params,
-        "clients": point.clients,
-    }
 
 
 def interval_throughput(outcome: RunOutcome, interval_ns: int) -> list[float]:
