@@ -74,17 +74,18 @@ def test_a_client_at_its_limit(store: ResultStore) -> None:
     ]
 
 
-def test_an_open_loop_that_stalls_and_catches_up(store: ResultStore) -> None:
+@pytest.mark.parametrize(("rate_iops", "clients"), [(100 / S, None), (50 / S, 2)])
+def test_an_open_loop_that_stalls_and_catches_up(
+    store: ResultStore, rate_iops: float, clients: int | None
+) -> None:
     """Behind until what was due in the stall has been done, too."""
     work = {4: 0, 5: 0, 6: 100, 7: 250, 8: 150}  # of two kinds each
     samples = {n: {"operations": work.get(n, 100) // 2} for n in range(12)}
-    run = stored(store, "open-loop-behind", samples)
-    params = {**run.record.params, "rate_iops": 100 / S}
+    params = {**store.records()[0].params, "rate_iops": rate_iops}
     few = Concurrency(configured=1, implied=1)
-    run = stored(store, "open-loop-behind", samples, params=params, concurrency=few)
-    assert flag_times(run) == {"open-loop-behind": near((4 * S, 8 * S))}
-    both = {**params, "rate_iops": 50 / S}
-    run = stored(store, "open-loop-behind", samples, params=both, concurrency=few, clients=2)
+    run = stored(
+        store, "open-loop-behind", samples, params=params, clients=clients, concurrency=few
+    )
     assert flag_times(run) == {"open-loop-behind": near((4 * S, 8 * S))}
 
 

@@ -16,13 +16,14 @@ from storlab.analysis.compare import Comparison, compare
 from storlab.analysis.dataset import RunData, load_dataset
 from storlab.analysis.timeline import LATENCY_BINS, MOST_COLUMNS, MOST_DIPS, timeline
 from storlab.base.errors import ResultError, UsageError
+from storlab.base.units import MB
 from storlab.brief import write_brief
 from storlab.brief.claims import make_claims
 from storlab.brief.timelines import MOST_DRAWN, run_figures, timelines_section
 from storlab.cli.main import main
 from storlab.figures.timeline import timeline_figure
 from storlab.lab.results.store import ResultStore
-from storlab.model.result import Flag, OperationTotals, Sample
+from storlab.model.result import Flag, Metric, OperationTotals, Sample
 from storlab.model.run_course import COURSE_FILE
 from storlab.model.samples import table_to_samples
 from support.vega import assert_vega_lite
@@ -152,8 +153,14 @@ def stretch_out(store: ResultStore, count: int, work: Mapping[int, float]) -> st
     totals = {sample.operation: OperationTotals(
         operations=sum(s.operations for s in samples), bytes=sum(s.bytes for s in samples)
     )}  # fmt: skip
+    throughput = Metric(
+        name="throughput_mb_s",
+        operation="all",
+        value=sum(each.bytes for each in totals.values()) / count / MB,
+        unit="MB/s",
+    )
     record = record.model_copy(
-        update={"window_end_ns": start + count * 10**9, "totals": totals, "metrics": []}
+        update={"window_end_ns": start + count * 10**9, "totals": totals, "metrics": [throughput]}
     )
     store.write_run(record, samples, {})
     return run_id
