@@ -90,7 +90,9 @@ def _mark(meaning: FlagMeaning) -> str:
 
 def verbs_page() -> str:
     """Every verb: how it is called, what it does, its arguments and options."""
-    return "\n".join([HEAD, *(_section(verb, command_of(verb)) for verb in verbs())])
+    rows = [f"| [{name}](#{name}) | {verb.summary} |" for name, verb in verbs().items()]
+    table = "\n".join(["| verb | what it does |", "|---|---|", *rows, ""])
+    return "\n".join([HEAD, table, *(_section(name, command_of(name)) for name in verbs())])
 
 
 def command_of(verb: str) -> Any:
