@@ -1,1 +1,1 @@
-"""The guard: nothing is written before every target has passed it."""
+"""Guard of a campaign: checks every target before any data are written."""

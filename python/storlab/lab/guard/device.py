@@ -1,4 +1,4 @@
-"""Guard rules for block devices: identity, consent, and nobody else's data on it."""
+"""Guard rules for block devices: stable identity, consent to overwrite, and no existing data."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _GRAIN = 4096  # devices are used in whole pages, the largest logical block size
 
 @dataclass(frozen=True)
 class DeviceHold:
-    """An open block device. Closing it is what lets others have it again."""
+    """Open block device of a campaign; closing it releases the device."""
 
-    name: str  # as the study gives it
+    name: str  # path as written in the study
     target: str
     device: Device
     fd: int
@@ -30,14 +30,19 @@ class DeviceHold:
     exclusive: bool
 
     def identity(self) -> dict[str, Any]:
-        """What makes it this very device: names it answers to, and its size in bytes."""
+        """Return the identity of the device: its serial numbers and ids, and its size in bytes."""
         return {"size": self.size_bytes, "identities": self.device.identities()}
 
     def check_planned(self, planned: Mapping[str, str | int], *, resumed: bool) -> None:
-        """Raise GuardError where this is not the device that the plan was made for.
+        """Compare the device with the one that the plan was made for.
 
-        ``planned``: its ``Device.facts`` then. A campaign may be resumed after a restart of the
-        machine, which counts disks anew.
+        Args:
+            planned: ``Device.facts`` of the planned device.
+            resumed: Whether the campaign is resumed; ``diskseq`` is then ignored, because the
+                kernel counts disks from the start again after a reboot.
+
+        Raises:
+            GuardError: The device differs.
         """
         left_out = {"diskseq"} if resumed else set()
         now = self.device.facts()
@@ -51,7 +56,11 @@ class DeviceHold:
                 )
 
     def member(self, target: Target) -> Member:
-        """The part of it that the target uses. Raises PreflightError when it is not that large."""
+        """Return the part of the device that a target uses.
+
+        Raises:
+            PreflightError: The device is smaller than offset + size.
+        """
         size = target.size or (self.size_bytes - target.offset) // _GRAIN * _GRAIN
         if size <= 0 or target.offset + size > self.size_bytes:
             raise PreflightError(
@@ -59,14 +68,14 @@ class DeviceHold:
                 f"offset + size is {target.offset + size} bytes, and it has {self.size_bytes}",
                 "make size or offset smaller",
             )
-        # by pid, not "self": a reference engine is another process
+        # by pid, not "self", because a reference engine is another process
         path = f"/proc/{os.getpid()}/fd/{self.fd}"
         return Member(
             path=path, name=self.name, kind="block_device", size=size, offset=target.offset
         )
 
     def close(self) -> None:
-        """Let it go."""
+        """Close and so release the device."""
         os.close(self.fd)
 
 
@@ -79,11 +88,20 @@ def hold_device(
     consent: str | None,
     held: Mapping[int, int],
 ) -> DeviceHold:
-    """Open a device for the campaign, exclusively where the study writes to it, and check it.
+    """Open a device for the campaign and check it; exclusively if the study writes to it.
 
-    ``consent`` is the hash of the reviewed plan, already compared with the plan; ``held`` maps the
-    numbers of devices that this campaign holds exclusively to their open files. Raises GuardError
-    with the reason; the device is then closed and unchanged.
+    Args:
+        target: Target that the device belongs to.
+        name: Path of the device as written in the study.
+        path: Absolute path of the device.
+        writes: Whether the study writes to the device.
+        consent: Hash of the reviewed plan, already compared with the plan; None if not given.
+        held: Open file descriptors of devices that this campaign holds exclusively, by device
+            number.
+
+    Raises:
+        GuardError: The device is refused; it is then closed and unchanged.
+        PreflightError: This user may not open the device.
     """
     device = _device(name, path)
     if writes:
@@ -187,7 +205,14 @@ def _serial_fits(target: Target, name: str, device: Device) -> bool:
 
 
 def _check_one_device(target: Target, name: str, device: Device) -> None:
-    """Namespaces of an NVMe drive share its serial: consent to one is none to the others."""
+    """Refuse a serial number that other devices share.
+
+    Namespaces of an NVMe drive share its serial number, and consent to one does not cover the
+    others.
+
+    Raises:
+        GuardError: The serial number does not identify one device.
+    """
     serial = target.serial or ""
     facts = device.facts()
     if serial in (facts.get("wwid"), facts.get("uuid"), facts.get("backing_file")):

@@ -1,6 +1,6 @@
-"""The guard: nothing is written before every target of the study has passed it.
+"""Guard of a campaign: checks and holds all targets before any data are written.
 
-The rules, and why they are what they are, stand in ``docs/safety.md``.
+The rules and their reasons are in ``docs/safety.md``.
 """
 
 from __future__ import annotations
@@ -28,19 +28,21 @@ from storlab.stores.s3.target import S3Hold
 from storlab.stores.sidecar import DataFileHold, check_not_in_use, hold_to_read, made_by_storlab
 
 _BY_TIME = "; files that it reads are part of it, by size and time of change"
-NULL_SIZE = 1 << 40  # what ``null:`` pretends to hold when the study does not say
+NULL_SIZE = 1 << 40  # assumed size of a ``null:`` target without a size
 
 
 class Guard:
-    """Checks and holds every target of a campaign; use it as a context manager.
+    """Checks and locks of all targets of a campaign, as a context manager.
 
-    Block devices stay open from entering to leaving (exclusively, where the study writes to them),
-    and engines reach them through that open file: a name that moves to another device in between
-    changes nothing. Of a data file it holds the lock, from its sidecar on; a file of somebody's
-    that is only read is locked itself. Of a bucket, storlab has a prefix of its own, marked with
-    the campaign's id; of a directory, a home. Entering raises
-    GuardError when any target is refused, with nothing written: sidecars, homes and stores come
-    last, and what was made of them is taken back. ``look_only`` makes none of them.
+    - Block devices stay open while the guard is entered, exclusively if the study writes to them.
+      Engines use the open file, so a path that moves to another device has no effect.
+    - Data files are locked by their sidecar file; a user's file that is only read is locked itself.
+    - In a bucket, storlab uses a prefix of its own, marked with the campaign's id; in a directory,
+      a home directory.
+
+    Entering raises GuardError if any target is refused, before anything is written: sidecars, homes
+    and stores are created last, and removed again on failure. With ``look_only`` they are not
+    created.
     """
 
     def __init__(
@@ -63,8 +65,9 @@ class Guard:
         self.access: dict[str, Access] = {}  # by target
         self.holds: list[DeviceHold] = []
         self.stores: dict[str, S3Hold] = {}  # by target
-        self.homes: dict[str, HomeHold] = {}  # by target; two in one directory share theirs
-        self.files: dict[str, DataFileHold] = {}  # by path; none of a file that is somebody's
+        self.homes: dict[str, HomeHold] = {}  # by target; targets in one directory share their home
+        # by path; without files that storlab did not create
+        self.files: dict[str, DataFileHold] = {}
         self._stack = ExitStack()
 
     def __enter__(self) -> Guard:
@@ -77,7 +80,8 @@ class Guard:
                     self.access[target.name] = Access(self._members(target, stack))
             self._check_overlaps()
             self._check_shared_files()
-            if self.plan.files or self.recorded is None:  # older plans of results name none
+            # results of old versions list no files in their plans
+            if self.plan.files or self.recorded is None:
                 now = files_read(self.study, self.plan.points.values(), self.base)
                 check_files_read(self.plan.files, now)
             if self.recorded is not None:
@@ -97,16 +101,18 @@ class Guard:
 
     @property
     def members(self) -> dict[str, list[Member]]:
-        """Files and devices by target; none for a target of another kind."""
+        """Return files and devices by target; s3 targets are left out."""
         return {name: access.members for name, access in self.access.items()}
 
     def check_files(self) -> None:
-        """Raise GuardError if a file is no longer the one that the guard let pass.
+        """Check that files are still those that the guard accepted; call it before each run.
 
-        Call it before each run: another program may have changed a file that the study only reads,
-        or put its own in place of a data file. Runs on two contents are no repeats, and a file of
-        somebody's must not be written. A data file that is gone, and any file that cannot be looked
-        at, is left to the run, which fails by it.
+        Another program may have changed a file that the study only reads, or replaced a data file.
+        Runs on different contents are not repeats, and a user's file must not be written. Missing
+        or unreadable files are ignored here, because the run itself fails on them.
+
+        Raises:
+            GuardError: A file was changed or replaced.
         """
         with suppress(OSError):
             check_files_read(self.plan.files, files_now(self.plan.files))
@@ -115,8 +121,9 @@ class Guard:
                 hold.check_own()
 
     def _hold_files(self, stack: ExitStack) -> None:
-        """Lock what storlab laid out or is to lay out, and files of somebody's that it reads."""
-        read: set[tuple[int, int]] = set()  # two targets may name one file
+        """Lock data files that storlab creates, and user files that the study reads."""
+        # device and inode of files already locked; two targets may name one file
+        read: set[tuple[int, int]] = set()
         writers = {t.name for t in self.study.target if t.name in self.access and self.writes_to(t)}
         files = [(n, m) for n, members in self.members.items() for m in members if m.kind == "file"]
         for name, member in files:
@@ -161,7 +168,7 @@ class Guard:
         return [point for point in self.plan.points.values() if point.target == target.name]
 
     def record(self) -> dict[str, Any]:
-        """What was consented to and which devices were held: ``guard.json`` of the result."""
+        """Return the content of the result's ``guard.json``: consent given and devices held."""
         return {
             "schema_version": 1,
             "plan_hash_given": self.consent,
@@ -172,7 +179,7 @@ class Guard:
         }
 
     def writes_to(self, target: Target) -> bool:
-        """Whether any point or prepare step writes to the target."""
+        """Return whether any point or preparation step writes to the target."""
         return target.precondition is not None or any(
             FAMILIES[point.kind].estimate(point, self.study.study, target).writes
             for point in self._points(target)
@@ -201,7 +208,7 @@ class Guard:
         try:
             mode = path.stat().st_mode
         except OSError:
-            mode = stat.S_IFREG  # not there: a file to lay out, if the file's own rules allow it
+            mode = stat.S_IFREG  # missing: a file to create, if the rules for data files allow it
         if stat.S_ISBLK(mode):
             held = {hold.device.rdev: hold.fd for hold in self.holds if hold.exclusive}
             hold = hold_device(
@@ -220,10 +227,11 @@ class Guard:
         return check_data_file(location, path, target.size, writes=writes)
 
     def _check_planned(self, target: Target, hold: DeviceHold) -> None:
-        """Raises GuardError for another device than the one that was consented to."""
+        """Raise GuardError if the device differs from the one that was consented to."""
         del target
         planned = self.plan.devices.get(hold.name, {})
-        if planned or self.recorded is None:  # older plans of results have none
+        # results of old versions have no devices in their plans
+        if planned or self.recorded is None:
             hold.check_planned(planned, resumed=self.recorded is not None)
 
     def _directory_members(self, target: Target, writes: bool) -> list[Member]:
@@ -238,7 +246,7 @@ class Guard:
         ]
 
     def _files(self, target: Target) -> int:
-        """How many files its points need at most."""
+        """Return the largest number of files that a point of the target needs."""
         return max(
             FAMILIES[point.kind].estimate(point, self.study.study, target).files
             for point in self._points(target)

@@ -1,1 +1,1 @@
-"""Plans: every run of a study in its order."""
+"""Planning of a campaign: all runs of a study in order, with their cost and problems."""

@@ -1,4 +1,4 @@
-"""What a cluster asks of a study: how many clients each point has, and what cannot be spread."""
+"""Cluster rules of a plan: number of clients per point, and what cannot run on several clients."""
 
 from __future__ import annotations
 
@@ -18,9 +18,13 @@ from storlab.stores.data_file import is_kernel_place
 
 
 def counts_of(study: StudyBase) -> list[int | None]:
-    """How many clients the points of a study have; None alone where this machine makes the load.
+    """Return the numbers of clients that the points of a study are run with.
 
-    Raises StudyError for hosts that are no list of hosts, or too few of them.
+    Returns:
+        One entry per number of clients; ``[None]`` if the study has no cluster.
+
+    Raises:
+        StudyError: The list of hosts is invalid or has too few hosts.
     """
     if study.cluster is None:
         return [None]
@@ -28,7 +32,7 @@ def counts_of(study: StudyBase) -> list[int | None]:
 
 
 def cluster_problems(study: StudyBase) -> list[Problem]:
-    """What of a study cannot be spread over clients; none of one that has no cluster."""
+    """Return why a study cannot run on its clients; empty if it has no cluster."""
     if study.cluster is None:
         return []
     problems = [
@@ -54,9 +58,9 @@ def cluster_problems(study: StudyBase) -> list[Problem]:
 
 
 def target_on(target: Target, place: ClientPlace) -> Target:
-    """A target with its files and devices as one client has them.
+    """Return a target with the paths that one client uses for it.
 
-    The serial number is that client's, too: consent to one device is none to another.
+    The serial number is replaced too: consent to overwrite one device does not cover another.
     """
     own = place.targets.get(target.name)
     if own is None or not own.locations:
@@ -65,7 +69,7 @@ def target_on(target: Target, place: ClientPlace) -> Target:
 
 
 def client_places(study: StudyBase) -> list[ClientPlace]:
-    """All clients of other machines that a study uses; none where this machine makes the load."""
+    """Return all clients on other machines that a study uses; empty without a remote cluster."""
     cluster = study.cluster
     if cluster is None or cluster.is_local:
         return []
@@ -74,7 +78,12 @@ def client_places(study: StudyBase) -> list[ClientPlace]:
 
 
 def written_problems(study: StudyBase, written: Iterable[Target]) -> list[Problem]:
-    """Of clients on this machine, which would all write to one device."""
+    """Return problems of devices that several clients of this machine would write to.
+
+    Args:
+        study: Study to check.
+        written: Device targets that the study writes to.
+    """
     cluster = study.cluster
     if cluster is None or not cluster.is_local or cluster.most_asked == 1:
         return []
@@ -89,7 +98,7 @@ def written_problems(study: StudyBase, written: Iterable[Target]) -> list[Proble
 
 
 def point_problems(points: Iterable[Point]) -> list[Problem]:
-    """Why work cannot be divided among the clients of these points."""
+    """Return why the work of these points cannot be divided among their clients."""
     problems: dict[tuple[tuple[str | int, ...], str], Problem] = {}
     for point in points:
         offer = divides(point.kind)
@@ -109,7 +118,7 @@ def _division_problems(point: Point, clients: int, offer: DividesWork) -> Iterat
         )
     try:
         pieces = offer.pieces(point)
-    except StudyError:  # refused by the family's check, in its own words
+    except StudyError:  # the family's own check reports this error
         return
     if clients > pieces:
         yield Problem(
@@ -125,11 +134,12 @@ def _client_problems(cluster: Cluster) -> Iterator[Problem]:
     except ClusterError as error:
         yield Problem(error.field, error.what, error.fix)
     except (StudyError, PreflightError):
-        return  # of a host file or a scheduler, with a place of its own: counts_of raises it
+        # raised by counts_of: errors of a host file or a scheduler have a place of their own
+        return
 
 
 def _host_problems(study: StudyBase, cluster: Cluster) -> Iterator[Problem]:
-    """Of ``[cluster.host.NAME.target."..."]``."""
+    """Yield the problems of ``[cluster.host.NAME.target."..."]`` tables."""
     targets = {target.name: target for target in study.target}
     for host, facts in cluster.host.items():
         for name, own in facts.target.items():

@@ -1,4 +1,4 @@
-"""A plan that runs the same points by two engines, in turns."""
+"""Crosscheck plan: runs the same points with two engines, alternating."""
 
 from __future__ import annotations
 
@@ -12,9 +12,15 @@ from storlab.model.point import Plan, PlannedRun, Point
 
 
 def reference_of(plan: Plan, wanted: Sequence[str] = ()) -> str:
-    """The engine to check these points by: the first registered one that runs their kind.
+    """Return the engine to check these points by: the first registered one that runs their kind.
 
-    Raises UsageError where they are of several kinds, or no other engine checks theirs.
+    Args:
+        plan: Plan with the points.
+        wanted: Selection of points, see :func:`chosen`; empty for all.
+
+    Raises:
+        UsageError: The points are of several kinds that no single engine runs, or no other engine
+            runs them.
     """
     kinds = sorted({point.kind for point in _checkable(chosen(_engineless(plan), wanted))})
     engines = {
@@ -38,9 +44,10 @@ def reference_of(plan: Plan, wanted: Sequence[str] = ()) -> str:
 
 
 def _checkable(points: Iterable[Point]) -> list[Point]:
-    """The points whose engines measure a target, which ought to give the same numbers.
+    """Return the points for which engines only measure a target and so should agree.
 
-    Raises UsageError where engines themselves are measured, as in preprocessing.
+    Raises:
+        UsageError: All points compare engines themselves, as in preprocessing.
     """
     every = list(points)
     measured = {
@@ -66,12 +73,21 @@ def _others() -> list[str]:
 def crosscheck_plan(
     plan: Plan, reference: str, repeats: int = 5, wanted: Sequence[str] = ()
 ) -> Plan:
-    """The plan's points by ``native`` and by ``reference``, next to each other.
+    """Return a plan that runs points with ``native`` and with ``reference``, next to each other.
 
-    Order ABBA: native goes first in one pair and second in the next, and so does it from one
-    repeat to the next, so that a drift of the machine falls on both alike. ``wanted`` narrows the
-    points (see :func:`chosen`); those of a kind that ``reference`` does not check are left out.
-    Raises UsageError when nothing is left, EngineError for an engine that does not exist.
+    The order is ABBA: the engine that goes first alternates from pair to pair and from repeat to
+    repeat, so that a drift of the machine affects both engines alike.
+
+    Args:
+        plan: Plan of the study.
+        reference: Name of the other engine.
+        repeats: Runs of each point and engine, at least 2.
+        wanted: Selection of points, see :func:`chosen`; empty for all. Points of a kind that
+            ``reference`` cannot run are left out.
+
+    Raises:
+        UsageError: No point is left, ``reference`` is ``native``, or ``repeats`` is below 2.
+        EngineError: ``reference`` does not exist.
     """
     if reference == "native":
         others = " or ".join(f"--reference {name}" for name in _others())
@@ -113,7 +129,7 @@ def crosscheck_plan(
 
 
 def _engineless(plan: Plan) -> list[Point]:
-    """The plan's points, each once, whatever engines it names."""
+    """Return the distinct points of a plan, ignoring their engines; the engine is set to native."""
     engineless: dict[str, Point] = {}
     for run in plan.runs:
         point = plan.points[run.point_id]
@@ -126,10 +142,15 @@ def _by(point: Point, engine: str) -> Point:
 
 
 def chosen(points: Sequence[Point], wanted: Sequence[str]) -> Iterable[Point]:
-    """The points that match any of ``wanted``; all of them when there is none.
+    """Return the points that match any of the selections; all of them if there is no selection.
 
-    A wish is the beginning of a point's id, or terms such as ``target=disk,jobs=4,
-    block_size=256KiB`` that must all hold. Raises UsageError for one that matches nothing.
+    Args:
+        points: Points of a study.
+        wanted: Selections, each the beginning of a point's id, or terms such as
+            ``target=disk,jobs=4,block_size=256KiB`` that must all hold.
+
+    Raises:
+        UsageError: A selection matches no point.
     """
     if not wanted:
         return points

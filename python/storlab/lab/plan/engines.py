@@ -1,4 +1,4 @@
-"""Refuse points that their engine cannot run, as far as the study alone shows it."""
+"""Checks of points against their engine, as far as the study alone allows."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ _KINDS: dict[PlaceKind, MemberKind] = {
 def engine_problems(
     point: Point, header: Header, target: Target, facts: TargetFacts
 ) -> list[Problem]:
-    """Return why a point's engine cannot run it. Opens no target and starts no program.
+    """Return why a point's engine cannot run it, without opening targets or starting programs.
 
-    Limits that depend on the machine, such as its NUMA nodes, are those of this one, so an engine
-    is not asked where clients make the load.
+    Limits that depend on the machine, such as NUMA nodes, are those of this machine, so points that
+    run on clients are not checked against the engine.
     """
     family = FAMILIES[point.kind]
     if isinstance(family, NeedsEngine):
@@ -54,7 +54,7 @@ def engine_problems(
 
 
 def _members(target: Target, facts: TargetFacts) -> list[Member]:
-    """Return the files or devices that a run will get; none if their size is not known."""
+    """Return the files or devices of a run; empty if their size is unknown."""
     if facts.kind == "s3" or facts.member_bytes is None:
         return []
     paths: list[str] = list(target.locations)

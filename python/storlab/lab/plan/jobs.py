@@ -1,4 +1,4 @@
-"""From a planned run to the engine's order."""
+"""Conversion of a planned run to the job that an engine executes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ from storlab.model.study import StudyBase
 
 
 def run_seed(study_seed: int, point: Point, repeat: int) -> int:
-    """The seed of one run. Equal work is an equal sequence, on all targets and by all engines."""
+    """Return the seed of one run.
+
+    Runs of equal work get the same seed, and so the same I/O, on all targets and with all engines.
+    """
     asides = FAMILIES[point.kind].spec.asides
     work = {name: value for name, value in point.params.items() if name not in asides}
     return derive_seed(study_seed, point.kind, work, repeat)
@@ -27,7 +30,7 @@ def run_context(
     work_dir: Path,
     share: Share = WHOLE,
 ) -> JobContext:
-    """What a workload needs to know of one run; ``access`` is what the guard grants."""
+    """Return the context of one run for its workload; ``access`` comes from the guard."""
     return JobContext(
         header=study.study,
         target=study.target_named(point.target),
@@ -42,6 +45,10 @@ def run_context(
 def make_job(
     study: StudyBase, point: Point, run: PlannedRun, access: Access, work_dir: Path
 ) -> Job:
-    """The engine's order for one run. Raises ValueError when the target is too small for it."""
+    """Build the job of one run for its engine.
+
+    Raises:
+        ValueError: The target is too small for the workload.
+    """
     context = run_context(study, point, run, access, work_dir)
     return FAMILIES[point.kind].job(point, context)

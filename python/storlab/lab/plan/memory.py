@@ -1,4 +1,4 @@
-"""How much memory a run takes on the machine that makes its load."""
+"""Estimate of the memory that a run needs on the machine that generates its load."""
 
 from __future__ import annotations
 
@@ -9,30 +9,31 @@ from storlab.contracts.registry import FAMILIES
 from storlab.model.point import Point
 from storlab.model.study import Header, StudyBase
 
-HISTOGRAM_BYTES = 33 * 1024 * 8  # 3 digits up to an hour, in ns: crates/base/src/histogram.rs
-TABLES = 3  # of each worker, used in turn: crates/run/src/sampling.rs
-THREAD_BYTES = 128 << 10  # stack, ring and random state, as far as they are touched
-ROW_BYTES = 4 << 10  # of a sample: its histograms encoded, in the engine and once more in Python
+# one histogram: 3 digits up to an hour in ns, see crates/base/src/histogram.rs
+HISTOGRAM_BYTES = 33 * 1024 * 8
+TABLES = 3  # histograms per worker and kind, used in rotation: crates/run/src/sampling.rs
+THREAD_BYTES = 128 << 10  # touched part of the stack, the ring and the random state
+ROW_BYTES = 4 << 10  # one sample: encoded histograms, held by the engine and again by Python
 
 
 @dataclass(frozen=True)
 class RunMemory:
-    """Memory that one run needs on the machine that makes its load, in bytes."""
+    """Memory that one run needs on the machine that generates its load, in bytes."""
 
     buffers: int
-    workers: int = 0  # their histograms and threads
+    workers: int = 0  # histograms and threads of the workers
     samples: int = 0
 
     @property
     def total(self) -> int:
-        """All of it."""
+        """Return the sum of all parts, in bytes."""
         return self.buffers + self.workers + self.samples
 
 
 def run_memory(point: Point, estimate: Estimate, header: Header) -> RunMemory:
     """Return the memory that one run needs: buffers, histograms of its workers, and samples.
 
-    Other engines than storlab's own keep histograms in their own way, and only their buffers count.
+    For engines other than ``native`` only the buffers count: their histograms are unknown.
     """
     if point.engine != "native":
         return RunMemory(estimate.buffer_bytes)
@@ -41,7 +42,7 @@ def run_memory(point: Point, estimate: Estimate, header: Header) -> RunMemory:
     every = len((*page.operations, *page.beside, *page.first_byte))
     kinds = estimate.histograms or every * (2 if point.params.get(page.paced or "") else 1)
     workers = page.workers_of(point.params)
-    # How long fixed work takes is no more than an estimate.
+    # The duration of fixed work is only an estimate.
     intervals = 0 if family.fixed_work else 1 + estimate.duration_ns // header.interval
     return RunMemory(
         buffers=estimate.buffer_bytes,

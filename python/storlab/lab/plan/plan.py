@@ -1,10 +1,10 @@
-"""The plan: every run of a study in its order, what it costs, and what it would overwrite.
+"""Plan of a study: all runs in order, their cost, and what they overwrite.
 
-Order: the repeat is the outermost loop, so the repeats of a point are spread over the whole
-campaign. In each round every combination of parameters is visited once, in the order of the study
-file, on all its targets next to one another. The target to go first rotates with the combination
-and with the round, so that a slow drift of the machine falls on all targets alike. Nothing is
-shuffled: a plan can be read, and the same study gives the same plan.
+The repeat is the outermost loop, so the repeats of a point are spread over the whole campaign. In
+each round every combination of parameters is visited once, in the order of the study file, on all
+its targets next to one another. The target that goes first rotates with the combination and with
+the round, so that a slow drift of the machine affects all targets alike. Nothing is shuffled: the
+order is easy to read, and the same study gives the same plan.
 """
 
 from __future__ import annotations
@@ -38,14 +38,15 @@ from storlab.model.point import Plan, PlannedRun, Point
 from storlab.model.study import MOST_POINTS, StudyBase, Target
 from storlab.process.host_memory import BUFFER_SHARE, host_memory_bytes, host_memory_text
 
-LAYOUT_BYTES_S = 500_000_000  # assumed when a data set is written, to estimate its time
-LAYOUT_OBJECTS_S = 5_000  # the same for objects: small ones cost requests, not bytes
+LAYOUT_BYTES_S = 500_000_000  # assumed rate of writing data sets, for time estimates
+# assumed rate of writing objects: for small objects, requests are the limit
+LAYOUT_OBJECTS_S = 5_000
 MOST_RUNS = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class _Visit:
-    """One combination of parameters, and its point on each of its targets."""
+    """Combination of parameters, with its point on each of its targets."""
 
     workload_index: int
     points: tuple[Point, ...]
@@ -53,24 +54,28 @@ class _Visit:
 
 @dataclass(frozen=True, slots=True)
 class _Cost:
-    """Of one target over the whole campaign."""
+    """Cost of one target over the whole campaign."""
 
     run_ns: int
     prepare_ns: int
     bytes_written: int
-    unbounded_runs: int  # runs that write as much as they can in their time ...
-    unbounded_ns: float  # ... and that time, times their share of writes
-    compared_bytes: int  # read before runs
+    unbounded_runs: int  # runs whose writes are limited only by their duration
+    unbounded_ns: float  # duration of these runs, times their share of writes
+    compared_bytes: int  # bytes read before runs to verify data
     writes: bool
     reads: bool
 
 
 def make_plan(loaded: LoadedStudy, *, searched: bool = False) -> Plan:
-    """The plan of a study. Opens no target.
+    """Return the plan of a study, without opening targets.
 
-    ``searched``: how many pieces the work has is not the study's to say, but a search's.
+    Args:
+        loaded: Study with its text.
+        searched: Whether a search sets the amount of work; its division among clients is then not
+            checked.
 
-    Raises StudyError that names every target and field which do not go together.
+    Raises:
+        StudyError: Names every target and field that do not fit together.
     """
     study = loaded.study
     problems = cluster_problems(study)
@@ -96,10 +101,11 @@ def make_plan(loaded: LoadedStudy, *, searched: bool = False) -> Plan:
 
 
 def plan_of(loaded: LoadedStudy, points: Sequence[Point], runs: Sequence[PlannedRun]) -> Plan:
-    """A plan of these points and runs of them, on the targets of a study. Opens no target.
+    """Return a plan of given points and runs on the targets of a study, without opening targets.
 
-    Raises StudyError that names every target and field which do not go together, PreflightError
-    for buffers that this machine has no memory for.
+    Raises:
+        StudyError: Names every target and field that do not fit together.
+        PreflightError: This machine has too little memory for a run.
     """
     study = loaded.study
     facts = _facts(loaded, points)
@@ -110,7 +116,7 @@ def plan_of(loaded: LoadedStudy, points: Sequence[Point], runs: Sequence[Planned
     written = [t for t in study.target if facts[t.name].kind == "device" and costs[t.name].writes]
     if problems := written_problems(study, written):
         raise loaded.errors([(p.field, p.what, p.fix) for p in problems])
-    # What they are is the clients' to say: storlab.lab.site.devices.
+    # Devices of clients are identified by the clients: storlab.lab.site.devices.
     clients: dict[str, dict[str, dict[str, str | int]]] = {
         place.name: {path: {} for t in written for path in target_on(t, place).locations}
         for place in (client_places(study) if written else [])
@@ -135,7 +141,7 @@ def plan_of(loaded: LoadedStudy, points: Sequence[Point], runs: Sequence[Planned
 
 
 def _targets_by_workload(loaded: LoadedStudy) -> list[list[str]]:
-    """For each workload the targets that it runs on: those it names, else all that it can."""
+    """Return the targets of each workload: those that it names, otherwise all that fit."""
     study = loaded.study
     problems: list[tuple[tuple[str | int, ...], str, str]] = []
     names: list[list[str]] = []
@@ -233,7 +239,7 @@ def _facts(loaded: LoadedStudy, points: Sequence[Point]) -> dict[str, TargetFact
 
 
 def _made_bytes(estimates: Iterable[Estimate]) -> int:
-    """Size of all data sets that the workloads make; points may share one."""
+    """Return the size of all data sets that the workloads create; points may share one."""
     sizes: dict[str, int] = {}
     for estimate in estimates:
         name = estimate.data_set
@@ -242,7 +248,7 @@ def _made_bytes(estimates: Iterable[Estimate]) -> int:
 
 
 def _made_objects(estimates: Iterable[Estimate]) -> int:
-    """Number of objects in all data sets that the workloads make; points may share one."""
+    """Return the number of objects in all data sets that the workloads create."""
     counts: dict[str, int] = {}
     for estimate in estimates:
         name = estimate.data_set
@@ -276,7 +282,7 @@ def _refuse_impossible(
 
 
 def _point_problems(point: Point, target: Target) -> list[Problem]:
-    """Why a point cannot be; of the machine only where it is this one that makes the load."""
+    """Return why a point is impossible; checks this machine only if it generates the load."""
     family = FAMILIES[point.kind]
     problems = family.check(point.params, target)
     if not problems and point.clients is None and isinstance(family, NeedsMachine):
@@ -292,9 +298,9 @@ def _refuse_too_much_memory(study: StudyBase, points: Sequence[Point]) -> None:
 
 
 def memory_problem(study: StudyBase, point: Point) -> Problem | None:
-    """Return why this machine has no memory for a run; None if it has, or if clients make the load.
+    """Return why this machine has too little memory for a run; None if it has enough.
 
-    Buffers, histograms of workers and samples count.
+    Buffers, histograms of workers and samples count. Points that run on clients are not checked.
     """
     if point.clients is not None:
         return None
@@ -307,7 +313,7 @@ def memory_problem(study: StudyBase, point: Point) -> Problem | None:
     takers, size, change = "buffers", needed.buffers, "smaller"
     if size <= BUFFER_SHARE * memory:
         takers, size = "buffers, histograms and samples", needed.total
-        # Smaller buffers do not help where something else takes most of it.
+        # Smaller buffers do not help if histograms or samples take most of the memory.
         if needed.samples > max(needed.buffers, needed.workers):
             fields, change = ("interval",), "longer"
         elif needed.workers > needed.buffers:
@@ -358,19 +364,19 @@ def _cost(
 
 
 def _by_whom(study: StudyBase) -> str:
-    """Who writes at the assumed rate, if that is not this machine for itself."""
+    """Return which machines the assumed write rate applies to, as a phrase for a note."""
     if study.cluster is None:
         return ""
     return " for all clients of this machine together" if study.cluster.is_local else " per client"
 
 
 def _writers(study: StudyBase, clients: int) -> int:
-    """How many machines write data sets at the same time: clients of one machine share its rate."""
+    """Return how many machines write data sets in parallel; local clients count as one."""
     return 1 if study.cluster is None or study.cluster.is_local else clients
 
 
 def _times_done(point: Point) -> int:
-    """By each client, or once by all of them together."""
+    """Return how often a point's work is done: once if clients divide it, else once per client."""
     return 1 if divides(point.kind) is not None else point.clients or 1
 
 
@@ -391,7 +397,8 @@ def _notes(
             "apply, and their time is an estimate"
         )
     unbounded = sum(c.unbounded_runs for c in costs.values())
-    unbounded_bytes = sum(c.unbounded_ns for c in costs.values())  # 1 GB/s is 1 byte per ns
+    # unit: bytes written at 1 GB/s, which is 1 byte per ns
+    unbounded_bytes = sum(c.unbounded_ns for c in costs.values())
     if unbounded:
         yield (
             f"{unbounded:,} runs write as much as the target takes in their time; these bytes are "
@@ -428,9 +435,9 @@ def _notes(
 
 
 def crowded_runs(plan: Plan, cores: int) -> tuple[int, int]:
-    """How many runs have more workers than ``cores``, and the most workers of one.
+    """Return how many runs have more workers than ``cores``, and the largest number of workers.
 
-    Not part of the plan: it is this machine's.
+    This depends on the machine and so is not part of the plan.
     """
     crowded = []
     for run in plan.runs:
@@ -441,7 +448,7 @@ def crowded_runs(plan: Plan, cores: int) -> tuple[int, int]:
 
 
 def absent_devices(study: StudyBase) -> dict[str, list[str]]:
-    """By target: devices of the study that are not on this machine. Not part of the plan."""
+    """Return devices of the study that this machine lacks, by target; not part of the plan."""
     absent: dict[str, list[str]] = {}
     for target in study.target:
         facts = target_facts(target, files=1)
@@ -451,7 +458,7 @@ def absent_devices(study: StudyBase) -> dict[str, list[str]]:
 
 
 def prepare_ns_by_target(loaded: LoadedStudy, plan: Plan) -> dict[str, int]:
-    """By target: how much of its estimated time is preparation."""
+    """Return the estimated preparation time of each target, in nanoseconds."""
     header = loaded.study.study
     left = dict(plan.estimated_ns_by_target)
     every: dict[str, list[tuple[Estimate, int]]] = {name: [] for name in left}
@@ -466,10 +473,13 @@ def prepare_ns_by_target(loaded: LoadedStudy, plan: Plan) -> dict[str, int]:
 
 
 def comparisons(every: Iterable[tuple[Estimate, int]]) -> tuple[int, int]:
-    """Bytes that the runs of one target read before their loads, to compare what arrives, and how
-    long that takes in ns. ``every``: of each point, with its runs.
+    """Return bytes and nanoseconds of the reads that verify the data of one target before its runs.
 
-    At most: where a run writes, what it wrote to is compared again.
+    This is an upper bound: if any run writes, the data are assumed to be verified again before each
+    run.
+
+    Args:
+        every: Estimates of the points, each with its number of runs.
     """
     estimates = list(every)
     changes = any(estimate.writes for estimate, _ in estimates)
@@ -477,7 +487,7 @@ def comparisons(every: Iterable[tuple[Estimate, int]]) -> tuple[int, int]:
     size = length = 0
     for estimate, count in estimates:
         key = estimate.compared_once
-        if key and not changes:  # the largest has all that the others have
+        if key and not changes:  # the largest read covers the others
             once[key] = max(once.get(key, estimate), estimate, key=lambda e: e.compared_bytes)
         else:
             size += estimate.compared_bytes * count

@@ -1,7 +1,7 @@
-"""Files of somebody's that a study reads: what the plan knows them by, and whether they stayed.
+"""User files that a study reads: their identity in the plan, and detection of changes.
 
-A size and a time of change, not a digest: raw data have terabytes. Another file under the same name
-has other ones, unless somebody takes pains to hide it.
+A file is identified by size and modification time, not by a digest, because raw data may have
+terabytes. Replaced files are detected unless the modification time was set on purpose.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from storlab.model.study import StudyBase, Target
 from storlab.stores.sidecar import made_by_storlab
 
 Known = dict[str, dict[str, int]]
-"""By path: size in bytes, and mtime_ns."""
+"""Size in bytes and modification time in nanoseconds of files, by path."""
 
 
 def files_read(study: StudyBase, points: Iterable[Point], base: Path) -> Known:
-    """Raw data of these points, and targets that are files storlab did not lay out."""
+    """Return the user files that these points read: raw data, and targets of existing files."""
     own: dict[str, list[Point]] = {}
     for point in points:
         own.setdefault(point.target, []).append(point)
@@ -49,7 +49,7 @@ def _files_of(
 
 
 def files_now(paths: Iterable[str]) -> Known:
-    """Return size and modification time of these files; those that are gone are left out."""
+    """Return size and modification time of the files that exist."""
     return {path: _known(Path(path)) for path in paths if Path(path).is_file()}
 
 
@@ -59,7 +59,11 @@ def _known(path: Path) -> dict[str, int]:
 
 
 def check_files_read(planned: Mapping[str, Mapping[str, int]], now: Known) -> None:
-    """Raise GuardError, naming the file, where one is not as it was planned."""
+    """Compare files with their state in the plan.
+
+    Raises:
+        GuardError: A file was changed, removed or added; names the file.
+    """
     for path in sorted({*planned, *now}):
         before, after = planned.get(path), now.get(path)
         if before == after:

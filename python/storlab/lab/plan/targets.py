@@ -1,4 +1,4 @@
-"""What a target is on this machine, as far as can be said without opening anything."""
+"""Kind and size of targets on this machine, as far as they can be found without opening them."""
 
 from __future__ import annotations
 
@@ -20,28 +20,28 @@ _MEMORY = "/dev/shm"  # noqa: S108 - a file system in /dev, not a device
 
 @dataclass(frozen=True, slots=True)
 class TargetFacts:
-    """Kind and size of a target. ``member_bytes`` is None where a device is not on this machine."""
+    """Kind and size of a target. ``member_bytes`` is None if a device is not on this machine."""
 
     kind: PlaceKind
-    members: int  # files or devices; of a directory: as many as the largest point needs; s3: none
+    members: int  # files or devices; a directory has as many as its largest point needs, s3 has 0
     member_bytes: int | None
-    laid_out: bool  # whether storlab writes the data set itself
+    laid_out: bool  # whether storlab writes the data set
     absent: tuple[str, ...] = ()  # devices that are not on this machine
-    made_bytes: int = 0  # of the data sets that the workloads make themselves
+    made_bytes: int = 0  # size of the data sets that workloads create
 
     @property
     def data_bytes(self) -> int:
-        """Size of the data set; 0 where it is not known."""
+        """Return the size of the data set in bytes; 0 if it is unknown."""
         return self.members * (self.member_bytes or 0) + self.made_bytes
 
 
 def place_of(target: Target) -> str:
-    """The field of the target that says where it is: path, paths, directory or s3."""
+    """Return the field of the target that holds its location: path, paths, directory or s3."""
     return next(name for name in PLACES if getattr(target, name) is not None)
 
 
 def store_note(target: Target) -> str:
-    """Where the objects of an s3 target go, for the plan."""
+    """Return a note for the plan on where the objects of an s3 target are stored."""
     address = target.s3 or ""
     if address.startswith(EMBEDDED):
         return (
@@ -57,16 +57,18 @@ def store_note(target: Target) -> str:
 
 
 def target_facts(target: Target, files: int, made_bytes: int = 0) -> TargetFacts | Problem:
-    """What the target is, or what is wrong with it.
+    """Return kind and size of a target, or its problem.
 
-    ``files``: most files that a point needs; ``made_bytes``: size of the data sets that its
-    workloads make themselves.
+    Args:
+        target: Target of the study.
+        files: Largest number of files that a point needs.
+        made_bytes: Size of the data sets that the workloads create.
     """
     for where, path in _named_paths(target):
         try:
             Path(path).stat()
         except (FileNotFoundError, NotADirectoryError):
-            pass  # it may be on a client, or be made: what is wrong then, doctor and guard say
+            pass  # it may be on a client, or be created later: doctor and the guard check that
         except OSError as error:
             return Problem(where, f"{path[:60]}: {error.strerror}", read_advice(error))
     if target.s3 is not None:
@@ -107,7 +109,7 @@ def _named_paths(target: Target) -> list[tuple[tuple[str | int, ...], str]]:
 
 
 def _is_device_path(path: str) -> bool:
-    """A block device, or a path where one would be."""
+    """Return whether a path is a block device, or lies where one would be."""
     if device_number(path) is not None:
         return True
     in_dev = path.startswith("/dev/") and not path.startswith(f"{_MEMORY}/")
@@ -142,7 +144,7 @@ def _device_facts(target: Target, field: str) -> TargetFacts | Problem:
             absent.append(path)
             continue
         size_bytes = _size_bytes(number)
-        if size_bytes == 0:  # the node is there, and no device behind it
+        if size_bytes == 0:  # the device node exists without a device
             absent.append(path)
             continue
         room = size_bytes - target.offset
@@ -158,13 +160,13 @@ def _device_facts(target: Target, field: str) -> TargetFacts | Problem:
 
 
 def device_facts(path: str) -> dict[str, str | int]:
-    """What the kernel knows a block device by (``Device.facts``); nothing where there is none."""
+    """Return the kernel's identity of a block device (``Device.facts``); empty if there is none."""
     number = device_number(path)
     return Device(number).facts() if number is not None and _size_bytes(number) else {}
 
 
 def _size_bytes(number: int) -> int:
-    """Of the device of that number; 0 where it has no medium, or there is none."""
+    """Return the size of a device; 0 if it has no medium or does not exist."""
     try:
         return Device(number).size_bytes
     except OSError:

@@ -1,1 +1,1 @@
-"""Can this machine run the study?"""
+"""Preflight checks: whether a machine or its clients can run a study without distorting results."""

@@ -1,4 +1,4 @@
-"""What clients have for the load that a study asks for: processor, memory, files, network."""
+"""Preflight of client resources: CPU, memory, open files, engines and network."""
 
 from __future__ import annotations
 
@@ -16,13 +16,20 @@ from storlab.model.point import Plan
 from storlab.model.study import StudyBase, Target
 from storlab.stores.filesystems import MEMORY_FILE_SYSTEMS
 
-Facts = Mapping[str, dict[str, Any]]  # by client
+Facts = Mapping[str, dict[str, Any]]  # facts by client name
 _MUST_BE_SAME = ("storlab", "build")
 _ROOMY_MEMLOCK = 64 << 20
 
 
 def same_check(words: str, values: Mapping[str, str], key: str) -> Check:
-    """What is most usual, and whoever differs; ``key`` is the fact's."""
+    """Compare a fact of all clients: report the most common value, and the clients that differ.
+
+    Args:
+        words: Name of the check.
+        values: Value by client.
+        key: Name of the fact; a difference is an error for ``storlab`` and ``build``, else a
+            warning.
+    """
     counts = Counter(values.values())
     usual = counts.most_common(1)[0][0]
     others = {name: value for name, value in values.items() if value != usual}
@@ -34,7 +41,7 @@ def same_check(words: str, values: Mapping[str, str], key: str) -> Check:
 
 
 def resource_checks(study: StudyBase, plan: Plan, facts: Facts) -> Iterator[Check]:
-    """What a client is short of, as preflight of one machine looks for it."""
+    """Yield checks of each client's resources, as preflight does for a single machine."""
     yield from _cores(study, plan, facts)
     yield from _limits(study, plan, facts)
     small = [name for name, fact in facts.items() if 0 <= fact["memlock_bytes"] < _ROOMY_MEMLOCK]
@@ -61,7 +68,7 @@ def resource_checks(study: StudyBase, plan: Plan, facts: Facts) -> Iterator[Chec
 
 
 def _limits(study: StudyBase, plan: Plan, facts: Facts) -> Iterator[Check]:
-    """Limits of control groups and threads, of each client by name."""
+    """Yield checks of cgroup and thread limits of each client, prefixed by its name."""
     points = plan.points.values()
     workers = max((FAMILIES[p.kind].page.workers_of(p.params) for p in points), default=0)
     needed = max((memory_of(study, point) for point in points), default=0)
@@ -89,7 +96,7 @@ def _cores(study: StudyBase, plan: Plan, facts: Facts) -> Iterator[Check]:
 
 
 def _open_files(study: StudyBase, plan: Plan, facts: Facts) -> Iterator[Check]:
-    """The hard limit of each; the soft one is raised to it by every client."""
+    """Compare the files needed with each client's hard limit; soft limits are raised to it."""
     needs = [
         FAMILIES[p.kind].estimate(p, study.study, study.target_named(p.target)).open_files
         for p in plan.points.values()
@@ -107,7 +114,7 @@ def _open_files(study: StudyBase, plan: Plan, facts: Facts) -> Iterator[Check]:
 
 
 def _memory(study: StudyBase, plan: Plan, facts: Facts) -> Iterator[Check]:
-    """What a client reads may come from its page cache where the target is not direct."""
+    """Warn if a target without direct I/O fits into a client's page cache."""
     for target in study.target:
         size = plan.data_bytes_by_target.get(target.name, 0)
         if target.direct or target.s3 is not None or not size:
@@ -134,7 +141,7 @@ def _in_memory(target: Target, fact: Mapping[str, Any]) -> bool:
 
 
 def _engines(facts: Facts) -> Iterator[Check]:
-    """Each client has what makes the load."""
+    """Report clients that lack an engine."""
     problems: dict[tuple[str, str], list[str]] = {}
     for name, fact in facts.items():
         for engine, refusal in fact["engines"].items():
@@ -150,7 +157,7 @@ def _engines(facts: Facts) -> Iterator[Check]:
 
 
 def _ways(facts: Facts) -> Iterator[Check]:
-    """By which the load goes to the kernel."""
+    """Report clients without O_DIRECT or io_uring."""
     indirect: dict[str, list[str]] = {}
     for name, fact in facts.items():
         for directory, works in fact.get("direct", {}).items():
@@ -178,7 +185,7 @@ def _ways(facts: Facts) -> Iterator[Check]:
 
 
 def network_checks(facts: Facts) -> Iterator[Check]:
-    """The interfaces that data pass through: that they are there, and what they can do."""
+    """Check that the data network interfaces exist on each client, and their speed."""
     missing = [
         f"{n} has no {', '.join(f['missing_nics'])}" for n, f in facts.items() if f["missing_nics"]
     ]
@@ -210,6 +217,6 @@ def network_checks(facts: Facts) -> Iterator[Check]:
 
 
 def _unknown(facts: Facts) -> Iterator[tuple[str, Sequence[str]]]:
-    """By client those of unknown speed."""
+    """Yield each client's interfaces of unknown speed."""
     for name, fact in facts.items():
         yield name, [nic for nic, speed in fact["nics"].items() if not speed]

@@ -1,4 +1,4 @@
-"""Stores of a cluster: as the lab reaches them, and as every client does."""
+"""Preflight of object stores of a cluster, from the controller and from every client."""
 
 from __future__ import annotations
 
@@ -20,10 +20,18 @@ _NAMED = 5
 def granted_stores(
     study: StudyBase, plan: Plan, base: Path, held: Mapping[str, S3Hold]
 ) -> tuple[list[Check], dict[str, Any]]:
-    """What the lab sees of the stores, and those that clients are to try: by target, as granted.
+    """Check the stores from the controller, and collect the access that clients need to try them.
 
-    ``held`` are the guard's; another store is only looked at. One that is storlab's own server, or
-    whose bucket is yet to be made, no client can try.
+    Clients cannot try storlab's own server or a bucket that does not exist yet.
+
+    Args:
+        study: Study to check.
+        plan: Plan of the study.
+        base: Directory that relative paths start from.
+        held: Stores that the guard holds, by target; other stores are opened read-only.
+
+    Returns:
+        Checks, and by target the access to grant to clients.
     """
     used = {point.target for point in plan.points.values()}
     checks: list[Check] = []
@@ -42,7 +50,7 @@ def granted_stores(
         try:
             with S3Hold(target, LOOKING, base, None, look_only=True) as looked:
                 granted |= {target.name: grant(looked.access)} if looked.bucket_exists else {}
-        except StorlabError as error:  # it has gone meanwhile
+        except StorlabError as error:  # the store became unavailable meanwhile
             checks.append(
                 Check(
                     name=f"{target.name}: store",
@@ -55,7 +63,7 @@ def granted_stores(
 
 
 def client_store_checks(facts: Mapping[str, dict[str, Any]]) -> Iterator[Check]:
-    """That every client lists every store at every endpoint, by a clock that the store accepts."""
+    """Check that each client lists each store at each endpoint, with an accepted clock."""
     listed: dict[str, list[dict[str, Any]]] = {}
     refused: dict[tuple[str, str, str, str], list[str]] = {}
     skews: dict[str, dict[str, float]] = {}

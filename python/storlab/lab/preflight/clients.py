@@ -1,4 +1,4 @@
-"""The clients of a cluster before anything is measured: one table, host by host."""
+"""Preflight of the clients of a cluster: asks all clients and checks their answers."""
 
 from __future__ import annotations
 
@@ -55,11 +55,22 @@ def check_clients(
     resumed: bool = False,
     stores: Mapping[str, S3Hold] | None = None,
 ) -> tuple[list[Check], dict[str, Any]]:
-    """Ask all clients that the study uses; also what they are, by name. Writes only small files.
+    """Ask all clients of the study for their facts, and check these. Writes only small files.
 
-    ``campaign``: whose checks they are; ``resumed``: it has run before; ``stores``: what its guard
-    holds. Where they do not come up
-    together, each is asked by itself: who does not answer is named, the others are looked at.
+    If the clients do not start together, each is asked separately, so that silent clients are named
+    and the others are still checked.
+
+    Args:
+        study: Study to check.
+        plan: Plan of the study.
+        clients: Clients of the cluster.
+        base: Directory that relative paths start from.
+        campaign: Id of the campaign, or empty.
+        resumed: Whether the campaign has run before.
+        stores: Stores that the guard holds, by target.
+
+    Returns:
+        Checks, and the facts of each client by name.
     """
     everybody = clients.places(clients.most)
     store_checks, granted = granted_stores(study, plan, base, stores or {})
@@ -82,7 +93,8 @@ def check_clients(
     if gathered.failure is None:
         _tell_clocks(facts, gathered.clocks)
     elif facts and answers.facts:
-        gathered = replace(gathered, clocks=[])  # each alone: nobody was to see the others' files
+        # asked separately, so no client could see the files of others
+        gathered = replace(gathered, clocks=[])
     else:
         return checks, facts
     checks += _checks(
@@ -92,7 +104,7 @@ def check_clients(
 
 
 def check_arguments(study: StudyBase, plan: Plan, base: Path, campaign: str) -> dict[str, Any]:
-    """Return the arguments of a ``check`` task: what each client is asked about."""
+    """Return the arguments of the ``check`` task: paths, engines and devices to look at."""
     points = plan.points.values()
     used = [
         target
@@ -145,7 +157,14 @@ def _tell_clocks(facts: Mapping[str, Any], clocks: Sequence[Mapping[str, ClockOf
 
 
 def _answering(answers: Answers, gathered: Gathered, first: Failure | None, asked: int) -> Check:
-    """``first``: of all together; ``gathered``: of those that answer, once each was asked alone."""
+    """Return the check of whether clients answer.
+
+    Args:
+        answers: Answers of clients that were asked separately.
+        gathered: Answers of the clients that responded, asked together again.
+        first: Failure when all clients were asked together, or None.
+        asked: Number of clients asked.
+    """
     if first is None:
         return Check(name="cluster", status="ok", what=f"{asked} clients answer")
     if not answers.silent:
@@ -167,8 +186,17 @@ def _checks(
     resumed: bool = False,
     asked: int | None = None,
 ) -> Iterator[Check]:
-    """``asked``: how many clients there are to be, where not all answer. ``clocks`` is empty where
-    they were not asked together.
+    """Yield all checks of the clients' facts.
+
+    Args:
+        study: Study to check.
+        plan: Plan of the study.
+        facts: Facts by client.
+        clocks: Clock offsets by client, measured at least once; empty if clients were asked
+            separately.
+        base: Directory that relative paths start from.
+        resumed: Whether the campaign has run before.
+        asked: Number of clients of the study, if not all of them answered.
     """
     yield _code_check(facts)
     for key, words in _SAME.items():
@@ -191,7 +219,7 @@ def _checks(
 
 
 def _code_check(facts: Mapping[str, dict[str, Any]]) -> Check:
-    """Whether all clients run the Python code of this process, which judges their runs."""
+    """Check that all clients run the Python code of this process, which evaluates their runs."""
     own = code_digest(Path(storlab.__file__).parent)
     others = sorted(name for name, fact in facts.items() if fact["code"] != own)
     if not others:
@@ -228,7 +256,7 @@ def _mounts(study: StudyBase, facts: Mapping[str, dict[str, Any]]) -> Iterator[C
 
 
 def _devices(facts: Mapping[str, dict[str, Any]]) -> Iterator[Check]:
-    """Every client has the devices that it is to have."""
+    """Check that each client has the devices that the study names for it."""
     every = [
         (f"{path} on {name}", is_there)
         for name, fact in facts.items()
@@ -248,7 +276,7 @@ def _devices(facts: Mapping[str, dict[str, Any]]) -> Iterator[Check]:
 
 
 def _shared_devices(plan: Plan, facts: Mapping[str, dict[str, Any]]) -> Iterator[Check]:
-    """No two clients write to one device."""
+    """Check that no two clients would write to one device."""
     pairs = list(shared_devices(plan, facts))
     if sure := [pair for pair in pairs if pair.sure]:
         what = f"{'; '.join(map(str, sure))} {SHARED}"
@@ -264,7 +292,7 @@ def _shared_devices(plan: Plan, facts: Mapping[str, dict[str, Any]]) -> Iterator
 
 
 def _like_mounts(facts: Mapping[str, dict[str, Any]]) -> Iterator[Check]:
-    """What lies below each directory; said once of those on one file system."""
+    """Compare type, server and options of mounts among clients; reports equal findings once."""
     told: set[str] = set()
     for directory in next(iter(facts.values()))["mounts"]:
         for key, words in (("kind", "type"), ("source", "server"), ("options", "options")):
@@ -276,7 +304,7 @@ def _like_mounts(facts: Mapping[str, dict[str, Any]]) -> Iterator[Check]:
 
 
 def _claimed(facts: Mapping[str, dict[str, Any]]) -> Iterator[Check]:
-    """No other campaign is at work in a directory of a target."""
+    """Check that no other campaign uses a directory of a target."""
     claimed = {d: who for fact in facts.values() for d, who in fact.get("claimed", {}).items()}
     if claimed:
         what = "; ".join(f"{directory} is in use by {who}" for directory, who in claimed.items())
@@ -284,7 +312,7 @@ def _claimed(facts: Mapping[str, dict[str, Any]]) -> Iterator[Check]:
 
 
 def _shared(facts: Mapping[str, dict[str, Any]], *, together: bool) -> Iterator[Check]:
-    """A file that one client has written is seen by all, in every directory of a target."""
+    """Check that each client sees files that other clients write, in each directory of a target."""
     bad = [f"{n}: {d}: {why}" for n, fact in facts.items() for d, why in fact["problems"].items()]
     if bad:
         fixes = dict.fromkeys(
@@ -318,7 +346,11 @@ def _space(
     base: Path,
     resumed: bool,
 ) -> Iterator[Check]:
-    """Data that may be there already are no reason to refuse: they are found when they are made."""
+    """Compare the space that data sets need with the free space.
+
+    Only a warning if data may exist already (resumed campaign or ``keep_data``): existing data are
+    found later.
+    """
     for target in study.target:
         needed = _needed_bytes(study, plan, target, clients)
         if target.directory is None or not needed:
@@ -334,7 +366,7 @@ def _space(
 
 
 def _needed_bytes(study: StudyBase, plan: Plan, target: Target, clients: int) -> int:
-    """Each client has its data; those that all of them share are there once."""
+    """Return the bytes that a target needs: per client, plus once the data that clients share."""
     shared: dict[str, int] = {}
     for point in plan.points.values():
         offer = divides(point.kind)

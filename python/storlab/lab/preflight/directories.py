@@ -1,4 +1,4 @@
-"""Whether a directory's data will go to the file system that ``doctor`` looks at."""
+"""Preflight of directories: whether data will go to the file system that ``doctor`` checks."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from storlab.stores.filesystems import existing_parent, file_system_of, unmounte
 
 
 def directory_checks(directory: Path, *, made: bool = False) -> Iterator[Check]:
-    """Yield what keeps a directory's data from the file system that the other checks look at.
+    """Yield reasons why data may not go to the file system that the other checks look at.
 
     Args:
-        directory: Where the data of a target is to lie.
-        made: Whether storlab makes a directory that does not exist.
+        directory: Directory for a target's data.
+        made: Whether storlab creates the directory if it does not exist.
     """
     nearest = existing_parent(directory)
     under = file_system_of(nearest)

@@ -1,4 +1,4 @@
-"""What families know of this machine and of targets that only their own runs need."""
+"""Preflight checks that workload families contribute for the machine and for targets."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from storlab.model.study import Target
 
 
 def family_machine_checks(kinds: Collection[str], points: Sequence[Point] = ()) -> list[Check]:
-    """Of the families with these names that examine machines; ``points``: a study's."""
+    """Return the machine checks of the given families for the points of a study."""
     checks: list[Check] = []
     for kind in sorted(kinds):
         family = FAMILIES[kind]
@@ -23,7 +23,7 @@ def family_machine_checks(kinds: Collection[str], points: Sequence[Point] = ()) 
 
 
 def family_target_checks(target: Target, points: Sequence[Point], base: Path) -> list[Check]:
-    """Of the families that these points of the target are of."""
+    """Return the target checks of the families of these points."""
     checks: list[Check] = []
     places = [base / location for location in target.locations]
     for kind in sorted({point.kind for point in points}):

@@ -1,4 +1,4 @@
-"""Preflight: do limits of control groups, or of threads, bound the load that a study makes?"""
+"""Preflight of limits: whether cgroups or thread limits restrict the load of a study."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from storlab.process.cgroups import io_limits
 from storlab.stores.devices import Device
 from storlab.stores.medium import medium_of
 
-OWN_THREADS = 64  # of storlab itself: libraries, meters, watches
+OWN_THREADS = 64  # threads of storlab itself: libraries, meters, monitors
 
 
 def limit_checks(
     facts: Mapping[str, Any], cores: int, workers: int, memory_bytes: int
 ) -> Iterator[Check]:
-    """Judge the limits of one client.
+    """Check the limits of one client.
 
     Args:
-        facts: As :func:`storlab.lab.site.limits.limit_facts` returns them.
-        cores: That the client may run on.
-        workers: Threads of the run that has most of them.
-        memory_bytes: Of the run that needs most of it.
+        facts: Limits as :func:`storlab.lab.site.limits.limit_facts` returns them.
+        cores: Cores that the client may run on.
+        workers: Largest number of worker threads of a run.
+        memory_bytes: Largest memory of a run.
     """
     quota = facts["quota_cores"]
     if quota is not None and quota < cores:
@@ -66,7 +66,7 @@ def limit_checks(
 
 
 def io_limit_checks(device: Device) -> Iterator[Check]:
-    """Name the I/O limits that control groups set on a device."""
+    """Yield a warning for each I/O limit that cgroups set on a device."""
     for limit, name, _ in limits_of([device]):
         yield Check(
             name="I/O limit",
@@ -78,10 +78,10 @@ def io_limit_checks(device: Device) -> Iterator[Check]:
 
 
 def standing_limits(study: StudyBase, base: Path) -> Iterator[Check]:
-    """Name the limits of control groups that hold for every run whose load this process makes.
+    """Yield the cgroup limits that affect every run whose load this process generates.
 
     Args:
-        study: Its targets' devices are looked at for I/O limits; no target is opened.
+        study: Study whose targets' devices are checked for I/O limits; no target is opened.
         base: Directory that relative paths of the study start from.
     """
     yield from limit_checks(limit_facts(), len(os.sched_getaffinity(0)), 0, 0)
@@ -89,7 +89,7 @@ def standing_limits(study: StudyBase, base: Path) -> Iterator[Check]:
         return
     places = [place for target in study.target for place in _places(target, base)]
     for device in dict.fromkeys(d for place in places for d in medium_of(place).devices):
-        with suppress(OSError):  # a device that went away meanwhile
+        with suppress(OSError):  # the device went away meanwhile
             yield from io_limit_checks(device)
 
 

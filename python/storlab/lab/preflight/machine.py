@@ -1,4 +1,4 @@
-"""Preflight: does anybody else want this machine's cores?"""
+"""Preflight of CPU cores: whether other programs or the hypervisor take CPU time."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from storlab.base.units import NS_PER_S, format_duration
 from storlab.contracts.check import Check
 
 SPIN_NS = NS_PER_S
-"""How long every core is kept busy to see what others take of it."""
-_SPIN_SHARE = 100  # of a campaign's time, at most one part in so many
+"""Duration in ns for which all cores are kept busy to measure lost CPU time."""
+_SPIN_SHARE = 100  # the spin takes at most 1/100 of a campaign's time
 _LEAST_SPIN_NS = NS_PER_S // 50
 _LOST_PERCENT = 2.0
 _LOAD_PER_CORE = 0.5
 
 
 def spin_ns(campaign_ns: int) -> int:
-    """For a campaign of that length: a second, and less where that would be felt."""
+    """Return the duration of the spin test for a campaign of that length: at most a second."""
     return min(SPIN_NS, max(_LEAST_SPIN_NS, campaign_ns // _SPIN_SHARE))
 
 
 def core_checks(length_ns: int) -> Iterator[Check]:
-    """Load of the last minute, and what spinning for ``length_ns`` does not get of the cores."""
+    """Check the load average, and the CPU time lost while all cores spin for ``length_ns``."""
     yield load_check(os.getloadavg()[0], len(os.sched_getaffinity(0)))
     yield spin_check(json.loads(_native.spin(length_ns / NS_PER_S)))
 
 
 def load_check(load: float, cores: int) -> Check:
-    """``load``: the kernel's average over the last minute."""
+    """Check the load average of the last minute against the number of cores."""
     what = f"{load:.2f} over the last minute, with {cores} core{'s' if cores > 1 else ''}"
     if load <= _LOAD_PER_CORE * cores:
         return Check(name="load", status="ok", what=what)
@@ -43,7 +43,7 @@ def load_check(load: float, cores: int) -> Check:
 
 
 def spin_check(spun: dict[str, float | None]) -> Check:
-    """``found``: what ``_native.spin`` says."""
+    """Check the CPU time that spinning threads lost; ``spun`` is the result of ``_native.spin``."""
     lost, stolen = spun["lost_percent"] or 0.0, spun["steal_percent"]
     length = format_duration(round(spun["length_ns"] or 0))
     host = "" if stolen is None else f"; its host took {stolen:.2g} % of the cores' time"

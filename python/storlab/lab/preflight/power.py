@@ -1,4 +1,4 @@
-"""Preflight of power: opens each meter of a target and takes a reading, asks for power states."""
+"""Preflight of power: opens each meter of a target, takes a reading, and checks power states."""
 
 from __future__ import annotations
 
@@ -14,10 +14,15 @@ from storlab.model.study import MeterSpec, Target
 
 
 def power_checks(target: Target, base: Path) -> Iterator[Check]:
-    """One check for each meter, and one for the power state. Nothing is changed.
+    """Yield one check per meter, and one for the power state; changes nothing.
 
-    ``base`` is what relative paths of the study start from. Raises StudyError for a meter that the
-    study describes wrongly; one that cannot be reached is a check with status ``error``.
+    Args:
+        target: Target with meters.
+        base: Directory that relative paths of the study start from.
+
+    Raises:
+        StudyError: The study describes a meter wrongly. An unreachable meter is only a check with
+            status ``error``.
     """
     boundaries: list[Boundary] = []
     complete = True

@@ -1,6 +1,6 @@
-"""Preflight (``storlab doctor``): can this machine run the study, and what would bend its numbers?
+"""Preflight (``storlab doctor``): whether this machine can run a study, and what would distort it.
 
-A check never writes data. An ``error`` stops `storlab run`; a ``warning`` is printed.
+Checks never write data. An ``error`` stops ``storlab run``; a ``warning`` is printed.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from storlab.stores.s3.target import S3Hold
 from storlab.stores.sidecar import is_complete, made_by_storlab
 
 _ROOMY_MEMLOCK = 64 << 20
-OWN_FILES = 128  # of storlab itself: results, meters, libraries
+OWN_FILES = 128  # files of storlab itself: results, meters, libraries
 
 
 def check_machine(
@@ -53,9 +53,13 @@ def check_machine(
     points: Sequence[Point] = (),
     memory_bytes: int = 0,
 ) -> list[Check]:
-    """What holds for any study on this machine, or one with families of these kinds and points.
+    """Check this machine for any study, or for given families and points.
 
-    Keeps all cores busy for ``length_ns``. ``memory_bytes``: that a run needs.
+    Args:
+        length_ns: Time for which all cores are kept busy to find lost CPU time.
+        kinds: Workload families to check for; None for all.
+        points: Points of a study.
+        memory_bytes: Memory that a run needs.
     """
     return [
         *core_checks(length_ns),
@@ -79,7 +83,7 @@ def _most_workers(points: Sequence[Point]) -> int:
 
 
 def _meters_here() -> Check:
-    """What this machine has of its own, without asking anything over a network."""
+    """Report power sensors of this machine, without network access."""
     local = [sensor for kind in ("rapl", "hwmon") for sensor in get_meter(kind).discover()]
     usable = sorted(sensor.sensor for sensor in local if sensor.available)
     if usable:
@@ -94,11 +98,14 @@ def check_study(
     stores: Mapping[str, S3Hold] | None = None,
     left: Collection[str] = (),
 ) -> list[Check]:
-    """The machine, the engines that the plan names, and every target that it uses.
+    """Check the machine, the engines that the plan names, and all targets that it uses.
 
-    ``base`` is what relative paths of the study start from; ``stores`` are the S3 targets that a
-    guard holds, by name. A store that nobody holds is asked, and nothing is written to it. ``left``
-    are ids of runs that were interrupted: there is room for what they have left.
+    Args:
+        study: Study to check.
+        plan: Plan of the study.
+        base: Directory that relative paths of the study start from.
+        stores: S3 targets that a guard holds, by name; other stores are only read.
+        left: Ids of interrupted runs, whose leftover files count as free space.
     """
     kinds = {point.kind for point in plan.points.values()}
     points = list(plan.points.values())
@@ -130,7 +137,11 @@ def check_study(
 
 
 def refuse_errors(checks: Sequence[Check]) -> None:
-    """Raise PreflightError that names every error among the checks."""
+    """Stop if any check has status ``error``.
+
+    Raises:
+        PreflightError: At least one check is an error; names all of them.
+    """
     errors = [check for check in checks if check.status == "error"]
     if not errors:
         return
@@ -215,7 +226,7 @@ def _memlock() -> Check:
 
 
 def _open_files(study: StudyBase, plan: Plan) -> Check:
-    """Whether the hard limit is enough; the soft one is raised to it before the first run."""
+    """Compare the files needed with the hard limit; the soft limit is raised to it before runs."""
     needs = [
         (FAMILIES[p.kind].estimate(p, study.study, study.target_named(p.target)).open_files, p)
         for p in plan.points.values()
@@ -242,7 +253,7 @@ def _engine_check(name: str, *, needed: bool) -> Check:
 
 
 def _cautions(study: StudyBase, plan: Plan) -> list[Check]:
-    """What the families know beforehand of their points, each once."""
+    """Return the families' warnings about the points, each once."""
     checks: dict[str, Check] = {}
     for point in plan.points.values():
         target = study.target_named(point.target)
@@ -334,7 +345,7 @@ def _file_checks(target: Target, place: Path, plan: Plan, need: HomeNeed) -> Ite
 
 
 def _is_somebodys(target: Target, place: Path) -> bool:
-    """A file that is only read: nothing is made in its place, nor beside it."""
+    """Return whether a target is a user's file that is only read; no file is created beside it."""
     return target.directory is None and place.exists() and not made_by_storlab(place)
 
 
@@ -356,7 +367,7 @@ def _space_check(target: Target, place: Path, plan: Plan, need: HomeNeed) -> Ite
 
 
 def _size_fields(target: Target, plan: Plan) -> str:
-    """Those of its workloads that say how much data there is."""
+    """Name the workload fields that set the amount of data."""
     specs = [FAMILIES[point.kind].spec for point in _points_on(target, plan)]
     known = [spec.model_fields.keys() - spec.shared for spec in specs]
     names = [name for name in ("scale", "rows") if any(name in fields for fields in known)]

@@ -1,4 +1,4 @@
-"""Preflight of S3 targets: can the store be used, and what would bend its numbers?"""
+"""Preflight of S3 targets: whether the store can be used, and what would distort results."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from storlab.stores.filesystems import existing_parent, file_system_of, free_byt
 from storlab.stores.s3.target import S3Hold
 
 SKEW_WARNING_S = 60.0
-SKEW_ERROR_S = 900.0  # stores refuse requests that are dated further away
-LOOKING = "0" * 12  # stands for a campaign that has not begun
+SKEW_ERROR_S = 900.0  # stores refuse requests whose date differs by more
+LOOKING = "0" * 12  # campaign id while no campaign has begun
 
 
 def store_checks(target: Target, plan: Plan, base: Path, hold: S3Hold | None) -> Iterator[Check]:
-    """Of one target. ``hold`` is the guard's where it has one; else the store is only looked at."""
+    """Check one target, through the guard's hold if there is one, otherwise by reading only."""
     yield from _address_checks(target)
     if target.is_embedded:
         yield from _embedded_checks(target, plan, base)
@@ -61,7 +61,7 @@ def _address_checks(target: Target) -> Iterator[Check]:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a host name of an address is this machine, as far as the name alone tells."""
+    """Return whether a host name is a loopback name or address, without resolving it."""
     if host == "localhost" or host.endswith(".localhost"):
         return True
     try:
@@ -75,7 +75,7 @@ def _embedded_checks(target: Target, plan: Plan, base: Path) -> Iterator[Check]:
     yield from directory_checks(place, made=True)
     needed = plan.data_bytes_by_target.get(target.name, 0)
     free = free_bytes(existing_parent(place))
-    if needed > free and place.is_dir():  # objects of an earlier session, perhaps
+    if needed > free and place.is_dir():  # maybe objects of an earlier session
         free += sum(file.stat().st_blocks * 512 for file in place.rglob("*") if file.is_file())
     what = f"{format_bytes_si(needed)} needed, {format_bytes_si(free)} free"
     fix = "have fewer or smaller objects, or choose another place"
@@ -117,7 +117,10 @@ def _held_checks(hold: S3Hold) -> Iterator[Check]:
 
 
 def _left_behind_checks(hold: S3Hold) -> Iterator[Check]:
-    """What would stay after a clean-up. Uploads are tried out only as a campaign begins."""
+    """Report what would remain in the bucket after a clean-up.
+
+    Uploads are only tested when a campaign begins.
+    """
     versions = hold.control.is_versioned() if hold.proof is None else hold.proof.keeps_versions
     if versions:
         yield _check(

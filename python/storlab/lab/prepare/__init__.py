@@ -1,1 +1,1 @@
-"""What is done to targets before runs."""
+"""Preparation of targets before runs: data sets, preconditioning and workload steps."""

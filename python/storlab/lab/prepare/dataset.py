@@ -1,4 +1,4 @@
-"""Data sets of file targets: laid out by storlab, reused on resume, removed at the end."""
+"""Data sets of file targets: created by storlab, reused on resume, removed at the end."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from storlab.stores.filesystems import existing_parent, free_bytes, supports_dir
 from storlab.stores.home import HomeNeed
 from storlab.stores.sidecar import DataFileHold, Sidecar, is_complete, made_by_storlab
 
-GRAIN = 1 << 20  # files are filled in such pieces
+GRAIN = 1 << 20  # files are filled in blocks of this size
 
 
 class PrepareError(RunError):
-    """A data set or preconditioning failed; ``failure`` says how, as a run would."""
+    """Error in creating a data set or in preconditioning; ``failure`` has details as for a run."""
 
     def __init__(self, where: str, failure: Failure) -> None:
         super().__init__(where, failure.message, failure.fix)
@@ -37,9 +37,9 @@ class PrepareError(RunError):
 
 
 def to_lay_out(members: Iterable[Member]) -> list[Member]:
-    """The file members that are not there yet as laid out.
+    """Return the file members that still have to be written.
 
-    A file that somebody else made is only ever read; the guard has seen to that.
+    Files that storlab did not create are left out, because the guard lets them only be read.
     """
     return [
         member
@@ -53,12 +53,17 @@ def to_lay_out(members: Iterable[Member]) -> list[Member]:
 def check_space(
     members: Iterable[Member], homes: Mapping[Path, Sequence[HomeNeed]] | None = None
 ) -> None:
-    """Raise PreflightError when data sets and runs do not fit on their file systems.
+    """Check that data sets and the files of runs fit on their file systems; writes nothing.
 
-    ``homes``: what workloads take of each. Writes nothing.
+    Args:
+        members: Files and devices of targets.
+        homes: Space that workloads need in each home directory.
+
+    Raises:
+        PreflightError: The free space of a file system is too small.
     """
     needed: dict[int, int] = defaultdict(int)
-    runs: dict[int, int] = defaultdict(int)  # one run at a time
+    runs: dict[int, int] = defaultdict(int)  # only one run needs its space at a time
     left: dict[int, int] = defaultdict(int)
     place: dict[int, Path] = {}
     for member in to_lay_out(members):
@@ -89,7 +94,7 @@ def check_space(
 
 
 def space_text(data_bytes: int, run_bytes: int) -> str:
-    """What is needed, in words; of a run only where it takes anything of its own."""
+    """Describe the space needed, for data sets and for the files of a run if there are any."""
     data = f"the data sets need {format_bytes_si(data_bytes)}"
     if run_bytes and data_bytes:
         return f"{data}, the files of a run another {format_bytes_si(run_bytes)},"
@@ -105,10 +110,19 @@ def lay_out(
     stop: StopRequest,
     reporter: Reporter,
 ) -> None:
-    """Fill every file that is not there yet with incompressible data, one after the other.
+    """Fill each file that is not complete yet with incompressible data, one after the other.
 
-    ``holds``: the locks of the campaign, by path. Raises PrepareError with errno and offset when a
-    device fails, Interrupted on a stop request.
+    Args:
+        members: Files and devices of a target.
+        holds: Locks of the campaign on data files, by path.
+        direct: Whether to write with O_DIRECT if the file system supports it.
+        seed: Seed of the study.
+        stop: Stop request to watch.
+        reporter: Receiver of progress.
+
+    Raises:
+        PrepareError: A write failed; has errno and offset if a device failed.
+        Interrupted: A stop was requested.
     """
     for number, member in enumerate(to_lay_out(members)):
         reporter.step(
@@ -128,17 +142,17 @@ def lay_out(
 
 
 def clean_up(members: Iterable[Member], holds: Mapping[str, DataFileHold]) -> list[str]:
-    """Remove the data files that this campaign laid out, and only those. Returns their names."""
+    """Remove only the data files that this campaign created, and return their names."""
     removed = []
     for member in members:
-        with suppress(OSError):  # a failed file system; the campaign's results matter more
+        with suppress(OSError):  # a failed file system must not stop the campaign's results
             if member.path in holds and holds[member.path].remove():
                 removed.append(member.name)
     return removed
 
 
 def _held(member: Member, holds: Mapping[str, DataFileHold]) -> DataFileHold:
-    if member.path not in holds:  # somebody's, which was to be read only, has gone
+    if member.path not in holds:  # a user's file, only to be read, has gone
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), member.path)
     return holds[member.path]
 
@@ -157,7 +171,7 @@ def _lay_out_one(
         member.size, seed, __version__, "started", campaign=hold.owner, written_by=hold.campaign
     )
     if not path.exists():
-        hold.write(sidecar)  # first, so that a crash leaves no file that nobody owns
+        hold.write(sidecar)  # before the file, so that a crash leaves no file without an owner
     fd = hold.open_to_lay_out()
     try:
         sidecar = replace(sidecar, inode=os.fstat(fd).st_ino, token=hold.mark(fd))
@@ -178,9 +192,18 @@ def _lay_out_one(
 def fill(
     members: Sequence[Member], *, direct: bool, seed: int, stop: StopRequest, reporter: Reporter
 ) -> None:
-    """Write each member once from start to end, all of them side by side.
+    """Write each member once from start to end, all members in parallel.
 
-    Sizes are multiples of 1 MiB. Raises PrepareError, and Interrupted on a stop request.
+    Args:
+        members: Files or devices, whose sizes are multiples of 1 MiB.
+        direct: Whether to write with O_DIRECT.
+        seed: Seed of the data.
+        stop: Stop request to watch.
+        reporter: Receiver of progress.
+
+    Raises:
+        PrepareError: A write failed.
+        Interrupted: A stop was requested.
     """
     engine, family = get_engine("native"), fills_members()
     handles = [
@@ -204,7 +227,7 @@ def fill(
 
 
 class ByteMeter:
-    """Adds up the bytes of the snapshots, for the progress bar."""
+    """Sum of the bytes of snapshots, for the progress bar."""
 
     def __init__(self, reporter: Reporter) -> None:
         self._reporter = reporter
@@ -212,7 +235,7 @@ class ByteMeter:
         self._last_ns = 0
 
     def add(self, snapshot: Snapshot) -> None:
-        """One more snapshot of a run."""
+        """Add the bytes since the last snapshot, and report progress."""
         elapsed_ns = max(0, snapshot.elapsed_ns - self._last_ns)
         self._bytes += (snapshot.bytes_s or 0.0) * elapsed_ns / NS_PER_S
         self._last_ns = snapshot.elapsed_ns

@@ -22,36 +22,41 @@ from storlab.model.job import Job, Member
 from storlab.model.study import Target
 from storlab.process.execution import StopRequest, finish
 
-if TYPE_CHECKING:  # Arrow comes with it, and a client keeps no results
+if TYPE_CHECKING:  # imports Arrow, which clients do not need because they keep no results
     from storlab.lab.results.store import ResultStore
 
 
 def target_slug(name: str) -> str:
-    """A file name for a target: readable, and different for different names."""
+    """Return a readable file name for a target that is unique to its name."""
     readable = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:40]
     return f"{readable or 'target'}-{hashlib.sha256(name.encode()).hexdigest()[:6]}"
 
 
 class Ground(Protocol):
-    """Where the data to be preconditioned lie: this machine's, or those of all clients."""
+    """Interface to the data to precondition: on this machine, or on all clients."""
 
     def fill(self) -> tuple[list[dict[str, Any]], dict[str, int]]:
-        """Write all of it once; the members, and ``bytes`` and ``duration_ns`` of that."""
+        """Write all data once; return the members, and bytes and ``duration_ns`` of the fill."""
         ...
 
     def overwrite(self, number: int) -> float:
-        """One round of random overwrite; its throughput in MB/s."""
+        """Run one round of random overwrite and return its throughput in MB/s."""
         ...
 
 
 def precondition(
     target: Target, ground: Ground, store: ResultStore, reporter: Reporter
 ) -> dict[str, Any]:
-    """Bring a target to steady state, and store how it went as ``prepare/<slug>.json``.
+    """Bring a target to steady state, and store the record as ``prepare/<slug>.json``.
 
-    Returns that record: ``complete``, ``fill``, every round's throughput in MB/s, and ``verdict``.
-    A complete record of an earlier session stands: whoever lays out data anew removes it before.
-    Raises PrepareError, or Interrupted.
+    A complete record of an earlier session is reused; code that writes data again removes it first.
+
+    Returns:
+        Record with ``complete``, ``fill``, each round's throughput in MB/s, and ``verdict``.
+
+    Raises:
+        PrepareError: Filling or overwriting failed.
+        Interrupted: A stop was requested.
     """
     spec = target.precondition
     if spec is None:
@@ -93,17 +98,17 @@ Start = Callable[[Engine, Job, Path], RunHandle]
 
 @dataclass(frozen=True, slots=True)
 class Members:
-    """Files and devices of this machine: a ``Ground``."""
+    """Files and devices of this machine to precondition; implements ``Ground``."""
 
     target: Target
     members: Sequence[Member]
     seed: int
-    start: Start  # of a round's load
+    start: Start  # starts the load of a round
     stop: StopRequest
     reporter: Reporter
 
     def fill(self) -> tuple[list[dict[str, Any]], dict[str, int]]:
-        """Write all of them, but for what is no whole block."""
+        """Write all members once, except for an incomplete last block."""
         target = self.target
         whole = [m.model_copy(update={"size": m.size // GRAIN * GRAIN}) for m in self.members]
         size = sum(m.size for m in whole)
@@ -115,7 +120,7 @@ class Members:
         return told, {"bytes": size, "duration_ns": monotonic_ns() - started_ns}
 
     def overwrite(self, number: int) -> float:
-        """With the native engine."""
+        """Run one round of random overwrite with the native engine; return MB/s."""
         target, spec = self.target, self.target.precondition
         if spec is None:
             raise ValueError(f"{target.name} asks for no preconditioning")

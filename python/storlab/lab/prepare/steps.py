@@ -1,4 +1,4 @@
-"""Steps around the runs: jobs outside of all measurement, carried out by the native engine."""
+"""Steps of workloads before and after runs: jobs of the native engine that are not measured."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _INCONSISTENT = "correct the workload"
 
 
 class Steps:
-    """What the workloads of a campaign ask for before its first run and after each."""
+    """Execution of workload steps before a campaign's first run and after each run."""
 
     def __init__(self, work_dir: Path, stop: StopRequest, reporter: Reporter) -> None:
         self.work_dir = work_dir
@@ -28,16 +28,22 @@ class Steps:
         self._reporter = reporter
 
     def before(self, points: Sequence[Point], context: JobContext) -> None:
-        """Make what these points of one family and target need.
+        """Prepare what points of one family and target need.
 
-        Raises PrepareError, ResultError without room for its work, or Interrupted.
+        Raises:
+            PrepareError: A step failed.
+            ResultError: There is no space for its working directory.
+            Interrupted: A stop was requested.
         """
         self._carry_out(context.target, _prepare_steps(points, context))
 
     def after(self, point: Point, context: JobContext) -> bool:
-        """Put right what a run has left behind; False where there was nothing to do.
+        """Restore the target after a run; return whether there was anything to do.
 
-        Raises PrepareError, ResultError without room for its work, or Interrupted.
+        Raises:
+            PrepareError: A step failed.
+            ResultError: There is no space for its working directory.
+            Interrupted: A stop was requested.
         """
         return self._carry_out(context.target, _after_steps(point, context))
 
@@ -68,10 +74,13 @@ def _after_steps(point: Point, context: JobContext) -> Iterator[Step]:
 def carry_out(
     step: Step, target: str, work_dir: Path, stop: StopRequest, reporter: Reporter
 ) -> RunOutcome:
-    """Do one step to its end. ``work_dir`` is made for it, and removed.
+    """Run one step to its end, in a working directory that exists only for the step.
 
-    Raises PrepareError, naming the target, when it fails; EngineError for a job that contradicts
-    itself; ResultError where there is no room for ``work_dir``; Interrupted on a stop request.
+    Raises:
+        PrepareError: The step failed; names the target.
+        EngineError: The job is inconsistent.
+        ResultError: There is no space for ``work_dir``.
+        Interrupted: A stop was requested.
     """
     total = None if step.total_bytes is None else float(step.total_bytes)
     reporter.step(f"{target}: {step.text}", total)

@@ -1,1 +1,1 @@
-"""Study files: read, checked, explained."""
+"""Study files: reading, validation, error messages and the starter study."""

@@ -1,4 +1,4 @@
-"""The JSON Schema of the study file, made from the models that check it."""
+"""JSON Schema of the study file, derived from the pydantic models that validate it."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ _NOT_KEYWORDS = ("gt", "ge", "lt", "le")
 
 
 def study_schema() -> dict[str, Any]:
-    """JSON Schema (draft 2020-12) of a study file, for editors and for checking without storlab.
+    """Return the JSON Schema (draft 2020-12) of a study file, for editors and external validators.
 
-    It knows fields, types and bounds; what goes together only ``storlab plan`` knows.
+    The schema covers fields, types and bounds. Rules that involve several fields are checked only
+    by ``storlab plan``.
     """
     schema = _cleaned(study_class().model_json_schema(mode="validation"))
     workloads = schema["properties"]["workload"]
@@ -23,10 +24,10 @@ def study_schema() -> dict[str, Any]:
 
 
 def _by_kind(discriminator: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any]:
-    """A workload's table: its kind says which definition holds.
+    """Return the schema of a workload table, which selects a definition by the value of ``kind``.
 
-    With ``oneOf`` alone an editor can only say that none of the families fits; so it names the
-    field. The fields of all families are listed once more, without rules, for completion.
+    With ``oneOf`` an editor could only report that no family matches; ``if``/``then`` lets it name
+    the wrong field. The fields of all families are also listed without constraints, for completion.
     """
     name, mapping = discriminator["propertyName"], discriminator["mapping"]
     tables = {kind: definitions[ref.rpartition("/")[2]] for kind, ref in mapping.items()}
@@ -49,7 +50,7 @@ def _by_kind(discriminator: dict[str, Any], definitions: dict[str, Any]) -> dict
 
 
 def _cleaned(node: Any) -> Any:
-    """Without the bounds of sizes, which pydantic writes under names of its own."""
+    """Remove the bounds of size fields, which pydantic writes under non-standard keywords."""
     if isinstance(node, dict):
         return {
             key: _cleaned(value)

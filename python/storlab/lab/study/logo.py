@@ -1,4 +1,4 @@
-"""The logo of a publisher: looked for, and looked at, before a campaign rather than after it."""
+"""Publisher's logo in a brief; it is checked before the campaign starts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from storlab.base.files import read_input
 from storlab.contracts.check import Check
 from storlab.lab.study.file import LoadedStudy
 
-LARGEST_LOGO = 1_000_000  # bytes: it is inside of every copy of the page
+LARGEST_LOGO = 1_000_000  # bytes; the image is embedded in every copy of the page
 _FORMATS = "give a PNG, JPEG, GIF, WebP or SVG file"
 _BEGINS = {b"\x89PNG\r\n\x1a\n": "png", b"\xff\xd8\xff": "jpeg", b"GIF8": "gif"}
 _ENDS = {"png": b"IEND\xaeB`\x82", "jpeg": b"\xff\xd9", "gif": b"\x3b"}
@@ -23,25 +23,30 @@ _ELSEWHERE = re.compile(rb"""(?:href|src)\s*=\s*["']\s*(?!#|data:)|url\(\s*["']?
 
 @dataclass(frozen=True, slots=True)
 class Logo:
-    """An image inside of a brief."""
+    """Image that is embedded in a brief."""
 
     kind: str  # png, jpeg, gif, webp, svg
     content: bytes
 
     @property
     def uri(self) -> str:
-        """As the source of an image in HTML."""
+        """Return the image as a data URI for the ``src`` attribute in HTML."""
         mime = "svg+xml" if self.kind == "svg" else self.kind
         return f"data:image/{mime};base64,{base64.b64encode(self.content).decode()}"
 
 
 def read_logo(path: Path, folders: Sequence[Path]) -> Logo:
-    """The image at ``path``, which is looked for in ``folders``, the first first.
+    """Read a logo from the first of the folders that has it.
 
-    Raises StudyError where it is in none, is larger than a page should be, cut off, no image, or
-    one that is not whole without other files.
+    Args:
+        path: Path of the image; an absolute path is used as it is.
+        folders: Folders that a relative path may be relative to, in order of preference.
+
+    Raises:
+        StudyError: The file does not exist, is larger than ``LARGEST_LOGO``, is truncated, is not
+            an image of a supported format, or is an SVG that loads other files.
     """
-    places = [folder / path for folder in folders]  # an absolute path stays what it is
+    places = [folder / path for folder in folders]  # joining an absolute path keeps it
     place = next((place for place in places if place.is_file()), None)
     if place is None:
         there = next((place for place in places if place.exists()), None)
@@ -70,7 +75,7 @@ def read_logo(path: Path, folders: Sequence[Path]) -> Logo:
 
 
 def logo_checks(loaded: LoadedStudy, base: Path) -> list[Check]:
-    """Whether the brief at the end of a campaign will find the logo that the study names."""
+    """Check whether the logo that the study names can be read; return no check if it names none."""
     table = loaded.study.brief
     if table is None or table.logo is None:
         return []

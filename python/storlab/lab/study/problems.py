@@ -1,4 +1,4 @@
-"""What is wrong with a study, in plain English: pydantic's findings with line, field and fix."""
+"""Errors in a study in plain English: converts pydantic's errors to line, field and fix."""
 
 from __future__ import annotations
 
@@ -25,7 +25,10 @@ _WANTED = {
 
 
 class Explainer:
-    """Turns findings about one file into problems; each has line, where, what and fix."""
+    """Converter of pydantic's validation errors of one file to problems.
+
+    A problem is a dict with the keys ``line``, ``where``, ``what`` and ``fix``.
+    """
 
     def __init__(
         self, file: str, lines: dict[Path, int], data: dict[str, Any], model: type[BaseModel]
@@ -36,19 +39,19 @@ class Explainer:
         self.model = model
 
     def problem(self, path: Path, what: str, fix: str = "") -> dict[str, Any]:
-        """One problem at ``path``."""
+        """Return the problem of one field, with its line."""
         line = nearest_line(self.lines, path)
         place = self.file if line is None else f"{self.file}:{line}"
         where = f"{place}: {describe(path)}" if path else place
         return {"line": line, "where": where, "what": what, "fix": fix}
 
     def explain(self, error: ValidationError) -> list[dict[str, Any]]:
-        """Everything that a validation found, in the order of the file, one problem per place."""
+        """Return all problems of a validation error in file order, one per field and message."""
         explained: dict[tuple[Path, str], dict[str, Any]] = {}
         for detail in error.errors(include_url=False):
             path = self._real_path(detail["loc"], detail["type"])
             if detail["type"] == "union_tag_invalid":
-                path = (*path, "kind")  # tables of several families are told apart by it
+                path = (*path, "kind")  # pydantic selects the family's table by its "kind"
             cause = detail.get("ctx", {}).get("error")
             if isinstance(cause, FieldProblems):
                 for problem in cause.problems:
@@ -60,7 +63,7 @@ class Explainer:
         return sorted(explained.values(), key=lambda p: p["line"] or 0)
 
     def _real_path(self, loc: tuple[str | int, ...], kind: str) -> Path:
-        """The location without the names that pydantic gives to the branches of a union."""
+        """Return an error's location without the names that pydantic adds for union branches."""
         node: Any = self.data
         real: Path = ()
         for position, part in enumerate(loc):
@@ -111,7 +114,8 @@ class Explainer:
             except ValueError:
                 if value.lower() not in ("true", "false"):
                     return what, self._example(path)
-            field = f"{path[-1]} = " if isinstance(path[-1], str) else ""  # else of a list
+            # otherwise an element of a list
+            field = f"{path[-1]} = " if isinstance(path[-1], str) else ""
             return what, f"remove the quotes: {field}{value.lower()}"
         if wanted == "text in quotes" and isinstance(value, (int, float)):
             field = f"{path[-1]} = " if isinstance(path[-1], str) else ""
@@ -194,7 +198,7 @@ class Explainer:
         return models_in(self.model.model_fields["workload"].annotation)
 
     def _model_at(self, path: Path) -> type[BaseModel] | None:
-        """The model of the table at ``path``; a workload's by its kind."""
+        """Return the model of the table at ``path``; a workload's model depends on its kind."""
         owner: type[BaseModel] | None = self.model
         for position, part in enumerate(path):
             if isinstance(part, int):
@@ -211,7 +215,7 @@ class Explainer:
 
 
 def describe(path: Path) -> str:
-    """``("workload", 1, "block_size")`` as readers see it: ``[[workload]] #2 block_size``."""
+    """Format a field's path for readers: ``[[workload]] #2 block_size``."""
     first, rest = path[0], path[1:]
     text = str(first)
     if first in ("study", "brief"):
@@ -226,7 +230,7 @@ def describe(path: Path) -> str:
 
 
 def show(value: Any) -> str:
-    """A value as the study file would write it, shortened."""
+    """Format a value as in a study file, shortened to 60 characters."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):
@@ -239,7 +243,7 @@ def show(value: Any) -> str:
 
 
 def study_error(file: str, problems: Sequence[dict[str, Any]]) -> StudyError:
-    """One error that says all of them."""
+    """Return one StudyError that holds all problems."""
     if len(problems) == 1:
         only = problems[0]
         return StudyError(only["where"], only["what"], only["fix"], problems)

@@ -1,8 +1,8 @@
-"""A study to start from: this machine's devices, and text that runs without touching them raw.
+"""Starter study: lists the devices of this machine and writes a study that is safe to run.
 
-Whatever is found, the active targets are files: one on the roomiest file system, one in memory.
-Block devices are listed as comments only, and the workload names its targets, so that taking a
-comment away does not by itself write to a device.
+The active targets are always files: one on the file system with most free space, one in memory.
+Block devices appear only as comments, and the workloads name their targets, so uncommenting a
+device does not by itself write to it.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ _NOT_DRIVES = ("loop", "ram", "zram", "sr", "fd", "nbd")
 
 @dataclass(frozen=True, slots=True)
 class FoundDevice:
-    """A whole block device of this machine."""
+    """Whole block device of this machine."""
 
     name: str
-    path: str  # stable where there is a stable name
+    path: str  # stable path (/dev/disk/by-...) if the device has one
     model: str
     size_bytes: int
     rotational: bool
-    uses: tuple[str, ...]  # who uses it, in words
+    uses: tuple[str, ...]  # descriptions of its users, such as mounts
 
     @property
     def facts(self) -> str:
-        """For a comment: model, size, kind and use."""
+        """Return model, size, kind and use of the device for a comment."""
         kind = "rotating" if self.rotational else "solid state"
         use = "; ".join(self.uses) or "not in use"
         return f"{self.model}, {format_bytes_si(self.size_bytes)}, {kind}: {use}"
@@ -51,17 +51,17 @@ class FoundDevice:
 
 @dataclass(frozen=True, slots=True)
 class FileTarget:
-    """A data file that storlab would lay out."""
+    """Data file that a starter study names as a target."""
 
     name: str
     path: str
     size_bytes: int
     direct: bool
-    where: str  # in words
+    where: str  # description of the file system, for a comment
 
 
 def found_devices() -> list[FoundDevice]:
-    """The drives of this machine, from sysfs; opens none of them."""
+    """List the drives of this machine from sysfs, without opening them."""
     devices = []
     for entry in sorted(_SYS_BLOCK.iterdir()) if _SYS_BLOCK.is_dir() else []:
         number = device_number(f"/dev/{entry.name}")
@@ -72,7 +72,7 @@ def found_devices() -> list[FoundDevice]:
             continue
         vendor = read_fact(entry / "device" / "vendor") or ""
         model = read_fact(entry / "device" / "model")
-        # A virtio disk has a PCI number for a vendor, and no model.
+        # A virtio disk reports a PCI vendor number and no model.
         if model is None:
             model = "drive"
         elif not vendor.startswith("0x"):
@@ -98,13 +98,17 @@ def _stable_path(device: Device) -> str | None:
         for link in sorted(directory.iterdir())
         if device_number(link) == device.rdev
     ]
-    # A name with model and serial number says more than a world-wide number.
+    # A name with model and serial number is easier to recognise than a world-wide name.
     telling = [link for link in links if not Path(link).name.startswith(("wwn-", "nvme-eui."))]
     return next(iter([*telling, *links]), None)
 
 
 def file_targets(directory: Path) -> list[FileTarget]:
-    """Files to measure: on the roomiest file system and in memory. ``directory`` breaks ties."""
+    """Return the files to measure: one on the file system with most free space, one in memory.
+
+    Args:
+        directory: Directory for the file on disk, unless another file system has more free space.
+    """
     disk = _roomiest(directory)
     on = file_system_of(disk)
     path = "storlab-data.dat"
@@ -126,7 +130,7 @@ def file_targets(directory: Path) -> list[FileTarget]:
 
 
 def _roomiest(directory: Path) -> Path:
-    """The writable directory with most room on a drive; ``directory`` where none has more."""
+    """Return the writable mount point with most free space, or ``directory`` if none has more."""
     best, best_room = directory, free_bytes(directory)
     home = directory.stat().st_dev
     for mount in mount_lines():
@@ -136,7 +140,7 @@ def _roomiest(directory: Path) -> Path:
             and mount.mount_point.isprintable()
             and point.is_dir()
             and point.stat().st_dev != home
-            and os.access(point, os.W_OK)  # also refuses what is mounted read-only
+            and os.access(point, os.W_OK)  # also excludes read-only mounts
         )
         if usable and free_bytes(point) > best_room:
             best, best_room = point, free_bytes(point)
@@ -144,7 +148,7 @@ def _roomiest(directory: Path) -> Path:
 
 
 def _share(path: Path, part: int, most: int) -> int:
-    """A power of two of at most ``1/part`` of the room, and at most ``most``; 64 MiB at least."""
+    """Return a power of two: at most ``most`` and ``1/part`` of free space, at least 64 MiB."""
     size = most
     while size > free_bytes(path) // part and size > 64 * 2**20:
         size //= 2
@@ -152,7 +156,7 @@ def _share(path: Path, part: int, most: int) -> int:
 
 
 def starter_study(devices: list[FoundDevice], targets: list[FileTarget]) -> str:
-    """The text of a study file: active file targets, and ``devices`` as comments."""
+    """Return the text of a study with active file targets and with block devices as comments."""
     parts = [
         _HEADER.format(baseline=_text(targets[0].name)),
         *(_file_table(target) for target in targets),
@@ -208,7 +212,7 @@ def _one_line(value: str) -> str:
 
 
 def summary(devices: list[FoundDevice]) -> Iterable[str]:
-    """One line for each device, for showing."""
+    """Return one line per device, to print."""
     return (f"{device.path}: {_one_line(device.facts)}" for device in devices)
 
 

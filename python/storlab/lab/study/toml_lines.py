@@ -1,7 +1,7 @@
-"""Where each key of a TOML text stands, so that an error can name its line.
+"""Line numbers of the keys of a TOML text, for error messages.
 
-The standard parser keeps no positions. This one keeps nothing else: it walks a text that
-:mod:`tomllib` has already accepted, and so needs no errors of its own.
+:mod:`tomllib` reports no positions. This scanner only finds positions: it expects text that tomllib
+has already accepted, and handles no errors.
 """
 
 from __future__ import annotations
@@ -16,16 +16,20 @@ _BARE_KEY = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz01234
 
 
 def key_lines(text: str) -> dict[Path, int]:
-    """Line (from 1) of every table, key and array element of ``text``, which must be valid TOML.
+    """Return the line (from 1) of every table, key and array element of a TOML text.
 
-    ``("workload", 1, "block_size")`` is the key ``block_size`` in the second ``[[workload]]``.
-    A table that several headers share stands where it is first named.
+    Args:
+        text: Valid TOML.
+
+    Returns:
+        Lines by path: ``("workload", 1, "block_size")`` is the key ``block_size`` in the second
+        ``[[workload]]``. A table with several headers has the line where it is first named.
     """
     return _Walker(text).walk()
 
 
 def nearest_line(lines: dict[Path, int], path: Path) -> int | None:
-    """Line of the path, or of the innermost table around it that is written down."""
+    """Return the line of ``path``, or of the innermost enclosing table that the text names."""
     for length in range(len(path), 0, -1):
         if path[:length] in lines:
             return lines[path[:length]]
@@ -38,7 +42,7 @@ class _Walker:
         self.at = 0
         self.lines: dict[Path, int] = {}
         self.line_starts = [0, *(i + 1 for i, c in enumerate(text) if c == "\n")]
-        self.tables_in: dict[Path, int] = {}  # arrays of tables: how many so far
+        self.tables_in: dict[Path, int] = {}  # number of tables so far in each array of tables
 
     def walk(self) -> dict[Path, int]:
         table: Path = ()
@@ -85,7 +89,7 @@ class _Walker:
         self._value(path)
 
     def _key(self) -> list[str]:
-        """The parts of a dotted key; stops at what follows it."""
+        """Scan a dotted key and return its parts; stops after the key."""
         parts: list[str] = []
         while True:
             self._skip_blank()
@@ -151,7 +155,7 @@ class _Walker:
             self.at += 2 if quote == '"' and self.text[self.at] == "\\" else 1
         self.at += len(delimiter)
         if len(delimiter) == 3:
-            # Up to two quotes may stand directly before the closing three, and belong to the text.
+            # Up to two quotes directly before the closing three belong to the text.
             while self.text.startswith(quote, self.at):
                 self.at += 1
 
