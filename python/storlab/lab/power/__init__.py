@@ -1,1 +1,1 @@
-"""Power and energy beside runs."""
+"""Power and energy of runs: meters, energy integration, efficiency and NVMe power states."""

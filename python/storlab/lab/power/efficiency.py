@@ -1,6 +1,6 @@
-"""Power, energy, efficiency and density of a run: the same metrics for every workload family.
+"""Power, energy, efficiency and density metrics of a run, common to all workload families.
 
-Definitions stand in ``docs/method.md``. What was not measured has no metric.
+The definitions are in ``docs/method.md``. Quantities that were not measured have no metric.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from storlab.model.result import Concurrency, Metric, RunOutcome, RunRecord, Spa
 from storlab.model.study import Target
 from storlab.workloads.common.metrics import bytes_moved, operations_done
 
-MOVING_SHARE = 0.95  # of the window: with less, its energy is not that of moving data
+MOVING_SHARE = 0.95  # of the window; with less, the window's energy does not represent moving data
 _KILO = 1_000
-_PER_WATT = {"1": "1/W", "1/s": "1/J"}  # units that have a plainer name when divided by W
+_PER_WATT = {"1": "1/W", "1/s": "1/J"}  # units that have a simpler name when divided by W
 
 
 def energy_metrics(
@@ -28,10 +28,14 @@ def energy_metrics(
     page: Page,
     concurrency: Concurrency | None = None,
 ) -> list[Metric]:
-    """Power, energy and efficiency at every boundary where they were measured or declared.
+    """Return power, energy and efficiency at each boundary where power was measured or declared.
 
-    ``page`` is the family's: which operations count, and which of them transfer bytes.
-    ``concurrency`` tells how many operations straddle the window's edges, for the uncertainty.
+    Args:
+        outcome: Outcome of the run.
+        totals: Power of the target at each boundary.
+        page: Family's description of its metrics: which operations count, and which transfer bytes.
+        concurrency: Concurrency of the run; gives the number of operations that overlap the
+            window's edges, for the uncertainty. None if unknown.
     """
     metrics: list[Metric] = []
     for power in totals:
@@ -43,9 +47,9 @@ def energy_metrics(
 def per_watt_metrics(
     metrics: Sequence[Metric], totals: Sequence[BoundaryPower], page: Page
 ) -> list[Metric]:
-    """What the family divides by mean power, at every boundary (``page.per_watt``).
+    """Return the family's metrics divided by mean power, at each boundary (``page.per_watt``).
 
-    Of the whole run only: its mean power is not that of a stage.
+    Only metrics of the whole run are divided, because mean power is that of the whole run.
     """
     quotients: list[Metric] = []
     for metric in metrics:
@@ -71,7 +75,7 @@ def per_watt_metrics(
 
 
 def idles(outcome: RunOutcome | RunRecord, page: Page) -> bool:
-    """Whether rates leave a part of the window out, between spans: pauses and deletions."""
+    """Return whether spans that move data cover too little of the window, because of pauses."""
     if page.whole_window:
         return False
     moving = [span.end_ns - span.start_ns for span in outcome.spans if span.bytes]
@@ -82,9 +86,9 @@ def idles(outcome: RunOutcome | RunRecord, page: Page) -> bool:
 def of_whole_work(
     metrics: Sequence[Metric], outcome: RunOutcome | RunRecord, page: Page
 ) -> list[Metric]:
-    """Without times and energies of spans that an earlier process began, and of their run.
+    """Drop times and energies of work that an earlier process had begun.
 
-    They would be those of the rest of the work, beside others of all of it.
+    After a resume they would cover only the rest of the work, next to metrics that cover all of it.
     """
     begun = page.resumed(outcome.details)
     if not begun:
@@ -98,15 +102,15 @@ def of_whole_work(
 
 
 def is_efficiency(metric: Metric, page: Page) -> bool:
-    """Whether a metric divides what was done in the window by the window's energy."""
+    """Return whether a metric is work done in the window divided by the window's energy."""
     return metric.name.startswith("efficiency_") or metric.name == f"{page.rate.name}_w"
 
 
 def span_metrics(spans: Sequence[Span], powers: Sequence[SpanPower]) -> list[Metric]:
-    """Mean time of the spans of each kind, and their mean energy at every boundary.
+    """Return mean time of each kind of span, and mean energy at each boundary.
 
-    The kind stands where other metrics have the operation. There is no energy where a span of the
-    kind has none: short spans would be missing from the mean.
+    The metric's ``operation`` is the kind of the span. If any span of a kind has no energy, there
+    is no mean energy: short spans would be missing from it.
     """
     metrics: list[Metric] = []
     for kind in dict.fromkeys(span.kind for span in spans):
@@ -124,7 +128,7 @@ def span_metrics(spans: Sequence[Span], powers: Sequence[SpanPower]) -> list[Met
 def span_notes(
     spans: Sequence[Span], powers: Sequence[SpanPower], boundaries: Iterable[Boundary]
 ) -> list[str]:
-    """Which kinds of spans lack energies at these boundaries, where the whole run has one."""
+    """Return notes on kinds of spans without energy at boundaries where the run has one."""
     notes = []
     for boundary in boundaries:
         known = {power.span for power in powers if power.boundary == boundary}
@@ -142,7 +146,7 @@ def span_notes(
 
 def _span_energy(kind: str, powers: Sequence[SpanPower]) -> Iterator[Metric]:
     energy_j = math.fsum(power.energy_j for power in powers) / len(powers)
-    # One sensor measured them all, so that its errors have the same sign in each.
+    # All spans share one sensor, so its errors have the same sign in each.
     stated = [p.energy_uncertainty_j for p in powers if p.energy_uncertainty_j is not None]
     uncertainty_j = math.fsum(stated) / len(stated) if len(stated) == len(powers) else None
     for name, unit, scale in (("span_energy_j", "J", 1.0), ("span_energy_wh", "Wh", wh_from_j(1))):
@@ -163,9 +167,14 @@ def density_metrics(
     totals: Sequence[BoundaryPower],
     rate: Quantity,
 ) -> list[Metric]:
-    """Throughput and rate per TB, rack unit and 1,000 units of money; power per TB and rack unit.
+    """Return throughput, rate and power per TB, rack unit and 1,000 currency units.
 
-    Only for facts that the study tells of the target. ``rate`` counts operations.
+    Args:
+        metrics: Metrics of the run.
+        target: Target; facts that the study does not declare give no metric. Power is not divided
+            by price.
+        totals: Power of the target at each boundary.
+        rate: Rate metric of the family that counts operations.
     """
     densities: list[Metric] = []
     for name in ("throughput_mb_s", rate.name):
@@ -215,7 +224,7 @@ def _efficiency(
     moved = bytes_moved(outcome, page.moved)
     operations = operations_done(outcome, page.operations)
     straddling = math.sqrt(2) * ((concurrency.implied or 0.0) if concurrency else 0.0)
-    # At each edge the operations in flight are done by some part, uniformly between none and all.
+    # Operations in flight at an edge are partly done: uniformly distributed between 0 and all.
     edge = straddling / math.sqrt(12) / operations if operations else 0.0
     energy = None
     if power.energy_uncertainty_j is not None:
@@ -243,23 +252,31 @@ def _efficiency(
 
 
 def _net_j(power: BoundaryPower, idle_w: float) -> float:
-    """Energy above idle. Equal energies differ by rounding alone, and nothing divides by that."""
+    """Return energy above idle; 0 if the difference is only rounding, to avoid dividing by it."""
     idle_j = idle_w * power.duration_s
     return 0.0 if math.isclose(power.energy_j, idle_j) else power.energy_j - idle_j
 
 
 def _net_uncertainty_j(power: BoundaryPower) -> float | None:
-    """Of the energy and of what is subtracted; None where either is not stated."""
+    """Return the standard uncertainty of energy above idle; None if a part is not stated."""
     return net_uncertainty_j(power.energy_uncertainty_j, power.idle_uncertainty_w, power.duration_s)
 
 
 def net_uncertainty_j(
     energy_j: float | None, idle_w: float | None, duration_s: float
 ) -> float | None:
-    """Standard uncertainty of an energy above idle, from those of the energy and of idle power.
+    """Return the standard uncertainty in J of energy above idle.
 
-    A gain error that both share would cancel in part; it is not taken off, so that the result is
-    never too small.
+    A gain error that energy and idle power share would partly cancel. This is ignored, so the
+    result is never too small.
+
+    Args:
+        energy_j: Standard uncertainty of the energy, or None.
+        idle_w: Standard uncertainty of idle power, or None.
+        duration_s: Duration of the window.
+
+    Returns:
+        None if one of the uncertainties is None.
     """
     if energy_j is None or idle_w is None:
         return None

@@ -1,4 +1,4 @@
-"""One meter in a thread of its own: whatever it does, neither the load nor other meters wait."""
+"""Meter in a thread of its own, so that a slow meter delays neither the load nor other meters."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ _Task = tuple["Future[Any]", Callable[[], Any]]
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """When a meter stopped answering, and why."""
+    """Time and reason at which a meter stopped answering."""
 
     time_ns: int
     why: str
 
 
 class MeterThread:
-    """Opens a meter and reads it ``rate_hz`` times a second until it is closed.
+    """Thread that opens a meter and reads it ``rate_hz`` times a second until it is closed.
 
-    The meter is opened, described and read from this one thread. A reading that takes longer than
-    its period delays the next one, and nothing else. A MeterError ends the readings; ``ended`` says
-    when and why.
+    The meter is opened, described and read from this thread only. A reading that takes longer than
+    its period delays only the next one. After a MeterError there are no more readings; ``ended``
+    has time and reason.
     """
 
     def __init__(self, name: str, opener: Callable[[], Meter], rate_hz: float) -> None:
@@ -58,7 +58,11 @@ class MeterThread:
         self._thread = threading.Thread(target=self._live, name=f"meter {name}", daemon=True)
 
     def open(self) -> list[SensorInfo]:
-        """Open the meter, and begin to read it. Raises what opening raises, or MeterError."""
+        """Open the meter, start periodic readings and return its sensors.
+
+        Raises:
+            MeterError: The meter did not answer in time; errors of the meter itself are passed on.
+        """
         self._thread.start()
         try:
             return self.ask(self._open, OPEN_LIMIT_S)
@@ -67,7 +71,15 @@ class MeterThread:
             raise
 
     def ask(self, question: Callable[[], ValueT], limit_s: float = ANSWER_LIMIT_S) -> ValueT:
-        """Have the meter's thread do something, and wait. Raises MeterError after ``limit_s``."""
+        """Run a function in the meter's thread and wait for its result.
+
+        Args:
+            question: Function to run.
+            limit_s: Longest wait in seconds.
+
+        Raises:
+            MeterError: The meter does not answer in time, did not answer before, or is closed.
+        """
         if self._hangs or not self._thread.is_alive():
             why = "gave no answer before" if self._hangs else "is closed"
             raise MeterError(self.name, why, "see the first error")
@@ -82,40 +94,40 @@ class MeterThread:
             raise MeterError(self.name, what, "check the sensor and the way to it") from None
 
     def describe(self) -> list[SensorInfo]:
-        """The sensors, as they stand now."""
+        """Return the meter's current description of its sensors."""
         return self.ask(lambda: self._open_meter().describe())
 
     def read_now(self) -> None:
-        """Take one reading at once, beside the periodic ones; failures end the meter."""
+        """Take one reading now, in addition to the periodic ones; a failure ends the readings."""
         self.ask(self._sample)
 
     def after_run(self, outcome: RunOutcome) -> list[Reading]:
-        """Readings that are known only now."""
+        """Return readings that the meter can only deliver after a run."""
         return self.ask(lambda: self._open_meter().after_run(outcome), OPEN_LIMIT_S)
 
     def notes(self) -> list[str]:
-        """What the meter says about the last run, where it has a say."""
+        """Return the meter's notes on the last run; empty if the meter has none."""
         say = getattr(self._meter, "notes", None)
         return [] if say is None else list(self.ask(say))
 
     def idle_w(self) -> float | None:
-        """Idle power as declared, where it is."""
+        """Return the declared idle power in W, or None."""
         say = getattr(self._meter, "idle_w", None)
         return None if say is None else self.ask(say)
 
     @property
     def is_periodic(self) -> bool:
-        """Whether it is read while the load runs; not so what is declared or imported."""
+        """Return whether the meter is read during the load, unlike declared or imported power."""
         return bool(getattr(self._meter, "periodic", True))
 
     def take(self, since_ns: int) -> list[Reading]:
-        """Readings from ``since_ns`` on. Older ones are forgotten."""
+        """Return the readings from ``since_ns`` on, and drop older ones."""
         with self._lock:
             self._readings = [r for r in self._readings if r.time_ns >= since_ns]
             return list(self._readings)
 
     def last(self, sensor: str, since_ns: int) -> list[Reading]:
-        """The readings of a sensor from ``since_ns`` on; none is forgotten."""
+        """Return the readings of one sensor from ``since_ns`` on, without dropping any."""
         readings: list[Reading] = []
         with self._lock:
             for reading in reversed(self._readings):
@@ -126,7 +138,7 @@ class MeterThread:
         return readings[::-1]
 
     def close(self) -> None:
-        """End the thread and close the meter. One that hangs is left behind."""
+        """Stop the thread and close the meter; a thread that hangs is abandoned."""
         if self._thread.ident is None:
             return
         self._tasks.put(None)
@@ -147,7 +159,7 @@ class MeterThread:
         return self._meter
 
     def _live(self) -> None:
-        """The thread: however it ends, that is seen, and nobody waits for an answer."""
+        """Run the loop; on any end record the reason, and fail the tasks that still wait."""
         try:
             self._loop()
         finally:
@@ -177,7 +189,7 @@ class MeterThread:
                 break
             _answer(*task)
         if self._meter is not None:
-            with suppress(*DEFECTS):  # it has given what it had
+            with suppress(*DEFECTS):  # errors on closing do not matter: all readings are taken
                 self._meter.close()
 
     def _sample(self) -> None:

@@ -1,7 +1,7 @@
-"""Metering of a campaign: opens the meters of its targets, reads them, and sums up every run.
+"""Metering of a campaign: opens the meters of its targets, reads them, and summarises every run.
 
-All meters are read all the time, also while another target is loaded: the pause before a run is the
-pause after the one before it, and both need its readings.
+All meters are read all the time, even while another target is loaded, because the idle pause before
+a run is also the pause after the previous run.
 """
 
 from __future__ import annotations
@@ -45,20 +45,21 @@ _DEFAULT_RATE_HZ = 1.0
 
 @dataclass(frozen=True, slots=True)
 class MeteredRun:
-    """Power of one run."""
+    """Power and energy of one run."""
 
     summaries: list[PowerSummary] = field(default_factory=list)
     totals: list[BoundaryPower] = field(default_factory=list)
     readings: list[Reading] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    boundaries: list[Boundary] = field(default_factory=list)  # of its sensors, in their order
+    # boundary of each sensor, in their order
+    boundaries: list[Boundary] = field(default_factory=list)
     spans: list[SpanPower] = field(default_factory=list)
 
 
 def headline_boundary(target: Target, boundaries: Sequence[Boundary]) -> Boundary | None:
-    """The boundary that a target's power stands for: as the study says, or the only one.
+    """Return the boundary that a target's power is reported at: set by the study, or the only one.
 
-    None for a target without sensors.
+    None if the target has no sensors, or several boundaries and no choice.
     """
     known = list(dict.fromkeys(boundaries))
     if known and target.power_boundary is not None:
@@ -67,7 +68,11 @@ def headline_boundary(target: Target, boundaries: Sequence[Boundary]) -> Boundar
 
 
 def open_thread(spec: MeterSpec, target: Target, base: Path) -> MeterThread:
-    """A meter of a study in its thread, not yet open. Raises StudyError for an unknown kind."""
+    """Return the thread of a meter in a study, not yet opened.
+
+    Raises:
+        StudyError: The kind of the meter is unknown.
+    """
     module = get_meter(spec.kind)
     given = _with_place(spec, base)
     rate = (spec.model_extra or {}).get("rate_hz", _DEFAULT_RATE_HZ)
@@ -81,7 +86,7 @@ def open_thread(spec: MeterSpec, target: Target, base: Path) -> MeterThread:
 
 
 def _with_place(spec: MeterSpec, base: Path) -> MeterSpec:
-    """Paths in a study are relative to where the campaign began, also when it is resumed."""
+    """Resolve a relative path of a meter against the campaign's first working directory."""
     path = (spec.model_extra or {}).get("path")
     if not isinstance(path, str) or Path(path).is_absolute():
         return spec
@@ -90,16 +95,20 @@ def _with_place(spec: MeterSpec, base: Path) -> MeterSpec:
 
 @dataclass(slots=True)
 class _Metered:
-    """One meter of one target, and what its sensors are called in a result."""
+    """One meter of one target, with the names of its sensors in the result."""
 
     spec: MeterSpec
     thread: MeterThread
     names: dict[str, str] = field(default_factory=dict)
-    infos: list[SensorInfo] = field(default_factory=list)  # as they were when it was opened
+    infos: list[SensorInfo] = field(default_factory=list)  # descriptions when the meter was opened
 
 
 class Metering:
-    """Every meter of a campaign; a context manager. Raises MeterError or StudyError on entering."""
+    """Context manager that opens all meters of a campaign and closes them at the end.
+
+    Entering raises MeterError if a meter does not open, StudyError if a meter or boundary is
+    invalid.
+    """
 
     def __init__(self, targets: Sequence[Target], base: Path) -> None:
         self._targets = [target for target in targets if target.meters]
@@ -125,30 +134,31 @@ class Metering:
         self.close()
 
     def close(self) -> None:
-        """Close every meter."""
+        """Close all meters."""
         for meters in self._meters.values():
             for meter in meters:
                 meter.thread.close()
         self._meters = {}
 
     def boundaries(self, target: Target) -> list[Boundary]:
-        """Of the target's sensors, in the order of the study."""
+        """Return the boundary of each sensor of a target, in the order of the study."""
         meters = self._meters.get(target.name, [])
         return [info.boundary for meter in meters for info in meter.infos]
 
     def reads(self, target: Target) -> bool:
-        """Whether a target has meters."""
+        """Return whether a target has meters."""
         return bool(self._meters.get(target.name))
 
     @property
     def any(self) -> bool:
-        """Whether any target of the campaign has meters."""
+        """Return whether any target of the campaign has meters."""
         return bool(self._meters)
 
     def power_now(self, target: Target) -> tuple[Boundary, float] | None:
-        """The target's power (W) at its headline's boundary by the last readings, its parts added.
+        """Return a target's current power in W at its reported boundary, as a sum of its parts.
 
-        None where it has no meter, or a part of it said nothing of late. For any thread.
+        Safe to call from any thread. None if the target has no meter, or a part has no recent
+        reading.
         """
         meters = self._meters.get(target.name, [])
         sensors = [
@@ -169,32 +179,33 @@ class Metering:
         return (boundary, math.fsum(known)) if known and len(known) == len(watts) else None
 
     def idle_begins(self) -> None:
-        """From now on nothing loads any target."""
+        """Mark the start of an idle pause: from now on no target is loaded."""
         self._idle_start_ns = monotonic_ns()
 
     def absences(self, target: Target) -> list[Absence]:
-        """Open meters of a target that had ended again; return those that still do not answer."""
+        """Reopen meters of a target that had stopped, and return those that still do not answer."""
         found = [self._revive(meter) for meter in self._meters.get(target.name, [])]
         return [absence for absence in found if absence is not None]
 
     def load_begins(self) -> None:
-        """A run begins now: idle readings before it are those since ``idle_begins``."""
+        """Mark the start of a run: the idle pause lasted from ``idle_begins`` until now."""
         now = monotonic_ns()
         self._idle_before = (self._idle_start_ns, now)
         for meters in self._meters.values():
-            for meter in meters:  # what lies before this pause is of no run to come
+            for meter in meters:  # readings before this pause belong to no later run
                 meter.thread.take(self._idle_start_ns - 2 * meter.thread.period_ns)
 
     def finish(self, target: Target, outcome: RunOutcome) -> MeteredRun:
-        """The run's power, after the pause behind it. Call :meth:`idle_begins` before that pause.
+        """Return the power of a run; call it after the idle pause that follows the run.
 
-        Whatever goes wrong with a meter becomes a note, never an error: the run itself is good.
+        Call :meth:`idle_begins` before that pause. Errors of meters become notes and are not
+        raised, because the run itself is valid.
         """
         meters = self._meters.get(target.name, [])
         if not meters:
             return MeteredRun()
         for meter in meters:
-            with suppress(MeterError):  # one that hangs: its readings end early, which is noted
+            with suppress(MeterError):  # a meter that hangs: its readings end early, which is noted
                 meter.thread.read_now()
         window = (outcome.window_start_ns, outcome.window_end_ns)
         after = (max(self._idle_start_ns, window[1]), monotonic_ns())
@@ -233,19 +244,19 @@ class Metering:
 
 
 def _lately(info: SensorInfo, thread: MeterThread) -> int:
-    """From when on a reading tells of now: a few of its periods ago."""
+    """Return the time in ns since when a reading counts as current: a few periods ago."""
     return monotonic_ns() - max(5 * NS_PER_S, 3 * thread.period_ns, info.sensor_interval_ns or 0)
 
 
 def _watts_now(info: SensorInfo, readings: Sequence[Reading]) -> float | None:
-    """Power by a sensor's last readings, its share taken; of a counter its mean over them."""
+    """Return power in W from a sensor's last readings, scaled by its share; a counter's mean."""
     if not readings:
         return None
     if info.sampling != "counter":
         return readings[-1].value * info.share
     try:
         line = power_line(info, distinct(readings))
-    except ValueError:  # a single reading, or it began anew and nobody knows from where
+    except ValueError:  # a single reading, or a counter that was reset
         return None
     return window_energy(line, line.start_ns, line.end_ns).mean_w
 
@@ -313,11 +324,17 @@ def _readings(runs: Sequence[SensorRun]) -> list[Reading]:
 def power_over_time(
     record: RunRecord, readings: pa.Table, boundary: Boundary | None = None
 ) -> tuple[list[int], list[float]]:
-    """Power at a boundary (the headline's by default), parts added up and shares taken.
+    """Return the power at a boundary over time, as a sum of parts scaled by their shares.
 
-    ``readings`` is the run's ``power.parquet``. Returns times (ns of the run's clock) and W: of
-    moments the power then, of counters and interval means the power from then to the next time.
-    Both are empty where a part has no readings.
+    Args:
+        record: Record of the run.
+        readings: The run's ``power.parquet``.
+        boundary: Boundary; None for the one that the target's power is reported at.
+
+    Returns:
+        Times in ns on the run's clock, and power in W. For instantaneous sensors it is the power at
+        that time, for counters and interval means the power from that time to the next. Both are
+        empty if a part has no readings.
     """
     wanted = boundary or record.power_boundary
     parts = [] if wanted is None else parts_at(record.power, wanted)
@@ -337,8 +354,10 @@ def power_over_time(
 
 
 def power_gaps(record: RunRecord, readings: pa.Table) -> list[tuple[int, int]]:
-    """Stretches of the measure window, in ns of the run's clock, for which some sensor's readings
-    do not speak. A sensor with too few of them to make a line has none at all.
+    """Return stretches of the measure window that lack readings of some sensor.
+
+    Start and end are in ns of the run's clock. If a sensor has too few readings for a power line,
+    the whole window is returned.
     """
     own = _by_sensor(readings)
     gaps = []
@@ -353,7 +372,7 @@ def power_gaps(record: RunRecord, readings: pa.Table) -> list[tuple[int, int]]:
 
 
 def _by_sensor(readings: pa.Table) -> dict[str, list[Reading]]:
-    """In order of time, of each time the last."""
+    """Return each sensor's readings in time order; of equal times the last one."""
     by_sensor: dict[str, dict[int, Reading]] = {}
     for row in readings.to_pylist():
         own = by_sensor.setdefault(row["sensor"], {})
@@ -362,7 +381,12 @@ def _by_sensor(readings: pa.Table) -> dict[str, list[Reading]]:
 
 
 def check_boundaries(target: Target, boundaries: Sequence[Boundary]) -> None:
-    """Raise StudyError where it is not clear which boundary a target's power stands for."""
+    """Check that the boundary at which a target's power is reported is unambiguous.
+
+    Raises:
+        StudyError: The meters are at several boundaries and none is chosen, or the chosen one has
+            no meter.
+    """
     known = list(dict.fromkeys(boundaries))
     if target.power_boundary is None and len(known) > 1:
         raise StudyError(

@@ -1,7 +1,7 @@
-"""Energy of the spans of a run, at every boundary: one checkpoint, one epoch, one stage.
+"""Energy of the spans of a run (checkpoints, epochs, stages) at each boundary.
 
-A span is short where a run is long, so the rules are stricter than for a window: a sensor must have
-been read in it, and must not average over more than it. What is too short has no energy.
+Spans may be short, so the rules are stricter than for a window: a sensor must have been read during
+the span, and must not average over more than the span. Otherwise the span has no energy.
 """
 
 from __future__ import annotations
@@ -32,23 +32,23 @@ class _Part:
     """One sensor of a boundary: its summary over the window, its readings, its power over time."""
 
     summary: PowerSummary
-    readings: Sequence[Reading]  # distinct
-    times_ns: Sequence[int]  # of these
+    readings: Sequence[Reading]  # distinct readings
+    times_ns: Sequence[int]  # times of the readings
     line: PowerLine
 
     @classmethod
     def of(cls, summary: PowerSummary, run: SensorRun, line: PowerLine) -> _Part:
-        """Of what its sensor gave during the run."""
+        """Build a part from the readings of its sensor during the run."""
         readings = distinct(run.readings)
         return cls(summary, readings, [reading.time_ns for reading in readings], line)
 
     @property
     def info(self) -> SensorInfo:
-        """What the sensor says about itself."""
+        """Return the description of the sensor."""
         return self.summary.info
 
     def inside(self, stretch: Stretch) -> Sequence[Reading]:
-        """The readings in a stretch."""
+        """Return the readings within a stretch of time."""
         first = bisect_left(self.times_ns, stretch[0])
         return self.readings[first : bisect_right(self.times_ns, stretch[1])]
 
@@ -59,9 +59,13 @@ def span_power(
     lines: Mapping[str, PowerLine],
     stretches: Sequence[Stretch],
 ) -> list[SpanPower]:
-    """Energy of each stretch (ns of the run's clock), by boundary and then in order of time.
+    """Return the energy of spans, by boundary and then in time order.
 
-    ``summaries`` are those of ``runs``, over the whole window; ``lines`` are by sensor.
+    Args:
+        runs: Readings of each sensor.
+        summaries: Summaries of ``runs`` over the whole window.
+        lines: Power over time by sensor.
+        stretches: Start and end of each span, in ns of the run's clock.
     """
     by_sensor = {run.info.sensor: run for run in runs}
     powers: list[SpanPower] = []
@@ -101,21 +105,24 @@ def _of_stretch(
         boundary=parts[0].summary.info.boundary,
         provenance=weakest_provenance(part.info.provenance for part in parts),
         energy_j=taken.energy_j,
-        # As for a window: errors of sensors of one make may well have the same sign.
+        # As for a window: errors of sensors of the same make may have the same sign.
         energy_uncertainty_j=math.fsum(stated) if len(stated) == len(shares) else None,
         mean_w=taken.energy_j * NS_PER_S / (end - start),
     )
 
 
 def _is_resolved(part: _Part, stretch: Stretch) -> bool:
-    """Whether the sensor tells this stretch from what is around it."""
+    """Return whether the sensor is fast enough to measure this stretch separately."""
     return len(part.inside(stretch)) >= LEAST_READINGS and (
         (part.info.sensor_interval_ns or 0) <= stretch[1] - stretch[0]
     )
 
 
 def _uncertainty(part: _Part, stretch: Stretch) -> float | None:
-    """A step of power at an edge lies anywhere between the readings around it."""
+    """Return the standard uncertainty in J of a part's energy over a stretch.
+
+    A step of power at an edge lies anywhere between the readings around it.
+    """
     inside = part.inside(stretch)
     spacings = [b.time_ns - a.time_ns for a, b in pairwise(inside)]
     return stated_uncertainty_j(

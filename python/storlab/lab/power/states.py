@@ -1,8 +1,8 @@
-"""NVMe power states of the targets: set before a run, read back, and restored in the end.
+"""NVMe power states of targets: set before a run, read back, and restored at the end.
 
-``power-states.json`` in the result directory says which drives are in another state than they were
-found in. It is written before a state is changed and removed when all are restored, so a campaign
-that was killed leaves a trace, and ``storlab resume`` restores first.
+``power-states.json`` in the result directory lists drives whose state was changed, with their
+former state. It is written before a state is changed and removed after all are restored. So a
+killed campaign leaves the file, and ``storlab resume`` restores the states first.
 """
 
 from __future__ import annotations
@@ -27,24 +27,24 @@ _FILE = "power-states.json"
 
 
 class Drive(Protocol):
-    """What is needed of an open NVMe controller."""
+    """Interface of an open NVMe controller."""
 
     device: str
 
     def power_states(self) -> list[PowerState]:
-        """The states it has."""
+        """Return the power states that the controller supports."""
         ...
 
     def current(self) -> int:
-        """The one it is in."""
+        """Return the index of the current power state."""
         ...
 
     def set(self, index: int) -> None:
-        """Enter one, and read it back; MeterError when it did not."""
+        """Set a power state and read it back; raise MeterError if the drive did not enter it."""
         ...
 
     def close(self) -> None:
-        """Release it."""
+        """Close the controller."""
         ...
 
 
@@ -53,14 +53,14 @@ Opener = Callable[[str], Drive]
 
 @dataclass(slots=True)
 class _Held:
-    path: str  # by which it was opened
+    path: str  # path by which it was opened
     drive: Drive
     former: int
-    changed: bool = False  # by this campaign
+    changed: bool = False  # whether this campaign changed the state
 
 
 class PowerStates:
-    """The power states of a campaign's drives; a context manager that restores them on leaving."""
+    """Context manager that holds the drives of a campaign and restores their power states."""
 
     def __init__(
         self,
@@ -77,7 +77,12 @@ class PowerStates:
         self.notes: list[str] = []
 
     def __enter__(self) -> PowerStates:
-        """Restore what a killed campaign left. Raises ResultError for a damaged trace of it."""
+        """Restore the states that a killed campaign left.
+
+        Raises:
+            ResultError: ``power-states.json`` is damaged.
+            MeterError: A drive cannot be opened or set.
+        """
         for path, former in _read(self._file).items():
             held = self._hold(path)
             held.former = former
@@ -89,7 +94,7 @@ class PowerStates:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Restore every drive; each one is tried, and the first failure is raised."""
+        """Try to restore every drive, then raise the first failure."""
         failures: list[MeterError] = []
         for held in self._held.values():
             try:
@@ -110,10 +115,13 @@ class PowerStates:
         ) from failures[0]
 
     def apply(self, target: Target) -> tuple[list[AppliedPowerState], bool]:
-        """Bring the target's drives into the state that the study asks for, or back to theirs.
+        """Set the target's drives to the state that the study wants, or back to their former state.
 
-        Returns the states (none where the study asks for none), and whether any was changed.
-        Raises MeterError when a drive is not NVMe, has no such state, or does not enter it.
+        Returns:
+            The states set (empty if the study sets none), and whether any drive changed its state.
+
+        Raises:
+            MeterError: A drive is not NVMe, has no such state, or does not enter it.
         """
         if not self._wanted:
             return [], False
@@ -167,9 +175,9 @@ class PowerStates:
 
 
 def drives_of(target: Target, base: Path) -> list[str]:
-    """The drives under a target: its block devices, or the ones that its files or objects lie on.
+    """Return the drives under a target: its block devices, or those that hold its files or objects.
 
-    None of a store elsewhere.
+    Empty for a remote object store.
     """
     if target.is_null:
         return []
@@ -186,9 +194,10 @@ def drives_of(target: Target, base: Path) -> list[str]:
 
 
 def check_power_state(target: Target, base: Path, opener: Opener = NvmeAdmin.open) -> str:
-    """What the study's power state means on this machine, in words; changes nothing.
+    """Describe how the study's power state would change the drives; changes nothing.
 
-    Raises MeterError when a drive is not NVMe, or has no such state.
+    Raises:
+        MeterError: A drive is not NVMe, or has no such state.
     """
     sentences = []
     for path in drives_of(target, base):
@@ -202,11 +211,11 @@ def check_power_state(target: Target, base: Path, opener: Opener = NvmeAdmin.ope
 
 
 def _operational(drive: Drive) -> int:
-    """The state that it is in; of a drive that has gone to sleep by itself (APST) the usual one.
+    """Return the current power state, or 0 if the drive is in a non-operational state (APST).
 
-    A drive that was set to a state without I/O takes the next I/O in the operational state before,
-    which would be the study's; and which that was is not told (NVMe base specification, Power
-    Management).
+    A drive that was set to a non-operational state processes the next I/O in the last operational
+    state, which would be the study's, and the drive does not report which state that was (NVMe base
+    specification, Power Management).
     """
     current = drive.current()
     asleep = any(s.non_operational for s in drive.power_states() if s.index == current)

@@ -1,4 +1,4 @@
-"""From the readings of a run to power and energy: per sensor, and per boundary."""
+"""Summaries of power readings: power and energy of a run per sensor and per boundary."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ from storlab.base.units import NS_PER_S, format_duration
 from storlab.model.power import Boundary, PowerSummary, Reading, SensorInfo
 from storlab.model.types import Provenance
 
-LEAST_COVERAGE = 0.95  # of a window; below it there is no energy
+LEAST_COVERAGE = 0.95  # share of a window that readings must cover to give an energy
 LEAST_READINGS = 2  # inside a window
-STALE_READINGS = 10  # equal ones in a row are worth a note
-STEP_SLACK = 0.01  # of a counter's step, in what is printed of it
-LEAST_STEPS = 10  # of a counter: power over fewer of them is made of its steps
+STALE_READINGS = 10  # number of equal readings in a row that causes a note
+STEP_SLACK = 0.01  # relative deviation from whole steps when a counter's step is inferred
+LEAST_STEPS = 10  # of a counter: with fewer steps, power is dominated by quantisation
 
 _WEAKER: tuple[Provenance, ...] = ("measured", "emulated", "published", "declared", "modelled")
 
 Stretch = tuple[int, int]
-"""Beginning and end, in ns of the run's clock."""
+"""Start and end of a stretch of time, in ns of the run's clock."""
 
 
 @dataclass(frozen=True, slots=True)
 class Spans:
-    """The stretches of one run, in ns of the run's clock. None: there was no such stretch."""
+    """Measure window and idle pauses of one run, in ns of the run's clock; None if no pause."""
 
     window: Stretch
     idle_before: Stretch | None = None
@@ -45,25 +45,25 @@ class Spans:
 
     @property
     def whole(self) -> Stretch:
-        """From the first to the last of them."""
+        """Return the stretch from the start of the first to the end of the last of them."""
         every = [span for span in (self.window, self.idle_before, self.idle_after) if span]
         return min(span[0] for span in every), max(span[1] for span in every)
 
 
 @dataclass(frozen=True, slots=True)
 class SensorRun:
-    """What one sensor gave during one run."""
+    """Readings of one sensor during one run."""
 
     info: SensorInfo
     readings: list[Reading]
     period_ns: int
-    ended: tuple[int, str] | None = None  # when and why it stopped
+    ended: tuple[int, str] | None = None  # time and reason if the sensor stopped
     idle_w: float | None = None  # declared idle power
 
 
 @dataclass(frozen=True, slots=True)
 class BoundaryPower:
-    """Power of a target at one boundary: of one sensor, or of the parts of one whole."""
+    """Power of a target at one boundary, from one sensor or a sum of sensors of parts."""
 
     boundary: Boundary
     sensors: tuple[str, ...]
@@ -72,19 +72,24 @@ class BoundaryPower:
     energy_uncertainty_j: float | None
     duration_s: float
     mean_w: float
-    p95_w: float | None  # None: a counter's steps are too coarse for it
+    p95_w: float | None  # None if a counter's steps are too coarse
     peak_w: float | None
-    idle_w: float | None  # mean of before and after, where they were measured
-    idle_uncertainty_w: float | None = None  # standard; None where no accuracy is stated
+    idle_w: float | None  # mean of the pauses before and after, as far as measured
+    idle_uncertainty_w: float | None = None  # standard uncertainty; None if no accuracy is stated
 
 
 def power_line(
     info: SensorInfo, readings: Sequence[Reading], period_ns: int | None = None
 ) -> PowerLine:
-    """The sensor's power over time, its share taken. Raises ValueError where there is none.
+    """Return a sensor's power over time, scaled by its share.
 
-    ``readings`` as :func:`distinct` gives them; ``period_ns`` is how far apart they were meant to
-    be.
+    Args:
+        info: Description of the sensor.
+        readings: Readings as :func:`distinct` returns them.
+        period_ns: Intended time between readings, if known.
+
+    Raises:
+        ValueError: The readings do not give a power line, for example because they are too few.
     """
     if info.sampling == "counter":
         readings = _apart(readings)
@@ -100,7 +105,7 @@ def power_line(
 
 
 def distinct(readings: Sequence[Reading]) -> list[Reading]:
-    """In order of time, one for each time; repeats of one of the sensor's own stamps left out."""
+    """Return readings in time order, without duplicates in time or of one sensor timestamp."""
     by_time = {reading.time_ns: reading for reading in readings}
     kept: list[Reading] = []
     for _, reading in sorted(by_time.items()):
@@ -115,10 +120,10 @@ def distinct(readings: Sequence[Reading]) -> list[Reading]:
 
 
 def _apart(readings: Sequence[Reading]) -> list[Reading]:
-    """Readings of a counter without those that follow another at once.
+    """Drop readings of a counter that follow another reading too closely.
 
-    Nothing is lost, since it goes on counting; but the power between two moments that hardly differ
-    would be made of the counter's steps.
+    No energy is lost, because the counter accumulates. But the power between two close readings
+    would mostly be the counter's quantisation.
     """
     if len(readings) <= 2:
         return list(readings)
@@ -135,7 +140,7 @@ def _apart(readings: Sequence[Reading]) -> list[Reading]:
 
 
 def summarise(run: SensorRun, spans: Spans) -> tuple[PowerSummary, PowerLine | None]:
-    """The sensor's summary over the window, and its line where it has one."""
+    """Return a sensor's summary over the window, and its power over time if it has an energy."""
     start, end = spans.window
     readings = distinct(run.readings)
     inside = [r for r in readings if start <= r.time_ns <= end]
@@ -192,7 +197,7 @@ def _line(
 
 
 def _stale_notes(run: SensorRun, window: Stretch) -> list[str]:
-    """Values that did not change for long: perhaps the sensor hangs, perhaps power is steady."""
+    """Return a note if readings stayed the same for long: the sensor may hang."""
     if run.info.provenance == "declared":
         return []
     longest, current, since = 0, 1, 0
@@ -216,7 +221,7 @@ def _stale_notes(run: SensorRun, window: Stretch) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class _Idle:
-    """Mean power over an idle stretch; ``step_w``: one step of a counter, over that stretch."""
+    """Mean power over an idle stretch; ``step_w`` is one step of a counter over that stretch."""
 
     watts: float | None = None
     step_w: float = 0.0
@@ -225,7 +230,11 @@ class _Idle:
 def _idle(
     line: PowerLine | None, readings: list[Reading], span: Stretch | None, run: SensorRun
 ) -> _Idle:
-    """What the load left in the sensor is left out first."""
+    """Return a sensor's idle power over a pause.
+
+    The sensor's averaging interval after the load is skipped, because the load still contributes to
+    it.
+    """
     if run.idle_w is not None:
         return _Idle(run.idle_w * run.info.share)
     if line is None or span is None:
@@ -234,7 +243,7 @@ def _idle(
     within = [r for r in readings if settled <= r.time_ns <= span[1]]
     if len(within) < LEAST_READINGS:
         return _Idle()
-    # From reading to reading, so that the load at the stretch's edges does not leak into it.
+    # From reading to reading, so that the load at the pause's edges does not leak into it.
     stretch = within[0].time_ns, within[-1].time_ns
     taken = window_energy(line, *stretch)
     step_j = _step_j(run.info, within)
@@ -244,9 +253,10 @@ def _idle(
 
 
 def _step_j(info: SensorInfo, readings: Sequence[Reading]) -> float:
-    """A counter's smallest step, the share taken; 0 of what is no counter.
+    """Return a counter's smallest step in J, scaled by its share; 0 for other sensors.
 
-    Where it is not stated a count that stands still may show it: then all moves are whole steps.
+    If the step is not stated, it is inferred from a counter that stands still between some
+    readings, provided that all other moves are whole multiples of the smallest one.
     """
     if info.sampling != "counter" or info.provenance == "declared":
         return 0.0
@@ -254,7 +264,7 @@ def _step_j(info: SensorInfo, readings: Sequence[Reading]) -> float:
         return info.quantum * info.share
     moves = [after.value - before.value for before, after in pairwise(readings)]
     if 0 not in moves:
-        return 0.0  # it goes on between any two readings
+        return 0.0  # the counter moves between any two readings, so no step can be inferred
     step = min((move for move in moves if move > 0), default=math.inf)
     whole = all(abs(move / step - round(move / step)) <= STEP_SLACK for move in moves)
     return step * info.share if whole else 0.0
@@ -263,7 +273,7 @@ def _step_j(info: SensorInfo, readings: Sequence[Reading]) -> float:
 def _is_coarse(
     info: SensorInfo, inside: Sequence[Reading], taken: WindowEnergy, window: Stretch
 ) -> bool:
-    """Whether a counter moves by few steps from one reading to the next."""
+    """Return whether a counter moves by few steps from one reading to the next."""
     if not inside:
         return False
     read_ns = (inside[-1].time_ns - inside[0].time_ns) / max(1, len(inside) - 1)
@@ -279,20 +289,29 @@ def stated_uncertainty_j(
     idle_w: Sequence[float | None],
     edge_ns: float = 0.0,
 ) -> float | None:
-    """Standard uncertainty of the energy; None where the sensor's accuracy is not stated.
+    """Return the standard uncertainty in J of a window's energy.
 
-    ``inside`` are the readings in the window, ``idle_w`` what is known of the power around it,
-    ``edge_ns`` how far off the window's edges may be besides the clocks.
+    Args:
+        info: Description of the sensor.
+        taken: Energy over the window.
+        inside: Readings in the window.
+        window: Start and end of the window in ns.
+        idle_w: Known idle powers before and after the window.
+        edge_ns: Uncertainty of the window's edges beyond that of the clocks.
+
+    Returns:
+        None if the sensor's accuracy is not stated.
     """
     if info.gain_accuracy is None and info.offset_accuracy_w is None:
         return None
     idle = [power for power in idle_w if power is not None]
-    step_w = taken.mean_w - min(idle) if idle else taken.mean_w  # all of it, where it is unknown
+    # the whole power if idle power is unknown
+    step_w = taken.mean_w - min(idle) if idle else taken.mean_w
     sync_ns = info.clock_uncertainty_ns + edge_ns
     spacings = [b.time_ns - a.time_ns for a, b in pairwise(inside)]
     interval_ns = info.sensor_interval_ns or 0
     if info.sampling == "interval_mean" and spacings and interval_ns > max(spacings):
-        sync_ns += interval_ns / 2  # a rolling mean lags behind by up to half its interval
+        sync_ns += interval_ns / 2  # a rolling mean lags by up to half its interval
     duration_s = (window[1] - window[0]) / NS_PER_S
     gain = standard_from_limit(info.gain_accuracy or 0.0)
     offset_w = standard_from_limit(info.offset_accuracy_w or 0.0) * info.share
@@ -321,15 +340,15 @@ def stated_uncertainty_j(
 
 
 def parts_at(summaries: Sequence[PowerSummary], boundary: Boundary) -> list[PowerSummary]:
-    """The sensors that make up the power at a boundary, as ``parts_of`` says."""
+    """Return the summaries of the sensors that make up the power at a boundary."""
     parts = {info.sensor for info in parts_of([s.info for s in summaries], boundary)}
     return [summary for summary in summaries if summary.info.sensor in parts]
 
 
 def parts_of(sensors: Sequence[SensorInfo], boundary: Boundary) -> list[SensorInfo]:
-    """The first sensor at a boundary, and the other parts of its whole where it is a part.
+    """Return the first sensor at a boundary and, if it is a part, the other parts of its whole.
 
-    Later ones are other views of the same power, never added to it.
+    Later sensors measure the same power in another way, and are never added to it.
     """
     at = [info for info in sensors if info.boundary == boundary]
     if not at or not at[0].whole:
@@ -340,7 +359,7 @@ def parts_of(sensors: Sequence[SensorInfo], boundary: Boundary) -> list[SensorIn
 def boundary_power(
     summaries: Sequence[PowerSummary], lines: Mapping[str, PowerLine], window: Stretch
 ) -> list[BoundaryPower]:
-    """Power at every boundary where all its parts were measured, in the order of the study."""
+    """Return power at each boundary whose parts were all measured, in the order of the study."""
     powers = []
     for boundary in dict.fromkeys(summary.info.boundary for summary in summaries):
         parts = parts_at(summaries, boundary)
@@ -361,8 +380,9 @@ def _total(
     except ValueError:
         return None  # parts that do not overlap in time
     if not taken.energy_j > 0 or taken.coverage < LEAST_COVERAGE:
-        return None  # parts that miss different stretches may all reach it, and their sum not
-    # Parts of one whole have the same make of sensor: their errors may well have the same sign.
+        # parts may miss different stretches, so that each covers enough but their sum does not
+        return None
+    # Parts of one whole use the same make of sensor, so their errors may have the same sign.
     uncertainties = [part.energy_uncertainty_j for part in parts]
     stated = [u for u in uncertainties if u is not None]
     coarse = any(part.peak_w is None for part in parts)
@@ -382,12 +402,12 @@ def _total(
 
 
 def weakest_provenance(parts: Iterable[Provenance]) -> Provenance:
-    """What a value made of these may claim: a whole is only as good as its weakest part."""
+    """Return the provenance of a combined value: the weakest of its parts."""
     return max(parts, key=_WEAKER.index)
 
 
 def _whole_idle_w(parts: Sequence[PowerSummary]) -> float | None:
-    """Idle power of the whole: the mean of before and after; None unless every part has one."""
+    """Return the mean idle power before and after a run; None unless each part has one."""
     watts = []
     for name in ("idle_before_w", "idle_after_w"):
         values = [getattr(part, name) for part in parts]
@@ -397,11 +417,14 @@ def _whole_idle_w(parts: Sequence[PowerSummary]) -> float | None:
 
 
 def idle_uncertainty_w(parts: Sequence[PowerSummary]) -> float | None:
-    """Standard uncertainty of the whole's idle power, in W; None where accuracy is not stated.
+    """Return the standard uncertainty of a boundary's idle power, in W.
 
-    Of each part its sensor's gain and offset, how far the pauses before and behind differ (the idle
-    power in between lay somewhere between them), and the two ends of a counter. Of parts the sum,
-    as of their energies.
+    Each part contributes gain and offset of its sensor, the difference between the pauses before
+    and after the run (idle power in between lay somewhere between them), and the quantisation of a
+    counter at both ends. The uncertainties of parts are added, as for energies.
+
+    Returns:
+        None if an accuracy is not stated or a part has no idle power.
     """
     uncertainties = []
     for part in parts:

@@ -1,1 +1,1 @@
-"""Result directories."""
+"""Result directories: storage, reading and checks of runs."""

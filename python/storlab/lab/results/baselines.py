@@ -1,6 +1,6 @@
-"""Named baselines: a small file beside the result directories that says which of them it is.
+"""Named baselines: small files next to result directories, each naming one of them.
 
-A reference, not a copy: what it refers to has to stay, and has to be what it was.
+A baseline is a reference, not a copy: its result directory must stay in place and unchanged.
 """
 
 from __future__ import annotations
@@ -22,10 +22,14 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
 def save_baseline(store: ResultStore, name: str) -> Path:
-    """Make these results the baseline of that name; one that had it before is no longer it.
+    """Make a result directory the baseline of that name, replacing an earlier one.
 
-    Raises UsageError for a name that is none, for results with a failed run, and where it cannot be
-    written.
+    Args:
+        store: Results to use as the baseline.
+        name: Name of the baseline.
+
+    Raises:
+        UsageError: The name is invalid, a run of the results failed, or the file cannot be written.
     """
     check_name(name)
     records = store.records()
@@ -53,7 +57,7 @@ def save_baseline(store: ResultStore, name: str) -> Path:
 
 
 def check_name(name: str) -> None:
-    """Raises UsageError for what cannot name a baseline."""
+    """Raise UsageError if a text cannot be the name of a baseline."""
     if _NAME.fullmatch(name) is None:
         raise UsageError(
             "--save",
@@ -63,9 +67,14 @@ def check_name(name: str) -> None:
 
 
 def open_baseline(name: str, beside: Path) -> ResultStore:
-    """A baseline by its name, saved beside that result directory, or by its directory.
+    """Open a baseline by its name or its directory.
 
-    Raises ResultError where it is not there, or no longer what it was.
+    Args:
+        name: Name of a saved baseline, or path of a result directory.
+        beside: Result directory next to which baselines are saved.
+
+    Raises:
+        ResultError: The baseline does not exist, or its results changed since it was saved.
     """
     if Path(name).is_dir():
         return ResultStore.open(Path(name))
@@ -92,7 +101,7 @@ def open_baseline(name: str, beside: Path) -> ResultStore:
 
 
 def _digest(directory: Path) -> str:
-    """Of all runs' records, which hold the checksums of their samples."""
+    """Return a hash over the records of all runs, which hold the checksums of their samples."""
     whole = hashlib.sha256()
     for path in sorted((directory / "runs").glob("*/run.json")):
         whole.update(path.parent.name.encode() + b"\0" + read_input(path))

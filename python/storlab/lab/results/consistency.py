@@ -1,4 +1,4 @@
-"""Checks of a stored run against itself: impossible values, and values that contradict others."""
+"""Checks of a stored run for impossible values, and for values that contradict others."""
 
 from __future__ import annotations
 
@@ -13,22 +13,23 @@ from storlab.contracts.registry import FAMILIES
 from storlab.model.latencies import latencies_of
 from storlab.model.result import LatencySummary, RunRecord
 
-_TOLERANCE = 1e-6  # between two ways to add up the same numbers
-_BUCKET = 0.02  # relative width of the coarsest histogram bucket, which is fio's
+_TOLERANCE = 1e-6  # relative, between two ways to sum the same numbers
+_BUCKET = 0.02  # relative width of the coarsest histogram buckets, those of fio
 _SLACK_NS = NS_PER_S  # clocks of clients differ, and windows are cut to whole intervals
-_NEVER_NEGATIVE = ("ns", "us", "s", "1/s", "MB/s", "1")  # units; powers may fall below idle power
+# units; powers are absent, because net energy may be negative
+_NEVER_NEGATIVE = ("ns", "us", "s", "1/s", "MB/s", "1")
 _ORDER = ("p50", "p90", "p99", "p999", "p9999", "max")
 
 _Latencies = Mapping[tuple[str, str], Mapping[str, float]]
-"""By time (latency, ttfb, ...) and operation: statistic (mean, p99, ...) to value in ns."""
+"""Statistic (mean, p99, ...) to value in ns, by quantity (latency, ttfb, ...) and operation."""
 
 
 def contradiction(record: RunRecord, ramp_ns: int) -> str | None:
     """Return the first impossible value of a finished run, with the reason, or None.
 
     Args:
-        record: The run. Failed ones have no metrics, and may have ended in the middle of anything.
-        ramp_ns: Load before the measure window: operations that began in it count with their
+        record: Record of the run. Failed runs are not checked: they have no metrics.
+        ramp_ns: Ramp before the measure window; operations that began in the ramp count with their
             whole latency.
     """
     if record.status != "finished":
@@ -85,7 +86,7 @@ def _summaries(record: RunRecord, ramp_ns: int) -> Iterator[str]:
 
 
 def _disorder(values: Mapping[str, float], names: Mapping[str, str]) -> Iterator[str]:
-    """Yield percentiles that fall, and means below the minimum or above the maximum."""
+    """Yield percentiles that decrease, and means below the minimum or above the maximum."""
     known = [name for name in ("min", *_ORDER) if name in values]
     pairs = list(pairwise(known))
     if "mean" in values:
@@ -103,9 +104,9 @@ def _too_long(
 ) -> Iterator[str]:
     """Yield latencies that are longer than the load.
 
-    In a closed loop an operation begins in the ramp at the earliest and ends in the window. In an
-    open loop it is due in the window and ends, times out or is given up in the drain. The window of
-    an imported run may be a part of its load, and is not judged.
+    In a closed loop an operation starts in the ramp at the earliest and ends in the window. In an
+    open loop it is due in the window and ends, times out or is abandoned in the drain. Imported
+    runs are not checked, because their window may be a part of the load.
     """
     if record.wall_at_start_ns is None:
         return
@@ -146,9 +147,9 @@ def _histograms(record: RunRecord, latencies: _Latencies) -> Iterator[str]:
 
 
 def _overall(record: RunRecord, latencies: _Latencies) -> Iterator[str]:
-    """Yield means and percentiles over all operations that lie outside those of the single ones.
+    """Yield means and percentiles over all operations that lie outside those of single operations.
 
-    A value is not judged if an operation of the run lacks it, as in some imported files.
+    A value is not checked if an operation of the run lacks it, as in some imported files.
     """
     if record.kind not in FAMILIES:
         return
@@ -174,9 +175,9 @@ def _overall(record: RunRecord, latencies: _Latencies) -> Iterator[str]:
 
 
 def _totals(record: RunRecord) -> Iterator[str]:
-    """Yield throughputs and rates other than the totals of the measure window over its length.
+    """Yield throughputs and rates that differ from the window's totals over its length.
 
-    Metrics of work that ends by itself are defined otherwise, and the audit computes them again.
+    Workloads of fixed work define these metrics in other ways; the audit checks them.
     """
     if record.kind not in FAMILIES:
         return
@@ -197,7 +198,7 @@ def _totals(record: RunRecord) -> Iterator[str]:
             moved = page.moved if metric.operation == "all" else (metric.operation,)
             expected = sum(t.bytes for op, t in chosen.items() if op in moved) / window_s / MB
         else:
-            # Flushes do not count among the operations of the run, but have a rate of their own.
+            # Flushes do not count as operations of the run, but have a rate of their own.
             counted = page.operations if metric.operation == "all" else (metric.operation,)
             expected = sum(t.operations for op, t in chosen.items() if op in counted) / window_s
         if not math.isclose(metric.value, expected, rel_tol=_TOLERANCE, abs_tol=_TOLERANCE):

@@ -1,4 +1,4 @@
-"""``environment.json``: the machine that a campaign ran on. What it does not tell is null."""
+"""``environment.json``: description of the machine of a campaign; unreported values are null."""
 
 from __future__ import annotations
 
@@ -29,9 +29,14 @@ _LIBRARIES = ("pyarrow", "pydantic", "numpy")
 def describe_environment(
     study: StudyBase | None = None, base: Path | None = None
 ) -> dict[str, Any]:
-    """Host, CPU, memory, versions, engines, and the drives behind the study's targets.
+    """Describe host, CPU, memory, versions, engines, and the drives of the study's targets.
 
-    ``base`` is what relative paths of the study start from. Sizes in bytes.
+    Args:
+        study: Study, or None to leave out targets.
+        base: Directory that relative paths of the study start from.
+
+    Returns:
+        Content of ``environment.json``; sizes are in bytes.
     """
     targets = [] if study is None else study.target
     return {
@@ -56,7 +61,7 @@ def describe_environment(
 
 
 def cpu_facts() -> dict[str, Any]:
-    """Model, cores of the machine and of this process, frequency governor."""
+    """Return CPU model, cores of the machine and of this process, and frequency governor."""
     return {
         "model": cpu_model(),
         "cores": os.cpu_count(),
@@ -66,7 +71,7 @@ def cpu_facts() -> dict[str, Any]:
 
 
 def governor() -> str | None:
-    """The frequency governors in use, None where the machine does not tell (most virtual ones)."""
+    """Return the frequency governors in use; None if not reported, as in most virtual machines."""
     governors = {
         read_fact(path)
         for path in Path("/sys/devices/system/cpu").glob("cpu[0-9]*/cpufreq/scaling_governor")
@@ -75,7 +80,7 @@ def governor() -> str | None:
 
 
 def target_facts(target: Target, base: Path) -> dict[str, Any]:
-    """What lies behind one target: its drives, or its file system and the drive under that."""
+    """Describe the drives of a target, or its file system and the drive below it."""
     if target.is_null:
         return {"kind": "null"}
     if target.s3 is not None:
@@ -90,7 +95,7 @@ def target_facts(target: Target, base: Path) -> dict[str, Any]:
 
 
 def _store_facts(address: str, options: S3Options, base: Path) -> dict[str, Any]:
-    """An S3 target: of a store elsewhere how it is reached, of storlab's own what lies under it."""
+    """Describe an S3 target: access to a remote store, or the file system of the own server."""
     if address.startswith(EMBEDDED):
         directory = base / address.removeprefix(EMBEDDED).strip()
         return {"kind": "s3", "embedded": True, **_file_system_facts(directory)}
@@ -120,7 +125,7 @@ def _file_system_facts(place: Path) -> dict[str, Any]:
 
 
 def drive_facts(device: Device) -> dict[str, Any]:
-    """Model, firmware, size and queue settings of a drive, from sysfs."""
+    """Return model, firmware, size and queue settings of a drive, from sysfs."""
     try:
         disk = device.whole.sysfs
     except OSError:
@@ -148,14 +153,14 @@ def drive_facts(device: Device) -> dict[str, Any]:
 
 
 def scheduler(disk: Path) -> str | None:
-    """The I/O scheduler in use: the name in brackets."""
+    """Return the I/O scheduler in use: the name in brackets in sysfs."""
     text = read_fact(disk / "queue" / "scheduler") or ""
     start, end = text.find("["), text.find("]")
     return text[start + 1 : end] if 0 <= start < end else text or None
 
 
 def numa_node(disk: Path) -> int | None:
-    """The NUMA node of a drive, None where it has none."""
+    """Return the NUMA node of a drive, or None."""
     for place in (disk / "device" / "numa_node", disk / "device" / "device" / "numa_node"):
         node = _number(place)
         if node is not None:
@@ -189,7 +194,7 @@ def _library(name: str) -> str | None:
 
 
 def _engine(name: str) -> dict[str, Any]:
-    """What an engine says of itself, or why it does not: runs without it go on all the same."""
+    """Describe an engine, or why that failed; a missing engine does not stop runs with others."""
     try:
         return get_engine(name).describe().dump()
     except StorlabError as error:

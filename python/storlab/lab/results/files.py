@@ -1,6 +1,6 @@
-"""The files of a result directory as JSON, for those who need no models: these take long to import.
+"""Files of a result directory as JSON, without pydantic models, whose import is slow.
 
-Every problem becomes a ResultError that names the file.
+All errors are ResultErrors that name the file.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from storlab.base.files import (
 )
 
 SCHEMA_VERSION = 1
-"""Of result.json, environment.json, plan.json and run.json."""
+"""Format version of result.json, environment.json, plan.json and run.json."""
 GIVE_RESULT = "give the directory that `storlab run` printed"
-"""Fix for a path that is no result directory."""
+"""Fix for a path that is not a result directory."""
 OWN_NAMES = frozenset(
     {
         *("result.json", "study.toml", "plan.json", "environment.json", "capacity.json"),
@@ -33,11 +33,15 @@ OWN_NAMES = frozenset(
 """Names in a result directory that storlab reads back."""
 _HEAD_BYTES = 4096
 REPLACED = ".replaced-"
-"""Before the name of a run while another takes its place."""
+"""Prefix of the name of a stored run while a new one replaces it."""
 
 
 def read_result(directory: Path) -> dict[str, Any]:
-    """``result.json``, of a format that this version reads."""
+    """Read ``result.json`` of a result directory.
+
+    Raises:
+        ResultError: The directory is not a result directory, is unreadable or has another format.
+    """
     path = directory / "result.json"
     try:
         problem = directory_problem(directory)
@@ -68,20 +72,20 @@ def _is_there(path: Path) -> bool:
 
 def is_in_result(path: Path) -> bool:
     """Return whether a path lies in a result directory, as far as this user can see."""
-    # os.path.lexists: Path.exists raises for a folder that may not be searched.
+    # os.path.lexists, because Path.exists raises for a folder that may not be searched
     return any(os.path.lexists(above / "result.json") for above in path.absolute().parents)
 
 
 def check_output(path: Path, content: bytes) -> None:
-    """Refuse an output of a command where it would replace results, a study or a user's data.
+    """Refuse to write an output over results, a study or a user's data.
 
     Args:
-        path: The path that the user named for the output.
+        path: Path of the output that the user gave.
         content: The output.
 
     Raises:
         UsageError: The path is a file of a result directory that storlab reads back, a TOML file,
-            or a file of binary data that is of another format than the output.
+            or a binary file of another format than the output.
     """
     fix = "name another file"
     try:
@@ -97,20 +101,20 @@ def check_output(path: Path, content: bytes) -> None:
         with real.open("rb") as file:
             head = file.read(_HEAD_BYTES)
     except OSError:
-        return  # writing it tells why
+        return  # writing the output will report the error
     if b"\0" in head and head[:4] != content[:4]:
         raise UsageError(str(path), "holds binary data, which this output would replace", fix)
 
 
 def unreadable(path: Path, error: OSError) -> ResultError:
-    """Return the error of a result directory, or a file in it, that this user cannot read."""
+    """Return the error for a result directory or file that this user cannot read."""
     what = f"cannot be read: {error.strerror or error}"
     fix = "give yourself the right to read it, or name another"
     return ResultError(str(path), what, read_advice(error, fix))
 
 
 def plan_object(directory: Path) -> dict[str, Any]:
-    """``plan.json`` as it stands."""
+    """Read ``plan.json`` without validating it."""
     path = directory / "plan.json"
     value = json_object(path, read(path))
     check_version(path, value)
@@ -118,12 +122,12 @@ def plan_object(directory: Path) -> dict[str, Any]:
 
 
 def run_id_of(run: dict[str, Any]) -> str:
-    """As ``PlannedRun.run_id``."""
+    """Return the id of a run in a plan, like ``PlannedRun.run_id``."""
     return f"{run['point_id']}-r{run['repeat']}"
 
 
 def run_objects(directory: Path, plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """``run.json`` of every stored run, in plan order, after comparing it with its checksum."""
+    """Yield ``run.json`` of each stored run in plan order, after verifying its checksum."""
     runs = directory / "runs"
     present = {entry.name: entry for entry in runs.iterdir()} if runs.is_dir() else {}
     for run in plan["runs"]:
@@ -138,12 +142,17 @@ def run_objects(directory: Path, plan: dict[str, Any]) -> Iterator[dict[str, Any
 
 
 def read_checked(run_dir: Path, name: str) -> bytes:
-    """One file of a run, after comparing it with the run's SHA256SUMS."""
+    """Read a file of a run, and verify it against the run's SHA256SUMS.
+
+    Raises:
+        ResultError: The file or the run is missing, or the content differs from what was written.
+    """
     try:
         content = read(run_dir / name)
         listed = read(run_dir / "SHA256SUMS")
     except ResultError:
-        if not run_dir.is_dir():  # asked only then: a campaign has thousands
+        # checked only after an error, because a campaign has thousands of runs
+        if not run_dir.is_dir():
             fix = "`storlab resume` measures missing runs"
             raise ResultError(str(run_dir), "is missing", fix) from None
         for needed in (name, "SHA256SUMS"):
@@ -160,7 +169,11 @@ def read_checked(run_dir: Path, name: str) -> bytes:
 
 
 def is_vacant(directory: Path) -> bool:
-    """Whether it is missing or empty, so that a campaign may begin there. Raises ResultError."""
+    """Return whether a directory is missing or empty, so that a campaign may start there.
+
+    Raises:
+        ResultError: The directory cannot be read.
+    """
     try:
         return not directory.exists() or (directory.is_dir() and not any(directory.iterdir()))
     except OSError as error:
@@ -169,7 +182,7 @@ def is_vacant(directory: Path) -> bool:
 
 
 def occupied(directory: Path) -> ResultError:
-    """Return the error of a path where a campaign cannot begin because something is there."""
+    """Return the error for a path where a campaign cannot start because something exists there."""
     if problem := directory_problem(directory):
         return ResultError(str(directory), problem, "choose another path with --out")
     if not (directory / "result.json").exists():
@@ -183,7 +196,7 @@ def occupied(directory: Path) -> ResultError:
 
 
 def read(path: Path) -> bytes:
-    """The content of a file. Raises ResultError."""
+    """Read a file; raise ResultError if that fails."""
     try:
         return read_input(path)
     except OSError as error:
@@ -195,7 +208,7 @@ def read(path: Path) -> bytes:
 
 
 def read_summed(path: Path, result: dict[str, Any]) -> bytes:
-    """The content of a file whose checksum stands in ``result.json``. Raises ResultError."""
+    """Read a file and verify its checksum in ``result.json``; raise ResultError if they differ."""
     content = read(path)
     if result.get("sha256", {}).get(path.name) != hashlib.sha256(content).hexdigest():
         raise damaged(path, "its content is not what was written")
@@ -203,9 +216,15 @@ def read_summed(path: Path, result: dict[str, Any]) -> bytes:
 
 
 def json_object(path: Path, content: bytes, run_dir: Path | None = None) -> dict[str, Any]:
-    """Return the object that a JSON file holds; ``run_dir`` as for :func:`damaged`.
+    """Parse a JSON file that must hold an object.
 
-    Raises ResultError.
+    Args:
+        path: Path of the file, for messages.
+        content: Content of the file.
+        run_dir: Folder of the run that the file belongs to, see :func:`damaged`.
+
+    Raises:
+        ResultError: The content is not a JSON object.
     """
     try:
         value: Any = parse_json(content)
@@ -217,7 +236,7 @@ def json_object(path: Path, content: bytes, run_dir: Path | None = None) -> dict
 
 
 def check_version(path: Path, value: dict[str, Any], run_dir: Path | None = None) -> None:
-    """Raise ResultError for a file of another format; ``run_dir`` as for :func:`damaged`."""
+    """Raise ResultError for another format version; ``run_dir`` as for :func:`damaged`."""
     version = value.get("schema_version")
     if not isinstance(version, int):
         raise damaged(path, "schema_version: it is missing or no number", run_dir)
@@ -230,10 +249,13 @@ def check_version(path: Path, value: dict[str, Any], run_dir: Path | None = None
 
 
 def damaged(path: Path, why: str, run_dir: Path | None = None) -> ResultError:
-    """Return the error of a file that is not as it was written.
+    """Return the error for a file that differs from what was written.
 
-    ``run_dir`` is the folder of its run, which may be measured again; None for files of the whole
-    campaign.
+    Args:
+        path: Path of the file.
+        why: What is wrong with it.
+        run_dir: Folder of its run, which can be measured again; None for files of the whole
+            campaign.
     """
     fix = "restore it from a copy"
     if run_dir is not None:

@@ -1,4 +1,4 @@
-"""Reading a result directory: every problem becomes a ResultError that names the file."""
+"""Validated reading of a result directory; all errors are ResultErrors that name the file."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from storlab.model.study import StudyBase
 
 
 def read_study(directory: Path, result: dict[str, Any]) -> tuple[str, StudyBase]:
-    """``study.toml``: its text and what it says."""
+    """Read ``study.toml``; return its text and the validated study."""
     from storlab.contracts.registry import study_class
 
     path = directory / "study.toml"
@@ -34,7 +34,7 @@ def read_study(directory: Path, result: dict[str, Any]) -> tuple[str, StudyBase]
 
 
 def read_environment(directory: Path, result: dict[str, Any]) -> dict[str, Any]:
-    """``environment.json``."""
+    """Read ``environment.json`` and verify its checksum and version."""
     path = directory / "environment.json"
     environment = json_object(path, read_summed(path, result))
     check_version(path, environment)
@@ -42,7 +42,7 @@ def read_environment(directory: Path, result: dict[str, Any]) -> dict[str, Any]:
 
 
 def read_plan(directory: Path) -> Plan:
-    """``plan.json``, after checking its hash."""
+    """Read ``plan.json`` and verify its hash."""
     path = directory / "plan.json"
     value = plan_object(directory)
     stored_hash = value.pop("plan_hash", None)
@@ -58,22 +58,23 @@ def read_plan(directory: Path) -> Plan:
 
 
 def validate_record(run_dir: Path, content: bytes, run_id: str, ramp_ns: int = 0) -> RunRecord:
-    """Return the record in ``run.json`` after checking it.
+    """Parse and validate the record in ``run.json``.
 
     Args:
-        run_dir: The folder of the run, for messages.
-        content: The text of the file.
-        run_id: The run that it must be of.
-        ramp_ns: Load before the measure window, as the study has it.
+        run_dir: Folder of the run, for messages.
+        content: Content of the file.
+        run_id: Expected id of the run.
+        ramp_ns: Ramp of the study, the load before the measure window.
 
     Raises:
-        ResultError: The text is no record of that run, a value cannot be, or two contradict.
+        ResultError: The content is not a record of that run, or a value is impossible or
+            contradicts another.
     """
     path = run_dir / "run.json"
     try:
         record = RunRecord.model_validate_json(content)
     except ValidationError as error:
-        # These say more where it is not JSON at all, or of another version.
+        # These give a better message if the text is not JSON, or of another version.
         check_version(path, json_object(path, content, run_dir), run_dir)
         raise damaged(path, _first_of(error), run_dir) from error
     try:
@@ -82,7 +83,7 @@ def validate_record(run_dir: Path, content: bytes, run_id: str, ramp_ns: int = 0
     except ValidationError as error:
         raise damaged(path, f"its details: {_first_of(error)}", run_dir) from error
     _check_params(path, record, run_dir)
-    if b"NaN" in content or b"Infinity" in content:  # where no model looks: in details
+    if b"NaN" in content or b"Infinity" in content:  # in details, which no model validates
         json_object(path, content, run_dir)
     if problem := contradiction(record, ramp_ns):
         raise damaged(path, problem, run_dir)
@@ -92,14 +93,14 @@ def validate_record(run_dir: Path, content: bytes, run_id: str, ramp_ns: int = 0
 
 
 def check_planned(run_dir: Path, record: RunRecord, planned: PlannedRun, point: Point) -> None:
-    """Raise ResultError if a record is not of its run and point as the plan has them."""
+    """Raise ResultError if a record's run or point differ from the plan."""
     for name, value in about_run(planned, point).items():
         if getattr(record, name) != value:
             raise damaged(run_dir / "run.json", f"{name}: it is not that of the plan", run_dir)
 
 
 def _first_of(error: ValidationError | tomllib.TOMLDecodeError) -> str:
-    """Name the first field that a model refuses, and why; or say why TOML cannot be read."""
+    """Return the first field that a model refuses and why, or the TOML error."""
     if isinstance(error, tomllib.TOMLDecodeError):
         return str(error)
     first = error.errors(include_url=False)[0]

@@ -1,4 +1,4 @@
-"""The result directory: what a campaign leaves behind, whole or not at all.
+"""Result directory of a campaign: study, plan, environment and runs.
 
 ::
 
@@ -6,15 +6,16 @@
     environment.json  host, kernel, drives, versions
     plan.json         the plan and its hash
     result.json       format version, and checksums of study.toml and environment.json
-    runs/<run>/       run.json, samples.parquet, power.parquet where meters were read, raw/,
-                      SHA256SUMS (also checked by `sha256sum -c`)
+    runs/<run>/       run.json, samples.parquet, power.parquet if meters were read, raw/,
+                      SHA256SUMS (also verified by `sha256sum -c`)
     prepare/          one record per preconditioned target
-    verify/           state of verify-mode runs (which block holds which generation)
-    attempts/         failed attempts of runs that are to be repeated
+    verify/           state of verify-mode runs (generation of each block)
+    attempts/         failed attempts of runs that will be repeated
     brief.html, brief.pdf
 
-A run is written into ``runs/.new-*`` by a writer that holds a lock on that directory, and gets its
-name by one rename. The lock dies with its writer, and so tells leftovers from live work.
+A run is stored completely or not at all: it is written into ``runs/.new-*`` under a lock on that
+directory, and then renamed. The kernel drops the lock when the writer dies, so leftovers can be
+told apart from live work.
 """
 
 from __future__ import annotations
@@ -76,12 +77,12 @@ _PLAIN_NAME = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*/)?[A-Za-z0-9][A-Za-z0-9._
 
 
 def to_json(value: Any) -> bytes:
-    """JSON as every file of a result directory has it: indented, UTF-8, no NaN."""
+    """Serialise to JSON as in all files of a result directory: indented, UTF-8, no NaN."""
     return (json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n").encode()
 
 
 class ResultStore:
-    """One result directory. Reading is safe at any time, also while a campaign writes to it."""
+    """Result directory of a campaign; reading is safe while a campaign writes to it."""
 
     def __init__(
         self,
@@ -107,9 +108,10 @@ class ResultStore:
         plan: Plan,
         environment: dict[str, Any],
     ) -> ResultStore:
-        """A new result directory, complete but for its runs.
+        """Create a result directory without runs, atomically.
 
-        Raises ResultError when the directory exists and is not empty, or cannot be made.
+        Raises:
+            ResultError: The directory exists and is not empty, or cannot be created.
         """
         directory = directory.absolute()
         environment = {"schema_version": SCHEMA_VERSION, **environment}
@@ -129,9 +131,10 @@ class ResultStore:
 
     @classmethod
     def open(cls, directory: Path) -> ResultStore:
-        """An existing result directory, only to be looked at: whoever reads keeps no campaign out.
+        """Open an existing result directory for reading, without locking it.
 
-        Raises ResultError, naming the file, for one that is missing, damaged or of another version.
+        Raises:
+            ResultError: A file is missing, damaged or of another version; names it.
         """
         directory = directory.absolute()
         result = read_result(directory)
@@ -145,10 +148,11 @@ class ResultStore:
 
     @contextmanager
     def campaign_lock(self) -> Iterator[None]:
-        """Hold the directory for one campaign. Leftovers of writers that died are removed.
+        """Hold the directory for one campaign, and remove leftovers of writers that died.
 
-        Raises ResultError when another process holds it, or nothing can be written there. A dead
-        process holds nothing.
+        Raises:
+            ResultError: Another process holds it (a dead process does not), or it cannot be written
+                to.
         """
         path = self.directory / "campaign.lock"
         try:
@@ -182,7 +186,7 @@ class ResultStore:
             os.close(handle)
 
     def _refuse_links(self) -> None:
-        """Raise ResultError where a folder that a campaign fills leads somewhere else."""
+        """Raise ResultError if a folder that a campaign writes to is a symbolic link."""
         for name in (*_FOLDERS, "work"):
             if (self.directory / name).is_symlink():
                 raise ResultError(
@@ -192,14 +196,15 @@ class ResultStore:
                 )
 
     def is_running(self) -> bool:
-        """Whether a campaign holds the directory at this moment."""
+        """Return whether a campaign currently holds the directory."""
         return is_locked(self.directory / "campaign.lock")
 
     def extend(self, plan: Plan) -> None:
-        """Replace the plan by one that has more runs, in one step.
+        """Replace the plan by one with more runs, atomically.
 
-        Raises ValueError where a run of the former plan is missing from it, and ResultError where
-        it cannot be stored.
+        Raises:
+            ValueError: The new plan lacks a run of the former one.
+            ResultError: The plan cannot be stored.
         """
         runs = {run.run_id: run for run in plan.runs}
         if not self._runs.keys() <= runs.keys():
@@ -211,13 +216,16 @@ class ResultStore:
 
     @property
     def runs_dir(self) -> Path:
-        """Where the runs are."""
+        """Return the folder of the runs."""
         return self.directory / "runs"
 
     def run_dir(self, run_id: str) -> Path:
-        """``runs/<run_id>``, even before it exists; while it is replaced, where it was before.
+        """Return ``runs/<run_id>``, or the run's former folder while it is being replaced.
 
-        Raises ResultError for one that is not in the plan.
+        The folder need not exist.
+
+        Raises:
+            ResultError: The run is not in the plan.
         """
         if run_id not in self._runs:
             raise ResultError(
@@ -238,13 +246,20 @@ class ResultStore:
         raw: Mapping[str, bytes],
         readings: Sequence[Reading] = (),
     ) -> RunRecord:
-        """Store one run, whole or not at all, and return its record as stored.
+        """Store a run completely or not at all, and return its record as stored.
 
-        A run that is stored already is replaced (``resume --retry-failed``); its failure stays in
-        ``attempts`` of the new record. ``raw`` maps plain
-        file names, also below one folder, to contents; ``readings`` are its meters'. Raises
-        ResultError for a cancelled run or one that is not in the plan, and OSError when the file
-        system fails; nothing is then stored.
+        A run that is already stored is replaced (``resume --retry-failed``); its failure stays in
+        ``attempts`` of the new record.
+
+        Args:
+            record: Record of the run.
+            samples: Samples of the run.
+            raw: Content of raw files by plain file name, with at most one folder.
+            readings: Readings of the run's meters.
+
+        Raises:
+            ResultError: The run was cancelled or is not in the plan; nothing is stored.
+            OSError: The file system failed; nothing is stored.
         """
         target = self.run_dir(record.run_id).with_name(record.run_id)
         if record.status == "cancelled":
@@ -273,9 +288,10 @@ class ResultStore:
         return record
 
     def add_attempt(self, run_id: str, attempt: Attempt) -> None:
-        """Keep a failed attempt of a run that is to be repeated, until the run is stored.
+        """Keep a failed attempt of a run that will be repeated, until the run is stored.
 
-        Raises ResultError when the file system fails.
+        Raises:
+            ResultError: The file system failed.
         """
         attempts = [kept.dump() for kept in (*self._attempts(run_id), attempt)]
         path = self._attempts_file(run_id)
@@ -284,7 +300,7 @@ class ResultStore:
             replace_file(path, to_json(attempts))
 
     def _attempts(self, run_id: str) -> list[Attempt]:
-        """Return the failed attempts of a run so far: kept ones, and the stored run's."""
+        """Return the failed attempts of a run so far: kept ones, and that of the stored run."""
         attempts: list[Attempt] = []
         if self.run_dir(run_id).exists():
             stored = self.record(run_id)
@@ -293,7 +309,7 @@ class ResultStore:
                 attempts.append(Attempt(started_at=stored.started_at, failure=stored.failure))
         with suppress(FileNotFoundError):
             kept = json.loads(self._attempts_file(run_id).read_bytes())
-            # A crash may have left those of a run that was stored after all.
+            # After a crash these may belong to a run that was stored after all.
             attempts += [a for a in map(Attempt.model_validate, kept) if a not in attempts]
         return attempts
 
@@ -302,7 +318,7 @@ class ResultStore:
 
     @contextmanager
     def storing(self, harm: str) -> Iterator[None]:
-        """Raises ResultError, with what to do, where a campaign cannot write here."""
+        """Turn an OSError in the block into a ResultError with advice; ``harm`` is what failed."""
         try:
             yield
         except OSError as error:
@@ -314,20 +330,20 @@ class ResultStore:
 
     @property
     def continuation(self) -> str:
-        """The command that goes on with this campaign."""
+        """Return the shell command that continues this campaign."""
         searches = self.environment.get("capacity")
         go_on = f"capacity STUDY --out {self.directory}" if searches else f"resume {self.directory}"
         return f"storlab {go_on}"
 
     def records(self) -> list[RunRecord]:
-        """Every stored run, in plan order. Raises ResultError when one is damaged."""
+        """Read all stored runs in plan order; raise ResultError if one is damaged."""
         present = {entry.name.removeprefix(REPLACED) for entry in self.runs_dir.iterdir()}
         wanted = [run.run_id for run in self.plan.runs if run.run_id in present]
         with without_collector():
             return [self.record(run_id) for run_id in wanted]
 
     def record(self, run_id: str) -> RunRecord:
-        """One stored run. Raises ResultError when it is missing or damaged."""
+        """Read one stored run; raise ResultError if it is missing or damaged."""
         directory = self.run_dir(run_id)
         content = read_checked(directory, "run.json")
         record = validate_record(directory, content, run_id, self.study.study.ramp)
@@ -336,16 +352,20 @@ class ResultStore:
         return record
 
     def samples(self, run_id: str) -> pa.Table:
-        """The samples of a run (columns: ``storlab.model.samples.SAMPLES_SCHEMA``).
+        """Return the samples of a run (columns: ``samples.SAMPLES_SCHEMA``).
 
-        Raises ResultError when the run is missing or its samples are damaged.
+        Raises:
+            ResultError: The run is missing or its samples are damaged.
         """
         return self._table(run_id, "samples.parquet", table_from_parquet)
 
     def power(self, run_id: str) -> pa.Table:
-        """The meter readings of a run (columns: ``storlab.model.power_readings.POWER_SCHEMA``).
+        """Return the meter readings of a run (columns: ``power_readings.POWER_SCHEMA``).
 
-        Empty where it has none. Raises ResultError when they are missing or damaged.
+        The table is empty if the run has none.
+
+        Raises:
+            ResultError: The readings are missing or damaged.
         """
         if self.record(run_id).power_sha256 is None:
             return POWER_SCHEMA.empty_table()
@@ -363,38 +383,39 @@ class ResultStore:
             ) from error
 
     def raw(self, run_id: str, name: str) -> bytes:
-        """One raw file of a run. Raises ResultError when it is missing or damaged."""
+        """Return a raw file of a run; raise ResultError if it is missing or damaged."""
         return read_checked(self.run_dir(run_id), f"raw/{name}")
 
     def missing(self, retry_failed: bool = False) -> list[PlannedRun]:
-        """Planned runs without a stored result, in order; with ``retry_failed`` failed ones too."""
+        """Return runs without a stored result, in order; with ``retry_failed`` failed ones too."""
         return self.missing_of(self.records(), retry_failed)
 
     def missing_of(
         self, records: Sequence[RunRecord], retry_failed: bool = False
     ) -> list[PlannedRun]:
-        """The same for records that were read already."""
+        """Like :meth:`missing`, for records that were already read."""
         done = {r.run_id for r in records if not (retry_failed and r.status == "failed")}
         return [run for run in self.plan.runs if run.run_id not in done]
 
     def check(self) -> None:
-        """Verify every file of every run. Raises ResultError for the first bad one."""
+        """Verify the checksums of all runs' files; raise ResultError for the first bad one."""
         for record in self.records():
             power = ["power.parquet"] if record.power_sha256 is not None else []
             for name in ("samples.parquet", *power, *(f"raw/{raw}" for raw in record.raw)):
                 read_checked(self.run_dir(record.run_id), name)
 
     def write_prepare(self, name: str, value: Mapping[str, Any]) -> None:
-        """Store the record of a prepare step, in one step, as ``prepare/<name>.json``.
+        """Store the record of a preparation step as ``prepare/<name>.json``, atomically.
 
-        Raises ResultError when the file system fails.
+        Raises:
+            ResultError: The file system failed.
         """
         with self.storing(f"prepare/{name} cannot be stored"):
             make_folder(self.directory / "prepare")
             replace_file(self.directory / "prepare" / f"{name}.json", to_json(dict(value)))
 
     def prepare(self, name: str) -> dict[str, Any] | None:
-        """The record of a prepare step, or None. Raises ResultError when it is damaged."""
+        """Return the record of a preparation step, or None; raise ResultError if it is damaged."""
         path = self.directory / "prepare" / f"{name}.json"
         try:
             value: dict[str, Any] = parse_json(read_input(path))
@@ -407,7 +428,7 @@ class ResultStore:
         return value
 
     def forget_prepare(self, name: str) -> None:
-        """Remove the record of a prepare step whose data are gone. Raises ResultError."""
+        """Remove the record of a preparation step whose data are gone, or raise ResultError."""
         path = self.directory / "prepare" / f"{name}.json"
         try:
             path.unlink(missing_ok=True)
@@ -425,7 +446,7 @@ class ResultStore:
             await_alone(handle)
             if new.exists():
                 break
-            os.close(handle)  # somebody cleaned it between mkdir and flock
+            os.close(handle)  # another process removed it between mkdir and flock
         try:
             yield new
         except BaseException:
@@ -460,7 +481,7 @@ class ResultStore:
 
 
 def _make_whole(directory: Path, files: Mapping[str, bytes]) -> None:
-    """A new directory with all that every result has, in one step. Raises OSError."""
+    """Create a result directory with its initial files, atomically; raise OSError on failure."""
     temporary = temporary_beside(directory)
     directory.parent.mkdir(parents=True, exist_ok=True)
     try:
@@ -474,13 +495,15 @@ def _make_whole(directory: Path, files: Mapping[str, bytes]) -> None:
 
 
 def _fill_empty(directory: Path, files: Mapping[str, bytes]) -> None:
-    """All that every result has, in a directory that is there: a mount, or where its user stands.
+    """Fill an existing empty directory, such as a mount point, with the initial files of a result.
 
-    Raises OSError, with nothing left in it.
+    Raises:
+        OSError: The directory is not empty or a write failed; nothing is left in it.
     """
     if any(directory.iterdir()):
         raise OSError(errno.ENOTEMPTY, os.strerror(errno.ENOTEMPTY), str(directory))
-    (directory / _FOLDERS[0]).mkdir()  # of two campaigns that came at once, one gets on
+    # if two campaigns start at the same time, mkdir succeeds for only one
+    (directory / _FOLDERS[0]).mkdir()
     try:
         for name in _FOLDERS[1:]:
             (directory / name).mkdir()
@@ -534,9 +557,9 @@ def _remove_if_dead(leftover: Path) -> None:
     try:
         handle = os.open(leftover, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError:
-        return  # finished or cleaned by somebody else in this moment
+        return  # finished or removed by another process meanwhile
     try:
-        if lock_alone(handle):  # else nobody knows whether its writer lives
+        if lock_alone(handle):  # if locks do not work, it is unknown whether the writer lives
             shutil.rmtree(leftover, ignore_errors=True)
     except BlockingIOError:
         pass  # its writer lives
