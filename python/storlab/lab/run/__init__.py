@@ -1,1 +1,1 @@
-"""Campaigns: the runs of a plan, one after the other."""
+"""Execution of campaigns: the runs of a plan in order, with progress, resumption and clean-up."""

@@ -1,4 +1,4 @@
-"""The campaign: every planned run in its order, stored one by one."""
+"""Execution of a campaign: all planned runs in order, each stored before the next."""
 
 from __future__ import annotations
 
@@ -37,44 +37,49 @@ from storlab.stores.devices import Device
 from storlab.stores.reachability import Absence
 
 AGAIN_AFTER_S = (1.0, 4.0)
-"""Pauses before each further try to put a target right: a store may only be busy."""
+"""Pauses in seconds between attempts to restore a target after a run: a store may be busy."""
 PROBE_EVERY_S = 5.0
-"""Pause between two looks whether a target answers again."""
+"""Pause in seconds between checks whether a target answers again."""
 MOST_ATTEMPTS = 5
-"""Attempts of one run on a target that keeps coming and going; the last failure is stored."""
+"""Attempts per run on a target that fails repeatedly; the last failure is stored."""
 
 
 @dataclass(slots=True)
 class Summary:
-    """How a session of a campaign ended."""
+    """Outcome of a session of a campaign."""
 
     directory: Path
     planned: int
-    records: list[RunRecord] = field(default_factory=list)  # of this session
+    records: list[RunRecord] = field(default_factory=list)  # records of this session
     missing: int = 0
     interrupted: bool = False
-    removed: list[str] = field(default_factory=list)  # data files and objects cleaned up
+    removed: list[str] = field(default_factory=list)  # names of removed data files and objects
 
     @property
     def failed(self) -> list[RunRecord]:
-        """Runs of this session that failed."""
+        """Return the runs of this session that failed."""
         return [record for record in self.records if record.status == "failed"]
 
 
 def left_behind(store: ResultStore, todo: Sequence[PlannedRun]) -> list[PlannedRun]:
-    """The runs that a session may have left something of when it ended: the last one that is
-    stored, which may not have been put right after, and the one that came next.
+    """Return the runs whose files or objects an earlier session may have left behind.
+
+    These are the last stored run (its clean-up may have failed) and the first missing one.
     """
-    records = reversed(store.records())  # of two that began in one second the later in the plan
+    # reversed, so that the later in the plan wins if two began in the same second
+    records = reversed(store.records())
     last = max(records, key=lambda record: record.started_at, default=None)
     ids = {record.run_id for record in [last] if record} | {run.run_id for run in todo[:1]}
     return [run for run in store.plan.runs if run.run_id in ids]
 
 
 class Campaign:
-    """Carries out what is missing of a plan. Needs the store's lock and an entered guard."""
+    """Execution of the runs of a plan that have no result yet.
 
-    _states: PowerStates  # both live as long as the runs
+    The caller must hold the lock of the result store and must have entered the guard.
+    """
+
+    _states: PowerStates  # set while runs are executed
     _metering: Metering
 
     def __init__(
@@ -93,10 +98,11 @@ class Campaign:
         self.stop = stop
         self.study = store.study
         self._engines: dict[str, Engine] = {}
-        self._unsteady: set[str] = set()  # targets whose preconditioning found no steady state
-        self._unprepared: dict[str, Failure] = {}  # targets that cannot be run on, and why
+        # targets that preconditioning did not bring to steady state
+        self._unsteady: set[str] = set()
+        self._unprepared: dict[str, Failure] = {}  # failures of targets that could not be prepared
         self._spoiled: set[str] = set()  # targets whose data files another program changed
-        # By target: the run that was not put right after, and why.
+        # By target: the run after which clean-up failed, and the failure.
         self._left: dict[str, tuple[PlannedRun, Failure]] = {}
         self._resumed = guard.recorded is not None
         here = LocalSite(store.study, guard, store.directory, stop, reporter, store)
@@ -107,13 +113,20 @@ class Campaign:
     def execute(
         self, *, retry_failed: bool = False, clean: bool = False, keep: bool = False
     ) -> Summary:
-        """Prepare the targets, then run what is missing. A stop request ends it early.
+        """Prepare the targets, then execute the missing runs; a stop request ends this early.
 
-        ``clean`` removes data even when runs are left over, ``keep`` leaves them although none are.
-        Raises EngineError when an engine is missing, ResultError when results cannot be stored,
-        GuardError where another campaign has come to a store of this one or another program has
-        replaced a file that it reads or made, UnreachableError when a target or its meter stays
-        away for longer than ``wait_for_target`` of the study.
+        Args:
+            retry_failed: Whether to repeat failed runs.
+            clean: Remove data even if runs are still missing.
+            keep: Keep data even if no runs are missing.
+
+        Raises:
+            EngineError: An engine is missing.
+            ResultError: Results cannot be stored.
+            GuardError: Another campaign uses a store of this one, or another program replaced a
+                file.
+            UnreachableError: A target or its meter was unreachable for longer than
+                ``wait_for_target``.
         """
         todo = self.store.missing(retry_failed)
         summary = Summary(directory=self.store.directory, planned=len(self.store.plan.runs))
@@ -159,7 +172,7 @@ class Campaign:
             self._measure(todo, summary)
 
     def _devices(self, targets: Sequence[Target]) -> dict[str, list[Device]]:
-        """What lies behind each target; devices of clients are not asked."""
+        """Return the devices below each target; devices of clients are not included."""
         access, base = self.guard.access, self.guard.base
         return {t.name: devices_behind(t, access[t.name], base) for t in targets}
 
@@ -174,7 +187,7 @@ class Campaign:
                     break
 
     def _attempt(self, run: PlannedRun, *, last: bool) -> RunRecord | None:
-        """Carry a run out and store it; None if its target was away, so that it is repeated."""
+        """Execute and store a run; None if it must be repeated, as its target was unreachable."""
         point = self.store.plan.points[run.point_id]
         target = self.study.target_named(point.target)
         self.stop.pause(0)
@@ -199,13 +212,16 @@ class Campaign:
         return record
 
     def _check_files(self, target: Target, clients: int | None) -> bool:
-        """Check before a run that its files are those of the runs before it.
+        """Check before a run that files are unchanged since earlier runs.
 
-        All runs of a point read one content, or they would be no repeats: data files that another
-        program changed are laid out again. Returns whether any were.
+        All runs of a point must read the same content. Data files that another program changed are
+        written again.
 
-        Raises GuardError for a file of somebody's that is another now: only its owner can put it
-        back.
+        Returns:
+            Whether any data files were written again.
+
+        Raises:
+            GuardError: A user's file was changed, which storlab cannot restore.
         """
         try:
             self.guard.check_files()
@@ -223,15 +239,15 @@ class Campaign:
     def _was_away(
         self, target: Target, clients: int | None, attempt: Callable[[], None] | None = None
     ) -> bool:
-        """After a failure: wait for a target that does not answer.
+        """Wait for the target to answer, if it does not answer after a failure.
 
         Args:
-            target: What was worked on.
-            clients: How many clients did it; None without a cluster.
-            attempt: Called before the wait; keeps what failed.
+            target: Target that failed.
+            clients: Number of clients that used it; None without a cluster.
+            attempt: Function called before the wait, to store the failed attempt.
 
         Returns:
-            False if the target answers, so that the failure is not an outage's.
+            False if the target answers at once, so that the failure has another cause.
         """
         return self._wait_while(target, partial(self._reach.absences, target, clients), attempt)
 
@@ -241,9 +257,19 @@ class Campaign:
         look: Callable[[], Sequence[Absence]],
         attempt: Callable[[], None] | None = None,
     ) -> bool:
-        """Wait until ``look`` returns no absences. Returns whether it returned any.
+        """Wait until ``look`` returns no absences.
 
-        Raises UnreachableError when ``wait_for_target`` has passed, Interrupted.
+        Args:
+            target: Target to name in messages.
+            look: Function that returns what does not answer.
+            attempt: Function called before the wait.
+
+        Returns:
+            Whether anything was absent.
+
+        Raises:
+            UnreachableError: ``wait_for_target`` of the study has passed.
+            Interrupted: A stop was requested.
         """
         absences = look()
         if not absences:
@@ -276,13 +302,13 @@ class Campaign:
         return True
 
     def _left_out(self, run: PlannedRun, point: Point) -> RunRecord:
-        """The record of a run on a target that cannot be run on."""
+        """Store the failed record of a run on a target that could not be prepared."""
         engine = self._engine(point.engine).describe()
         failure = self._unprepared[point.target]
         return self._write(failed_record(run, point, engine, utc_now_iso(), failure), [], {})
 
     def _prepare(self, target: Target, todo: Sequence[PlannedRun]) -> Failure | None:
-        """Prepare a target for its points; why that failed, or None."""
+        """Prepare a target for its points; return the failure, or None."""
         try:
             if not self._site.prepare(target, self._points_of(target, todo)):
                 self._unsteady.add(target.name)
@@ -299,9 +325,9 @@ class Campaign:
         return max((count for count in counts if count is not None), default=None)
 
     def _after_interrupt(self, todo: Sequence[PlannedRun]) -> None:
-        """Once: put right what the session before has left.
+        """Restore targets once after an interrupted session, first of all, to free space.
 
-        It comes first, for room. A run that goes on with what is there keeps it.
+        Nothing is removed for runs that continue from existing data.
         """
         runs = left_behind(self.store, todo) if self._resumed else []
         self._resumed = False
@@ -312,7 +338,7 @@ class Campaign:
                 self._after(run, point, interrupted=True)
 
     def _after(self, run: PlannedRun, point: Point, *, interrupted: bool = False) -> bool:
-        """Put right what the run has left behind; True where that was any work."""
+        """Restore the target after a run; return whether there was anything to do."""
         try:
             return self._site.after(run, point, interrupted=interrupted)
         except PrepareError as error:
@@ -324,10 +350,13 @@ class Campaign:
             return True
 
     def _after_again(self, of: Point) -> bool:
-        """Try again what failed after the last run of a point's target; True if there was any.
+        """Retry the clean-up that failed after the last run of a point's target.
 
-        A target that does not answer is waited for. It is given up when it answers, and the last
-        try fails, too.
+        An unreachable target is waited for. If it answers and the last retry fails too, the target
+        is given up.
+
+        Returns:
+            Whether there was a failed clean-up.
         """
         target = of.target
         if target not in self._left:
@@ -356,7 +385,7 @@ class Campaign:
         return True
 
     def _run(self, run: PlannedRun, point: Point, *, last: bool) -> RunRecord | None:
-        """None: it failed while its target was away, and is to be repeated."""
+        """Execute and store a run; None if it failed because its target was unreachable."""
         started_at = utc_now_iso()
         target = self.study.target_named(point.target)
         engine = self._engine(point.engine)
@@ -367,12 +396,13 @@ class Campaign:
         try:
             states = self._power_states(target)
             self._metering.load_begins()
-            # Meters read from before this load until after the settle pause; the outcome's window
-            # is on the clock that they share (storlab.base.clock).
+            # Meters are read from before this load until after the settle pause; the outcome's
+            # window uses the same clock (storlab.base.clock).
             outcome = self._site.run(run, point, engine, work_dir, raw)
             self._check_claim(point.target)
         except (StorlabError, OSError, ValueError) as error:
-            self._settle(target)  # the next run needs idle power before it, however this one ended
+            # the next run needs an idle pause before it, however this one ended
+            self._settle(target)
             failure = _failure(error)
             if not last and self._is_repeated(run, point, started_at, failure):
                 return None
@@ -399,13 +429,13 @@ class Campaign:
     def _is_repeated(
         self, run: PlannedRun, point: Point, started_at: str, failure: Failure
     ) -> bool:
-        """Whether a run failed because its target was away; it is kept as an attempt then."""
+        """Return whether a run failed because its target was unreachable; stores the attempt."""
         attempt = Attempt(started_at=started_at, failure=failure)
         keep = partial(self.store.add_attempt, run.run_id, attempt)
         return self._was_away(self.study.target_named(point.target), point.clients, keep)
 
     def _check_claim(self, target: str) -> None:
-        """Raise GuardError where another campaign may measure on the target, too."""
+        """Raise GuardError if another campaign may also measure on the target."""
         hold = self.guard.stores.get(target)
         if hold is not None and (note := hold.check_claim()):
             self.reporter.note(f"{target}: {note}")
@@ -413,15 +443,15 @@ class Campaign:
     def _power_states(self, target: Target) -> list[AppliedPowerState]:
         states, changed = self._states.apply(target)
         if changed and self._metering.reads(target):
-            # Idle power belongs to a power state: what was read in the former one does not count.
+            # Idle power depends on the power state: readings in the former state do not count.
             self._metering.idle_begins()
             self.stop.pause(self.study.study.settle / NS_PER_S)
         return states
 
     def _settle(self, target: Target) -> None:
-        """Pause after the load of a metered target, so that its idle power can be read.
+        """Pause after the load of a metered target, so that its idle power can be measured.
 
-        A stop request shortens the pause: this run is kept, and the next one is not begun.
+        A stop request shortens the pause: this run is kept, and the next one is not started.
         """
         if self._metering.reads(target):
             self._metering.idle_begins()
@@ -454,7 +484,7 @@ class Campaign:
         return estimate.duration_ns + (0 if estimate.compared_once else estimate.compared_ns)
 
     def clean_up(self) -> list[str]:
-        """Remove the data that the study does not keep. Returns the names of what went."""
+        """Remove the data that the study does not keep, and return their names."""
         return self._site.clean_up()
 
 

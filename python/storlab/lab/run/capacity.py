@@ -1,8 +1,8 @@
-"""A campaign whose plan grows: the next numbers of accelerators depend on what the last ones gave.
+"""Capacity search: a campaign whose plan grows with the results of earlier runs.
 
-Every number that is tried is a point of the plan, so that its runs are stored, can be resumed and
-are read like those of any campaign. What to try next is decided on the floor above, from the stored
-runs alone: an interrupted search goes on where it was.
+Each number of accelerators that is tried is a point of the plan, so its runs are stored, resumed
+and read like those of any campaign. The caller decides from the stored runs what to try next, so an
+interrupted search continues where it stopped.
 """
 
 from __future__ import annotations
@@ -40,46 +40,46 @@ from storlab.model.point import Plan, PlannedRun, Point
 from storlab.model.result import RunRecord
 from storlab.process.execution import StopRequest
 
-_LARGEST = 4_096  # of what it looks for, that a search asks for
+_LARGEST = 4_096  # largest value of the searched parameter
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One search: a workload on a target, every parameter fixed but the one that is searched."""
+    """One search: a workload on a target, with all parameters fixed except the searched one."""
 
-    point: Point  # with one of it
-    largest: int  # that may be tried
-    limit: str | None  # why no more than that, where it is not the user's wish
+    point: Point  # with the searched parameter at its smallest value
+    largest: int  # largest value that may be tried
+    limit: str | None  # reason for ``largest`` if the user did not set it
 
     @property
     def search(self) -> Search:
-        """What is looked for."""
+        """Return the family's description of the searched parameter."""
         return FAMILIES[self.point.kind].page.searched
 
     @property
     def smallest(self) -> int:
-        """That is tried: each client of a cluster has one."""
+        """Return the smallest value: at least one accelerator per client."""
         return self.point.clients or 1
 
     @property
     def first(self) -> Point:
-        """The point that has the fewest."""
+        """Return the point with the smallest value."""
         return self.with_number(self.smallest)
 
     @property
     def two(self) -> list[Point]:
-        """That and one more, so that the number that is searched tells points apart."""
+        """Return the points with the two smallest values of the searched parameter."""
         return [self.first, self.with_number(self.smallest + 1)]
 
     def with_number(self, number: int) -> Point:
-        """The point that has so many."""
+        """Return the point with the given value of the searched parameter."""
         params = {**self.point.params, self.search.parameter: number}
         return self.point.model_copy(update={"params": params})
 
 
 @dataclass(frozen=True, slots=True)
 class Try:
-    """A point, and how many runs of it there should be."""
+    """A point, and the number of runs that it should have."""
 
     point: Point
     runs: int
@@ -87,22 +87,29 @@ class Try:
 
 @dataclass(slots=True)
 class SearchSession:
-    """How a session of a search ended."""
+    """Outcome of a session of a search."""
 
     store: ResultStore
     interrupted: bool = False
-    failed: list[RunRecord] = field(default_factory=list)  # of this session
+    failed: list[RunRecord] = field(default_factory=list)  # records of this session
     removed: list[str] = field(default_factory=list)
 
 
 def capacity_cases(
     loaded: LoadedStudy, target: str | None = None, most: int | None = None
 ) -> list[Case]:
-    """Every search that a study asks for: its workloads with accelerators on their targets.
+    """Return all searches of a study: its workloads with accelerators, on each of their targets.
 
-    With a cluster, one for each number of clients. ``target`` narrows them to one, ``most`` bounds
-    the accelerators. Raises UsageError where none is left or a workload does not run with the
-    fewest accelerators, StudyError as ``make_plan``.
+    With a cluster there is one search per number of clients.
+
+    Args:
+        loaded: Study with its text.
+        target: Name of the only target to search on; None for all.
+        most: Largest number of accelerators; None for no limit.
+
+    Raises:
+        UsageError: No search is left, or a workload does not run with the smallest number.
+        StudyError: The study is invalid, as for ``make_plan``.
     """
     names = [target.name for target in loaded.study.target]
     if target is not None and target not in names:
@@ -154,7 +161,7 @@ def _case(loaded: LoadedStudy, point: Point, most: int | None) -> Case:
     wanted = min(most or _LARGEST, _LARGEST)
     if refusal(wanted) is None:
         return Case(point, wanted, None if most else f"no more than {_LARGEST:,} are tried")
-    low, high = fewest, wanted  # the workload runs with low accelerators, and not with high
+    low, high = fewest, wanted  # it runs with low accelerators, and not with high
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (middle, high) if refusal(middle) is None else (low, middle)
@@ -169,11 +176,18 @@ def search(
     reporter: Callable[[], Reporter],
     stop: StopRequest,
 ) -> SearchSession:
-    """Run what ``next_tries`` asks for, and ask it again, until it asks for nothing.
+    """Run the tries that ``next_tries`` returns, and repeat until it returns none.
 
-    It is given the result directory, None before there is one, and first asked before anything is
-    written. A directory of the same study is gone on with. Raises as ``run_study``, and ResultError
-    for a directory of another study.
+    Args:
+        loaded: Study with its text.
+        directory: New result directory, or one of a search of this study, which is continued.
+        next_tries: Function that gets the result directory (None before there is one) and returns
+            the next tries. It is called first before anything is written.
+        reporter: Function that creates the reporter of progress.
+        stop: Stop request to watch.
+
+    Raises:
+        ResultError: The directory holds results of another study. Also raises as ``run_study``.
     """
     store = open_search(loaded, directory)
     plan = _grown(loaded, store.plan if store else None, next_tries(store))
@@ -210,7 +224,7 @@ def _rounds(
 ) -> None:
     store = session.store
     while True:
-        if loaded.study.cluster is None:  # else each client asks for itself
+        if loaded.study.cluster is None:  # otherwise each client checks itself
             check_feasible(loaded.study, plan, _missing(plan, store), campaign.guard.access)
         store.extend(plan)
         summary = campaign.execute(keep=True)
@@ -226,9 +240,10 @@ def _rounds(
 
 
 def open_search(loaded: LoadedStudy, directory: Path) -> ResultStore | None:
-    """The search that lies in a directory, None where that is empty or missing.
+    """Open the search in a directory; None if the directory is empty or missing.
 
-    Raises ResultError where it holds anything else than a search of this study.
+    Raises:
+        ResultError: The directory holds anything other than a search of this study.
     """
     if is_vacant(directory):
         return None
@@ -249,7 +264,7 @@ def _missing(plan: Plan, store: ResultStore | None) -> list[PlannedRun]:
 
 
 def _grown(loaded: LoadedStudy, plan: Plan | None, tries: Sequence[Try]) -> Plan:
-    """The plan with these tries. Repeats are the outermost loop, and the cases take turns."""
+    """Return the plan with added tries; repeats are the outermost loop, and searches alternate."""
     points = dict(plan.points) if plan else {}
     runs = list(plan.runs) if plan else []
     known = {run.run_id for run in runs}
@@ -264,7 +279,7 @@ def _grown(loaded: LoadedStudy, plan: Plan | None, tries: Sequence[Try]) -> Plan
 
 
 def write_capacity(store: ResultStore, document: dict[str, Any]) -> None:
-    """``capacity.json`` of the result directory, in one step. Raises ResultError."""
+    """Write ``capacity.json`` into the result directory atomically, or raise ResultError."""
     content = json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
     with store.storing("capacity.json cannot be stored"):
         replace_file(store.directory / "capacity.json", content.encode())

@@ -1,4 +1,4 @@
-"""``storlab clean``: what a campaign left on its targets, removed after it has ended."""
+"""``storlab clean``: removes what a campaign left on its targets after it has ended."""
 
 from __future__ import annotations
 
@@ -22,10 +22,13 @@ from storlab.stores.sidecar import SUFFIX, DataFileHold
 def clean_campaign(
     store: ResultStore, stop: StopRequest, reporter: Callable[[], Reporter]
 ) -> Cleaned:
-    """Remove a campaign's data files and objects, also those of ``keep_data``. Results stay.
+    """Remove the data files and objects of a campaign, even with ``keep_data``; results stay.
 
-    A target that fails does not keep the others from being cleaned. Raises ResultError for a
-    directory without a campaign, or while one is running; Interrupted on a stop request.
+    A target that fails does not stop the clean-up of others.
+
+    Raises:
+        ResultError: The directory has no campaign, or one is running.
+        Interrupted: A stop was requested.
     """
     recorded = store.environment.get("guard")
     if recorded is None:
@@ -58,7 +61,7 @@ def _clean_home(home: HomeHold, stop: StopRequest) -> list[str]:
 
 
 def _clean_files(target: Target, base: Path, campaign: str) -> list[str]:
-    """Remove the target's data files that this campaign laid out; others, and devices, stay."""
+    """Remove the target's data files that this campaign created; devices and other files stay."""
     removed = []
     for path in _data_files(target, base):
         real = Path(os.path.realpath(path))
@@ -69,7 +72,7 @@ def _clean_files(target: Target, base: Path, campaign: str) -> list[str]:
                 if hold.remove():
                     removed.append(str(path))
         except FileNotFoundError:
-            continue  # no sidecar: nothing of storlab's
+            continue  # without a sidecar it is not storlab's file
         except OSError as error:
             raise GuardError(
                 str(path), f"cannot be removed: {error.strerror}", "check its directory's mode"
@@ -82,7 +85,7 @@ def _data_files(target: Target, base: Path) -> list[Path]:
         return []
     if target.directory is None:
         return [base / location for location in target.locations]
-    # As the guard names them; how many there were, the sidecars say.
+    # Names as in the guard; the sidecars show how many files there were.
     directory = base / target.directory
     sidecars = sorted(directory.glob(f"storlab.*.dat{SUFFIX}"))
     return [path.with_name(path.name.removesuffix(SUFFIX)) for path in sidecars]

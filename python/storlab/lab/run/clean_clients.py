@@ -1,4 +1,4 @@
-"""``storlab clean`` of a campaign on clients: also when some of them have gone since."""
+"""``storlab clean`` of a campaign on clients, even if some clients no longer answer."""
 
 from __future__ import annotations
 
@@ -31,12 +31,23 @@ def clean_clients(
     stop: StopRequest,
     reporter: Reporter,
 ) -> Cleaned:
-    """Each client removes what is its own. Raises Interrupted on a stop request.
+    """Let each client remove its own data.
 
-    Of a client that does not answer, another one removes what lies in directories that all share;
-    what only it can reach is a problem that names it, and so is a store that fails.
+    For a client that does not answer, another client removes data in shared directories. Data that
+    only the missing client can reach, and stores that fail, are reported as problems.
+
+    Args:
+        store: Results of the campaign.
+        cluster: Cluster of the study.
+        base: Directory that relative paths start from.
+        recorded: Record of the campaign's guard.
+        stop: Stop request to watch.
+        reporter: Receiver of progress.
+
+    Raises:
+        Interrupted: A stop was requested.
     """
-    # Not entered: nothing is measured here. Files are held by their clients, stores one by one.
+    # Not entered, because nothing is measured: clients hold files, stores are held one by one.
     guard = guard_again(store, base, recorded)
     guard.access = {target.name: Access() for target in store.study.target}
     clients = Clients.of(cluster, base)
@@ -57,7 +68,7 @@ class _Cleaning:
     cleaned: Cleaned
 
     def clean_places(self) -> None:
-        """Files and folders that clients have made."""
+        """Remove the files and folders that clients created."""
         targets = self.site.targets_on_clients()
         everybody = self.clients.places(self.clients.most)
         if not targets:
@@ -70,7 +81,7 @@ class _Cleaning:
     def _clean_without(
         self, everybody: list[ClientPlace], targets: set[str], first: PrepareError
     ) -> None:
-        """By those that answer, and for the others as far as these see it."""
+        """Clean up with the clients that answer, also for the others in shared directories."""
         answers = None
         if len(everybody) > 1 and not self.clients.cluster.is_local:
             self.reporter.note(f"{first.what}: each client is asked by itself")
@@ -103,7 +114,7 @@ class _Cleaning:
         try:
             return ask_each(self.clients, everybody, work / "ask", {"shared": []}, self._go_on)
         finally:
-            with suppress(OSError):  # others may have something in it
+            with suppress(OSError):  # other processes may still use it
                 work.rmdir()
 
     def _is_shared(self, name: str) -> bool:
@@ -124,7 +135,7 @@ class _Cleaning:
 def _standing_in(
     gone: Sequence[ClientPlace], there: Sequence[ClientPlace]
 ) -> Iterator[list[ClientPlace]]:
-    """Hosts that answer under the names of those that do not, each host once in a list."""
+    """Yield lists of answering hosts under the names of missing ones, each host once per list."""
     for begin in range(0, len(gone), len(there)):
         yield [
             host.model_copy(update={"name": absent.name})

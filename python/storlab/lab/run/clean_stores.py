@@ -1,4 +1,4 @@
-"""`storlab clean` of S3 stores: each is taken up by itself, to be cleaned and for nothing else."""
+"""``storlab clean`` of S3 stores: opens each store only to remove the campaign's objects."""
 
 from __future__ import annotations
 
@@ -23,11 +23,20 @@ def clean_stores(
     reporter: Reporter,
     cleaned: Cleaned,
 ) -> None:
-    """What the campaign has in buckets. ``recorded`` is of its guard, ``base`` where paths start.
+    """Remove the campaign's objects from buckets; failures become problems of ``cleaned``.
 
-    A store that fails is a problem of ``cleaned``. Raises Interrupted on a stop request.
+    Args:
+        study: Study of the campaign.
+        recorded: Record of the campaign's guard.
+        base: Directory that relative paths start from.
+        stop: Stop request to watch.
+        reporter: Receiver of progress.
+        cleaned: Summary to add to.
+
+    Raises:
+        Interrupted: A stop was requested.
     """
-    # The last first: the bucket that two targets share was made for the first.
+    # In reverse: a bucket that targets share was created for the first of them.
     for target in reversed(study.target):
         before = recorded.get("s3", {}).get(target.name)
         if before is not None:

@@ -1,4 +1,4 @@
-"""What `storlab clean` has done."""
+"""Summary of ``storlab clean``."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from storlab.base.errors import StorlabError
 
 @dataclass(slots=True)
 class Cleaned:
-    """What went, and what could not."""
+    """Names of what was removed, and errors of what could not be removed."""
 
     removed: list[str] = field(default_factory=list)
     problems: list[StorlabError] = field(default_factory=list)
 
     def attempt(self, clean: Callable[[], list[str]]) -> None:
-        """Clean a part, which returns what went. One that fails keeps no other from being cleaned.
+        """Run a clean-up function and add its result; a StorlabError is kept as a problem.
 
-        Raises what is no StorlabError: Interrupted on a stop request.
+        Other errors, such as Interrupted on a stop request, are raised.
         """
         try:
             self.removed += clean()

@@ -1,4 +1,4 @@
-"""What may be asked beside a run: power by the meters, how warm the drives are, what they moved."""
+"""Live gauges during a run: power, drive temperatures, and bytes that devices transferred."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ TEMPERATURE_EVERY_NS = round(EVERY_S * NS_PER_S)
 
 
 class Gauges:
-    """Called for the present values; costs nothing until it is.
+    """Callable that returns the current gauges; it does no work until it is called.
 
-    ``devices`` are those behind each target.
+    ``devices`` of the constructor are those below each target.
     """
 
     def __init__(
@@ -47,8 +47,9 @@ class Gauges:
         self._due_ns = 0
 
     def __call__(self) -> list[Gauge]:
-        """Power at each target's boundary, what its devices have moved, and the temperatures as
-        they were asked for last.
+        """Return power at each target's boundary, device bytes, and drive temperatures.
+
+        Temperatures are refreshed at most every ``TEMPERATURE_EVERY_NS``.
         """
         gauges = list(self._moved())
         for target in self._targets:

@@ -1,4 +1,4 @@
-"""What the user sees of a campaign: a live view on a terminal, else a line per run; on stderr."""
+"""Progress of a campaign on stderr: a live view on a terminal, otherwise a line per run."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from storlab.model.point import PlannedRun, Point
 from storlab.model.result import RunRecord, Snapshot
 from storlab.workloads.common.metrics import FLUSH
 
-ROOMY = 100  # columns of a terminal from which on the bars are long
+ROOMY = 100  # terminal width in columns from which bars are long
 
 Names = Callable[[PlannedRun, Point], str]
-"""What a run is called, without its target."""
+"""Function that names a run, without its target."""
 
 
 def plain_name(run: PlannedRun, point: Point) -> str:
-    """The name of a run where nobody knows what tells its point from others."""
+    """Name a run by its id, if the parameters that distinguish its point are unknown."""
     return f"{point.workload} {run.point_id}, run {run.repeat}"
 
 
@@ -37,7 +37,7 @@ class _Count:
     done: int = 0
     left_ns: int = 0
     expected_ns: int = 0
-    name: str = ""  # of the current run, with its target
+    name: str = ""  # name of the current run, with its target
 
     def begins(self, name: str, expected_ns: int) -> None:
         self.name, self.expected_ns = name, expected_ns
@@ -47,7 +47,7 @@ class _Count:
         self.left_ns = max(0, self.left_ns - self.expected_ns)
 
     def resumed(self) -> str:
-        """Of a campaign that goes on: what is there; empty at its beginning."""
+        """Describe the progress of a resumed campaign; empty if no run is done."""
         if not self.done:
             return ""
         left = format_duration(_whole_seconds(self.left_ns))
@@ -59,7 +59,7 @@ _STEP_UNIT = "operations/s"
 
 
 class PlainReporter(Reporter):
-    """One line per step and run. ``quiet`` leaves out the steps."""
+    """Reporter that prints one line per step and run; ``quiet`` leaves out the steps."""
 
     def __init__(self, console: Console, quiet: bool = False, names: Names = plain_name) -> None:
         self._console = console
@@ -100,7 +100,7 @@ class PlainReporter(Reporter):
 
 
 class _Bars(Progress):
-    """Each task in two lines, what it is over its bar: neither is pushed out by the other."""
+    """Progress bars with each description on a line of its own, so that both have space."""
 
     @override
     def get_renderables(self) -> Iterable[RenderableType]:
@@ -111,7 +111,7 @@ class _Bars(Progress):
 
 
 class _Figures(ProgressColumn):
-    """What is cut where a line is too long: rich would give up the bar beside it first."""
+    """Column that truncates long figures itself, because rich would drop the bar first."""
 
     def __init__(self, console: Console, beside: int) -> None:
         super().__init__()
@@ -125,7 +125,7 @@ class _Figures(ProgressColumn):
 
 
 class LiveReporter(Reporter):
-    """The campaign with its time left, and below it the current run or step with live figures."""
+    """Reporter with live bars: the campaign with its time left, and the current run or step."""
 
     def __init__(self, console: Console, names: Names = plain_name) -> None:
         self._console = console
@@ -212,7 +212,7 @@ class LiveReporter(Reporter):
         self._current = self._progress.add_task(text, total=total, figures="")
 
     def _update_campaign(self, elapsed_ns: int) -> None:
-        """By runs, those of former sessions too, and of the current one by its time."""
+        """Update the campaign's bar: finished runs, plus the elapsed share of the current run."""
         if self._campaign is not None:
             part = elapsed_ns / max(1, self._count.expected_ns) if elapsed_ns else 0.0
             self._progress.update(
@@ -229,7 +229,7 @@ class LiveReporter(Reporter):
 
 
 def make_reporter(console: Console, quiet: bool, names: Names = plain_name) -> Reporter:
-    """Live on a terminal, plain elsewhere or when quiet."""
+    """Return a live reporter for a terminal, otherwise or if quiet a plain one."""
     return (
         LiveReporter(console, names)
         if console.is_terminal and not quiet
@@ -238,13 +238,14 @@ def make_reporter(console: Console, quiet: bool, names: Names = plain_name) -> R
 
 
 def rate_unit(kind: str) -> str:
-    """What the rate of a workload family counts, in short: ``IOPS``, ``requests/s``."""
+    """Return the short unit of a family's rate, such as ``IOPS`` or ``requests/s``."""
     return FAMILIES[kind].page.rate_short
 
 
 def snapshot_figures(snapshot: Snapshot, unit: str) -> str:
-    """What the engine tells of throughput, rate, p99 and CPU of the last interval; of a cluster its
-    slowest.
+    """Format throughput, rate, p99 and CPU of the last interval.
+
+    For a cluster, a note names its slowest client.
     """
     parts = []
     if snapshot.bytes_s is not None:
@@ -263,9 +264,11 @@ def snapshot_figures(snapshot: Snapshot, unit: str) -> str:
 
 
 def run_line(record: RunRecord, name: str = "") -> str:
-    """One run in one line: what it was, and what it gave or why it failed.
+    """Describe a run in one line: its name, and its results or why it failed.
 
-    ``name`` tells it with its target; without one its id does, as it does of a run that failed.
+    Args:
+        record: Record of the run.
+        name: Name of the run with its target; if empty, the target, workload and id are used.
     """
     what = name or f"{record.target}, {record.workload}, {record.run_id}"
     if record.failure is not None:

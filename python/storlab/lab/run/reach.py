@@ -1,4 +1,4 @@
-"""Whether the target of a run answers: its devices, mounts and stores here, or its clients."""
+"""Reachability of a run's target: devices, mounts and stores, from this machine or from clients."""
 
 from __future__ import annotations
 
@@ -20,22 +20,24 @@ from storlab.stores.s3.control import S3Control
 from storlab.stores.s3.errors import StoreUnreachableError
 from storlab.stores.s3.target import S3Hold
 
-STORE_S = 5.0  # for one answer of a store
+STORE_S = 5.0  # time limit of one request to a store
 
 
 class Reach(Protocol):
-    """Asks what a target needs whether it answers."""
+    """Check of whether the parts that a target needs answer."""
 
     def absences(self, target: Target, clients: int | None) -> list[Absence]:
-        """Return everything that does not answer; none if the target can be reached.
+        """Return everything that does not answer; empty if the target is reachable.
 
-        ``clients`` is how many clients the run uses; None: this machine made its load.
+        Args:
+            target: Target to check.
+            clients: Number of clients of the run; None if this machine generates the load.
         """
         ...
 
 
 class LocalReach:
-    """Reach of this machine. Needs an entered guard, and targets that answer when it is made."""
+    """Reachability from this machine; needs an entered guard and targets that answer at first."""
 
     def __init__(self, study: StudyBase, guard: Guard) -> None:
         self._guard = guard
@@ -47,7 +49,7 @@ class LocalReach:
         }
 
     def absences(self, target: Target, clients: int | None = None) -> list[Absence]:
-        """As :class:`Reach`."""
+        """Return everything that does not answer, see :class:`Reach`."""
         del clients
         probes: list[tuple[str, Callable[[], Absence | None]]] = [
             (str(path), partial(path_absence, path, self._mounts[path]))
@@ -74,7 +76,7 @@ class LocalReach:
 
 
 def store_absences(hold: S3Hold) -> Iterator[Absence]:
-    """Yield the endpoints of a store that give no answer, or only that of a proxy before it."""
+    """Yield the endpoints of a store that do not answer, or whose proxy answers for them."""
     store = hold.access.store
     for endpoint in store.endpoints:
         try:
@@ -82,11 +84,11 @@ def store_absences(hold: S3Hold) -> Iterator[Absence]:
         except StoreUnreachableError as error:
             yield Absence(endpoint, error.what, returns=hold.server is None)
         except PreflightError:
-            pass  # it answers; what it refuses is the run's own failure
+            pass  # it answers; a refusal is a failure of the run itself
 
 
 class ClientsReach:
-    """Reach of the clients of a cluster: each is asked by itself, and says what it reaches."""
+    """Reachability from the clients of a cluster: each client is asked separately."""
 
     def __init__(
         self,
@@ -96,7 +98,15 @@ class ClientsReach:
         work: Path,
         go_on: Callable[[], None],
     ) -> None:
-        """``question`` gives the arguments of a check; ``go_on`` raises to end a probe."""
+        """Prepare checks of the clients.
+
+        Args:
+            clients: Clients of the cluster.
+            guard: Entered guard.
+            question: Function that returns the arguments of a ``check`` task for a target.
+            work: Working directory.
+            go_on: Function that raises to end a check early.
+        """
         self._clients = clients
         self._guard = guard
         self._question = question
@@ -104,7 +114,7 @@ class ClientsReach:
         self._go_on = go_on
 
     def absences(self, target: Target, clients: int | None) -> list[Absence]:
-        """As :class:`Reach`."""
+        """Return everything that does not answer, see :class:`Reach`."""
         hold = self._guard.stores.get(target.name)
         found = [] if hold is None else list(store_absences(hold))
         if found:
@@ -120,7 +130,7 @@ class ClientsReach:
 
 
 def client_absences(facts: dict[str, Any]) -> Iterator[Absence]:
-    """Yield what one client does not reach, by the facts that it gave in a check."""
+    """Yield what a client does not reach, from its answer to a ``check`` task."""
     for directory, mounted in facts["mounts"].items():
         if mounted is None and facts["mount"] is not None:
             yield Absence(facts["mount"], f"nothing is mounted there or on the way to {directory}")

@@ -1,4 +1,4 @@
-"""From what an engine returns to what is stored."""
+"""Conversion of an engine's outcome to the stored record of a run."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ from storlab.model.types import Provenance
 
 @dataclass(frozen=True, slots=True)
 class Stated:
-    """Facts about an imported run that another tool's file states beside its outcome."""
+    """Facts about an imported run that the other tool's file states in addition to its outcome."""
 
-    direct: bool  # whether this run went past the page cache; its target may have runs of both
-    metrics: Sequence[Metric]  # that cannot be derived, such as printed percentiles
-    histograms: bool  # whether samples have one for each operation with a latency
+    direct: bool  # whether this run bypassed the page cache; its target may have runs of both kinds
+    metrics: Sequence[Metric]  # metrics that cannot be derived, such as printed percentiles
+    histograms: bool  # whether samples have a histogram for each operation with a latency
     provenance: Provenance
 
 
@@ -56,18 +56,18 @@ def completed_record(
     metered: MeteredRun | None = None,
     stated: Stated | None = None,
 ) -> RunRecord:
-    """Make the record of a run that an engine carried out, to its end or to its failure.
+    """Build the record of a run that an engine finished, or that failed.
 
-    A failed run has no metrics: they would look like results.
+    A failed run gets no metrics, because they would look like results.
 
     Args:
-        run: The run of the plan.
-        point: Its point.
-        study: The study that both are of.
+        run: Run of the plan.
+        point: Point of the run.
+        study: Study of the plan.
         started_at: UTC, ISO 8601.
-        outcome: What the engine returned, or what a file of another tool states.
-        metered: None if the meters were not read.
-        stated: None unless the run is imported.
+        outcome: Outcome from the engine, or from a file of another tool.
+        metered: Power of the run; None if meters were not read.
+        stated: Facts stated by another tool's file; None unless the run is imported.
     """
     target = study.target_named(point.target)
     if stated is not None:
@@ -97,7 +97,8 @@ def completed_record(
     if finished:
         metrics += energy_metrics(outcome, power.totals, workload.page, concurrency)
         if idles(outcome, workload.page):
-            # Its rates leave pauses out, and the window's energy does not: the two do not divide.
+            # Rates leave out pauses, but the window's energy includes them, so they cannot be
+            # divided.
             metrics = [m for m in metrics if not is_efficiency(m, workload.page)]
         page = workload.page
         metrics += density_metrics(metrics, target, power.totals, page.rate)
@@ -146,7 +147,7 @@ def completed_record(
 
 
 def _no_better_than(provenance: Provenance, metric: Metric) -> Metric:
-    """The metric with the weaker of its own provenance and that of its run."""
+    """Return the metric with the weaker of its own provenance and that of its run."""
     weaker = weakest_provenance([provenance, metric.provenance])
     return metric.model_copy(update={"provenance": weaker})
 
@@ -154,7 +155,7 @@ def _no_better_than(provenance: Provenance, metric: Metric) -> Metric:
 def _with_stated(
     metrics: list[Metric], concurrency: Concurrency | None, stated: Sequence[Metric]
 ) -> tuple[list[Metric], Concurrency | None]:
-    """Add stated metrics that are not derived, and the concurrency among them."""
+    """Add stated metrics that are not derived, and take the concurrency from them if missing."""
     derived = {(m.name, m.operation) for m in metrics}
     metrics = [*metrics, *(m for m in stated if (m.name, m.operation) not in derived)]
     if concurrency is not None and concurrency.implied is None:
@@ -164,13 +165,13 @@ def _with_stated(
 
 
 def _later_flags(target: Target, power: MeteredRun, outcome: RunOutcome) -> list[Flag]:
-    """Of meters and of clients, which the family does not know."""
+    """Return flags about meters and clients, which the workload family does not handle."""
     clients = cluster_flags(outcome.cluster, cached=not target.direct)
     return [*_power_flags(target, power), *clients]
 
 
 def _of_all_clients(point: Point) -> Point:
-    """With the load of all clients: what a point says is done by each of them."""
+    """Return the point with the load of all clients together, not of each client."""
     page = FAMILIES[point.kind].page
     loads = [name for name in (page.per_client, page.paced) if point.params.get(name)]
     if point.clients is None or not loads:
@@ -180,7 +181,7 @@ def _of_all_clients(point: Point) -> Point:
 
 
 def _is_empty(outcome: RunOutcome) -> bool:
-    """No operation completed in the window, none that was due in it later, and none failed."""
+    """Return whether no operation completed in the window or later, and none failed."""
     done = any(
         totals.operations + totals.late_operations + sum(totals.errors.values())
         for totals in outcome.totals.values()
@@ -192,7 +193,7 @@ def _nothing_done(point: Point, outcome: RunOutcome) -> Failure:
     length = format_duration(max(0, outcome.window_end_ns - outcome.window_start_ns))
     waited = None if outcome.cpu is None else outcome.cpu.longest_wait_percent
     why = "" if not waited else f"; a worker waited for a core in {significant(waited, 3)} % of it"
-    # Of several clients' windows whole intervals are kept that all of them have.
+    # Windows of several clients are cut to whole intervals that all of them cover.
     by_bytes = FAMILIES[point.kind].page.by_bytes
     longer = f"{by_bytes} larger" if point.params.get(by_bytes) is not None else "runtime longer"
     return Failure(
@@ -210,7 +211,7 @@ def _unread(target: Target, metered: MeteredRun | None) -> list[str]:
 
 
 def _power_flags(target: Target, power: MeteredRun) -> list[Flag]:
-    """The headline's power is missing although the target has a meter for it."""
+    """Return a flag if a meter exists for the reported boundary, but power is missing."""
     wanted = headline_boundary(target, power.boundaries)
     if not power.boundaries or any(total.boundary == wanted for total in power.totals):
         return []
@@ -232,7 +233,7 @@ _UNEXPLAINED = Failure(message="the engine ended the run and did not say why")
 def failed_record(
     run: PlannedRun, point: Point, engine: EngineInfo, started_at: str, failure: Failure
 ) -> RunRecord:
-    """The record of a run that never got as far as its measure window."""
+    """Build the record of a run that failed before its measure window."""
     return RunRecord(
         **about_run(run, point),
         status="failed",
@@ -246,7 +247,7 @@ def failed_record(
 
 
 def interval_throughput(outcome: RunOutcome, interval_ns: int) -> list[float]:
-    """MB/s of each interval, over all kinds of operation; a last, shorter half is left out."""
+    """Return MB/s of each interval over all operations, without a short last interval."""
     moved: dict[int, list[int]] = {}
     for sample in outcome.samples:
         row = moved.setdefault(sample.interval, [0, sample.end_ns - sample.start_ns])
@@ -261,7 +262,7 @@ def interval_throughput(outcome: RunOutcome, interval_ns: int) -> list[float]:
 def _steady_record(
     outcome: RunOutcome, interval_ns: int
 ) -> tuple[dict[str, Any] | None, list[Flag]]:
-    """How steady throughput was, and the flag of one that was not."""
+    """Return the steadiness of throughput, and a flag if it was not steady."""
     values = interval_throughput(outcome, interval_ns)
     verdict = steady_verdict(five_parts(values))
     record = {**verdict.as_dict(), "quantity": "throughput_mb_s", "intervals": len(values)}

@@ -1,7 +1,7 @@
-"""One session of a campaign: a new one, or the rest of one that was interrupted.
+"""Sessions of a campaign: starting a new one, or resuming an interrupted one.
 
-The order matters: the guard first, for all targets at once, then preflight and everything else that
-can say no; only then is anything written.
+The order matters: the guard is entered first, for all targets at once, then preflight and all other
+checks run, and only then is anything written.
 """
 
 from __future__ import annotations
@@ -46,10 +46,22 @@ def run_study(
     stop: StopRequest,
     clean: bool = False,
 ) -> tuple[ResultStore, Summary]:
-    """Carry out a study into a new result directory.
+    """Execute a study into a new result directory.
 
-    Raises GuardError, PreflightError, EngineError or ResultError before anything is written, and
-    ResultError later when results cannot be stored.
+    Args:
+        loaded: Study with its text.
+        plan: Plan of the study.
+        directory: Result directory, missing or empty.
+        plan_hash: Hash of the reviewed plan as consent to overwrite devices, or None.
+        reporter: Function that creates the reporter of progress.
+        stop: Stop request to watch.
+        clean: Remove data even if runs are missing at the end.
+
+    Raises:
+        GuardError: A target is refused; nothing is written.
+        PreflightError: A check failed; nothing is written.
+        EngineError: An engine cannot execute the plan; nothing is written.
+        ResultError: The directory is not empty, or results cannot be stored.
     """
     if not is_vacant(directory):
         raise occupied(directory)
@@ -78,9 +90,11 @@ def resume_study(
     stop: StopRequest,
     clean: bool = False,
 ) -> Summary:
-    """Carry out what is missing of a campaign, on the same devices and with the same consent.
+    """Execute the missing runs of a campaign, on the same devices and with the same consent.
 
-    Raises as :func:`run_study`; ResultError also when another process is at it.
+    Raises:
+        ResultError: Another process executes it, or it was not created by ``storlab run``. Also
+            raises as :func:`run_study`.
     """
     recorded: Mapping[str, Any] | None = store.environment.get("guard")
     if recorded is None:
@@ -97,7 +111,7 @@ def resume_study(
             refuse_other_hosts(store, clients)
         with guard_again(store, base, recorded) as guard:
             checks: Sequence[Check] = []
-            if todo or clients is not None:  # else there is no load that anything could disturb
+            if todo or clients is not None:  # otherwise there is no load to check for
                 left = [run.run_id for run in left_behind(store, todo)]
                 checks, _ = checks_of(
                     store.study, store.plan, todo, guard, clients, resumed=True, left=left
@@ -111,9 +125,13 @@ def resume_study(
 
 
 def refuse_other_hosts(store: ResultStore, clients: Clients) -> None:
-    """Hosts come from a file or from Slurm, too, which may have changed since.
+    """Refuse to resume a campaign on other hosts than it began with.
 
-    Runs on other clients are no repeats of those that are there, and data lie by client.
+    The list of hosts may come from a file or from Slurm and may have changed. Runs on other clients
+    are not repeats of the stored ones, and data are stored per client.
+
+    Raises:
+        ResultError: The hosts differ.
     """
     before = set(store.environment.get("cluster") or {})
     now = {place.name for place in clients.places(clients.most)}
@@ -133,12 +151,12 @@ def refuse_other_hosts(store: ResultStore, clients: Clients) -> None:
 
 
 def guard_of(study: StudyBase, plan: Plan, **settings: Any) -> Guard:
-    """The guard of this machine, or of the clients of a cluster."""
+    """Return a guard for this machine, or for the clients of a cluster."""
     return (Guard if study.cluster is None else ClusterGuard)(study, plan, **settings)
 
 
 def guard_again(store: ResultStore, base: Path, recorded: Mapping[str, Any]) -> Guard:
-    """Of a campaign that has begun, by what its environment has recorded of the first guard."""
+    """Return the guard of a started campaign, from the record of its first guard."""
     return guard_of(
         store.study,
         store.plan,
@@ -149,14 +167,14 @@ def guard_again(store: ResultStore, base: Path, recorded: Mapping[str, Any]) -> 
 
 
 def clients_of(study: StudyBase, base: Path) -> Clients | None:
-    """None where this machine makes the load. Raises as ``Clients.of``."""
+    """Return the clients of a cluster; None if this machine generates the load."""
     return None if study.cluster is None else Clients.of(study.cluster, base)
 
 
 def places_of(
     clients: Clients | None, store: ResultStore, guard: Guard, stop: StopRequest, told: Reporter
 ) -> dict[str, Any]:
-    """``site`` and ``reach`` of a campaign whose clients make the load; else nothing."""
+    """Return ``site`` and ``reach`` for a campaign on clients; empty without a cluster."""
     if clients is None:
         return {}
 
@@ -184,7 +202,20 @@ def checks_of(
     resumed: bool = False,
     left: Collection[str] = (),
 ) -> tuple[Sequence[Check], dict[str, Any]]:
-    """What preflight says, and of a cluster what its clients are. ``left``: as ``check_study``."""
+    """Run the preflight checks, on this machine or on clients.
+
+    Args:
+        study: Study to check.
+        plan: Plan of the study.
+        runs: Runs to execute.
+        guard: Entered guard.
+        clients: Clients of the cluster; None if this machine generates the load.
+        resumed: Whether the campaign has run before.
+        left: Ids of interrupted runs, see ``check_study``.
+
+    Returns:
+        Checks, and the facts of each client by name.
+    """
     if clients is None:
         check_feasible(study, plan, runs, guard.access, left)
         return check_study(study, plan, guard.base, guard.stores, left), {}
@@ -200,7 +231,7 @@ def checks_of(
 
 
 def rehearse(study: StudyBase, plan: Plan, base: Path) -> Check:
-    """What the guard and the engines would say to this plan, once it is consented to.
+    """Check whether the guard and the engines would accept a plan once it is consented to.
 
     Nothing is written; devices that the study writes to are held exclusively for a moment.
     """
@@ -220,7 +251,7 @@ def rehearse(study: StudyBase, plan: Plan, base: Path) -> Check:
 
 
 def warn(reporter: Reporter, checks: Sequence[Check]) -> None:
-    """What preflight warns of, in the live view."""
+    """Report the warnings of preflight in the progress output."""
     for check in checks:
         if check.status == "warning":
             reporter.note(f"warning: {check.name}: {check.what}")
@@ -233,14 +264,21 @@ def check_feasible(
     access: Mapping[str, Access],
     left: Collection[str] = (),
 ) -> None:
-    """Ask every engine whether it can do its part, and whether the data sets fit. Writes nothing.
+    """Check that each engine can execute its points, and that data sets fit; writes nothing.
 
-    ``left``: as ``check_study``.
+    Args:
+        study: Study to check.
+        plan: Plan of the study.
+        runs: Runs to execute.
+        access: Files, devices and stores that the guard granted, by target.
+        left: Ids of interrupted runs, see ``check_study``.
 
-    Raises EngineError or PreflightError.
+    Raises:
+        EngineError: An engine is missing, or refuses a job.
+        PreflightError: Data sets do not fit.
     """
     for name in sorted({plan.points[run.point_id].engine for run in runs}):
-        get_engine(name).describe()  # raises when it is missing
+        get_engine(name).describe()  # raises if the engine is missing
     first = {run.point_id: run for run in reversed(runs)}
     for point_id, run in first.items():
         point = plan.points[point_id]
@@ -281,7 +319,8 @@ def _home_needs(
         own = [point for point in points if point.target == target.name]
         home = access[target.name].home if own else None
         if home is not None:
-            # The study's path counts from where the campaign began, which need not be here.
+            # Relative paths of the study start where the campaign began, not in the current
+            # directory.
             granted = target.model_copy(update={"directory": str(home.parent)})
             needs.setdefault(home, []).append(home_need(own, study.study, granted, left))
     return needs
