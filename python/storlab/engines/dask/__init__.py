@@ -1,1 +1,1 @@
-"""Dask as an engine: preprocessing in tasks on a cluster of workers."""
+"""Dask engine: runs preprocessing as tasks on a cluster of workers."""

@@ -1,6 +1,7 @@
-"""What runs as a program of its own: it hands the units of a run to the workers of a Dask cluster.
+"""Child program of a Dask run: submits the units of work of a run to a Dask cluster.
 
-``result.json`` is written after every stage, and a line of progress is printed after every unit.
+It writes ``result.json`` after every stage and prints a line of progress after units, at most four
+times a second.
 """
 
 from __future__ import annotations
@@ -28,32 +29,32 @@ from storlab.engines.dataframe.units import Done, Unit
 from storlab.engines.dataframe.with_pandas import PandasLibrary
 
 _TELL_NS = NS_PER_S // 4
-_LEAVES = 4  # for each worker, at least
+_LEAVES = 4  # minimum per worker
 _LEAF_ROWS = 1 << 22
 _TREES = "trees"
 
 
 class DaskLibrary(PandasLibrary):
-    """pandas in a worker of Dask, which takes more memory before there is any work."""
+    """pandas library as run in a Dask worker, whose idle process needs more memory."""
 
     base_bytes, worker_bytes = DASK.base_bytes, DASK.worker_bytes
 
 
 class ClusterMemory:
-    """The most memory that workers and this process had: the sum of what each had at its peak."""
+    """Peak memory of a cluster: the sum of the peaks of its workers and of this process."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
-        self.worst_bytes = 0  # of a worker, in all stages
+        self.worst_bytes = 0  # highest peak of a single worker over all stages
 
     def start_stage(self) -> None:
-        """Forget what was."""
+        """Reset the peaks of this process and of all workers."""
         tasks.forget_peak()
         self._cluster.everywhere(tasks.forget_peak)
         self._cluster.crew.forget_peaks()
 
     def peak_bytes(self) -> int:
-        """Since the stage began."""
+        """Return the sum of the peak memory of all processes since the stage began, in bytes."""
         self._cluster.read()
         crew = self._cluster.crew
         worst = max((member.peak_bytes for member in crew.members.values()), default=0)
@@ -62,7 +63,7 @@ class ClusterMemory:
 
 
 class Progress:
-    """Lines for the live view."""
+    """Lines of progress on standard output, which the parent reads for the live view."""
 
     def __init__(self) -> None:
         self._told_ns = 0
@@ -70,7 +71,7 @@ class Progress:
         self._bytes = 0
 
     def add(self, size: int) -> None:
-        """A unit is done, which read so many bytes."""
+        """Count a finished unit that read ``size`` bytes, and print a line if one is due."""
         self._units += 1
         self._bytes += size
         now_ns = monotonic_ns()
@@ -82,7 +83,7 @@ class Progress:
 
 
 class ClusterRun(Run):
-    """All stages, their units on a cluster."""
+    """Preprocessing run whose units are executed by a Dask cluster."""
 
     _worker: ClusterWorker
 
@@ -93,12 +94,17 @@ class ClusterRun(Run):
         self._progress = Progress()
 
     def on(self, cluster: Cluster) -> None:
-        """Carry out all stages there. Raises RunError and OSError."""
+        """Run all stages on a cluster.
+
+        Raises:
+            RunError: The run cannot go on.
+            OSError: A file cannot be read or written.
+        """
         self._cluster = cluster
         cluster.crew.begin(cluster.everywhere(tasks.reading))
         self._own_ns = own_cpu_ns()
         if any(host != cluster.crew.here for host in cluster.crew.hosts().values()):
-            self._counter = None  # of this machine's device, which others do not go through
+            self._counter = None  # It reads this machine's device, and remote workers bypass that.
             self.result["device_counters"] = False
         memory = ClusterMemory(cluster)
         try:
@@ -122,16 +128,22 @@ class ClusterRun(Run):
         }
 
     def cool(self, inputs: Iterable[Path]) -> None:
-        """On all machines."""
+        """Flush the inputs and drop them from the page cache of every host."""
         self._cluster.cool(list(inputs))
 
     def cpu_ns(self) -> int:
-        """Of this process and of the workers, as these measured it."""
+        """Return the CPU time of this process and of the workers so far, in nanoseconds.
+
+        Workers measure their own CPU time; it is read from them here.
+        """
         self._cluster.read()
         return sum(own_cpu_ns()) + sum(self._cluster.crew.used_ns())
 
     def carried_out(self, units: Sequence[Unit], at_once: int) -> Iterator[Done]:
-        """Units as they end. A worker has one at a time, so that memory does not say how many."""
+        """Execute units and yield each as it finishes.
+
+        A worker runs one unit at a time, so ``at_once``, which is derived from memory, is ignored.
+        """
         del at_once
         workers = int(self._job["workers"])
         for done in self._cluster.carry_out(self._worker, units, workers, self._after):
@@ -142,12 +154,16 @@ class ClusterRun(Run):
         clear_attempts(self._directory)
 
     def _about_bytes(self, unit: Unit) -> int:
-        """Raw bytes, or what columns have of them: how much of Parquet that is, is found later."""
+        """Return an estimate of the bytes that a unit reads, for the progress line.
+
+        Units that read Parquet get their columns' share of the raw input: the actual sizes are read
+        from the footers after the run.
+        """
         raw = int(self.result["input_bytes"])
         return unit.bytes or round(raw * unit.share * len(unit.columns) / len(COLUMNS))
 
     def vocabulary_units(self, columns: Sequence[str]) -> Sequence[Unit]:
-        """Leaves, branches and the root of every column's tree."""
+        """Return the units of the vocabulary stage: leaves, branches and root of each tree."""
         place = self._directory / "vocabulary" / _TREES
         clear_trees(self._directory)
         place.mkdir()
@@ -180,7 +196,7 @@ class ClusterRun(Run):
 
 
 def clear_trees(directory: Path) -> None:
-    """Remove what is between tasks."""
+    """Remove the intermediate tallies of the vocabulary stage."""
     place = directory / "vocabulary" / _TREES
     if place.is_dir():
         for path in place.iterdir():
@@ -212,7 +228,10 @@ def _carry_out(run: ClusterRun, job: dict[str, Any], work_dir: Path) -> None:
 
 
 def close(client: Client, own: LocalCluster | None) -> None:
-    """The work is done, however long workers take to end: they do so with this process."""
+    """Close the client, and the cluster if storlab started it.
+
+    The results are complete, so slow shutdowns are not awaited: workers end with this process.
+    """
     with suppress(OSError):
         client.close(timeout=2)
     if own is not None:
@@ -221,7 +240,10 @@ def close(client: Client, own: LocalCluster | None) -> None:
 
 
 def main(order_file: str) -> int:
-    """Carry out the order in a file; 1 where it failed, and ``result.json`` says why."""
+    """Run the order in a file and return the exit status.
+
+    Status 1 means that the run failed; ``result.json`` holds the reason.
+    """
     path = Path(order_file)
     job: dict[str, Any] = json.loads(path.read_text())["job"]
     if job["cpus"]:

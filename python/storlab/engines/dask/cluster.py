@@ -1,6 +1,6 @@
-"""A Dask cluster as the crew of a run: its own on this machine, or one that is there already.
+"""Dask cluster of a run: one started on this machine, or an existing one.
 
-Every wait has an end: a cluster that does not answer, or has no worker left, fails the run.
+Every wait has a timeout: a run fails if the cluster stops answering or has no worker left.
 """
 
 from __future__ import annotations
@@ -32,20 +32,21 @@ from storlab.engines.dataframe.child import RunError
 from storlab.engines.dataframe.units import Done, Unit
 
 CONNECT_S = 20
-"""For a scheduler to answer, and for workers to be there."""
+"""Seconds to wait for a scheduler to answer and for its workers to appear."""
 LOST_S = 300
-"""Without a worker, or without an answer of the scheduler, before the run is given up."""
+"""Seconds without a worker, or without an answer of the scheduler, after which a run fails."""
 _LOOK_S = 1.0
-_NONCE = "nonce.partial"  # which a run that goes on removes
+_NONCE = "nonce.partial"  # a resumed run removes it
 _CONFIG = {
-    # Of results there are only a few numbers: memory is what the units hold, and none is moved.
+    # Results are a few numbers, so memory is what the units use, and data is never moved or
+    # spilled.
     "distributed.worker.memory.target": False,
     "distributed.worker.memory.spill": False,
     "distributed.worker.memory.pause": False,
     "distributed.worker.memory.terminate": 1.0,
     "distributed.scheduler.worker-ttl": f"{LOST_S}s",
     # LocalCluster ends a worker that has not come back after this time. Dask's default of 15 s is
-    # too short: on a busy machine its start alone takes longer.
+    # too short: on a busy machine a restart alone takes longer.
     "distributed.deploy.lost-worker-timeout": f"{LOST_S}s",
     "distributed.nanny.pre-spawn-environ.OMP_NUM_THREADS": 1,
     "distributed.nanny.pre-spawn-environ.OPENBLAS_NUM_THREADS": 1,
@@ -54,7 +55,10 @@ _SAME_STORLAB = "install the same storlab, with the extra storlab[scale], on all
 
 
 def started_here(workers: int, limit_bytes: int, work_dir: Path) -> LocalCluster:
-    """Processes of one thread each, whose talk nobody else on this machine can join."""
+    """Start a local cluster of single-threaded worker processes, with TLS on loopback.
+
+    The certificates are temporary, so other processes on this machine cannot connect.
+    """
     dask.config.set(_CONFIG)
     return LocalCluster(
         n_workers=workers,
@@ -70,9 +74,13 @@ def started_here(workers: int, limit_bytes: int, work_dir: Path) -> LocalCluster
 
 
 def connected(address: str) -> Client:
-    """To a scheduler that is there. Raises RunError where nobody answers.
+    """Connect to an existing scheduler.
 
-    Dask waits for ever where somebody listens who does not answer, so it waits in a thread.
+    Dask waits for ever if the address accepts connections but does not answer, so it connects in a
+    thread.
+
+    Raises:
+        RunError: No scheduler answers at the address in time.
     """
     answers: queue.SimpleQueue[Client | BaseException] = queue.SimpleQueue()
 
@@ -97,10 +105,14 @@ def connected(address: str) -> Client:
 
 
 class Cluster:
-    """Gives units to workers and keeps account of them."""
+    """Dask cluster that executes units and accounts for its workers' CPU and memory."""
 
     def __init__(self, client: Client, job: Mapping[str, Any], limit_bytes: int) -> None:
-        """Raises RunError where it lacks workers."""
+        """Wait until the cluster has enough worker threads.
+
+        Raises:
+            RunError: It does not have them in time.
+        """
         self._client = client
         self._local = job.get("scheduler") is None
         self._name = "the local cluster" if self._local else f"the scheduler {job['scheduler']}"
@@ -112,9 +124,10 @@ class Cluster:
         self._await_workers()
 
     def check(self) -> None:
-        """Every worker has this storlab, sees the directory and may hold what a unit needs.
+        """Check every worker: same storlab version, same shared directory, enough memory per unit.
 
-        Raises RunError that names the worker.
+        Raises:
+            RunError: A worker fails one of these checks; the message names it.
         """
         for address, why in self.everywhere(_probe()).items():
             if why is not None:
@@ -159,9 +172,10 @@ class Cluster:
                 self._client.wait_for_workers(self._workers, timeout=_LOOK_S)
 
     def _threads(self) -> dict[str, int] | None:
-        """Of the workers that are there; None where the scheduler did not answer this time.
+        """Return the number of threads by worker, or None if the scheduler did not answer.
 
-        Raises RunError where it has been silent for long.
+        Raises:
+            RunError: The scheduler has not answered for ``LOST_S`` seconds.
         """
         try:
             scheduler: Any = self._client.scheduler
@@ -182,20 +196,24 @@ class Cluster:
         )
 
     def everywhere(self, task: Callable[..., Any], *arguments: Any) -> dict[str, Any]:
-        """What a function of ``tasks`` says on every worker that is there. Raises RunError."""
+        """Call a function of ``tasks`` on every connected worker and return the results by address.
+
+        Raises:
+            RunError: The scheduler does not answer, or the function fails on a worker.
+        """
         try:
             answers: dict[str, Any] = self._client.run(task, *arguments, on_error="return")
         except (TimeoutError, CommClosedError, CancelledError) as error:
             raise self._silent(error) from error
         for address, value in list(answers.items()):
-            if isinstance(value, OSError):  # it was lost meanwhile
+            if isinstance(value, OSError):  # the connection to the worker was lost during the call
                 answers.pop(address)
             elif isinstance(value, BaseException):
                 raise RunError(f"worker {address} fails: {_words(value)}", _SAME_STORLAB)
         return answers
 
     def read(self) -> None:
-        """What every worker has used."""
+        """Update the crew with the CPU and memory use of every worker."""
         threads = self._threads()
         if threads is not None:
             self.crew.lose(set(threads))
@@ -203,7 +221,7 @@ class Cluster:
             self.crew.tell(reading)
 
     def cool(self, paths: Sequence[Path]) -> None:
-        """Let every machine forget files."""
+        """Flush files and drop them from the page cache, on this host and on each worker's host."""
         tasks.cool(paths)
         by_host = {host: address for address, host in self.crew.hosts().items()}
         others = [address for host, address in by_host.items() if host != self.crew.here]
@@ -217,7 +235,14 @@ class Cluster:
         at_once: int,
         after: Mapping[str, Sequence[str]],
     ) -> Iterator[Done]:
-        """Units as they end; each begins when those that ``after`` names for it are done."""
+        """Execute units and yield each as it finishes.
+
+        Args:
+            worker: The settings that all units share.
+            units: The units, in the order in which they should start.
+            at_once: The largest number of units in flight.
+            after: By unit name, the names of units that must finish before it starts.
+        """
         waiting = deque(units)
         names = {unit.name for unit in waiting}
         left = {unit.name: names.intersection(after.get(unit.name, ())) for unit in waiting}
@@ -232,7 +257,7 @@ class Cluster:
                 result = self._result(future, unit)
                 for others in left.values():
                     others.discard(unit.name)
-                end_ns = monotonic_ns()  # another machine's clock is another one
+                end_ns = monotonic_ns()  # clocks of hosts differ: only durations can be used
                 yield Done(unit, end_ns - result.latency_ns, end_ns, result.passes)
 
     def _ended(self, going: Mapping[Future[Any], Unit]) -> list[Future[Any]]:
@@ -249,7 +274,12 @@ class Cluster:
             return list(waited.done)
 
     def _look(self) -> None:
-        """Raises RunError where there is nobody left, and for newcomers that will not do."""
+        """Check that workers are left, and vet workers that have joined. At most once per second.
+
+        Raises:
+            RunError: No worker has been connected for ``LOST_S`` seconds, or a new one fails the
+                checks.
+        """
         threads = self._threads()
         self._looked_ns = monotonic_ns()
         if threads:
@@ -285,14 +315,15 @@ class Cluster:
         return result
 
     def _gathered(self, future: Future[Any]) -> Result:
-        """Of a unit that has ended. Where its worker is lost before the result is here, the unit
-        is done again.
+        """Return the result of a finished unit.
+
+        Dask executes the unit again if its worker was lost before the result was transferred.
         """
         while True:
             try:
                 result: Result = future.result(timeout=_LOOK_S)
             except TimeoutError:
-                if future.status == "error":  # the unit's own
+                if future.status == "error":  # raised by the unit, not by the wait
                     raise
                 self._look()
             else:
@@ -300,7 +331,10 @@ class Cluster:
 
 
 def _probe() -> Callable[[], str | None]:
-    """Says why a worker cannot import what units need. It travels whole, as it is no module's."""
+    """Return a function that returns why a worker cannot import storlab, or None.
+
+    It is a closure, which is pickled by value: a function of a module would need that import.
+    """
 
     def probe() -> str | None:
         try:
@@ -314,7 +348,7 @@ def _probe() -> Callable[[], str | None]:
 
 
 def _ready(waiting: deque[Unit], left: Mapping[str, set[str]], most: int) -> Iterator[Unit]:
-    """At most so many that wait for nobody, in their order; they are taken out."""
+    """Remove up to ``most`` units whose predecessors are finished, and yield them in order."""
     blocked: list[Unit] = []
     while waiting and most > 0:
         unit = waiting.popleft()
@@ -331,11 +365,11 @@ def _words(error: BaseException) -> str:
 
 
 def limit_of(job: Mapping[str, Any], base_bytes: int) -> int:
-    """The memory that a worker may take."""
+    """Return the memory that each worker may use, in bytes."""
     return max(0, int(job["memory_bytes"]) - base_bytes) // int(job["workers"])
 
 
 def own_cpu_ns() -> tuple[int, int]:
-    """User and system time of this process, which hands out the work."""
+    """Return user and system time of this process, the coordinator, in nanoseconds."""
     times = os.times()
     return round(times.user * NS_PER_S), round(times.system * NS_PER_S)

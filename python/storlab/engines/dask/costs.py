@@ -1,4 +1,4 @@
-"""What Dask takes: memory as measured, time as assumed."""
+"""Resource needs of the Dask engine: memory as measured, time as assumed."""
 
 from __future__ import annotations
 
@@ -6,4 +6,4 @@ from storlab.base.units import NS_PER_S
 from storlab.workloads.preprocess.job import EngineCosts
 
 DASK = EngineCosts(192 << 20, 192 << 20, cpu_ns_per_byte=18.0, start_ns=5 * NS_PER_S)
-"""``base_bytes`` is of the process that hands out tasks; a worker is a process of its own."""
+"""Costs of Dask: ``base_bytes`` is for the coordinator, ``worker_bytes`` for each worker."""

@@ -1,4 +1,4 @@
-"""Who works for a run on a cluster, and what each has used by what was last heard."""
+"""Workers of a cluster run, and the CPU time and memory that each last reported."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from storlab.engines.dask.tasks import Reading
 
 @dataclass(slots=True)
 class Member:
-    """A worker's process."""
+    """Worker process of a cluster run."""
 
     host: str
     cores: int = 0
     threads: int = 1
     versions: str = ""
-    first: Reading | None = None  # its CPU before the run began
+    first: Reading | None = None  # baseline: CPU used before the run began
     last: Reading | None = None
     peak_bytes: int = 0
     units: int = 0
     is_lost: bool = False
 
     def used_ns(self) -> tuple[int, int]:
-        """User and system time for the run, as far as it told."""
+        """Return the user and system time spent on the run, according to the last reading."""
         if self.first is None or self.last is None:
             return 0, 0
         user_ns = self.last.user_ns - self.first.user_ns
@@ -32,29 +32,34 @@ class Member:
 
 
 class Crew:
-    """Workers by their address. Nobody is forgotten who has worked."""
+    """Workers of a run by address. Lost workers stay listed."""
 
     def __init__(self, here: str) -> None:
         self.here = here
         self.members: dict[str, Member] = {}
 
     def add(self, address: str, about: Mapping[str, Any]) -> None:
-        """A worker that was there when the run began."""
+        """Register a worker, or update its description.
+
+        Args:
+            address: The worker's Dask address.
+            about: What ``tasks.about`` returned on that worker.
+        """
         member = self.members.setdefault(address, Member(about["host"]))
         member.cores, member.threads = about["cores"], about["threads"]
         packages = ", ".join(f"{name} {number}" for name, number in about["packages"].items())
         member.versions = f"Python {about['python']}, {packages}"
 
     def begin(self, readings: Mapping[str, Reading]) -> None:
-        """What workers had used before the first stage does not count."""
+        """Set the baseline: CPU time that workers used before the first stage is not counted."""
         for reading in readings.values():
             member = self._member(reading)
             member.first = member.last = reading
 
     def tell(self, reading: Reading, *, unit: bool = False) -> None:
-        """A worker told what it has used; after a ``unit`` or because it was asked."""
+        """Record a worker's reading; with ``unit``, also count one finished unit."""
         member = self._member(reading)
-        if member.first is None:  # it came later, and began for this run
+        if member.first is None:  # it joined during the run, so all its CPU time counts
             member.first = reading._replace(user_ns=0, system_ns=0)
         member.last = reading
         member.peak_bytes = max(member.peak_bytes, reading.peak_bytes)
@@ -62,41 +67,41 @@ class Crew:
         member.is_lost = False
 
     def forget_peaks(self) -> None:
-        """A stage begins."""
+        """Reset the peak memory of all workers, at the start of a stage."""
         for member in self.members.values():
             member.peak_bytes = 0
 
     def lose(self, there: set[str]) -> None:
-        """Of all others nothing will be heard any more."""
+        """Mark all workers as lost that are not in ``there``, the addresses still connected."""
         for address, member in self.members.items():
             if address not in there:
                 member.is_lost = True
 
     def used_ns(self) -> tuple[int, int]:
-        """User and system time of all."""
+        """Return the user and system time of all workers, in nanoseconds."""
         used = [member.used_ns() for member in self.members.values()]
         return sum(user for user, _ in used), sum(system for _, system in used)
 
     def peak_bytes(self) -> int:
-        """The sum of what each had at its peak; of lost ones what they had told."""
+        """Return the sum of the peak memory of the workers that are still connected, in bytes."""
         return sum(member.peak_bytes for member in self.members.values() if not member.is_lost)
 
     def hosts(self) -> dict[str, str]:
-        """Of workers that are there."""
+        """Return the host of each worker that is still connected, by address."""
         members = self.members.items()
         return {address: member.host for address, member in members if not member.is_lost}
 
     def cores(self) -> int:
-        """Of all hosts."""
+        """Return the number of cores of all hosts together."""
         by_host = {member.host: member.cores for member in self.members.values()}
         return sum(by_host.values())
 
     def lost(self) -> int:
-        """Workers that were lost."""
+        """Return the number of lost workers."""
         return sum(member.is_lost for member in self.members.values())
 
     def document(self) -> list[dict[str, Any]]:
-        """For ``result.json``."""
+        """Return one entry per worker for ``result.json``."""
         return [
             {
                 "address": address,

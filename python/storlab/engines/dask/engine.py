@@ -1,4 +1,4 @@
-"""Dask: a process that hands out units, and a process for each worker, here or elsewhere."""
+"""Dask engine: a coordinator process and one process per worker, on this host or a cluster."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from storlab.workloads.preprocess.job import PreprocessJob, ScaledJob
 
 
 class DaskEngine(DataframeEngine):
-    """Runs preprocess jobs on a Dask cluster, whose workers use ``with_pandas.PandasLibrary``."""
+    """Engine that runs preprocess jobs on a Dask cluster, with pandas in its workers."""
 
     name = "dask"
     title = "Dask"
@@ -22,11 +22,11 @@ class DaskEngine(DataframeEngine):
     run: type[DataframeRun] = DaskRun
 
     def environment(self, job: PreprocessJob) -> dict[str, str]:  # noqa: ARG002  (always one)
-        """A worker has one thread."""
+        """Return environment variables that limit each worker to one thread."""
         return {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 
     def notes(self, job: PreprocessJob) -> list[str]:
-        """Who does what."""
+        """Return notes on which library does which part of the work."""
         processes = "process" if job.workers == 1 else "processes"
         crew = f"{job.workers} worker {processes} of a cluster on this machine"
         if isinstance(job, ScaledJob) and job.scheduler is not None:
@@ -38,7 +38,7 @@ class DaskEngine(DataframeEngine):
         ]
 
     def memory_notes(self, job: PreprocessJob) -> list[str]:
-        """How it keeps within the memory."""
+        """Return notes on how memory is limited and measured."""
         limit = format_bytes_si((job.memory_bytes - DASK.base_bytes) // job.workers)
         return [
             f"Dask: a worker's process may take {limit}, and Dask ends one that takes more; units "

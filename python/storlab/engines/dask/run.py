@@ -1,4 +1,4 @@
-"""One preprocessing run on a Dask cluster, from its process to an outcome."""
+"""Run of a preprocess job on a Dask cluster: child process, live progress and outcome."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from storlab.model.result import CpuUse, EngineInfo, RunOutcome, Snapshot
 from storlab.process.child import Launch
 from storlab.workloads.preprocess.job import PreprocessJob
 
-_SPAN_NS = 2 * NS_PER_S  # that rates of the live view are of
+_SPAN_NS = 2 * NS_PER_S  # averaging span of the live rates
 
 
 class DaskRun(DataframeRun):
-    """A run in progress. Every method may be called from any thread."""
+    """Dask run in progress. Every method may be called from any thread."""
 
     piped: ClassVar[bool] = True
 
@@ -26,11 +26,11 @@ class DaskRun(DataframeRun):
         self, job: PreprocessJob, launch: Launch, info: EngineInfo, notes: list[str]
     ) -> None:
         self._lock = threading.Lock()
-        self._progress: list[tuple[int, int, int]] = []  # time, units, bytes
+        self._progress: list[tuple[int, int, int]] = []  # (time in ns, units, bytes)
         super().__init__(job, launch, info, notes)
 
     def line(self, text: str) -> None:
-        """How far it is; other lines are of libraries, and say nothing here."""
+        """Record a line of progress of the child. Lines that libraries print are ignored."""
         try:
             document = json.loads(text)
             entry = (monotonic_ns(), int(document["units"]), int(document["bytes"]))
@@ -42,7 +42,7 @@ class DaskRun(DataframeRun):
             self._progress.append(entry)
 
     def snapshot(self) -> Snapshot:
-        """Units and bytes of the last moments."""
+        """Return the phase, with the rates of units and bytes over the last two seconds."""
         plain = super().snapshot()
         with self._lock:
             progress = list(self._progress)
@@ -54,7 +54,7 @@ class DaskRun(DataframeRun):
         return replace(plain, operations_s=units, bytes_s=moved)
 
     def finish(self) -> RunOutcome:
-        """The outcome; its CPU is that of the workers, wherever they are."""
+        """Return the outcome, with the CPU time of the workers, on whichever host they ran."""
         outcome = super().finish()
         cluster: dict[str, Any] | None = self.result().get("cluster")
         if cluster is None:
@@ -65,7 +65,7 @@ class DaskRun(DataframeRun):
         return outcome
 
     def _cpu(self, cluster: dict[str, Any], outcome: RunOutcome) -> CpuUse:
-        """As the workers measured it: they are no children of this process."""
+        """Return the CPU use that the workers measured: remote workers are not child processes."""
         workers = cluster["workers"]
         return CpuUse(
             user_ns=cluster["own_user_ns"] + sum(worker["user_ns"] for worker in workers),

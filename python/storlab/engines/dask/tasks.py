@@ -1,8 +1,8 @@
-"""What Dask's workers carry out: the units of data frame libraries, and what they tell of it.
+"""Functions that Dask workers execute: the units of a preprocessing run, and their measurements.
 
-Dask does a task again when it has lost the worker, and a worker that was only thought lost may
-still be at it. So a task writes in a directory of its own, and renames what is whole: either of
-two leaves the same bytes.
+Dask repeats a task if it has lost the worker, and a worker believed lost may still be running it.
+So each task writes to a directory of its own and renames complete files: two attempts at the same
+task leave the same bytes.
 """
 
 from __future__ import annotations
@@ -32,26 +32,26 @@ from storlab.engines.dataframe.vocabulary import KINDS, write_vocabulary
 from storlab.engines.dataframe.worker import Files, Worker
 
 ATTEMPT = ".attempt"
-"""How the names of directories end that belong to one task."""
+"""Suffix of the directories that hold one attempt at a task."""
 PACKAGES = ("dask", "distributed", "numpy", "pandas", "pyarrow")
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _STATUS = Path("/proc/self/status")
-_FORGET_PEAK = "5"  # what clear_refs takes, see proc_pid_clear_refs(5)
+_FORGET_PEAK = "5"  # value that resets the peak of resident memory: see proc_pid_clear_refs(5)
 _COPY_BYTES = 1 << 20
 
 
 class Reading(NamedTuple):
-    """What a worker's process has used since it began."""
+    """CPU time and peak memory of a worker process."""
 
-    worker: str  # its address
+    worker: str  # Dask address
     host: str
     user_ns: int
     system_ns: int
-    peak_bytes: int  # of resident memory, since it was last forgotten
+    peak_bytes: int  # peak of resident memory since the last reset
 
 
 class Result(NamedTuple):
-    """What comes back of a unit."""
+    """Result of a unit that a worker has executed."""
 
     latency_ns: int
     passes: int
@@ -59,20 +59,20 @@ class Result(NamedTuple):
 
 
 class ClusterWorker(Worker):
-    """Units of a run on a cluster whose processes share the run's directory."""
+    """Units of a run on a cluster whose workers share the run's directory."""
 
     @property
     def durable(self) -> bool:
-        """Whether what is written is flushed at once: on another machine nobody else can do it."""
+        """Whether units flush their output: the coordinator cannot do it for remote workers."""
         return self.job.get("scheduler") is not None
 
     @property
     def most_values(self) -> int:
-        """That are counted or merged at once."""
+        """Number of values that may be counted or merged at once within the memory limit."""
         return max(self.memory_bytes // self.library.bytes_per_value, 1)
 
     def ingest(self, part: Part) -> int:
-        """One part to Parquet, then its sidecar."""
+        """Convert one part to Parquet, then write its sidecar. Return the number of passes."""
         with _attempt(part.parquet.parent) as place:
             own = replace(part, parquet=place / part.parquet.name)
             passes = super().ingest(own)
@@ -83,26 +83,29 @@ class ClusterWorker(Worker):
         return passes
 
     def count(self, column: str, files: Files, out: Stored) -> int:
-        """How often each value of a column is there in some files."""
+        """Count the values of a column in some files and store the tally.
+
+        Return the number of passes.
+        """
         paths = [path for path, _ in files]
         tally = self.library.count(paths, column, self.modulo, (0, self.modulo))
         self._store(out, iter([by_value(tally)]))
         return 1
 
     def merge(self, tallies: Sequence[Stored], out: Stored) -> int:
-        """Some tallies become one."""
+        """Merge stored tallies into one. Return the number of passes."""
         self._store(out, merged_by_value(self.library, tallies, self.most_values))
         return 1
 
     def finish(self, column: str, tallies: Sequence[Stored]) -> int:
-        """The last tallies of a column become its vocabulary."""
+        """Merge the last tallies of a column into its vocabulary. Return the number of passes."""
         vocabulary = self.directory / "vocabulary"
         most = self.most_values
         with _attempt(vocabulary) as place:
             blocks = merged_by_value(self.library, tallies, most // 2)
             ranges = gathered(blocks, most // 4)
             write_vocabulary(place, column, ranges, self.job["threshold"], most)
-            for kind in (*KINDS, "json"):  # the last one says that it is there
+            for kind in (*KINDS, "json"):  # JSON last: its presence marks a complete vocabulary
                 name = f"{column}.{kind}"
                 (place / name).replace(vocabulary / name)
         if self.durable:
@@ -110,17 +113,23 @@ class ClusterWorker(Worker):
         return 1
 
     def encode_features(self, files: Files, row: int, train: Path) -> int:
-        """Labels and integers of files, which begin at a row of the output."""
+        """Encode labels and integers of some files. Return the number of passes.
+
+        Args:
+            files: Parquet files with their numbers of rows.
+            row: The output row at which the files begin.
+            train: The directory of the output.
+        """
         passes = super().encode_features(files, row, train)
         if self.durable:
             flush([train / "label.bin", train / "numerical.bin"])
         return passes
 
     def encode_column(self, column: str, files: Files, row: int, train: Path) -> int:
-        """Ids of a column of files; how many passes it took.
+        """Encode a categorical column of some files as ids. Return the number of passes.
 
-        Several passes change what they have written, and must not do so in what another attempt
-        has finished.
+        If several passes are needed, each modifies what earlier ones wrote. They work on a private
+        file, so that output which another attempt has finished is not changed.
         """
         kept = (self.directory / "vocabulary" / f"{column}.values").stat().st_size // 4
         whole = train / f"cat_{CATEGORIES.index(column)}.bin"
@@ -157,7 +166,7 @@ def _attempt(beside: Path) -> Iterator[Path]:
 
 
 def clear_attempts(directory: Path) -> None:
-    """Remove what lost workers have left."""
+    """Remove directories left by attempts of lost workers."""
     for place in [*directory.rglob(f"*{ATTEMPT}")]:
         shutil.rmtree(place, ignore_errors=True)
 
@@ -170,7 +179,7 @@ def _copy(source: Path, target: Path, offset: int) -> None:
 
 
 def carry_out(worker: Worker, unit: Unit) -> Result:
-    """On a worker, in a thread of its own."""
+    """Execute a unit on a Dask worker and return its latency, passes and resource use."""
     from distributed import get_worker
 
     start_ns = monotonic_ns()
@@ -181,7 +190,7 @@ def carry_out(worker: Worker, unit: Unit) -> Result:
 
 
 def reading(dask_worker: Any) -> Reading:
-    """Of the process of a worker, which calls this itself."""
+    """Return the resource use of this worker process."""
     used = resource.getrusage(resource.RUSAGE_SELF)
     return Reading(
         worker=dask_worker.address,
@@ -193,7 +202,7 @@ def reading(dask_worker: Any) -> Reading:
 
 
 def peak_bytes() -> int:
-    """The most memory that this process had since it was last forgotten."""
+    """Return the peak of resident memory since the last reset, in bytes."""
     with suppress(OSError, ValueError, IndexError):
         for line in _STATUS.read_text().splitlines():
             if line.startswith("VmHWM:"):
@@ -202,13 +211,13 @@ def peak_bytes() -> int:
 
 
 def forget_peak() -> None:
-    """Begin to look for the most memory anew, where the kernel lets us."""
+    """Reset the peak of resident memory of this process, if the kernel permits it."""
     with suppress(OSError):
         Path("/proc/self/clear_refs").write_text(_FORGET_PEAK)
 
 
 def host() -> str:
-    """Which machine, or container, this is: equal for processes that share its processors."""
+    """Return an id of this machine or container: equal for processes that share its processors."""
     boot = ""
     with suppress(OSError):
         boot = _BOOT_ID.read_text().strip()
@@ -216,7 +225,13 @@ def host() -> str:
 
 
 def about(nonce: str, dask_worker: Any) -> dict[str, Any]:
-    """What the coordinator has to know of a worker before it gives it work."""
+    """Return what the coordinator checks before it gives a worker units.
+
+    Args:
+        nonce: A file in the run's directory, whose content shows that the worker sees that
+            directory.
+        dask_worker: This worker; Dask passes it.
+    """
     seen = None
     with suppress(OSError):
         seen = Path(nonce).read_text()
@@ -239,5 +254,5 @@ def _version(name: str) -> str:
 
 
 def cool(paths: Sequence[Path]) -> None:
-    """Flush files, and ask the kernel of this machine to forget them."""
+    """Flush files and drop them from the page cache of this host."""
     flush(paths, drop=True)

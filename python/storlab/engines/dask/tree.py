@@ -1,7 +1,7 @@
-"""Vocabularies as trees: tallies of files, in order of values, merged a few at a time.
+"""Tree-shaped merge of vocabularies: sorted tallies of values are merged a few at a time.
 
-A tally between two tasks lies in files of the run's directory, so that neither its size nor the
-loss of a worker matters; whoever reads some of them holds a block of each.
+Tasks exchange tallies through files in the run's directory, so that a lost worker loses no tally. A
+reader holds only one block of each tally in memory.
 """
 
 from __future__ import annotations
@@ -17,28 +17,28 @@ from storlab.engines.dataframe.library import Library, Tally, batches
 from storlab.engines.dataframe.vocabulary import KINDS, write_tally
 
 FAN_IN = 8
-"""Tallies that a task merges."""
+"""Largest number of tallies that one task merges."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """Where a tally lies, in ascending order of its values."""
+    """Location of a stored tally, whose values are in ascending order."""
 
     place: Path
     name: str
 
     @property
     def paths(self) -> list[Path]:
-        """Values and counts."""
+        """Files of the values and of the counts."""
         return [self.place / f"{self.name}.{kind}" for kind in KINDS]
 
     def moved(self, place: Path) -> Stored:
-        """The same in another directory."""
+        """Return the location of a tally of that name in another directory."""
         return Stored(place, self.name)
 
 
 class Reader:
-    """Reads a stored tally from its beginning, once."""
+    """Sequential reader of a stored tally."""
 
     def __init__(self, stored: Stored) -> None:
         self._paths = stored.paths
@@ -47,7 +47,7 @@ class Reader:
         self.left = self._paths[0].stat().st_size // width
 
     def read(self, most: int) -> Tally:
-        """At most so many of those that are left."""
+        """Return the next block of at most ``most`` values."""
         count = min(most, self.left)
         pieces: list[Any] = [
             np.fromfile(path, dtype, count, offset=self._at * dtype.itemsize)
@@ -59,13 +59,13 @@ class Reader:
 
 
 def by_value(tally: Tally) -> Tally:
-    """In ascending order of values."""
+    """Return a tally sorted by ascending value."""
     order = np.argsort(tally.values)
     return Tally(tally.values[order], tally.counts[order])
 
 
 def store(stored: Stored, tallies: Iterator[Tally]) -> None:
-    """Write tallies, which follow one another in order of values."""
+    """Write consecutive blocks of a tally, whose values ascend from block to block."""
     for path in stored.paths:
         path.write_bytes(b"")
     for tally in tallies:
@@ -73,11 +73,17 @@ def store(stored: Stored, tallies: Iterator[Tally]) -> None:
 
 
 def merged_by_value(library: Library, tallies: Sequence[Stored], most: int) -> Iterator[Tally]:
-    """One tally of all in blocks, in ascending order of values, each value in one block; without
-    any value one block that is empty.
+    """Merge stored tallies and yield the sum in blocks of ascending values.
 
-    At most ``most`` values are held, or one of each tally. What comes after the last value of a
-    tally's block, where that one goes on, waits for its next block.
+    Each value occurs in one block only. If there are no values, one empty block is yielded.
+
+    Values above the smallest last value of all unfinished blocks are held back, since the next
+    block of another tally may still contain smaller ones.
+
+    Args:
+        library: The library that adds up counts.
+        tallies: The tallies to merge.
+        most: The number of values to hold in memory; at least one value of each tally is held.
     """
     readers = [Reader(stored) for stored in tallies]
     share = max(most // max(len(readers), 1), 1)
@@ -109,7 +115,7 @@ def _until(block: Tally, last: np.uint32) -> int:
 
 
 def gathered(tallies: Iterator[Tally], least: int) -> Iterator[Tally]:
-    """Tallies with no value in common, joined until they have ``least`` values."""
+    """Join consecutive tallies without common values into blocks of at least ``least`` values."""
     waiting: list[Tally] = []
     for tally in tallies:
         waiting.append(tally)
@@ -132,7 +138,7 @@ Files = Sequence[tuple[Path, int]]
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """A tally of some files."""
+    """Task that counts the values of some Parquet files into a tally."""
 
     out: Stored
     files: Files
@@ -140,7 +146,7 @@ class Leaf:
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """A tally of tallies."""
+    """Task that merges several tallies into one."""
 
     out: Stored
     tallies: tuple[Stored, ...]
@@ -148,7 +154,7 @@ class Branch:
 
 @dataclass(slots=True)
 class Tree:
-    """How the vocabulary of a column comes about. The root merges ``last``."""
+    """Tasks that build the vocabulary of a column; the root task merges ``last``."""
 
     leaves: list[Leaf] = field(default_factory=list)
     branches: list[Branch] = field(default_factory=list)
@@ -156,7 +162,11 @@ class Tree:
 
 
 def tree_of(place: Path, column: str, files: Files, most_rows: int) -> Tree:
-    """Leaves of at most so many rows, or of one file each; then branches of ``FAN_IN`` each."""
+    """Return the tree of tasks for a column.
+
+    A leaf reads at most ``most_rows`` rows, or a single file; a branch merges up to ``FAN_IN``
+    tallies.
+    """
     tree = Tree()
     for number, batch in enumerate(batches(files, most_rows)):
         tree.leaves.append(Leaf(Stored(place, f"{column}.0-{number}"), batch))

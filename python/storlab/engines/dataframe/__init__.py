@@ -1,1 +1,1 @@
-"""The dataframe engine."""
+"""Dataframe engines: preprocessing with pandas or Polars."""

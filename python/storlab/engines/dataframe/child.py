@@ -1,6 +1,6 @@
-"""What runs as a program of its own: a coordinator, and workers that use a data frame library.
+"""Child program of a preprocessing run: a coordinator and its workers use a data frame library.
 
-``result.json`` is written after every stage; ``dataframe_run.py`` makes an outcome of it.
+``result.json`` is written after every stage; ``run.py`` turns it into an outcome.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ from storlab.process.child_side import failure_of, store_result
 from storlab.process.device_counter import counter_of, moved_bytes
 from storlab.process.session_cpu import TICK_NS, family
 
-_LOOK_S = 0.25  # between two readings of memory
+_LOOK_S = 0.25  # seconds between two readings of memory
 _VOCABULARY = ("values", "counts")
 _SKIP = 'correct the file, or set malformed = "skip"'
 _UNCHANGED = "let nothing write to it, and begin anew in another directory"
 
 
 class RunError(Exception):
-    """What ends the run: a failure for ``result.json``."""
+    """Error that ends the run; reported as the failure in ``result.json``."""
 
     def __init__(self, message: str, fix: str) -> None:
         super().__init__(message)
@@ -55,19 +55,19 @@ class RunError(Exception):
 
 
 class Memory(Protocol):
-    """The most memory that workers had since a stage began."""
+    """Source of the peak memory of workers in a stage."""
 
     def start_stage(self) -> None:
-        """Forget what was."""
+        """Reset the peak, at the start of a stage."""
         ...
 
     def peak_bytes(self) -> int:
-        """Since the stage began."""
+        """Return the peak since the stage began, in bytes."""
         ...
 
 
 class MemoryWatch(threading.Thread):
-    """The most memory that this process and its workers had at once, since ``start_stage``."""
+    """Thread that samples the memory of this process and its workers and keeps the peak."""
 
     def __init__(self) -> None:
         super().__init__(daemon=True)
@@ -76,21 +76,21 @@ class MemoryWatch(threading.Thread):
         self.start()
 
     def run(self) -> None:
-        """Look until ``end``."""
+        """Sample until ``end`` is called."""
         while not self._ended.wait(_LOOK_S):
             self._look()
 
     def start_stage(self) -> None:
-        """Forget what was."""
+        """Reset the peak, at the start of a stage."""
         self._most = 0
 
     def peak_bytes(self) -> int:
-        """Since the stage began."""
+        """Return the peak since the stage began, in bytes."""
         self._look()
         return self._most
 
     def end(self) -> None:
-        """No more readings."""
+        """Stop sampling and wait for the thread."""
         self._ended.set()
         self.join()
 
@@ -100,7 +100,7 @@ class MemoryWatch(threading.Thread):
 
 
 def _resident_bytes(pid: int) -> int:
-    """Memory of a process, with its share of what it has in common with others."""
+    """Return the proportional set size (PSS) of a process, or its resident set size, in bytes."""
     with suppress(OSError, ValueError, IndexError):
         for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
             if line.startswith("Pss:"):
@@ -112,7 +112,10 @@ def _resident_bytes(pid: int) -> int:
 
 
 class Run:
-    """All stages, one after the other. ``result`` is what is known so far."""
+    """Preprocessing run of three stages: ingest, vocabulary, encode.
+
+    ``result`` is updated as they end.
+    """
 
     def __init__(
         self,
@@ -140,29 +143,38 @@ class Run:
         }
 
     def run_stages(self, memory: Memory, pool: Executor | None = None) -> None:
-        """``pool`` carries out units, where no subclass does. Raises RunError and OSError."""
+        """Run all stages.
+
+        Args:
+            memory: The source of peak memory.
+            pool: The workers; not needed by subclasses that override ``carried_out``.
+
+        Raises:
+            RunError: The run cannot go on.
+            OSError: A file cannot be read or written.
+        """
         self._pool, self._memory = pool, memory
         self._ingest()
         self._vocabulary()
         self._encode()
 
     def carried_out(self, units: Sequence[Unit], at_once: int) -> Iterator[Done]:
-        """Units as they end."""
+        """Execute units, ``at_once`` at a time, and yield each as it finishes."""
         if self._pool is None:
             raise TypeError(f"{type(self).__name__} has nobody to carry out units")
         return carry_out(self._pool, units, at_once, self._worker.library.release)
 
     def cool(self, inputs: Iterable[Path]) -> None:
-        """Ask that no page cache holds the inputs of a stage."""
+        """Flush the inputs of a stage and drop them from the page cache."""
         flush(inputs, drop=True)
 
     def cpu_ns(self) -> int:
-        """User and system time of this process and of its workers so far."""
+        """Return the CPU time of this process and its workers so far, in nanoseconds."""
         ticks = sum(user + system for user, system, _ in family(os.getpid()).values())
         return ticks * TICK_NS
 
     def vocabulary_units(self, columns: Sequence[str]) -> Sequence[Unit]:
-        """Which make the vocabularies of columns."""
+        """Return the units that build the vocabularies of some columns."""
         files = self._files()
         return [Unit(name, self._worker.vocabulary, (name, files), 0, (name,)) for name in columns]
 
@@ -175,7 +187,16 @@ class Run:
         at_once: int,
         journal: Journal | None = None,
     ) -> None:
-        """Carry out units. ``parts``: of the whole stage, and done before. ``_ended`` follows."""
+        """Execute the units of a stage and begin its record; ``_ended`` completes the record.
+
+        Args:
+            name: The name of the stage.
+            units: The units that are not finished yet.
+            parts: The number of parts in the whole stage, and how many were finished before.
+            inputs: Files to drop from the page cache, if the job asks for a cold start.
+            at_once: The largest number of units in flight.
+            journal: The record of finished units, for a stage that can resume.
+        """
         if self._job["cold"]:
             self.cool(inputs)
         self._memory.start_stage()
@@ -202,12 +223,13 @@ class Run:
                 "tasks": len(units),
                 "resumed_parts": parts[1],
                 "passes": passes,
-                "input_bytes": sum(unit.bytes for unit in units),  # raw; account() adds Parquet
+                # raw input; account() adds Parquet
+                "input_bytes": sum(unit.bytes for unit in units),
             }
         )
 
     def _ended(self, output: Iterable[Path], rows: int) -> None:
-        """The output of the last stage is durable: its end is now."""
+        """Complete the record of the last stage, once its output is durable."""
         stage = self._stages[-1]
         moved, before = moved_bytes(self._counter), stage.pop("device")
         read, written = (None, None)
@@ -299,12 +321,15 @@ class Run:
         self._ended(files, self.result["rows"])
 
     def _files(self) -> list[tuple[Path, int]]:
-        """Parquet files with their rows."""
+        """Return the Parquet files, each with its number of rows."""
         summaries = zip(self._parts, self._summaries, strict=True)
         return [(part.parquet, summary["rows"]) for part, summary in summaries]
 
     def account(self) -> None:
-        """How many bytes of Parquet every unit read: after the run, since it takes footers."""
+        """Replace each event's description of its input by the bytes that the unit read.
+
+        This reads the footers of all Parquet files, so it happens after the last stage.
+        """
         sizes = _column_bytes(part.parquet for part in self._parts)
         events = self.result["events"]
         for kind, rows in events.items():
@@ -318,7 +343,7 @@ class Run:
 
 
 def _column_bytes(paths: Iterable[Path]) -> Counter[str]:
-    """Of Parquet files, by column, as they are stored."""
+    """Return the compressed bytes of each column, summed over Parquet files."""
     import pyarrow.parquet as pq
 
     sizes: Counter[str] = Counter()
@@ -334,7 +359,7 @@ def _column_bytes(paths: Iterable[Path]) -> Counter[str]:
 def _malformed(
     parts: Sequence[Part], summaries: Sequence[dict[str, Any]], most: int
 ) -> dict[str, Any]:
-    """Counts and samples of all parts, with lines as they are numbered in their files, from 1."""
+    """Return counts and samples of malformed lines; lines are numbered from 1 within each file."""
     reasons: Counter[str] = Counter()
     samples: list[dict[str, Any]] = []
     lines: Counter[int] = Counter()
@@ -351,7 +376,10 @@ def _malformed(
 def _refusal(
     malformed: dict[str, Any], parts: Sequence[Part], summaries: Sequence[dict[str, Any]]
 ) -> str:
-    """How many lines, and which one was the first: known where samples are kept."""
+    """Return a message with the number of malformed lines and the location of the first one.
+
+    Without samples, only its file and the reasons for that part are available.
+    """
     count, lines = malformed["count"], sum(summary["lines"] for summary in summaries)
     if malformed["samples"]:
         first = malformed["samples"][0]
@@ -373,13 +401,21 @@ def _library(engine: str) -> Library:
 
 
 def _await_others(directory: Path) -> None:
-    """Whom a killed storlab left at work here: two would take a part's file from each other."""
-    held = os.open(directory / "parquet", os.O_RDONLY)  # never closed: forked workers hold it, too
+    """Wait until processes of an earlier, killed run have released the directory.
+
+    Otherwise two processes would write the same part files.
+    """
+    held = os.open(directory / "parquet", os.O_RDONLY)  # never closed: inherited by forked workers
     await_alone(held)
 
 
 def begin(job: dict[str, Any], engine: str) -> None:
-    """Make the directory ready. Raises RunError where it holds another run, and OSError."""
+    """Prepare the directory of a run.
+
+    Raises:
+        RunError: It holds output of another run.
+        OSError: A file cannot be read, written or removed.
+    """
     directory = Path(job["directory"])
     why = prepare(directory, fingerprint(job, engine), resume=job["resume"])
     if why is not None:
@@ -400,7 +436,10 @@ def _carry_out(run: Run, library: Library, job: dict[str, Any], engine: str) -> 
 
 
 def guarded(work_dir: Path, make: Callable[[], Run], carry_out: Callable[[Run], None]) -> int:
-    """Make a run and carry it out; 1 where it failed, and ``result.json`` says why."""
+    """Make a run, execute it and store its result. Return 0, or 1 if it failed.
+
+    ``result.json`` holds the reason for a failure.
+    """
     result: dict[str, Any] = {}
     failure: dict[str, Any] | None = None
     try:
@@ -416,14 +455,17 @@ def guarded(work_dir: Path, make: Callable[[], Run], carry_out: Callable[[Run], 
 
 
 def main(order_file: str) -> int:
-    """Carry out the order in a file; 1 where it failed, and ``result.json`` says why."""
+    """Run the order in a file and return the exit status.
+
+    Status 1 means that the run failed; ``result.json`` holds the reason.
+    """
     path = Path(order_file)
     order: dict[str, Any] = json.loads(path.read_text())
     job = order["job"]
     if job["cpus"]:
         os.sched_setaffinity(0, job["cpus"])
     library = _library(order["engine"])
-    if library.threads:  # its threads and the workers share as many cores as there are workers
+    if library.threads:  # its threads and the workers share one core per worker
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: job["workers"]])
     return guarded(
         path.parent,
@@ -433,14 +475,14 @@ def main(order_file: str) -> int:
 
 
 def _abort(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    """Tell, and end at once: workers end with this process, and nobody waits for them."""
+    """Print a traceback and exit at once. Workers end with this process."""
     sys.__excepthook__(kind, error, trace)
     sys.stderr.flush()
     os._exit(1)
 
 
 def end_at_once(main: Callable[[str], int]) -> None:
-    """The program: also workers that are at work when one of them has failed end with it."""
+    """Run ``main`` and exit without waiting for workers that are still busy after a failure."""
     sys.excepthook = _abort
     code = main(sys.argv[1])
     sys.stdout.flush()

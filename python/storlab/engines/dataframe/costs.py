@@ -1,4 +1,4 @@
-"""What data frame libraries take: memory as measured, time as assumed."""
+"""Resource needs of data frame libraries: memory as measured, time as assumed."""
 
 from __future__ import annotations
 

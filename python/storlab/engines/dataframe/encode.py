@@ -1,4 +1,4 @@
-"""Encoding in units that a run which goes on does not do again."""
+"""Units of the encode stage, and a journal of finished units for resuming."""
 
 from __future__ import annotations
 
@@ -12,16 +12,26 @@ from storlab.engines.dataframe.library import batches
 from storlab.engines.dataframe.units import Unit
 from storlab.engines.dataframe.worker import Files, Worker
 
-_UNITS = 4  # for each worker, at least
-_ROWS = 1 << 22  # of a unit: what is done again after a kill,
-_ROWS_PER_VALUE = 8  # or so many for each value that is looked up: a unit has to make their index
+_UNITS = 4  # minimum per worker
+_ROWS = 1 << 22  # rows per unit: the work that is lost if the process is killed
+# at least this many rows per vocabulary value, as each unit builds an index of the values
+_ROWS_PER_VALUE = 8
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
 def encode_units(
     worker: Worker, files: Files, cardinalities: Sequence[int], train: Path
 ) -> list[Unit]:
-    """Each a column, or all that is no category, of some of the files; in order of rows."""
+    """Return the units of the encode stage, in order of rows.
+
+    Each covers some of the files, and either one categorical column or the labels and integers.
+
+    Args:
+        worker: The settings that all units share.
+        files: Parquet files with their numbers of rows.
+        cardinalities: The size of each categorical column's vocabulary.
+        train: The directory of the output.
+    """
     total = sum(rows for _, rows in files)
     wanted = -(-_UNITS * int(worker.job["workers"]) // (1 + len(CATEGORIES)))
     even = -(-total // wanted)
@@ -45,7 +55,7 @@ def encode_units(
 
 
 def _runs(files: Files, most: int) -> Iterator[tuple[Files, int, int]]:
-    """Batches of files, with the row of the output that they begin at, and how many they have."""
+    """Yield batches of files, each with its first output row and its number of rows."""
     row = 0
     for batch in batches(files, most):
         rows = sum(held for _, held in batch)
@@ -54,14 +64,14 @@ def _runs(files: Files, most: int) -> Iterator[tuple[Files, int, int]]:
 
 
 class Journal:
-    """A line for each finished unit, below a head that tells their plan.
+    """File with one line per finished unit, after a header that identifies boot and plan.
 
-    What units write is flushed only when all of them are finished. So it is there after a process
-    was killed, and may be lost when the machine went down: it counts only since that came up.
+    Output of units is flushed only after the last unit. It survives the death of the process but
+    not a crash of the machine, so entries of an earlier boot are ignored.
     """
 
     def __init__(self, path: Path, units: Sequence[Unit]) -> None:
-        """Go on with what is there, or begin anew where it is of other units or another boot."""
+        """Read the entries of an earlier run, or start a new journal if plan or boot differ."""
         self._path = path
         plan = hashlib.sha256("\n".join(unit.name for unit in units).encode()).hexdigest()
         boot = ""
@@ -71,16 +81,17 @@ class Journal:
         journal = path.read_bytes().decode(errors="replace") if path.exists() else ""
         self.done: frozenset[str] = frozenset()
         if boot and journal.startswith(head):
-            whole = (line for line in journal.splitlines() if line.endswith(";"))  # one may be torn
+            # the last line may be torn
+            whole = (line for line in journal.splitlines() if line.endswith(";"))
             self.done = frozenset(line.removesuffix(";") for line in whole)
         else:
             path.write_text(head)
 
     def add(self, name: str) -> None:
-        """The unit of that name is finished."""
+        """Record that the named unit is finished."""
         with self._path.open("a") as file:
             file.write(f"\n{name};")
 
     def remove(self) -> None:
-        """All is durable; or a flush has failed, and the kernel may have dropped what it held."""
+        """Delete the journal: the output is durable, or a flush failed and output may be lost."""
         self._path.unlink(missing_ok=True)

@@ -1,6 +1,7 @@
-"""Data frame libraries as engines of preprocessing: what a pipeline written with them costs.
+"""Base of the engines that preprocess with a data frame library.
 
-The program that does the work runs in this Python, which needs the extra ``preprocess``.
+The work is done by a child program in the same Python installation, which needs the extra
+``preprocess``.
 """
 
 from __future__ import annotations
@@ -20,23 +21,27 @@ from storlab.model.result import EngineInfo
 from storlab.process.child import GRACE_NS, Launch
 from storlab.workloads.preprocess.job import EngineCosts, PreprocessJob
 
-_SLOWEST_BYTES_S = 1_000_000  # before a run counts as hung
+_SLOWEST_BYTES_S = 1_000_000  # slowest plausible speed: a run that takes longer counts as hung
 
 
 class DataframeEngine:
-    """Runs preprocess jobs. A subclass says with what."""
+    """Base class of engines that run preprocess jobs. A subclass names the library."""
 
     name: str
-    title: str  # for people
-    packages: tuple[str, ...]  # the first one's version is the engine's
+    title: str  # name of the library in messages
+    packages: tuple[str, ...]  # the version of the first is the engine's version
     costs: EngineCosts
     kinds: tuple[str, ...] = ("preprocess",)
     install: str = "`pip install 'storlab[preprocess]'`"
-    module: str = "storlab.engines.dataframe.child"  # the program
+    module: str = "storlab.engines.dataframe.child"  # child program
     run: type[DataframeRun] = DataframeRun
 
     def describe(self) -> EngineInfo:
-        """Versions. Raises EngineError, with how to get it, where a package is missing."""
+        """Return the versions of the packages in use.
+
+        Raises:
+            EngineError: A package is missing; the fix says how to install it.
+        """
         versions = {}
         for package in self.packages:
             try:
@@ -49,7 +54,7 @@ class DataframeEngine:
         return EngineInfo(name=self.name, version=version, features=features, clock="monotonic")
 
     def refuse(self, job: Job) -> str | None:
-        """Why it cannot run this job as it stands, or None."""
+        """Return why the engine cannot run this job, or None if it can."""
         if not isinstance(job, PreprocessJob):
             return f"{self.name} runs {' and '.join(self.kinds)} jobs only"
         if job.task != "run":
@@ -57,9 +62,10 @@ class DataframeEngine:
         return None
 
     def start(self, job: Job, work_dir: Path) -> DataframeRun:
-        """Start one run in ``work_dir``.
+        """Start a run in ``work_dir``.
 
-        Raises EngineError for a library that is missing, and for a job that it cannot run.
+        Raises:
+            EngineError: The library is missing, or the engine cannot run this job.
         """
         info = self.describe()
         reason = self.refuse(job)
@@ -81,15 +87,15 @@ class DataframeEngine:
         return self.run(job, launch, info, [*self.notes(job), *self.memory_notes(job)])
 
     def environment(self, job: PreprocessJob) -> dict[str, str]:
-        """How many threads libraries take."""
+        """Return environment variables that limit the library's threads."""
         raise TypeError(f"{type(self).__name__} says nothing of threads for {job.kind}")
 
     def notes(self, job: PreprocessJob) -> list[str]:
-        """What it does in its own way."""
+        """Return notes on how this library does the work."""
         raise TypeError(f"{type(self).__name__} says nothing of its ways for {job.kind}")
 
     def memory_notes(self, job: PreprocessJob) -> list[str]:
-        """How it keeps within the memory."""
+        """Return notes on how memory is limited and measured."""
         limit = format_bytes_si(job.memory_bytes)
         return [
             f"{self.title}: the memory of its processes is read four times a second, with their "
@@ -102,6 +108,6 @@ class DataframeEngine:
 
 
 def _limit_ns(job: PreprocessJob) -> int:
-    """Inputs that are missing are found out by the child."""
+    """Return the time limit of a run. Missing inputs are left to the child to report."""
     size = sum(path.stat().st_size for path in map(Path, job.inputs) if path.exists())
     return size * NS_PER_S // _SLOWEST_BYTES_S + GRACE_NS

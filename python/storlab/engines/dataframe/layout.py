@@ -1,7 +1,7 @@
-"""Where everything of a preprocessing run lies, and how it gets there whole.
+"""Files of a preprocessing run: where they are, and how they are written atomically.
 
-Every engine leaves the same files with the same contents; only the bytes of Parquet differ. The
-Rust side has the same in ``crates/families/preprocess``: change both together.
+Every engine writes the same files with the same contents, except for the bytes of Parquet. The Rust
+counterpart is ``crates/families/preprocess``: change both together.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ NUMERICAL = tuple(f"num_{number}" for number in range(13))
 CATEGORICAL = tuple(f"cat_{number}.bin" for number in range(26))
 INT8_BELOW = 127
 INT16_BELOW = 32_767
-"""Cardinalities, from which on ids take the next larger integer."""
+"""Cardinalities from which ids need the next larger integer type."""
 
 _OUTPUT = ("parquet", "vocabulary", "binary", "binary.partial", "run.json")
 _NO_MATTER = {
     *("version", "task", "directory", "clicks", "ramp_ns", "interval_ns", "drain_timeout_ns"),
     *("seed", "workers", "memory_bytes", "cpus", "cold", "resume", "malformed"),
 }
-"""Of an order: what its output does not depend on."""
+"""Fields of an order that do not affect its output."""
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Bytes ``start`` to ``end`` of an input file: it owns the lines that start in there."""
+    """Part of an input file: the lines that start in the bytes from ``start`` up to ``end``."""
 
-    file: int  # among the inputs, from 0
+    file: int  # index among the inputs
     source: str
     start: int
     end: int
@@ -44,16 +44,16 @@ class Part:
 
     @property
     def sidecar(self) -> Path:
-        """What was found in it. It is there once the part is done."""
+        """JSON file with counts of rows and malformed lines; its presence marks a complete part."""
         return self.parquet.with_suffix(".json")
 
     def is_done(self) -> bool:
-        """Whether an earlier process has finished it."""
+        """Return whether the part is complete, from an earlier process."""
         return self.sidecar.exists() and self.parquet.exists()
 
 
 def parts_of(directory: Path, inputs: Sequence[str], part_bytes: int) -> list[Part]:
-    """All parts, in order of rows. Raises OSError for an input that is not there."""
+    """Return the parts of all inputs in order of rows. Raises OSError if an input is missing."""
     parts = []
     for file, source in enumerate(inputs):
         size = Path(source).stat().st_size
@@ -65,35 +65,35 @@ def parts_of(directory: Path, inputs: Sequence[str], part_bytes: int) -> list[Pa
 
 
 def aside(path: Path) -> Path:
-    """Where a file is written before it is whole."""
+    """Return the temporary name of a file that is still being written."""
     return path.with_name(f"{path.name}.partial")
 
 
 def clear_aside(directory: Path) -> None:
-    """Remove what a killed process has left there before it was whole."""
+    """Remove temporary files left in a directory by a killed process."""
     for path in directory.glob("*.partial"):
         path.unlink()
 
 
 def settle(path: Path) -> None:
-    """What lies aside is flushed and gets its name."""
+    """Flush the temporary file of ``path`` and rename it to its final name."""
     flush([aside(path)])
     aside(path).replace(path)
 
 
 def publish(path: Path, data: bytes) -> None:
-    """A file, whole or not at all."""
+    """Write a file atomically and durably."""
     aside(path).write_bytes(data)
     settle(path)
 
 
 def publish_json(path: Path, content: object) -> None:
-    """The same of a document."""
+    """Write a JSON document atomically and durably."""
     publish(path, json.dumps(content, separators=(",", ":")).encode())
 
 
 def flush(paths: Iterable[Path], *, drop: bool = False) -> None:
-    """Make files or directories durable; with ``drop``, also ask the kernel to forget them."""
+    """Flush files or directories; with ``drop``, also drop them from the page cache."""
     for path in paths:
         descriptor = os.open(path, os.O_RDONLY)
         try:
@@ -105,24 +105,34 @@ def flush(paths: Iterable[Path], *, drop: bool = False) -> None:
 
 
 def states(inputs: Iterable[str]) -> list[list[str | int]]:
-    """Inputs as they are now: path, bytes, and when they were written to. Raises OSError."""
+    """Return path, size and modification time of each input. Raises OSError if one is missing."""
     stats = ((path, Path(path).stat()) for path in inputs)
     return [[path, stat.st_size, stat.st_mtime_ns] for path, stat in stats]
 
 
 def fingerprint(job: dict[str, Any], engine: str) -> dict[str, Any]:
-    """What the output depends on: the order, the inputs as they are now, and the engine."""
+    """Return everything that the output depends on: order, engine and the state of the inputs."""
     inputs = states(job["inputs"])
     kept = {name: value for name, value in job.items() if name not in _NO_MATTER}
     return {"engine": engine, **kept, "inputs": inputs}
 
 
 def prepare(directory: Path, mark: dict[str, Any], *, resume: bool) -> str | None:
-    """Make the directory ready for a run; otherwise why it cannot go on with what is there."""
+    """Prepare the directory for a run.
+
+    Args:
+        directory: The directory of the run.
+        mark: The run's ``fingerprint``.
+        resume: Whether to keep the output of an earlier run with the same fingerprint.
+
+    Returns:
+        Why an existing run cannot be resumed, or None.
+    """
     run = directory / "run.json"
     if resume and run.exists():
         if json.loads(run.read_text()) == mark:
-            for name in ("parquet", "vocabulary"):  # they may be removed once binary is there
+            # users may have removed them after a complete run
+            for name in ("parquet", "vocabulary"):
                 (directory / name).mkdir(exist_ok=True)
             return None
         return f"{run} is of another engine, other inputs or other parameters"
@@ -140,14 +150,17 @@ def prepare(directory: Path, mark: dict[str, Any], *, resume: bool) -> str | Non
 
 
 def id_type(cardinality: int) -> str:
-    """The smallest type for ids up to ``cardinality - 1``."""
+    """Return the smallest integer type for ids below ``cardinality``."""
     if cardinality < INT8_BELOW:
         return "int8"
     return "int16" if cardinality < INT16_BELOW else "int32"
 
 
 def feature_spec(cardinalities: Sequence[int], numerical: str) -> str:
-    """``feature_spec.yaml``, exactly: what lies where in a split binary, and of which type."""
+    """Return the text of ``feature_spec.yaml``: files, features and types of a split binary.
+
+    Its bytes are the same for every engine.
+    """
     lines = ["channel_spec:"]
     channels = {"categorical": CATEGORICAL, "label": ("label",), "numerical": NUMERICAL}
     for channel, names in channels.items():

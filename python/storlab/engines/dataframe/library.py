@@ -1,6 +1,6 @@
-"""What a data frame library does for preprocessing; all the rest is the same for every library.
+"""Interface of the operations that differ between data frame libraries.
 
-Arrays of values are uint32, of counts int64; a missing value is in neither.
+Values are arrays of uint32 and counts of int64; missing values are in neither.
 """
 
 from __future__ import annotations
@@ -15,72 +15,75 @@ import numpy.typing as npt
 Values = npt.NDArray[np.uint32]
 Counts = npt.NDArray[np.int64]
 Ids = npt.NDArray[np.int32]
-KEYS = 1 << 32  # a category is below it
-FEATURE_ROWS = 1 << 15  # whose integers are float64 at a time
+KEYS = 1 << 32  # categories are smaller than this
+FEATURE_ROWS = 1 << 15  # rows per block of features, to limit memory: their integers are float64
 
 
 class Tally(NamedTuple):
-    """How often each value is there."""
+    """Number of occurrences of each distinct value."""
 
-    values: Values  # each once, in any order
+    values: Values  # distinct, in any order
     counts: Counts
 
 
 class Features(NamedTuple):
-    """What is no category, of some rows."""
+    """Label and integer columns of a block of rows."""
 
     labels: npt.NDArray[np.uint8]
     numbers: npt.NDArray[np.float64]  # rows x 13: the logarithms of the integers
 
 
 class Library(Protocol):
-    """One instance lives in every worker."""
+    """Data frame library. Every worker has one instance."""
 
-    threads: bool  # workers are threads of one process, whose library shares its own with them
-    errors: tuple[type[Exception], ...]  # of ``parse``
-    chunk_bytes: int  # of text that it parses best at once
-    base_bytes: int  # of memory that it takes before there is any work,
-    worker_bytes: int  # and that each worker adds
-    bytes_per_value: int  # of memory that counting needs at its peak, about,
-    bytes_per_id: int  # and that looking up needs for a value of the vocabulary
+    threads: bool  # whether workers are threads that share the library's own threads
+    errors: tuple[type[Exception], ...]  # exceptions that ``parse`` raises
+    chunk_bytes: int  # bytes of text that it parses most efficiently at once
+    base_bytes: int  # memory of an idle coordinator
+    worker_bytes: int  # additional memory of each idle worker
+    bytes_per_value: int  # approximate peak memory per value while counting
+    bytes_per_id: int  # approximate peak memory per vocabulary value while looking up
 
     def release(self) -> None:
-        """Give back memory that is kept for later use."""
+        """Return cached memory to the operating system."""
         ...
 
     def parse(self, lines: bytes) -> Any:
-        """A frame of whole lines with 40 fields each. A field of another type raises."""
+        """Parse complete lines of 40 fields into a frame.
+
+        Raises one of ``errors`` if a field does not have its column's type.
+        """
         ...
 
     def write(self, frames: Sequence[Any], path: Path, row_group_rows: int, codec: str) -> int:
-        """Frames as one Parquet file; the rows in it. No frames make an empty file."""
+        """Write frames, if any, to one Parquet file and return the number of rows."""
         ...
 
     def count(
         self, paths: Sequence[Path], column: str, modulo: int, keys: tuple[int, int]
     ) -> Tally:
-        """Values of a column, modulo a number, as far as they lie in ``[keys[0], keys[1])``."""
+        """Count the values of a column modulo ``modulo`` that lie in ``[keys[0], keys[1])``."""
         ...
 
     def merge(self, tallies: Sequence[Tally]) -> Tally:
-        """One of all."""
+        """Add up tallies."""
         ...
 
     def features(self, paths: Sequence[Path]) -> Iterator[Features]:
-        """In pieces of at most ``FEATURE_ROWS``."""
+        """Yield labels and integers in blocks of at most ``FEATURE_ROWS`` rows."""
         ...
 
     def index(self, values: Values) -> Any:
-        """What ``ids`` needs of a vocabulary, whose values stand in the order of their ids."""
+        """Build the lookup structure for ``ids`` from vocabulary values in order of their ids."""
         ...
 
     def ids(self, paths: Sequence[Path], column: str, modulo: int, index: Any) -> Ids:
-        """The id of every row; 0 where the value is missing or not in the vocabulary."""
+        """Return the id of every row: 0 if its value is missing or not in the vocabulary."""
         ...
 
 
 def batches(files: Sequence[tuple[Path, int]], most_rows: int) -> Iterator[list[tuple[Path, int]]]:
-    """Files with their rows in runs of at most so many rows, or of one file."""
+    """Group files, given with their rows, into batches of at most ``most_rows`` or of one file."""
     batch: list[tuple[Path, int]] = []
     held = 0
     for path, rows in files:
@@ -94,5 +97,5 @@ def batches(files: Sequence[tuple[Path, int]], most_rows: int) -> Iterator[list[
 
 
 def logarithms(integers: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """ln(x + 3), and 0 where x is missing (NaN) or at most -3."""
+    """Return ln(x + 3), or 0 if x is missing (NaN) or at most -3."""
     return np.log(np.fmax(integers, -2.0) + 3.0)

@@ -1,4 +1,4 @@
-"""pandas with PyArrow and NumPy: one process for each worker, as in the published study."""
+"""pandas engine: pandas, PyArrow and NumPy in one process per worker, as in the published study."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from storlab.workloads.preprocess.job import PreprocessJob
 
 
 class PandasEngine(DataframeEngine):
-    """Runs preprocess jobs with ``dataframe_pandas.PandasLibrary``."""
+    """Engine that runs preprocess jobs with pandas, PyArrow and NumPy."""
 
     name = "pandas"
     title = "pandas"
@@ -16,11 +16,11 @@ class PandasEngine(DataframeEngine):
     costs = PANDAS
 
     def environment(self, job: PreprocessJob) -> dict[str, str]:  # noqa: ARG002  (always one)
-        """A worker has one thread."""
+        """Return environment variables that limit each worker to one thread."""
         return {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 
     def notes(self, job: PreprocessJob) -> list[str]:
-        """Who does what."""
+        """Return notes on which library does which part of the work."""
         processes = "process" if job.workers == 1 else "processes"
         return [
             f"pandas: {job.workers} worker {processes}; PyArrow parses text and keeps Parquet, "

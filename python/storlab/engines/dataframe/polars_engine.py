@@ -1,4 +1,4 @@
-"""Polars: one process, whose threads it divides the work of a query among."""
+"""Polars engine: one process, whose threads share the work of each query."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from storlab.workloads.preprocess.job import PreprocessJob
 
 
 class PolarsEngine(DataframeEngine):
-    """Runs preprocess jobs with ``dataframe_polars.PolarsLibrary``."""
+    """Engine that runs preprocess jobs with Polars."""
 
     name = "polars"
     title = "Polars"
@@ -16,11 +16,11 @@ class PolarsEngine(DataframeEngine):
     costs = POLARS
 
     def environment(self, job: PreprocessJob) -> dict[str, str]:
-        """As many threads as workers."""
+        """Return environment variables that give Polars as many threads as the job has workers."""
         return {"POLARS_MAX_THREADS": str(job.workers)}
 
     def notes(self, job: PreprocessJob) -> list[str]:
-        """Who does what."""
+        """Return notes on which library does which part of the work."""
         cores = "core" if job.workers == 1 else "cores"
         return [
             f"Polars: one process on {job.workers} {cores} at most, with as many threads of its "

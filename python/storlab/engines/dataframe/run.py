@@ -1,4 +1,4 @@
-"""One preprocessing run by a data frame library, from its process to an outcome."""
+"""Run of a preprocess job by a data frame library: child process, checks and outcome."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _TOTALS = ("rows", "lines", "input_bytes", "malformed", "device_counters")
 
 
 class DataframeRun(OwnChildRun):
-    """A run in progress. Every method may be called from any thread."""
+    """Preprocessing run in progress. Every method may be called from any thread."""
 
     fix = "see raw/stderr.txt; processes that end by signal 9 lack memory"
 
@@ -28,7 +28,10 @@ class DataframeRun(OwnChildRun):
         super().__init__(launch, info, notes)
 
     def finish(self) -> RunOutcome:
-        """The outcome of a child that has ended; of one that succeeded, its output is checked."""
+        """Return the outcome of a child that has ended.
+
+        The output of a successful run is checked.
+        """
         document = self.result()
         stages = [stage for stage in document.get("stages", []) if "end_ns" in stage]
         window = (self.ended_ns, self.ended_ns)
@@ -63,7 +66,7 @@ class DataframeRun(OwnChildRun):
         }
 
     def _check(self, document: dict[str, Any], outcome: RunOutcome) -> Failure | None:
-        """Read the whole output, note its digests, and compare it with what was counted."""
+        """Read the whole output, record its digests, and compare its counts with the child's."""
         from storlab import _native
 
         fix = "this is a fault of storlab or of the storage: keep the output, and report it"
@@ -80,7 +83,7 @@ class DataframeRun(OwnChildRun):
 
 
 def _is_accounted(document: dict[str, Any], name: str) -> bool:
-    """Whether the bytes of all events are known: they are where the child came to its end."""
+    """Return whether the bytes of all events are final, which requires that the child completed."""
     events = document.get("events", {}).get(name, [])
     return bool(events) and all(len(event) == 3 for event in events)
 

@@ -1,9 +1,9 @@
-"""Which lines are well-formed: at the speed of NumPy where all are, line by line where not.
+"""Validation of click-log lines: vectorised for clean chunks, line by line for others.
 
-Libraries read CSV in their own ways: one takes ``+5`` for an integer, one fills up a line that is
-too short. So a piece of input goes to a library only when nothing in it could be read in two ways;
-what the library then refuses, and what does not look clean, is halved until the lines in question
-are found, and these are judged by ``malformation``.
+Libraries read CSV differently: one accepts ``+5`` as an integer, another pads a short line. So a
+chunk goes to a library only if no two libraries could read it differently. Chunks that look
+unclean, or that the library rejects, are halved down to the lines in question, which
+``malformation`` judges.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ import numpy as np
 
 from storlab.engines.dataframe.layout import COLUMNS, INTEGERS
 
-_PIECE_BYTES = 1 << 20  # that fit into a cache
+_PIECE_BYTES = 1 << 20  # fits into a CPU cache
 _LINE_BY_LINE_BYTES = 32 << 10
-_LONGEST_LINE = 4 << 20  # without its end; no line of a click log is longer
-_TEXT_BYTES = 200  # of a malformed line, in a sample
+_LONGEST_LINE = 4 << 20  # without its LF; far longer than any line of a click log
+_TEXT_BYTES = 200  # shown of a malformed line in a sample
 _SEPARATORS = np.frombuffer(b"\t" * (len(COLUMNS) - 1) + b"\n", dtype=np.uint8)
 _LETTERS = b"\t\n-0123456789ABCDEFabcdef"
 _INTEGER = re.compile(rb"(-?)0*([0-9]{1,10})")
@@ -33,9 +33,10 @@ Frame = TypeVar("Frame")
 
 
 def owned_lines(source: Path, start: int, end: int, chunk_bytes: int) -> Iterator[bytes]:
-    """The lines that start in ``[start, end)``, in chunks of whole lines; the last may lack its LF.
+    """Yield the lines that start in ``[start, end)`` as chunks of complete lines.
 
-    A chunk has about ``chunk_bytes``, and more where a line is longer.
+    The last line may lack its LF. A chunk has about ``chunk_bytes`` bytes, or more if a line is
+    longer.
     """
     with source.open("rb") as file:
         first = _after_line_feed(file, start - 1, end - 1) if start > 0 else 0
@@ -69,7 +70,7 @@ def _check_length(source: Path, length: int) -> None:
 
 
 def _after_line_feed(file: BinaryIO, start: int, end: int) -> int | None:
-    """Where the first line starts after an LF in ``[start, end)``."""
+    """Return the start of the first line after an LF in ``[start, end)``, or None."""
     file.seek(start)
     while start < end:
         data = file.read(min(_LINE_BY_LINE_BYTES, end - start))
@@ -83,10 +84,10 @@ def _after_line_feed(file: BinaryIO, start: int, end: int) -> int | None:
 
 
 def is_clean(data: bytes) -> bool:
-    """Whether all lines have 40 fields, a label, and no letter but those of numbers.
+    """Return whether all lines have 40 fields, a valid label, and only characters of numbers.
 
-    Every line ends by an LF. Digits may still lie where they should not: that is for a parser to
-    find, which gets the types of the columns.
+    Every line must end with an LF. Characters may still be in the wrong place, such as a letter in
+    an integer: the parser finds that, since it gets the column types.
     """
     at = 0
     while at < len(data):
@@ -101,7 +102,8 @@ def _is_clean_piece(data: bytes) -> bool:
     if data.translate(None, _LETTERS):
         return False
     letters = np.frombuffer(data, dtype=np.uint8)
-    every = np.flatnonzero(letters <= ord("\n"))  # of the letters above: tab and LF
+    # tab and LF are the only allowed characters up to LF
+    every = np.flatnonzero(letters <= ord("\n"))
     if len(every) % len(COLUMNS):
         return False
     separators = every.reshape(-1, len(COLUMNS))
@@ -116,7 +118,10 @@ def _is_clean_piece(data: bytes) -> bool:
 
 
 def malformation(line: bytes) -> tuple[str, int | None] | None:
-    """Why a line is none, and which field (from 1) is the first wrong one; None for a good one."""
+    """Return why a line is malformed and the number (from 1) of its first bad field, or None.
+
+    The number is None if the line has a wrong number of fields.
+    """
     fields = line.split(b"\t")
     if len(fields) != len(COLUMNS):
         return "fields", None
@@ -137,7 +142,7 @@ def _is_int32(field: bytes) -> bool:
 
 
 def _plain(field: bytes) -> bytes:
-    """An integer without zeros before it: not every library takes any number of them."""
+    """Return an integer without leading zeros, since some libraries limit their number."""
     return _INTEGER.sub(rb"\1\2", field)
 
 
@@ -149,7 +154,7 @@ def _plain_line(line: bytes) -> bytes:
 
 
 class Screen(Generic[Frame]):
-    """Takes chunks of whole lines; keeps what a library made of them, and counts the rest."""
+    """Parser of chunks that keeps the frames of good lines and counts malformed ones."""
 
     def __init__(
         self,
@@ -157,7 +162,13 @@ class Screen(Generic[Frame]):
         errors: tuple[type[Exception], ...],
         samples: int,
     ) -> None:
-        """``parse`` raises one of ``errors`` for a field that is not of its column's type."""
+        """Create a screen.
+
+        Args:
+            parse: Parses lines into a frame of the library.
+            errors: The exceptions that ``parse`` raises for a field of a wrong type.
+            samples: The largest number of malformed lines to keep.
+        """
         self._parse = parse
         self._errors = errors
         self._most = samples
@@ -167,7 +178,7 @@ class Screen(Generic[Frame]):
         self.samples: list[dict[str, Any]] = []
 
     def add(self, data: bytes) -> None:
-        """Whole lines; the last one may lack its LF."""
+        """Parse complete lines; the last one may lack its LF."""
         if not data.endswith(b"\n"):
             data += b"\n"
         frame = self._parsed(data) if is_clean(data) else None
@@ -208,6 +219,6 @@ class Screen(Generic[Frame]):
 
 
 def shown(line: bytes) -> str:
-    """The beginning of a line, with bytes outside printable ASCII as ``\\xNN``."""
+    r"""Return the beginning of a line, with bytes outside printable ASCII as ``\xNN``."""
     letters = line[:_TEXT_BYTES]
     return "".join(chr(c) if 0x20 <= c < 0x7F else f"\\x{c:02x}" for c in letters)

@@ -1,4 +1,4 @@
-"""Units of work, and the workers that carry them out: processes, or threads of one process."""
+"""Units of work and the pool that executes them: processes, or threads of one process."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ from storlab.process.parent_death import end_with
 
 
 class Unit(NamedTuple):
-    """What a worker does at once, and what it reads for it."""
+    """Unit of work: a call, and what it reads, for accounting."""
 
     name: str
-    work: Callable[..., int]  # says how many passes over its input it took
+    work: Callable[..., int]  # returns the number of passes over its input
     arguments: tuple[Any, ...]
     bytes: int = 0  # of raw input
-    columns: tuple[str, ...] = ()  # of Parquet files, of which it reads ``share``
+    columns: tuple[str, ...] = ()  # columns of Parquet files, of which it reads ``share``
     share: float = 1.0
 
 
 class Done(NamedTuple):
-    """A unit that a worker has carried out."""
+    """Unit that a worker has executed, with its times."""
 
     unit: Unit
     start_ns: int
@@ -43,17 +43,17 @@ class Done(NamedTuple):
 
 
 def pool_of(library: Library, workers: int) -> Executor:
-    """Workers that have been started."""
+    """Start workers and return their pool."""
     if library.threads:
         return ThreadPoolExecutor(workers)
-    context = multiprocessing.get_context("fork")  # so that libraries are imported once
+    context = multiprocessing.get_context("fork")  # fork, so that libraries are imported only once
     pool = ProcessPoolExecutor(workers, context, initializer=_follow, initargs=(os.getpid(),))
     pool.submit(os.getpid).result()
     return pool
 
 
 def _follow(parent: int) -> None:
-    """A worker ends with the coordinator, which alone hears of interrupts."""
+    """Make a worker ignore SIGINT and end with its parent, the coordinator."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     end_with(parent)
 
@@ -61,9 +61,10 @@ def _follow(parent: int) -> None:
 def carry_out(
     pool: Executor, units: Iterable[Unit], at_once: int, release: Callable[[], None]
 ) -> Iterator[Done]:
-    """Units as they end. The first error of one is raised.
+    """Execute units, ``at_once`` at a time, and yield each as it finishes.
 
-    A worker calls ``release`` after each, so that nothing is held by workers that have no other.
+    The first exception of a unit is raised. Workers call ``release`` after each unit, so that idle
+    workers hold no memory.
     """
     left = iter(units)
     going: dict[Future[Any], Unit] = {}

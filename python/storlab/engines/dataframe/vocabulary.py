@@ -1,6 +1,6 @@
-"""Vocabularies within what memory there is: values counted in passes, their runs merged in blocks.
+"""Vocabularies within a memory limit: values are counted in passes, then merged in blocks.
 
-A run is what one pass keeps, in order of ids, and lies in files until all passes are done.
+A run holds the values kept by one pass in order of ids, in files, until all passes are done.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ import numpy.typing as npt
 from storlab.engines.dataframe.layout import aside, publish_json, settle
 from storlab.engines.dataframe.library import Library, Tally, batches
 
-_BATCH_ROWS = 1 << 22  # that are counted at once
+_BATCH_ROWS = 1 << 22  # rows counted at once
 KINDS: dict[str, np.dtype[Any]] = {"values": np.dtype("<u4"), "counts": np.dtype("<u8")}
 
 
 def vocabulary_passes(
     library: Library, files: Sequence[tuple[Path, int]], column: str, modulo: int, most: int
 ) -> Iterator[Tally]:
-    """Tallies of a column in all files, over ascending ranges of keys: one for each pass.
+    """Count the values of a column, one range of keys per pass, in ascending ranges.
 
-    At most ``most`` values are held at once, or those of two files: where a pass finds more, it
-    leaves the upper half of its range to the next one.
+    About ``most`` values are held at once, or those of two files if they have more. If a pass finds
+    more, it leaves the upper half of its range to the next pass.
     """
     low = 0
     while low < modulo:
@@ -51,7 +51,10 @@ def vocabulary_passes(
 
 
 def in_id_order(tally: Tally, threshold: int) -> Tally:
-    """What is kept of it, most frequent first, and the smallest of equally frequent ones."""
+    """Return the values with at least ``threshold`` occurrences, in order of ids.
+
+    More frequent values come first; equally frequent ones are in ascending order.
+    """
     kept = tally.counts >= threshold
     return _sorted(tally.values[kept], tally.counts[kept])
 
@@ -62,17 +65,17 @@ def _sorted(values: Any, counts: Any) -> Tally:
 
 
 class Run:
-    """The values and counts of one pass, in order of ids; read from their beginning, once."""
+    """Values and counts of one pass in order of ids, in files that are read once, sequentially."""
 
     def __init__(self, place: Path, name: str, tally: Tally) -> None:
-        """Write them aside."""
+        """Write a tally to temporary files."""
         self.paths = [aside(place / f"{name}.{kind}") for kind in KINDS]
         self.left = len(tally.values)
         self._at = 0
         write_tally(self.paths, "wb", tally)
 
     def read(self, most: int) -> Tally:
-        """At most so many of those that are left."""
+        """Return the next block of at most ``most`` values."""
         count = min(most, self.left)
         pieces = [
             np.fromfile(path, dtype, count, offset=self._at * dtype.itemsize)
@@ -84,7 +87,7 @@ class Run:
 
 
 def write_tally(paths: Sequence[Path], mode: str, tally: Tally) -> None:
-    """Values and counts into their files, which are opened so."""
+    """Write values and counts to their files, opened with ``mode``."""
     numbers: tuple[npt.NDArray[Any], ...] = tally
     for path, dtype, column in zip(paths, KINDS.values(), numbers, strict=True):
         with path.open(mode) as file:
@@ -92,10 +95,10 @@ def write_tally(paths: Sequence[Path], mode: str, tally: Tally) -> None:
 
 
 def merged(runs: Sequence[Run], most: int) -> Iterator[Tally]:
-    """The values of runs, each value in one of them, in order of ids; of each run ``most`` at once.
+    """Merge runs without common values, and yield blocks in order of ids.
 
-    What comes after the last of a block that has a next one is held back, since the next one may
-    have smaller ones.
+    At most ``most`` values of each run are held. Values beyond the smallest last value of all
+    unfinished blocks are held back, since the next blocks may contain values that precede them.
     """
     held = [run.read(most) for run in runs]
     while any(len(block.values) for block in held):
@@ -118,7 +121,7 @@ def merged(runs: Sequence[Run], most: int) -> Iterator[Tally]:
 
 
 def _until(block: Tally, minus_count: int, value: int) -> int:
-    """How many of a block do not come after that one."""
+    """Return how many values of a block do not come after the given one in order of ids."""
     values, counts = block
     before = (counts > -minus_count) | ((counts == -minus_count) & (values <= value))
     return int(np.count_nonzero(before))
@@ -127,16 +130,21 @@ def _until(block: Tally, minus_count: int, value: int) -> int:
 def write_vocabulary(
     place: Path, column: str, tallies: Iterable[Tally], threshold: int, most: int
 ) -> int:
-    """The files of a column, from what its passes find; how many passes it took.
+    """Write the vocabulary files of a column and return the number of passes.
 
-    ``most`` values of all runs together are held while they are merged, or one of each.
+    Args:
+        place: The directory of the files.
+        column: The name of the column.
+        tallies: One tally per pass.
+        threshold: The smallest count of values to keep.
+        most: The number of values to hold while merging; at least one of each run is held.
     """
     runs: list[Run] = []
     distinct = 0
     for tally in tallies:
         runs.append(Run(place, f"{column}.run-{len(runs)}", in_id_order(tally, threshold)))
         distinct += len(tally.values)
-        del tally  # before the next pass begins
+        del tally  # free its memory before the next pass
     kept = sum(run.left for run in runs)
     whole = [place / f"{column}.{kind}" for kind in KINDS]
     beside = [aside(path) for path in whole]

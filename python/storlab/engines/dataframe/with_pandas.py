@@ -1,4 +1,4 @@
-"""pandas with PyArrow and NumPy, as one uses them together. Needs nothing else of storlab."""
+"""pandas implementation of ``Library``, with PyArrow for files and NumPy for arrays."""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ _BAD = -1
 
 
 def _pairs() -> npt.NDArray[np.int16]:
-    """The byte that two letters stand for, by the 16 bits that they are; ``_BAD``: none."""
+    """Return a table from two hexadecimal digits, as a 16-bit number, to their byte or ``_BAD``."""
     table = np.full(1 << 16, _BAD, dtype=np.int16)
     letters = b"0123456789abcdefABCDEF"
     for high in letters:
         for low in letters:
             table[high | low << 8] = int(bytes([high, low]), 16)
-    table[0] = 0  # of a missing cell
+    table[0] = 0  # padding of a missing cell
     return table
 
 
@@ -59,7 +59,7 @@ _PAIRS = _pairs()
 
 
 class PandasLibrary:
-    """Implements ``Library``. Every worker is a process that uses one thread."""
+    """pandas, PyArrow and NumPy in single-threaded worker processes. Implements ``Library``."""
 
     threads = False
     errors: tuple[type[Exception], ...] = (pa.ArrowInvalid,)
@@ -69,13 +69,13 @@ class PandasLibrary:
     bytes_per_id = 48
 
     def release(self) -> None:
-        """What PyArrow and the heap of the C library keep; NumPy and pandas use the heap."""
+        """Return memory cached by PyArrow and by the C heap, which NumPy and pandas use."""
         pa.default_memory_pool().release_unused()
-        with suppress(AttributeError):  # other C libraries than GNU's
+        with suppress(AttributeError):  # C libraries other than GNU's
             ctypes.CDLL(None).malloc_trim(0)
 
     def parse(self, lines: bytes) -> pa.Table:
-        """Text to columns by PyArrow, eight letters to an integer by NumPy."""
+        """Parse text with PyArrow, and the hexadecimal categories with NumPy."""
         table = pc.read_csv(
             io.BytesIO(lines),
             read_options=pc.ReadOptions(column_names=list(COLUMNS), use_threads=False),
@@ -94,7 +94,7 @@ class PandasLibrary:
         return pa.table([*plain, *numbers], schema=_SCHEMA)
 
     def write(self, frames: Sequence[pa.Table], path: Path, row_group_rows: int, codec: Any) -> int:
-        """By PyArrow, as it does it by default."""
+        """Write frames with PyArrow's default settings and return the number of rows."""
         table = pa.concat_tables(frames) if frames else _SCHEMA.empty_table()
         pq.write_table(table, path, row_group_size=row_group_rows, compression=codec)
         return int(table.num_rows)
@@ -102,14 +102,14 @@ class PandasLibrary:
     def count(
         self, paths: Sequence[Path], column: str, modulo: int, keys: tuple[int, int]
     ) -> Tally:
-        """By sorting, which NumPy does with vector instructions."""
+        """Count values by sorting, which NumPy vectorises."""
         values = _reduced(_read(paths, [column]).column(0).drop_null().to_numpy(), modulo)
         if keys != (0, modulo):
             values = values[(values >= keys[0]) & (values < keys[1])]
         return Tally(*np.unique(values, return_counts=True))
 
     def merge(self, tallies: Sequence[Tally]) -> Tally:
-        """``groupby`` over all of them."""
+        """Add up tallies with ``groupby``."""
         if not tallies:
             return Tally(np.empty(0, dtype=np.uint32), np.empty(0, dtype=np.int64))
         if len(tallies) == 1:
@@ -120,7 +120,7 @@ class PandasLibrary:
         return Tally(sums.index.to_numpy(np.uint32), sums.to_numpy(np.int64))
 
     def features(self, paths: Sequence[Path]) -> Iterator[Features]:
-        """Frames of float64, in which missing integers are NaN."""
+        """Yield blocks of features; missing integers are NaN until their logarithm is taken."""
         table = _read(paths, ["label", *INTEGERS])
         for at in range(0, table.num_rows, FEATURE_ROWS):
             frame = table.slice(at, FEATURE_ROWS).to_pandas(use_threads=False)
@@ -128,11 +128,11 @@ class PandasLibrary:
             yield Features(frame["label"].to_numpy().astype(np.uint8), logarithms(integers))
 
     def index(self, values: Values) -> Any:
-        """An index, whose positions are ids less one."""
+        """Return a pandas index; the position of a value is its id minus one."""
         return pd.Index(values)
 
     def ids(self, paths: Sequence[Path], column: str, modulo: int, index: Any) -> Ids:
-        """``Index.get_indexer``, which says -1 for what is not in it."""
+        """Look up ids with ``Index.get_indexer``, which returns -1 for values not in the index."""
         cells: Any = _read(paths, [column]).column(0)
         values = _reduced(cells.fill_null(0).to_numpy(), modulo)
         places: Ids = (index.get_indexer(values) + 1).astype(np.int32)
@@ -148,7 +148,7 @@ def _read(paths: Sequence[Path], columns: list[str]) -> pa.Table:
 
 
 def _numbers(column: Any) -> Any:
-    """Eight hexadecimal digits each as uint32. Raises ArrowInvalid for other letters."""
+    """Convert cells of eight hexadecimal digits to uint32. Raises ArrowInvalid for other text."""
     cells = column.combine_chunks()
     validity, letters = cells.buffers()
     pairs = np.frombuffer(letters, dtype=np.uint16, count=len(cells) * _DIGITS // 2)

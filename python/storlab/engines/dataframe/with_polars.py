@@ -1,4 +1,4 @@
-"""Polars as one uses it, with NumPy for what it has no type for. Needs nothing else of storlab."""
+"""Polars implementation of ``Library``, with NumPy for arrays."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _TYPES = {name: pl.UInt32 if name in CATEGORIES else kind for name, kind in _TEX
 
 
 class PolarsLibrary:
-    """Implements ``Library``. Workers are threads; POLARS_MAX_THREADS says how many Polars has."""
+    """Polars with worker threads; POLARS_MAX_THREADS limits its own. Implements ``Library``."""
 
     threads = True
     errors: tuple[type[Exception], ...] = (pl.exceptions.PolarsError, ValueError)
@@ -33,10 +33,10 @@ class PolarsLibrary:
     bytes_per_id = 72
 
     def release(self) -> None:
-        """Nothing: its allocator gives back in its own time."""
+        """Do nothing: Polars' allocator returns memory on its own."""
 
     def parse(self, lines: bytes) -> pl.DataFrame:
-        """Text to columns, and eight letters to an integer."""
+        """Parse text into columns, and hexadecimal categories into integers."""
         frame = pl.read_csv(lines, has_header=False, separator="\t", quote_char=None, schema=_TEXT)
         categories = pl.col(CATEGORIES)
         if any(frame.select((categories.str.len_bytes() != _DIGITS).any()).row(0)):
@@ -46,7 +46,7 @@ class PolarsLibrary:
     def write(
         self, frames: Sequence[pl.DataFrame], path: Path, row_group_rows: int, codec: Any
     ) -> int:
-        """By Polars, as it does it by default."""
+        """Write frames with Polars' default settings and return the number of rows."""
         frame = pl.concat(frames) if frames else pl.DataFrame(schema=_TYPES)
         codec = "uncompressed" if codec == "none" else codec
         frame.write_parquet(path, compression=codec, row_group_size=row_group_rows)
@@ -55,7 +55,7 @@ class PolarsLibrary:
     def count(
         self, paths: Sequence[Path], column: str, modulo: int, keys: tuple[int, int]
     ) -> Tally:
-        """``group_by`` and ``len``."""
+        """Count values with ``group_by`` and ``len``."""
         value = _reduced(column, modulo)
         frame = _scan(paths, [column]).drop_nulls().select(value=value)
         if keys != (0, modulo):
@@ -63,7 +63,7 @@ class PolarsLibrary:
         return _tally(frame.group_by("value").agg(count=pl.len()))
 
     def merge(self, tallies: Sequence[Tally]) -> Tally:
-        """``group_by`` and ``sum``."""
+        """Add up tallies with ``group_by`` and ``sum``."""
         if len(tallies) == 1:
             return tallies[0]
         schema = {"value": pl.UInt32, "count": pl.Int64}
@@ -72,7 +72,7 @@ class PolarsLibrary:
         return _tally(frame.group_by("value").agg(pl.col("count").sum()))
 
     def features(self, paths: Sequence[Path]) -> Iterator[Features]:
-        """An expression over all integers; -2 stands for those that give 0."""
+        """Yield blocks of features; -2 replaces missing and small integers: its logarithm is 0."""
         integers = pl.col(INTEGERS).fill_null(-2).clip(lower_bound=-2).cast(pl.Float64)
         frame = _scan(paths, ["label", *INTEGERS]).collect()
         for piece in frame.iter_slices(FEATURE_ROWS):
@@ -80,12 +80,12 @@ class PolarsLibrary:
             yield Features(labels, piece.select((integers + 3).log()).to_numpy())
 
     def index(self, values: Values) -> pl.LazyFrame:
-        """Value and id."""
+        """Return a frame of values and ids."""
         ids = np.arange(1, len(values) + 1, dtype=np.int32)
         return pl.LazyFrame({"value": values, "id": ids})
 
     def ids(self, paths: Sequence[Path], column: str, modulo: int, index: pl.LazyFrame) -> Ids:
-        """A left join, in the order of rows."""
+        """Look up ids with a left join that keeps the order of rows."""
         rows = _scan(paths, [column])
         joined = rows.select(value=_reduced(column, modulo)).join(
             index, on="value", how="left", maintain_order="left"

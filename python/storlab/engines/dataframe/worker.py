@@ -1,4 +1,4 @@
-"""What a worker does of each stage, within its share of the memory."""
+"""Work of a unit in each stage, within a worker's share of the memory."""
 
 from __future__ import annotations
 
@@ -24,22 +24,25 @@ from storlab.engines.dataframe.screen import Screen, owned_lines
 from storlab.engines.dataframe.vocabulary import vocabulary_passes, write_vocabulary
 
 _LEAST_CHUNK_BYTES = 1 << 20
-_CHUNK_SHARE = 4  # of memory, for a byte that is parsed,
-_CHUNK_ROW_BYTES = 450  # and for its row
-_PART_ROW_BYTES = 224  # of a row in a part that is being made, and of its Parquet
-_FEATURE_ROW_BYTES = 96  # of a row whose integers are read
-_ID_ROW_BYTES = 64  # of a row whose ids are looked up
+_CHUNK_SHARE = 4  # memory per byte of text that is parsed
+_CHUNK_ROW_BYTES = 450  # memory per row that is parsed
+_PART_ROW_BYTES = 224  # memory per row of a part being built, with its Parquet
+_FEATURE_ROW_BYTES = 96  # memory per row whose integers are read
+_ID_ROW_BYTES = 64  # memory per row whose ids are looked up
 _MOST_ROWS = 1 << 18
 _LEAST_ROW_BYTES = 40  # of text: a label and 39 tabs
 _LEAST_VALUES = 4096
 _SAMPLE_BYTES = 1 << 16
 
-Files = Sequence[tuple[Path, int]]  # Parquet, with its rows
+Files = Sequence[tuple[Path, int]]  # Parquet files with their rows
 
 
 @dataclass(frozen=True)
 class Worker:
-    """What all units of a run have in common. ``row_bytes``: mean of the raw rows."""
+    """Settings that all units of a run share.
+
+    ``row_bytes`` is the mean length of raw rows, in bytes.
+    """
 
     library: Library
     job: dict[str, Any]
@@ -47,31 +50,31 @@ class Worker:
 
     @property
     def directory(self) -> Path:
-        """Of the run."""
+        """Directory of the run."""
         return Path(self.job["directory"])
 
     @property
     def modulo(self) -> int:
-        """Categories are below it."""
+        """Modulus of the categories."""
         return int(self.job["modulo"] or KEYS)
 
     @property
     def memory_bytes(self) -> int:
-        """Of one worker, beside what its library takes in any case."""
+        """Memory of one worker in bytes, without what its library takes when idle."""
         workers = int(self.job["workers"])
         fixed = self.library.base_bytes + self.library.worker_bytes * workers
         return max(0, int(self.job["memory_bytes"]) - fixed) // workers
 
     @property
     def chunk_bytes(self) -> int:
-        """That are parsed at once."""
+        """Bytes of text that are parsed at once."""
         room = self.memory_bytes - self._part_memory
         most = int(room / (_CHUNK_SHARE + _CHUNK_ROW_BYTES / self.row_bytes))
         return min(max(most, _LEAST_CHUNK_BYTES), self.library.chunk_bytes)
 
     @property
     def parts_at_once(self) -> int:
-        """As many as there is memory for, and at least one."""
+        """Number of parts that fit into memory at once; at least 1."""
         share = _CHUNK_SHARE + _CHUNK_ROW_BYTES / self.row_bytes
         part_bytes = self._part_memory + share * self.chunk_bytes
         workers = int(self.job["workers"])
@@ -82,15 +85,20 @@ class Worker:
         return int(self.job["part_bytes"]) * _PART_ROW_BYTES // self.row_bytes
 
     def rows_at_once(self, row_bytes: int, least: int = 0) -> int:
-        """That are encoded at once in a quarter of the memory, or those of one part."""
+        """Return how many rows to encode at once: as many as fit into a quarter of the memory.
+
+        Args:
+            row_bytes: Memory per row.
+            least: Number of rows to allow even if it is more than the usual limit.
+        """
         return min(self.memory_bytes // 4 // row_bytes, max(_MOST_ROWS, least))
 
     def ids_at_once(self) -> int:
-        """That are looked up in one pass, in the rest of the memory."""
+        """Return how many vocabulary values one pass looks up: those that fit into 3/4 of memory."""
         return max(self.memory_bytes // 4 * 3 // self.library.bytes_per_id, _LEAST_VALUES)
 
     def ingest(self, part: Part) -> int:
-        """One part to Parquet, then its sidecar."""
+        """Convert one part to Parquet, then write its sidecar. Return the number of passes."""
         screen: Screen[Any] = Screen(
             self.library.parse, self.library.errors, self.job["malformed_samples"]
         )
@@ -111,16 +119,23 @@ class Worker:
         return 1
 
     def vocabulary(self, column: str, files: Files) -> int:
-        """The files of a column; how many passes that took."""
+        """Build the vocabulary of a column. Return the number of passes."""
         room = self.memory_bytes // self.library.bytes_per_value
-        largest = max(rows for _, rows in files)  # are counted before it is known how many fit
+        # a whole file is counted before its number of values is known
+        largest = max(rows for _, rows in files)
         most = max(room - largest, room // 2, _LEAST_VALUES)
         passes = vocabulary_passes(self.library, files, column, self.modulo, most)
         place = self.directory / "vocabulary"
         return write_vocabulary(place, column, passes, self.job["threshold"], most)
 
     def encode_features(self, files: Files, row: int, train: Path) -> int:
-        """Labels and integers of files, which begin at a row of the output."""
+        """Encode labels and integers of some files. Return the number of passes.
+
+        Args:
+            files: Parquet files with their numbers of rows.
+            row: The output row at which the files begin.
+            train: The directory of the output.
+        """
         kind = np.dtype(self.job["numerical"]).newbyteorder("<")
         with (
             (train / "label.bin").open("r+b") as labels,
@@ -136,16 +151,22 @@ class Worker:
         return 1
 
     def encode_column(self, column: str, files: Files, row: int, train: Path) -> int:
-        """Ids of a column of files, which begin at a row of the output; how many passes it took.
+        """Encode a categorical column of some files as ids. Return the number of passes.
 
-        Each pass looks up a slice of the ids that fits into memory, and keeps those of earlier
-        ones: of a row at most one pass finds an id, and 0 is none.
+        Each pass looks up a slice of the vocabulary that fits into memory and keeps the ids of
+        earlier passes. A row's value is in one slice at most; id 0 means none.
+
+        Args:
+            column: The name of the column.
+            files: Parquet files with their numbers of rows.
+            row: The output row at which the files begin.
+            train: The directory of the output.
         """
         vocabulary = self.directory / "vocabulary" / f"{column}.values"
         kept = vocabulary.stat().st_size // 4
         kind = np.dtype(id_type(kept + 1)).newbyteorder("<")
         most = self.ids_at_once()
-        # What a library makes of a vocabulary for each batch is worth as many rows.
+        # Building the lookup structure for a batch costs as much as that many rows.
         rows = self.rows_at_once(_ID_ROW_BYTES, least=min(kept, most))
         skips = range(0, max(kept, 1), most)
         with (train / f"cat_{CATEGORIES.index(column)}.bin").open("r+b") as file:
@@ -160,7 +181,10 @@ class Worker:
 
 
 def _write_ids(file: BinaryIO, ids: Ids, kind: np.dtype[Any], skip: int) -> None:
-    """Ids, which count from 1 in a slice that follows ``skip`` others, and those that are there."""
+    """Write ids of a vocabulary slice that starts after ``skip`` values.
+
+    Rows without an id in this slice keep the id that an earlier pass wrote.
+    """
     if skip:
         at = file.tell()
         before = np.frombuffer(file.read(len(ids) * kind.itemsize), kind)
@@ -174,7 +198,7 @@ def _paths(files: Files, rows: int) -> Iterator[list[Path]]:
 
 
 def _expect(files: Files, count: int) -> None:
-    """Raises OSError where files have other rows than ingest found, so that others lie wrong."""
+    """Raise OSError if files do not have as many rows as ingest counted: later rows would shift."""
     due = sum(rows for _, rows in files)
     if count != due:
         words = f"this and what follows have {count:,} rows, and {due:,} were due; begin anew"
@@ -182,7 +206,7 @@ def _expect(files: Files, count: int) -> None:
 
 
 def mean_row_bytes(inputs: Iterable[str]) -> int:
-    """Of raw rows at the beginning of a file: of the one that has the shortest."""
+    """Return the shortest mean length of raw rows at the beginning of any input, in bytes."""
     samples = []
     for path in inputs:
         with Path(path).open("rb") as file:

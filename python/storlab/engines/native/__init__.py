@@ -1,1 +1,1 @@
-"""The native engine."""
+"""Native engine: executes jobs in the Rust extension of storlab."""

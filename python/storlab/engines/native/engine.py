@@ -1,4 +1,4 @@
-"""The native engine: a thin adapter over ``storlab._native.Run``."""
+"""Native engine: an adapter over ``storlab._native.Run``."""
 
 from __future__ import annotations
 
@@ -34,13 +34,16 @@ _ORDER = {name: n for n, name in enumerate(("read", "write", "trim", "sync", *OB
 
 
 class NativeEngine:
-    """Executes jobs in this process, in threads of Rust. Implements ``contracts.engine.Engine``."""
+    """Engine that executes jobs in Rust threads of this process.
+
+    Implements ``contracts.engine.Engine``.
+    """
 
     name = "native"
     kinds: tuple[str, ...] = tuple(_native.family_names())
 
     def describe(self) -> EngineInfo:
-        """Version, backend that ``auto`` would take, and its features. Never raises."""
+        """Return the version, the backend that ``auto`` selects, and its features. Never raises."""
         probed = json.loads(_native.probe())
         uring = probed["uring"]
         return EngineInfo(
@@ -52,22 +55,29 @@ class NativeEngine:
         )
 
     def refuse(self, job: Job) -> str | None:  # noqa: ARG002  (it runs every job of its kinds)
-        """None: what it cannot do, it says when it starts."""
+        """Return None: the engine accepts every job of its kinds, and reports problems at start."""
         return None
 
     def start(self, job: Job, work_dir: Path) -> NativeRun:  # noqa: ARG002  (leaves no files)
-        """Start one run at once. A member that cannot be opened gives a run that has failed.
+        """Start a run. If a member cannot be opened, the returned run has failed already.
 
-        Raises EngineError for a job that contradicts itself.
+        Raises:
+            EngineError: The job contradicts itself.
         """
         return _begin(job, held=False)
 
     def hold(self, job: Job, work_dir: Path) -> NativeRun:  # noqa: ARG002  (leaves no files)
-        """As ``start``, with the load held back: ``contracts.engine.HoldsRuns``."""
+        """Prepare a run like ``start``, but hold its load back.
+
+        See ``contracts.engine.HoldsRuns``.
+        """
         return _begin(job, held=True)
 
     def share(self, job: Job, work_dir: Path) -> NativeRun:  # noqa: ARG002  (leaves no files)
-        """As ``hold``, of one share of several: ``contracts.engine.SharesRuns``."""
+        """Prepare one of several shares of a run, held back.
+
+        See ``contracts.engine.SharesRuns``.
+        """
         run = _begin(job, held=True)
         run.share()
         return run
@@ -86,7 +96,7 @@ def _begin(job: Job, *, held: bool) -> NativeRun:
 
 
 class NativeRun:
-    """A run of the native engine. Implements ``contracts.engine.SharedRun``."""
+    """Run of the native engine. Implements ``contracts.engine.SharedRun``."""
 
     def __init__(self, run: _native.Run | None, ended: RunOutcome | None) -> None:
         self._run = run
@@ -94,64 +104,73 @@ class NativeRun:
         self._met: list[tuple[int, int, int]] = []
 
     def share(self) -> None:
-        """It meets others."""
+        """Make the run synchronise with the other shares at meetings."""
         if self._run is not None:
             self._run.share()
 
     def announced(self, number: int, timeout_s: float) -> int | None:
-        """When it will be ready for that meeting; None: not announced in time. Without the GIL."""
+        """Wait for the run to announce a meeting, with the GIL released.
+
+        Returns:
+            When the run will be ready for that meeting, or None if it was not announced in time.
+        """
         return None if self._run is None else self._run.announced(number, timeout_s)
 
     def tell(self, ready_ns: int) -> None:
-        """When all are ready. Raises RuntimeError for a meeting that it has not announced."""
+        """Pass on when all shares are ready. Raises RuntimeError if no meeting was announced."""
         if self._run is not None:
             self._run.tell(ready_ns)
 
     def met(self) -> list[tuple[int, int, int]]:
-        """Of each meeting: when it was announced, when it was told, and when all were ready."""
+        """Return three times for each meeting: announced, answered, and all shares ready."""
         return self._met if self._run is None else self._run.met()
 
     def snapshot(self) -> Snapshot:
-        """What is happening now."""
+        """Return the current phase and rates."""
         if self._run is None:
             return Snapshot("done", 0)
         return Snapshot(**json.loads(self._run.snapshot()))
 
     def armed(self) -> bool:
-        """True once all of a held run is ready."""
+        """Return whether a held run is ready to start its load."""
         return self._run is not None and self._run.armed()
 
     def open_at(self, start_ns: int) -> None:
-        """Start the load of a held run then; nothing where it has ended.
+        """Set the time at which a held run starts its load. No effect if the run has ended.
 
-        Raises RuntimeError where the run is not held, or was told already.
+        Raises:
+            RuntimeError: The run is not held, or its start time is already set.
         """
         if self._run is not None:
             self._run.open_at(start_ns)
 
     def cancel(self) -> None:
-        """End soon."""
+        """Ask the run to end soon."""
         if self._run is not None:
             self._run.cancel()
 
     def wait(self, timeout_s: float | None = None) -> RunOutcome | None:
-        """The outcome, or None when the time-out passed first. The GIL is released."""
+        """Return the outcome, or None if the timeout expires first. The GIL is released."""
         if self._ended is None and self._run is not None and self._run.wait(timeout_s):
             text, rows = self._run.outcome()
             self._met = self._run.met()
             self._ended = _outcome(json.loads(text), rows)
-            self._run = None  # closes the files
+            self._run = None  # dropping it closes the run's files
         return self._ended
 
 
 def verify_pass(job: RereadJob, keep_going: Callable[[], bool] | None = None) -> VerifyReport:
-    """Read again everything that a verify-mode job wrote, in this process or an earlier one.
+    """Verify all data that a verify-mode job wrote, in this process or an earlier one.
 
-    Signals are handled meanwhile: Ctrl-C raises KeyboardInterrupt, or calls its handler. The pass
-    ends early when ``keep_going``, asked several times a second, says no.
+    Signals are handled meanwhile: Ctrl-C raises KeyboardInterrupt or calls its handler.
 
-    Raises EngineError when the job is not of verify mode or its state file is damaged, OSError when
-    a member or the state file cannot be opened.
+    Args:
+        job: The job whose data is verified.
+        keep_going: Asked several times a second; the pass ends early if it returns False.
+
+    Raises:
+        EngineError: The job is not in verify mode, or its state file is damaged.
+        OSError: A member or the state file cannot be opened.
     """
     try:
         report = _native.verify_pass(job.model_dump_json(), keep_going)
@@ -190,7 +209,7 @@ def _outcome(document: dict[str, Any], rows: list[tuple[Any, ...]]) -> RunOutcom
 
 
 def _place(entry: tuple[Operation, Any]) -> tuple[int, Operation]:
-    """Where a kind of operation stands in a list for people."""
+    """Return the sort key that gives operations their order of display."""
     return _ORDER.get(entry[0], len(_ORDER)), entry[0]
 
 

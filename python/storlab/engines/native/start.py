@@ -1,4 +1,4 @@
-"""Starts a run in a thread of its own: a file system that is silent holds up that thread alone."""
+"""Start of a native run in its own thread: a hanging file system blocks only that thread."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from collections.abc import Callable
 
 from storlab import _native
 
-LIMIT_S = 300.0  # what nobody needs to open the files of a run
-_LOOK_S = 0.5  # so often signals are handled meanwhile
+LIMIT_S = 300.0  # far more than opening the files of a run takes
+_LOOK_S = 0.5  # interval at which signals are handled
 
 
 class _Start:
-    """One start. Who has given up waiting wants no run any more."""
+    """Attempt to start a run. After ``give_up``, a run that starts late is cancelled."""
 
     def __init__(self, start: Callable[[], _native.Run]) -> None:
         self._start = start
@@ -23,7 +23,7 @@ class _Start:
         self.error: BaseException | None = None
 
     def work(self) -> None:
-        """In the thread."""
+        """Start the run; executed in the thread."""
         try:
             run = self._start()
         except BaseException as error:  # noqa: BLE001 (who waits raises it; a panic of Rust, too)
@@ -35,7 +35,7 @@ class _Start:
                 run.cancel()
 
     def give_up(self) -> None:
-        """Its run is cancelled, should there be one after all."""
+        """Cancel the run, now or when it starts."""
         with self._lock:
             self._given_up = True
             if self.run is not None:
@@ -43,7 +43,11 @@ class _Start:
 
 
 def start_in_thread(start: Callable[[], _native.Run], limit_s: float = LIMIT_S) -> _native.Run:
-    """What ``start`` returns or raises; OSError (ETIMEDOUT) where it does not come back in time."""
+    """Call ``start`` in a thread and return its run, or raise its exception.
+
+    Raises:
+        OSError: ``start`` did not return within ``limit_s`` seconds (ETIMEDOUT).
+    """
     begun = _Start(start)
     thread = threading.Thread(target=begun.work, name="storlab-start", daemon=True)
     thread.start()
