@@ -94,7 +94,7 @@ class Worker:
         return min(self.memory_bytes // 4 // row_bytes, max(_MOST_ROWS, least))
 
     def ids_at_once(self) -> int:
-        """Return how many vocabulary values one pass looks up: those that fit into 3/4 of memory."""
+        """Return how many vocabulary values one pass looks up within 3/4 of the memory."""
         return max(self.memory_bytes // 4 * 3 // self.library.bytes_per_id, _LEAST_VALUES)
 
     def ingest(self, part: Part) -> int:

@@ -1,1 +1,1 @@
-"""The dlio engine."""
+"""DLIO engine: training reads by the DLIO benchmark."""

@@ -1,7 +1,7 @@
-"""A TrainingJob in DLIO's words: its configuration and command line, and what it cannot do.
+"""Translation of a TrainingJob into DLIO's configuration and command line.
 
-Checked against DLIO 2.0.0 and its main branch of June 2026. What it has no setting for is either
-refused, or told in ``caveats``.
+Checked against DLIO 2.0.0 and its main branch of June 2026. Fields without a DLIO setting are
+either refused or noted by ``caveats``.
 """
 
 from __future__ import annotations
@@ -16,25 +16,25 @@ from storlab.base.units import NS_PER_S
 from storlab.model.job import Job
 from storlab.workloads.training.job import TrainingJob
 
-WORKLOAD = "storlab"  # what the configuration is called in DLIO's search path
-OUTPUT = "output"  # DLIO's results, below the work directory
+WORKLOAD = "storlab"  # name of the workload in DLIO's configuration
+OUTPUT = "output"  # directory of DLIO's results in the work directory
 FRAMEWORKS = {"npz": "pytorch", "tfrecord": "tensorflow"}
-_MOST_INT = 2**31 - 1  # NumPy takes seeds of 32 bits, and DLIO adds the rank
+_MOST_INT = 2**31 - 1  # NumPy takes 32-bit seeds, and DLIO adds the rank
 
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A DLIO that is installed."""
+    """Installed DLIO and its capabilities."""
 
     path: Path
     version: str
     has_direct: bool  # whether it can read NPZ with O_DIRECT
-    frameworks: tuple[str, ...]  # of pytorch and tensorflow, those that its Python has
-    has_model_table: bool = False  # its configuration names the model in a table
+    frameworks: tuple[str, ...]  # installed ones among pytorch and tensorflow
+    has_model_table: bool = False  # whether its configuration has a table for the model
 
 
 def refusal(job: Job) -> str | None:
-    """Why no DLIO can run the job as it stands, or None."""
+    """Return why no version of DLIO can run the job, or None."""
     if not isinstance(job, TrainingJob):
         return "DLIO is run for training reads only"
     if job.task != "run":
@@ -58,7 +58,7 @@ def refusal(job: Job) -> str | None:
 
 
 def misfit(job: TrainingJob, program: Program) -> str | None:
-    """Why this DLIO cannot run the job, or None."""
+    """Return why the installed DLIO cannot run the job, or None."""
     if job.place.direct and not program.has_direct:
         return (
             f"DLIO {program.version} reads through the page cache only: set direct = false on the "
@@ -74,9 +74,13 @@ def misfit(job: TrainingJob, program: Program) -> str | None:
 
 
 def configuration(job: TrainingJob, work_dir: Path, *, model_table: bool = False) -> dict[str, Any]:
-    """The workload as DLIO reads it from YAML (of which JSON is a part).
+    """Return the workload's configuration for DLIO, which reads YAML and thus also JSON.
 
-    Since February 2025 DLIO's hydra wants the model's name in a table, and before it a string.
+    Args:
+        job: The job to run.
+        work_dir: The directory of the run.
+        model_table: Whether the model's name belongs in a table, as in DLIO since February 2025,
+            instead of a string.
     """
     records = job.records
     framework = FRAMEWORKS[records.format]
@@ -100,7 +104,7 @@ def configuration(job: TrainingJob, work_dir: Path, *, model_table: bool = False
             "record_length": records.record_bytes,
             "record_length_stdev": records.record_stdev_bytes,
             "record_length_resize": records.resize_bytes,
-            # the main branch calls the same things by these names
+            # names of the same settings in the main branch
             "record_length_bytes": records.record_bytes,
             "record_length_bytes_stdev": records.record_stdev_bytes,
             "record_length_bytes_resize": records.resize_bytes,
@@ -112,7 +116,7 @@ def configuration(job: TrainingJob, work_dir: Path, *, model_table: bool = False
             "batch_size": job.batch,
             "read_threads": job.reader_threads,
             "prefetch_size": job.prefetch,
-            # given as a string, even "off" is a shuffle of files: both versions compare identities
+            # omitted if off: both versions test identity, so that the string "off" would shuffle
             **({} if shuffle == "off" else {"file_shuffle": shuffle}),
             "sample_shuffle": shuffle,
             "multiprocessing_context": "fork",
@@ -131,16 +135,22 @@ def configuration(job: TrainingJob, work_dir: Path, *, model_table: bool = False
 
 
 def steps(job: TrainingJob) -> int:
-    """Of one accelerator in an epoch."""
+    """Return the number of steps of one accelerator in an epoch."""
     samples = job.records.files * job.records.samples_per_file
     whole = samples // job.accelerators // job.batch
     return whole if job.max_steps is None else min(whole, job.max_steps)
 
 
 def prepare(job: TrainingJob, work_dir: Path, *, model_table: bool = False) -> None:
-    """Write the configuration, and a data folder in which only the data set itself is a link.
+    """Write the configuration and a data folder with a link to the data set.
 
-    DLIO also looks into a folder for evaluation, which the data set does not have.
+    The data set itself is not used as data folder because DLIO also expects a folder for
+    evaluation.
+
+    Args:
+        job: The job to run.
+        work_dir: The directory of the run.
+        model_table: See ``configuration``.
     """
     settings = configuration(job, work_dir, model_table=model_table)
     place = work_dir / "config" / "workload"
@@ -152,7 +162,7 @@ def prepare(job: TrainingJob, work_dir: Path, *, model_table: bool = False) -> N
 
 
 def command(program: Path, mpirun: Path | None, job: TrainingJob, work_dir: Path) -> list[str]:
-    """The command line; by MPI where there is more than one accelerator."""
+    """Return the command line; ``mpirun`` is None for a single accelerator."""
     dlio = [
         str(program),
         "--config-dir",
@@ -165,15 +175,15 @@ def command(program: Path, mpirun: Path | None, job: TrainingJob, work_dir: Path
 
 
 def environment() -> dict[str, str]:
-    """Clocks in UTC, since DLIO stamps its results in local time; no tracing."""
+    """Return environment variables for DLIO: no tracing, and UTC because it stamps local time."""
     variables = {"TZ": "UTC", "DFTRACER_ENABLE": "0", "PYTHONUNBUFFERED": "1"}
-    if sys.platform.startswith("linux"):  # Open MPI as root, in a container
+    if sys.platform.startswith("linux"):  # allows Open MPI to run as root in a container
         variables |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
     return variables
 
 
 def caveats(job: TrainingJob) -> list[str]:
-    """What DLIO does in its own way, whatever the job says."""
+    """Return notes on how DLIO deviates from the job."""
     sentences = [
         "DLIO: each rank reads whole files with NumPy or TensorFlow; read_size and io_depth do not "
         "apply, and nobody measures the latency of a read",

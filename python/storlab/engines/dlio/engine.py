@@ -1,8 +1,8 @@
-"""DLIO as a reference engine: the benchmark of training reads that MLPerf Storage runs.
+"""DLIO engine: the benchmark of training reads that MLPerf Storage uses, as a reference.
 
-Every rank's own record of its steps is kept in ``raw/``, and every number comes from those, none
-from DLIO's summary. ``STORLAB_DLIO`` names another program than the one on PATH, ``STORLAB_MPIRUN``
-another launcher of MPI.
+Results are computed from every rank's record of its steps, kept in ``raw/``, not from DLIO's
+summary. ``STORLAB_DLIO`` names a DLIO program, ``STORLAB_MPIRUN`` an MPI launcher, that are not on
+PATH.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ _INSTALL = (
     "it is); or set STORLAB_DLIO to its path"
 )
 _MPI = "install an MPI (Debian: openmpi-bin; PyPI: mpich), or set STORLAB_MPIRUN to its mpirun"
-_SLOWEST_BYTES_S = 20_000_000  # of a read, before a run counts as hung
+# slowest plausible read speed: a run that takes longer counts as hung
+_SLOWEST_BYTES_S = 20_000_000
 _PROBE = """
 import importlib.metadata as m, importlib.util as u, json, os
 spec = u.find_spec("dlio_benchmark")
@@ -48,31 +49,32 @@ print(json.dumps({
 
 
 class DlioEngine:
-    """Runs training jobs with the DLIO benchmark."""
+    """Engine that runs training jobs with the DLIO benchmark."""
 
     name = "dlio"
     kinds: tuple[str, ...] = ("training",)
 
     def describe(self) -> EngineInfo:
-        """DLIO's version. Raises EngineError when it is missing or does not run."""
+        """Return DLIO's version. Raises EngineError if DLIO is missing or does not run."""
         version = ask(find_dlio())
         features = ["odirect"] if version.has_direct else []
         return EngineInfo(name="dlio", version=version.version, features=features, clock="wall")
 
     def refuse(self, job: Job) -> str | None:
-        """Why DLIO cannot run this job as it stands, or None. Of the one installed, if any is."""
+        """Return why DLIO, in the installed version if any, cannot run this job, or None."""
         reason = dlio_config.refusal(job)
         if reason is not None or not isinstance(job, TrainingJob):
             return reason
         try:
             return dlio_config.misfit(job, ask(find_dlio()))
         except EngineError:
-            return None  # ``describe`` says it
+            return None  # reported by ``describe``
 
     def start(self, job: Job, work_dir: Path) -> DlioRun:
-        """Start one run in ``work_dir``.
+        """Start a run in ``work_dir``.
 
-        Raises EngineError for a missing DLIO or MPI, and for a job that it cannot run.
+        Raises:
+            EngineError: DLIO or MPI is missing, or DLIO cannot run this job.
         """
         program = ask(find_dlio())
         reason = self.refuse(job)
@@ -95,14 +97,14 @@ class DlioEngine:
             work_dir=work_dir,
             place=Path(job.place.directory or "."),
             limit_ns=_limit_ns(job),
-            # mpirun ends its ranks when it is asked to end, and leaves them behind when killed
+            # mpirun ends its ranks on SIGTERM but leaves them running if killed
             death_signal=signal.SIGKILL if mpirun is None else signal.SIGTERM,
         )
         return DlioRun(job, launch, info)
 
 
 def _limit_ns(job: TrainingJob) -> int:
-    """Patience: many of its users report that it hangs in MPI."""
+    """Return the time limit of a run: DLIO is reported to hang in MPI."""
     steps = job.epochs * dlio_config.steps(job)
     step_bytes = job.batch * job.accelerators * job.records.record_bytes
     reading_ns = steps * step_bytes * NS_PER_S // _SLOWEST_BYTES_S
@@ -110,14 +112,17 @@ def _limit_ns(job: TrainingJob) -> int:
 
 
 def find_dlio() -> Path:
-    """The DLIO to run. Raises EngineError, with how to get it, when there is none."""
+    """Return the path of DLIO. Raises EngineError, with how to install it, if it is missing."""
     return find_program("dlio", _INSTALL, "dlio_benchmark")
 
 
 def find_mpirun(dlio: Path) -> Path:
-    """What starts ranks: beside DLIO first, since the two have to be of one MPI.
+    """Return the path of the MPI launcher, preferably the one next to DLIO.
 
-    Raises EngineError when there is none.
+    DLIO must run with the MPI that it was installed with.
+
+    Raises:
+        EngineError: There is no launcher.
     """
     asked = os.environ.get("STORLAB_MPIRUN")
     beside = str(dlio.absolute().parent)
@@ -133,7 +138,7 @@ def find_mpirun(dlio: Path) -> Path:
 
 @asked_once
 def ask(program: Path) -> Program:
-    """Version and abilities. Raises EngineError for something else than DLIO."""
+    """Return version and capabilities of a DLIO. Raises EngineError if it is another program."""
     python = python_of(program)
     if python is None:
         raise EngineError(str(program), "does not name the Python that runs it", _INSTALL)
@@ -150,9 +155,9 @@ def ask(program: Path) -> Program:
 
 
 def python_of(program: Path) -> str | None:
-    """The Python in the first lines of a script, as pip writes them; None where there is none.
+    """Return the Python in the first lines of a script written by pip, or None.
 
-    A path that is too long for them stands in a line of shell.
+    pip writes a path that is too long for a shebang line into a line of shell.
     """
     with program.open("rb") as file:
         head = file.read(1024).decode(errors="replace")

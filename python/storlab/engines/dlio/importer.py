@@ -1,8 +1,9 @@
-"""Result directories of DLIO as runs, alone or in a tree of MLPerf Storage.
+"""Importer of DLIO result directories, single or in a tree of MLPerf Storage.
 
 A run is a directory with ``summary.json`` and every rank's files; ``mlpstorage`` keeps them in
-``<results>/<training|checkpointing>/<model>/<command>/<YYYYMMDD_HHMMSS>/``. Training is computed
-anew from every rank's steps. Of checkpoints DLIO keeps begin and end of each, or means only.
+``<results>/<training|checkpointing>/<model>/<command>/<YYYYMMDD_HHMMSS>/``. Training results are
+recomputed from every rank's steps. For checkpoints, DLIO stores the begin and end of each, or only
+means.
 """
 
 from __future__ import annotations
@@ -31,31 +32,38 @@ SUMMARY = "summary.json"
 _CONFIG = "*.yaml"  # hydra's copies of the configuration, in .hydra or dlio_config
 _BATCH = "workload.reader.batch_size"
 _CONFIG_PLACES = (".hydra", "dlio_config")
-_SETTING = re.compile(r"( *)([\w.-]+):(?: +(.*))?")  # of block YAML, as hydra writes it
+_SETTING = re.compile(r"( *)([\w.-]+):(?: +(.*))?")  # line of block YAML, as hydra writes it
 _DIRECT = re.compile(r"\bodirect\W{1,4}(?:True|true)\b")
-_WHOLE = 0.02  # how far from the batch size a rate may lead
-_COMPUTE = 0.05  # how far from the profile the compute time of a step may be
+_WHOLE = 0.02  # relative tolerance between the batch size and the one that the rate implies
+_COMPUTE = 0.05  # relative tolerance between a step's compute time and the profile's
 _GIVE_CONFIG = "put the run's configuration beside it, as .hydra/config.yaml"
 _STAMP = re.compile(r"\d{8}_\d{6}")
 
 
 class DlioImport:
-    """Implements ``storlab.contracts.exchange.DirectoryImporter``."""
+    """Importer of DLIO's results. Implements ``storlab.contracts.exchange.DirectoryImporter``."""
 
     name = "dlio"
     main = SUMMARY
 
     def directories(self, place: Path) -> list[Path]:
-        """The runs in a directory: itself, or those anywhere below it, in order of their names."""
+        """Return the run directories at or below ``place``, sorted by path."""
         return sorted(path.parent for path in place.rglob(SUMMARY))
 
     def files(self, directory: Path) -> dict[str, bytes]:
-        """The files of a run that are read and kept. Raises OSError."""
+        """Return the content of a run's result files by name.
+
+        Raises OSError if one is unreadable.
+        """
         names = sorted(p for p in directory.iterdir() if dlio_result.is_result_file(p.name))
         return {path.name: read_input(path) for path in names}
 
     def read(self, directory: Path, files: dict[str, bytes]) -> list[ImportedRun]:
-        """Its training, its checkpoints, or both as two runs. Raises ResultError."""
+        """Return the training, the checkpoints, or both as two runs.
+
+        Raises:
+            ResultError: The files are not complete or not in DLIO's format.
+        """
         try:
             results = dlio_result.read_results(files)
             runs = []
@@ -120,9 +128,10 @@ def _training_notes(results: Results) -> list[str]:
 
 
 def _batch(directory: Path, results: Results) -> tuple[int, str]:
-    """Samples of a step, and what says so: its results hold no batch size.
+    """Return the batch size and a note on its source: DLIO's results do not state it.
 
-    Raises DlioFormatError where nothing says it, or two things contradict each other.
+    Raises:
+        DlioFormatError: The batch size cannot be determined, or two sources contradict each other.
     """
     summary, ranks = results.summary, len(results.ranks)
     files = int(summary.get("num_files_train") or 0)
@@ -133,14 +142,14 @@ def _batch(directory: Path, results: Results) -> tuple[int, str]:
     if batch > 0:
         due = [
             files * per_file // (batch * ranks),
-            files // (per_file * batch * ranks) * per_file**2,  # the main branch leaves files out
+            files // (per_file * batch * ranks) * per_file**2,  # the main branch skips some files
             _whole(settings.get("workload.train.total_training_steps")),
         ]
         if files and steps not in due:
             what = f"is {batch}, and with {files:,} files an epoch then has {due[0]:,} steps"
             raise DlioFormatError(_BATCH, f"{what}; there are {steps:,}")
         return batch, "the batch size is that of its configuration"
-    batch = files * per_file // (steps * ranks)  # the largest with so many steps
+    batch = files * per_file // (steps * ranks)  # largest batch size with this number of steps
     if batch < 1 or files * per_file // ((steps + 1) * ranks) + 1 < batch:
         what = f"leaves open which batch size {steps:,} steps in an epoch had; {_GIVE_CONFIG}"
         raise DlioFormatError("num_files_train", what)
@@ -157,12 +166,15 @@ def _whole(text: str | None) -> int:
 
 
 def _batches_by_rate(results: Results) -> list[float]:
-    """What the rate of a block comes to, by the formula of each version; none where it has none."""
+    """Return the batch sizes that a block's rate implies, by each DLIO version's formula.
+
+    The list is empty if no block has a rate.
+    """
     for epoch, times in sorted(results.times.items()):
         for block, (start_ns, end_ns) in zip(results.ranks[0].get(epoch, []), times, strict=True):
             seconds, steps = (end_ns - start_ns) / NS_PER_S, len(block.load)
             if block.throughput > 0:
-                candidates = [block.throughput * seconds / steps]  # the release on PyPI
+                candidates = [block.throughput * seconds / steps]  # formula of the release on PyPI
                 if steps > 2:
                     candidates.append(
                         block.throughput * (seconds - float(block.proc[0])) / (steps - 2)
@@ -172,7 +184,7 @@ def _batches_by_rate(results: Results) -> list[float]:
 
 
 def _settings(directory: Path) -> dict[str, str]:
-    """Its configuration as hydra keeps it beside the results, by dotted names; without lists."""
+    """Return hydra's configuration beside the results, by dotted names, without lists."""
     settings: dict[str, str] = {}
     for path in (directory / place / "config.yaml" for place in _CONFIG_PLACES):
         if not path.is_file():
@@ -189,7 +201,7 @@ def _settings(directory: Path) -> dict[str, str]:
 def _training_fields(
     directory: Path, results: Results, batch: int, nominal: int
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Of the workload; and a profile in full where it is none that ships with storlab."""
+    """Return the workload's fields, and parameters with a full profile if no shipped one fits."""
     blocks = [
         b
         for epochs in results.ranks
@@ -277,7 +289,7 @@ def _checkpoint(directory: Path, results: Results) -> ImportedRun:
 
 
 def _means(results: Results) -> list[Moved]:
-    """One checkpoint of the mean duration for each direction, where no single one is told."""
+    """Return one checkpoint of the mean duration per direction, if single ones are not recorded."""
     pieces, at_ns = [], 0
     for kind, name in (("write", "save"), ("read", "load")):
         seconds = dlio_result.number(results.metric.get(f"{name}_checkpoint_duration_mean_seconds"))
@@ -356,7 +368,7 @@ def _started_ns(results: Results) -> int:
 
 
 def _model(directory: Path) -> str | None:
-    """Of a tree of MLPerf Storage: ``<model>/<command>/<time>`` or ``<model>/<time>``."""
+    """Return the model's name if the directory is in a tree of MLPerf Storage, else None."""
     parts = directory.absolute().parts
     for kind in ("training", "checkpointing"):
         if kind in parts[:-1] and _STAMP.fullmatch(parts[-1]):
@@ -365,7 +377,7 @@ def _model(directory: Path) -> str | None:
 
 
 def _is_direct(directory: Path) -> bool | None:
-    """Whether the configuration beside the results asks for O_DIRECT; None where there is none."""
+    """Return whether the configuration beside the results sets O_DIRECT, or None without one."""
     places = [directory / place for place in (*_CONFIG_PLACES, ".")]
     texts = [
         read_input(path).decode(errors="replace")

@@ -1,9 +1,10 @@
-"""DLIO's result files: every rank's steps, and what they come to.
+"""Reader of DLIO's result files, and the timeline of steps that follows from them.
 
-Files of one run: ``summary.json``, ``<rank>_output.json`` (seconds of each step: ``load`` waits for
-a batch, ``compute`` computes, ``proc`` is both), ``<rank>_per_epoch_stats.json`` (when blocks of
-steps and checkpoints began and ended, in local time; the release on PyPI writes rank 0's without
-its rank). A number in them may be a bare NaN or Infinity, which is no JSON, but which Python reads.
+Files of a run are ``summary.json``, ``<rank>_output.json`` (seconds of each step: ``load`` waits
+for a batch, ``compute`` computes, ``proc`` is both) and ``<rank>_per_epoch_stats.json`` (begin and
+end of blocks of steps and of checkpoints, in local time; the release on PyPI omits the rank in the
+name of rank 0's file). They may contain NaN and Infinity, which are not JSON but accepted by
+Python.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ _START = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class DlioFormatError(ValueError):
-    """A file that is not as DLIO writes it: which field, and what of it."""
+    """Deviation of a file from DLIO's format: the field and the problem."""
 
     def __init__(self, field: str, what: str) -> None:
         super().__init__(f"{field} {what}")
@@ -42,57 +43,58 @@ class DlioFormatError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Steps between two checkpoints, of one rank; seconds."""
+    """Steps of one rank between two checkpoints, in seconds."""
 
     load: Floats
     proc: Floats
     compute: Floats
-    throughput: float  # samples/s, as DLIO has it
+    throughput: float  # samples/s, as computed by DLIO
 
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """One checkpoint written or read, over all ranks; UNIX time in ns."""
+    """Checkpoint written or read by all ranks, with UNIX times in ns."""
 
-    kind: str  # write, read
+    kind: str  # "read" or "write"
     start_ns: int
     end_ns: int
-    ranks: list[tuple[int, int]]  # start and end of each
+    ranks: list[tuple[int, int]]  # start and end of each rank
 
 
 @dataclass(frozen=True, slots=True)
 class Results:
-    """All files of one run. Epochs are numbered from 1, blocks are in order."""
+    """Content of all files of one run. Epochs count from 1, blocks are in order."""
 
     summary: dict[str, Any]
     ranks: list[dict[int, list[Block]]]
-    times: dict[int, list[tuple[int, int]]]  # of the blocks of an epoch, UNIX time in ns
+    times: dict[int, list[tuple[int, int]]]  # start and end of each block by epoch, UNIX time in ns
     checkpoints: list[Moved]
 
     @property
     def metric(self) -> dict[str, Any]:
-        """DLIO's own figures."""
+        """DLIO's own metrics."""
         metrics: dict[str, Any] = self.summary.get("metric") or {}
         return metrics
 
     @property
     def compute_is_measured(self) -> bool:
-        """False where the file holds the configured time of every step in place of a measured one.
-
-        So it is in the release on PyPI (2.0.0) and all before it.
-        """
+        """Whether compute times are measured: DLIO up to 2.0.0 stores the configured time."""
         every = [b.compute for epochs in self.ranks for blocks in epochs.values() for b in blocks]
         values = np.concatenate(every) if every else np.empty(0)
         return len(values) < 2 or bool(np.ptp(values) > 0)
 
 
 def is_result_file(name: str) -> bool:
-    """Whether a file of that name belongs to a run's results."""
+    """Return whether a file of that name belongs to a run's results."""
     return name == "summary.json" or bool(_OUTPUT.fullmatch(name) or _STATS.fullmatch(name))
 
 
 def read_results(files: Mapping[str, bytes]) -> Results:
-    """The results in these files, by name. Raises DlioFormatError naming the file and field."""
+    """Parse result files, given by name.
+
+    Raises:
+        DlioFormatError: A file is missing or malformed; the error names file and field.
+    """
     documents = {
         name: _document(name, data) for name, data in files.items() if is_result_file(name)
     }
@@ -137,7 +139,7 @@ def _rank(name: str, document: dict[str, Any]) -> dict[int, list[Block]]:
         except (KeyError, TypeError, ValueError) as error:
             raise DlioFormatError(f"{name}: {key}", f"is not as DLIO writes it: {error}") from error
         if steps := [block for block in blocks if len(block.load)]:
-            by_epoch[int(key)] = steps  # an epoch of checkpoints alone has lists without a step
+            by_epoch[int(key)] = steps  # epochs with checkpoints only have empty lists
     return by_epoch
 
 
@@ -176,14 +178,14 @@ def _begin_end(entry: Any, where: str) -> tuple[int, int]:
 
 
 def time_ns(text: str) -> int:
-    """ISO 8601 as UNIX time in ns; what names no zone is taken for UTC. Raises ValueError."""
+    """Convert ISO 8601 to UNIX time in ns, assuming UTC by default. Raises ValueError."""
     moment = datetime.fromisoformat(text)
     moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment
     return (moment - _START) // timedelta(microseconds=1) * 1000
 
 
 def _checkpoints(stats: Mapping[int, dict[str, Any]]) -> list[Moved]:
-    """Each checkpoint from its first rank's start to its last rank's end."""
+    """Return each checkpoint from its first rank's start to its last rank's end."""
     pieces: dict[tuple[int, str], list[tuple[int, int]]] = {}
     for rank in sorted(stats):
         for key, epoch in stats[rank].items():
@@ -205,25 +207,31 @@ def _checkpoints(stats: Mapping[int, dict[str, Any]]) -> list[Moved]:
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """A run's steps on its clock: what the family's metrics are made of."""
+    """Steps of a run on the run's clock, the input of the family's metrics."""
 
-    epochs: list[dict[str, Any]]  # as the native engine tells them
+    epochs: list[dict[str, Any]]  # in the form that the native engine uses
     events: list[Events]
     spans: list[Span]
 
     @property
     def window(self) -> tuple[int, int]:
-        """From the first epoch's start to the last one's end."""
+        """Start of the first epoch and end of the last one, in ns."""
         starts, ends = [s.start_ns for s in self.spans], [s.end_ns for s in self.spans]
         return min(starts, default=0), max(ends, default=0)
 
 
 def timeline(results: Results, offset_ns: int, batch: int, sample_bytes: float) -> Timeline:
-    """Steps placed in time. ``offset_ns`` leads from UNIX time to the run's clock.
+    """Place the steps of a run in time.
 
-    Only blocks are stamped, by rank 0. Within one, steps follow each other; what is left of it is
-    spread evenly over them, for it was spent in barriers. A checkpoint between blocks is in no
-    accelerator's time.
+    DLIO stamps only blocks, and only those of rank 0 are used. Within a block, steps follow each
+    other, and the remaining time, which was spent in barriers, is spread evenly over them.
+    Checkpoints between blocks do not count as time of an accelerator.
+
+    Args:
+        results: DLIO's results.
+        offset_ns: What to add to UNIX time to get the run's clock.
+        batch: The number of samples in a step.
+        sample_bytes: The mean size of a sample.
     """
     epochs: list[dict[str, Any]] = []
     spans: list[Span] = []
@@ -272,12 +280,12 @@ def _events(waits: Sequence[Ints], reads: Sequence[Ints]) -> list[Events]:
 
 
 def _computed(block: Block, measured: bool) -> Floats:
-    """Seconds of computing of each step; from what is left of a step where only set times are."""
+    """Return the compute seconds of each step: measured, or else the step minus its load."""
     return block.compute if measured else np.maximum(block.proc - block.load, 0)
 
 
 def _placed(block: Block, span: tuple[int, int]) -> tuple[Ints, Ints]:
-    """When each step's batch was there, and how long it was waited for; ns."""
+    """Return when each step's batch arrived, and how long the step waited for it, in ns."""
     rest = max(0.0, (span[1] - span[0]) / NS_PER_S - float(block.proc.sum()))
     begin = np.concatenate([[0.0], np.cumsum(block.proc + rest / len(block.proc))[:-1]])
     ends = span[0] + np.rint((begin + block.load) * NS_PER_S).astype(np.int64)
@@ -316,27 +324,27 @@ def _ns(seconds: float) -> int:
 
 
 def nominal_bytes(results: Results) -> int | None:
-    """Bytes of a sample as configured: its rate in "MB" (MiB) over its rate in samples."""
+    """Return the configured bytes of a sample: the rate in "MB" (MiB) over that in samples."""
     rate, samples = _rates(results)
     return round(rate * MIB / samples) if rate > 0 and samples > 0 else None
 
 
 def _rates(results: Results) -> tuple[float, float]:
-    """DLIO's "MB/s" and samples/s; 0 where they are missing, or no numbers."""
+    """Return DLIO's "MB/s" and samples/s, each 0 if it is missing or not a finite number."""
     names = ("train_io_mean_MB_per_second", "train_throughput_mean_samples_per_second")
     rate, samples = (number(results.metric.get(name)) or 0.0 for name in names)
     return rate, samples
 
 
 def number(value: Any) -> float | None:
-    """A number as such; None for anything else, a NaN and an infinite one included."""
+    """Return a finite number as float, or None for anything else."""
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
         return None
     return float(value)
 
 
 def defects(results: Results) -> list[str]:
-    """Notes on what DLIO prints of the same run, beside the numbers here."""
+    """Return notes on DLIO's own metrics of the run and why they differ from storlab's."""
     rate, samples = _rates(results)
     sentences = []
     if rate > 0 and samples > 0:

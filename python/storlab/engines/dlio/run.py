@@ -1,4 +1,4 @@
-"""One DLIO run, from its process to an outcome."""
+"""Run of a training job by DLIO: child process, results and outcome."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ _FIX = (
 
 
 class DlioRun(ChildRun):
-    """A run in progress. Every method may be called from any thread."""
+    """DLIO run in progress. Every method may be called from any thread."""
 
     def __init__(self, job: TrainingJob, launch: Launch, info: EngineInfo) -> None:
         self._job = job
         now_ns = monotonic_ns()
-        self._offset_ns = now_ns - wall_at_ns(now_ns)  # from UNIX time to the run's clock
+        self._offset_ns = now_ns - wall_at_ns(now_ns)  # run's clock minus UNIX time
         super().__init__(launch, info)
 
     def finish(self) -> RunOutcome:
-        """The outcome of a DLIO that has ended."""
+        """Return the outcome of a DLIO process that has ended."""
         stepped = abs(self.ended_ns - wall_at_ns(self.ended_ns) - self._offset_ns) > STEP_NS
         files = self._files(self.launch.work_dir / dlio_config.OUTPUT)
         results: Results | None = None
@@ -87,7 +87,7 @@ class DlioRun(ChildRun):
         ]
 
     def _sample_bytes(self) -> tuple[float, bool]:
-        """Mean bytes in files of a sample, and whether every file is read in an epoch."""
+        """Return the mean file bytes per sample, and whether an epoch reads every file."""
         records = self._job.records
         place = Path(self._job.place.directory or ".") / records.folder
         pattern = f"{records.prefix}_*_of_{records.files}.{records.format}"

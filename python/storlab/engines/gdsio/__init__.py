@@ -1,1 +1,1 @@
-"""gdsio, the GPUDirect Storage benchmark of the CUDA toolkit, as a reference engine."""
+"""gdsio engine: the GPUDirect Storage benchmark of the CUDA toolkit, as a reference."""

@@ -1,8 +1,8 @@
-"""A GpuDirectJob in gdsio's words: the command line, and what gdsio cannot be asked for.
+"""Translation of a GpuDirectJob into gdsio's command line.
 
 Checked against NVIDIA's guides for gdsio 1.11 and 1.12 and its help text; the lines of
-``tests/golden/gdsio`` name their sources. What gdsio has no flag for is either refused, or told in
-``caveats`` where it always does the same and the numbers stay comparable.
+``tests/golden/gdsio`` name their sources. Fields without a gdsio flag are refused, or noted by
+``caveats`` if gdsio's behaviour is fixed and the results stay comparable.
 """
 
 from __future__ import annotations
@@ -37,28 +37,29 @@ _KIB = 1024
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Threads that gdsio runs on one GPU: over one file, or with a file each in one folder."""
+    """Threads that gdsio runs on one GPU, with one shared file or with a file each in a folder."""
 
     gpu: int
     threads: int
     members: tuple[Member, ...]
-    place: str  # a file or a folder below the run's own
+    place: str  # file or folder, relative to the run's directory
 
     @property
     def one_file(self) -> bool:
-        """Whether its threads share one file."""
+        """Whether all threads share one file."""
         return len(self.members) == 1
 
     def links(self) -> Iterator[tuple[str, str]]:
-        """Each name that gdsio opens, and the file that it stands for."""
+        """Yield each name that gdsio opens, with the absolute path of its file."""
         for number, member in enumerate(self.members):
             name = self.place if self.one_file else f"{self.place}/gdsio.{number}"
             yield name, absolute(member)
 
 
 def members_of(job: GpuDirectJob) -> list[Member]:
-    """Of each worker its member, by the rule of the native engine."""
-    used = job.members[: -(-job.workers // job.workers_per_file)]  # there may be files for more
+    """Return the member of each worker, assigned as in the native engine."""
+    # there may be more files than needed
+    used = job.members[: -(-job.workers // job.workers_per_file)]
     return [used[worker // job.workers_per_file % len(used)] for worker in range(job.workers)]
 
 
@@ -67,7 +68,7 @@ def _distinct(job: GpuDirectJob) -> list[Member]:
 
 
 def groups(job: GpuDirectJob) -> list[Group]:
-    """The threads by GPU: worker ``w`` uses GPU ``w % n``, and gdsio takes one for each group."""
+    """Return the threads by GPU: worker ``w`` uses GPU ``w % n``, and each group has one GPU."""
     members, shared = members_of(job), _distinct(job)
     made = []
     for place, gpu in enumerate(job.gpus):
@@ -80,19 +81,19 @@ def groups(job: GpuDirectJob) -> list[Group]:
 
 
 def _threads(job: GpuDirectJob, workers: int) -> int:
-    """``-w`` of one file: a batch is given as its entries, and has one thread."""
+    """Return ``-w`` for a shared file: the number of entries of a batch, else of workers."""
     return job.queue_depth if job.in_batches else workers
 
 
 def xfer_type(job: GpuDirectJob) -> int | None:
-    """``-x``; None where gdsio has none."""
+    """Return the value of ``-x``, or None if gdsio has none for this path and API."""
     if not job.direct:
         return CACHED_BOUNCE if (job.path, job.api) == ("bounce", "sync") else None
     return XFER_TYPES.get((job.path, job.api))
 
 
 def numa_node(job: GpuDirectJob) -> int | None:
-    """NUMA node for ``-n``: the one whose CPUs are exactly those of the job; None if none is."""
+    """Return the NUMA node whose CPUs are exactly those of the job, for ``-n``, or None."""
     wanted = None if job.cpus is None else set(job.cpus)
     for place in sorted(NODES.glob("node[0-9]*")) if wanted else ():
         if cpus_of(read_fact(place / "cpulist") or "") == wanted:
@@ -101,7 +102,7 @@ def numa_node(job: GpuDirectJob) -> int | None:
 
 
 def io_type(job: GpuDirectJob) -> str:
-    """What gdsio calls the work."""
+    """Return gdsio's name for the kind of I/O."""
     kind = "READ" if job.mix.read else "WRITE"
     return kind if job.offsets.kind == "sequential" else f"RAND{kind}"
 
@@ -110,13 +111,13 @@ _IO_TYPES = {"READ": 0, "WRITE": 1, "RANDREAD": 2, "RANDWRITE": 3}
 
 
 def refusal(job: GpuDirectJob) -> str | None:
-    """Why gdsio cannot run the job as it stands, or None."""
+    """Return why gdsio cannot run the job, or None."""
     found = problem(job)
     return None if found is None else f"{found.what}: {found.fix}"
 
 
 def problem(job: GpuDirectJob) -> Problem | None:
-    """Return the first reason why gdsio cannot run the job, with the field to change."""
+    """Return the first reason why gdsio cannot run the job, with the field to change, or None."""
     checks = (_refuse_work, _refuse_arrangement, _refuse_depth, _refuse_files)
     return next((found for check in checks if (found := check(job)) is not None), None)
 
@@ -201,17 +202,17 @@ def _refuse_files(job: GpuDirectJob) -> Problem | None:
 
 
 def _size(job: GpuDirectJob) -> int:
-    """Of each file, in bytes: whole blocks."""
+    """Return the bytes used of each file: whole blocks only."""
     return members_of(job)[0].size // job.longest * job.longest
 
 
 def seconds(length_ns: int) -> int:
-    """gdsio counts whole seconds."""
+    """Return a duration in gdsio's whole seconds, rounded up."""
     return max(1, -(-length_ns // NS_PER_S))
 
 
 def caveats(job: GpuDirectJob) -> list[str]:
-    """What differs from the native engine's reading of the same job: for the run's notes."""
+    """Return notes on how gdsio deviates from the native engine for this job."""
     notes = ["gdsio tells a mean latency only: no percentiles, no maximum and no values over time"]
     if job.path == "direct":
         notes.append(
@@ -240,7 +241,7 @@ def caveats(job: GpuDirectJob) -> list[str]:
 
 
 def arguments(job: GpuDirectJob, length_ns: int) -> list[str]:
-    """gdsio's arguments for that length."""
+    """Return gdsio's arguments for a run of ``length_ns``."""
     words, node = [], numa_node(job)
     for group in groups(job):
         words += ["-f" if group.one_file else "-D", group.place]
@@ -256,17 +257,20 @@ def arguments(job: GpuDirectJob, length_ns: int) -> list[str]:
     if job.offsets.kind != "sequential":
         words += ["-k", str(job.seed & 0x7FFF_FFFF)]
     if job.mix.write:
-        words.append("-R")  # otherwise it writes what compresses to nothing
+        words.append("-R")  # without it, gdsio writes highly compressible data
     if not job.register_buffers and job.path == "direct":
         words.append("-b")
     return words
 
 
 def command(program: Path, job: GpuDirectJob, unbuffered: Sequence[str] = ()) -> list[str]:
-    """The command line: with a ramp, a shell that runs gdsio for it first.
+    """Return the command line; with a ramp, a shell that runs gdsio for the ramp first.
 
-    ``unbuffered`` stands before the gdsio that is measured: its line has to come when its time is
-    over, and not when it has torn down what it used.
+    Args:
+        program: The gdsio program.
+        job: The job to run.
+        unbuffered: A prefix for the measured gdsio that disables output buffering. Its line must
+            arrive when the load ends, not after gdsio has released its resources.
     """
     measured = [*unbuffered, str(program), *arguments(job, job.window_ns or 0)]
     if not job.ramp_ns:
@@ -279,7 +283,7 @@ def command(program: Path, job: GpuDirectJob, unbuffered: Sequence[str] = ()) ->
 
 
 def make_links(job: GpuDirectJob, work_dir: Path) -> None:
-    """In the run's folder, names as gdsio makes them for files that lie elsewhere."""
+    """Create links in the run's directory, under the names that gdsio gives its files."""
     for group in groups(job):
         for name, target in group.links():
             link = work_dir / name

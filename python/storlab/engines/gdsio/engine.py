@@ -1,7 +1,7 @@
-"""gdsio as a reference engine: the benchmark that comes with GPUDirect Storage, on the same job.
+"""gdsio engine: the benchmark that comes with GPUDirect Storage, as a reference.
 
-Its command line and everything it prints are kept in ``raw/``. ``STORLAB_GDSIO`` names another
-gdsio than the one on PATH or in the CUDA toolkit.
+Its command line and output are kept in ``raw/``. ``STORLAB_GDSIO`` names a gdsio that is neither on
+PATH nor in the CUDA toolkit.
 """
 
 from __future__ import annotations
@@ -27,34 +27,35 @@ _INSTALL = (
     "/usr/local/cuda/gds/tools; or set STORLAB_GDSIO to its path"
 )
 _PLACES = ("/usr/local/cuda/gds/tools", "/usr/libexec/gds/tools")
-_ASK_S = 60  # it loads the CUDA libraries before it prints its help
+_ASK_S = 60  # generous, since it loads the CUDA libraries before it prints its help
 
 
 class GdsioEngine:
-    """Runs GPUDirect jobs with NVIDIA's gdsio."""
+    """Engine that runs GPUDirect jobs with NVIDIA's gdsio."""
 
     name = "gdsio"
     kinds: tuple[str, ...] = (GpuDirectJob.kind,)
 
     def describe(self) -> EngineInfo:
-        """gdsio's version. Raises EngineError when it is missing or something else."""
+        """Return gdsio's version. Raises EngineError if it is missing or another program."""
         return EngineInfo(name="gdsio", version=_version_of(find_gdsio()), clock="gdsio")
 
     def refuse(self, job: Job) -> str | None:
-        """Why gdsio cannot run this job as it stands, or None."""
+        """Return why gdsio cannot run this job, or None if it can."""
         if not isinstance(job, GpuDirectJob):
             return "gdsio runs GPUDirect jobs only"
         return gdsio_command.refusal(job)
 
     def problem(self, job: Job) -> Problem | None:
-        """Return why gdsio cannot run this job, with the field of the study to change."""
+        """Return why gdsio cannot run this job, with the field of the study to change, or None."""
         return gdsio_command.problem(job) if isinstance(job, GpuDirectJob) else None
 
     def start(self, job: Job, work_dir: Path) -> GdsioRun:
-        """Start one run in ``work_dir``, over links to the files.
+        """Start a run in ``work_dir``, over links to the files.
 
-        Raises EngineError for a missing gdsio, a job that it cannot run and a file that is missing
-        or short (gdsio would make or lengthen it).
+        Raises:
+            EngineError: gdsio is missing or cannot run the job, or a file is missing or short
+                (gdsio would create or extend it).
         """
         program = find_gdsio()
         reason = self.refuse(job)
@@ -80,13 +81,13 @@ class GdsioEngine:
 
 
 def _unbuffered() -> tuple[str, ...]:
-    """What makes it print its line when that is made, where there is such a program."""
+    """Return a command prefix that makes gdsio flush every line, if stdbuf is installed."""
     program = shutil.which("stdbuf")
     return () if program is None else (program, "-oL")
 
 
 def find_gdsio() -> Path:
-    """The gdsio to run. Raises EngineError, with how to get it, when there is none."""
+    """Return the path of gdsio. Raises EngineError, with how to install it, if it is missing."""
     if "STORLAB_GDSIO" not in os.environ and shutil.which("gdsio") is None:
         home = os.environ.get("CUDA_HOME")
         places = [f"{home}/gds/tools"] if home else []
@@ -98,7 +99,11 @@ def find_gdsio() -> Path:
 
 @asked_once
 def _version_of(program: Path) -> str:
-    """``1.12`` from its help. Raises EngineError for one that is broken or something else."""
+    """Return the version, such as ``1.12``, from gdsio's help text.
+
+    Raises:
+        EngineError: The program is broken or is not gdsio.
+    """
     done = ask_program([str(program), "-h"], _INSTALL, _ASK_S)
     printed = f"{done.stdout}\n{done.stderr}".strip()
     match = re.search(r"gdsio version\s*:\s*(\S+)", printed)

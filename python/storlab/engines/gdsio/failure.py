@@ -1,4 +1,4 @@
-"""Why a gdsio run failed, from what it printed: it is not known to tell by its exit code."""
+"""Cause of a failed gdsio run, found in its output: its exit status is not reliable."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _FIXES = {
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """What a gdsio process left; ``damage`` tells why it has no result, None where it has one."""
+    """Exit status and output of a gdsio process; ``damage`` says why it has no usable result."""
 
     exit_code: int
     damage: str | None
@@ -37,12 +37,17 @@ class Ended:
 
     @property
     def words(self) -> str:
-        """All it printed."""
+        """Standard error followed by standard output."""
         return f"{self.stderr}\n{self.stdout}"
 
 
 def explain(ended: Ended, names: dict[str, str]) -> Failure | None:
-    """The failure, or None for a valid result. ``names``: of the links that gdsio was given."""
+    """Return the failure of a run, or None if its result is valid.
+
+    Args:
+        ended: The exit status and output of gdsio.
+        names: The name of the file behind each link that gdsio opened.
+    """
     for explained in (_of_library(ended), _of_register(ended, names), _of_io(ended)):
         if explained is not None:
             return explained
@@ -89,7 +94,7 @@ def _of_io(ended: Ended) -> Failure | None:
     stopped = match or _STOPPED.search(ended.words)
     if stopped is None:
         return None
-    # ret is -errno of the I/O where it is small; errno is whatever was set last
+    # ret is -errno of the I/O if it is small; errno may stem from a later call
     code = abs(int(stopped["ret"])) or int(stopped["errno"])
     known = code if code in errno.errorcode else int(stopped["errno"])
     words = os.strerror(known) if known else f"code {code}"

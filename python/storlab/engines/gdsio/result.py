@@ -1,9 +1,8 @@
-"""gdsio's line, read with care.
+"""Parser of gdsio's result line.
 
-What to know about it: one line for a whole configuration, in GiB/s and us. ``DataSetSize`` has the
-KiB that were moved before the slash, and those of the files behind it; moved KiB over
-``total_time`` is its throughput. Batches have ``IoDepth`` beside ``Threads``. gdsio before 1.0
-counts in other units, and is not read.
+gdsio prints one line per configuration, in GiB/s and us. ``DataSetSize`` has the KiB moved before
+the slash and the KiB of the files after it; throughput is moved KiB over ``total_time``. Batches
+have ``IoDepth`` besides ``Threads``. gdsio before 1.0 uses other units and is not supported.
 """
 
 from __future__ import annotations
@@ -25,17 +24,17 @@ _BEGUN = re.compile(r"XferType:")
 
 
 class GdsioFormatError(ValueError):
-    """Text that has no line of gdsio's, or one that cannot be true."""
+    """Output without a valid gdsio result line."""
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What gdsio told of one configuration."""
+    """Result of one gdsio configuration."""
 
-    io_type: str  # READ, WRITE, RANDREAD, RANDWRITE
-    xfer_type: str  # GPUD, CPUONLY, ...
+    io_type: str  # READ, WRITE, RANDREAD or RANDWRITE
+    xfer_type: str  # such as GPUD or CPUONLY
     threads: int
-    depth: int | None  # of a batch
+    depth: int | None  # entries of a batch
     operations: int
     bytes: int
     block_bytes: int
@@ -45,11 +44,11 @@ class Result:
 
     @property
     def operation(self) -> str:
-        """``read`` or ``write``."""
+        """Kind of operation: ``read`` or ``write``."""
         return "read" if self.io_type.endswith("READ") else "write"
 
     def disagreement(self) -> str | None:
-        """Where its printed rate is not what its bytes and its time give."""
+        """Return a note if the printed rate deviates from bytes over time by more than 1 %."""
         rate = self.bytes * NS_PER_S / self.length_ns
         if abs(self.bytes_s / rate - 1) <= 0.01:
             return None
@@ -62,11 +61,12 @@ class Result:
 
 
 def read_results(text: str) -> list[Result]:
-    """Every line of results in gdsio's output.
+    """Parse all result lines of gdsio's output.
 
-    Raises GdsioFormatError where there is none, one is cut short, or one has moved nothing.
+    Raises:
+        GdsioFormatError: There is no line, a line is cut short, or nothing was moved.
     """
-    joined = " ".join(text.split())  # the end of a line may be wrapped
+    joined = " ".join(text.split())  # long lines may be wrapped
     results = [_result(match) for match in _LINE.finditer(joined)]
     if not results and _BEGUN.search(joined):
         raise GdsioFormatError("its line is cut short, or in the form of a gdsio before 1.0")

@@ -1,4 +1,4 @@
-"""One gdsio process: started, watched, ended, and turned into an outcome."""
+"""Run of a job by gdsio: child process, result and outcome."""
 
 from __future__ import annotations
 
@@ -14,27 +14,30 @@ from storlab.process.child import ENDED, ChildRun, Launch
 from storlab.workloads.gpudirect.job import GpuDirectJob
 
 KILL_AFTER_S = 10.0
-_MOST_LOG = 64 * 1024  # bytes of cuFile's log that are kept
+_MOST_LOG = 64 * 1024  # bytes of cuFile's log to keep
 _LENGTH_TOLERANCE = 0.2
 
 
 class GdsioRun(ChildRun):
-    """A run in progress. Every method may be called from any thread."""
+    """gdsio run in progress. Every method may be called from any thread."""
 
     piped = True
     account_note = "of all of it: buffers, registration and a ramp included"
 
     def __init__(self, job: GpuDirectJob, launch: Launch, info: EngineInfo) -> None:
         self._job = job
-        self._lines: list[tuple[int, str]] = []  # with the moment of their arrival
+        self._lines: list[tuple[int, str]] = []  # lines with their time of arrival
         super().__init__(launch, info)
 
     def line(self, text: str) -> None:
-        """Kept with its time: gdsio's clock is not ours, and its line comes when it is done."""
+        """Keep a line with its time of arrival, which marks the end of the load.
+
+        gdsio's own clock is not the run's clock.
+        """
         self._lines.append((monotonic_ns(), text))
 
     def snapshot(self) -> Snapshot:
-        """Phase and time, by the clock: gdsio tells nothing before its end."""
+        """Return phase and elapsed time only: gdsio prints nothing before its end."""
         if self.has_ended:
             return ENDED
         job, elapsed_ns = self._job, monotonic_ns() - self.started_ns
@@ -44,7 +47,7 @@ class GdsioRun(ChildRun):
         return Snapshot("measure", elapsed_ns, job.window_ns, cpu_percent=self._cpu_percent)
 
     def finish(self) -> RunOutcome:
-        """The outcome of a gdsio that has ended."""
+        """Return the outcome of a gdsio process that has ended."""
         stdout = "".join(text for _, text in self._lines)
         result: Result | None = None
         damage: str | None = None
@@ -69,7 +72,7 @@ class GdsioRun(ChildRun):
         return None if self.cancelled else explain(ended, self._names())
 
     def _result(self, stdout: str) -> Result:
-        """Its only line. Raises GdsioFormatError for another, or one of other work."""
+        """Return gdsio's only result. Raises GdsioFormatError if it does not fit the job."""
         (result, *others) = read_results(stdout)
         if others:
             raise GdsioFormatError(f"it has printed {len(others) + 1} lines of results")
@@ -81,7 +84,7 @@ class GdsioRun(ChildRun):
         return result
 
     def _measure(self, outcome: RunOutcome, result: Result) -> None:
-        """Window, totals and CPU: the window ends when the line came."""
+        """Set window, totals and CPU of the outcome. The window ends when the line arrived."""
         end_ns = next(at for at, text in self._lines if "total_time" in text)
         start_ns = end_ns - result.length_ns
         outcome.window_start_ns, outcome.window_end_ns = start_ns, end_ns
@@ -99,7 +102,7 @@ class GdsioRun(ChildRun):
         outcome.notes += self._differences(result)
 
     def _differences(self, result: Result) -> list[str]:
-        """Where it did not do what it was asked for, or contradicts itself."""
+        """Return notes on deviations of the result from the job or from itself."""
         notes = []
         disagreement = result.disagreement()
         if disagreement is not None:
@@ -119,7 +122,7 @@ class GdsioRun(ChildRun):
         return notes
 
     def _names(self) -> dict[str, str]:
-        """What gdsio calls its files, and what people do."""
+        """Return the members' names by the names of the links that gdsio opens."""
         members = {}
         for group in gdsio_command.groups(self._job):
             for (name, _), member in zip(group.links(), group.members, strict=True):

@@ -1,1 +1,1 @@
-"""The torch engine."""
+"""PyTorch engines: training reads and checkpoints by the framework itself."""

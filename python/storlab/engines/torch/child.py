@@ -1,10 +1,11 @@
-"""What runs in the Python that has PyTorch: a coordinator, and one process for each accelerator or
-rank.
+"""Child program of a PyTorch run: a coordinator and one process per accelerator or rank.
 
-That Python need not have storlab installed: of storlab only modules without other needs are
-imported here, and ``storlab/__init__.py`` is not run (see ``BOOT`` in ``engine.py``). Results go to
-``result.json`` after every epoch or checkpoint, and every operation to ``events-<rank>.bin``: rows
-of kind, end (ns), latency (ns) and bytes.
+It runs in a Python that has PyTorch and may lack storlab. So it imports only modules of storlab
+that need no other packages, and ``storlab/__init__.py`` is not executed (see ``BOOT`` in
+``engine.py``).
+
+Results go to ``result.json`` after every epoch or checkpoint. Every operation goes to
+``events-<rank>.bin``, in rows of kind, end (ns), latency (ns) and bytes.
 """
 
 from __future__ import annotations
@@ -20,7 +21,10 @@ from storlab.process.child_side import ChildError, failure_of, store_result
 
 
 def main(order_file: str) -> int:
-    """Carry out the order in a file; 1 where it failed, and ``result.json`` says why."""
+    """Run the order in a file and return the exit status.
+
+    Status 1 means that the run failed; ``result.json`` holds the reason.
+    """
     path = Path(order_file)
     order: Order = json.loads(path.read_text())
     result: Order = {"details": {}, "spans": [], "notes": []}

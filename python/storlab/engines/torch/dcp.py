@@ -1,4 +1,4 @@
-"""PyTorch's distributed checkpoints as an engine: all ranks write one checkpoint together."""
+"""Engine ``torch_dcp``: all ranks write one distributed checkpoint together."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from storlab.engines.torch.engine import TorchEngine
 
 
 class TorchDcpEngine(TorchEngine):
-    """Runs checkpoint jobs with ``torch.distributed.checkpoint``."""
+    """Engine that runs checkpoint jobs with ``torch.distributed.checkpoint``."""
 
     name = "torch_dcp"
     kinds: tuple[str, ...] = ("checkpoint",)

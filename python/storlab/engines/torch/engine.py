@@ -1,8 +1,9 @@
-"""PyTorch as an engine: what the framework itself costs.
+"""PyTorch engine: measures storage under the framework itself.
 
 Training reads go through a real DataLoader, checkpoints through ``torch.save`` (engine ``torch``)
-or ``torch.distributed.checkpoint`` (engine ``torch_dcp``). All of it happens in a child, so that
-storlab never imports PyTorch. ``STORLAB_TORCH_PYTHON`` names another Python that has it.
+or ``torch.distributed.checkpoint`` (engine ``torch_dcp``). All of it happens in a child process, so
+storlab never imports PyTorch. ``STORLAB_TORCH_PYTHON`` names the Python to use, if it is not
+storlab's own.
 """
 
 from __future__ import annotations
@@ -30,11 +31,12 @@ _INSTALL = (
     "or newer and numpy"
 )
 _OLDEST = (2, 4)
-_HOME = Path(__file__).resolve().parents[2]  # the package storlab
-_MEMORY_SHARE = 0.8  # of this machine's memory, for the tensors of all ranks
-_SLOWEST_BYTES_S = 5_000_000  # before a run counts as hung
+_HOME = Path(__file__).resolve().parents[2]  # directory of the package storlab
+_MEMORY_SHARE = 0.8  # share of this host's memory that all ranks' tensors may use
+_SLOWEST_BYTES_S = 5_000_000  # slowest plausible speed: a run that takes longer counts as hung
 
-# The packages are made without their __init__.py: those need what the other Python does not have.
+# Packages are created without running their __init__.py, which needs modules that the other Python
+# lacks.
 BOOT = """
 import sys, types
 home, order = sys.argv[1:]
@@ -59,14 +61,18 @@ print(json.dumps(found))
 
 
 class TorchEngine:
-    """Runs training jobs with DataLoader, and checkpoint jobs with ``torch.save``."""
+    """Engine that runs training jobs with DataLoader and checkpoint jobs with ``torch.save``."""
 
     name = "torch"
     kinds: tuple[str, ...] = ("training", "checkpoint")
     format = "save"
 
     def describe(self) -> EngineInfo:
-        """PyTorch's version. Raises EngineError, with how to get it, when it is missing."""
+        """Return the versions of PyTorch, NumPy and Python.
+
+        Raises:
+            EngineError: PyTorch is missing or too old; the fix says how to install it.
+        """
         versions = _ask(_python())
         features = [f"numpy {versions['numpy']}", f"Python {versions['python']}"]
         return EngineInfo(
@@ -74,7 +80,7 @@ class TorchEngine:
         )
 
     def refuse(self, job: Job) -> str | None:
-        """Why PyTorch cannot run this job as it stands, or None."""
+        """Return why PyTorch cannot run this job, or None if it can."""
         if not isinstance(job, (TrainingJob, CheckpointJob)) or job.kind not in self.kinds:
             return f"{self.name} runs {' and '.join(self.kinds)} jobs only"
         if job.task != "run":
@@ -84,9 +90,10 @@ class TorchEngine:
         return _refuse_checkpoint(job, self.format) if isinstance(job, CheckpointJob) else None
 
     def start(self, job: Job, work_dir: Path) -> TorchRun:
-        """Start one run in ``work_dir``.
+        """Start a run in ``work_dir``.
 
-        Raises EngineError for a missing PyTorch, and for a job that it cannot run.
+        Raises:
+            EngineError: PyTorch is missing, or it cannot run this job.
         """
         info = self.describe()
         reason = self.refuse(job)
@@ -131,7 +138,7 @@ def _refuse_checkpoint(job: CheckpointJob, kind: str) -> str | None:
 
 
 def _memory_bytes(job: CheckpointJob, kind: str) -> int:
-    """Of all ranks at their peak: the state, and while restoring what has been loaded."""
+    """Return the peak memory of all ranks: their tensors, plus the data being restored."""
     total = sum(file.bytes for file in job.files)
     if not job.restores:
         return total
@@ -156,7 +163,7 @@ def _limit_ns(job: TrainingJob | CheckpointJob) -> int:
 
 
 def _training_notes(job: TrainingJob) -> list[str]:
-    """What a DataLoader does in its own way."""
+    """Return notes on how DataLoader differs from the native engine."""
     notes = [
         "PyTorch: workers are processes, and batches come from them through shared memory; the "
         "first step of the first epoch includes their start",
@@ -173,7 +180,7 @@ def _training_notes(job: TrainingJob) -> list[str]:
 
 
 def _checkpoint_notes(job: CheckpointJob) -> list[str]:
-    """What PyTorch does in its own way."""
+    """Return notes on how PyTorch's checkpoints differ from the native engine's."""
     total = format_bytes_si(sum(file.bytes for file in job.files))
     notes = [f"PyTorch: {job.ranks} ranks hold the whole checkpoint in memory, {total}"]
     if job.place.direct:
@@ -186,7 +193,7 @@ def _checkpoint_notes(job: CheckpointJob) -> list[str]:
 
 
 def _python() -> str:
-    """The Python that is to have PyTorch. Raises EngineError for one that is not there."""
+    """Return the path of the Python to use. Raises EngineError if it is not executable."""
     asked = os.environ.get("STORLAB_TORCH_PYTHON")
     if not asked:
         return sys.executable
@@ -199,7 +206,11 @@ def _python() -> str:
 
 @cache
 def _ask(python: str) -> dict[str, Any]:
-    """Versions. Raises EngineError where there is no PyTorch, or one that is too old."""
+    """Return the versions of Python, PyTorch and NumPy.
+
+    Raises:
+        EngineError: PyTorch or NumPy is missing, or PyTorch is too old.
+    """
     answer = probe_python(python, _PROBE, _INSTALL)
     for name in ("torch", "numpy"):
         if answer[name] is None:

@@ -1,7 +1,7 @@
-"""Training reads through PyTorch's DataLoader, in the child that has PyTorch (``torch_child``).
+"""Training reads through PyTorch's DataLoader, in the child program (``child.py``).
 
-A map-style data set over the files, one worker process for each reader, whole batches by the
-sampler in the job's order: what a training script does. Compute is emulated, as everywhere.
+As in a training script, there is a map-style data set over the files, one worker process per
+reader, and a sampler that yields whole batches in the job's order. Compute is emulated by sleeping.
 """
 
 from __future__ import annotations
@@ -29,36 +29,36 @@ from storlab.process.parent_death import end_with
 
 Bytes = npt.NDArray[np.uint8]
 SECTOR = 4096
-FRAME = 12  # of a TFRecord: length and its checksum; behind the payload, 4 bytes more
+FRAME = 12  # TFRecord header: length and its CRC; another 4 bytes follow the payload
 
 
 class Window(io.RawIOBase):
-    """A part of memory as a file to read, without a copy of it."""
+    """Read-only file object over a block of memory, without copying it."""
 
     def __init__(self, data: memoryview) -> None:
         self._data = data
         self._at = 0
 
     def readable(self) -> bool:
-        """It is."""
+        """Return True."""
         return True
 
     def seekable(self) -> bool:
-        """It is."""
+        """Return True."""
         return True
 
     def tell(self) -> int:
-        """Where the next read begins."""
+        """Return the position of the next read."""
         return self._at
 
     def seek(self, offset: int, whence: int = os.SEEK_SET, /) -> int:
-        """Go there."""
+        """Set the position of the next read and return it."""
         base = {os.SEEK_SET: 0, os.SEEK_CUR: self._at, os.SEEK_END: len(self._data)}[whence]
         self._at = max(0, base + offset)
         return self._at
 
     def readinto(self, buffer: Any, /) -> int:
-        """Bytes that were copied into ``buffer``."""
+        """Copy the next bytes into ``buffer`` and return their number."""
         part = self._data[self._at : self._at + len(buffer)]
         buffer[: len(part)] = part
         self._at += len(part)
@@ -66,10 +66,11 @@ class Window(io.RawIOBase):
 
 
 class Samples:
-    """A map-style data set: sample ``i`` of file ``i // samples_per_file``.
+    """Map-style data set: index ``i`` is a sample of file ``i // samples_per_file``.
 
-    An item is the sample, and when its read ended, how long it took (ns) and how many bytes it
-    moved; 0 bytes where the file was at hand from the sample before. Belongs to a worker.
+    An item is the sample and a tuple of the end of its read (ns), its duration (ns) and the bytes
+    read. The bytes are 0 if the file was still open from the previous sample. Each worker has its
+    own copy.
     """
 
     def __init__(self, job: dict[str, Any]) -> None:
@@ -78,7 +79,7 @@ class Samples:
         self.direct = job["place"]["direct"]
         self.read_bytes = job["read_bytes"]
         self._buffer: mmap.mmap | None = None
-        self._open: tuple[int, Bytes] | None = None  # an NPZ of several samples
+        self._open: tuple[int, Bytes] | None = None  # last NPZ file, if it holds several samples
 
     def __len__(self) -> int:
         return int(self.records["files"] * self.records["samples_per_file"])
@@ -93,14 +94,14 @@ class Samples:
         return sample, (end_ns, end_ns - start_ns, moved)
 
     def path(self, number: int) -> Path:
-        """Of a file, by its number."""
+        """Return the path of a file by its number."""
         records = self.records
         files = records["files"]
         name = f"{records['prefix']}_{number:0{len(str(files))}}_of_{files}.{records['format']}"
         return Path(self.home / records["folder"] / name)
 
     def read(self, index: int) -> tuple[Bytes, int]:
-        """A sample, and the bytes that were moved for it."""
+        """Return a sample and the number of bytes read for it."""
         number, place = divmod(index, self.records["samples_per_file"])
         path = self.path(number)
         if self.records["format"] == "npz":
@@ -124,7 +125,7 @@ class Samples:
         return sample, moved
 
     def _record(self, path: Path, place: int) -> tuple[Bytes, int]:
-        """All records of a file are of one length."""
+        """Read one TFRecord; all records of a file have the same length."""
         stride = path.stat().st_size // self.records["samples_per_file"]
         if self.direct:
             begin = place * stride // SECTOR * SECTOR
@@ -143,7 +144,7 @@ class Samples:
         return bytes(self._direct(path)) if self.direct else path.read_bytes()
 
     def _direct(self, path: Path, begin: int = 0, end: int | None = None) -> memoryview:
-        """A part of a file by O_DIRECT, in a buffer that the next call overwrites."""
+        """Read part of a file with O_DIRECT, into a buffer that the next call overwrites."""
         descriptor = os.open(path, os.O_RDONLY | os.O_DIRECT)
         try:
             stop = os.fstat(descriptor).st_size if end is None else end
@@ -163,7 +164,7 @@ class Samples:
 
 
 def fitted(sample: Bytes, size: int) -> Bytes:
-    """Cut to ``size`` bytes, or filled up with zeros."""
+    """Return a sample truncated or zero-padded to ``size`` bytes."""
     if len(sample) >= size:
         return sample[:size]
     whole = np.zeros(size, dtype=np.uint8)
@@ -172,10 +173,10 @@ def fitted(sample: Bytes, size: int) -> Bytes:
 
 
 class Sampler:
-    """The samples of one accelerator in the epoch that is set: its share, whole batches only.
+    """Sampler of one accelerator: its share of the samples of an epoch, in whole batches.
 
-    Files are permuted and samples of a file stay together, as with the native reader; the
-    permutation comes from Python's generator, so that it is another one.
+    As in the native reader, files are permuted and the samples of a file stay together. The
+    permutation differs from the native one, since it comes from Python's random generator.
     """
 
     def __init__(self, job: dict[str, Any], accelerator: int) -> None:
@@ -192,7 +193,7 @@ class Sampler:
         shard = len(files) * per_file // job["accelerators"]
         begin = shard * self.accelerator
         if not job["reshard"] and job["shuffle"] != "none":
-            # Always the same files: whole ones, so that shards need not be cut anew.
+            # The shard holds the same whole files in every epoch, so that none is cut.
             files = files[begin // per_file : -(-(begin + shard) // per_file)]
             begin = 0
         if job["shuffle"] != "none":
@@ -203,20 +204,20 @@ class Sampler:
 
 
 def steps_of(job: dict[str, Any]) -> int:
-    """Of one accelerator in an epoch."""
+    """Return the number of steps of one accelerator in an epoch."""
     records = job["records"]
     whole = records["files"] * records["samples_per_file"] // job["accelerators"] // job["batch"]
     return int(whole if job["max_steps"] is None else min(whole, job["max_steps"]))
 
 
 class Collate:
-    """Samples to a batch: one tensor where they are of one length, and otherwise a list."""
+    """Collate function: one tensor if all samples have the same length, else a list of tensors."""
 
     def __init__(self, torch: Any) -> None:
         self._torch = torch
 
     def __call__(self, items: list[tuple[Bytes, tuple[int, int, int]]]) -> Any:
-        """The batch, and a tensor with the times of its samples."""
+        """Return the batch and a tensor with the read times of its samples."""
         times = self._torch.tensor([times for _, times in items], dtype=self._torch.int64)
         own = [sample if sample.flags.writeable else sample.copy() for sample, _ in items]
         tensors = [self._torch.from_numpy(sample) for sample in own]
@@ -226,8 +227,13 @@ class Collate:
 
 
 def run(order: Order, work_dir: Path, result: Order) -> None:
-    """All epochs. Raises ChildError and OSError; ``result`` has what was done by then."""
-    torch: Any = import_module("torch")  # before the fork: once for all processes
+    """Run all epochs, and update ``result`` after each.
+
+    Raises:
+        ChildError: A process failed.
+        OSError: A file cannot be read or written.
+    """
+    torch: Any = import_module("torch")  # before the fork, so that it is imported once
     job = order["job"]
     meeting = FORK.Barrier(job["accelerators"])
     samples = Samples(job)
@@ -243,7 +249,7 @@ def run(order: Order, work_dir: Path, result: Order) -> None:
     files = [samples.path(number) for number in range(job["records"]["files"])]
     dropped = files if job["drop_caches"] else []
     try:
-        crew.carry_out({"ready": True})  # their loaders are made before the window begins
+        crew.carry_out({"ready": True})  # starts the loaders before the window begins
         drop_caches(dropped)
         result["start_ns"] = monotonic_ns()
         for number in range(1, job["epochs"] + 1):
@@ -280,7 +286,7 @@ def _epoch(
 
 
 class Accelerator:
-    """Takes a batch, computes for its time, takes the next one."""
+    """Emulated accelerator: takes a batch, sleeps for the compute time, takes the next batch."""
 
     def __init__(self, torch: Any, job: dict[str, Any], index: int, meeting: Any, log: Log) -> None:
         self._job = job
@@ -303,7 +309,7 @@ class Accelerator:
         )
 
     def serve(self, pipe: Connection) -> None:
-        """Epochs as they are ordered, until there are no more."""
+        """Answer orders from the coordinator until it sends None."""
         while (order := pipe.recv()) is not None:
             if "ready" in order:
                 pipe.send({})
@@ -311,14 +317,15 @@ class Accelerator:
             self._sampler.epoch = order["epoch"] - 1
             try:
                 times = self.run_epoch()
-            except (RuntimeError, ValueError, zipfile.BadZipFile) as error:  # of a worker, too
+            # also if raised in a loader worker
+            except (RuntimeError, ValueError, zipfile.BadZipFile) as error:
                 words = str(error).strip().rpartition("\n")[2]
                 raise ChildError({"message": words, "operation": "read"}) from error
             self._log.save()
             pipe.send(times)
 
     def run_epoch(self) -> dict[str, Any]:
-        """Its times, as the native engine tells them."""
+        """Run one epoch and return its times, in the form that the native engine uses."""
         job, log = self._job, self._log
         computing_s = job["computation_ns"] / NS_PER_S
         names = ("steps", "compute_ns", "wait_ns", "barrier_ns", "bytes")

@@ -1,6 +1,6 @@
-"""The processes of a run by PyTorch, one for each accelerator or rank, and what they record.
+"""Processes of a PyTorch run, one per accelerator or rank, and their logs of operations.
 
-Runs in the Python that has PyTorch: see ``child.py``.
+They run in the Python that has PyTorch: see ``child.py``.
 """
 
 from __future__ import annotations
@@ -20,30 +20,30 @@ from storlab.process.parent_death import end_with
 
 Order = dict[str, Any]
 KINDS = ("read", "step", "write", "sync")
-"""Operations, as they are numbered in the files of events."""
-FORK = multiprocessing.get_context("fork")  # so that PyTorch is imported once
+"""Kinds of operation; their indices are used in the event files."""
+FORK = multiprocessing.get_context("fork")  # fork, so that PyTorch is imported once
 
 
 class Log:
-    """Operations of one process, kept in memory until ``save``."""
+    """Operations of one process, buffered in memory until ``save``."""
 
     def __init__(self, work_dir: Path, rank: int) -> None:
         self._path = work_dir / f"events-{rank}.bin"
         self._rows: list[tuple[int, int, int, int]] = []
 
     def add(self, kind: str, start_ns: int, end_ns: int, size: int) -> None:
-        """One operation."""
+        """Record one operation."""
         self._rows.append((KINDS.index(kind), end_ns, end_ns - start_ns, size))
 
     def save(self) -> None:
-        """Append them to the file."""
+        """Append the buffered operations to the event file."""
         with self._path.open("ab") as file:
             file.write(np.array(self._rows, dtype=np.int64).tobytes())
         self._rows.clear()
 
 
 class Crew:
-    """The processes, one for each rank: they get orders, and answer each with a document."""
+    """Processes of all ranks, which receive orders and answer each with a document."""
 
     def __init__(self, count: int, work: Callable[[int, Connection], None]) -> None:
         self._pipes: list[Connection] = []
@@ -59,7 +59,11 @@ class Crew:
             self._processes.append(process)
 
     def carry_out(self, order: Order) -> list[dict[str, Any]]:
-        """Every rank carries out the order. Raises ChildError with the first error of one."""
+        """Send an order to every rank and return their answers.
+
+        Raises:
+            ChildError: A rank failed; this is the first failure to arrive.
+        """
         for pipe in self._pipes:
             _tell(pipe, order)
         answers: dict[int, dict[str, Any]] = {}
@@ -74,7 +78,7 @@ class Crew:
     def _answer(self, rank: int) -> dict[str, Any]:
         try:
             answer: dict[str, Any] = self._pipes[rank].recv()
-        except (EOFError, ConnectionError):  # of its pipe, which is no storage
+        except (EOFError, ConnectionError):  # the pipe broke: not a storage error
             self._processes[rank].join()
             code = self._processes[rank].exitcode
             raise ChildError({"message": f"process {rank} ended with exit code {code}"}) from None
@@ -83,7 +87,11 @@ class Crew:
         return answer
 
     def end(self, *, kill: bool = False) -> None:
-        """They end; at once where one of them has failed, since others wait for it."""
+        """Stop all processes.
+
+        Args:
+            kill: Kill them at once, because one has failed and the others may wait for it.
+        """
         for pipe, process in zip(self._pipes, self._processes, strict=True):
             if kill:
                 process.kill()
@@ -94,7 +102,7 @@ class Crew:
 
 
 def _tell(pipe: Connection, order: Order | None) -> None:
-    """An order to a process. One that has ended gets none, and what it has left behind says why."""
+    """Send an order to a process. If it has ended, reading its answer reports why."""
     with suppress(ConnectionError):
         pipe.send(order)
 
@@ -113,11 +121,11 @@ def _guarded(
         last = str(error).strip().rpartition("\n")[2]
         words = f"{type(error).__name__}: {last}".removesuffix(": ")
         pipe.send({"failure": {"message": f"process {rank}: {words}"}})
-        raise  # with its traceback on standard error
+        raise  # prints the traceback on standard error
 
 
 def drop_caches(paths: Sequence[Path]) -> None:
-    """Ask the kernel to drop what it holds of files. What is not written back yet stays."""
+    """Ask the kernel to drop files from the page cache. Dirty pages stay."""
     for path in paths:
         descriptor = os.open(path, os.O_RDONLY)
         try:

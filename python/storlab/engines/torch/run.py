@@ -1,4 +1,4 @@
-"""One run by PyTorch, from its process to an outcome."""
+"""Run of a job by PyTorch: child process, events and outcome."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from storlab.process.own_child import OwnChildRun
 from storlab.workloads.checkpoint.job import CheckpointJob
 from storlab.workloads.training.job import TrainingJob
 
-_COLUMNS = 4  # of a row of events
+_COLUMNS = 4  # columns in a row of events
 
 
 class TorchRun(OwnChildRun):
-    """A run in progress. Every method may be called from any thread."""
+    """PyTorch run in progress. Every method may be called from any thread."""
 
     fix = (
         "see raw/stderr.txt; workers of a loader that end by a bus error lack room in /dev/shm, "
@@ -36,7 +36,7 @@ class TorchRun(OwnChildRun):
         super().__init__(launch, info, notes)
 
     def finish(self) -> RunOutcome:
-        """The outcome of a child that has ended."""
+        """Return the outcome of a child that has ended."""
         document = self.result()
         job = self._job
         start_ns = document.get("start_ns", self.ended_ns)
@@ -55,7 +55,10 @@ class TorchRun(OwnChildRun):
         return outcome
 
     def _events(self) -> list[Events]:
-        """Those of all processes. An epoch or checkpoint that did not end has none."""
+        """Return the operations of all processes.
+
+        Unfinished epochs and checkpoints contribute none.
+        """
         files = sorted(self.launch.work_dir.glob("events-*.bin"))
         rows = [_rows(path) for path in files]
         every = np.concatenate(rows) if rows else np.empty((0, _COLUMNS), dtype=np.int64)
@@ -68,7 +71,7 @@ class TorchRun(OwnChildRun):
 
 
 def _rows(path: Path) -> Ints:
-    """A process that was killed may have left part of a row."""
+    """Return the complete rows of an event file: a killed process may leave a partial row."""
     data = path.read_bytes()
     row_bytes = _COLUMNS * 8
     whole = len(data) // row_bytes * row_bytes

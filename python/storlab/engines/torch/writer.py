@@ -1,9 +1,9 @@
-"""Checkpoints by PyTorch itself, in the child that has PyTorch (``torch_child``).
+"""Checkpoints written by PyTorch, in the child program (``child.py``).
 
-Each rank holds its files as tensors in memory, as a trainer does, and writes them with
-``torch.save`` or, all ranks together, with ``torch.distributed.checkpoint``. They are published as
-the native engine publishes: written aside, flushed, renamed. Content changes from one checkpoint to
-the next in every 4 KiB.
+Like a trainer, each rank holds its files as tensors in memory. It writes them with ``torch.save``,
+or all ranks together with ``torch.distributed.checkpoint``. Checkpoints are published as in the
+native engine: written to a temporary directory, flushed, renamed. The content of every 4 KiB
+changes from one checkpoint to the next.
 """
 
 from __future__ import annotations
@@ -27,16 +27,21 @@ from storlab.engines.torch.ranks import Crew, Log, Order, drop_caches
 from storlab.process.child_side import ChildError, failure_of, store_result
 from storlab.process.device_counter import counter_of, moved_bytes
 
-TENSOR_BYTES = 256 << 20  # at most; a file holds several
+TENSOR_BYTES = 256 << 20  # largest tensor; a file holds several
 PAGE = 4096
-MANIFEST = "storlab-checkpoint.json"  # the names of crates/families/checkpoint/src/publish.rs
+MANIFEST = "storlab-checkpoint.json"  # names as in crates/families/checkpoint/src/publish.rs
 PARTIAL = ".partial-"
 WHOLE = "checkpoint-"
 
 
 def run(order: Order, work_dir: Path, result: Order) -> None:
-    """Write and restore. Raises ChildError and OSError; ``result`` has what was done by then."""
-    torch: Any = import_module("torch")  # before the fork: once for all processes
+    """Write and restore checkpoints, and update ``result`` after each.
+
+    Raises:
+        ChildError: A process failed.
+        OSError: A file cannot be read or written.
+    """
+    torch: Any = import_module("torch")  # before the fork, so that it is imported once
     job = order["job"]
 
     def work(rank: int, pipe: Connection) -> None:
@@ -58,7 +63,7 @@ def run(order: Order, work_dir: Path, result: Order) -> None:
 
 
 class Shelf:
-    """The directory of all checkpoints of a run."""
+    """Directory that holds all checkpoints of a run."""
 
     def __init__(self, home: Path, sync: bool, publish: str) -> None:
         self.home = home
@@ -66,26 +71,31 @@ class Shelf:
         self.aside = publish == "rename"
 
     def open(self) -> None:
-        """Make it where it is missing, and remove what a crash left behind."""
+        """Create the directory if necessary, and remove what a crashed run did not publish."""
         self.home.mkdir(exist_ok=True)
         for path in self.home.glob(f"{PARTIAL}*"):
             shutil.rmtree(path)
 
     def whole(self, number: int) -> Path:
-        """Where a checkpoint is once it is published."""
+        """Return the path of a published checkpoint."""
         return self.home / f"{WHOLE}{number:06}"
 
     def partial(self, number: int) -> Path:
-        """Where it is written."""
+        """Return the path at which a checkpoint is written."""
         return self.home / f"{PARTIAL}{number:06}" if self.aside else self.whole(number)
 
     def numbers(self) -> list[int]:
-        """Of those that are whole, the newest last."""
+        """Return the numbers of the published checkpoints in ascending order."""
         whole = [p for p in self.home.glob(f"{WHOLE}*") if (p / MANIFEST).exists()]
         return sorted(int(path.name.removeprefix(WHOLE)) for path in whole)
 
     def prepare(self, number: int, names: list[str]) -> Path:
-        """The directories of a new one. One of the same number is replaced."""
+        """Create the directories of a new checkpoint, replacing one of the same number.
+
+        Args:
+            number: The number of the checkpoint.
+            names: The relative paths of its files, whose parent directories are created.
+        """
         place = self.partial(number)
         for old in {place, self.whole(number)}:
             if old.exists():
@@ -96,9 +106,9 @@ class Shelf:
         return place
 
     def publish(self, number: int, manifest: dict[str, Any]) -> None:
-        """All files are written: make them one checkpoint."""
+        """Publish a checkpoint whose files are all written: flush, write the manifest, rename."""
         place = self.partial(number)
-        # The manifest makes it whole: what it lists has to be durable before it is.
+        # The manifest marks the checkpoint as complete, so its files must be durable before it.
         for directory, _, _ in os.walk(place, topdown=False) if self.sync else ():
             flush(Path(directory))
         unnamed = place / f"{MANIFEST}.partial"
@@ -114,20 +124,20 @@ class Shelf:
             flush(self.home)
 
     def discard(self, number: int) -> None:
-        """It failed, perhaps when it had its name already: remove what there is of it."""
+        """Remove what exists of a failed checkpoint, which may have been renamed already."""
         with suppress(OSError):
             self.delete(number)
         shutil.rmtree(self.partial(number), ignore_errors=True)
 
     def delete(self, number: int) -> None:
-        """First the name: a crash in between must not leave half a checkpoint under it."""
+        """Delete a checkpoint; rename it first, so that a crash leaves no partial one published."""
         gone = self.home / f"{PARTIAL}{number:06}"
         self.whole(number).rename(gone)
         shutil.rmtree(gone)
 
 
 class Coordinator:
-    """Follows the ranks from one checkpoint to the next."""
+    """Coordinator of a run: orders the ranks to write and restore one checkpoint after another."""
 
     def __init__(
         self,
@@ -139,7 +149,7 @@ class Coordinator:
         work_dir: Path,
     ) -> None:
         self.job = job
-        self.names = names  # of files, where PyTorch does not choose them itself
+        self.names = names  # empty if PyTorch chooses them itself
         self.shelf = shelf
         self.crew = crew
         self.work_dir = work_dir
@@ -152,14 +162,14 @@ class Coordinator:
         }
 
     def work(self) -> None:
-        """All of it."""
-        self.crew.carry_out({"ready": True})  # their tensors are made before the window begins
+        """Run all writes and restores of the job."""
+        self.crew.carry_out({"ready": True})  # creates the tensors before the window begins
         self.result["start_ns"] = monotonic_ns()
         first = max(self.shelf.numbers(), default=0) + 1
         for number in range(first, first + self.job["writes"]):
             if number > first:
                 sleep_s(self.job["pause_ns"] / NS_PER_S)
-            self.crew.carry_out({"prepare": number})  # a step of training changes the weights
+            self.crew.carry_out({"prepare": number})  # changes the weights, as a training step does
             try:
                 self.write(number)
             except BaseException:
@@ -172,7 +182,7 @@ class Coordinator:
             store_result(self.work_dir, self.result)
 
     def write(self, number: int) -> None:
-        """One checkpoint."""
+        """Write and publish one checkpoint, and record its times."""
         place = self.shelf.prepare(number, self.names)
         before = moved_bytes(self.counter)
         start_ns = monotonic_ns()
@@ -199,14 +209,14 @@ class Coordinator:
         self.crew.carry_out({"record": True})
 
     def discard(self, number: int) -> None:
-        """It failed: remove what there is of it, and say what is left."""
+        """Remove a failed checkpoint, and note which complete one is the newest."""
         self.shelf.discard(number)
         left = [whole for whole in self.shelf.numbers() if whole != number]
         what = f"checkpoint {left[-1]} is the newest whole one" if left else "there is no whole one"
         self.result["notes"].append(f"checkpoint {number} was not published; {what}")
 
     def delete_old(self) -> None:
-        """All but the newest."""
+        """Delete all checkpoints except the newest ``keep_last``."""
         keep = self.job["keep_last"]
         old = self.shelf.numbers()[:-keep] if keep else []
         start_ns = monotonic_ns()
@@ -216,7 +226,7 @@ class Coordinator:
             self.span("delete", f"{len(old)} older", start_ns, monotonic_ns(), 0)
 
     def restore(self) -> None:
-        """The newest one."""
+        """Restore the newest checkpoint, and record its times."""
         number = self.shelf.numbers()[-1]
         place = self.shelf.whole(number)
         files = [p for p in sorted(place.rglob("*")) if p.is_file() and p.name != MANIFEST]
@@ -245,7 +255,7 @@ class Coordinator:
         self.crew.carry_out({"record": True})
 
     def span(self, kind: str, name: str, start_ns: int, end_ns: int, size: int) -> None:
-        """A stretch of the window."""
+        """Append a span to the result."""
         self.result["spans"].append(
             {"kind": kind, "name": name, "start_ns": start_ns, "end_ns": end_ns, "bytes": size}
         )
@@ -253,7 +263,7 @@ class Coordinator:
 
 
 class Rank:
-    """Writes its files with ``torch.save``, one after the other, and loads them again."""
+    """Rank that saves its files one after another with ``torch.save`` and loads them again."""
 
     def __init__(self, torch: Any, job: dict[str, Any], rank: int, work_dir: Path) -> None:
         self.torch = torch
@@ -272,12 +282,12 @@ class Rank:
         }
 
     def serve(self, pipe: Connection) -> None:
-        """Orders, until there are no more."""
+        """Answer orders from the coordinator until it sends None."""
         while (order := pipe.recv()) is not None:
             (name, value), *_ = order.items()
             try:
                 answer = getattr(self, name)(value)
-            except RuntimeError as error:  # PyTorch's writer and reader know no errno
+            except RuntimeError as error:  # PyTorch's reader and writer raise it without errno
                 message = f"rank {self.rank}, {name}: {str(error).strip().splitlines()[0]}"
                 failure = {"message": message, "operation": name}
                 raise ChildError(
@@ -286,16 +296,16 @@ class Rank:
             pipe.send(answer)
 
     def ready(self, _: bool) -> dict[str, Any]:
-        """It is."""
+        """Answer that the process is ready."""
         return {}
 
     def record(self, _: bool) -> dict[str, Any]:
-        """Keep the operations of the last order: in no time that is measured."""
+        """Save the log of the last order's operations, outside of any measured time."""
         self.log.save()
         return {}
 
     def prepare(self, number: int) -> dict[str, Any]:
-        """New weights: a word of each 4 KiB says which checkpoint they are of."""
+        """Change the weights: store the checkpoint's number in one word of each 4 KiB."""
         for tensors in self.state.values():
             for tensor in tensors.values():
                 words = tensor.numpy()[: len(tensor) // 8 * 8].view(np.uint64)
@@ -303,7 +313,7 @@ class Rank:
         return {}
 
     def write(self, place: str) -> dict[str, Any]:
-        """A checkpoint into that directory."""
+        """Write this rank's part of a checkpoint into a directory and return its times."""
         start_ns = monotonic_ns()
         paths = self.save(Path(place))
         moved_ns = monotonic_ns()
@@ -317,7 +327,7 @@ class Rank:
         return self.times(start_ns, moved_ns, end_ns, size)
 
     def save(self, place: Path) -> list[Path]:
-        """The files that it has written."""
+        """Save this rank's tensors and return the paths of the files written."""
         paths = []
         for name, tensors in self.state.items():
             path = place / name
@@ -329,7 +339,7 @@ class Rank:
         return paths
 
     def restore(self, place: str) -> dict[str, Any]:
-        """A checkpoint from that directory, file after file; compared where the job says so."""
+        """Load this rank's part of a checkpoint, compare it if ordered, and return the times."""
         start_ns = monotonic_ns()
         size = 0
         for name, tensors in self.state.items():
@@ -343,7 +353,7 @@ class Rank:
         return self.times(start_ns, end_ns, end_ns, size)
 
     def compare(self, path: Path, tensors: dict[str, Any], loaded: dict[str, Any]) -> None:
-        """Raises ChildError for content that is not what was written."""
+        """Raise ChildError if loaded tensors differ from the ones written."""
         if not self.job["verify"]:
             return
         same = tensors.keys() == loaded.keys()
@@ -352,7 +362,7 @@ class Rank:
             raise ChildError({**failure, "operation": "verify", "path": str(path)})
 
     def times(self, start_ns: int, moved_ns: int, end_ns: int, size: int) -> dict[str, Any]:
-        """As the native engine tells them."""
+        """Return times in the form that the native engine uses."""
         return {
             "rank": self.rank,
             "bytes": size,
@@ -363,7 +373,7 @@ class Rank:
 
 
 class Distributed(Rank):
-    """All ranks together with ``torch.distributed.checkpoint``, each its own tensors."""
+    """Rank that saves its tensors together with all others in one distributed checkpoint."""
 
     def __init__(self, torch: Any, job: dict[str, Any], rank: int, work_dir: Path) -> None:
         super().__init__(torch, job, rank, work_dir)
@@ -379,7 +389,7 @@ class Distributed(Rank):
         }
 
     def save(self, place: Path) -> list[Path]:
-        """The files that it has written; of the first rank the index, too."""
+        """Save this rank's tensors and return its files; those of rank 0 include the index."""
         begin_ns = monotonic_ns()
         writer = self.dcp.FileSystemWriter(place, sync_files=False)
         self.dcp.save(self.flat, storage_writer=writer)
@@ -393,7 +403,7 @@ class Distributed(Rank):
         return [*paths, place / ".metadata"] if self.rank == 0 else paths
 
     def restore(self, place: str) -> dict[str, Any]:
-        """Into tensors of its own, beside those that were written."""
+        """Load this rank's tensors into newly allocated ones and return the times."""
         loaded = {name: self.torch.empty_like(tensor) for name, tensor in self.flat.items()}
         start_ns = monotonic_ns()
         reader = self.dcp.FileSystemReader(place)
@@ -407,7 +417,7 @@ class Distributed(Rank):
 
 
 def flush(path: Path) -> None:
-    """fsync of a file or directory."""
+    """Call fsync on a file or directory. Raises ChildError if it fails."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -419,7 +429,7 @@ def flush(path: Path) -> None:
 
 
 def resident_bytes(path: Path) -> int:
-    """Bytes of a file that lie in the page cache. Source: mincore(2)."""
+    """Return how many bytes of a file are in the page cache. Source: mincore(2)."""
     size = path.stat().st_size
     if size == 0:
         return 0
@@ -429,7 +439,7 @@ def resident_bytes(path: Path) -> int:
         pages = ctypes.create_string_buffer(-(-size // mmap.PAGESIZE))
         start = np.frombuffer(view, dtype=np.uint8)
         failed = libc.mincore(start.ctypes.data, size, pages)
-        del start  # a mapping with a view on it cannot be closed
+        del start  # a mapping that is still referenced cannot be closed
     if failed:
         return 0
     return min(size, mmap.PAGESIZE * sum(byte & 1 for byte in pages.raw))
