@@ -1,4 +1,4 @@
-"""Preflight of object stores of a cluster, from the controller and from every client."""
+"""Preflight of object stores of a cluster, from this machine and from every client."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _NAMED = 5
 def granted_stores(
     study: StudyBase, plan: Plan, base: Path, held: Mapping[str, S3Hold]
 ) -> tuple[list[Check], dict[str, Any]]:
-    """Check the stores from the controller, and collect the access that clients need to try them.
+    """Check the stores from this machine, and collect the access that clients need to try them.
 
     Clients cannot try storlab's own server or a bucket that does not exist yet.
 

@@ -1,1 +1,1 @@
-"""Where a campaign's load is made: on this machine, or on the clients of a cluster."""
+"""Sites of a campaign: this machine, or the clients of a cluster, where the load is generated."""

@@ -1,7 +1,7 @@
-"""Verify mode on clients: what one of them has written, the next one reads again.
+"""Verify mode on several clients: each client rereads what another client wrote.
 
-``verify/<target>/<client>/`` holds what ``verify/<target>/`` holds without a cluster: the run, the
-job and the state of the last verify-mode run, as that client had them when its run ended.
+``verify/<target>/<client>/`` has the same files as ``verify/<target>/`` without a cluster: run id,
+job and state of the client's last verify-mode run.
 """
 
 from __future__ import annotations
@@ -30,27 +30,27 @@ _FILES = ("run_id", "job.json", "state")
 
 
 def read_by_others(target: Target) -> bool:
-    """Whether what one client writes there can be read by another; preflight has seen it."""
+    """Return whether other clients can read what one client writes to a target."""
     return target.directory is not None
 
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What one client has written in a run, as the client that is to read it again gets it."""
+    """Verify data of one client's run: what another client needs to reread the blocks."""
 
     writer: str
-    mount: str | None  # of the writer
+    mount: str | None  # mount point on the client that wrote
     run_id: str
     job: bytes
     state: bytes
 
     def pack(self) -> bytes:
-        """For a client. Both ends are the same storlab."""
+        """Serialise for a client; both ends must run the same version of storlab."""
         return zlib.compress(pickle.dumps(self), 1)
 
     @classmethod
     def unpack(cls, content: bytes) -> Written:
-        """From ``pack``, of a rank that this user started."""
+        """Restore the result of ``pack``; only for content from a rank that this user started."""
         written = pickle.loads(zlib.decompress(content))  # noqa: S301
         if not isinstance(written, cls):
             raise TypeError(f"rank 0 gave {type(written).__name__}")
@@ -58,34 +58,35 @@ class Written:
 
 
 def collect(directory: Path) -> dict[str, bytes]:
-    """On a client: the files that verify mode has left in a folder of a run; empty without."""
+    """Return the files that verify mode left in a run's folder on a client, if any."""
     homes = sorted(path.parent for path in (directory / "verify").glob("*/job.json"))
     return {name: (home / name).read_bytes() for home in homes[-1:] for name in _FILES}
 
 
 class States:
-    """What is known in the lab of the blocks that clients have written."""
+    """Store of the verify states of clients, in the result directory."""
 
     def __init__(self, directory: Path) -> None:
         self._root = directory / "verify"
 
     def forget(self, study: StudyBase, target: Target) -> None:
-        """Before a run writes there: what targets of the same place held is gone."""
+        """Discard the states of targets in the same place, before a run overwrites it."""
         for other in study.target:
             if other.name == target.name or other.directory == target.directory:
                 shutil.rmtree(self._root / target_slug(other.name), ignore_errors=True)
 
     def store(self, target: Target, client: str, files: Mapping[str, bytes]) -> None:
-        """The job goes last: it makes the others count."""
+        """Store the files of a client; job.json comes last, as it marks the rest as complete."""
         home = self._root / target_slug(target.name) / client
         home.mkdir(parents=True, exist_ok=True)
         for name in sorted(files, key=lambda name: name == "job.json"):
             replace_file(home / name, files[name])
 
     def written(self, target: Target, places: Sequence[ClientPlace]) -> list[Written]:
-        """Of these clients, in their order; those of whom nothing is known are left out.
+        """Return the verify data of clients in their order; clients without data are left out.
 
-        Raises ResultError where a file is missing.
+        Raises:
+            ResultError: A file is missing.
         """
         written_files = []
         for place in places:
@@ -104,15 +105,16 @@ class States:
         return written_files
 
     def known(self, target: Target) -> list[str]:
-        """Names of the clients of whom something is known."""
+        """Return the names of the clients with verify data of a target."""
         home = self._root / target_slug(target.name)
         return sorted(path.parent.name for path in home.glob("*/job.json"))
 
 
 def handed_on(written: Sequence[Written], places: Sequence[ClientPlace]) -> dict[int, bytes]:
-    """By rank: each client gets what the one before it wrote, the first what the last one did.
+    """Return the data that each client must reread, by rank.
 
-    A client alone reads its own.
+    Each client gets the data of the previous one, and the first those of the last. A single client
+    rereads its own.
     """
     ranks = {place.name: place.rank for place in places}
     readers = [*written[1:], *written[:1]]
@@ -120,7 +122,7 @@ def handed_on(written: Sequence[Written], places: Sequence[ClientPlace]) -> dict
 
 
 def told(written: Sequence[Written]) -> str:
-    """Who read what, for the notes of a run."""
+    """Describe for the notes of a run which client verified whose data."""
     if len(written) == 1:
         return f"verified by {written[0].writer}, which wrote it: there is no other client"
     return "verified across clients: each has read again what the one before it wrote"
@@ -128,7 +130,7 @@ def told(written: Sequence[Written]) -> str:
 
 @dataclass(slots=True)
 class Reread:
-    """What reading again on one client found."""
+    """Result of rereading another client's blocks."""
 
     run_id: str = ""
     writer: str = ""
@@ -138,9 +140,18 @@ class Reread:
 def reread(
     content: bytes, place: ClientPlace, campaign: str, keep_going: Callable[[], bool]
 ) -> Reread:
-    """On a client: read again what another one wrote, where this one sees it.
+    """Reread on this client what another client wrote.
 
-    Raises ResultError for files that are gone or were written to since, EngineError, OSError.
+    Args:
+        content: Verify data from :meth:`Written.pack`.
+        place: This client.
+        campaign: Id of the campaign.
+        keep_going: Function that returns False to stop; called regularly.
+
+    Raises:
+        ResultError: A file is missing, or was written to since.
+        EngineError: The engine cannot reread.
+        OSError: A read failed.
     """
     from storlab.engines.native.engine import verify_pass
 

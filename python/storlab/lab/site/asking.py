@@ -1,4 +1,4 @@
-"""Which clients answer: each is asked by itself, so that one that does not hides no other."""
+"""Check of which clients answer: each is asked separately, so one failure does not hide others."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from storlab.cluster.session import Gathered, Session
 from storlab.cluster.task import ClientPlace
 from storlab.lab.site.clients import Clients
 
-ANSWER_NS = 60 * NS_PER_S  # from mpiexec to all that a client says of itself
+ANSWER_NS = 60 * NS_PER_S  # from mpiexec until a client has sent all its facts
 _AT_ONCE = 8
-_NAMED = 5  # with what is known of why
+_NAMED = 5  # clients that are named with a reason
 _LOOK_S = 0.02
 FIX = (
     "see whether it is up, reached without a password, and has the same storlab (`ssh HOST true`), "
@@ -27,14 +27,14 @@ FIX = (
 
 @dataclass(slots=True)
 class Answers:
-    """By client: what it is, or why nothing is known of it."""
+    """Answers of clients: facts by name, or the reason why there is no answer."""
 
     facts: dict[str, dict[str, Any]] = field(default_factory=dict)
     silent: dict[str, str] = field(default_factory=dict)
 
     @property
     def told(self) -> str:
-        """Who does not answer, in words; of many the reasons of the first."""
+        """Describe the clients that do not answer, with the reasons of the first five."""
         known = list(self.silent.items())
         parts = [f"{name} does not answer: {why}" for name, why in known[:_NAMED]]
         if others := [name for name, _ in known[_NAMED:]]:
@@ -49,9 +49,14 @@ def ask_each(
     arguments: dict[str, Any],
     go_on: Callable[[], None] = lambda: None,
 ) -> Answers:
-    """Start a check on each of these clients alone, and give it ANSWER_NS to answer.
+    """Run a ``check`` task on each client separately, with a time limit of ``ANSWER_NS``.
 
-    ``directory`` is removed at the end. ``go_on`` is called all the while; what it raises ends all.
+    Args:
+        clients: Clients of the cluster.
+        chosen: Clients to ask.
+        directory: Working directory, which is removed at the end.
+        arguments: Arguments of the task.
+        go_on: Function that is called regularly; an exception from it ends all tasks.
     """
     answers = Answers()
     waiting = list(chosen)
@@ -89,5 +94,5 @@ def _take(answers: Answers, name: str, gathered: Gathered) -> None:
 
 
 def renumbered(chosen: Sequence[ClientPlace]) -> list[ClientPlace]:
-    """The same clients with ranks from 1 on, for a task of their own."""
+    """Return the clients with ranks from 1 on, for a task of their own."""
     return [place.model_copy(update={"rank": rank}) for rank, place in enumerate(chosen, 1)]

@@ -1,4 +1,4 @@
-"""What a client says of itself and of the directories that clients share."""
+"""Client's part of a ``check`` task: facts about the client and its shared directories."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from storlab.stores.reachability import UNREACHABLE
 from storlab.stores.s3.control import S3Control
 from storlab.stores.s3.errors import StoreUnreachableError
 
-STORE_S = 2.0  # for one answer: rank 0 waits meanwhile
-NONCE_DIGITS = 12  # hexadecimal, of an order
+STORE_S = 2.0  # time limit per request in seconds, because rank 0 waits meanwhile
+NONCE_DIGITS = 12  # number of hexadecimal digits in the nonce of an order
 
 
 def check(end: ClientEnd) -> None:
-    """Say what this client is, and whose files it sees in the shared directories."""
+    """Send the facts of this client, and report whose files it sees in the shared directories."""
     arguments, place = end.order.arguments, end.place
     mount = arguments.get("mount")
     seen_here = {name: place.path_of(name, mount) for name in arguments["shared"]}
@@ -40,7 +40,7 @@ def check(end: ClientEnd) -> None:
     facts["mounts"] = {name: mount_facts(path, place.mount) for name, path in seen_here.items()}
     own: list[Path] = []
     problems: dict[str, str] = {}
-    fixes: dict[str, str] = {}  # of problems that know better than to make the directory
+    fixes: dict[str, str] = {}  # for problems that have a better fix than creating the directory
     unreachable: dict[str, str] = {}  # directories whose file system does not answer
     claimed: dict[str, str] = {}
     for name, directory in seen_here.items():
@@ -52,7 +52,7 @@ def check(end: ClientEnd) -> None:
                 claimed[str(directory)] = str(holder)
             if name in arguments.get("direct", []):
                 facts.setdefault("direct", {})[name] = supports_direct(directory)
-            nonce.touch()  # without content: where nothing is free, the space is what is wrong
+            nonce.touch()  # empty, so that a full file system is reported as lack of space
             own.append(nonce)
         except OSError as error:
             problems[str(directory)] = error.strerror or str(error)
@@ -77,7 +77,7 @@ def check(end: ClientEnd) -> None:
 
 
 def _devices(place: ClientPlace, paths: dict[str, list[str]]) -> dict[str, dict[str, Any]]:
-    """By path what its block devices are; of one that is not there, nothing."""
+    """Return the facts of block devices by path; empty facts if there is no device."""
     own = {name: place.targets[name].locations for name in paths if name in place.targets}
     return {
         path: device_facts(path)
@@ -87,9 +87,10 @@ def _devices(place: ClientPlace, paths: dict[str, list[str]]) -> dict[str, dict[
 
 
 def _stores(granted: dict[str, dict[str, Any]]) -> dict[str, Any]:
-    """By target and endpoint how a store answers a listing from here: "" as problem where it does.
+    """Return by target and endpoint whether a store can be listed from this client.
 
-    The network, the certificates and the clock of a client are its own. All are asked at once.
+    Network, certificates and clock differ between clients. All endpoints are asked in parallel;
+    ``problem`` is empty on success.
     """
     asked = [
         (name, endpoint, access.store.model_copy(update={"endpoints": [endpoint]}), access.prefix)
@@ -120,7 +121,7 @@ def _store(store: S3Store, prefix: str) -> dict[str, Any]:
 
 
 def engine_problem(name: str) -> str:
-    """Why an engine cannot be used here; empty where it can."""
+    """Return why an engine cannot be used on this client; empty if it can."""
     try:
         get_engine(name).describe()
     except StorlabError as error:
@@ -129,7 +130,7 @@ def engine_problem(name: str) -> str:
 
 
 def _remove_nonces(directory: Path, client: str) -> None:
-    """Of checks in which this client was ended while it waited for others."""
+    """Remove files of earlier checks in which this client was killed."""
     for left in directory.glob(f".storlab-*-{client}"):
         digits = left.name.removeprefix(".storlab-").removesuffix(f"-{client}")
         if len(digits) == NONCE_DIGITS and set(digits) <= set("0123456789abcdef"):

@@ -1,8 +1,8 @@
-"""One campaign at a time on a directory that clients share, whatever its clients are called.
+"""Lock of a campaign on a shared directory, independent of the names of its clients.
 
-The first client of every task locks ``storlab-cluster.lock`` there, writes into it whose it is, and
-holds it until all clients have ended. Between two tasks nobody holds the lock: what the file says
-stands until its campaign has been away for longer than it said that it would be.
+The first client of each task locks ``storlab-cluster.lock`` in the directory, writes the holder
+into it, and holds the lock until all clients have ended. Between two tasks the file is not locked:
+its content then remains valid until the campaign has been away for longer than the time it states.
 """
 
 from __future__ import annotations
@@ -23,27 +23,28 @@ from storlab.base.units import NS_PER_S, format_duration
 
 LOCK = "storlab-cluster.lock"
 WAITS = "waiting for"
-"""How a client's word begins that it waits for another campaign's directory."""
+"""Prefix of a client's message while it waits for another campaign's directory."""
 FIX = "wait until it has ended, end it there, or give the target another directory"
 _MADE_BY = "storlab"
-_LINGER_NS = 60 * NS_PER_S  # for a task of the same campaign whose end nobody waited for
+_LINGER_NS = 60 * NS_PER_S  # for an earlier task of the same campaign that is still ending
 _NAP_S = 0.1
-_BORNE = 100  # looks: to lock the file, to write it and to have it on the server takes a while
-# Written in place: a full disk, on which cleaning up makes room, takes it. Never shorter than what
-# was there, in one piece: nobody reads the end of another name behind it.
+_BORNE = 100  # checks; locking and writing the file and seeing it on the server take time
+# Written in place, so that it works on a full disk that a clean-up will empty. Written at once and
+# never shorter than before, so that no reader sees the end of another record.
 _LENGTH = 1024
 
-Meanwhile = Callable[[str, float, float], None]  # what is waited for, its seconds, and those gone
+# arguments: what is waited for, time limit and elapsed time in seconds
+Meanwhile = Callable[[str, float, float], None]
 
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """Whose a directory is."""
+    """Campaign that holds a directory."""
 
     campaign: str
     study: str
-    results: str  # HOST:DIRECTORY of the lab
-    away_ns: int  # the longest time from one of its tasks to the next
+    results: str  # HOST:DIRECTORY of the results
+    away_ns: int  # longest time between two tasks of the campaign
     client: str = ""
     task: str = ""  # nonce of the order
 
@@ -52,23 +53,28 @@ class Holder:
 
 
 class Claim:
-    """The first client's claim on a directory, from entering to leaving.
+    """Lock on a directory by the first client, as a context manager.
 
-    Entering waits while another campaign may only be between two of its tasks, and calls
-    ``meanwhile`` ten times a second. It raises GuardError where that one goes on, PreflightError
-    where no lock can be made. Leaving lets the file stand for the tasks to come, unless ``ends``;
-    and where leaving is an error's, since other clients may still work there.
+    Entering waits while another campaign may be between two of its tasks, and calls ``meanwhile``
+    ten times per second. It raises GuardError if that campaign continues, and PreflightError if the
+    file cannot be locked. Leaving keeps the file for later tasks, unless ``ends`` is set. It also
+    keeps the file after an error, because other clients may still be working there.
     """
 
     def __init__(self, directory: Path, own: Holder, meanwhile: Meanwhile) -> None:
         self.path = directory / LOCK
-        self.ends = own.away_ns == 0  # no other task follows
+        self.ends = own.away_ns == 0  # whether no other task follows
         self._own = own
         self._watch = _Watch(self.path, own, meanwhile)
         self._handle = -1
 
     def look(self) -> None:
-        """Look for the first time: of several, each waits from then on. Raises as entering."""
+        """Look for another campaign, which starts the waiting time; call it for all first.
+
+        Raises:
+            GuardError: Another campaign works there.
+            PreflightError: The file cannot be read or locked.
+        """
         try:
             self._watch.is_free()
         except OSError as error:
@@ -85,7 +91,8 @@ class Claim:
     def __exit__(self, kind: object = None, *_: object) -> None:
         with suppress(OSError):
             if self.ends and kind is None and _is_same(self._handle, self.path):
-                os.ftruncate(self._handle, 0)  # in a sticky directory of another user it stays
+                # another user's sticky directory does not allow unlink
+                os.ftruncate(self._handle, 0)
                 self.path.unlink()
         os.close(self._handle)
 
@@ -93,7 +100,7 @@ class Claim:
         handle = _open(self.path)
         try:
             lock_alone(handle)
-            # Somebody may have been faster, or have removed the file.
+            # Another process may have locked or removed the file meanwhile.
             if _is_same(handle, self.path) and _read(self.path) == self._watch.holder:
                 _write(handle, self._own)
                 self._handle, handle = handle, -1
@@ -107,10 +114,14 @@ class Claim:
 
 
 def await_claim(directory: Path, own: Holder, meanwhile: Meanwhile) -> None:
-    """Until the first client has the claim for this task. Raises as entering it.
+    """Wait until the first client has locked the directory for this task.
 
-    The first client locks the file before it writes it: where it takes a dead campaign's, that
-    one's name stands beside a lock meanwhile. So a refusal counts when it lasts.
+    The first client locks the file before it writes it. While it takes over the file of a dead
+    campaign, that campaign's name is in a locked file. So a refusal counts only if it lasts.
+
+    Raises:
+        GuardError: Another campaign works there.
+        PreflightError: The file cannot be read, or the first client's lock is not seen here.
     """
     watch = _Watch(directory / LOCK, own, meanwhile)
     refusals = 0
@@ -131,14 +142,14 @@ def await_claim(directory: Path, own: Holder, meanwhile: Meanwhile) -> None:
 
 
 def holder_now(directory: Path, campaign: str) -> Holder | None:
-    """Who but that campaign works there at this moment. Raises GuardError, OSError."""
+    """Return another campaign that currently works in a directory; raise GuardError or OSError."""
     rival = _read(directory / LOCK)
     at_work = rival is not None and rival.campaign != campaign and is_locked(directory / LOCK)
     return rival if at_work else None
 
 
 class _Watch:
-    """Looks whether another campaign that was there goes on."""
+    """Observer of a lock file that finds out whether another campaign continues."""
 
     def __init__(self, path: Path, own: Holder, meanwhile: Meanwhile) -> None:
         self.path = path
@@ -150,7 +161,7 @@ class _Watch:
         self._lingers_ns: int | None = None
 
     def is_free(self) -> bool:
-        """Whether no other campaign is there. Raises GuardError for one that is at work."""
+        """Return whether no other campaign holds the directory, or raise GuardError."""
         self.holder = holder = _read(self.path)
         locked = is_locked(self.path)
         if holder is None or holder.campaign == self._own.campaign:
@@ -165,7 +176,8 @@ class _Watch:
         return monotonic_ns() - self._since_ns > holder.away_ns
 
     def _check_lingering(self) -> None:
-        if self._lingers_ns is None:  # it may have waited for another directory before
+        # start the limit now: this client may have waited for another directory before
+        if self._lingers_ns is None:
             self._lingers_ns = monotonic_ns()
         if monotonic_ns() - self._lingers_ns > _LINGER_NS:
             raise GuardError(
@@ -175,7 +187,7 @@ class _Watch:
             )
 
     def check_seen(self) -> None:
-        """Raise PreflightError where the first client must have made it long since."""
+        """Raise PreflightError if the first client should have written the lock long ago."""
         away_ns = 0 if self._rival is None else self._rival.away_ns
         if monotonic_ns() - self._began_ns > away_ns + 2 * _LINGER_NS:
             raise PreflightError(
@@ -185,7 +197,7 @@ class _Watch:
             )
 
     def nap(self) -> None:
-        """Say what is waited for."""
+        """Report what is waited for, and sleep briefly."""
         gone_s = (monotonic_ns() - self._since_ns) / NS_PER_S
         if self._rival is None:
             self._meanwhile(f"{self.path.parent}: waits for the first client", 0.0, gone_s)
@@ -197,13 +209,13 @@ class _Watch:
 
 
 def _open(path: Path) -> int:
-    """For reading and writing: NFS locks nothing else."""
+    """Open for reading and writing, because NFS requires that for an exclusive lock."""
     flags = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW
-    # With O_CREAT alone the kernel may refuse another user's file in a shared directory.
+    # With O_CREAT the kernel may refuse another user's file in a shared sticky directory.
     if path.exists():
         return os.open(path, flags)
     handle = os.open(path, flags | os.O_CREAT, 0o666)
-    with suppress(OSError):  # another user's campaign has to lock it, too
+    with suppress(OSError):  # so that another user's campaign can lock it, too
         os.fchmod(handle, 0o666)
     return handle
 
@@ -220,11 +232,11 @@ def _write(handle: int, holder: Holder) -> None:
     fields = {"schema_version": 1, "made_by": _MADE_BY, **asdict(holder)}
     length = max(_LENGTH, os.fstat(handle).st_size)
     os.pwrite(handle, json.dumps(fields).encode().ljust(length - 1) + b"\n", 0)
-    os.fsync(handle)  # NFS would hand it on only when the file is closed
+    os.fsync(handle)  # otherwise NFS would send it only when the file is closed
 
 
 def _read(path: Path) -> Holder | None:
-    """None where there is none. Raises GuardError for a file that is not storlab's."""
+    """Return the holder in a lock file, or None; raise GuardError for a foreign file."""
     try:
         content = read_input(path)
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""What a campaign claims: the first client of a task hears it from the lab."""
+"""Arguments of a cluster task for the locks on shared directories of a campaign."""
 
 from __future__ import annotations
 
@@ -10,30 +10,30 @@ from storlab.base.units import NS_PER_S
 from storlab.cluster.session import START_NS
 from storlab.lab.results.store import ResultStore
 
-# From one task to the next: one is stored, and the ranks of the other may take so long to come up.
+# Time between two tasks: storing a run, and starting the ranks of the next task.
 AWAY_NS = START_NS + 30 * NS_PER_S
 
 
 def claim_of(store: ResultStore, base: Path, campaign: str) -> dict[str, Any]:
-    """All directories of a campaign, in each of its tasks."""
+    """Return the lock on all directories of a campaign, for each of its tasks."""
     return _claim(store, base, campaign, claimed_directories(store), away_ns(store))
 
 
 def claim_once(store: ResultStore, base: Path, campaign: str, target: str) -> dict[str, Any]:
-    """A target's directory for one task alone: nobody has to look whether another follows."""
+    """Return the lock on one target's directory for a single task that no other follows."""
     directory = store.study.target_named(target).directory
     named = set() if directory is None else {directory}
     return _claim(store, base, campaign, named, 0)
 
 
 def claimed_directories(store: ResultStore) -> set[str]:
-    """As the study calls them."""
+    """Return the target directories of a campaign, as the study names them."""
     used = {point.target for point in store.plan.points.values()}
     return {t.directory for t in store.study.target if t.name in used and t.directory}
 
 
 def away_ns(store: ResultStore) -> int:
-    """How long others look whether the campaign goes on."""
+    """Return for how long in ns other campaigns wait to see whether this one continues."""
     return AWAY_NS + store.study.study.settle
 
 
@@ -50,5 +50,5 @@ def _claim(
         },
         "directories": sorted(str(base / name) for name in directories),
         "mount": None if cluster is None else cluster.mount,
-        "ends": False,  # with the task, where it is done
+        "ends": False,  # whether the task gives up the directories at its end
     }

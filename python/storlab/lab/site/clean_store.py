@@ -1,4 +1,4 @@
-"""Cleaning up a store: everything of this campaign, and nothing else."""
+"""Clean-up of an object store: removes everything of this campaign, and only that."""
 
 from __future__ import annotations
 
@@ -16,12 +16,19 @@ from storlab.stores.s3.target import S3Hold
 
 
 def clean_store(hold: S3Hold, stop: StopRequest, reporter: Reporter) -> list[str]:
-    """Delete the campaign's objects and open uploads, its marker, and the bucket if storlab made it
-    and nothing else is in it. Of the embedded server the directories, where storlab made them.
+    """Delete the campaign's objects, uploads and marker, and a bucket that only it used.
 
-    The marker goes last, so that an interrupted clean-up can be repeated. Returns the names of what
-    went. Raises GuardError, with nothing deleted, where something foreign lies below the prefix;
-    RunError where the store does not delete; PreflightError; Interrupted on a stop request.
+    For the embedded server, also remove the directories that storlab created. The marker is deleted
+    last, so that an interrupted clean-up can be repeated.
+
+    Returns:
+        Names of what was removed.
+
+    Raises:
+        GuardError: Foreign objects lie below the prefix; nothing is deleted.
+        RunError: The store does not delete.
+        PreflightError: The store cannot be reached.
+        Interrupted: A stop was requested.
     """
     if not hold.bucket_exists:
         return []
@@ -32,7 +39,7 @@ def clean_store(hold: S3Hold, stop: StopRequest, reporter: Reporter) -> list[str
             _remove_probe(hold, top)
         elif top != marker:
             _clean_below(hold, top, stop, reporter)
-    # Once more, and in another way: what is not seen is not there only if no listing shows it.
+    # List again in another way: deletion is only certain if no listing shows an object.
     left = [top for top in hold.own_tops() if top != marker]
     left += [key for key in hold.control.list_keys(hold.access.prefix, 2) if key != marker]
     if left:
@@ -40,7 +47,7 @@ def clean_store(hold: S3Hold, stop: StopRequest, reporter: Reporter) -> list[str
             hold.where, f"objects below {left[0]} are still there", "clean up again with storlab"
         )
     removed = [*([hold.where] if tops else []), *hold.forget()]
-    if tops and hold.server is None:  # storlab's own has ended, and keeps nothing
+    if tops and hold.server is None:  # storlab's own server has ended and keeps nothing
         for text in _left_behind(hold):
             reporter.note(text)
     return removed
@@ -53,11 +60,21 @@ def clean_or_tell(
     stop: StopRequest,
     reporter: Reporter,
 ) -> list[str]:
-    """Clean what a campaign has on one target when it ends. Returns the names of what went.
+    """Clean up one target at the end of a campaign, and report errors as notes.
 
-    Its results matter more: what goes wrong is only told.
+    Errors are not raised, because the results are more important.
+
+    Args:
+        name: Name of the target.
+        clean: Function that cleans up and returns the names of what was removed.
+        results: Result directory, for messages.
+        stop: Stop request to watch.
+        reporter: Receiver of notes.
+
+    Returns:
+        Names of what was removed.
     """
-    stop = StopRequest() if stop.requested else stop  # asked for after that
+    stop = StopRequest() if stop.requested else stop  # clean-up was requested after the stop
     later = f"`storlab clean {results}` goes on with it"
     try:
         removed = clean(stop)
@@ -80,7 +97,7 @@ def _remove_probe(hold: S3Hold, key: str) -> None:
 
 
 def _left_behind(hold: S3Hold) -> Iterator[str]:
-    """What no request of storlab removes."""
+    """Yield notes on data that storlab cannot remove from the store."""
     if hold.control.has_versions(hold.access.prefix):
         bucket = ""
         if hold.made_bucket and hold.bucket_exists:

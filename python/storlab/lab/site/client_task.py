@@ -1,4 +1,4 @@
-"""What a client does of a campaign: it holds its places, and prepares, runs and cleans there."""
+"""Client's part of a campaign's tasks: holds targets, and prepares, runs and cleans there."""
 
 from __future__ import annotations
 
@@ -48,23 +48,23 @@ from storlab.process.host_memory import host_memory_bytes
 from storlab.stores.s3.keys import CLIENT
 
 _GIVE_UP_NS = 10 * NS_PER_S
-WRITE = ("prepare", "fill", "overwrite", "run")  # tasks that write what is measured
+WRITE = ("prepare", "fill", "overwrite", "run")  # tasks that write data to be measured
 
 
 def do_task(end: ClientEnd) -> None:
-    """What rank 0 ordered, from the first fact to the report.
+    """Execute the order of rank 0 and send the report.
 
-    What is claimed stays so until rank 0 says that all clients have ended.
+    Locks on shared directories are held until rank 0 confirms that all clients have ended.
     """
     end.give_facts({})
-    # Rank 0 sends it now, and does not wait until directories are claimed.
+    # Rank 0 sends it now, without waiting for locks on directories.
     content = end.take_input() if end.order.takes_inputs else b""
     with ExitStack() as claimed:
         end.end(_report(end, content, claimed).pack())
 
 
 def _report(end: ClientEnd, content: bytes, claimed: ExitStack) -> ClientReport:
-    """Do the task; whatever goes wrong is said in the report."""
+    """Execute the task; all errors go into the report."""
     teller = Teller(end)
     reporter = ClientReporter(teller)
     report = ClientReport()
@@ -89,7 +89,7 @@ def _report(end: ClientEnd, content: bytes, claimed: ExitStack) -> ClientReport:
 
 
 def _claim(end: ClientEnd, reporter: ClientReporter, stack: ExitStack) -> list[Claim]:
-    """What the first client takes; the others wait for it where they are about to write."""
+    """Lock the shared directories on the first client; on others wait for it before writing."""
     claimed = end.order.arguments.get("claim")
     if claimed is None:
         return []
@@ -103,10 +103,10 @@ def _claim(end: ClientEnd, reporter: ClientReporter, stack: ExitStack) -> list[C
     place = end.place
     writes = end.order.task in (*WRITE, "verify") and not end.order.loads
     if place.rank != 1 and not writes:
-        return []  # no load begins without the first
+        return []  # a load starts only together with the first client
     own = Holder(**claimed["holder"], client=place.name, task=end.order.nonce)
     names = claimed["directories"]
-    # In one order everywhere.
+    # The same order on all clients.
     directories = [place.path_of(name, claimed["mount"]) for name in names]
     check_mounted(place.mount, directories)
     paths = sorted({directory.resolve() for directory in directories})
@@ -136,7 +136,7 @@ def _do(
 
 
 def _reread(end: ClientEnd, content: bytes) -> Reread | None:
-    """Nothing is held for it but the files that are read: they are another client's."""
+    """Reread another client's blocks; only the files that are read are locked."""
 
     def keep_going() -> bool:
         end.tell({"phase": "verify"})
@@ -151,7 +151,7 @@ def _reread(end: ClientEnd, content: bytes) -> Reread | None:
 
 
 class ClientTask:
-    """One task on this client, with its places held."""
+    """Execution of one task on this client, with its targets held by a guard."""
 
     def __init__(
         self,
@@ -177,7 +177,7 @@ class ClientTask:
             "prepare", lambda: stack.enter_context(self._make_guard(arguments, whole))
         )
         self._armed_ns: int | None = None
-        self._shared: SharedRun | None = None  # of a work that all clients do together
+        self._shared: SharedRun | None = None  # set for work that is divided among all clients
         share = Share(end.place.rank - 1, len(end.order.clients))
         self._site = ClientSite(
             self._study,
@@ -216,7 +216,7 @@ class ClientTask:
             raise Interrupted
 
     def do(self, report: ClientReport) -> None:
-        """What the order says."""
+        """Execute the task that the order names."""
         tasks: dict[str, Callable[[ClientReport], None]] = {
             "prepare": self._prepare,
             "fill": self._fill,
@@ -244,7 +244,7 @@ class ClientTask:
         report.filled = Filled(members, **filled)
 
     def _overwrite(self, report: ClientReport) -> None:
-        """All clients begin it together, as a run."""
+        """Overwrite in step with all clients, which start together as in a run."""
         target = self._target()
         ground = self._site.ground(target)
         length = 0 if target.precondition is None else target.precondition.round
@@ -295,7 +295,7 @@ class ClientTask:
         return run, point
 
     def _start(self, engine: Engine, job: Job, work_dir: Path) -> RunHandle:
-        """Make all ready, say so, and begin when all clients do."""
+        """Prepare the run, report readiness, and start it when all clients start."""
         deadline_ns = monotonic_ns() + self._end.order.arm_within_ns
         handle = self._teller.during("prepare", lambda: self._hold(engine, job, work_dir))
         if handle is None:
@@ -312,16 +312,16 @@ class ClientTask:
         return handle if self._shared is None else MeetingRun(self._shared, self._end)
 
     def _hold(self, engine: Engine, job: Job, work_dir: Path) -> HeldRun | None:
-        """None: the engine cannot make a run wait."""
+        """Prepare a run that waits for its start; None if the engine cannot do that."""
         if divides(job.kind) is not None and isinstance(engine, SharesRuns):
             self._shared = engine.share(job, work_dir)
             return self._shared
         return engine.hold(job, work_dir) if isinstance(engine, HoldsRuns) else None
 
     def _give_up(self, handle: HeldRun) -> None:
-        """A worker that hangs in the kernel is left behind; rank 0 hears of this client meanwhile.
+        """Cancel a run; a worker that hangs in the kernel is abandoned after 10 s.
 
-        The process ends with its task.
+        Rank 0 keeps getting messages meanwhile. The process ends with its task.
         """
         handle.cancel()
         deadline_ns = monotonic_ns() + _GIVE_UP_NS
@@ -329,7 +329,15 @@ class ClientTask:
             self._end.tell({"phase": "prepare"})
 
     def _await_armed(self, handle: HeldRun, deadline_ns: int) -> bool:
-        """False for a run that has failed on its way there. Raises PrepareError when it is late."""
+        """Wait until a run is ready to start.
+
+        Returns:
+            False if the run has failed already.
+
+        Raises:
+            PrepareError: It is not ready in time.
+            Interrupted: A stop was requested.
+        """
         while not handle.armed():
             if handle.wait(NAP_S) is not None:
                 return False
@@ -350,17 +358,16 @@ def _late(limit_ns: int) -> Failure:
 
 
 def _own_access(access: S3Access, name: str) -> S3Access:
-    """Below the campaign's prefix one for each client."""
+    """Return the access to a store, with a prefix of this client below the campaign's."""
     return access.model_copy(update={"prefix": f"{access.prefix}{CLIENT}-{name}/"})
 
 
 def nic_bytes_around(
     readings: Sequence[CounterReading], start_ns: int, end_ns: int
 ) -> NicBytes | None:
-    """Between the last reading before a window and the first behind it.
+    """Return the bytes between the last reading before a window and the first one after it.
 
-    So no byte of the window is missing, however late a busy machine takes a reading: fewer than
-    were read are fewer.
+    Thus all bytes of the window are counted, even if a busy machine takes readings late.
     """
     if len(readings) < 2:
         return None

@@ -1,4 +1,4 @@
-"""Load made by the clients of a cluster: each task is one mpiexec, and the lab is no part of it."""
+"""Site for the clients of a cluster: each task is one mpiexec, apart from this process."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ ASK_STORES_NS = 6 * NS_PER_S
 
 @dataclass(frozen=True, slots=True)
 class Clients:
-    """The clients of a study, and what starts them."""
+    """Clients of a study, and the MPI launcher that starts them."""
 
     cluster: Cluster
     hosts: list[str]
@@ -55,17 +55,22 @@ class Clients:
 
     @classmethod
     def of(cls, cluster: Cluster, base: Path) -> Clients:
-        """Raises StudyError for hosts that cannot be read, EngineError without a launcher."""
+        """Find the hosts and the launcher of a cluster.
+
+        Raises:
+            StudyError: The list of hosts cannot be read.
+            EngineError: There is no launcher.
+        """
         kind = cluster.launcher
         return cls(cluster, client_hosts(cluster, base), find_launcher(cluster.mpiexec, kind))
 
     @property
     def most(self) -> int:
-        """The largest number of clients that the study asks for."""
+        """Return the largest number of clients that the study uses."""
         return max(client_counts(self.cluster, self.hosts))
 
     def places(self, count: int) -> list[ClientPlace]:
-        """The first so many."""
+        """Return the first ``count`` clients."""
         return places(self.cluster, self.hosts, count)
 
     def begin(
@@ -88,9 +93,17 @@ class Clients:
         arguments: dict[str, Any],
         inputs: Mapping[int, bytes] | None = None,
     ) -> Session:
-        """Start a task on these clients, whose ranks are 1, 2, ...; ``directory`` is made for it.
+        """Start a task on given clients.
 
-        ``inputs`` are for single clients, by rank. Raises ResultError where it cannot be written.
+        Args:
+            task: Name of the task.
+            chosen: Clients with ranks 1, 2, ...
+            directory: Directory to create for the task; an existing one is replaced.
+            arguments: Arguments of the task.
+            inputs: Content for single clients, by rank.
+
+        Raises:
+            ResultError: The directory cannot be written.
         """
         try:
             shutil.rmtree(directory, ignore_errors=True)
@@ -124,10 +137,10 @@ class Clients:
 
 @dataclass(frozen=True, slots=True)
 class Errand:
-    """A task without a load, of these clients."""
+    """Cluster task without load on given clients."""
 
     task: Task
-    where: str  # the target, for messages
+    where: str  # name of the target, for messages
     chosen: list[ClientPlace]
     arguments: dict[str, Any]
     inputs: Mapping[int, bytes] = field(default_factory=dict)
@@ -135,9 +148,20 @@ class Errand:
     def carry_out(
         self, clients: Clients, directory: Path, stop: StopRequest, reporter: Reporter | None
     ) -> list[ClientReport]:
-        """In a directory that is removed.
+        """Execute the task, in a directory that is removed afterwards.
 
-        Raises PrepareError, naming the client, or Interrupted on a stop request.
+        Args:
+            clients: Clients of the cluster.
+            directory: Working directory.
+            stop: Stop request to watch.
+            reporter: Receiver of progress, or None.
+
+        Returns:
+            Reports of the clients, in their order.
+
+        Raises:
+            PrepareError: A client failed; names it.
+            Interrupted: A stop was requested.
         """
         session = clients.begin_on(self.task, self.chosen, directory, self.arguments, self.inputs)
         try:
@@ -186,7 +210,7 @@ def read_again(
     stop: StopRequest,
     reporter: Reporter | None = None,
 ) -> VerifyReport:
-    """Each client reads again what the one before it wrote. Raises as ``Errand.carry_out``."""
+    """Let each client reread what the previous one wrote; raises as ``Errand.carry_out``."""
     chosen = clients.places(clients.most)
     last = max(place.rank for place in chosen if place.name in {w.writer for w in written})
     chosen = clients.places(last)
@@ -199,7 +223,7 @@ def read_again(
 
 
 class ClusterGuard(Guard):
-    """The guard of the lab: stores are held here, files and devices by each client itself."""
+    """Guard of the campaign process: holds stores; each client holds its own files and devices."""
 
     def _members(self, target: Target, stack: Any) -> list[Any]:
         del target, stack
@@ -211,7 +235,7 @@ class ClusterGuard(Guard):
 
 
 class ClientsSite:
-    """The clients of a cluster. Implements :class:`storlab.lab.site.site.Site`."""
+    """Clients of a cluster as a site; implements :class:`storlab.lab.site.site.Site`."""
 
     def __init__(
         self,
@@ -227,11 +251,11 @@ class ClientsSite:
         self._stop = stop
         self.reporter = reporter
         self._states = States(store.directory)
-        self._left: set[str] = set()  # targets whose last run has left something to be put right
+        self._left: set[str] = set()  # targets whose last run needs a clean-up
 
     @property
     def study(self) -> StudyBase:
-        """Of the campaign."""
+        """Return the study of the campaign."""
         return self._store.study
 
     @property
@@ -239,7 +263,7 @@ class ClientsSite:
         return self._store.plan
 
     def prepare(self, target: Target, points: Sequence[Point]) -> bool:
-        """Each client makes its own data, all at once."""
+        """Let all clients create their data in parallel; return whether the target is steady."""
         count = max((point.clients or 1 for point in points), default=0)
         if not count:
             return True
@@ -256,8 +280,10 @@ class ClientsSite:
         return bool(record["verdict"]["verdict"] == "steady")
 
     def _set_aside(self, target: Target) -> dict[str, dict[str, Any]]:
-        """Records of preconditioning there, by name: removed until all clients have said that they
-        laid nothing out anew. Nobody lays out a device.
+        """Remove and return the preconditioning records of targets in the same place.
+
+        The caller restores them after all clients report that they wrote no data again. Devices are
+        never written by preparation, so their records stay.
         """
         known: dict[str, dict[str, Any]] = {}
         if all(is_kernel_place(Path(location)) for location in target.locations):
@@ -273,7 +299,7 @@ class ClientsSite:
     def precondition_step(
         self, task: Task, target: Target, count: int, **more: Any
     ) -> list[tuple[str, ClientReport]]:
-        """On each of so many clients; by client what came of it. Raises as ``prepare``."""
+        """Run a preconditioning step on clients; return each client's name and report."""
         reports = self._do(task, target.name, count, self._arguments({target.name}) | more)
         places = self._clients.places(count)
         return [(place.name, report) for place, report in zip(places, reports, strict=True)]
@@ -286,8 +312,8 @@ class ClientsSite:
         work_dir: Path,
         raw: dict[str, bytes],
     ) -> RunOutcome:
-        """One run on all clients that its point asks for."""
-        del engine  # is of the clients
+        """Execute one run on all clients of its point."""
+        del engine  # clients choose their engine
         count = point.clients or 1
         target = self.study.target_named(point.target)
         family = FAMILIES[point.kind]
@@ -305,7 +331,7 @@ class ClientsSite:
             session.end()
         if handle.job:
             raw["job.json"] = handle.job
-        # A client that is lost says nothing of what it has left.
+        # A lost client does not report what it left behind.
         self._left.discard(target.name)
         if handle.worked or (handle.lost and self._may_leave(run, point, work_dir)):
             self._left.add(target.name)
@@ -330,7 +356,7 @@ class ClientsSite:
         outcome.notes.append(told(written))
 
     def _may_leave(self, run: PlannedRun, point: Point, work_dir: Path) -> bool:
-        """Whether there is anything to be put right after such a run."""
+        """Return whether such a run may need a clean-up."""
         target = self.study.target_named(point.target)
         home = home_of(self._guard.base / (target.directory or ""))
         granted = replace(self._guard.access[target.name], home=home)
@@ -338,7 +364,7 @@ class ClientsSite:
         return bool(FAMILIES[point.kind].after(point, context))
 
     def after(self, run: PlannedRun, point: Point, *, interrupted: bool = False) -> bool:
-        """Each client puts right what it has left; nothing where none has left anything."""
+        """Let each client clean up after a run, if any of them needs it; return whether one did."""
         if interrupted and self._may_leave(run, point, self._store.directory / "work"):
             self._left.add(point.target)
         if point.target not in self._left:
@@ -349,9 +375,9 @@ class ClientsSite:
         return True
 
     def clean_up(self) -> list[str]:
-        """Each client removes what it has made, then the lab what is its own.
+        """Remove the data of all clients and then the stores, except for what the study keeps.
 
-        What the study keeps stays. Results matter more: what goes wrong is only told.
+        Errors are reported as notes, because the results are more important.
         """
         kept = self._kept()
         removed: list[str] = []
@@ -360,13 +386,13 @@ class ClientsSite:
         claimed = claimed_directories(self._store)
         if on_clients or claimed:
             try:
-                # Where there is only a claim to be given up, one client does.
+                # one client is enough to give up the lock on a directory
                 count = self._clients.most if on_clients else 1
                 arguments = self._cleaning(on_clients)
                 removed += _names(self._do("clean", "cleaning up", count, arguments, stop))
             except (PrepareError, Interrupted) as error:
                 self.reporter.note(self._left_over(error, on_clients, claimed, kept))
-        # The last first: a bucket that two targets share was made for the first of them.
+        # In reverse: a bucket that targets share was created for the first of them.
         for name, hold in reversed(self._guard.stores.items()):
             if name not in kept:
                 clean = partial(clean_store, hold, reporter=self.reporter)
@@ -378,7 +404,7 @@ class ClientsSite:
         return {target.name for target in self.study.target if target.keep_data}
 
     def targets_on_clients(self) -> set[str]:
-        """Those whose data the clients make, and not a store."""
+        """Return the targets whose data clients create, without stores and null targets."""
         used = {point.target for point in self._plan.points.values()}
         return {
             t.name for t in self.study.target if t.name in used and t.s3 is None and not t.is_null
@@ -387,10 +413,17 @@ class ClientsSite:
     def clean_on(
         self, chosen: list[ClientPlace], targets: set[str], stop: StopRequest, *, ends: bool = True
     ) -> list[str]:
-        """These clients remove what they have made, also what the study keeps.
+        """Let clients remove what they created, even if the study keeps it.
 
-        ``ends``: the campaign gives up its directories with it. Raises PrepareError, naming a
-        client, and Interrupted on a stop request.
+        Args:
+            chosen: Clients.
+            targets: Names of targets.
+            stop: Stop request to watch.
+            ends: Whether the campaign gives up its directories afterwards.
+
+        Raises:
+            PrepareError: A client failed; names it.
+            Interrupted: A stop was requested.
         """
         arguments = self._cleaning(targets, ends=ends) | {"keeps": False}
         return _names(self._send(Errand("clean", "cleaning up", chosen, arguments), stop))
@@ -403,8 +436,9 @@ class ClientsSite:
     def _left_over(
         self, error: Exception, on_clients: set[str], claimed: set[str], kept: set[str]
     ) -> str:
-        """What follows from it. `storlab clean` removes what is kept: nobody is sent there alone
-        for a directory that was not given up.
+        """Describe what remains after a failed clean-up.
+
+        ``storlab clean`` would also remove kept data, so it is not suggested for a mere lock file.
         """
         if not on_clients:
             places = ", ".join(sorted(str(self._guard.base / name) for name in claimed))
@@ -436,7 +470,7 @@ class ClientsSite:
         }
 
     def _claim(self) -> dict[str, Any]:
-        """What the first client holds against other campaigns, in each task all of it."""
+        """Return the directories to lock against other campaigns, the same for all tasks."""
         return claim_of(self._store, self._guard.base, self._guard.campaign)
 
     def _do(
@@ -455,20 +489,20 @@ class ClientsSite:
         try:
             return errand.carry_out(self._clients, directory, stop, self.reporter)
         finally:
-            with suppress(OSError):  # a campaign cleans up when all else of it has gone
+            with suppress(OSError):  # a campaign removes it when all else in it is gone
                 directory.parent.rmdir()
 
 
 @dataclass(frozen=True, slots=True)
 class _Grounds:
-    """What all clients have on a target, preconditioned as one: steady is the whole of it."""
+    """Data of all clients on a target, preconditioned together: only the total must be steady."""
 
     site: ClientsSite
     target: Target
     count: int
 
     def fill(self) -> tuple[list[dict[str, Any]], dict[str, int]]:
-        """All at once; as long as the slowest takes."""
+        """Fill on all clients in parallel; the duration is that of the slowest."""
         self.site.reporter.step(f"preconditioning {self.target.name}: fill")
         reports = self.site.precondition_step("fill", self.target, self.count)
         filled = [(name, report.filled) for name, report in reports if report.filled is not None]
@@ -477,7 +511,7 @@ class _Grounds:
         return members, {"bytes": sum(e.bytes for _, e in filled), "duration_ns": longest}
 
     def overwrite(self, number: int) -> float:
-        """All begin together; the sum of what they write."""
+        """Overwrite on all clients together; return the sum of their MB/s."""
         reports = self.site.precondition_step("overwrite", self.target, self.count, round=number)
         return sum(report.written_mb_s for _, report in reports)
 

@@ -1,6 +1,6 @@
-"""``raw/clients.parquet``: samples of each client, as in samples.parquet, with its name.
+"""Per-client samples in ``raw/clients.parquet``: columns of samples.parquet, and the client's name.
 
-Times are those of the controller's clock.
+Times are on the controller's clock.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from storlab.model.samples import SAMPLES_SCHEMA, rows_to_table
 NAME = "clients.parquet"
 _NAME_FIELD = pa.field("client", pa.string(), nullable=False)
 _SCHEMA = SAMPLES_SCHEMA.insert(0, _NAME_FIELD)
-# Of histograms no two are alike, and none is the least.
+# Histograms are all different and unordered: dictionaries and statistics are useless for them.
 _PLAIN = [column for column in _SCHEMA.names if not column.endswith("_hist")]
 
 
 class ClientRows(NamedTuple):
-    """Samples of one client, on its own clock, which is ``offset_ns`` ahead."""
+    """Samples of one client on its own clock, which is ``offset_ns`` ahead of the controller's."""
 
     name: str
     offset_ns: int
@@ -35,7 +35,7 @@ class ClientRows(NamedTuple):
 
 
 class ClientsFile:
-    """The file, as it is written: a few clients at a time."""
+    """Writer of the file that appends a few clients at a time."""
 
     def __init__(self) -> None:
         self._sink = io.BytesIO()
@@ -43,12 +43,12 @@ class ClientsFile:
             self._sink,
             _SCHEMA,
             compression="zstd",
-            use_dictionary=_PLAIN,  # type: ignore[arg-type]  # the stubs know no names of columns
+            use_dictionary=_PLAIN,  # type: ignore[arg-type]  # the stubs lack lists of column names
             write_statistics=_PLAIN,
         )
 
     def write(self, clients: Sequence[ClientRows]) -> None:
-        """Add these. Raises ``ValueError`` for times that leave the clock."""
+        """Append samples; raise ``ValueError`` for times outside the clock's range."""
         known = zip(*(client.latencies for client in clients), strict=True)
         latencies = LatencyColumns(*([*chain.from_iterable(column)] for column in known))
         table = rows_to_table([row for client in clients for row in client.rows], latencies)
@@ -62,6 +62,6 @@ class ClientsFile:
         self._file.write_table(table.add_column(0, _NAME_FIELD, pa.array(names, pa.string())))
 
     def close(self) -> bytes:
-        """Its content."""
+        """Finish the file and return its content."""
         self._file.close()
         return self._sink.getvalue()

@@ -1,4 +1,4 @@
-"""A run on several clients, as the lab waits for it and judges it."""
+"""Run on several clients: waits for their reports and merges them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _UNKNOWN_CLOCK = ClockOffset(0, 0)
 
 
 class ClientsRun:
-    """A run on several clients. Implements ``contracts.engine.RunHandle``."""
+    """Handle of a run on several clients; implements ``contracts.engine.RunHandle``."""
 
     def __init__(
         self,
@@ -36,22 +36,22 @@ class ClientsRun:
         self._planned_ns = planned_ns
         self._kind = kind
         self.job = b""
-        self.written: dict[str, dict[str, bytes]] = {}  # by client: what verify mode has left
-        self.worked = False  # something is to be put right after it
-        self.lost = False  # somebody did not say whether
+        self.written: dict[str, dict[str, bytes]] = {}  # files of verify mode by client
+        self.worked = False  # whether something must be cleaned up after the run
+        self.lost = False  # whether a client did not report that
         self._outcome: RunOutcome | None = None
 
     def snapshot(self) -> Snapshot:
-        """The whole, and the slowest client."""
+        """Return live figures of all clients together, with the slowest client."""
         live = self._session.live()
         return whole_snapshot(live)
 
     def cancel(self) -> None:
-        """End soon on all clients."""
+        """Ask all clients to end soon."""
         self._session.stop()
 
     def wait(self, timeout_s: float | None = None) -> RunOutcome | None:
-        """The outcome, or None when the time-out passed first. With lost clients it has failed."""
+        """Return the outcome, or None after the time limit; a run that lost clients has failed."""
         if self._outcome is None:
             gathered = self._session.wait(_FOR_EVER_S if timeout_s is None else timeout_s)
             self._outcome = None if gathered is None else self._judge(gathered)
@@ -74,7 +74,8 @@ class ClientsRun:
             return failed
         if any(report.outcome is None for _, report in reports):
             return failed_outcome(None, "cancelled")
-        clocks = [*gathered.clocks, *gathered.clocks[-1:]]  # without a second look: no drift
+        # without a second measurement the drift counts as 0
+        clocks = [*gathered.clocks, *gathered.clocks[-1:]]
         clients = [
             Client(
                 place,
@@ -89,7 +90,7 @@ class ClientsRun:
 
 
 def failed_outcome(failure: Failure | None, status: RunStatus) -> RunOutcome:
-    """Of a run whose clients did not all come to an end."""
+    """Return the outcome of a run in which not all clients finished."""
     now = monotonic_ns()
     engine = EngineInfo(name="cluster", version=__version__)
     return RunOutcome(status, engine, now, now, [], {}, None, failure)

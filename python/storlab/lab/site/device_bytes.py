@@ -1,7 +1,7 @@
-"""What the devices behind a target moved during a run: proof of where its bytes came from.
+"""Bytes that the devices below a target transferred during a run, as proof of the medium.
 
-A read that a cache has served is not among the bytes that its device read. Others may use the same
-device, so the counters are an upper bound of what the run itself made it do.
+Reads that a cache served are not counted by the device. Other programs may use the same device, so
+the counters are an upper bound of the run's own transfers.
 """
 
 from __future__ import annotations
@@ -20,20 +20,21 @@ from storlab.process.device_counter import counted_bytes
 from storlab.stores.devices import Device, read_fact
 from storlab.stores.medium import Medium, medium_of
 
-MOST_OF_COURSE = 200  # readings that a run keeps
+MOST_OF_COURSE = 200  # readings stored per run
 
 
 class DeviceBytes(CounterWatch):
-    """Counts the bytes of ``devices`` inside a ``with`` block."""
+    """Counter of the bytes that devices transfer, inside a ``with`` block."""
 
     def __init__(self, devices: Sequence[Device]) -> None:
         super().__init__(_reader(devices), "storlab-device-bytes")
         self._devices = devices
 
     def around(self, start_ns: int, end_ns: int) -> dict[str, Any] | None:
-        """Bytes from the last reading before ``start_ns`` to the first one after ``end_ns``.
+        """Return the bytes from the last reading before ``start_ns`` to the first after ``end_ns``.
 
-        Never less than inside the window. None where nothing counts, or not all along.
+        This is at least what was transferred in the window. None if no device counts, or readings
+        do not cover the window.
         """
         counted = bytes_around(self.readings, start_ns, end_ns)
         if counted is None:
@@ -41,9 +42,9 @@ class DeviceBytes(CounterWatch):
         return {**counted, "devices": [device.name for device in self._devices]}
 
     def course(self, start_ns: int, end_ns: int) -> dict[str, list[int]]:
-        """The readings along a window, thinned: times, and the bytes read and written until then.
+        """Return the readings in a window, thinned: times, and cumulative bytes read and written.
 
-        Empty where nothing counts.
+        Empty if no device counts.
         """
         inside = [r for r in self.readings if start_ns <= r.time_ns <= end_ns]
         kept = inside[:: max(1, -(-len(inside) // MOST_OF_COURSE))]
@@ -59,12 +60,12 @@ class DeviceBytes(CounterWatch):
 def bytes_around(
     readings: Sequence[CounterReading], start_ns: int, end_ns: int
 ) -> dict[str, int] | None:
-    """Count the bytes around a window and inside it, as ``contracts.details.BytesCounted`` has it.
+    """Count the bytes around a window and inside it, as in ``contracts.details.BytesCounted``.
 
     Args:
-        readings: Bytes read and bytes written, in order of time.
-        start_ns: Begin of the window.
-        end_ns: Its end.
+        readings: Bytes read and bytes written, in time order.
+        start_ns: Start of the window.
+        end_ns: End of the window.
 
     Returns:
         None if the readings do not cover the window.
@@ -99,9 +100,9 @@ def _reader(devices: Sequence[Device]) -> Callable[[], tuple[int, ...]]:
 
 
 def medium_behind(target: Target, access: Access, base: Path) -> Medium:
-    """Find what holds a target's data, or its server's: devices that count, or why there are none.
+    """Find the medium of a target or its server: devices with I/O counters, or why there are none.
 
-    Null targets and stores elsewhere have an empty medium.
+    Null targets and remote stores have an empty medium.
     """
     places = [Path(member.path) for member in access.members if member.kind != "null"]
     if access.home is not None:
@@ -119,15 +120,15 @@ def medium_behind(target: Target, access: Access, base: Path) -> Medium:
 
 
 def devices_behind(target: Target, access: Access, base: Path) -> list[Device]:
-    """The block devices that hold a target's data, or its server's; none where one is not known.
+    """Return the block devices that hold a target's data; empty if one of them is unknown.
 
-    Memory, network and some layered file systems have none, nor has a store elsewhere.
+    Memory, network and some layered file systems have none, nor have remote stores.
     """
     return list(medium_behind(target, access, base).devices)
 
 
 def _is_counted(device: Device) -> bool:
-    """Some devices count nothing: by setting, or since their driver does not."""
+    """Return whether a device counts its I/O; some do not, by setting or by driver."""
     try:
         if read_fact(device.whole.sysfs / "queue" / "iostats") == "0":
             return False

@@ -1,4 +1,4 @@
-"""Block devices of clients: asked for before anybody consents to overwriting them."""
+"""Identities of clients' block devices, collected before the user consents to overwriting them."""
 
 from __future__ import annotations
 
@@ -18,20 +18,24 @@ SHARED = "would be written to by both, each with content of its own"
 SHARED_FIX = (
     'give each client a device or a partition of its own: path in [cluster.host.NAME.target."..."]'
 )
-# Of one machine, as it runs now: they tell nothing of a device that two machines see.
+# These facts are valid on one machine until it restarts, and cannot match across machines.
 _OF_THIS_BOOT = ("backing_file", "diskseq")
-_NAA = "3"  # as device-mapper's multipath writes the type of a SCSI name; the kernel writes "naa."
+# type of a SCSI name as in multipath's device-mapper uuid; the kernel writes "naa." instead
+_NAA = "3"
 
 
 def plan_with_devices(study: StudyBase, plan: Plan, base: Path) -> Plan:
-    """The plan with what each client says of the devices that would be overwritten there.
+    """Add what each client reports about the devices that it would overwrite to a plan.
 
-    Every other plan is returned as it is, and nobody is asked. Raises PreflightError where not all
-    clients answer, GuardError for a device that two of them have, and as ``Clients.of``.
+    Plans without such devices are returned unchanged, without asking clients.
+
+    Raises:
+        PreflightError: Not all clients answer.
+        GuardError: Two clients would overwrite the same device. Also raises as ``Clients.of``.
     """
     if study.cluster is None or not any(plan.client_devices.values()):
         return plan
-    # Results and their columns come with it: `storlab plan` starts in half of the time without.
+    # imported here, because it loads Arrow and doubles the start time of ``storlab plan``
     from storlab.lab.site.clients import Clients
 
     clients = Clients.of(study.cluster, base)
@@ -63,7 +67,7 @@ def plan_with_devices(study: StudyBase, plan: Plan, base: Path) -> Plan:
 
 
 def device_paths(study: StudyBase, plan: Plan) -> dict[str, list[str]]:
-    """By target the paths of those that are used, as the study has them for most clients."""
+    """Return the paths of file and device targets in use, as most clients name them."""
     used = {point.target for point in plan.points.values()}
     return {
         t.name: t.locations
@@ -73,21 +77,25 @@ def device_paths(study: StudyBase, plan: Plan) -> dict[str, list[str]]:
 
 
 class SharedDevice(NamedTuple):
-    """Two clients that answer for what they write to with one name."""
+    """Two clients whose devices to overwrite report the same name."""
 
     first: str  # PATH on CLIENT
     second: str
     name: str
-    sure: bool  # the name is one device's in the world; makers of virtual drives repeat others
+    sure: bool  # whether the name is globally unique; virtual drives may repeat others
 
     def __str__(self) -> str:
         return f"{self.first} and {self.second} are one device ({self.name}), which"
 
 
 def shared_devices(plan: Plan, told: Mapping[str, Mapping[str, Any]]) -> Iterator[SharedDevice]:
-    """Which devices that the work overwrites belong to two clients, by what ``check`` is told.
+    """Yield devices to overwrite that two clients share.
 
-    Partitions of one device are devices of their own.
+    Partitions of one device count as separate devices.
+
+    Args:
+        plan: Plan with the devices of each client.
+        told: Facts of a ``check`` task by client.
     """
     places = [
         (client, path, facts, name)
@@ -102,7 +110,7 @@ def shared_devices(plan: Plan, told: Mapping[str, Mapping[str, Any]]) -> Iterato
 
 
 def _name_of(facts: Mapping[str, str | int], boot: str) -> str | None:
-    """What a device is called on every machine that sees it; of some, on this one as it runs."""
+    """Return a device's name that is equal on all machines or, if need be, for this boot."""
     for fact in ("wwid", "uuid", "cid"):
         if name := str(facts.get(fact, "")).removeprefix("mpath-"):
             naa = name.removeprefix(_NAA)
@@ -117,5 +125,5 @@ def _name_of(facts: Mapping[str, str | int], boot: str) -> str | None:
 
 
 def _is_sure(name: str) -> bool:
-    """Without a name of its own an NVMe drive has one that is made of its serial number."""
+    """Return whether a name is globally unique; one based on a serial number is not."""
     return not name.startswith(("serial ", "nvme."))

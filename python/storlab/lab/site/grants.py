@@ -1,4 +1,4 @@
-"""Stores as the lab grants them to clients: with their keys, which travel in orders alone."""
+"""Access to stores that is granted to clients; keys travel only in orders."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from storlab.model.s3 import Credentials, S3Access
 
 
 def grant(access: S3Access) -> dict[str, Any]:
-    """For an order. Holds secrets: never written to a file."""
+    """Return the access for an order; it holds secrets and must never be written to a file."""
     keys = access.store.credentials
     return {"access": access.dump(), "credentials": None if keys is None else keys.as_dict()}
 
 
 def access_of(granted: dict[str, Any]) -> S3Access:
-    """As it is granted to all clients."""
+    """Return the access from an order, with its keys."""
     access = S3Access.model_validate(granted["access"])
     keys = granted["credentials"]
     credentials = None if keys is None else Credentials(**keys)

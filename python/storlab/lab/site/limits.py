@@ -1,4 +1,4 @@
-"""Judge a run against the limits that control groups set on the process that made its load."""
+"""Limits of cgroups on the load-generating process, and whether a run reached them."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _THREADS_MAX = Path("/proc/sys/kernel/threads-max")
 
 
 class LimitWatch:
-    """Counts, inside a ``with`` block, how often this process met limits of its control groups.
+    """Counter of how often this process hits limits of its cgroups, inside a ``with`` block.
 
-    Nothing is read where no limit is set.
+    Nothing is read if no limit is set.
 
     Args:
-        devices: The block devices behind the target, whose I/O limits bound the run.
+        devices: Block devices below the target, whose I/O limits bound the run.
     """
 
     def __init__(self, devices: Sequence[Device]) -> None:
@@ -56,9 +56,9 @@ class LimitWatch:
         return (*throttled, *(cgroups.memory_events(group) for _, group in self._memory))
 
     def judge(self, outcome: RunOutcome) -> None:
-        """Add what the limits did to a run: quota and throttling to its CPU use, flags of others.
+        """Add quota and throttling to a run's CPU use, and flags for other limits it reached.
 
-        Called once the block has ended.
+        Call it after the ``with`` block.
         """
         start_ns, end_ns = outcome.window_start_ns, outcome.window_end_ns
         if end_ns <= start_ns:
@@ -75,7 +75,7 @@ class LimitWatch:
         outcome.flags += [*self._memory_flags(events), *self._io_flags(outcome)]
 
     def _around(self, start_ns: int, end_ns: int) -> tuple[list[int], int]:
-        """Return how much each counter grew around the window, and over how long."""
+        """Return how much each counter grew around the window, and over how many ns."""
         readings = [] if self._watch is None else self._watch.readings
         if len(readings) < 2:
             return [], 1
@@ -113,8 +113,8 @@ def limits_of(devices: Sequence[Device]) -> list[tuple[cgroups.IoLimit, str, int
     """Return the I/O limits on these devices or their whole disks.
 
     Returns:
-        Each limit with the name of its device, such as "vda (254:0)", and the number of devices: a
-        load is spread over all devices of its target, so each takes its share.
+        Each limit with the name of its device, such as "vda (254:0)", and the number of devices,
+        because a load is spread over all devices of its target.
     """
     known = cgroups.io_limits()
     if not known:
@@ -128,7 +128,7 @@ def limits_of(devices: Sequence[Device]) -> list[tuple[cgroups.IoLimit, str, int
 
 
 def limit_facts() -> dict[str, Any]:
-    """Return what bounds this process, as JSON has it; None where there is no such limit."""
+    """Return the limits of this process as JSON values; None for a limit that is not set."""
     quota = next(iter(cgroups.quotas()), None)
     memory = cgroups.memory_limit()
     return {
@@ -142,7 +142,7 @@ def limit_facts() -> dict[str, Any]:
 
 
 def memory_left_bytes() -> int:
-    """Return the memory that is available to this process: on the machine and in its groups."""
+    """Return the memory available to this process in bytes, on the machine and in its cgroups."""
     lines = (line.partition(":") for line in _MEMINFO.read_text().splitlines())
     machine = next((int(v.split()[0]) << 10 for n, _, v in lines if n == "MemAvailable"), None)
     known = [left for left in (machine, cgroups.memory_left()) if left is not None]
@@ -150,7 +150,7 @@ def memory_left_bytes() -> int:
 
 
 def most_threads() -> int:
-    """Return how many threads this process may still start."""
+    """Return how many threads this process may start."""
     group = cgroups.most_threads()
     soft = resource.getrlimit(resource.RLIMIT_NPROC)[0]
     bounds = [int(_THREADS_MAX.read_text())] if _THREADS_MAX.exists() else []

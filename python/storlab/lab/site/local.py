@@ -1,4 +1,4 @@
-"""Load made on this machine: its data sets, its runs, and what is put right behind them."""
+"""Site for a load on this machine: data sets, runs, and the clean-up after runs."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ from storlab.stores.devices import Device
 from storlab.stores.sidecar import made_by_storlab
 from storlab.workloads.common.metrics import STARVED_PERCENT
 
-if TYPE_CHECKING:  # Arrow comes with it, and a client keeps no results
+if TYPE_CHECKING:  # imports Arrow, which clients do not need because they keep no results
     from storlab.lab.results.store import ResultStore
 
 
@@ -55,16 +55,23 @@ def _kind(point: Point) -> str:
 
 
 def start_at_once(engine: Engine, job: Job, work_dir: Path) -> RunHandle:
-    """The load begins as soon as the engine is ready."""
+    """Start the load as soon as the engine is ready."""
     return engine.start(job, work_dir)
 
 
 class LocalSite:
-    """This machine. Implements :class:`storlab.lab.site.site.Site`; needs an entered guard.
+    """This machine as a :class:`storlab.lab.site.site.Site`; needs an entered guard.
 
-    ``directory`` is where the state of verify mode and what steps need goes. ``results`` takes the
-    record of a precondition; without it no target may ask for one. ``rereads`` says of which target
-    what verify mode wrote is read again here; meanwhile ``alive`` is called several times a second.
+    Args:
+        study: Study of the campaign.
+        guard: Entered guard.
+        directory: Directory for verify-mode state and for steps.
+        stop: Stop request to watch.
+        reporter: Receiver of progress.
+        results: Store for preconditioning records; without it targets are not preconditioned.
+        start: Function that starts the load of an engine.
+        rereads: Function that returns whether blocks of verify mode are reread on this machine.
+        alive: Function that is called several times per second while blocks are reread.
     """
 
     def __init__(
@@ -88,11 +95,11 @@ class LocalSite:
         self._start = start
         self._rereads = rereads
         self._alive = alive
-        self._changed: set[str] = set()  # data files, by another program
+        self._changed: set[str] = set()  # paths of data files that another program changed
         self._steps = Steps(directory / "work" / "step", stop, reporter)
 
     def prepare(self, target: Target, points: Sequence[Point]) -> bool:
-        """Lay out its files, bring it to a steady state, and make the data sets of its points."""
+        """Create and precondition the target's data; return whether it is steady."""
         access = self.guard.access[target.name]
         self._mark_changed(target)
         self._forget_steady(dataset.to_lay_out(access.members))
@@ -123,19 +130,19 @@ class LocalSite:
             raise PrepareError(target.name, Failure(message=what, fix=fix)) from error
 
     def _forget_steady(self, anew: Sequence[Member]) -> None:
-        """Records of preconditioning tell nothing of files that are laid out anew."""
+        """Remove preconditioning records of targets whose files are written again."""
         paths = {member.path for member in anew}
         for name, members in self.guard.members.items():
             if self._results is not None and paths & {member.path for member in members}:
                 self._results.forget_prepare(target_slug(name))
 
     def ground(self, target: Target) -> Members:
-        """What is preconditioned of a target."""
+        """Return the data of a target to precondition."""
         members, seed = self.guard.access[target.name].members, self.study.study.seed
         return Members(target, members, seed, self._start, self._stop, self._reporter)
 
     def data_context(self, target: Target, kind: str) -> JobContext:
-        """For data sets of a family on a target."""
+        """Return the context for data sets of a family on a target."""
         del kind
         return JobContext(
             header=self.study.study,
@@ -146,7 +153,7 @@ class LocalSite:
         )
 
     def context(self, run: PlannedRun, point: Point, work_dir: Path) -> JobContext:
-        """For the job of a run."""
+        """Return the context for the job of a run."""
         return run_context(self.study, point, run, self.guard.access[point.target], work_dir)
 
     def run(
@@ -157,7 +164,7 @@ class LocalSite:
         work_dir: Path,
         raw: dict[str, bytes],
     ) -> RunOutcome:
-        """Carry out one run, and read again what it wrote where it is of verify mode."""
+        """Execute one run, and reread its blocks in verify mode."""
         context = self.context(run, point, work_dir)
         verification = Verification(self._directory, context.target)
         job = FAMILIES[point.kind].job(point, context)
@@ -170,8 +177,9 @@ class LocalSite:
         return outcome
 
     def _load(self, engine: Engine, job: Job, context: JobContext, point: Point) -> RunOutcome:
-        """The load itself; beside it what the devices behind the target move, and the CPU of a
-        server that storlab runs for it.
+        """Execute the load, while watching the run's files and devices.
+
+        The outcome gets facts about the medium, and a failure if another program changed a file.
         """
         medium = medium_behind(context.target, context.access, self.guard.base)
         with ExitStack() as stack:
@@ -198,12 +206,12 @@ class LocalSite:
                 members.judge(outcome, self._stop)
         if outcome.failure is not None and outcome.failure.changed is not None:
             self._changed |= {member.path for member in job.places()} & self.guard.files.keys()
-            with suppress(OSError):  # of a full file system; prepare() tries again
+            with suppress(OSError):  # full file system: prepare() tries again
                 self._spoil()
         return outcome
 
     def _spoil(self) -> None:
-        """Mark data files that another program changed, so that they are laid out again."""
+        """Mark data files that another program changed, so that they are written again."""
         for path in sorted(self._changed):
             if Path(path).exists() and made_by_storlab(Path(path)):
                 self.guard.files[path].spoil()
@@ -243,12 +251,12 @@ class LocalSite:
         return outcome
 
     def after(self, run: PlannedRun, point: Point, *, interrupted: bool = False) -> bool:
-        """Carry out the steps that its family asks for, however the run ended."""
+        """Execute the family's clean-up steps after a run, however it ended."""
         del interrupted
         return self._steps.after(point, self.context(run, point, self._steps.work_dir))
 
     def clean_up(self) -> list[str]:
-        """Remove files, objects and homes of this campaign, and only those."""
+        """Remove only files, objects and homes of this campaign, unless the study keeps them."""
         members = self.guard.members
         kept = {m.path for t in self.study.target if t.keep_data for m in members.get(t.name, [])}
         removed = dataset.clean_up(
@@ -259,7 +267,7 @@ class LocalSite:
                 self._reporter.note(
                     f"{path} stays: campaign {data.owner} laid it out, and may need it"
                 )
-        # The last first: a bucket that two targets share was made for the first of them.
+        # In reverse: a bucket that targets share was created for the first of them.
         for name, hold in reversed(self.guard.stores.items()):
             if not self.study.target_named(name).keep_data:
                 removed += self._clean(name, partial(clean_store, hold, reporter=self._reporter))

@@ -1,7 +1,7 @@
-"""Look at the files and devices of a run before and after its load.
+"""Checks of a run's files and devices before and after its load.
 
-Found are content that was never written, files that another program changed meanwhile, and buffered
-writes that the kernel could not bring to the device.
+They find content that was never written, files that another program changed during the run, and
+buffered writes that the kernel could not write back to the device.
 """
 
 from __future__ import annotations
@@ -24,10 +24,11 @@ from storlab.stores.filesystems import file_system_of
 from storlab.stores.medium import Medium, is_remote
 from storlab.stores.sidecar import made_by_storlab
 
-LEAST_HOLES = 0.01  # of a file; the last block may be cut
-LEAST_BLANK = 0.1  # of the sampled blocks; real data hold some zeros
+LEAST_HOLES = 0.01  # share of a file; the last block may be incomplete
+LEAST_BLANK = 0.1  # share of sampled blocks; real data contain some zeros
 _COPY_ON_WRITE = ("btrfs", "zfs", "bcachefs")  # allocated blocks change long after a write
-_FREED = 64  # a file that lost this part of its size in allocated blocks has been cut or punched
+# a file that lost more than 1/64 of its size in allocated blocks was truncated or punched
+_FREED = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,14 +59,14 @@ class _Change:
 
 
 class MemberWatch:
-    """Watches the members of one run from before its load to ``judge`` after it.
+    """Watch of the files and devices of one run, from before its load to ``judge`` after it.
 
     Args:
-        members: The job's.
-        medium: What lies below them.
-        estimate: The run's: whether it reads, writes and frees.
+        members: Files and devices of the job.
+        medium: Medium below them.
+        estimate: Estimate of the run: whether it reads, writes and frees.
         direct: Whether the job uses direct I/O.
-        seed: For the places that are sampled.
+        seed: Seed of the sampled positions.
     """
 
     def __init__(
@@ -80,7 +81,7 @@ class MemberWatch:
         self._members = [member for member in members if member.kind != "null"]
         self._estimate = estimate
         self._seed = seed
-        # Errors of writeback are told to files that were open before, once each.
+        # The kernel reports a writeback error once to each file that was open before it.
         self._flushes = estimate.writes and (not direct or bool(medium.cached))
         self._open: list[tuple[Member, int]] = []
         self._states: dict[str, _State] = {}
@@ -88,7 +89,7 @@ class MemberWatch:
         self._blank: dict[str, tuple[int, int]] = {}
 
     def __enter__(self) -> Self:
-        with suppress(OSError):  # the engine meets it, too, and fails the run
+        with suppress(OSError):  # the engine gets the same error and fails the run
             self._look()
         return self
 
@@ -100,7 +101,8 @@ class MemberWatch:
     def _look(self) -> None:
         foreign = self._foreign()
         if self._estimate.reads:
-            self._holes = _with_holes(self._members)  # storlab's own too: others may punch some
+            # also for storlab's files: other programs may punch holes
+            self._holes = _with_holes(self._members)
             self._blank = blank_blocks(foreign, self._seed)
         for member in self._members:
             if member.kind == "file":
@@ -110,11 +112,11 @@ class MemberWatch:
                 self._open.append((member, handle))
 
     def _foreign(self) -> list[Member]:
-        """Return the members that storlab did not lay out."""
+        """Return the members that storlab did not create."""
         return [m for m in self._members if m.kind != "file" or not made_by_storlab(Path(m.path))]
 
     def judge(self, outcome: RunOutcome, stop: StopRequest) -> None:
-        """Add what was found to the medium of a run, or why it failed. Raises Interrupted."""
+        """Add findings to the details of a run, or fail it; raise Interrupted on a stop request."""
         if outcome.status == "finished":
             outcome.conclude(self._change() or self._lost(stop))
         elif outcome.status == "failed" and (change := self._change()) is not None:
@@ -134,13 +136,13 @@ class MemberWatch:
         }
 
     def _sample_again(self) -> None:
-        """Look at other places: what was discarded meanwhile counts as well."""
+        """Sample other positions too, because blocks may have been discarded during the run."""
         for name, (blank, read) in blank_blocks(self._foreign(), self._seed + 1).items():
             before = self._blank.get(name, (0, 0))
             self._blank[name] = (before[0] + blank, before[1] + read)
 
     def _change(self) -> Failure | None:
-        """Return what another program did to a file of the run; None if nothing."""
+        """Return the failure for a file that another program changed, or None."""
         for member in self._members:
             before = self._states.get(member.path)
             if before is not None and (change := self._difference(member, before)) is not None:
@@ -160,7 +162,7 @@ class MemberWatch:
         except FileNotFoundError:
             return _removed(member, before)
         except OSError:
-            return None  # whether the target answers is asked elsewhere
+            return None  # reachability of the target is checked elsewhere
         if after.identity != before.identity:
             inodes = f"inode {before.identity[1]}, then {after.identity[1]}"
             return _Change("replaced", f"another file took its place ({inodes})")
@@ -178,7 +180,7 @@ class MemberWatch:
         return None
 
     def _lost(self, stop: StopRequest) -> Failure | None:
-        """Return the error that met the kernel when it wrote buffered data back; None if none."""
+        """Return the failure if the kernel could not write buffered data back, or None."""
         failures: list[Failure] = []
         if not self._open:
             return None
@@ -195,16 +197,16 @@ class MemberWatch:
 
 
 def _removed(member: Member, before: _State) -> _Change | None:
-    """Return that a file is gone; None if the file system that held it is gone as well."""
+    """Return a removal; None if the file system that held the file is gone as well."""
     try:
         is_there = Path(member.path).parent.stat().st_dev == before.directory
     except OSError:
-        return None  # whether the target answers is asked elsewhere
+        return None  # reachability of the target is checked elsewhere
     return _Change("removed", "it is no longer there") if is_there else None
 
 
 def _caused(change: Failure, failure: Failure | None) -> Failure:
-    """Return the failure of a run whose file was changed, with what the engine met."""
+    """Combine the failure for a changed file with the engine's failure."""
     if failure is None:
         return change
     return failure.model_copy(
@@ -236,7 +238,7 @@ def _flush(members: Sequence[tuple[Member, int]], failures: list[Failure]) -> No
 
 
 def _with_holes(members: Sequence[Member]) -> list[str]:
-    """Return a clause for each file of which a share was never written."""
+    """Return a phrase for each file with a share that was never written."""
     shares = {m.name: unwritten_bytes(m) / m.size for m in members if m.kind == "file"}
     return [
         f"{100 * share:.3g} % of {name} are holes or extents that were never written"

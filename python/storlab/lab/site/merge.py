@@ -1,7 +1,7 @@
-"""What several clients did, as the outcome of one run, on the clock of the controller.
+"""Merge of several clients' reports into the outcome of one run, on the controller's clock.
 
-Histograms are added and counters summed, by ``storlab._native.Merger``; the window is the one that
-all clients had together.
+``storlab._native.Merger`` adds histograms and sums counters. The window is the one that all clients
+have in common.
 """
 
 from __future__ import annotations
@@ -47,13 +47,13 @@ from storlab.model.result import (
 from storlab.workloads.common.metrics import quota_percent
 
 NumberT = TypeVar("NumberT", int, float)
-_CLIENTS_AT_ONCE = 16  # whose samples are in memory
+_CLIENTS_AT_ONCE = 16  # limits the samples in memory
 _LATENCY = [field.name for field in fields(Sample)].index("latency")
 
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """One client of a run: who it is, what it did, and its clock before and after."""
+    """One client of a run, with its report and its clock offsets before and after."""
 
     place: ClientPlace
     report: ClientReport
@@ -62,13 +62,13 @@ class Client:
 
     @property
     def outcome(self) -> RunOutcome:
-        """Of a client that has one."""
+        """Return the outcome; raise ValueError if the client has none."""
         if self.report.outcome is None:
             raise ValueError(f"{self.place.name} has no outcome")
         return self.report.outcome
 
     def controller_ns(self, client_ns: int) -> int:
-        """A moment of this client's clock on the controller's."""
+        """Convert a time on this client's clock to the controller's clock."""
         return client_ns - self.before.offset_ns
 
 
@@ -80,11 +80,18 @@ def merge(
     *,
     divided: bool = False,
 ) -> RunOutcome:
-    """The outcome of all. ``planned_ns``: length of the window; None where the work ends it.
-    ``divided``: the work is one for all clients, and the window ends when the last is done.
+    """Merge the reports of all clients into one outcome; consumes the rows of the reports.
 
-    Takes the rows of their reports. Raises ValueError for histograms that are damaged, or no client
-    at all.
+    Args:
+        clients: Clients of the run.
+        interval_ns: Length of a sampling interval.
+        planned_ns: Length of the window; None if the end of the work ends it.
+        kind: Workload family.
+        divided: Whether the clients divide one work, so that the window ends when the last client
+            is done.
+
+    Raises:
+        ValueError: A histogram is damaged, or there are no clients.
     """
     pairs = [(client.outcome, client.before) for client in clients]
     with _Sum(pairs, interval_ns, divided=divided) as summed:
@@ -130,9 +137,9 @@ def merge(
 
 
 class _Sum(AbstractContextManager["_Sum"]):
-    """What is read of every sample of the clients, as a few of them at a time give them up.
+    """Sums over the samples of all clients, a few clients at a time.
 
-    What is kept of some is written while the next ones are summed.
+    The per-client file is written in a thread while the next clients are summed.
     """
 
     def __init__(
@@ -140,7 +147,7 @@ class _Sum(AbstractContextManager["_Sum"]):
     ) -> None:
         self.merger = _native.Merger(interval_ns)
         self.file = clients_file.ClientsFile()
-        self.bytes_till_first_done = 0.0  # of divided work
+        self.bytes_till_first_done = 0.0  # only for divided work
         self._window = windows(pairs) if divided else None
         self._first_done_ns = first_done_ns(pairs)
         self._interval_ns = interval_ns
@@ -151,7 +158,7 @@ class _Sum(AbstractContextManager["_Sum"]):
         self._writer.shutdown()
 
     def add(self, clients: Sequence[Client]) -> None:
-        """Raises ValueError for histograms that are damaged."""
+        """Add samples of clients; raise ValueError for damaged histograms."""
         given = [self._rows(client) for client in clients]
         self.flush()
         self._written = self._writer.submit(self.file.write, given)
@@ -159,7 +166,7 @@ class _Sum(AbstractContextManager["_Sum"]):
         self.merger.add(summed)
 
     def flush(self) -> None:
-        """Until all is written."""
+        """Wait until all samples are written."""
         if self._written is not None:
             self._written.result()
 
@@ -169,7 +176,7 @@ class _Sum(AbstractContextManager["_Sum"]):
         return ClientRows(client.place.name, client.before.offset_ns, rows, latencies)
 
     def _summed(self, client: Client, rows: Sequence[tuple[Any, ...]]) -> tuple[Any, ...]:
-        """As the merger takes it; divided work to the end of the common window."""
+        """Return rows for the merger; divided work is extended to the end of the common window."""
         outcome, clock = client.outcome, client.before
         if self._window is not None:
             samples = [Sample(*row) for row in rows]
@@ -182,7 +189,7 @@ class _Sum(AbstractContextManager["_Sum"]):
 
 
 def raw_of(reports: Iterable[tuple[ClientPlace, ClientReport]]) -> dict[str, bytes]:
-    """What the engine itself wrote on each client, below a folder with the client's name."""
+    """Return the raw files of each client's engine, in a folder with the client's name."""
     return {
         f"{place.name}/{name}": content
         for place, report in reports
@@ -196,14 +203,14 @@ def _failure(clients: Sequence[Client]) -> Failure | None:
     if not failed:
         return None
     first, failure = failed[0], failed[0].outcome.failure
-    assert failure is not None  # noqa: S101  (they were chosen by it)
+    assert failure is not None  # noqa: S101  (chosen for having a failure)
     also = "" if len(failed) == 1 else f" (and {len(failed) - 1} more clients)"
     message = f"{first.place.name}: {failure.message}{also}"
     return failure.model_copy(update={"message": message})
 
 
 def _totals(merged: Mapping[str, Any], clients: Sequence[Client]) -> dict[str, OperationTotals]:
-    """Histograms are the merger's; what has none is added here."""
+    """Take histogram totals from the merger, and add up the counters without histograms."""
     by_operation = {}
     for operation, totals in merged.items():
         parts = [c.outcome.totals[operation] for c in clients if operation in c.outcome.totals]
@@ -223,7 +230,7 @@ def _totals(merged: Mapping[str, Any], clients: Sequence[Client]) -> dict[str, O
 
 
 def _cpu(uses: Sequence[tuple[str, CpuUse | None]]) -> CpuUse | None:
-    """Times of all, cores of each host once; shares of a core or a machine are the largest."""
+    """Sum times, count the cores of each host once, and take the largest shares of a core."""
     known = [use for _, use in uses if use is not None]
     if len(known) < len(uses):
         return None
@@ -251,12 +258,12 @@ def _cpu(uses: Sequence[tuple[str, CpuUse | None]]) -> CpuUse | None:
         machine_steal_percent=most("machine_steal_percent"),
         waited_ns=total("waited_ns"),
         longest_wait_percent=most("longest_wait_percent"),
-        throttled_percent=most("throttled_percent"),  # a quota is each client's: client-limit
+        throttled_percent=most("throttled_percent"),  # each client has its own quota: client-limit
     )
 
 
 def _flags(clients: Sequence[Client]) -> list[Flag]:
-    """Flags about each client's own limits, with the client's name."""
+    """Return the flags about each client's limits, prefixed by the client's name."""
     return [
         flag.model_copy(update={"message": f"{client.place.name}: {flag.message}"})
         for client in clients
@@ -270,7 +277,7 @@ def _most(values: Iterable[NumberT | None]) -> NumberT | None:
 
 
 def _notes(clients: Sequence[Client]) -> list[str]:
-    """Of each client once; what several say is said of all of them."""
+    """Return the notes of clients, prefixed by names unless all clients have the same note."""
     sayers: dict[str, list[str]] = {}
     for client in clients:
         for note in [*client.outcome.notes, *client.report.notes]:
@@ -291,7 +298,7 @@ def _verified(clients: Sequence[Client]) -> VerifyReport | None:
 
 
 def _details(clients: Sequence[Client], kind: str) -> dict[str, Any]:
-    """As the family puts them together, else the first client's; with bytes of all devices."""
+    """Merge details as the family defines, else take the first client's; add device bytes."""
     whole = whole_details(kind, [(c.place, c.report, c.before) for c in clients])
     details = clients[0].outcome.details if whole is None else whole
     facts: dict[str, Any] = {
@@ -305,13 +312,13 @@ def _details(clients: Sequence[Client], kind: str) -> dict[str, Any]:
 
 
 def _stand_ins(clients: Sequence[Client]) -> list[str]:
-    """Stand-ins of any client: one emulated part makes the whole run emulated."""
+    """Return the stand-ins of all clients: one emulated part makes the whole run emulated."""
     every = (text for c in clients for text in c.outcome.details.get("stand_ins", ()))
     return list(dict.fromkeys(every))
 
 
 def _process_bytes(clients: Sequence[Client]) -> dict[str, Any] | None:
-    """Sums of what the processes of all clients asked for; None where one is not known."""
+    """Sum the bytes that the processes of clients requested; None if unknown for one client."""
     counted = [client.outcome.details.get("process") for client in clients]
     if not all(counted):
         return None
@@ -319,10 +326,10 @@ def _process_bytes(clients: Sequence[Client]) -> dict[str, Any] | None:
 
 
 def _counters_summed(counted: Sequence[Mapping[str, Any]]) -> dict[str, int]:
-    """Sum counters of bytes, each as ``contracts.details.BytesCounted`` has it.
+    """Sum byte counters, each as in ``contracts.details.BytesCounted``.
 
-    Bytes inside the windows were counted over times of different lengths: they are scaled to the
-    shortest of these, so that their rate is the sum of all rates.
+    Bytes inside the windows cover times of different lengths. They are scaled to the shortest one,
+    so that the resulting rate is the sum of all rates.
     """
     names = ("read_bytes", "written_bytes")
     inside_ns = min(one.get("inside_ns", 0) for one in counted)
@@ -338,7 +345,7 @@ def _counters_summed(counted: Sequence[Mapping[str, Any]]) -> dict[str, int]:
 
 
 def _medium(clients: Sequence[Client]) -> dict[str, Any] | None:
-    """All that was found below the members of clients, each clause once; None where not looked."""
+    """Return what was found below the members of all clients; None if a client did not look."""
     media = [client.outcome.details.get("medium") for client in clients]
     if not all(media):
         return None
@@ -350,7 +357,7 @@ def _medium(clients: Sequence[Client]) -> dict[str, Any] | None:
 
 
 def _device_bytes(clients: Sequence[Client]) -> dict[str, Any] | None:
-    """Where each client counted them. Clients of one host have all counted the same devices."""
+    """Sum the device bytes of hosts; clients of one host all count the same devices."""
     hosts: dict[str, dict[str, Any]] = {}
     for client in clients:
         device = client.outcome.details.get("device")
@@ -372,7 +379,7 @@ def _cluster(
     planned_ns: int | None,
     bytes_till_first_done: float | None,
 ) -> ClusterRun:
-    """``bytes_till_first_done`` is of divided work, else None."""
+    """Summarise the clients; ``bytes_till_first_done`` is None unless the work is divided."""
     (start_ns, end_ns), divided = window, bytes_till_first_done is not None
     together_ns = first_done_ns([(c.outcome, c.before) for c in clients]) - start_ns
     first_bytes_s = None
@@ -402,7 +409,7 @@ def _client_run(
     begin = max(start_ns, client.controller_ns(outcome.window_start_ns))
     done = client.controller_ns(outcome.window_end_ns)
     end = min(end_ns, done)
-    # As in the run's own figures: a flush is no operation of theirs.
+    # As in the run's own figures, flushes do not count as operations.
     totals = [t for name, t in outcome.totals.items() if name in page.operations]
     moved = sum(t.bytes for name, t in outcome.totals.items() if name in page.transferred)
     seconds = length_ns / NS_PER_S

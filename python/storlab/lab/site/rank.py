@@ -1,8 +1,9 @@
-"""What every rank of a cluster runs: rank 0 keeps time, the others are sites of one client each.
+"""Main program of each rank of a cluster: rank 0 is the controller, the others are clients.
 
 Started as ``python -m storlab.lab.site.rank TASK`` by ``storlab.lab.site.clients``. A rank imports
-what its own task needs: a host that starts hundreds of them has to read all of it. It does so
-before it joins the others, from when on it may not be silent: a slow file system may take minutes.
+only what its task needs, because a host may start hundreds of ranks. It imports before it joins the
+others, because from then on it must answer regularly, and imports from a slow file system may take
+minutes.
 """
 
 from __future__ import annotations
@@ -22,13 +23,13 @@ AHEAD = -5
 
 
 def main() -> None:
-    """This process as a rank."""
+    """Run this process as a rank."""
     do_task = _doer(sys.argv[1])
     link = rank.join()
     if link.is_controller:
         _keep_time(link)
     else:
-        with suppress(ClientsSilent):  # rank 0 has gone: there is nobody to tell
+        with suppress(ClientsSilent):  # rank 0 is gone, so nothing can be reported
             do_task(ClientEnd(link, StopRequest()))
 
 
@@ -36,15 +37,15 @@ def _keep_time(link: Link) -> None:
     from storlab.cluster.controller import Controller
     from storlab.cluster.task import Order
 
-    # Clients of this machine may take every core of it; whoever keeps time must not wait for one.
-    with suppress(OSError):  # only root may
+    # Local clients may use all cores, but the controller must not wait for one.
+    with suppress(OSError):  # only root may raise its priority
         os.setpriority(os.PRIO_PROCESS, 0, AHEAD)
     if not Controller(link, Order.model_validate_json(read_order(link))).run():
         link.abort()
 
 
 def _doer(task: str) -> Callable[[ClientEnd], None]:
-    """What a client does of such a task. Imports what it takes."""
+    """Return a client's function for a task, and import what it needs."""
     if task == "check":
         from storlab.lab.site.check import check
 

@@ -1,4 +1,4 @@
-"""What a client gives when its task has ended."""
+"""Report of a client at the end of its task."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from storlab.model.result import Failure, RunOutcome, sample_row
 
 
 class NicBytes(NamedTuple):
-    """What the data interfaces moved around a window."""
+    """Bytes that the data network interfaces transferred around a window."""
 
     received: int
     sent: int
-    over_ns: int  # a little longer than the window
+    over_ns: int  # slightly longer than the window
 
 
 class Filled(NamedTuple):
-    """What preconditioning has written once."""
+    """Result of the fill phase of preconditioning."""
 
     members: list[dict[str, Any]]
     bytes: int
@@ -30,30 +30,31 @@ class Filled(NamedTuple):
 
 @dataclass(slots=True)
 class ClientReport:
-    """Of one task. ``failure`` is why it could not be done; of a run also see its outcome."""
+    """Result of one task on a client; ``failure`` is why the task failed."""
 
     failure: Failure | None = None
     interrupted: bool = False
-    laid_out: bool = False  # of prepare: there were files to be laid out anew
-    outcome: RunOutcome | None = None  # of a run
-    rows: bytes = b""  # its samples, packed apart: ``take_rows``
-    latencies: LatencyColumns | None = None  # of its samples: each client reads its own
-    job: bytes = b""  # of a run, as it is kept
-    armed_ns: int | None = None  # from the order until all was ready
+    laid_out: bool = False  # prepare: whether files had to be written
+    outcome: RunOutcome | None = None  # run
+    rows: bytes = b""  # run: samples, packed separately, see ``take_rows``
+    latencies: LatencyColumns | None = None  # run: latencies of the samples, computed by the client
+    job: bytes = b""  # run: job as it is stored
+    armed_ns: int | None = None  # run: time from the order until ready to start
     nic_bytes: NicBytes | None = None
-    nic_speeds: list[int | None] = field(default_factory=list)  # bit/s; None: not known
-    worked: bool = False  # there was something to put right after a run
-    filled: Filled | None = None  # of fill
-    written_mb_s: float = 0.0  # of overwrite
+    nic_speeds: list[int | None] = field(default_factory=list)  # bit/s; None if unknown
+    worked: bool = False  # whether the run needed a clean-up
+    filled: Filled | None = None  # fill
+    written_mb_s: float = 0.0  # overwrite
     meetings: list[tuple[int, int, int]] = field(default_factory=list)  # see contracts.engine
-    memory_bytes: int | None = None  # of this host
-    written: dict[str, bytes] = field(default_factory=dict)  # of verify mode: files of its record
-    reread: Reread | None = None  # of verify
+    memory_bytes: int | None = None  # memory of the host
+    # run in verify mode: files of its state
+    written: dict[str, bytes] = field(default_factory=dict)
+    reread: Reread | None = None  # verify
     notes: list[str] = field(default_factory=list)
-    removed: list[str] = field(default_factory=list)  # of cleaning up
+    removed: list[str] = field(default_factory=list)  # clean
 
     def pack(self) -> bytes:
-        """For rank 0. Both ends are the same storlab: their facts were compared."""
+        """Serialise for rank 0; both ends run the same version, as their facts were compared."""
         packed = self
         if self.outcome is not None:
             rows = _packed([sample_row(sample) for sample in self.outcome.samples])
@@ -62,16 +63,17 @@ class ClientReport:
 
     @classmethod
     def unpack(cls, content: bytes) -> ClientReport:
-        """From ``pack``, of a rank of this user. Raises ValueError for what is damaged."""
+        """Restore a report of a rank of this user; raise ValueError if it is damaged."""
         report = _unpacked(content)
         if not isinstance(report, cls):
             raise ValueError(f"a client gave {type(report).__name__}")
         return report
 
     def take_rows(self) -> list[tuple[Any, ...]]:
-        """``sample_row`` of its samples, once: those of a thousand clients fill the memory.
+        """Return the samples as rows (see ``sample_row``) once, and release them to save memory.
 
-        Raises ValueError for what is damaged.
+        Raises:
+            ValueError: The packed rows are damaged.
         """
         samples = [] if self.outcome is None else self.outcome.samples
         rows = _unpacked(self.rows) if self.rows else [sample_row(sample) for sample in samples]

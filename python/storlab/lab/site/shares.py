@@ -1,4 +1,4 @@
-"""A client's site: as this machine's, with its share of what all clients do together."""
+"""Client's site: like the local site, with this client's share of divided work."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from storlab.process.execution import StopRequest
 
 
 class ClientSite(LocalSite):
-    """Families that divide their work get this client's ``share`` of it.
+    """Site of one client, which gets its ``share`` of work that the family divides.
 
-    ``whole`` is the study with the seed and places that all clients have in common.
+    ``whole`` is the study with the seed and directories that all clients have in common.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class ClientSite(LocalSite):
         self._places = guard
 
     def data_context(self, target: Target, kind: str) -> JobContext:
-        """Of all clients, for families whose clients share one place."""
+        """Return the context for data; that of all clients if the family's clients share data."""
         context = super().data_context(target, kind)
         offer = divides(kind)
         if offer is None or not offer.shares_data:
@@ -61,7 +61,7 @@ class ClientSite(LocalSite):
         )
 
     def context(self, run: PlannedRun, point: Point, work_dir: Path) -> JobContext:
-        """With the share, where there are shares."""
+        """Return the context of a run, with this client's share if the work is divided."""
         offer = divides(point.kind)
         if offer is None:
             return super().context(run, point, work_dir)
@@ -71,7 +71,7 @@ class ClientSite(LocalSite):
         return run_context(self._whole, point, run, access, work_dir, self._share)
 
     def clean_up(self) -> list[str]:
-        """Also, on the first client, what all of them share."""
+        """Remove this client's data and, on the first client, the shared data."""
         removed = super().clean_up()
         for name, hold in self._places.shared_homes.items():
             if not self.study.target_named(name).keep_data:

@@ -1,4 +1,4 @@
-"""What a campaign asks of the place where its load is made."""
+"""Interface of the place where a campaign generates its load."""
 
 from __future__ import annotations
 
@@ -13,12 +13,17 @@ from storlab.model.study import Target
 
 
 class Site(Protocol):
-    """This machine, or the clients of a cluster. Holds what the guard has granted there."""
+    """This machine or the clients of a cluster, with the targets that the guard granted there."""
 
     def prepare(self, target: Target, points: Sequence[Point]) -> bool:
-        """Make what these points of one target need. False: it has found no steady state.
+        """Prepare what the points of one target need.
 
-        Raises PrepareError, Interrupted on a stop request.
+        Returns:
+            False if preconditioning found no steady state.
+
+        Raises:
+            PrepareError: A step failed.
+            Interrupted: A stop was requested.
         """
         ...
 
@@ -30,22 +35,39 @@ class Site(Protocol):
         work_dir: Path,
         raw: dict[str, bytes],
     ) -> RunOutcome:
-        """Carry out one run. ``work_dir`` is empty and its own; ``raw`` takes what is to be kept.
+        """Execute one run.
 
-        Raises StorlabError, OSError or ValueError for a run that never began, Interrupted on a stop
-        request.
+        Args:
+            run: Planned run.
+            point: Point of the run.
+            engine: Engine that executes it.
+            work_dir: Empty directory for this run only.
+            raw: Receives the files to store, by name.
+
+        Raises:
+            StorlabError: The run could not start; also OSError and ValueError.
+            Interrupted: A stop was requested.
         """
         ...
 
     def after(self, run: PlannedRun, point: Point, *, interrupted: bool = False) -> bool:
-        """Put right what the run has left behind; False where there was nothing to do.
+        """Restore the target after a run.
 
-        ``interrupted``: it was a run of an earlier session, and nobody knows what it has left.
+        Args:
+            run: Planned run.
+            point: Point of the run.
+            interrupted: Whether it was a run of an earlier session, so that its leftovers are
+                unknown.
 
-        Raises PrepareError, or Interrupted.
+        Returns:
+            Whether there was anything to do.
+
+        Raises:
+            PrepareError: A step failed.
+            Interrupted: A stop was requested.
         """
         ...
 
     def clean_up(self) -> list[str]:
-        """Remove the data that the study does not keep. Returns the names of what went."""
+        """Remove the data that the study does not keep, and return their names."""
         ...

@@ -1,4 +1,4 @@
-"""How a client tells rank 0 of itself, also while it does what may keep a thread for long."""
+"""Messages of a client to rank 0, also during work that blocks a thread for long."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from storlab.model.result import Snapshot
 from storlab.process.execution import POLL_S
 
 ResultT = TypeVar("ResultT")
-STUCK = 20  # times ``lost_after``, that work may take between two words of it
+STUCK = 20  # longest time without progress, in multiples of ``lost_after``
 
 
 class Teller:
-    """Of one client. Only the thread that made it uses the link; others leave it their words."""
+    """Sender of one client; only its own thread uses the link, other threads leave messages."""
 
     def __init__(self, end: ClientEnd) -> None:
         self._end = end
@@ -27,18 +27,18 @@ class Teller:
         self._last: dict[str, Any] = {}
 
     def tell(self, snapshot: dict[str, Any]) -> None:
-        """How it goes; from any thread."""
+        """Send a snapshot of progress; safe to call from any thread."""
         if threading.get_ident() == self._thread:
             self._end.tell(snapshot)
         else:
             self._last = snapshot
 
     def during(self, phase: str, work: Callable[[], ResultT], *, endless: bool = False) -> ResultT:
-        """Do what waits for a file system, in a thread of its own, and tell rank 0 meanwhile.
+        """Run blocking work in a thread of its own, and keep sending messages to rank 0.
 
-        To make a data set durable, or to remove a large file, may take longer than a client may be
-        silent. ``work`` does not use the link. Work of which there is no news for too long hangs,
-        as on a mount whose server has gone: unless it is ``endless``, this client falls silent.
+        Flushing a data set or removing a large file may take longer than a client may be silent.
+        Work without progress for too long is considered hung, as on a mount whose server is gone:
+        messages then stop, unless ``endless``. The work must not use the link.
         """
         told = self._last = {"phase": phase}
         news_ns, stuck_ns = monotonic_ns(), STUCK * self._end.order.lost_after_ns
@@ -53,7 +53,7 @@ class Teller:
 
 
 class ClientReporter(Reporter):
-    """Tells rank 0. Of runs and of the campaign the lab knows by itself."""
+    """Reporter that sends preparation and load progress to rank 0."""
 
     def __init__(self, teller: Teller) -> None:
         self._teller = teller
@@ -61,20 +61,20 @@ class ClientReporter(Reporter):
         self.notes: list[str] = []
 
     def step(self, text: str, total: float | None = None) -> None:
-        """A step of preparation begins."""
+        """Send the start of a preparation step."""
         self._text, self._total = text, total or 0.0
         self._teller.tell({"phase": "prepare", "text": text, "total": self._total, "done": 0.0})
 
     def step_progress(self, done: float, snapshot: Snapshot | None = None) -> None:
-        """It goes on."""
+        """Send the progress of the step."""
         del snapshot
         told = {"phase": "prepare", "text": self._text, "total": self._total, "done": done}
         self._teller.tell(told)
 
     def run_progress(self, snapshot: Snapshot) -> None:
-        """The load goes on."""
+        """Send the progress of the load."""
         self._teller.tell(asdict(snapshot))
 
     def note(self, text: str) -> None:
-        """Kept for the report."""
+        """Keep a note for the report."""
         self.notes.append(text)

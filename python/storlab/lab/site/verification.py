@@ -1,8 +1,8 @@
-"""Verify mode: what is known about the blocks on a target, kept for a later pass.
+"""State of verify mode, kept so that the blocks on a target can be verified later.
 
 ``verify/<target>/`` holds the job and the state of the last verify-mode run on a target. A later
-run that writes to the target without verify mode makes that state worthless, and removes it.
-``verify/<target>.checked`` is of jobs that check files before their load: which they have checked.
+run that writes to the target without verify mode invalidates and removes that state.
+``verify/<target>.checked`` lists the files that a job has already checked before its load.
 """
 
 from __future__ import annotations
@@ -29,21 +29,24 @@ from storlab.stores.sidecar import DataFileHold, read_sidecar
 
 
 def asks_for_check(job: Job) -> TypeGuard[RereadJob]:
-    """Whether the blocks of this job's run are to be read again behind it: verify mode."""
+    """Return whether a job's blocks must be reread after its run (verify mode)."""
     return isinstance(job, RereadJob) and job.state is not None
 
 
 class Verification:
-    """The verify state of one target of a result directory."""
+    """Verify state of one target in a result directory."""
 
     def __init__(self, directory: Path, target: Target) -> None:
         self._root = directory / "verify"
         self._home = self._root / target_slug(target.name)
 
     def prepare(self, run_id: str, job: Job) -> Job:
-        """Before a run starts: forget what it will overwrite, and give its own state a place.
+        """Prepare the state before a run: discard what it will overwrite, and create its own.
 
-        Returns the job to run. The job is on the device before the run is: a crash finds it.
+        The job is stored durably before the run starts, so that it survives a crash.
+
+        Returns:
+            The job to run.
         """
         _forget(self._root, job.touches())
         if isinstance(job, CheckedJob):
@@ -51,7 +54,8 @@ class Verification:
             return job.remembering(self._home.with_name(f"{self._home.name}.checked"))
         if not asks_for_check(job):
             return job
-        shutil.rmtree(self._home, ignore_errors=True)  # of one that was killed before its job.json
+        # of a run that was killed before it wrote job.json
+        shutil.rmtree(self._home, ignore_errors=True)
         self._home.mkdir(parents=True)
         job = job.with_state(self._home / "state")
         replace_file(self._home / "run_id", f"{run_id}\n".encode())
@@ -65,10 +69,16 @@ class Verification:
         stop: StopRequest,
         alive: Callable[[], None] = lambda: None,
     ) -> None:
-        """After a run: read everything again, and add the findings to the outcome's.
+        """Reread all blocks after a run, and add the findings to its outcome.
 
-        Meanwhile ``alive`` is called several times a second.
-        Raises Interrupted on a stop request: it may be terabytes.
+        Args:
+            job: Job of the run.
+            outcome: Outcome to add to.
+            stop: Stop request to watch, because there may be terabytes to read.
+            alive: Function that is called several times per second.
+
+        Raises:
+            Interrupted: A stop was requested.
         """
         from storlab.engines.native.engine import verify_pass
 
@@ -83,7 +93,7 @@ class Verification:
 
 
 def merged(first: VerifyReport | None, other: VerifyReport) -> VerifyReport:
-    """Both reports as one."""
+    """Merge two verify reports."""
     if first is None:
         return other
     kinds = sorted({*first.bad_blocks, *other.bad_blocks})
@@ -96,16 +106,17 @@ def merged(first: VerifyReport | None, other: VerifyReport) -> VerifyReport:
 
 @dataclass(frozen=True, slots=True)
 class Verifiable:
-    """One run whose blocks can still be verified."""
+    """Run whose blocks can still be verified."""
 
     run_id: str
     job: RereadJob
 
 
 def verifiable_runs(directory: Path) -> list[Verifiable]:
-    """What can be verified in a result directory, at most one run per target.
+    """Return the runs in a result directory that can be verified, at most one per target.
 
-    Raises ResultError when a stored job is damaged.
+    Raises:
+        ResultError: A stored job is damaged.
     """
     runs = []
     for job_file in sorted((directory / "verify").glob("*/job.json")):
@@ -124,10 +135,11 @@ def verifiable_runs(directory: Path) -> list[Verifiable]:
 
 @contextmanager
 def held_files(job: RereadJob, campaign: str) -> Iterator[None]:
-    """Hold the data files of a job while they are read again.
+    """Lock the data files of a job while they are reread.
 
-    Raises GuardError where a campaign uses one, ResultError where another campaign than that of
-    the job has written to one since.
+    Raises:
+        GuardError: A campaign uses one of the files.
+        ResultError: Another campaign has written to one of the files since the job.
     """
     with ExitStack() as stack:
         for path in (Path(member.path) for member in job.members if member.kind == "file"):
@@ -145,7 +157,7 @@ def held_files(job: RereadJob, campaign: str) -> Iterator[None]:
 
 
 def _forget(root: Path, touched: list[Member]) -> None:
-    """Two targets may have one file or device, each under a name of its own."""
+    """Discard states of jobs on the same files or devices, even under other target names."""
     overwritten = {place_of(member.path) for member in touched}
     for job_file in root.glob("*/job.json"):
         try:
@@ -153,5 +165,5 @@ def _forget(root: Path, touched: list[Member]) -> None:
         except ValidationError:
             continue
         if overwritten & {place_of(member.path) for member in earlier.members}:
-            job_file.unlink()  # first: what is left without it is of no run
+            job_file.unlink()  # first, because the rest counts only together with job.json
             shutil.rmtree(job_file.parent)

@@ -1,4 +1,4 @@
-"""A study as one client sees it: the same work, in a folder of its own."""
+"""View of a study and its guard on one client: the same work, in a folder of its own."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from storlab.stores.home import HomeHold, await_home, uses_home
 
 
 def shared_study(study: StudyBase, place: ClientPlace, base: Path) -> StudyBase:
-    """The study with directories, files and devices as they are called on this client."""
+    """Return the study with directories, files and devices as this client names them."""
     mount = None if study.cluster is None else study.cluster.mount
     own = [target_on(target, place) for target in study.target]
     study = study.model_copy(update={"target": own})
@@ -35,9 +35,7 @@ def shared_study(study: StudyBase, place: ClientPlace, base: Path) -> StudyBase:
 
 
 def client_study(study: StudyBase, place: ClientPlace) -> StudyBase:
-    """What ``shared_study`` gives, with a seed and, below directories, a folder of this client's
-    own.
-    """
+    """Return a shared study with this client's seed, and its folder below directories."""
     header = study.study.model_copy(
         update={"seed": derive_seed(study.study.seed, "client", place.name)}
     )
@@ -46,7 +44,7 @@ def client_study(study: StudyBase, place: ClientPlace) -> StudyBase:
 
 
 def keeping_nothing(study: StudyBase) -> StudyBase:
-    """The study without ``keep_data``, as `storlab clean` reads it."""
+    """Return the study without ``keep_data``, as ``storlab clean`` uses it."""
     targets = [target.model_copy(update={"keep_data": False}) for target in study.target]
     return study.model_copy(update={"target": targets})
 
@@ -62,23 +60,23 @@ def _moved(study: StudyBase, place_of: Callable[[str], Path]) -> StudyBase:
 
 
 def _is_own(point: Point) -> bool:
-    """Not of a family whose clients share one place."""
+    """Return whether the family of a point keeps data per client instead of sharing them."""
     offer = divides(point.kind)
     return offer is None or not offer.shares_data
 
 
 def plan_of_targets(plan: Plan, names: set[str]) -> Plan:
-    """What of a plan lies on these targets: only they are held."""
+    """Return the plan with only the points on these targets."""
     points = {key: point for key, point in plan.points.items() if point.target in names}
     return plan.model_copy(update={"points": points})
 
 
 @dataclass(frozen=True, slots=True)
 class CommonPlaces:
-    """What a client shares with the others: ``shared_study``, and stores as granted to all.
+    """Targets that a client shares with others: a shared study, and stores as granted to all.
 
-    ``meanwhile`` is called while the first client makes what is shared; None: nothing of it is
-    needed elsewhere.
+    ``meanwhile`` is called while the first client creates shared data. None if this task does not
+    need them on other clients.
     """
 
     study: StudyBase
@@ -87,12 +85,22 @@ class CommonPlaces:
 
 
 class ClientGuard(Guard):
-    """The guard on a client. Folders of its own are made; stores are granted by the lab.
+    """Guard on a client: creates folders of its own, and uses stores granted to it.
 
-    The lab's consent to overwriting its devices is the client's: ``consented``. What all clients
-    share is ``shared``: of a directory the first client holds the home, and the others find it.
-    ``peers`` are clients that have made their folders: whoever does not see them is refused.
-    ``resumed``: the client may have restarted since the plan was made, and has counted disks anew.
+    Data shared by all clients are in ``shared``: the first client holds a directory's home, the
+    others wait for it.
+
+    Args:
+        study: Study as this client sees it.
+        plan: Plan of the targets of this task.
+        campaign: Id of the campaign.
+        consented: Whether the user consented to overwriting devices.
+        granted: Access to stores by target.
+        place: This client.
+        common: Targets that clients share.
+        peers: Clients that have created their folders; if one is not seen here, the guard refuses.
+        resumed: Whether the client may have restarted since the plan, so that disk sequence numbers
+            differ.
     """
 
     def __init__(
@@ -118,8 +126,8 @@ class ClientGuard(Guard):
         self._resumed = resumed
         self._folders: list[Path] = []
         self._removes = False
-        self.shared: dict[str, Access] = {}  # by target; also seen by the other clients
-        self.shared_homes: dict[str, HomeHold] = {}  # by target, on the first client
+        self.shared: dict[str, Access] = {}  # by target; also visible to other clients
+        self.shared_homes: dict[str, HomeHold] = {}  # by target, only on the first client
 
     def __enter__(self) -> ClientGuard:
         targets = self._common.study.target
@@ -164,7 +172,7 @@ class ClientGuard(Guard):
         self.access[target.name] = Access(s3=self._granted[target.name])
 
     def _directory_members(self, target: Target, writes: bool) -> list[Member]:
-        """Each job has a folder of its own, in that of this client."""
+        """Create a folder for each job in the folder of this client, and return the data files."""
         own = Path(target.directory or "")
         if problem := directory_problem(own.parent):
             fix = "make it, or correct the path"
@@ -185,9 +193,9 @@ class ClientGuard(Guard):
         return members
 
     def _check_planned(self, target: Target, hold: DeviceHold) -> None:
-        """The plan has the devices of each client; where all are on this machine, its own.
+        """Compare a device with the plan's devices of this client, or of this machine.
 
-        Who typed the serial number has consented to the device that has it, wherever it is.
+        A typed serial number is consent to the device that has it, on any client.
         """
         own = self.plan.client_devices.get(self._place.name, self.plan.devices)
         planned = own.get(hold.name, {})
@@ -205,7 +213,7 @@ class ClientGuard(Guard):
             ) from error
 
     def remove_folders(self) -> None:
-        """Those that are empty when this ends: till then sidecars lie in them."""
+        """Remove empty folders on leaving; until then sidecar files lie in them."""
         self._removes = True
 
     def __exit__(self, *details: object) -> None:
@@ -216,7 +224,7 @@ class ClientGuard(Guard):
 
 
 def check_shared(directory: Path, peers: Sequence[str]) -> None:
-    """Raises GuardError where folders of other clients are not seen: it is another file system."""
+    """Raise GuardError if folders of other clients are not seen: it is another file system."""
     unseen = [name for name in peers if not (directory / name).is_dir()]
     if unseen:
         raise GuardError(
@@ -228,9 +236,10 @@ def check_shared(directory: Path, peers: Sequence[str]) -> None:
 
 
 def check_mounted(mount: str | None, directories: Iterable[Path]) -> None:
-    """Raises GuardError for a directory that is on no file system mounted at ``mount`` or below.
+    """Check that directories lie on a file system mounted at ``mount`` or below.
 
-    Load would go to the local disk.
+    Raises:
+        GuardError: A directory does not, so its load would go to the local disk.
     """
     for directory in directories if mount is not None else ():
         if mounted_below(directory, Path(mount or "")) is None:

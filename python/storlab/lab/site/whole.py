@@ -1,5 +1,6 @@
-"""Runs whose work is one for all clients, put together: windows that end when the last client's
-does, stretches of it, details, and how the shares met; and what of all clients is seen meanwhile.
+"""Merge of runs whose clients divide one work: windows, spans, details and live snapshots.
+
+A window lasts until the last client is done.
 """
 
 from __future__ import annotations
@@ -21,19 +22,19 @@ from storlab.model.result import RunOutcome, Sample, Snapshot, Span
 
 
 def windows(clients: Sequence[tuple[RunOutcome, ClockOffset]]) -> tuple[int, int]:
-    """From the first client's start to the last one's end, on the controller's clock."""
+    """Return the first client's start and the last client's end, on the controller's clock."""
     starts = [clock.controller_ns(outcome.window_start_ns) for outcome, clock in clients]
     ends = [clock.controller_ns(outcome.window_end_ns) for outcome, clock in clients]
     return min(starts), max(ends)
 
 
 def first_done_ns(clients: Sequence[tuple[RunOutcome, ClockOffset]]) -> int:
-    """When the first of them had done its share, on the controller's clock."""
+    """Return when the first client was done with its share, on the controller's clock."""
     return min(clock.controller_ns(outcome.window_end_ns) for outcome, clock in clients)
 
 
 def bytes_until(moment_ns: int, samples: Iterable[Sample], clock: ClockOffset) -> float:
-    """What a client had moved by then; of an interval in which it lies, its part until then."""
+    """Return the bytes a client had transferred by then, with a share of the current interval."""
     moved = 0.0
     for sample in samples:
         begin, end = (clock.controller_ns(t) for t in (sample.start_ns, sample.end_ns))
@@ -44,7 +45,7 @@ def bytes_until(moment_ns: int, samples: Iterable[Sample], clock: ClockOffset) -
 def stretched(
     outcome: RunOutcome, clock: ClockOffset, window: tuple[int, int], interval_ns: int
 ) -> RunOutcome:
-    """A client that has done its share, to the end of the common window: it did nothing more."""
+    """Extend a client that is done to the end of the common window, with empty intervals."""
     start_ns, end_ns = (clock.client_ns(moment) for moment in window)
     samples = [*outcome.samples, *_idle(outcome.samples, start_ns, end_ns, interval_ns)]
     return replace(outcome, window_start_ns=start_ns, window_end_ns=end_ns, samples=samples)
@@ -75,7 +76,7 @@ def _idle(
 
 
 def spans_of(clients: Sequence[tuple[RunOutcome, ClockOffset]]) -> list[Span]:
-    """Each from the first client's start to the last one's end; as many as all clients have."""
+    """Return the spans that all clients have, from the first start to the last end."""
     by_name: dict[tuple[str, str], list[Span]] = {}
     for outcome, clock in clients:
         for span in outcome.spans:
@@ -102,7 +103,7 @@ def spans_of(clients: Sequence[tuple[RunOutcome, ClockOffset]]) -> list[Span]:
 def whole_details(
     kind: str, clients: Sequence[tuple[ClientPlace, ClientReport, ClockOffset]]
 ) -> dict[str, Any] | None:
-    """As the family puts them together; None if it does not."""
+    """Return the details as the family merges them; None if it does not."""
     offer, family = divides(kind), FAMILIES[kind]
     parts = [
         Part(place.name, place.host, clock.offset_ns, report.outcome.details, report.memory_bytes)
@@ -118,9 +119,11 @@ def whole_details(
 def meeting_times(
     clients: Sequence[tuple[ClockOffset, Sequence[tuple[int, int, int]]]],
 ) -> Mapping[str, Any] | None:
-    """How long messages took: from the last client's word that it will be ready until the last
-    client had the answer. ``waited_ns``: what of that came when all were ready, so that the work
-    stood still for it. None without meetings.
+    """Return the latency of messages between clients, or None if there were none.
+
+    The latency lasts from the last client's announcement that it will be ready until the last
+    client has the answer. ``waited_ns`` is the part after all clients were ready, during which work
+    stood still.
     """
     count = min((len(met) for _, met in clients), default=0)
     if not count:
@@ -142,7 +145,7 @@ def meeting_times(
 
 
 def whole_snapshot(live: dict[str, Any]) -> Snapshot:
-    """Sums over all clients that have not ended, and the slowest of them named."""
+    """Return the sums over all active clients, naming the slowest one."""
     clients: dict[str, dict[str, Any]] = live["clients"]
     going = {name: client for name, client in clients.items() if not client.get("ended")}
     bytes_s = _sum_known(going, "bytes_s")
@@ -177,13 +180,13 @@ def _rate(by: str, rate: float) -> str:
 
 
 def _sum_known(clients: dict[str, dict[str, Any]], name: str) -> float | None:
-    """None where no client tells it."""
+    """Return the sum over the clients that have the value; None if no client has it."""
     known = [c[name] for c in clients.values() if c.get(name) is not None]
     return sum(known) if known else None
 
 
 def _whole_bins(clients: Iterable[dict[str, Any]]) -> list[list[int]]:
-    """Latencies of all clients together."""
+    """Return the latency bins of all clients together."""
     whole: Counter[int] = Counter()
     for client in clients:
         whole.update(dict(client.get("latency_bins") or ()))
