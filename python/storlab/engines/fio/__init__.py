@@ -1,1 +1,1 @@
-"""The fio engine."""
+"""fio engine: block I/O by fio, with importer and exporter of its JSON."""

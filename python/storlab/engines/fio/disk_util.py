@@ -1,4 +1,4 @@
-"""fio's ``disk_util``: what block devices counted while its jobs ran, for the proof of a run."""
+"""Parser of fio's ``disk_util`` section, whose device counters prove which I/O reached a device."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from storlab.engines.fio import importer_options as fio_options
 from storlab.stores.medium import is_memory_device
 
 EVIDENCE = ("device", "process", "medium")
-"""Details of a run that its proof rests on."""
-_SECTOR_BYTES = 512  # of /sys/block/*/stat, whatever the sectors of the device are
+"""Keys of the run details that the proof of a run relies on."""
+_SECTOR_BYTES = 512  # unit of /sys/block/*/stat, whatever the device's sector size
 _DIRECTIONS = ("read", "write")
-# The last 250 ms may not be counted: fio 3.33 missed 11 % of a run of 1 s and 3.5 % of one of 3 s.
+# The last 250 ms may be missing: fio 3.33 missed 11 % of a run of 1 s and 3.5 % of one of 3 s.
 _SHORTEST_NS = 5 * NS_PER_S
 _UNSAMPLED = "the imported file does not say whether the blocks that were read had been written"
 
@@ -21,7 +21,7 @@ _UNSAMPLED = "the imported file does not say whether the blocks that were read h
 def medium_details(
     document: Mapping[str, Any], options: Mapping[str, str], window_ns: int, *, alone: bool
 ) -> dict[str, Any]:
-    """Make the details ``device`` and ``medium`` of an imported run.
+    """Build the details ``device`` and ``medium`` of an imported run.
 
     Args:
         document: fio's output.
@@ -30,8 +30,8 @@ def medium_details(
         alone: Whether the document has no other run.
 
     Returns:
-        Empty if fio counted no device; without ``device`` if its counts cannot be compared with
-        the bytes of this run, with the reason in ``medium``.
+        An empty dict if fio counted no device. If its counts cannot be compared with the bytes of
+        this run, ``device`` is missing and ``medium`` has the reason.
     """
     listed = document.get("disk_util")
     devices = [one for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
@@ -66,7 +66,7 @@ def _why_not_compared(
     *,
     alone: bool,
 ) -> str | None:
-    """Return why the counts are not those of one run's bytes on the devices below it."""
+    """Return why the device counters cannot be compared with the bytes of the run, or None."""
     if not alone:
         return "fio counts the I/O of devices for all jobs of a file together"
     if fio_options.time_ns(options.get("ramp_time", "")):

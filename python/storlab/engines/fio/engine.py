@@ -1,8 +1,8 @@
-"""fio as a reference engine: the tool that the field already trusts, on the same job.
+"""fio engine: the established block benchmark, as a reference.
 
-The job file, the command line and everything fio prints are kept in ``raw/``. ``STORLAB_FIO``
-names another fio than the one on PATH; ``STORLAB_FIO_HUGE_PAGES=0`` leaves its buffers in plain
-pages, as fio has them by itself.
+The job file, the command line and fio's output are kept in ``raw/``. ``STORLAB_FIO`` names a fio
+that is not on PATH. ``STORLAB_FIO_HUGE_PAGES=0`` leaves fio's buffers in normal pages, which is
+fio's own default.
 """
 
 from __future__ import annotations
@@ -35,20 +35,20 @@ _INSTALL = (
 
 
 class FioEngine:
-    """Runs block jobs with fio, through io_uring where the kernel allows it.
+    """Engine that runs block jobs with fio, through io_uring if the kernel permits it.
 
-    Jobs into GPU memory too, where it has the engine libcufile.
+    It also runs jobs that move data to and from GPU memory, if fio has the engine libcufile.
     """
 
     name = "fio"
     kinds: tuple[str, ...] = (BlockJob.kind, GpuDirectJob.kind)
 
     def describe(self) -> EngineInfo:
-        """fio's version. Raises EngineError when fio is missing, broken or before 3.33."""
+        """Return fio's version. Raises EngineError if fio is missing, broken or older than 3.33."""
         return EngineInfo(name="fio", version=_version_of(find_fio()), clock="fio")
 
     def refuse(self, job: Job) -> str | None:
-        """Why fio cannot run this job as it stands, or None."""
+        """Return why fio cannot run this job, or None if it can."""
         if isinstance(job, GpuDirectJob):
             reason = libcufile.refusal(job)
             return reason or (None if libcufile.available(find_fio()) else libcufile.MISSING)
@@ -57,15 +57,19 @@ class FioEngine:
         return fio_job.refusal(job, uring_available())
 
     def start(self, job: Job, work_dir: Path) -> FioRun:
-        """Start one run in ``work_dir``.
+        """Start a run in ``work_dir``.
 
-        Raises EngineError for a missing fio, a job that fio cannot run and a data file that is
-        missing or short (fio would delete and remake it).
+        Raises:
+            EngineError: fio is missing or cannot run the job, or a data file is missing or short
+                (fio would delete and recreate it).
         """
         return self._begin(job, work_dir, held=False)
 
     def hold(self, job: Job, work_dir: Path) -> FioRun:
-        """As ``start``, with its jobs waiting at a gate: ``contracts.engine.HoldsRuns``."""
+        """Start a run like ``start``, but hold its jobs at a gate.
+
+        See ``contracts.engine.HoldsRuns``.
+        """
         return self._begin(job, work_dir, held=True)
 
     def _begin(self, job: Job, work_dir: Path, *, held: bool) -> FioRun:
@@ -103,7 +107,7 @@ class FioEngine:
 
 @dataclass(frozen=True, slots=True)
 class _Order:
-    """What fio is told to do."""
+    """fio's job file and environment for a job, with notes for the result."""
 
     block: BlockJob
     text: str
@@ -114,7 +118,7 @@ class _Order:
 
 
 def _order(job: Job, *, held: bool) -> _Order:
-    """Of a job that fio does not refuse."""
+    """Translate a job that fio does not refuse."""
     if isinstance(job, GpuDirectJob):
         return _Order(
             block=libcufile.as_block(job),
@@ -147,13 +151,17 @@ def _extra_environment() -> dict[str, str]:
 
 
 def find_fio() -> Path:
-    """The fio to run. Raises EngineError, with how to install it, when there is none."""
+    """Return the path of fio. Raises EngineError, with how to install it, if it is missing."""
     return find_program("fio", _INSTALL)
 
 
 @asked_once
 def _version_of(program: Path) -> str:
-    """``3.42-135`` from ``fio --version``. Raises EngineError for one too old or broken."""
+    """Return the version, such as ``3.42-135``, from ``fio --version``.
+
+    Raises:
+        EngineError: The program is too old, broken or not fio.
+    """
     printed = ask_program([str(program), "--version"], _INSTALL).stdout.strip()
     match = re.match(r"fio-((\d+)\.(\d+)\S*)", printed)
     if match is None:
@@ -165,7 +173,7 @@ def _version_of(program: Path) -> str:
 
 @cache
 def uring_available() -> bool:
-    """Whether the kernel lets this process use io_uring."""
+    """Return whether the kernel lets this process use io_uring."""
     from storlab._native import probe
 
     probed: dict[str, dict[str, object]] = json.loads(probe())

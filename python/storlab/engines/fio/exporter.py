@@ -1,7 +1,8 @@
-"""fio-compatible JSON+: read by the tools that read fio's, and by ``storlab import``.
+"""Exporter of results as fio-compatible JSON+, for tools that read fio's output.
 
-Bins are keyed by the middle of their bucket in ns, as fio's are; the buckets are HdrHistogram's.
-What fio's format has no place for stands in each job under ``storlab``.
+Histogram bins are keyed by the middle of their bucket in ns, as in fio, but have the widths of
+HdrHistogram's buckets. Facts without a place in fio's format are stored in each job under
+``storlab``, from which ``storlab import`` restores them.
 """
 
 from __future__ import annotations
@@ -25,18 +26,21 @@ from storlab.workloads.block.params import BlockParams
 
 _PERCENTS = {"p50_ns": 50.0, "p90_ns": 90.0, "p99_ns": 99.0, "p999_ns": 99.9, "p9999_ns": 99.99}
 _MORE_PERCENTS = (1, 5, 10, 20, 30, 40, 60, 70, 80, 95, 99.5, 99.95)
-_DURATIONS = ("drain_timeout",)  # parameters that a study gives with their unit
+_DURATIONS = ("drain_timeout",)  # parameters to which a study adds a unit
 _FACTS = ("capacity", "drives", "rack_units", "price", "currency")
 
 
 class FioJsonExport:
-    """One file: a job for each run, in plan order, each in a reporting group of its own."""
+    """Exporter to one fio JSON file, with a job and a reporting group per run, in plan order."""
 
     name = "fio-json"
     suffix = ".json"
 
     def content(self, store: ResultStore, samples: bool) -> bytes:
-        """The document. Raises UsageError for samples, which fio's JSON has no place for."""
+        """Return the file's content.
+
+        Raises UsageError for samples: fio's JSON has no time series.
+        """
         if samples:
             raise UsageError("--samples", "fio's JSON has no time series", "use --format parquet")
         text = json.dumps(document(store), indent=2, ensure_ascii=False, allow_nan=False)
@@ -44,9 +48,10 @@ class FioJsonExport:
 
 
 def document(store: ResultStore) -> dict[str, Any]:
-    """The whole result directory in fio's words. Runs of other kinds than block are left out.
+    """Return a result directory as fio's JSON document, without runs other than block I/O.
 
-    Raises UsageError where that leaves none.
+    Raises:
+        UsageError: There are runs, but none is block I/O.
     """
     every = store.records()
     records = [record for record in every if record.kind == "block"]
@@ -139,7 +144,7 @@ def _latency(summary: LatencySummary | None, histogram: Histogram | None) -> dic
 
 
 def _given_latency(record: RunRecord, kind: str, count: int) -> dict[str, Any]:
-    """Of a run that was imported without a whole summary: the values that its file gave."""
+    """Return the latency values of an imported run whose file had no complete summary."""
     names = {"p50": 50.0, "p90": 90.0, "p99": 99.0, "p999": 99.9}
     given = {p: record.metric(f"latency_{name}_ns", kind) for name, p in names.items()}
     return {
@@ -164,7 +169,7 @@ def _histograms(store: ResultStore, record: RunRecord) -> dict[str, Histogram]:
 
 
 def _options(store: ResultStore, record: RunRecord) -> dict[str, str]:
-    """fio's names for the parameters that fio has too."""
+    """Return fio's options for the parameters that fio also has."""
     params, target = BlockParams.of(record.params), store.study.target_named(record.target)
     read = params.read_percent
     mixed = 0 < read < 100
@@ -234,7 +239,7 @@ def _own_facts(store: ResultStore, record: RunRecord) -> OwnFacts:
 
 
 def _fields(record: RunRecord) -> dict[str, Any]:
-    """What a study has to say to get these parameters: those that are not the default."""
+    """Return the study fields that reproduce the run's parameters: those that are not defaults."""
     default = _default(record)
     given = {k: v for k, v in record.params.items() if k in default and v != default[k]}
     if given.get("access") == "sequential":
@@ -243,7 +248,7 @@ def _fields(record: RunRecord) -> dict[str, Any]:
 
 
 def _beside(record: RunRecord) -> dict[str, Any]:
-    """Parameters that no study can say: an importer keeps there what has no field."""
+    """Return parameters without a study field, in which importers keep additional facts."""
     default = _default(record)
     return {k: v for k, v in record.params.items() if k not in default}
 

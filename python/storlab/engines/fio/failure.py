@@ -1,4 +1,4 @@
-"""Why a fio run failed, from its exit code, its JSON and what it said on stderr."""
+"""Cause of a failed fio run, found in its exit status, JSON and standard error."""
 
 from __future__ import annotations
 
@@ -33,7 +33,10 @@ _FIXES = {
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """What a fio process left: ``output`` is None where it cannot be read, for ``damage``."""
+    """Exit status and output of a fio process.
+
+    ``output`` is None if the JSON cannot be parsed; ``damage`` is the reason.
+    """
 
     exit_code: int
     output: FioOutput | None
@@ -43,16 +46,17 @@ class Ended:
 
     @property
     def messages(self) -> str:
-        """What fio said outside its JSON."""
+        """Output of fio outside its JSON, including standard error."""
         match = re.search(r"^\{", self.stdout, re.MULTILINE)
         notes = self.stdout[: match.start()] if match else self.stdout
         return f"{notes}\n{self.stderr}"
 
 
 def explain(job: BlockJob, ended: Ended) -> Failure | None:
-    """The failure, or None for a valid result.
+    """Return the failure of a run, or None if its result is valid.
 
-    Invalid are: a non-zero exit, an ``error`` in any job, no readable JSON, no I/O in the window.
+    Failures are a non-zero exit status, an ``error`` in any job, unreadable JSON, and no I/O in the
+    window.
     """
     figures = None
     if ended.output is not None:
@@ -96,5 +100,5 @@ def _first_line(stderr: str) -> str:
 
 
 def _name_of(job: BlockJob, path: str) -> str:
-    """The member's name in messages: the path may be a descriptor that the guard holds."""
+    """Return a member's name for messages; fio's path may be a descriptor that the guard holds."""
     return next((m.name for m in job.members if absolute(m) == path), path)

@@ -1,10 +1,10 @@
-"""A gate that the jobs of a fio wait at, all set up, until their load is to begin.
+"""Gate that holds fio's jobs, fully set up, until their load starts.
 
-fio's ``startdelay`` makes the threads only when it has passed, and looks for that every 100 ms; its
-own clients begin hundreds of milliseconds apart. ``exec_prerun`` runs a command in each job between
-its set-up (files laid out, ring made, buffers allocated) and the begin of its clock. Here that
-command says that its job is there, waits until a pipe gets a writer, and says that it goes. What
-each job still has to do then is to open its file.
+fio's own means are too coarse: ``startdelay`` creates the threads only after the delay and polls
+every 100 ms, and fio's clients start hundreds of milliseconds apart. ``exec_prerun`` runs a command
+in each job after its set-up (files laid out, ring and buffers created) and before its clock starts.
+Here this command signals that the job has arrived, waits until a pipe has a writer, and signals
+that it continues. After that, a job only has to open its file.
 """
 
 from __future__ import annotations
@@ -17,21 +17,22 @@ from pathlib import Path
 from storlab.base.clock import monotonic_ns
 from storlab.base.units import NS_PER_S
 
-GATE, SIGNS = "gate", "signs"  # pipes in the run's folder, where fio runs, too
+GATE, SIGNS = "gate", "signs"  # pipes in the run's directory, which is fio's working directory
 ARRIVED, LEFT, OVER = b"a", b"l", b"x"
-# No semicolon: fio takes what follows it for a comment.
+# No semicolon: fio starts a comment there.
 OPTION = f"exec_prerun=(printf a >&3 && : <{GATE} && printf l >&3) 3>{SIGNS}"
-NOTE = "Saving output of"  # what fio says of each such command
+NOTE = "Saving output of"  # start of the line that fio prints for each such command
 
 
 class Gate:
-    """Of one run with so many jobs. Make it before fio starts, and close it when fio has ended."""
+    """Gate of one run with ``jobs`` jobs. Create it before fio starts; close it after fio ends."""
 
     def __init__(self, work_dir: Path, jobs: int) -> None:
         for name in (GATE, SIGNS):
             os.mkfifo(work_dir / name, 0o600)
         self._place = work_dir / GATE
-        # For both directions: never at its end, and opened without waiting for the other side.
+        # Opened for both directions, so that opening does not block and reads never see end of
+        # file.
         self._signs = os.open(work_dir / SIGNS, os.O_RDWR | os.O_CLOEXEC)
         self._open_fd: int | None = None
         self._jobs = jobs
@@ -47,33 +48,37 @@ class Gate:
 
     @property
     def armed(self) -> bool:
-        """Whether all jobs are there."""
+        """Whether all jobs wait at the gate."""
         return self._arrived >= self._jobs
 
     @property
     def start_ns(self) -> int | None:
-        """When it opens, or opened; None: nobody has told yet."""
+        """Time at which the gate opens or opened, or None if it is not set yet."""
         return self._start_ns
 
     @property
     def first_late_ns(self) -> int | None:
-        """How long after that the first job went; None where not one has."""
+        """Delay of the first job after that time, or None if none has passed the gate."""
         return self._late(self._left_ns[:1])
 
     @property
     def last_late_ns(self) -> int | None:
-        """Likewise of the last, once all have gone."""
+        """Delay of the last job after that time, or None until all have passed the gate."""
         return self._late(self._left_ns[self._jobs - 1 :])
 
     def open_at(self, start_ns: int) -> None:
-        """Open it then; at once where that has passed. Raises RuntimeError the second time."""
+        """Open the gate at a given time, or at once if that has passed.
+
+        Raises:
+            RuntimeError: The time is already set.
+        """
         if self._start_ns is not None:
             raise RuntimeError("the run was told already when to start")
         self._start_ns = start_ns
         self._told.set()
 
     def close(self) -> None:
-        """End both threads, and release the pipes."""
+        """End both threads and close the pipes."""
         self._over.set()
         self._told.set()
         self._opener.join()

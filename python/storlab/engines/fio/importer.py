@@ -1,4 +1,4 @@
-"""fio's JSON and JSON+ as runs; also the fio-compatible JSON that ``storlab export`` writes."""
+"""Importer of fio's JSON and JSON+, including the files that ``storlab export`` writes."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ from storlab.model.result import (
 )
 from storlab.model.types import Provenance, Table
 
-OWN_KEY = "storlab"  # in a job of a file that `storlab export` wrote
+OWN_KEY = "storlab"  # key in the jobs of files that `storlab export` wrote
 
 
 class OwnFacts(Table):
-    """What fio's format has no place for, in a job of an exported file."""
+    """Facts about a run that fio's format has no place for, stored in an exported file."""
 
     schema_version: int = 1
     run_id: str
@@ -44,10 +44,10 @@ class OwnFacts(Table):
     direct: bool
     workload: str
     kind: str
-    engine: str  # the registered engine
+    engine: str  # name in the registry
     engine_info: EngineInfo
     fields: dict[str, Any]
-    params: dict[str, Any] = Field(default_factory=dict)  # beside the fields' own
+    params: dict[str, Any] = Field(default_factory=dict)  # parameters without a field
     provenance: Provenance
     status: RunStatus
     failure: Failure | None = None
@@ -59,16 +59,16 @@ class OwnFacts(Table):
     cores: int | None = None
     clients: int | None = None
     notes: list[str] = Field(default_factory=list)
-    facts: dict[str, Any] = Field(default_factory=dict)  # of the target
-    evidence: dict[str, Any] = Field(default_factory=dict)  # details that the proof rests on
+    facts: dict[str, Any] = Field(default_factory=dict)  # declared facts of the target
+    evidence: dict[str, Any] = Field(default_factory=dict)  # details that the proof relies on
     late_operations: dict[Operation, int] = Field(default_factory=dict)
-    # Number, and the longest in ns.
+    # Number and longest latency in ns.
     unfinished_operations: dict[Operation, tuple[int, int]] = Field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    """Jobs of the file that are one run."""
+    """Jobs of a file that form one run."""
 
     jobs: list[dict[str, Any]]
     figures: Figures
@@ -76,20 +76,24 @@ class _Entry:
 
 
 class FioImport:
-    """Reads fio's output, notes before the JSON and status documents included."""
+    """Importer of fio's output, with its messages before the JSON and its status documents."""
 
     name = "fio"
     hint = "the output of `fio --output-format=json+ --lat_percentiles=1 job.fio`"
 
     def matches(self, text: str) -> bool:
-        """True for a JSON object with fio's marks: ``fio version``, or ``jobs`` with names."""
+        """Return whether a text has a JSON object with fio's version or with named jobs."""
         start = re.search(r"^\{", text, re.MULTILINE)
         return start is not None and (
             '"fio version"' in text or ('"jobs"' in text and '"jobname"' in text)
         )
 
     def read(self, text: str, file: str) -> list[ImportedRun]:
-        """One run for each job (``numjobs`` clones together). Raises ResultError."""
+        """Return one run per job; the clones that ``numjobs`` makes are one run.
+
+        Raises:
+            ResultError: The text is not complete output of fio.
+        """
         try:
             output = fio_result.split_output(text)
             document = output.documents[-1]
@@ -114,16 +118,16 @@ class FioImport:
         return runs
 
     def suffix(self, text: str) -> str:  # noqa: ARG002  (it has one form)
-        """JSON."""
+        """Return the suffix of a kept copy: JSON."""
         return ".json"
 
     def cleaned(self, text: str) -> str:
-        """As it is: fio writes no secrets."""
+        """Return the text unchanged: fio writes no secrets."""
         return text
 
 
 def _entries(document: dict[str, Any]) -> list[_Entry]:
-    """Jobs of one name in one reporting group are clones of each other: one run."""
+    """Group jobs of the same name and reporting group, which are clones, into one run."""
     figures = fio_result.read_document(document)
     grouped: dict[tuple[str, str], list[int]] = {}
     for index, job in enumerate(document["jobs"]):
@@ -210,7 +214,7 @@ def _cpu(entry: _Entry, window_ns: int, jobs: int) -> CpuUse | None:
     if not window_ns or not figures.job_runtime_ms:
         return None
     share = 1.0
-    # without a ramp, more threads than the options tell of are the likelier reason
+    # Without a ramp, a longer runtime more likely stems from threads missing in the options.
     if "ramp_time" in entry.options and OWN_KEY not in entry.jobs[0]:
         share = fio_result.window_share(figures.job_runtime_ms, window_ns * jobs // NS_PER_MS)
     user_ns, system_ns = round(figures.user_ns * share), round(figures.system_ns * share)
@@ -229,7 +233,7 @@ def _failure(entry: _Entry) -> Failure | None:
 
 
 def _notes(entry: _Entry) -> list[str]:
-    """What the reader of the numbers has to know."""
+    """Return notes on how to interpret the imported numbers."""
     notes = ["imported: one sample spans the whole window"]
     directions = entry.figures.directions
     if any(d.latency is None and d.operations for d in directions.values()):
@@ -256,7 +260,7 @@ def _notes(entry: _Entry) -> list[str]:
 
 
 def _given_metrics(figures: Figures) -> list[Metric]:
-    """Percentiles as given, where neither bins nor a whole summary lead to them."""
+    """Return latency metrics as printed, for operations without bins or a complete summary."""
     metrics: list[Metric] = []
     names = {50.0: "p50", 90.0: "p90", 99.0: "p99", 99.9: "p999"}
     for kind, direction in figures.directions.items():
@@ -270,7 +274,7 @@ def _given_metrics(figures: Figures) -> list[Metric]:
             Metric(name=f"latency_{name}_ns", value=value, unit="ns", operation=kind)
             for name, value in values.items()
         ]
-    if metrics:  # else the workload derives it
+    if metrics:  # otherwise the workload derives it
         waited = sum(
             d.operations * d.latency.mean_ns
             for kind, d in figures.directions.items()
@@ -310,7 +314,7 @@ def _own_run(entry: _Entry, own: OwnFacts) -> ImportedRun:
     outcome.details = dict(own.evidence)
     for kind, late in own.late_operations.items():
         totals = outcome.totals[kind]
-        ended = totals.operations - late  # latencies count the late ones, rates do not
+        ended = totals.operations - late  # latencies include late operations, rates do not
         outcome.totals[kind] = totals.model_copy(
             update={"operations": ended, "late_operations": late}
         )

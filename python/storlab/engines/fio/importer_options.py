@@ -1,4 +1,4 @@
-"""fio's job options in storlab's words: the fields of a ``block`` workload."""
+"""Translation of fio's job options into fields of a ``block`` workload."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from storlab.base.units import NS_PER_S
 
 Options = Mapping[str, str]
 _ALIASES = {"blocksize": "bs", "readwrite": "rw", "blocksize_range": "bsrange"}
-# A field of the workload or of its target holds these, or the run does: how long it was.
+# Options represented by a field of the workload or target, or by the length of the run.
 _TOLD = {
     "rw", "rwmixread", "bs", "bssplit", "ioengine", "iodepth", "iodepth_batch",
     "iodepth_batch_submit", "numjobs", "norandommap", "random_distribution", "rate_iops",
@@ -19,7 +19,7 @@ _TOLD = {
     "dedupe_percentage", "filename", "directory", "size", "direct", "runtime", "time_based",
     "io_size", "ramp_time",
 }  # fmt: skip
-# These name, report, read the clock, or say when a job starts and what ends it: not what it does.
+# Options without effect on the load: names, reporting, clocks, start and end of jobs.
 _NO_LOAD = {
     "name", "description", "thread", "wait_for", "stonewall", "new_group", "group_reporting",
     "exitall", "exit_what", "exitall_on_error", "rate_min", "rate_iops_min", "rate_cycle",
@@ -30,7 +30,7 @@ _NO_LOAD = {
     "bwavgtime", "iopsavgtime", "per_job_logs",
 }  # fmt: skip
 _REPORTING = ("log_", "write_bw_", "write_lat_", "write_iops_", "write_hist_", "disable_")
-_DEFAULTS = {  # that say nothing, where 0 is not it
+_DEFAULTS = {  # default values other than 0
     "sync": ("none", "0"),
     "zonemode": ("none", "0"),
     "nrfiles": ("1",),
@@ -42,8 +42,8 @@ _DEFAULTS = {  # that say nothing, where 0 is not it
     "invalidate": ("1", ""),
     "scramble_buffers": ("1", ""),
 }
-# The usual engine of each kind: one waits, one submits, one rings, and one does nothing. Others of
-# the kind do the same work another way.
+# The usual engine of each kind (synchronous, asynchronous, io_uring, no I/O). Other engines of a
+# kind do the same work by other means.
 _USUAL_ENGINES = ("psync", "libaio", "io_uring", "null")
 _SYNCHRONOUS = ("sync", "psync", "vsync", "pvsync", "pvsync2", "mmap")
 _SIZE = re.compile(r"(\d+)\s*([kmgtp]?)(i?)b?", re.IGNORECASE)
@@ -63,10 +63,10 @@ _TIME_NS = {
 
 
 def merged(document: Mapping[str, Any], job: Mapping[str, Any]) -> dict[str, str]:
-    """The job's options over the global ones, under fio's main names.
+    """Return the job's options combined with the global ones, under fio's main names.
 
-    Of two that say the opposite the later counts: ``buffered`` becomes ``direct``, and
-    ``rwmixwrite`` the ``rwmixread`` that is left.
+    A later option replaces an equivalent earlier one: ``buffered`` becomes ``direct``, and
+    ``rwmixwrite`` becomes ``rwmixread``.
     """
     options: dict[str, str] = {}
     for table in (document.get("global options"), job.get("job options")):
@@ -84,7 +84,10 @@ def _plain(name: str, value: str) -> tuple[str, str]:
 
 
 def size_of(text: str, kb_base: int = 1024) -> int | None:
-    """Bytes of a fio size. With fio's default ``kb_base``, ``4k`` is 4096 and ``4ki`` 4000."""
+    """Return the bytes of a fio size, or None if it is malformed.
+
+    With fio's default ``kb_base`` of 1024, ``4k`` is 4096 and ``4ki`` is 4000.
+    """
     match = _SIZE.fullmatch(text.strip())
     if match is None:
         return None
@@ -94,7 +97,7 @@ def size_of(text: str, kb_base: int = 1024) -> int | None:
 
 
 def time_ns(text: str) -> int | None:
-    """Nanoseconds of a fio time; a bare number is seconds."""
+    """Return the nanoseconds of a fio time, or None; a number without unit is seconds."""
     match = _TIME.fullmatch(text.strip())
     if match is None or match.group(2).lower() not in _TIME_NS:
         return None
@@ -102,12 +105,12 @@ def time_ns(text: str) -> int | None:
 
 
 def is_on(options: Options, name: str) -> bool:
-    """A fio bool or flag: present and not 0."""
+    """Return whether a boolean option or flag is present and not 0."""
     return name in options and options[name].strip() not in ("0", "false")
 
 
 def number(options: Options, name: str, default: float) -> float:
-    """A number, also ``10k``; the default where it is missing or has another form."""
+    """Return a number, also from ``10k``, or the default if it is missing or malformed."""
     try:
         return float(options.get(name, default))
     except ValueError:
@@ -120,22 +123,25 @@ def _kb_base(options: Options) -> int:
 
 
 def whole(options: Options, name: str, default: int) -> int:
-    """A whole number of at least 1, else the default."""
+    """Return an integer of at least 1, or the default."""
     value = int(number(options, name, default))
     return value if value >= 1 else default
 
 
 def engine_of(options: Options) -> str:
-    """fio's I/O engine; Linux's default where the options do not say."""
+    """Return the I/O engine, by default that of Linux."""
     return options.get("ioengine", "psync").partition(":")[0]
 
 
 def fields(
     options: Options, done: Mapping[str, int], entries: int
 ) -> tuple[dict[str, Any], list[str]]:
-    """Fields of a ``block`` workload, and notes on what they cannot say.
+    """Return the fields of a ``block`` workload, and notes on options that fields cannot express.
 
-    ``done`` counts operations by kind; ``entries`` is how many equal jobs the file lists.
+    Args:
+        options: The job's options.
+        done: The number of operations by kind.
+        entries: The number of identical jobs in the file.
     """
     notes: list[str] = []
     result: dict[str, Any] = {
@@ -169,10 +175,10 @@ def fields(
 
 
 def untold(options: Options) -> dict[str, str]:
-    """Options that have no field, or say more than their field holds, in the order of their names.
+    """Return options that no field fully expresses, sorted by name.
 
-    Runs that differ in one of them are no repeats of each other. All count that are not known to
-    leave the load as it is, those of a later fio among them.
+    Runs that differ in one of them are not repeats of each other. An option counts unless it is
+    listed as having no effect on the load, so unfamiliar ones of newer fio versions count.
     """
     shaping = {
         name
@@ -185,9 +191,9 @@ def untold(options: Options) -> dict[str, str]:
 
 
 def _overfull(options: Options) -> Iterator[str]:
-    """Of the options with a field those that say more than it holds."""
+    """Yield options that have a field which cannot express their value."""
     rw = options.get("rw", "")
-    if ":" in rw or "trimwrite" in rw:  # how often an offset is drawn; which of the two goes first
+    if ":" in rw or "trimwrite" in rw:  # repeated offsets, or trim followed by write
         yield "rw"
     if engine_of(options) not in _USUAL_ENGINES:
         yield "ioengine"
@@ -204,22 +210,24 @@ def _overfull(options: Options) -> Iterator[str]:
         yield "bssplit"
     if "rand" in rw and not _is_told(options.get("random_distribution", "")):
         yield "random_distribution"
-    if "size" in options and size_of(options["size"]) is None:  # else it is the target's
+    # otherwise it becomes the target's size
+    if "size" in options and size_of(options["size"]) is None:
         yield "size"
     if number(options, "fsync", 0) > 0 and number(options, "fdatasync", 0) > 0:
         yield from ("fsync", "fdatasync")
 
 
 def data_size(options: Options, files: int) -> int | None:
-    """Bytes of each of so many files, or of a device, that a job uses; None where it is not told
-    in bytes.
-    """
+    """Return the bytes used of each file or of the device, or None if not given in bytes."""
     size = size_of(options.get("size", ""), _kb_base(options))
     return size // max(1, files) or None if size else None
 
 
 def _own(options: Options, name: str) -> list[str]:
-    """Of ``reads,writes,trims`` the values for those that the job does; the last goes on."""
+    """Return the values of ``reads,writes,trims`` for the kinds of I/O that the job does.
+
+    The last value also applies to the kinds after it.
+    """
     rw = options.get("rw", "read").replace("readwrite", "rw")
     kinds = (0, 1) if "rw" in rw else (1,) if "write" in rw else (2,) if "trim" in rw else (0,)
     parts = [part.strip() for part in options[name].split(",")]
@@ -227,7 +235,7 @@ def _own(options: Options, name: str) -> list[str]:
 
 
 def _read_percent(options: Options, done: Mapping[str, int]) -> float:
-    """As configured; where the options do not say, as done."""
+    """Return the configured percentage of reads, or the actual one if it is not configured."""
     rw = options.get("rw", "")
     if "rw" in rw.replace("readwrite", "rw"):
         return number(options, "rwmixread", 50)
@@ -258,7 +266,7 @@ def _block_size(options: Options, notes: list[str]) -> int | dict[str, float]:
 
 
 def _weights(options: Options) -> dict[str, float]:
-    """Percent by block size; empty where that is no such list."""
+    """Return percentages by block size, or an empty dict if the list is malformed."""
     percents: list[tuple[int, float | None]] = []
     for part in _own(options, "bssplit")[0].split(":"):
         text, _, share = (word.strip() for word in part.partition("/"))
@@ -267,7 +275,7 @@ def _weights(options: Options) -> dict[str, float]:
             return {}
         percents.append((size, float(share) if share else None))
     given = sum(percent or 0 for _, percent in percents)
-    open_ones = sum(percent is None for _, percent in percents)  # share what is left
+    open_ones = sum(percent is None for _, percent in percents)  # they share the remainder equally
     weights: dict[str, float] = {}
     for size, percent in percents:
         weight = max(0.0, 100 - given) / open_ones if percent is None else percent
@@ -276,7 +284,7 @@ def _weights(options: Options) -> dict[str, float]:
 
 
 def _is_told(distribution: str) -> bool:
-    """Whether fields hold the whole of it: zipf may have a centre, too."""
+    """Return whether fields can express a distribution: not for zipf with a centre."""
     kind, _, rest = distribution.partition(":")
     plain = kind in ("", "random") or (kind == "zipf" and re.fullmatch(r"[\d.]*", rest) is not None)
     return plain or _hot_cold(distribution) is not None
@@ -317,7 +325,7 @@ def _offsets(options: Options, notes: list[str]) -> dict[str, Any]:
 
 
 def _rate(options: Options, jobs: int) -> dict[str, Any]:
-    """Empty where one kind of operation is not held back: there is no rate of the whole."""
+    """Return the rate, or nothing unless it limits all kinds of operations."""
     own = _own(options, "rate_iops") if "rate_iops" in options else []
     given = [number({**options, "rate_iops": text}, "rate_iops", 0) for text in own]
     if not given or min(given) <= 0:
@@ -346,8 +354,9 @@ def _writing(options: Options) -> dict[str, Any]:
 
 
 def locations(options: Options) -> list[str]:
-    """The files, devices or directories that the options name: files in the first directory, to
-    which fio appends what they are called, whole paths, too.
+    """Return the files, devices or directories that the options name.
+
+    fio appends file names, even absolute paths, to the first directory.
     """
     directories, names = (_paths(options.get(name, "")) for name in ("directory", "filename"))
     if not directories or not names:
@@ -356,8 +365,9 @@ def locations(options: Options) -> list[str]:
 
 
 def _paths(text: str) -> list[str]:
-    """Of a list with colons; one with a backslash before it belongs to a name. Other backslashes
-    are what they are.
+    """Split a list at colons, except those escaped by a backslash.
+
+    Other backslashes are literal.
     """
     parts = re.split(r"(?<!\\):", text)
     return [part.replace("\\:", ":") for part in parts if part]

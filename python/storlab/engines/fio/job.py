@@ -1,7 +1,7 @@
-"""A BlockJob in fio's words: the job file, the command line, and what fio cannot be asked for.
+"""Translation of a BlockJob into fio's job file and command line.
 
-Options follow fio's HOWTO for 3.33 and later. fio's defaults stay where a BlockJob does not say
-otherwise, because the field's numbers were taken with them.
+Options follow fio's HOWTO for 3.33 and later. Fields that a BlockJob does not set keep fio's
+defaults, since published numbers were measured with them.
 """
 
 from __future__ import annotations
@@ -19,29 +19,29 @@ from storlab.workloads.block.job import BlockJob
 
 IoEngine = Literal["io_uring", "psync", "null", "libcufile"]
 IO_ENGINES: dict[str, IoEngine] = {"uring": "io_uring", "posix": "psync", "null": "null"}
-"""Of each backend; of one that is not here fio has no counterpart."""
+"""fio's I/O engine for each backend; other backends have no counterpart in fio."""
 BACKENDS = {engine: backend for backend, engine in IO_ENGINES.items()}
 _SHORTEST_STATUS_MS = 100
-# fio cuts values at # and ;, strips them, puts numbers for words with $, and takes a backslash for
-# itself or for the next sign's: it would write to another file.
+# fio truncates values at # and ;, strips blanks, substitutes some words with $, and interprets
+# backslashes: it would write to another file.
 _NO_PATH = re.compile(r"[\n\r#;\\]|\$(\{|ncpus|pagesize|mb_memory)|\s\Z")
 
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """One section of the job file: what one job does, or ``numjobs`` equal ones."""
+    """Section of the job file: one job, or ``numjobs`` identical ones."""
 
     members: tuple[Member, ...]
-    offset: int  # the region, the same in each member
+    offset: int  # start of the region, the same in each member
     size: int
     cpu: int | None
     options: tuple[str, ...] = ()
 
 
 def sections(job: BlockJob) -> list[Section]:
-    """Job ``j``'s members, region and CPU, by the spreading rule of the native engine.
+    """Return each job's members, region and CPU, assigned as in the native engine.
 
-    Sequential and permuted jobs on the same member each get an even part of its region.
+    Sequential and permuted jobs that share a member each get an equal part of its region.
     """
     result = []
     for index in range(job.jobs):
@@ -56,7 +56,7 @@ def sections(job: BlockJob) -> list[Section]:
 
 
 def _part(job: BlockJob, index: int, size: int) -> tuple[int, int]:
-    """Begin and end of a job's part of ``size`` bytes, in whole blocks of the largest size."""
+    """Return begin and end of a job's part of ``size`` bytes, in multiples of the largest block."""
     members = len(job.members)
     place, sharers = index // members, len(range(index % members, job.jobs, members))
     block = max(s.bytes for s in job.block_sizes)
@@ -66,7 +66,7 @@ def _part(job: BlockJob, index: int, size: int) -> tuple[int, int]:
 
 
 def members_of(job: BlockJob, index: int) -> list[Member]:
-    """The members that job ``index`` uses: its own, one of them in turn, or every jobs-th."""
+    """Return the members of job ``index``: its own, one in turn, or every ``jobs``-th."""
     count = len(job.members)
     if job.layout == "per_job" or job.jobs >= count:
         return [job.members[index % count]]
@@ -74,7 +74,7 @@ def members_of(job: BlockJob, index: int) -> list[Member]:
 
 
 def ioengine(job: BlockJob, uring_available: bool) -> IoEngine:
-    """fio's engine for the backend; ``auto`` is io_uring where the kernel allows it."""
+    """Return fio's engine for the backend; ``auto`` is io_uring if the kernel permits it."""
     if all(member.kind == "null" for member in job.members):
         return "null"
     if job.backend == "auto":
@@ -83,7 +83,7 @@ def ioengine(job: BlockJob, uring_available: bool) -> IoEngine:
 
 
 def refusal(job: BlockJob, uring_available: bool) -> str | None:
-    """Why fio cannot run the job as it stands, or None."""
+    """Return why fio cannot run the job, or None if it can."""
     if job.backend not in ("auto", *IO_ENGINES):
         return f'fio has nothing like backend = "{job.backend}": use {", ".join(IO_ENGINES)}'
     checks = (
@@ -182,13 +182,13 @@ def _refuse_rate(job: BlockJob) -> str | None:
 
 
 def _rates(job: BlockJob) -> list[tuple[float, int]]:
-    """(percent, whole operations per second of one job) of reads, writes and trims."""
+    """Return percentage and rate (integer operations/s of one job) of reads, writes and trims."""
     total = (job.arrival.rate_iops or 0) / job.jobs
     return [(p, round(total * p / 100)) for p in (job.mix.read, job.mix.write, job.mix.trim)]
 
 
 def _bssplit_percents(job: BlockJob) -> list[int]:
-    """Whole percentages that sum to 100, by largest remainder."""
+    """Return integer percentages that sum to 100, by the largest-remainder method."""
     total = sum(size.weight for size in job.block_sizes)
     exact = [100 * size.weight / total for size in job.block_sizes]
     whole = [int(value) for value in exact]
@@ -199,7 +199,7 @@ def _bssplit_percents(job: BlockJob) -> list[int]:
 
 
 def caveats(job: BlockJob) -> list[str]:
-    """What differs from the native engine's reading of the same job: for the run's notes."""
+    """Return notes on how fio deviates from the native engine for this job."""
     notes = []
     if job.arrival.kind != "closed":
         notes.append(
@@ -240,10 +240,17 @@ def job_file(
     parts: Sequence[Section] | None = None,
     options: Sequence[str] = (),
 ) -> str:
-    """The job file's text. With ``huge_pages`` each job's buffers begin on one (see
-    :func:`huge_page_tunables`): otherwise jobs of a few MiB share theirs with plain pages.
-    Jobs that are ``held`` wait at their gate. ``parts`` are other sections than the job's own, and
-    ``options`` those of an engine that has its own.
+    """Return the text of the job file.
+
+    Args:
+        job: The job to translate.
+        engine: fio's I/O engine.
+        huge_pages: Whether each job's buffers start on a huge page (see
+            :func:`huge_page_tunables`). Otherwise jobs with buffers of a few MiB share theirs with
+            normal pages.
+        held: Whether the jobs wait at a gate.
+        parts: Sections to use instead of the job's own.
+        options: Additional options that the engine needs.
     """
     parts = sections(job) if parts is None else parts
     lines = ["# written by storlab", "[global]", *_common(job, engine, parts), *options]
@@ -282,7 +289,7 @@ def _common(job: BlockJob, engine: IoEngine, parts: Sequence[Section]) -> list[s
         "lat_percentiles=1",
         "clat_percentiles=0",
         "exitall_on_error=1",
-        # never make, grow, drop from the cache or delete what storlab has laid out
+        # prevents fio from creating, growing, dropping or deleting storlab's files
         "allow_file_create=0",
         "fallocate=none",
         "invalidate=0",
@@ -300,7 +307,7 @@ def _common(job: BlockJob, engine: IoEngine, parts: Sequence[Section]) -> list[s
             f"iodepth_batch_complete_max={job.batch}",
         ]
     if job.arrival.kind != "closed":
-        # one direction takes one value; of a mix, reads stand before writes
+        # one value for a single direction; for a mix, reads precede writes
         lines.append("rate_iops=" + ",".join(str(rate) for share, rate in _rates(job) if share))
         lines.append(f"rate_process={'poisson' if job.arrival.kind == 'poisson' else 'linear'}")
     if job.sync.kind != "none" and job.sync.every_writes:
@@ -356,14 +363,15 @@ def _payload(job: BlockJob) -> list[str]:
 
 
 def status_interval_ms(job: BlockJob) -> int:
-    """How often fio is asked for its state: the sample length, within what fio can do."""
+    """Return the interval between fio's status documents: the sample interval, at least 100 ms."""
     return max(_SHORTEST_STATUS_MS, job.interval_ns // 1_000_000)
 
 
 def command(binary: Path, job_path: Path, job: BlockJob) -> list[str]:
-    """The command line. Status documents give the time series, and tie fio's life to ours.
+    """Return the command line, which makes fio print a status document at every interval.
 
-    fio writes one at every interval into our pipe: when storlab dies, the next one ends fio too.
+    The documents yield the time series. They also end fio soon after storlab dies, because writing
+    into the closed pipe fails.
     """
     return [
         str(binary),
@@ -375,12 +383,12 @@ def command(binary: Path, job_path: Path, job: BlockJob) -> list[str]:
 
 
 def huge_page_tunables() -> str:
-    """glibc settings that put fio's buffers into huge pages, where the kernel has them to give.
+    """Return glibc tunables that place fio's buffers in huge pages, if the kernel provides them.
 
-    The native engine's buffers lie in huge pages. Through plain 4 KiB pages a large I/O is a list
-    of many segments, which on a virtual disk costs up to half of the throughput: without this, two
-    engines would be compared by their allocators. The heap grows as one arena by ``brk`` (mapped
-    chunks would be too ill-aligned), with room above, and is advised to be huge.
+    The native engine's buffers are in huge pages. With 4 KiB pages a large I/O needs many segments,
+    which on a virtual disk costs up to half of the throughput, so engines would differ by their
+    allocators. The settings make the heap one arena that grows by ``brk`` (mapped chunks would be
+    misaligned), with spare room on top, advised to use huge pages.
     """
     return ":".join(
         (

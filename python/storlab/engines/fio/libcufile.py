@@ -1,8 +1,8 @@
-"""A GpuDirectJob in fio's words, through its engine libcufile.
+"""Translation of a GpuDirectJob for fio's engine libcufile.
 
-Options follow fio's HOWTO and its examples for libcufile (fio 3.26 and later, where it was built
-with it). It is synchronous: one I/O in flight for each job. ``cuda_io=cufile`` moves data to and
-from GPU memory by cuFile; ``cuda_io=posix`` through memory of the host, with a copy.
+Options follow fio's HOWTO and its examples for libcufile (fio 3.26 and later, if built with it).
+The engine is synchronous: one I/O in flight per job. ``cuda_io=cufile`` moves data to and from GPU
+memory by cuFile, ``cuda_io=posix`` through host memory with a copy.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ MISSING = (
     "`./configure --enable-libcufile` beside the CUDA toolkit and set STORLAB_FIO to it, or use "
     "gdsio (crosscheck: --reference gdsio)"
 )
-_ASK_S = 60  # such a fio loads the CUDA libraries
+_ASK_S = 60  # generous: fio with libcufile loads the CUDA libraries
 _CALLS = re.compile(
     r"(?P<call>cuFile\w+|cufile register|cuda runtime api call failed \S+)(?: \w+)?\s*: "
     r"err=(?P<code>-?\d+)(?::(?P<name>.*))?"
@@ -36,7 +36,7 @@ _CUFILE_FIX = "`storlab doctor` tells what cuFile lacks here, and which path it 
 
 
 def refusal(job: GpuDirectJob) -> str | None:
-    """Why fio's libcufile cannot run the job as it stands, or None."""
+    """Return why fio's libcufile cannot run the job, or None if it can."""
     if job.do != "load":
         return f'fio carries out loads, and this job is a "{job.do}": the native engine does it'
     if job.path not in CUDA_IO:
@@ -57,7 +57,7 @@ def refusal(job: GpuDirectJob) -> str | None:
 
 
 def as_block(job: GpuDirectJob) -> BlockJob:
-    """The same load without a GPU: what the rest of this engine goes by."""
+    """Return an equivalent BlockJob without a GPU, for the code that handles block jobs."""
     return BlockJob(
         members=used(job),
         backend="posix",
@@ -79,14 +79,14 @@ def as_block(job: GpuDirectJob) -> BlockJob:
 
 
 def used(job: GpuDirectJob) -> list[Member]:
-    """The members that workers use."""
+    """Return the members that workers use."""
     return job.members[: -(-job.workers // job.workers_per_file)]
 
 
 def sections(job: GpuDirectJob) -> list[Section]:
-    """Worker ``w``'s member, region, CPU and GPU, by the spreading rule of the native engine.
+    """Return each worker's member, region, CPU and GPU, assigned as in the native engine.
 
-    fio counts GPUs from each section on, so that every section names its own.
+    Every section names its own GPU, since fio starts counting GPUs in each section.
     """
     members = used(job)
     places = [worker // job.workers_per_file % len(members) for worker in range(job.workers)]
@@ -107,14 +107,14 @@ def sections(job: GpuDirectJob) -> list[Section]:
 
 
 def job_file(job: GpuDirectJob, *, held: bool = False) -> str:
-    """The job file's text."""
+    """Return the text of the job file; with ``held``, jobs wait at a gate."""
     options = (f"cuda_io={CUDA_IO[job.path]}",)
     block = as_block(job)
     return fio_job.job_file(block, "libcufile", held=held, parts=sections(job), options=options)
 
 
 def caveats(job: GpuDirectJob) -> list[str]:
-    """What differs from the native engine's reading of the same job: for the run's notes."""
+    """Return notes on how fio deviates from the native engine for this job."""
     notes = fio_job.caveats(as_block(job))
     if job.path == "direct":
         notes.append("fio does not tell which path its bytes took: cuFile may have used POSIX")
@@ -127,7 +127,7 @@ def caveats(job: GpuDirectJob) -> list[str]:
 
 @asked_once
 def available(program: Path) -> bool:
-    """Whether that fio has the engine."""
+    """Return whether a fio has the engine libcufile."""
     try:
         done = ask_program([str(program), "--enghelp=libcufile"], MISSING, _ASK_S)
     except EngineError:
@@ -136,7 +136,7 @@ def available(program: Path) -> bool:
 
 
 def explained(failure: Failure, messages: str) -> Failure:
-    """The failure with the words of cuFile or CUDA, where fio printed some."""
+    """Return the failure with the cuFile or CUDA error that fio printed, if any."""
     match = _CALLS.search(messages)
     if match is None:
         return failure

@@ -1,11 +1,12 @@
-"""fio's JSON and JSON+ output, read with care.
+"""Parser of fio's JSON and JSON+ output (fio 3.x, checked against 3.33 and 3.42).
 
-What to know about it (fio 3.x, checked against 3.33 and 3.42): notes stand before the JSON, and
-status documents before the last one; ``bw`` counts in KiB/s where ``bw_bytes`` does not; JSON+'s
-bins are keyed by the middle of their bucket, in ns; ``lat_ns`` runs from submission to completion,
-``clat_ns`` from the end of the submitting call, which with io_uring hides part of the wait; ``N``
-counts completed I/Os (and agrees with ``io_bytes``), ``total_ios`` issued ones; with
-``group_reporting`` ``job_runtime`` sums threads and ``usr_cpu`` is a percentage of that sum.
+- Messages precede the JSON, and status documents precede the final one.
+- ``bw`` is in KiB/s, ``bw_bytes`` in bytes/s.
+- Bins of JSON+ are keyed by the middle of their bucket, in ns.
+- ``lat_ns`` is submission to completion. ``clat_ns`` starts at the end of the submitting call,
+  which with io_uring hides part of the wait.
+- ``N`` counts completed I/Os, consistent with ``io_bytes``; ``total_ios`` counts issued ones.
+- With ``group_reporting``, ``job_runtime`` sums threads, and ``usr_cpu`` is a percentage of that.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ class FioFormatError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class FioOutput:
-    """Everything fio printed: its notes, and its documents with their text."""
+    """Complete output of fio: messages, JSON documents and the documents' texts."""
 
     notes: list[str]
     documents: list[dict[str, Any]]
@@ -45,7 +46,7 @@ class FioOutput:
 
 @dataclass(slots=True)
 class Latency:
-    """One latency section: exact moments, and bins (middle in ns -> count) or given percentiles."""
+    """Latency section: exact moments, and bins (middle in ns -> count) or given percentiles."""
 
     source: Literal["lat", "clat"]
     count: int
@@ -59,7 +60,7 @@ class Latency:
 
 @dataclass(slots=True)
 class Direction:
-    """One kind of operation: ``operations`` completed, ``issued`` as fio's ``total_ios``."""
+    """Results of one kind of operation: ``issued`` is fio's ``total_ios``."""
 
     operations: int
     issued: int
@@ -70,30 +71,31 @@ class Direction:
 
 @dataclass(slots=True)
 class Figures:
-    """One entry of ``jobs``, or several merged."""
+    """Results of one entry of ``jobs``, or of several merged ones."""
 
     directions: dict[Operation, Direction]
     user_ns: float
     system_ns: float
-    job_runtime_ms: int  # sums the threads
+    job_runtime_ms: int  # sum over threads
     error: int
     job_start_ms: int | None  # UNIX time of the window's start; fio 3.34 and later
 
     @property
     def runtime_ms(self) -> int:
-        """Length of the window, drain included."""
+        """Length of the window with its drain."""
         return max((d.runtime_ms for d in self.directions.values()), default=0)
 
     @property
     def measuring(self) -> bool:
-        """True when a latency has been counted: fio counts none before the ramp's end."""
+        """Whether latencies have been counted: fio counts none before the ramp ends."""
         return any(d.latency is not None for d in self.directions.values())
 
 
 def split_output(text: str) -> FioOutput:
-    """Notes and documents in fio's output. A document starts at a line that starts with ``{``.
+    """Split fio's output into messages and documents, which start at a line with ``{``.
 
-    Raises FioFormatError for output without a document, or with one that is cut short.
+    Raises:
+        FioFormatError: There is no document, or one is cut short.
     """
     notes: list[str] = []
     documents: list[dict[str, Any]] = []
@@ -121,7 +123,7 @@ def split_output(text: str) -> FioOutput:
 
 
 def read_document(document: Mapping[str, Any]) -> list[Figures]:
-    """Figures of each entry of ``jobs``. Raises FioFormatError naming the field that is wrong."""
+    """Parse each entry of ``jobs``. Raises FioFormatError that names the field in error."""
     version(document)
     jobs = document.get("jobs")
     if not isinstance(jobs, list) or not jobs:
@@ -130,7 +132,11 @@ def read_document(document: Mapping[str, Any]) -> list[Figures]:
 
 
 def version(document: Mapping[str, Any]) -> str:
-    """``fio-3.33`` gives ``3.33``. Raises FioFormatError where it is missing or before 3.0."""
+    """Return the version: ``3.33`` for ``fio-3.33``.
+
+    Raises:
+        FioFormatError: The version is missing or before 3.0.
+    """
     text = document.get("fio version")
     if not isinstance(text, str):
         raise FioFormatError("fio version", "is missing: this is not fio's JSON output")
@@ -143,7 +149,7 @@ def version(document: Mapping[str, Any]) -> str:
 
 
 def read_job(job: Any, where: str = "jobs[0]") -> Figures:
-    """One entry of ``jobs``. Raises FioFormatError naming the field that is wrong."""
+    """Parse one entry of ``jobs``. Raises FioFormatError that names the field in error."""
     if not isinstance(job, dict):
         raise FioFormatError(where, "is not an object")
     if "mixed" in job and "read" not in job:
@@ -186,7 +192,7 @@ def _direction(section: Any, where: str) -> Direction:
 
 
 def _latency(section: Mapping[str, Any], where: str) -> Latency | None:
-    """The ``lat_ns`` section; ``clat_ns`` where only that has bins or percentiles."""
+    """Return the ``lat_ns`` section, or ``clat_ns`` if only that has bins or percentiles."""
     tables: dict[str, Latency] = {}
     for source in ("lat", "clat"):
         table = section.get(f"{source}_ns")
@@ -231,7 +237,7 @@ def _number(table: Mapping[str, Any], name: str, where: str, default: float | No
 
 
 def merge(parts: Sequence[Figures]) -> Figures:
-    """Entries that ran at the same time, as one: counts add, histograms merge."""
+    """Merge entries that ran at the same time: counts are added, histograms merged."""
     if len(parts) == 1:
         return parts[0]
     merged: dict[Operation, Direction] = {}
@@ -273,12 +279,12 @@ def _merge_latency(parts: Sequence[Latency]) -> Latency | None:
         min_ns=min(p.min_ns for p in parts),
         max_ns=max(p.max_ns for p in parts),
         stdev_ns=math.sqrt(squares / count),
-        bins=bins,  # given percentiles cannot be merged, so they are dropped
+        bins=bins,  # given percentiles cannot be merged and are dropped
     )
 
 
 def histogram(bins: Mapping[int, int]) -> Histogram:
-    """Bins (middle of the bucket in ns -> count) as a histogram."""
+    """Convert bins (middle of the bucket in ns -> count) to a histogram."""
     result = Histogram()
     for middle, count in bins.items():
         if count > 0:
@@ -287,13 +293,14 @@ def histogram(bins: Mapping[int, int]) -> Histogram:
 
 
 def summary(latency: Latency) -> LatencySummary | None:
-    """Percentiles from the bins, else those given; None where neither tells p50 to p99.99.
+    """Return a latency summary, or None if p50 to p99.99 are not all available.
 
-    Count, mean, extremes and deviation are fio's own, which are exact.
+    Percentiles come from the bins if there are any, else from fio. Count, mean, extremes and
+    deviation are fio's, which are exact.
     """
     if latency.bins:
         merged = histogram(latency.bins)
-        # the first and last bucket reach beyond the smallest and largest value
+        # the first and last bucket extend beyond the extremes
         low, high = latency.min_ns, latency.max_ns
         values = {
             name: max(low, min(high, merged.percentile(percent)))
@@ -315,7 +322,7 @@ def summary(latency: Latency) -> LatencySummary | None:
 
 
 def totals(figures: Figures) -> dict[Operation, OperationTotals]:
-    """The model's totals of a whole window."""
+    """Convert results of a whole window to the totals of a run."""
     return {
         operation: OperationTotals(
             operations=direction.operations,
@@ -327,7 +334,7 @@ def totals(figures: Figures) -> dict[Operation, OperationTotals]:
 
 
 def window_share(job_runtime_ms: int, threads_window_ms: int) -> float:
-    """Share of fio's CPU account that belongs to the window: 1 unless it spans the ramp too."""
+    """Return the window's share of fio's CPU time: 1 unless that also covers the ramp."""
     if threads_window_ms and job_runtime_ms > 1.05 * threads_window_ms:
         return threads_window_ms / job_runtime_ms
     return 1.0

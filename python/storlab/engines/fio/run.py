@@ -1,4 +1,4 @@
-"""One fio process: started, watched, ended, and turned into an outcome."""
+"""Run of a job by fio: child process, status documents and outcome."""
 
 from __future__ import annotations
 
@@ -25,24 +25,25 @@ from storlab.process.child import ENDED, ChildRun, Launch
 from storlab.process.host_memory import most_dirty_bytes
 from storlab.workloads.block.job import BlockJob
 
-KILL_AFTER_S = 10.0  # fio writes its result after SIGINT; then patience ends
+KILL_AFTER_S = 10.0  # time for fio to write its result after SIGINT
 _MOST_NOTES = 20
-_GRACE_NS = 60 * NS_PER_S  # beyond ramp, window and drain, before a run counts as hung
-_STALL_NS = 300 * NS_PER_S  # of a run that is bounded by bytes: so long without one more
-_SLOWEST_BYTES_S = 5_000_000  # at which what was written may be flushed
-_QUICK = 1  # of gzip's levels, as this is done while fio runs
+_GRACE_NS = 60 * NS_PER_S  # a run counts as hung this long after ramp, window and drain
+# a run with a byte limit counts as hung after this time without progress
+_STALL_NS = 300 * NS_PER_S
+_SLOWEST_BYTES_S = 5_000_000  # slowest plausible speed of flushing written data
+_QUICK = 1  # gzip level: low, since compression runs beside fio
 
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """A status document, and when it reached us."""
+    """Status document with its time of arrival."""
 
     arrival_ns: int
     status: PackedStatus
 
 
 class FioRun(ChildRun):
-    """A run in progress. Every method may be called from any thread."""
+    """fio run in progress. Every method may be called from any thread."""
 
     piped = True
     account_note = "of the whole process: set-up and ramp included"
@@ -57,20 +58,20 @@ class FioRun(ChildRun):
     ) -> None:
         self._job = job
         self._caveats = caveats
-        self._gate = gate  # that a held run waits at
+        self._gate = gate  # gate of a held run
         self._seen: list[_Seen] = []
-        self._latest: list[Status] = []  # the last two of them
-        self._printed: list[bytes] = []  # all of it, by gzip: hours of it are hundreds of MB
+        self._latest: list[Status] = []  # the last two status documents
+        self._printed: list[bytes] = []  # all output, compressed: hours of it are hundreds of MB
         self._notes: list[str] = []  # lines outside of documents
-        self._document: list[str] = []  # lines of the one that is being printed
-        self._last = ""  # document
-        self._odd = False  # a document could not be read
-        self._moved = 0  # bytes, as fio said last
+        self._document: list[str] = []  # lines of the document being received
+        self._last = ""  # text of the last complete document
+        self._odd = False  # whether a document could not be parsed
+        self._moved = 0  # bytes moved according to the last document
         self._limit_ns = job.ramp_ns + (_stall_ns(job) if job.window_ns is None else _end_ns(job))
         super().__init__(launch, info)
 
     def snapshot(self) -> Snapshot:
-        """What fio said last: it speaks once per interval."""
+        """Return phase and rates from the last status document; there is one per interval."""
         if self.has_ended:
             return ENDED
         elapsed_ns = monotonic_ns() - self._begun_ns
@@ -95,17 +96,21 @@ class FioRun(ChildRun):
         )
 
     def overdue(self) -> bool:
-        """By the clock; of a run that ends by its bytes, when nothing has moved for long."""
+        """Return whether the run exceeds its time limit or, with a byte limit, has stalled."""
         if self._waits:
-            return False  # whoever holds it looks after that
+            return False  # the holder of the run enforces its own time limit
         return monotonic_ns() - self._begun_ns > self._limit_ns
 
     def armed(self) -> bool:
-        """True once all jobs of a held run wait at their gate."""
+        """Return whether all jobs of a held run wait at their gate."""
         return self._gate is not None and self._gate.armed
 
     def open_at(self, start_ns: int) -> None:
-        """Start the load of a held run then. Raises RuntimeError where it is none, or was told."""
+        """Set when the load of a held run starts.
+
+        Raises:
+            RuntimeError: The run is not held, or its start time is already set.
+        """
         if self._gate is None:
             raise RuntimeError("the run is not held")
         self._gate.open_at(start_ns)
@@ -116,12 +121,12 @@ class FioRun(ChildRun):
 
     @property
     def _begun_ns(self) -> int:
-        """When its load began: of a held run, when the gate opened."""
+        """Start of the load: for a held run, the opening of the gate."""
         opened_ns = None if self._gate is None else self._gate.start_ns
         return self.started_ns if opened_ns is None else opened_ns
 
     def line(self, text: str) -> None:
-        """Documents stand between ``{`` and ``}`` in the first column."""
+        """Collect a line of output: documents start with ``{`` and end with ``}`` in column 1."""
         if not self._document and not text.startswith("{"):
             self._notes.append(text)
             self._keep(text)
@@ -154,7 +159,7 @@ class FioRun(ChildRun):
             self._limit_ns = arrival_ns - self._begun_ns + _stall_ns(self._job)
 
     def finish(self) -> RunOutcome:
-        """The outcome of a fio that has ended."""
+        """Return the outcome of a fio process that has ended."""
         if self._gate is not None:
             self._gate.close()
         stdout = self._telling()
@@ -177,8 +182,8 @@ class FioRun(ChildRun):
         return outcome
 
     def _telling(self) -> str:
-        """Of what it printed the notes and the last document; all, where one could not be read."""
-        rest = "".join(self._document)  # of one that is cut short
+        """Return messages and last document, or the whole output if a document was unreadable."""
+        rest = "".join(self._document)  # incomplete document
         if rest:
             self._keep(rest)
         return self._whole().decode() if self._odd else "".join([*self._notes, self._last, rest])
@@ -187,7 +192,7 @@ class FioRun(ChildRun):
         return gzip.decompress(b"".join(self._printed))
 
     def account(self) -> dict[str, object]:
-        """As for every program, but with its time in user and system mode apart."""
+        """Return the account of the process, with user and system CPU time separately."""
         user_s, system_s = self.used_s
         return {
             "exit_code": self.exit_code,
@@ -221,10 +226,10 @@ class FioRun(ChildRun):
         return outcome
 
     def _measure(self, outcome: RunOutcome) -> None:
-        """Window, samples, totals and CPU from what fio said."""
+        """Set window, samples, totals and CPU of the outcome from the status documents."""
         statuses = [seen.status for seen in self._seen]
         final = statuses[-1].figures
-        # the least delayed document ties fio's UNIX time to our clock
+        # the document with the least delay relates fio's UNIX time to the run's clock
         offset_ns = min(s.arrival_ns - s.status.timestamp_ms * NS_PER_MS for s in self._seen)
         start_ns = self._window_start_ns(statuses, offset_ns)
         outcome.window_start_ns = start_ns
@@ -247,7 +252,7 @@ class FioRun(ChildRun):
         outcome.notes += _sync_note(self._job, final)
 
     def _window_start_ns(self, statuses: Sequence[PackedStatus], offset_ns: int) -> int:
-        """By fio's documents; of a held run by its gate, which tells it exactly."""
+        """Return the start of the window: exact for a held run, else from the status documents."""
         if self._gate is None or self._gate.first_late_ns is None:
             return fio_series.window_start_ms(statuses) * NS_PER_MS + offset_ns
         return self._begun_ns + self._gate.first_late_ns + self._job.ramp_ns
@@ -267,14 +272,14 @@ class FioRun(ChildRun):
 
 
 def _stall_ns(job: BlockJob) -> int:
-    """How long nothing at all may move where the work ends by its bytes, not by the clock."""
+    """Return how long a run with a byte limit may make no progress."""
     flush_ns = _flush_ns(job.window_bytes or 0) if job.sync.kind != "none" else 0
     gap_ns = 3 * NS_PER_S / job.arrival.rate_iops if job.arrival.rate_iops else 0
     return _STALL_NS + job.drain_timeout_ns + flush_ns + round(gap_ns)
 
 
 def _end_ns(job: BlockJob) -> int:
-    """When a run that ends by the clock should be over, counted from the ramp's end."""
+    """Return the time limit of a timed run, counted from the end of the ramp."""
     flush_ns = 0
     if job.sync.final and not job.direct:
         flush_ns = _flush_ns(min(sum(member.size for member in job.members), most_dirty_bytes()))
@@ -291,7 +296,10 @@ def _usable_cores(job: BlockJob) -> int:
 
 
 def _sync_note(job: BlockJob, final: Figures) -> list[str]:
-    """fio 3.33 flushes more often than asked when more than one write is outstanding."""
+    """Return a note if fio flushed at another interval than ordered.
+
+    fio 3.33 flushes more often if more than one write is outstanding.
+    """
     flushes, writes = final.directions.get("sync"), final.directions.get("write")
     asked = job.sync.every_writes if job.sync.kind != "none" else 0
     if flushes is None or writes is None or not asked:
@@ -305,7 +313,7 @@ def _sync_note(job: BlockJob, final: Figures) -> list[str]:
 
 
 def _rates(latest: list[Status]) -> tuple[float | None, float | None, float | None]:
-    """Operations/s, bytes/s and CPU percent of one core, between the last two documents."""
+    """Return operations/s, bytes/s and CPU in percent of a core between the last two documents."""
     if not latest:
         return None, None, None
     now = latest[-1]
@@ -328,7 +336,7 @@ def _rates(latest: list[Status]) -> tuple[float | None, float | None, float | No
 
 
 def _worst_p99(status: Status) -> int | None:
-    """The larger of the reads' and the writes' p99 since the window's start."""
+    """Return the largest p99 of all I/O kinds except sync since the window's start, or None."""
     tails = [
         direction.latency.percentiles.get(99.0, 0)
         for operation, direction in status.figures.directions.items()

@@ -1,5 +1,8 @@
-"""A time series from fio's status documents: each counts since the ramp's end, so differences
-between two of them are intervals, histograms included."""
+"""Time series from fio's status documents.
+
+Each document counts from the end of the ramp, so differences between two of them, histograms
+included, give the values of an interval.
+"""
 
 from __future__ import annotations
 
@@ -17,22 +20,22 @@ _START_TOLERANCE_MS = 300
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """One status document."""
+    """Parsed status document."""
 
-    timestamp_ms: int  # UNIX time, by fio's clock
+    timestamp_ms: int  # UNIX time by fio's clock
     figures: Figures
 
 
 @dataclass(frozen=True, slots=True)
 class PackedStatus:
-    """One as it was printed, by gzip: its figures would take some twenty times the memory."""
+    """Status document as gzipped text: its parsed form needs some twenty times the memory."""
 
     timestamp_ms: int
     packed: bytes
 
     @property
     def figures(self) -> Figures:
-        """Read anew each time."""
+        """Parsed results; parsed at every access."""
         return merge(read_document(json.loads(gzip.decompress(self.packed))))
 
 
@@ -40,10 +43,11 @@ Statuses = Sequence[Status | PackedStatus]
 
 
 def window_start_ms(statuses: Statuses) -> int:
-    """UNIX time of the ramp's end. Documents are late by up to a quarter second, never early.
+    """Return the UNIX time of the ramp's end, in ms.
 
-    ``job_start`` says it exactly, but only in fio 3.34 and later, and there it may be the job's
-    start instead; it is believed where the documents agree with it.
+    Documents are stamped up to 250 ms late but never early. ``job_start`` is exact, but exists only
+    in fio 3.34 and later and may be the job's start instead. It is used if the documents are
+    consistent with it.
     """
     latest, start = None, None
     for status in statuses:
@@ -62,15 +66,21 @@ def window_start_ms(statuses: Statuses) -> int:
 def samples(
     statuses: Statuses, window_start_ns: int, ns_of_unix_ms: int, interval_ns: int
 ) -> list[Sample]:
-    """Samples that tile the window, on the run's clock.
+    """Return consecutive samples that cover the window, on the run's clock.
 
-    ``statuses`` are in order, the last one being the final result; ``ns_of_unix_ms`` is what to add
-    to fio's UNIX time (in ns) to get the run's clock. Bytes follow the completed operations at
-    the window's mean size, because fio's own byte counter lags behind in status documents.
+    Bytes are the completed operations times the window's mean size, because fio's byte counter lags
+    in status documents.
+
+    Args:
+        statuses: Status documents in order; the last one is the final result.
+        window_start_ns: The start of the window on the run's clock.
+        ns_of_unix_ms: What to add to fio's UNIX time (in ns) to get the run's clock.
+        interval_ns: The nominal length of a sample; documents that are closer than half are
+            skipped.
     """
     final = after = statuses[-1].figures
     end_ns = window_start_ns + final.runtime_ms * NS_PER_MS
-    intervals: list[list[Sample]] = []  # the last one first
+    intervals: list[list[Sample]] = []  # last interval first
     for status in reversed(statuses[:-1]):
         start_ns = status.timestamp_ms * NS_PER_MS + ns_of_unix_ms
         figures = status.figures
@@ -91,7 +101,7 @@ def samples(
 
 
 def _grows(early: Figures, late: Figures) -> bool:
-    """False when a counter falls: then the early one belongs to the ramp."""
+    """Return whether no counter decreases; if one does, the early document is from the ramp."""
     if early.user_ns + early.system_ns > (late.user_ns + late.system_ns) * 1.001:
         return False
     for operation, direction in early.directions.items():
@@ -133,12 +143,12 @@ def _cpu_ns(figures: Figures) -> float:
 
 
 def _done(direction: Direction | None) -> int:
-    """Completed operations, by the bins: the counters of a running fio race each other by one."""
+    """Return completed operations by the bins: counters of a running fio may be off by one."""
     return sum(_bins(direction).values()) or (direction.operations if direction else 0)
 
 
 def _bytes_at(whole: Direction, then: Direction | None) -> int:
-    """Bytes of the operations completed by then: exact at the window's end."""
+    """Return the bytes of the operations completed so far; exact at the window's end."""
     done = _done(whole)
     return whole.bytes * _done(then) // done if done else 0
 
@@ -153,5 +163,5 @@ def _difference(now: Direction | None, then: Direction | None) -> dict[int, int]
 
 
 def whole_window(final: Figures, start_ns: int, window_ns: int) -> list[Sample]:
-    """One sample per operation kind over the whole window."""
+    """Return one sample per kind of operation for the whole window."""
     return _interval(start_ns, start_ns + window_ns, None, final, final)

@@ -1,7 +1,7 @@
-"""An ObjectJob in warp's words: the command line, and what warp cannot be asked for.
+"""Translation of an ObjectJob into warp's command line.
 
-Checked against warp 1.6.1. What warp has no flag for is either refused, or told in ``caveats``
-where warp always does the same and the numbers stay comparable.
+Checked against warp 1.6.1. Fields without a warp flag are refused, or noted by ``caveats`` if
+warp's behaviour is fixed and the results stay comparable.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ from storlab.workloads.object.job import ObjectJob, ObjectSizes
 
 _MIXABLE = {"get": "get", "head": "stat", "put": "put", "delete": "delete"}
 _ALONE = {"get": "get", "head": "stat", "put": "put"}
-LIBRARY_PART = 16 << 20  # larger objects are uploaded in parts of this size, where no flag says
+LIBRARY_PART = 16 << 20  # part size of uploads for benchmarks without a flag for it
 _LIBRARY_PARTS_IN_FLIGHT = 4
 _WEIGHT_SCALE = 1_000_000
-_MARGIN_NS = 250 * NS_PER_MS  # the load goes on a little longer than the window
+_MARGIN_NS = 250 * NS_PER_MS  # load continues this long after the window
 _PROXIES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
 
 
 def inherits(name: str) -> bool:
-    """Which variables warp gets: nothing of an outer WARP_*, no proxy between it and the store."""
+    """Return whether warp inherits a variable: neither WARP_* nor proxies, which add a hop."""
     return not name.startswith("WARP_") and name.lower() not in _PROXIES
 
 
 def benchmark(job: ObjectJob) -> str | None:
-    """Which of warp's benchmarks does the job's mix; None where none does."""
+    """Return warp's benchmark for the job's mix, or None if there is none."""
     kinds = [kind for kind, percent in job.mix.dump().items() if percent > 0]
     if len(kinds) == 1:
         return _ALONE.get(kinds[0])
@@ -35,12 +35,12 @@ def benchmark(job: ObjectJob) -> str | None:
 
 
 def reads_pool(job: ObjectJob) -> bool:
-    """Whether warp reads the pool that storlab made; a mix has warp make objects of its own."""
+    """Return whether warp reads the pool that storlab made; mixes use objects of warp's own."""
     return benchmark(job) in ("get", "stat")
 
 
 def refusal(job: ObjectJob) -> str | None:
-    """Why warp cannot run the job as it stands, or None."""
+    """Return why warp cannot run the job, or None if it can."""
     checks = (
         _refuse_task(job),
         _refuse_mix(job),
@@ -172,7 +172,7 @@ def _scheme(job: ObjectJob) -> str:
 
 
 def bounds(sizes: ObjectSizes) -> tuple[int, int]:
-    """The smallest and the largest size, in bytes."""
+    """Return the smallest and the largest size in bytes."""
     if sizes.kind in ("fixed", "weighted"):
         every = [size.bytes for size in sizes.sizes]
         return min(every), max(every)
@@ -180,10 +180,10 @@ def bounds(sizes: ObjectSizes) -> tuple[int, int]:
 
 
 def size_text(sizes: ObjectSizes) -> str | None:
-    """``--obj.size`` for a distribution; None where warp has none like it.
+    """Return ``--obj.size`` for a distribution, or None if warp cannot express it.
 
-    warp's buckets ``size:weight,...`` draw evenly from the bucket before (included) to their own
-    size (excluded): one that is a byte wide gives exactly one size.
+    warp's buckets ``size:weight,...`` are drawn uniformly from the previous size (inclusive) to
+    their own size (exclusive), so a bucket one byte wide gives exactly one size.
     """
     if sizes.kind == "fixed":
         return str(sizes.sizes[0].bytes)
@@ -198,13 +198,13 @@ def size_text(sizes: ObjectSizes) -> str | None:
         weights[size.bytes] = weights.get(size.bytes, 0) + share
     buckets: dict[int, int] = {}
     for size_bytes, weight in sorted(weights.items()):
-        buckets.setdefault(size_bytes, 0)  # the bucket of the size below may end here already
+        buckets.setdefault(size_bytes, 0)  # may already be the end of the previous size's bucket
         buckets[size_bytes + 1] = weight
     return ",".join(f"{size_bytes}:{weight}" for size_bytes, weight in buckets.items())
 
 
 def command(program: Path, job: ObjectJob, data: Path) -> list[str]:
-    """The command line. ``data``: path of the record, to which warp adds ``.csv.zst``."""
+    """Return the command line; warp appends ``.csv.zst`` to ``data``, the path of its record."""
     name = benchmark(job) or "mixed"
     arguments = [
         str(program),
@@ -212,7 +212,7 @@ def command(program: Path, job: ObjectJob, data: Path) -> list[str]:
         "--quiet",
         "--no-color",
         "--full",
-        "--noclear",  # else warp deletes what is in the bucket, also what is not its own
+        "--noclear",  # otherwise warp also deletes objects that are not its own
         f"--host={','.join(urlsplit(endpoint).netloc for endpoint in job.store.endpoints)}",
         f"--host-select={'weighed' if job.routing == 'least_busy' else 'roundrobin'}",
         f"--region={job.store.region}",
@@ -258,12 +258,12 @@ def _uploads(job: ObjectJob) -> list[str]:
 
 
 def load_ns(job: ObjectJob) -> int:
-    """How long warp sends requests: ramp, window, and a little more."""
+    """Return how long warp sends requests: ramp, window and a margin."""
     return job.ramp_ns + (job.window_ns or 0) + _MARGIN_NS
 
 
 def environment(job: ObjectJob) -> dict[str, str]:
-    """What is set for warp, but for secrets: the own authority, and its number of threads."""
+    """Return environment variables without secrets: certificate authority and thread count."""
     variables = {}
     if job.store.ca_file is not None and _scheme(job) == "https":
         variables["SSL_CERT_FILE"] = job.store.ca_file
@@ -273,7 +273,7 @@ def environment(job: ObjectJob) -> dict[str, str]:
 
 
 def secrets(job: ObjectJob) -> dict[str, str]:
-    """Keys by the variable that warp reads them from; none for anonymous requests."""
+    """Return credentials by environment variable; empty for anonymous requests."""
     names = {
         "access_key": "WARP_ACCESS_KEY",
         "secret_key": "WARP_SECRET_KEY",
@@ -283,7 +283,7 @@ def secrets(job: ObjectJob) -> dict[str, str]:
 
 
 def caveats(job: ObjectJob) -> list[str]:
-    """What warp does in its own way, to be read beside the numbers."""
+    """Return notes on how warp deviates from the native engine for this job."""
     notes = [
         "warp's client sends a failed request again by itself, up to 10 times with pauses, before "
         "warp sees an error: retries, retry_backoff and request_timeout do not reach it"

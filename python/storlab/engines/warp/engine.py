@@ -1,7 +1,7 @@
-"""warp as a reference engine: the object benchmark that the field already uses, on the same job.
+"""warp engine: the established object benchmark, as a reference.
 
-Its command line, everything it prints and its record of every request are kept in ``raw/``, and
-every number comes from that record. ``STORLAB_WARP`` names another warp than the one on PATH.
+Its command line, output and record of every request are kept in ``raw/``, and results are computed
+from that record. ``STORLAB_WARP`` names a warp that is not on PATH.
 """
 
 from __future__ import annotations
@@ -29,32 +29,36 @@ _NEEDED = ("full", "noclear", "list-existing", "disable-multipart", "benchdata")
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """A warp: its version, and the flags that its help names."""
+    """Version of an installed warp, and the flags in its help text."""
 
     version: str
     flags: frozenset[str]
 
 
 class WarpEngine:
-    """Runs object jobs with MinIO's warp."""
+    """Engine that runs object jobs with MinIO's warp."""
 
     name = "warp"
     kinds: tuple[str, ...] = ("object",)
 
     def describe(self) -> EngineInfo:
-        """warp's version. Raises EngineError when warp is missing, something else or too old."""
+        """Return warp's version.
+
+        Raises EngineError if warp is missing, too old or another program.
+        """
         return EngineInfo(name="warp", version=_ask(find_warp()).version, clock="warp")
 
     def refuse(self, job: Job) -> str | None:
-        """Why warp cannot run this job as it stands, or None."""
+        """Return why warp cannot run this job, or None if it can."""
         if not isinstance(job, ObjectJob):
             return "warp runs object jobs only"
         return warp_command.refusal(job)
 
     def start(self, job: Job, work_dir: Path) -> WarpRun:
-        """Start one run in ``work_dir``. Keys reach warp through its environment only.
+        """Start a run in ``work_dir``. Credentials are passed in environment variables only.
 
-        Raises EngineError for a missing warp and a job that it cannot run.
+        Raises:
+            EngineError: warp is missing or cannot run the job.
         """
         program = find_warp()
         version = _ask(program)
@@ -88,19 +92,19 @@ class WarpEngine:
 
 
 def _features(job: ObjectJob) -> list[str]:
-    """What changes its results and is no parameter of warp's own."""
+    """Return settings that affect the results and are not among warp's parameters."""
     features = [f"payload={job.payload}"] if job.mix.put else []
     return features + (["verify_tls=false"] if not job.store.verify_tls else [])
 
 
 def find_warp() -> Path:
-    """The warp to run. Raises EngineError, with how to get it, when there is none."""
+    """Return the path of warp. Raises EngineError, with how to install it, if it is missing."""
     return find_program("warp", _INSTALL)
 
 
 @asked_once
 def _ask(program: Path) -> _Found:
-    """Version and flags. Raises EngineError for one too old, or for something else."""
+    """Return version and flags. Raises EngineError if warp is too old or another program."""
     printed = _output(program, "--version")
     match = re.match(r"\S+ version (\S+)", printed)
     if match is None:

@@ -1,7 +1,7 @@
-"""warp's words for a failed request, as the kind under which storlab counts it.
+"""Classification of warp's error messages into the error kinds that storlab counts.
 
-warp records the message of its client library, which has neither S3's code nor the HTTP status.
-The messages below are those that S3 documents, or that the library puts in their place.
+warp records the message of its client library, without S3's error code or the HTTP status. The
+patterns below match messages that S3 documents, or that the library substitutes.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ _PRIVATE = re.compile(r"https?://\S+|\b\d{1,3}(?:\.\d{1,3}){3}(?::\d+)?|\"[^\"]*
 
 
 def kind(message: str) -> str:
-    """The kind of error that a message tells of; its own first words where it is of no known kind.
+    """Return the kind of error of a message, or its first words if no pattern matches.
 
-    Addresses and keys of objects are left out, so that equal errors count as one kind.
+    Addresses and object keys are removed, so that equal errors count as one kind.
     """
     for pattern, name in _KINDS:
         if re.search(pattern, message, re.IGNORECASE):

@@ -1,4 +1,4 @@
-"""Why a warp run failed, from its exit code, what it said, and what its record holds."""
+"""Cause of a failed warp run, found in its exit status, output and record."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _FIXES: tuple[tuple[str, str], ...] = (
     (r"no objects found", "the pool of objects is gone: run the study again, so that it is made"),
 )
 _LONGEST = 500
-_LEAST_SHARE = 0.95  # of the window, in which warp must have been at work
+_LEAST_SHARE = 0.95  # share of the window in which warp must have sent requests
 
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """What a warp process left; its texts hold no secrets."""
+    """Exit status and output of a warp process, without secrets."""
 
     exit_code: int
     stdout: str
@@ -38,10 +38,13 @@ class Ended:
 def explain(
     ended: Ended, totals: Mapping[Operation, OperationTotals], missing_ns: int, window_ns: int
 ) -> Failure | None:
-    """The failure, or None for a valid result.
+    """Return the failure of a run, or None if its result is valid.
 
-    Invalid are: a non-zero exit, no readable record, no successful request in the window, and a
-    load that ended ``missing_ns`` before the window did.
+    Args:
+        ended: The exit status and output of warp.
+        totals: The results in the window; none successful is a failure.
+        missing_ns: How long before the window's end the load ended.
+        window_ns: The length of the window.
     """
     if ended.exit_code:
         return _own_message(ended)

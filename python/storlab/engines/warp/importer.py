@@ -1,8 +1,8 @@
-"""warp's benchmark data as runs: the record of every request, or its aggregated JSON.
+"""Importer of warp's benchmark data: the record of every request, or aggregated JSON.
 
-From a record (``.csv.zst``; warp with ``--full``, and all of them before 1.1) everything is
-computed anew, as for a run by storlab. The JSON (``.json.zst``) has only what warp aggregated: of
-that, what can be told without averaging percentiles is kept.
+Results are recomputed from a record (``.csv.zst``, written with ``--full`` and by all versions
+before 1.1). The JSON (``.json.zst``) holds aggregates only; those that need no averaging of
+percentiles are imported.
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ _UNKNOWN_PLACE = "http://imported/imported"
 
 
 class WarpImport:
-    """Reads both forms of warp's benchmark data, compressed or not."""
+    """Importer of both forms of warp's benchmark data, compressed or not."""
 
     name = "warp"
     hint = "its benchmark data (.csv.zst, with --full, or .json.zst)"
 
     def matches(self, text: str) -> bool:
-        """True for the header of a record, or warp's JSON."""
+        """Return whether a text starts with a record's header or is warp's JSON."""
         return warp_records.looks_like(text) or warp_summary.looks_like(text)
 
     def read(self, text: str, file: str) -> list[ImportedRun]:
-        """Its one run. Raises ResultError."""
+        """Return the file's single run. Raises ResultError if the file is malformed."""
         try:
             if warp_records.looks_like(text):
                 return [_of_records(warp_records.read_records(text.encode()))]
@@ -59,11 +59,11 @@ class WarpImport:
             ) from error
 
     def suffix(self, text: str) -> str:
-        """CSV for a record, JSON for what warp aggregated."""
+        """Return the suffix of a kept copy: CSV for a record, JSON for aggregates."""
         return ".csv" if warp_records.looks_like(text) else ".json"
 
     def cleaned(self, text: str) -> str:
-        """Without a session token, which warp writes down with its command line."""
+        """Return the text without the session token, which warp writes with its command line."""
         return warp_records.without_token(text)
 
 
@@ -96,7 +96,7 @@ def _of_records(records: Records) -> ImportedRun:
 
 
 def _end_ns(load: Records, start_ns: int, asked_ns: int) -> int:
-    """The end of full load: the time that was asked for, else the start of the last request."""
+    """Return the end of full load: after the requested duration, else the last request's start."""
     planned_ns = start_ns + asked_ns
     if asked_ns and int(load.end_ns.max()) >= planned_ns:
         return planned_ns
@@ -155,7 +155,7 @@ def _of_summary(summary: Summary) -> ImportedRun:
 
 
 def _load_of(summary: Summary) -> dict[Operation, OperationSummary]:
-    """Without the uploads of a preparation, which some files count."""
+    """Return the operations without the preparation's uploads, which some files include."""
     operations = dict(summary.operations)
     others = [of_kind.start_ns for kind, of_kind in operations.items() if kind != "put"]
     if "put" in operations and others and operations["put"].end_ns <= min(others):
@@ -171,7 +171,7 @@ def _totals(of_kind: OperationSummary) -> OperationTotals:
 
 
 def _errors(of_kind: OperationSummary) -> dict[str, int]:
-    """The file names the first few errors only."""
+    """Return the number of errors, by kind if unambiguous: the file lists only the first few."""
     if not of_kind.errors:
         return {}
     kinds = {warp_errors.kind(text) for text in of_kind.first_errors}
@@ -230,7 +230,7 @@ _PERCENTILES = ("p50", "p90", "p99")
 
 
 def _ttfb_metrics(kind: Operation, of_kind: OperationSummary) -> list[Metric]:
-    """Of GET only: what warp calls so of a PUT is the wait after its body was sent."""
+    """Return times to first byte, for GET only: for a PUT, warp means the wait after its body."""
     if kind != "get" or any(piece.ttfb_mean_ns is None for piece in of_kind.pieces):
         return []
     requests = sum(piece.requests for piece in of_kind.pieces)

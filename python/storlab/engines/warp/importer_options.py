@@ -1,4 +1,4 @@
-"""warp's options in storlab's words: the fields of an ``object`` workload."""
+"""Translation of warp's options into fields of an ``object`` workload."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from storlab.model.result import Operation
 
 Flags = Mapping[str, str]
 
-_MOST_SIZES = 16  # that are told as a list of weights
+_MOST_SIZES = 16  # limit for a weighted list of sizes
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(h|ms|m|s|us|µs|ns)")
 _UNITS_NS = {"h": 3600 * NS_PER_S, "m": 60 * NS_PER_S, "s": NS_PER_S, "ms": 10**6, "ns": 1}
 _UNITS_NS |= {"us": 1_000, "µs": 1_000}
 _DISTRIBUTION = {"get": "get", "head": "stat", "put": "put", "delete": "delete"}
 _PERCENTS = ("get", "head", "list", "delete", "multi_delete")
-# A field of the workload or of its target holds these, or the data tells them.
+# Options represented by a field of the workload or target, or by the data.
 _TOLD = {
     "host", "host-select", "tls", "bucket", "concurrent", "duration", "objects", "obj.size",
     "obj.randsize", "range", "range-size", "get-distrib", "stat-distrib", "put-distrib",
     "delete-distrib", "batch", "part.size", "disable-multipart", "disable-sha256-payload",
     "checksum", "list-existing",
 }  # fmt: skip
-# These name, report, sign, say where, or say when it starts and what ends it: not what it does.
+# Options without effect on the load: names, reporting, credentials, locations, start and end.
 _NO_LOAD = {
     "quiet", "no-color", "json", "debug", "autocompletion", "benchdata", "full", "stress",
     "influxdb", "stdout", "requests", "access-key", "secret-key", "session-token", "signature",
@@ -38,44 +38,45 @@ _NO_LOAD = {
     "autoterm.pct",
 }  # fmt: skip
 _REPORTING = "analyze."
-_DEFAULTS = {"obj.generator": "random", "versions": "1"}  # that say nothing, as 0 does elsewhere
-_BENCHMARKS = ("get", "put", "delete", "list", "stat", "mixed")  # their operations tell them
+_DEFAULTS = {"obj.generator": "random", "versions": "1"}  # default values other than 0
+# benchmarks that their operations identify
+_BENCHMARKS = ("get", "put", "delete", "list", "stat", "mixed")
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What the data itself tells of the options."""
+    """Facts about the options that follow from the data itself."""
 
     done: Mapping[Operation, int]  # requests by operation
-    sizes: Mapping[int, int]  # bytes of a request -> how many
-    workers: int  # requests in flight; 0: not told
+    sizes: Mapping[int, int]  # bytes of a request -> number of requests
+    workers: int  # requests in flight; 0 if not recorded
     keys_per_delete: int
     tls: bool
 
 
 def sizes_of(records: Records) -> dict[int, int]:
-    """Sizes of what was read or written, with their counts."""
+    """Return the sizes of objects read or written, with their counts."""
     moved = (records.kind("get") | records.kind("put")) & (records.bytes > 0)
     values, counts = np.unique(records.bytes[moved], return_counts=True)
     return dict(zip(values.tolist(), counts.tolist(), strict=True))
 
 
 def duration_ns(text: str) -> int:
-    """A duration as Go writes it, ``1m30s``; 0 for what is none."""
+    """Return the nanoseconds of a duration in Go's notation, such as ``1m30s``, or 0."""
     if not re.fullmatch(f"(?:{_DURATION.pattern})+", text):
         return 0
     return round(sum(float(n) * _UNITS_NS[unit] for n, unit in _DURATION.findall(text)))
 
 
 def endpoints_of(flags: Flags) -> list[str]:
-    """The endpoints that the options name."""
+    """Return the endpoints that the options name."""
     scheme = "https" if flags.get("tls") == "true" else "http"
     hosts = [host for host in flags.get("host", "").split(",") if host and "{" not in host]
     return [f"{scheme}://{host}" for host in hosts]
 
 
 def fields(flags: Flags, seen: Seen) -> tuple[dict[str, Any], list[str]]:
-    """Fields of an ``object`` workload, and notes on what they cannot say."""
+    """Return the fields of an ``object`` workload, and notes on what they cannot express."""
     notes: list[str] = []
     percents = _percents(flags, seen)
     result: dict[str, Any] = {f"{kind}_percent": percents.get(kind, 0.0) for kind in _PERCENTS}
@@ -111,11 +112,11 @@ def fields(flags: Flags, seen: Seen) -> tuple[dict[str, Any], list[str]]:
 
 
 def untold(flags: Flags) -> dict[str, str]:
-    """Options that have no field, or say more than their field holds, in the order of their names.
+    """Return options that no field fully expresses, sorted by name.
 
-    Runs that differ in one of them are no repeats of each other. All count that are not known to
-    leave the load as it is, those of a later warp among them, and a ``benchmark`` that its
-    operations do not tell.
+    Runs that differ in one of them are not repeats of each other. An option counts unless it is
+    listed as having no effect on the load, so unfamiliar ones of newer warp versions count. A
+    ``benchmark`` counts if its operations do not identify it.
     """
     given = {"benchmark": flags.get("", "get"), **flags}
     shaping = {
@@ -129,7 +130,7 @@ def untold(flags: Flags) -> dict[str, str]:
 
 
 def _overfull(flags: Flags) -> Iterator[str]:
-    """Of the options with a field those that say more than it holds."""
+    """Yield options that have a field which cannot express their value."""
     if flags["benchmark"] not in _BENCHMARKS:
         yield "benchmark"
     if "range" in flags and "range-size" not in flags:
@@ -139,7 +140,7 @@ def _overfull(flags: Flags) -> Iterator[str]:
 
 
 def _percents(flags: Flags, seen: Seen) -> dict[str, float]:
-    """Percent by operation: as configured for a mix, else as done."""
+    """Return the percentage of each operation: as configured for a mix, else as measured."""
     given = {
         kind: _number(flags, f"{name}-distrib")
         for kind, name in _DISTRIBUTION.items()
@@ -186,7 +187,7 @@ def _uploads(flags: Flags, seen: Seen, notes: list[str]) -> dict[str, Any]:
 
 
 def _size(text: str) -> int:
-    """Bytes; 0 for what is no plain size. warp takes ``10M`` for 10 MB."""
+    """Return the bytes of a size, or 0 if malformed; for warp, ``10M`` is 10 MB."""
     short = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGTkmgt])", text)
     try:
         return parse_size(f"{short[1]}{short[2].upper()}B" if short else text) if text else 0

@@ -1,12 +1,15 @@
-"""warp's record of every request, and what storlab computes from it.
+"""Parser of warp's record of every request, and the results computed from it.
 
-The record is TAB-separated text with a header (warp 1.0 to 1.6; columns grew over time: ``op``,
-``bytes``, ``error``, ``start``, ``first_byte``, ``end`` and ``duration_ns`` were always there),
-followed by its command line as a comment. ``start``, ``first_byte`` and ``end`` are wall time;
-``duration_ns`` is taken from the monotonic clock, so that latency comes from it and a request's end
-is ``start + duration_ns``. ``bytes`` is the size that was asked for, also of a request that failed.
-``first_byte`` is the arrival of a GET's first byte. A PUT has ``last_byte``, the moment at which
-its body had been read: warp prints the time from then on as "TTFB" too, which it is not.
+The record is TAB-separated text with a header, followed by the command line as a comment. Columns
+were added over time (warp 1.0 to 1.6); ``op``, ``bytes``, ``error``, ``start``, ``first_byte``,
+``end`` and ``duration_ns`` always exist.
+
+- ``start``, ``first_byte`` and ``end`` are wall time. ``duration_ns`` is from the monotonic clock,
+  so latency is taken from it, and a request ends at ``start + duration_ns``.
+- ``bytes`` is the requested size, also for a failed request.
+- ``first_byte`` is the arrival of a GET's first byte.
+- A PUT has ``last_byte``, the time at which its body had been read. warp prints the time from then
+  on as "TTFB" too, which it is not.
 """
 
 from __future__ import annotations
@@ -55,15 +58,15 @@ _TYPES: dict[str, pa.DataType] = {
     "duration_ns": pa.int64(),
 }
 _TOKEN = re.compile(r"(--session-token=)(?!\*REDACTED\*)\S+")
-_STEP_NS = 1_000_000  # wall time and monotonic time of one request may differ by this much
+_STEP_NS = 1_000_000  # tolerance between wall time and monotonic time of a request
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
-Column = Any  # a chunked array of Arrow
+Column = Any  # chunked array of Arrow
 
 
 class WarpFormatError(ValueError):
-    """Not warp's benchmark data; ``field`` names what is missing or wrong."""
+    """Text that is not warp's benchmark data; ``field`` names what is missing or wrong."""
 
     def __init__(self, field: str, what: str) -> None:
         self.field = field
@@ -73,41 +76,41 @@ class WarpFormatError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Records:
-    """Requests in parallel arrays. Times are UNIX time in ns; ``ttfb_ns`` is -1 where unknown."""
+    """Requests as parallel arrays, with UNIX times in ns; ``ttfb_ns`` is -1 if unavailable."""
 
-    command: str  # command line of warp, as far as the file tells
-    names: tuple[Operation, ...]  # operations that occur
+    command: str  # command line of warp, as far as the file has it
+    names: tuple[Operation, ...]  # kinds of operation
     name: Ints  # index in ``names``
-    messages: tuple[str, ...]  # distinct errors, warp's words; the first one is "" (no error)
+    messages: tuple[str, ...]  # warp's distinct error messages; the first is "" (no error)
     message: Ints  # index in ``messages``
     start_ns: Ints
     duration_ns: Ints
     ttfb_ns: Ints
     bytes: Ints
     objects: Ints
-    worker: Ints  # which thread of which client sent it; -1 where that is not told
+    worker: Ints  # id of the sending thread over all clients; -1 if not recorded
     endpoints: tuple[str, ...] = ()
     stepped: int = 0  # requests during which the wall clock was set
-    unknown: tuple[str, ...] = ()  # kinds that storlab has no word for; not among the requests
+    unknown: tuple[str, ...] = ()  # kinds that storlab does not support; their requests are dropped
 
     @property
     def end_ns(self) -> Ints:
-        """When each request was done."""
+        """End of each request."""
         return self.start_ns + self.duration_ns
 
     @property
     def ok(self) -> Bools:
-        """Which requests succeeded."""
+        """Mask of the successful requests."""
         return np.equal(self.message, 0)
 
     def kind(self, operation: Operation) -> Bools:
-        """Which requests are of this kind."""
+        """Return a mask of the requests of one kind."""
         if operation not in self.names:
             return np.zeros(len(self.name), dtype=np.bool_)
         return np.equal(self.name, self.names.index(operation))
 
     def only(self, chosen: Bools) -> Records:
-        """Those requests."""
+        """Return the requests that a mask selects."""
         fields = (
             "name",
             "message",
@@ -122,7 +125,7 @@ class Records:
 
     @property
     def workers(self) -> int:
-        """How many threads sent these requests, over all clients; 0 where that is not told."""
+        """Number of threads that sent these requests, over all clients; 0 if not recorded."""
         return len(np.unique(self.worker[self.worker >= 0]))
 
     @property
@@ -133,7 +136,11 @@ class Records:
 
 
 def unpacked(data: bytes) -> bytes:
-    """What a benchmark data file holds. Raises WarpFormatError for damaged compression."""
+    """Return the decompressed content of a benchmark data file.
+
+    Raises:
+        WarpFormatError: The compression is damaged.
+    """
     try:
         return zstd.unpacked(data)
     except ValueError as error:
@@ -141,18 +148,18 @@ def unpacked(data: bytes) -> bytes:
 
 
 def without_token(text: str) -> str:
-    """Without the session token: warp hides the keys in its command line, but not that."""
+    """Return a text without the session token, which warp leaves in its command line."""
     return _TOKEN.sub(r"\1*REDACTED*", text)
 
 
 def looks_like(text: str) -> bool:
-    """True for a text that begins with the record's header."""
+    """Return whether a text begins with a record's header."""
     header = text.split("\n", 1)[0].split("\t")
     return {"idx", "thread", *_NEEDED} <= set(header)
 
 
 def read_records(data: bytes) -> Records:
-    """The requests of an uncompressed record. Raises WarpFormatError."""
+    """Parse an uncompressed record. Raises WarpFormatError that names the column in error."""
     rows, command = _split(data)
     names = rows.split(b"\n", 1)[0].decode(errors="replace").rstrip("\r").split("\t")
     for needed in _NEEDED:
@@ -176,7 +183,7 @@ def read_records(data: bytes) -> Records:
 
 
 def _split(data: bytes) -> tuple[bytes, str]:
-    """The rows, and the comment behind them without its marks."""
+    """Return the rows, and the text of the comment after them."""
     end = len(data)
     comment: list[bytes] = []
     while end > 0:
@@ -198,7 +205,7 @@ def _records(table: pa.Table, command: str) -> Records:
     objects = _ints(table["n_objects"]) if "n_objects" in table.column_names else start_ns * 0 + 1
     kinds, coded = _coded(table["op"])
     many = np.zeros(len(start_ns), dtype=np.bool_)
-    if "DELETE" in kinds:  # the benchmark of deletes alone sends many keys at once, and names none
+    if "DELETE" in kinds:  # the delete benchmark sends many keys per request and records no name
         many = (coded == kinds.index("DELETE")) & ((objects > 1) | _nameless(table))
     every = [*NAMES.values(), "multi_delete"]
     names = tuple(op for op in OBJECT_OPERATIONS if op in every)
@@ -227,7 +234,7 @@ def _records(table: pa.Table, command: str) -> Records:
 
 
 def _nameless(table: pa.Table) -> Bools:
-    """Requests that name no object."""
+    """Return a mask of the requests without an object name."""
     if "file" not in table.column_names:
         return np.ones(table.num_rows, dtype=np.bool_)
     texts, codes = _coded(table["file"])
@@ -239,13 +246,13 @@ def _place(names: tuple[Operation, ...], text: str) -> int:
 
 
 def _ints(column: Column) -> Ints:
-    """As integers; -1 where there is none."""
+    """Return a column as integers, with -1 for missing values."""
     filled: Column = pc.fill_null(column.cast(pa.int64()), -1)
     return np.array(filled.to_numpy(zero_copy_only=False), dtype=np.int64)
 
 
 def _coded(column: Column) -> tuple[list[str], Ints]:
-    """Distinct texts in order of appearance, and each row's index among them."""
+    """Return distinct texts in order of appearance, and each row's index among them."""
     filled: Column = pc.fill_null(column, "")
     coded = filled.combine_chunks().dictionary_encode()
     texts: list[str] = coded.dictionary.to_pylist()
@@ -276,10 +283,10 @@ def _workers(table: pa.Table) -> Ints:
 
 
 def load_of(records: Records) -> tuple[Records, int]:
-    """The benchmark's own requests, and how many of its preparation were left out.
+    """Return the requests without the preparation's uploads, and the number of those uploads.
 
-    warp also records the uploads with which it prepares a benchmark of reads or deletes: they end
-    before the first other request begins.
+    warp also records the uploads that prepare a benchmark of reads or deletes. They end before the
+    first other request starts.
     """
     puts = records.kind("put")
     if not puts.any() or puts.all():
@@ -291,7 +298,7 @@ def load_of(records: Records) -> tuple[Records, int]:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """A measure window, in UNIX time (ns); ``offset_ns`` leads to the run's clock."""
+    """Measure window in UNIX time (ns); adding ``offset_ns`` gives the run's clock."""
 
     start_ns: int
     end_ns: int
@@ -299,13 +306,16 @@ class Window:
     offset_ns: int = 0
 
     def edges(self) -> list[int]:
-        """Bounds of its intervals; the last one may be shorter."""
+        """Return the bounds of its intervals; the last interval may be shorter."""
         inner = range(self.start_ns, self.end_ns, self.interval_ns)
         return [*inner, self.end_ns]
 
 
 def totals(records: Records, window: Window) -> dict[Operation, OperationTotals]:
-    """By operation: requests that ended inside the window; failed ones only by their kind."""
+    """Return totals by operation of the requests that ended inside the window.
+
+    Failed requests are only counted by their kind of error.
+    """
     inside = records.only(_inside(records, window.start_ns, window.end_ns))
     totals: dict[Operation, OperationTotals] = {}
     for operation in inside.present:
@@ -323,7 +333,7 @@ def totals(records: Records, window: Window) -> dict[Operation, OperationTotals]
 
 
 def errors(records: Records) -> dict[str, int]:
-    """How many requests failed, by kind; the most frequent first."""
+    """Return the number of failed requests by kind of error, most frequent first."""
     counted: dict[str, int] = {}
     indices, counts = np.unique(records.message, return_counts=True)
     for index, count in zip(indices, counts, strict=True):
@@ -334,7 +344,13 @@ def errors(records: Records) -> dict[str, int]:
 
 
 def samples(records: Records, window: Window, cpu_ns: Iterator[int] | None = None) -> list[Sample]:
-    """One sample per interval and operation. ``cpu_ns``: of the client, interval by interval."""
+    """Return one sample per interval and operation.
+
+    Args:
+        records: The requests.
+        window: The measure window.
+        cpu_ns: The client's CPU time in each interval, if measured.
+    """
     edges = window.edges()
     operations = records.only(_inside(records, window.start_ns, window.end_ns)).present
     order = np.argsort(records.end_ns, kind="stable")

@@ -1,4 +1,4 @@
-"""One warp process: started, watched, ended, and turned into an outcome."""
+"""Run of a job by warp: child process, record of requests and outcome."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ from storlab.process.child import ENDED, STEP_NS, ChildRun, Launch
 from storlab.process.parent_death import run_child
 from storlab.workloads.object.job import ObjectJob
 
-KILL_AFTER_S = 3.0  # warp writes nothing on SIGINT, so that patience brings nothing
-_PAUSE_NS = 3 * NS_PER_S  # warp waits so long between its preparation and the load
-_IDLE_SHARE = 0.05  # of a core; below it warp is in that pause
-_GRACE_NS = 300 * NS_PER_S  # beyond the load and its drain, before a run counts as hung
+KILL_AFTER_S = 3.0  # short, since warp writes no result after SIGINT
+_PAUSE_NS = 3 * NS_PER_S  # warp's pause between preparation and load
+_IDLE_SHARE = 0.05  # share of a core below which warp counts as pausing
+_GRACE_NS = 300 * NS_PER_S  # a run counts as hung this long after load and drain
 _SLOWEST_PREPARE_BYTES_S = 5_000_000
 _ANALYZE_S = 300
 
 
 class WarpRun(ChildRun):
-    """A run in progress. A warp that is cancelled leaves no record."""
+    """warp run in progress. A cancelled warp leaves no record."""
 
-    look_s: ClassVar[float] = 0.1  # its pause before the load has to be seen
+    look_s: ClassVar[float] = 0.1  # short enough to observe the pause before the load
     account_note = "of the whole process: preparation, ramp and its own analysis included"
 
     def __init__(self, job: ObjectJob, launch: Launch, info: EngineInfo) -> None:
@@ -45,9 +45,9 @@ class WarpRun(ChildRun):
         super().__init__(launch, info)
 
     def snapshot(self) -> Snapshot:
-        """Phase and time, by the clock: warp tells nothing before its end.
+        """Return phase and elapsed time: warp prints nothing before its end.
 
-        That the load has begun is told by the pause before it, in which warp uses no CPU.
+        The start of the load is inferred from the pause before it, in which warp uses no CPU.
         """
         if self.has_ended:
             return ENDED
@@ -66,20 +66,21 @@ class WarpRun(ChildRun):
         return Snapshot("drain", elapsed_ns - window_ns, cpu_percent=percent)
 
     def looked(self) -> None:
-        """Where it is."""
+        """Update the inferred phase from the last CPU reading."""
         self._phases.see(*self.trace.latest())
 
     def overdue(self) -> bool:
-        """Slower than a slow store explains, in its preparation or after the load has begun."""
+        """Return whether preparation or load takes longer than even a slow store explains."""
         job = self._job
         begun_ns = self.started_ns + _longest_preparation_ns(job) + _PAUSE_NS
-        # A store that stalls while warp prepares looks like its pause, too: that shortens nothing.
+        # A stalling store during the preparation resembles the pause, so a detected start of load
+        # may only extend the limit.
         begun_ns = max(begun_ns, self._phases.load_ns or 0)
         limit_ns = warp_command.load_ns(job) + job.drain_timeout_ns + _GRACE_NS
         return monotonic_ns() - begun_ns > limit_ns
 
     def finish(self) -> RunOutcome:
-        """The outcome of a warp that has ended."""
+        """Return the outcome of a warp process that has ended."""
         stepped = abs(self.ended_ns - wall_at_ns(self.ended_ns) - self._offset_ns) > STEP_NS
         raw = self.raw()
         files = sorted(self.launch.work_dir.glob("requests*.csv.zst"))
@@ -118,14 +119,15 @@ class WarpRun(ChildRun):
         return explain(ended, outcome.totals, max(0, missing_ns), window_ns)
 
     def _record(self, file: Path) -> tuple[bytes, bytes]:
-        """warp's record as it is kept, and its text; without secrets.
+        """Return warp's record as kept in ``raw/``, and its text, both without secrets.
 
-        Raises WarpFormatError for damaged compression: nobody knows what is in it.
+        Raises:
+            WarpFormatError: The compression is damaged, so that secrets could not be removed.
         """
         data = file.read_bytes()
         text = clean = warp_records.unpacked(data)
         for value in self.launch.secrets.values():
-            clean = clean.replace(value.encode(), b"***")  # warp writes a session token down
+            clean = clean.replace(value.encode(), b"***")  # warp writes the session token to it
         return (data, text) if clean == text else (zstd.packed(clean), clean)
 
     def _notes(self, load: Records, left_out: int, stepped: bool) -> list[str]:
@@ -137,7 +139,7 @@ class WarpRun(ChildRun):
         return notes
 
     def _compare(self, load: Records, raw: dict[str, bytes]) -> list[str]:
-        """Notes where warp's own summary of the same requests says something else."""
+        """Return notes on differences between warp's own summary and these results."""
         record = self.launch.work_dir / "own.csv.zst"
         record.write_bytes(raw["requests.csv.zst"])
         command = [self.launch.command[0], "analyze", "--quiet", "--no-color", "--json"]
@@ -151,14 +153,14 @@ class WarpRun(ChildRun):
             document = done.stdout[start:]
             summary = warp_summary.read_summary(document.decode(errors="replace"))
         except (OSError, subprocess.TimeoutExpired, WarpFormatError):
-            return []  # its summary is for comparison only; the numbers come from the record
+            return []  # optional: results come from the record
         finally:
             record.unlink()
         raw["warp-summary.json"] = document
         return warp_summary.misleading(load, summary)
 
     def _measure(self, load: Records | None) -> RunOutcome:
-        """Window, samples, totals and CPU."""
+        """Return an outcome with window, samples, totals and CPU."""
         outcome = self.unmeasured()
         if load is None or not len(load.start_ns):
             return outcome
@@ -189,7 +191,7 @@ class WarpRun(ChildRun):
 
 
 def _longest_preparation_ns(job: ObjectJob) -> int:
-    """What warp may need to make a pool of its own, where it makes one."""
+    """Return how long warp may take to create its own pool, if it creates one."""
     if warp_command.reads_pool(job) or job.pool is None:
         return 0
     largest = warp_command.bounds(job.pool.sizes)[1]
@@ -198,7 +200,7 @@ def _longest_preparation_ns(job: ObjectJob) -> int:
 
 @dataclass(slots=True)
 class _Phases:
-    """Where warp is, guessed from the CPU time that it uses."""
+    """Phase of a warp process, inferred from its CPU time."""
 
     seen_ns: int
     used_ns: int = 0
@@ -207,7 +209,7 @@ class _Phases:
     cpu_percent: float | None = None
 
     def see(self, now_ns: int, used_ns: int) -> None:
-        """A reading: time, and CPU time used so far."""
+        """Process a reading: the time, and the CPU time used so far."""
         if now_ns <= self.seen_ns:
             return
         share = (used_ns - self.used_ns) / (now_ns - self.seen_ns)

@@ -1,9 +1,12 @@
-"""warp's own summary (its JSON, alone or in a ``.json.zst`` file): read, and compared with ours.
+"""Parser of warp's own summary in JSON, and its comparison with storlab's results.
 
-What to know about it (warp 1.0 to 1.6): latencies are kept as one row of figures for each piece of
-10 s, and warp prints the plain mean of these rows, percentiles included; ``total_bytes`` and the
-throughput count failed requests at full size; the first and last two seconds are cut off from the
-throughput but not from the latencies; the "TTFB" of a PUT runs from the end of its body.
+In warp 1.0 to 1.6:
+
+- Latencies are aggregated per 10 s, and warp prints the plain mean of these values, percentiles
+  included.
+- ``total_bytes`` and throughput count failed requests at full size.
+- The first and last two seconds are excluded from throughput but not from latencies.
+- The "TTFB" of a PUT starts at the end of its body.
 """
 
 from __future__ import annotations
@@ -21,12 +24,12 @@ from storlab.engines.warp.records import NAMES, Ints, Records, WarpFormatError
 from storlab.model.result import Operation
 from storlab.workloads.object.job import OBJECT_OPERATIONS
 
-_WORTH_SAYING = 0.10  # a difference of percentiles, as a share
+_WORTH_SAYING = 0.10  # smallest relative difference of percentiles that is noted
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Requests of one size that ended in one piece of 10 s; times in ns."""
+    """Aggregate of requests of one size that ended in the same 10 s, with times in ns."""
 
     requests: int
     mean_ns: float
@@ -45,7 +48,7 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class OperationSummary:
-    """One kind of operation. ``bytes`` include failed requests, as warp counts them."""
+    """Aggregate of one kind of operation. ``bytes`` includes failed requests."""
 
     operation: Operation
     requests: int
@@ -58,17 +61,17 @@ class OperationSummary:
     throughput_bytes_s: float | None
     first_errors: tuple[str, ...]
     hosts: tuple[str, ...]
-    size: int | None  # of each request; None where they differ
-    pieces: tuple[Piece, ...]  # none where sizes differ: warp keeps rates of ranges then
+    size: int | None  # of each request, or None if sizes differ
+    pieces: tuple[Piece, ...]  # empty if sizes differ: warp then keeps rates by size range instead
 
     @property
     def succeeded(self) -> int:
-        """Requests that did not fail."""
+        """Number of requests that did not fail."""
         return max(0, self.requests - self.errors)
 
     @property
     def bytes_moved(self) -> int | None:
-        """Without those of failed requests; None where that cannot be told."""
+        """Bytes of successful requests, or None if they cannot be computed."""
         if not self.errors:
             return self.bytes
         return None if self.size is None else self.size * self.succeeded
@@ -76,7 +79,7 @@ class OperationSummary:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """A whole file."""
+    """Content of a summary file."""
 
     version: str
     command: str
@@ -85,13 +88,13 @@ class Summary:
 
 
 def looks_like(text: str) -> bool:
-    """True for a text that begins like warp's JSON."""
+    """Return whether a text begins like warp's JSON."""
     head = text.lstrip()[:2000]
     return head.startswith("{") and '"commandline"' in head and '"total"' in head
 
 
 def read_summary(text: str) -> Summary:
-    """The summary. Raises WarpFormatError naming the field that is missing or wrong."""
+    """Parse a summary. Raises WarpFormatError that names the field in error."""
     try:
         document = json.loads(text)
     except ValueError as error:
@@ -170,7 +173,7 @@ def _piece(single: dict[str, Any]) -> Piece:
 
 
 def time_ns(text: str, field: str) -> int:
-    """RFC 3339 as UNIX time in ns. Raises WarpFormatError naming the field."""
+    """Convert RFC 3339 to UNIX time in ns. Raises WarpFormatError that names the field."""
     try:
         stamp = pa.array([text]).cast(pa.timestamp("ns", "UTC"))
     except pa.ArrowInvalid as error:
@@ -179,7 +182,7 @@ def time_ns(text: str, field: str) -> int:
 
 
 def misleading(own: Records, summary: Summary) -> list[str]:
-    """Where warp's summary of these same requests says something else, with both figures."""
+    """Return notes on differences between warp's summary and the same requests' record."""
     notes: list[str] = []
     for operation, of_kind in summary.operations.items():
         of_operation = own.only(own.kind(operation))
@@ -225,7 +228,7 @@ def _percentile_note(
 
 
 def flags(command: str) -> Mapping[str, str]:
-    """The flags of a command line as warp writes it down, by name; the benchmark as ``""``."""
+    """Return the flags of a command line as recorded by warp; the benchmark has the key ``""``."""
     words = command.split()
     flags_of: dict[str, str] = {}
     if len(words) > 1:
