@@ -1,9 +1,9 @@
-//! Which files had their first pass in an earlier run of the campaign, the same way, and have not
-//! changed since.
+//! Record of the files that passed the first-pass check in an earlier run of the campaign.
 //!
-//! The job names a file that keeps a line for each. A line says all that has to be the same, so
-//! that one that is there is all there is to know; half a line of a run that was killed is none.
-//! Devices have no time of change: they are in it never.
+//! The job names a file with one line per checked file. A line lists everything that must be
+//! unchanged for the check to be skipped, so a line that is present suffices; an incomplete line,
+//! left by a killed run, matches nothing. Block devices have no modification time and are never
+//! recorded.
 
 use std::collections::HashSet;
 use std::fs::{File, Metadata, OpenOptions};
@@ -18,7 +18,7 @@ use storlab_run::order::{Member, MemberKind};
 
 use crate::spec::GpuDirectJob;
 
-/// The lines of earlier runs, and where this one adds its own.
+/// Lines of earlier runs, and the file to which this run appends.
 #[derive(Default)]
 pub struct Checked {
     known: HashSet<String>,
@@ -26,7 +26,8 @@ pub struct Checked {
 }
 
 impl Checked {
-    /// As the job says. Where its file cannot be had, everything is checked again.
+    /// Open the record that the job names. If there is none or it cannot be opened, every file is
+    /// checked.
     pub fn of(job: &GpuDirectJob) -> Self {
         job.checked.as_deref().and_then(Checked::open).unwrap_or_default()
     }
@@ -38,23 +39,24 @@ impl Checked {
         Some(Checked { known, more: Some(Mutex::new(file)) })
     }
 
-    /// Whether this was so in an earlier run.
+    /// Return whether an earlier run recorded this line.
     pub fn knows(&self, line: &str) -> bool {
         self.known.contains(line)
     }
 
-    /// The file was found as it should be.
+    /// Record that a file passed the check.
     pub fn add(&self, line: &str) {
         if let Some(file) = &self.more {
-            // Begun anew, in case that a run was killed in the midst of the line before. What is
-            // not kept is checked again.
+            // The leading newline ends a line that a killed run left incomplete. A failed write
+            // only means that the file is checked again.
             let _ = lock(file).write_all(format!("\n{line}\n").as_bytes());
         }
     }
 }
 
-/// A file as it is now, what of it is looked at, and which way that goes to the GPU. `None` where
-/// that would say nothing of its next run.
+/// Describe a file's identity, the range that is checked and the data path, as one line of JSON.
+///
+/// Returns `None` for devices and for jobs that write, whose files must be checked in each run.
 pub fn line_of(job: &GpuDirectJob, worker: usize, member: &Member) -> Option<String> {
     if member.kind != MemberKind::File || job.writes() {
         return None;

@@ -1,34 +1,34 @@
-//! What is written: incompressible, and given by file and place alone.
+//! Content of writes: incompressible, and determined by seed, file and offset.
 //!
-//! It lies in memory once, where the writes are sent from: the place of a write picks the part that
-//! is sent, so that nothing has to be copied or changed for any of them. The length of that memory
-//! is a prime number of blocks, and every file begins elsewhere in it: what lands at a wrong place
-//! differs from what belongs there.
+//! The content lies in memory once, in a pool from which writes are sent: the offset of a write
+//! selects the part of the pool, so nothing is copied or changed per write. The period of the pool
+//! is a prime number of blocks, and each file starts at a different place in it, so misplaced data
+//! differs from the expected data.
 
 use storlab_base::{CHUNK_BYTES, Content, mix};
 
-/// Blocks before the content repeats.
+/// Blocks after which the content repeats; a prime.
 const BLOCKS: u64 = 4093;
 const PERIOD: u64 = BLOCKS * CHUNK_BYTES as u64;
 
-/// The content of all files under a seed.
+/// Generator of the content of all files for one seed.
 pub struct Source {
     seed: u64,
     content: Content,
 }
 
 impl Source {
-    /// Made once for each run that writes.
+    /// Create the generator, once per run that writes.
     pub fn new(seed: u64) -> Self {
         Source { seed, content: Content::new(seed, 1, PERIOD as usize) }
     }
 
-    /// Bytes of a pool that operations of `block` bytes are sent from.
+    /// Return the size in bytes of a pool for operations of up to `block` bytes.
     pub fn pool_bytes(block: usize) -> usize {
         PERIOD as usize + block
     }
 
-    /// Fill a pool's part that begins at `at`.
+    /// Fill `part`, which begins at byte `at` of the pool.
     pub fn fill(&self, at: usize, mut part: &mut [u8]) {
         let (pattern, mut at) = (self.content.pattern(0), at % PERIOD as usize);
         while !part.is_empty() {
@@ -39,23 +39,23 @@ impl Source {
         }
     }
 
-    /// Where the content of a file begins.
+    /// Return the byte of the pool at which the content of a file begins.
     pub fn begin_of(&self, file: usize) -> u64 {
         begin_of(self.seed, file)
     }
 
-    /// The bytes that a file has at `offset` where it was written.
+    /// Fill `part` with the bytes expected at `offset` of a file after a write.
     pub fn expect(&self, file: usize, offset: u64, part: &mut [u8]) {
         self.fill(place_of(self.begin_of(file), offset), part);
     }
 }
 
-/// Where the content of a file begins in the pool.
+/// Return the byte of the pool at which the content of a file begins.
 fn begin_of(seed: u64, file: usize) -> u64 {
     mix(seed ^ mix(file as u64 + 1)) % BLOCKS * CHUNK_BYTES as u64
 }
 
-/// Where in the pool lies what belongs to `offset` of a file that begins at `begin`.
+/// Return the byte of the pool that belongs to `offset` of a file whose content begins at `begin`.
 #[inline]
 pub fn place_of(begin: u64, offset: u64) -> usize {
     ((begin + offset % PERIOD) % PERIOD) as usize

@@ -1,4 +1,4 @@
-//! The CUDA driver API, as far as moving data needs it.
+//! Bindings to the CUDA driver API: devices, memory, copies, streams and events.
 
 #![allow(unsafe_code)]
 
@@ -15,17 +15,17 @@ mod stream;
 pub use memory::{DeviceBuffer, GPU_PAGE, PinnedArena, PinnedBuffer};
 pub use stream::{Event, Stream};
 
-/// The driver's name of a context.
+/// `CUcontext`.
 type Context = *mut c_void;
-/// A stream's or event's.
+/// `CUstream` or `CUevent`.
 type Handle = *mut c_void;
 
 const NOT_READY: c_int = 600;
-/// Of attributes.
+/// Values of `CUdevice_attribute`.
 const COMPUTE_MAJOR: c_int = 75;
 const COMPUTE_MINOR: c_int = 76;
 
-// SAFETY: the types are those of cuda.h.
+// SAFETY: the types match those of cuda.h.
 functions!(unsafe Functions {
     init "cuInit" (c_uint) -> c_int;
     driver_version "cuDriverGetVersion" (*mut c_int) -> c_int;
@@ -65,41 +65,41 @@ functions!(unsafe Functions {
     host_unregister "cuMemHostUnregister" (*mut c_void) -> c_int;
 });
 
-/// The driver, initialised.
+/// The initialised CUDA driver library.
 pub struct Cuda {
     functions: Functions,
-    /// Where its library lies.
+    /// File that the library was loaded from.
     pub path: String,
 }
 
-/// What is known of a GPU.
+/// Properties of a GPU.
 #[derive(Clone, Debug)]
 pub struct Facts {
-    /// As nvidia-smi and `CUDA_VISIBLE_DEVICES` count.
+    /// Ordinal, as counted by nvidia-smi and `CUDA_VISIBLE_DEVICES`.
     pub number: u32,
-    /// Of the product.
+    /// Product name.
     pub name: String,
-    /// Domain, bus, device, function.
+    /// PCI address: domain, bus, device, function.
     pub pci: String,
-    /// By which cuFile calls it.
+    /// UUID, which identifies the GPU in cuFile's statistics.
     pub uuid: Option<[u8; 16]>,
-    /// Compute capability.
+    /// Compute capability, for example `9.0`.
     pub compute: String,
-    /// Of memory.
+    /// Total memory in bytes.
     pub memory_bytes: u64,
     device: c_int,
 }
 
-/// Succeeded, or why not.
+/// Convert a `CUresult`.
 fn done(result: c_int) -> Done<()> {
     if result == 0 { Ok(()) } else { Err(Fault::Cuda(result)) }
 }
 
 impl Cuda {
-    /// Load the driver's library and initialise it.
+    /// Load the driver's library and call `cuInit`.
     ///
     /// # Errors
-    /// Where there is no library, or no GPU.
+    /// If no candidate can be loaded, a function is missing, or there is no GPU.
     pub fn open(places: &[String]) -> Result<&'static Cuda> {
         let fix = "install NVIDIA's driver, name its libcuda.so.1 in cuda_library, or use path = \
                    \"host\"";
@@ -107,12 +107,12 @@ impl Cuda {
         let functions = Functions::resolve(library)?;
         let path = library.path("cuInit").unwrap_or_default();
         let cuda: &'static Cuda = Box::leak(Box::new(Cuda { functions, path }));
-        // SAFETY: takes a number that has to be 0, may be called again.
+        // SAFETY: takes a number that has to be 0; may be called repeatedly.
         done(unsafe { (cuda.functions.init)(0) }).map_err(|fault| fault.of("cuInit"))?;
         Ok(cuda)
     }
 
-    /// Of the API that the driver has: `12.4`.
+    /// Return the version of the driver API, for example `12.4`; empty if it cannot be read.
     pub fn version(&self) -> String {
         let mut version = 0;
         // SAFETY: writes one number.
@@ -120,7 +120,7 @@ impl Cuda {
         if known { format!("{}.{}", version / 1000, version % 1000 / 10) } else { String::new() }
     }
 
-    /// How many GPUs this process can use.
+    /// Return the number of GPUs that this process can use.
     pub fn count(&self) -> Done<u32> {
         let mut count = 0;
         // SAFETY: writes one number.
@@ -128,7 +128,7 @@ impl Cuda {
         Ok(count.try_into().unwrap_or(0))
     }
 
-    /// What is known of a GPU.
+    /// Query the properties of a GPU.
     pub fn facts(&self, number: u32) -> Done<Facts> {
         let mut device = 0;
         let ordinal = c_int::try_from(number).unwrap_or(c_int::MAX);
@@ -158,11 +158,11 @@ impl Cuda {
     fn uuid(&self, device: c_int) -> Option<[u8; 16]> {
         let function = self.functions.device_uuid.or(self.functions.device_uuid_1)?;
         let mut uuid = [0; 16];
-        // SAFETY: writes the 16 bytes that there are.
+        // SAFETY: writes 16 bytes, the size of the array.
         done(unsafe { function(uuid.as_mut_ptr(), device) }).ok().map(|()| uuid)
     }
 
-    /// Memory can be pinned where it lies.
+    /// Return whether this driver can pin existing host memory (`cuMemHostRegister`).
     pub fn pins(&self) -> bool {
         self.functions.host_register.is_some() && self.functions.host_unregister.is_some()
     }
@@ -173,31 +173,31 @@ fn text(
     function: unsafe extern "C" fn(*mut c_char, c_int, c_int) -> c_int,
 ) -> Done<String> {
     let mut room = [0 as c_char; 256];
-    // SAFETY: writes a string of at most the length given, which one byte less keeps terminated.
+    // SAFETY: writes a string of at most the given length; the spare byte keeps it terminated.
     done(unsafe { function(room.as_mut_ptr(), room.len() as c_int - 1, device) })?;
-    // SAFETY: the last byte is 0, whatever was written before it.
+    // SAFETY: the last byte is still 0, so the string is terminated.
     Ok(unsafe { CStr::from_ptr(room.as_ptr()) }.to_string_lossy().into_owned())
 }
 
-/// A GPU in use: its primary context is kept until this is dropped.
+/// GPU whose primary context is retained until this is dropped.
 pub struct Gpu {
-    /// The driver.
+    /// The CUDA driver.
     pub cuda: &'static Cuda,
-    /// What is known of it.
+    /// Properties of the GPU.
     pub facts: Facts,
     context: Context,
 }
 
-// SAFETY: the driver's contexts may be made current on any thread, by several at once.
+// SAFETY: contexts of the driver may be current on several threads at once.
 unsafe impl Send for Gpu {}
-// SAFETY: as above; nothing in it changes.
+// SAFETY: as above; the fields never change.
 unsafe impl Sync for Gpu {}
 
 impl Gpu {
-    /// Take a GPU into use.
+    /// Retain the primary context of a GPU.
     ///
     /// # Errors
-    /// By name, as where there is none of that number.
+    /// If the GPU does not exist or its context cannot be created.
     pub fn open(cuda: &'static Cuda, number: u32) -> Result<Self> {
         let facts = cuda.facts(number).map_err(|fault| fault.of(&format!("GPU {number}")))?;
         let mut context = std::ptr::null_mut();
@@ -207,20 +207,20 @@ impl Gpu {
         Ok(Gpu { cuda, facts, context })
     }
 
-    /// What this thread does from now on, it does on this GPU.
+    /// Make the GPU's context current on this thread.
     ///
     /// # Errors
-    /// By name.
+    /// If the driver refuses, for example because the context is lost.
     pub fn enter(&self) -> Result<()> {
         // SAFETY: the context is retained.
         done(unsafe { (self.cuda.functions.set_current)(self.context) })
             .map_err(|fault| fault.of(&format!("use of GPU {}", self.facts.number)))
     }
 
-    /// Memory of the GPU that this thread is on, in bytes.
+    /// Return the free memory of the GPU in bytes. Makes its context current on this thread.
     ///
     /// # Errors
-    /// By name.
+    /// If the context cannot be made current or the driver cannot report memory.
     pub fn free_bytes(&self) -> Result<u64> {
         self.enter()?;
         let (mut free, mut total) = (0, 0);
@@ -230,9 +230,9 @@ impl Gpu {
         Ok(free as u64)
     }
 
-    /// Its context failed for good: give back everything, so that the next one begins anew.
+    /// Reset the primary context after a sticky error, so that the next run gets a new one.
     pub fn reset(&self) {
-        // SAFETY: takes a device; what other handles of the context mean is an error from now on.
+        // SAFETY: takes a device; later uses of handles of this context return errors.
         unsafe { (self.cuda.functions.reset)(self.facts.device) };
     }
 }

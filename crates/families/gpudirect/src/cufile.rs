@@ -1,4 +1,4 @@
-//! cuFile: its driver, its parameters, and what its I/O needs.
+//! Bindings to cuFile: library, driver, properties, statistics and I/O.
 
 #![allow(unsafe_code)]
 
@@ -16,7 +16,7 @@ mod stats;
 pub use io::{Batch, CuHandle, IoBuffer, IoStream, Opcode};
 pub use stats::{BatchOps, GpuOps, Stats};
 
-/// What cuFile's calls return: its own code, and the CUDA driver's.
+/// `CUfileError_t`: cuFile's own code, and the CUDA driver's.
 #[repr(C)]
 #[derive(Clone, Copy)]
 struct Status {
@@ -24,7 +24,7 @@ struct Status {
     cuda: c_int,
 }
 
-/// Properties of the driver, in the order of the library.
+/// `CUfileDrvProps_t`, with the fields in the order of the library.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 struct RawProperties {
@@ -40,11 +40,11 @@ struct RawProperties {
     pinned_kb: c_uint,
     max_batch: c_uint,
     batch_timeout_ms: c_uint,
-    /// Later versions may have more.
+    /// Room for fields that later versions may add.
     room: [u64; 32],
 }
 
-// SAFETY: the types are those of cufile.h.
+// SAFETY: the types match those of cufile.h.
 functions!(unsafe Functions {
     driver_open "cuFileDriverOpen" () -> Status;
     properties "cuFileDriverGetProperties" (*mut RawProperties) -> Status;
@@ -79,61 +79,61 @@ functions!(unsafe Functions {
     stats_l3 "cuFileGetStatsL3" (*mut u64) -> Status;
 });
 
-/// Bits of the control flags.
+/// Bit numbers in the control flags.
 const USE_POLL_MODE: u32 = 0;
 const ALLOW_COMPAT: u32 = 1;
-/// Numbers of parameters.
+/// Numbers of boolean parameters for `cuFileGetParameterBool`.
 const PARAMETER_ALLOW_COMPAT: c_int = 1;
 const PARAMETER_FORCE_COMPAT: c_int = 2;
 const PARAMETER_USE_P2PDMA: c_int = 7;
-/// Number of NVMe among the sorts of storage.
+/// Number of NVMe among cuFile's storage types.
 const NVME: c_int = 4;
 
 fn done(status: Status) -> Done<()> {
     if status.code == 0 { Ok(()) } else { Err(Fault::CuFile(status.code, status.cuda)) }
 }
 
-/// The library.
+/// The loaded cuFile library.
 pub struct CuFile {
     functions: Functions,
-    /// Where it lies.
+    /// File that the library was loaded from.
     pub path: String,
 }
 
-/// What the open driver says of itself.
+/// Properties that the open driver reports.
 #[derive(Clone, Copy, Debug)]
 pub struct Properties {
-    /// I/O may take the way through the host without being told so.
+    /// Whether cuFile may fall back to compatibility mode (POSIX I/O through host memory).
     pub compat_allowed: bool,
-    /// It takes it always.
+    /// Whether cuFile always uses compatibility mode; `None` if this version does not report it.
     pub compat_forced: Option<bool>,
-    /// The kernel's own DMA between devices may be used.
+    /// Whether the kernel's PCI peer-to-peer DMA may be used; `None` if not reported.
     pub p2pdma: Option<bool>,
-    /// Short I/Os are polled for.
+    /// Whether cuFile polls for the completion of short I/Os.
     pub poll_mode: bool,
-    /// Up to so many bytes.
+    /// Longest I/O that is polled, in bytes.
     pub poll_bytes: u64,
-    /// Longest I/O of nvidia-fs.
+    /// Longest I/O of nvidia-fs in bytes.
     pub direct_io_bytes: u64,
-    /// Of a GPU, that may be pinned.
+    /// Most GPU memory that may be pinned, in bytes per GPU.
     pub pinned_bytes: u64,
-    /// Entries of a batch.
+    /// Most entries of a batch.
     pub max_batch: u32,
-    /// Of nvidia-fs, as major and minor number; zeros where it is not loaded.
+    /// Major and minor version of nvidia-fs; zeros if it is not loaded.
     pub nvfs: (u32, u32),
-    /// Sorts of storage with a direct path, a bit each.
+    /// Storage types with a direct path, one bit each.
     pub storage_flags: u32,
-    /// Abilities, a bit each.
+    /// Features of the driver, one bit each.
     pub feature_flags: u32,
-    /// Ways to NVMe, a bit each.
+    /// Direct paths available for NVMe, one bit each; `None` if not reported.
     pub nvme_p2p_flags: Option<i32>,
 }
 
 impl CuFile {
-    /// Load the library. Its driver is closed.
+    /// Load the library without opening its driver.
     ///
     /// # Errors
-    /// Where there is none, or it lacks a function that every version has.
+    /// If no candidate can be loaded, or a function is missing that every version has.
     pub fn load(places: &[String]) -> Result<&'static CuFile> {
         let fix = "install it with `pip install storlab[gpu]`, or name its libcufile.so.0 in \
                    cufile_library";
@@ -143,7 +143,7 @@ impl CuFile {
         Ok(Box::leak(Box::new(CuFile { functions, path })))
     }
 
-    /// As the library counts: 1000 times the major number, 10 times the minor one.
+    /// Return the version as the library encodes it: 1000 * major + 10 * minor.
     pub fn version(&self) -> Option<i32> {
         let mut version = 0;
         let function = self.functions.version?;
@@ -151,15 +151,16 @@ impl CuFile {
         done(unsafe { function(&raw mut version) }).ok().map(|()| version)
     }
 
-    /// As people write it: `1.14`.
+    /// Return the version as text, for example `1.14`.
     pub fn version_name(&self) -> Option<String> {
         self.version().map(|version| format!("{}.{}", version / 1000, version % 1000 / 10))
     }
 
-    /// Open its driver, which can take for ever: in a thread that is left behind where it does.
+    /// Open cuFile's driver in a thread of its own, which is abandoned if the call hangs.
     ///
     /// # Errors
-    /// By name; where it does not open in time; where `ended` says that nobody waits any more.
+    /// If the driver refuses, if it does not open within `timeout_ns`, or if `ended` returns true,
+    /// meaning that the run no longer waits.
     pub fn open(&'static self, timeout_ns: u64, ended: impl Fn() -> bool) -> Result<Driver> {
         // SAFETY: takes nothing; may be called on any thread.
         opening::open(move || done(unsafe { (self.functions.driver_open)() }), timeout_ns, ended)?;
@@ -167,25 +168,25 @@ impl CuFile {
     }
 }
 
-/// cuFile with its driver open, until this is dropped.
+/// cuFile with an open driver, which is closed when this is dropped.
 pub struct Driver {
     cufile: &'static CuFile,
 }
 
 impl Driver {
-    /// The library.
+    /// Return the library.
     pub fn cufile(&self) -> &'static CuFile {
         self.cufile
     }
 
-    /// What it says of itself.
+    /// Query the driver's properties.
     ///
     /// # Errors
-    /// By name.
+    /// If `cuFileDriverGetProperties` fails.
     pub fn properties(&self) -> Result<Properties> {
         let functions = &self.cufile.functions;
         let mut raw = RawProperties::default();
-        // SAFETY: the struct has all that any version writes, and room beyond it.
+        // SAFETY: the struct has all fields that any version writes, and spare room after them.
         done(unsafe { (functions.properties)(&raw mut raw) })
             .map_err(|fault| fault.of("cuFileDriverGetProperties"))?;
         let bit = |flags: u32, bit: u32| flags >> bit & 1 == 1;
@@ -224,10 +225,11 @@ impl Driver {
 impl Drop for Driver {
     fn drop(&mut self) {
         let functions = &self.cufile.functions;
-        // Closing ends the counting, too. After `cuFileStatsStop` a thread of 1.15 and 1.16 writes
-        // on to memory that is gone: about every thirtieth call ends the process.
+        // Closing also ends the counting. Do not call `cuFileStatsStop`: afterwards a thread of
+        // versions 1.15 and 1.16 still writes to freed memory, and about one call in thirty crashes
+        // the process.
         if let Some(close) = functions.driver_close_2.or(functions.driver_close_1) {
-            // SAFETY: it was opened once, and all that was registered is gone, or is left to it.
+            // SAFETY: it was opened once; registrations were undone or are left to the library.
             unsafe { close() };
         }
     }

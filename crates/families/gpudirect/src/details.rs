@@ -1,4 +1,5 @@
-//! What a run tells beside its numbers. `details.py` of the family reads it: change both together.
+//! Details in the result of a run, beside the samples. The family's `details.py` parses them:
+//! change both together.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -14,7 +15,7 @@ use crate::route::{Counters, Named, Proof};
 use crate::shared::Shared;
 use crate::stack::Stack;
 
-/// What was counted when the load had ended.
+/// Counters read after the load.
 #[derive(Default)]
 pub struct After {
     counters: Counters,
@@ -22,7 +23,8 @@ pub struct After {
 }
 
 impl After {
-    /// Now. Nothing where a worker is left in a call of a library, which may answer nobody else.
+    /// Read the counters. Empty if a worker hangs in a library call: the library may not respond to
+    /// others.
     pub fn read(shared: &Shared) -> Self {
         if shared.gave_up() {
             return After::default();
@@ -34,7 +36,7 @@ impl After {
     }
 }
 
-/// Of a run that has ended; `read_back`: what was found of its writes.
+/// Build the details of a run that has ended; `read_back` is the result of comparing its writes.
 pub fn details(shared: &Shared, after: &After, read_back: Option<Compared>) -> Ending {
     let stack = shared.opened();
     let mut details = Map::new();
@@ -48,7 +50,7 @@ pub fn details(shared: &Shared, after: &After, read_back: Option<Compared>) -> E
         notes.extend(not_counted(stack));
     }
     tell("route", json!(proof(shared, stack.as_deref(), &after.counters)));
-    // The whole load's, as the route: what the lab calls `device` is the window's.
+    // Covers the whole load, as the route does; the lab's own `device` covers the window.
     tell("load_device", json!(after.device));
     let workers = *lock(&shared.registration);
     let registration = stack.as_ref().map_or(workers, |stack| workers.after(&stack.registration));
@@ -83,12 +85,12 @@ fn libraries(stack: &Stack) -> Value {
     json!({"cuda": cuda, "cufile": cufile})
 }
 
-/// Of the driver.
+/// Describe the CUDA driver.
 pub fn cuda_facts(cuda: &Cuda) -> Value {
     json!({"path": cuda.path, "version": cuda.version()})
 }
 
-/// Of a GPU.
+/// Describe a GPU.
 pub fn gpu_facts(facts: &Facts, free_bytes: u64) -> Value {
     json!({
         "number": facts.number,
@@ -100,7 +102,7 @@ pub fn gpu_facts(facts: &Facts, free_bytes: u64) -> Value {
     })
 }
 
-/// Of cuFile, with what its driver says where it is open.
+/// Describe cuFile, with its driver's properties if the driver is open.
 pub fn cufile_facts(cufile: &CuFile, properties: Option<&Properties>) -> Value {
     let mut facts = json!({
         "path": cufile.path,
@@ -127,7 +129,7 @@ pub fn cufile_facts(cufile: &CuFile, properties: Option<&Properties>) -> Value {
     facts
 }
 
-/// What storage and abilities the driver of cuFile knows, by name.
+/// Name the storage types, features and NVMe paths that cuFile's driver supports.
 pub fn p2p_flags(properties: &Properties) -> Value {
     const STORAGE: [(u32, &str); 14] = [
         (0, "lustre"),

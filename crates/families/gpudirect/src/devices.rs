@@ -1,5 +1,6 @@
-//! What the block devices under the members moved, by the kernel's own count: it has to agree with
-//! what the load says of itself, whichever way the data went.
+//! Bytes moved by the block devices below the members, from the kernel's counters.
+//!
+//! They must agree with the bytes that the load reports, whichever path the data took.
 
 use std::collections::BTreeMap;
 
@@ -8,21 +9,21 @@ use storlab_base::monotonic_ns;
 use storlab_io::{DeviceBytes, DeviceCounters};
 use storlab_run::order::Member;
 
-/// Of all members.
+/// Counters of all block devices below the members.
 #[derive(Default)]
 pub struct Devices {
-    /// By name.
+    /// Counters by device name.
     counters: BTreeMap<String, DeviceCounters>,
 }
 
-/// Until a moment.
+/// Sum of the counters at one time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reading {
     at_ns: u64,
     bytes: DeviceBytes,
 }
 
-/// Between two moments.
+/// Bytes moved between two readings.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[allow(missing_docs)]
 pub struct Moved {
@@ -33,8 +34,8 @@ pub struct Moved {
 }
 
 impl Devices {
-    /// Those that are block devices, or lie on one: memory, networks and layered file systems have
-    /// no counters.
+    /// Find the block devices below the members. Memory, networks and layered file systems have no
+    /// counters.
     pub fn of(members: &[Member]) -> Self {
         let counters = members.iter().filter_map(|member| DeviceCounters::of(&member.path));
         Devices {
@@ -42,7 +43,7 @@ impl Devices {
         }
     }
 
-    /// Until now; `None` where there are none, or one has gone.
+    /// Sum the counters now; `None` if there are no devices, or one has disappeared.
     pub fn now(&self) -> Option<Reading> {
         let mut sum = Reading { at_ns: monotonic_ns(), ..Reading::default() };
         for device in self.counters.values() {
@@ -53,7 +54,7 @@ impl Devices {
         (!self.counters.is_empty()).then_some(sum)
     }
 
-    /// Since then.
+    /// Return the bytes moved since `begin`; `None` if either reading is missing.
     pub fn since(&self, begin: Option<Reading>) -> Option<Moved> {
         let (begin, end) = (begin?, self.now()?);
         let DeviceBytes { read, written } = end.bytes.since(begin.bytes);

@@ -1,11 +1,11 @@
-//! What the next operation is: its kind, length and place, each from its own seeded stream.
+//! Draws of the next operation: kind, length and offset, each from its own seeded random stream.
 
 use storlab_base::{Offsets, OpKind, Result};
 use storlab_run::mix::{KindDraw, SizeDraw};
 
 use crate::spec::GpuDirectJob;
 
-/// Draws operations for one worker.
+/// Generator of the operations of one worker.
 pub struct Draw {
     offsets: Offsets,
     base: u64,
@@ -14,10 +14,10 @@ pub struct Draw {
 }
 
 impl Draw {
-    /// For a worker of a job.
+    /// Create the generator of a worker.
     ///
     /// # Errors
-    /// Where the file has no room for its workers.
+    /// If the file is too small for the workers that share it.
     pub fn new(job: &GpuDirectJob, worker: usize) -> Result<Self> {
         let (number, share) = job.place_of(worker);
         let member = &job.members[number];
@@ -30,19 +30,19 @@ impl Draw {
         Ok(Draw { offsets, base: member.offset, kinds, sizes })
     }
 
-    /// Kind of the next operation.
+    /// Draw the kind of the next operation.
     #[inline]
     pub fn kind(&mut self) -> OpKind {
         self.kinds.draw()
     }
 
-    /// Its length.
+    /// Draw the length of the next operation in bytes.
     #[inline]
     pub fn len(&mut self) -> u32 {
         self.sizes.draw()
     }
 
-    /// Where it goes with that length, in the file.
+    /// Draw the file offset of the next operation, given its length.
     #[inline]
     pub fn offset(&mut self, len: u32) -> u64 {
         self.base + self.offsets.next(u64::from(len))

@@ -1,39 +1,40 @@
-//! Errors of cuFile and of the CUDA driver by name: what each means, and what to do about it.
+//! Errors of cuFile and of the CUDA driver, with name, meaning and fix.
 
 use storlab_base::Error;
 
 mod cuda;
 mod cufile;
 
-/// Why a call did not do what was asked of it.
+/// Reason why a call failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// The kernel's.
+    /// `errno` of the kernel.
     Errno(i32),
-    /// Of the CUDA driver.
+    /// Code of the CUDA driver.
     Cuda(i32),
-    /// Of cuFile, with the driver's where that is the cause.
+    /// Code of cuFile, and the CUDA driver's code if that is the cause (0 otherwise).
     CuFile(i32, i32),
-    /// An entry of a batch ended with this status.
+    /// Status with which a batch entry ended.
     Batch(i32),
-    /// cuFile says EIO of an I/O that it did later: it may be the kernel's word or its own.
+    /// EIO from cuFile's batch or async API: the kernel failed the I/O, or cuFile rejected the
+    /// request.
     Unexplained,
 }
 
-/// Of a call.
+/// Result of a call to a library or the kernel.
 pub type Done<T> = std::result::Result<T, Fault>;
 
-/// cuFile's "the CUDA driver failed".
+/// `CU_FILE_CUDA_DRIVER_ERROR`: a call to the CUDA driver failed inside cuFile.
 pub const CUDA_DRIVER_ERROR: i32 = 5011;
 
-/// A code's name, what it means, and what to do.
+/// Code, name, meaning and fix.
 struct Entry(i32, &'static str, &'static str, &'static str);
 
 const AGAIN: &str = "run it again; where it stays, look into cufile.log";
 const LOGS: &str = "look at the kernel log and cufile.log";
 const REPORT: &str = "report this to storlab with cufile.log";
 
-/// A table of codes: number, name after the prefix that all have, meaning, and what to do.
+/// Build a table of codes: number, name without the common prefix, meaning and fix.
 macro_rules! codes {
     ($prefix:literal; $($code:literal $name:ident: $meaning:literal => $fix:expr;)*) => {
         &[$(Entry($code, concat!($prefix, stringify!($name)), $meaning, $fix)),*]
@@ -45,13 +46,13 @@ fn entry(table: &'static [Entry], code: i32) -> Option<&'static Entry> {
     table.iter().find(|entry| entry.0 == code)
 }
 
-/// After it nothing succeeds on the GPU's context any more.
+/// Return whether the CUDA context is unusable after this error.
 fn sticky_code(code: i32) -> bool {
     matches!(code, 4 | 214 | 220 | 700 | 702 | 709 | 710 | 714..=719 | 999)
 }
 
 impl Fault {
-    /// After it the context is of no use.
+    /// Return whether the CUDA context is unusable after this fault.
     pub fn sticky(self) -> bool {
         match self {
             Fault::Cuda(code) => sticky_code(code),
@@ -62,7 +63,7 @@ impl Fault {
         }
     }
 
-    /// Name, number and meaning, and what to do.
+    /// Return a description (name, number and meaning) and a fix, which may be empty.
     pub fn explained(self) -> (String, String) {
         match self {
             Fault::Errno(errno) => {
@@ -94,13 +95,13 @@ impl Fault {
         }
     }
 
-    /// Of a call that was no I/O.
+    /// Convert to an error of the call `doing`, which is not an I/O.
     pub fn of(self, doing: &str) -> Error {
         let (what, fix) = self.explained();
         Error::dependency(format!("{doing} failed: {what}"), fix)
     }
 
-    /// Of an I/O.
+    /// Convert to an error of an I/O on `name` at `offset`.
     pub fn of_io(self, operation: &'static str, name: &str, offset: u64) -> Error {
         match self {
             Fault::Errno(errno) => {

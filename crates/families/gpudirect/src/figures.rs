@@ -1,11 +1,11 @@
-//! What a run tells of the work beside its load.
+//! Costs and results of the work before and after the load: registration and verification.
 
 use std::ops::AddAssign;
 
 use serde::Serialize;
 use storlab_base::{Result, monotonic_ns};
 
-/// What making buffers and files known to cuFile took; of several workers the longest.
+/// Cost of registering buffers and files with cuFile. Times are the longest of all workers.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 #[allow(missing_docs)]
 pub struct Registration {
@@ -16,8 +16,10 @@ pub struct Registration {
     pub handles_ns: u64,
 }
 
-/// What was compared byte for byte; `earlier`: files that an earlier run compared, and nobody has
-/// changed since. `wrong`: bytes of operations that differ.
+/// Result of comparing data byte for byte.
+///
+/// `wrong` counts the bytes of operations whose data differs; `earlier` counts files that an
+/// earlier run compared and that have not changed since.
 #[derive(Clone, Copy, Debug, Default, Serialize, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub struct Compared {
@@ -32,14 +34,14 @@ impl AddAssign<&Registration> for Registration {
     fn add_assign(&mut self, more: &Registration) {
         self.buffers += more.buffers;
         self.bytes += more.bytes;
-        self.ns = self.ns.max(more.ns); // workers register side by side
+        self.ns = self.ns.max(more.ns); // workers register in parallel
         self.handles += more.handles;
         self.handles_ns = self.handles_ns.max(more.handles_ns);
     }
 }
 
 impl Registration {
-    /// With what had ended before it began.
+    /// Add the cost of `earlier`, a registration that ended before this one began: times add up.
     #[must_use]
     pub fn after(mut self, earlier: &Registration) -> Self {
         let (ns, handles_ns) = (self.ns + earlier.ns, self.handles_ns + earlier.handles_ns);
@@ -52,13 +54,13 @@ impl AddAssign<&Compared> for Compared {
     fn add_assign(&mut self, more: &Compared) {
         self.files += more.files;
         self.bytes += more.bytes;
-        self.ns = self.ns.max(more.ns); // they go on side by side
+        self.ns = self.ns.max(more.ns); // workers compare in parallel
         self.wrong += more.wrong;
         self.earlier += more.earlier;
     }
 }
 
-/// What it comes to, and how long it took.
+/// Run `work`. Return its result and how long it took in nanoseconds.
 pub fn timed<T>(work: impl FnOnce() -> Result<T>) -> (Result<T>, u64) {
     let begun_ns = monotonic_ns();
     (work(), monotonic_ns() - begun_ns)

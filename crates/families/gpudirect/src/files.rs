@@ -1,4 +1,4 @@
-//! Opening members for calls that take a descriptor, and memory that suits them.
+//! Opening of members for system calls, and page-aligned buffers.
 
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::OpenOptionsExt;
@@ -9,18 +9,12 @@ use storlab_run::order::Member;
 
 use crate::spec::GpuDirectJob;
 
-/// Open a member for the job's operations; past the page cache where the job says so.
-///
-/// # Errors
-/// [`Error::Io`] with operation `open`.
+/// Open a member for the job's operations, with `O_DIRECT` if the job asks for it.
 pub fn open(job: &GpuDirectJob, member: &Member) -> Result<File> {
     open_for(member, job.writes(), job.direct)
 }
 
-/// To look at what is in it.
-///
-/// # Errors
-/// [`Error::Io`] with operation `open`.
+/// Open a member read-only to verify its content.
 pub fn open_to_compare(job: &GpuDirectJob, member: &Member) -> Result<File> {
     open_for(member, false, job.direct)
 }
@@ -33,10 +27,10 @@ fn open_for(member: &Member, write: bool, direct: bool) -> Result<File> {
     })
 }
 
-/// Memory in whole pages.
+/// Allocate `bytes` of page-aligned memory.
 ///
 /// # Errors
-/// [`Error::Io`] where there is none.
+/// [`Error::Io`] if the kernel cannot map that much memory.
 pub fn pages(bytes: usize) -> Result<MmapMut> {
     MmapMut::map_anon(bytes.max(1)).map_err(|e| Error::io("allocation", "buffers", 0, e))
 }

@@ -1,9 +1,12 @@
-//! Before the load: the beginning of each file goes the very way of the load, and what came to the
-//! GPU's memory is compared with what the kernel reads. A library was seen to call an operation
-//! complete whose data was wrong.
+//! First pass before the load: check that the data path delivers the right bytes.
 //!
-//! Before each read its memory is filled with what no file holds: what a library did not bring is
-//! seen whatever the file is made of. A file is looked at once in a campaign, unless it changes.
+//! The beginning of each file is read over the path of the load, and the data in GPU (or host)
+//! memory is compared with what the kernel reads. A library was seen to report success for an
+//! operation with wrong data.
+//!
+//! Before each read, the destination is filled with a pattern that no file contains, so data that
+//! never arrived is detected whatever the file contains. Each file is checked once per campaign,
+//! unless it changes.
 
 use std::os::unix::fs::FileExt;
 use std::time::Duration;
@@ -20,11 +23,11 @@ use crate::spec::GpuDirectJob;
 
 const LOOK: Duration = Duration::from_millis(100);
 
-/// Why the load does not begin.
+/// Reason why the load does not begin.
 pub struct Failed {
-    /// For people.
+    /// Error for the user.
     pub error: Error,
-    /// I/O is in flight still: kernel and driver may use the mover's memory.
+    /// Whether I/O is still in flight: kernel and driver may use the mover's memory.
     pub stuck: bool,
 }
 
@@ -34,10 +37,11 @@ impl From<Error> for Failed {
     }
 }
 
-/// Where the worker is the first of its file, and the job says so.
+/// Check the worker's file, if the job asks for it and the worker is the first one of this file.
 ///
 /// # Errors
-/// [`Error::Io`] with operation `verify` where something differs; what I/O and copies say.
+/// [`Error::Io`] with operation `verify` if data differs; errors of reads and of copies to or from
+/// the GPU.
 pub fn check(shared: &Shared, worker: usize, mover: &mut impl Mover) -> Result<(), Failed> {
     let job = &shared.job;
     let (file, share) = job.place_of(worker);
@@ -76,7 +80,7 @@ pub fn check(shared: &Shared, worker: usize, mover: &mut impl Mover) -> Result<(
     }
 }
 
-/// Data is not what it should be.
+/// Build the error for data that differs from what is expected.
 pub fn wrong(name: &str, offset: u64, what: String) -> Error {
     let source = std::io::Error::new(std::io::ErrorKind::InvalidData, what);
     Error::io("verify", name, offset, source)
@@ -125,7 +129,7 @@ fn compare(
     Ok(())
 }
 
-/// Reads from the beginning of a member on, of all lengths in turn, that fit into so many bytes.
+/// Yield reads of all block sizes in turn from the beginning of a member, up to `wanted` bytes.
 fn places<'j>(
     job: &'j GpuDirectJob,
     wanted: u64,
@@ -143,7 +147,7 @@ fn places<'j>(
     })
 }
 
-/// Until all that was pushed has ended.
+/// Run the mover until all I/Os of `turn` have ended.
 fn fetch(shared: &Shared, file: usize, mover: &mut impl Mover, turn: &[Io]) -> Result<(), Failed> {
     let (job, member) = (&shared.job, &shared.job.members[file]);
     let give_up_ns = monotonic_ns().saturating_add(job.drain_timeout_ns);

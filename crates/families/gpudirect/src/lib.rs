@@ -1,7 +1,8 @@
-//! Storage to GPU memory: by cuFile, through memory of the host, and to memory of the host only.
+//! Workload family `gpudirect`: I/O between storage and GPU memory through cuFile, through a bounce
+//! buffer in host memory, or to host memory only.
 //!
-//! Neither cuFile nor the CUDA driver is needed to build this: both are loaded by the runs that use
-//! them.
+//! Building this crate needs neither cuFile nor the CUDA driver: runs that use them load them at
+//! run time.
 
 mod checked;
 mod content;

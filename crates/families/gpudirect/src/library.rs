@@ -1,5 +1,4 @@
-//! Libraries that are not there when storlab is built: found, loaded and resolved when a run asks
-//! for them.
+//! Loading of shared libraries at run time that are not needed to build storlab.
 
 #![allow(unsafe_code)]
 
@@ -7,7 +6,7 @@ use std::ffi::{CStr, CString, c_void};
 
 use storlab_base::{Error, Result};
 
-/// A library, which stays in the process for good: its threads do not end with a run.
+/// Loaded library. It is never unloaded, because its threads outlive a run.
 #[derive(Clone, Copy)]
 pub struct Library {
     inner: &'static libloading::Library,
@@ -15,15 +14,15 @@ pub struct Library {
 }
 
 impl Library {
-    /// The first of `candidates`, paths or names for the loader, that can be had.
+    /// Load the first of `candidates` (paths or sonames) that the dynamic loader accepts.
     ///
     /// # Errors
-    /// With all that was tried, and why each could not be had.
+    /// If none can be loaded; the message lists each candidate and the reason.
     pub fn open(what: &'static str, candidates: &[String], fix: &str) -> Result<Self> {
         let mut tried = Vec::new();
         for candidate in candidates {
-            // SAFETY: initialisers of these libraries run in any program that links them; the
-            // order names what its user wants to be loaded.
+            // SAFETY: any program that links these libraries runs their initialisers; the user
+            // chose the files in the order.
             match unsafe { libloading::Library::new(candidate) } {
                 Ok(library) => {
                     return Ok(Library { inner: Box::leak(Box::new(library)), what });
@@ -43,7 +42,7 @@ impl Library {
     /// # Safety
     /// `T` must be the type of a pointer to what the library exports under `name`.
     pub unsafe fn function<T: Copy>(&self, name: &str) -> Result<T> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees the type.
         unsafe { self.optional(name) }.ok_or_else(|| self.lacks(name))
     }
 
@@ -54,13 +53,13 @@ impl Library {
     pub unsafe fn optional<T: Copy>(&self, name: &str) -> Option<T> {
         const { assert!(size_of::<T>() == size_of::<*const c_void>()) };
         let name = CString::new(name).ok()?;
-        // SAFETY: the type is right by the caller's promise; the library is never unloaded.
+        // SAFETY: the caller guarantees the type; the library is never unloaded.
         unsafe { self.inner.get::<T>(name.as_bytes_with_nul()) }.ok().map(|symbol| *symbol)
     }
 
-    /// The file that it came from.
+    /// Return the file that the library was loaded from, by the address of symbol `of`.
     pub fn path(&self, of: &str) -> Option<String> {
-        // SAFETY: the address of any symbol is a pointer, and this one is not followed.
+        // SAFETY: the address of any symbol is a pointer, and this one is not dereferenced.
         let address: *const c_void = unsafe { self.optional(of) }?;
         let mut info = libc::Dl_info {
             dli_fname: std::ptr::null(),
@@ -68,11 +67,12 @@ impl Library {
             dli_sname: std::ptr::null(),
             dli_saddr: std::ptr::null_mut(),
         };
-        // SAFETY: the address is looked up only, and `info` is ours.
+        // SAFETY: the address is only looked up, and `info` is a local variable.
         if unsafe { libc::dladdr(address, &raw mut info) } == 0 || info.dli_fname.is_null() {
             return None;
         }
-        // SAFETY: the loader keeps the name as long as the library is loaded, which is for good.
+        // SAFETY: the loader keeps the name as long as the library is loaded, and it is never
+        // unloaded.
         let name = unsafe { CStr::from_ptr(info.dli_fname) }.to_string_lossy().into_owned();
         let real = std::fs::canonicalize(&name).ok();
         Some(real.map_or(name, |real| real.display().to_string()))
@@ -85,18 +85,18 @@ impl Library {
     }
 }
 
-/// The loader's, which has the file in it more often than not.
+/// Return the loader's message, prefixed with the candidate unless it already contains it.
 fn reason(candidate: &str, error: &libloading::Error) -> String {
     let text =
         std::error::Error::source(error).map_or_else(|| error.to_string(), ToString::to_string);
     if text.contains(candidate) { text } else { format!("{candidate}: {text}") }
 }
 
-/// Declare a struct of the functions of a library: those that it must have, and those that only
-/// some versions have.
+/// Declare a struct of a library's functions: required ones, and optional ones that only some
+/// versions have.
 ///
-/// `unsafe`, because the declared types are taken on trust: each must be that of the function that
-/// the library exports under the name beside it.
+/// `unsafe`, because the declared types are not checked: each must be the type of the function that
+/// the library exports under the given name.
 macro_rules! functions {
     (unsafe $table:ident {
         $($must:ident $must_name:literal ($($must_arg:ty),*) -> $must_ret:ty;)*
@@ -110,7 +110,7 @@ macro_rules! functions {
 
         impl $table {
             fn resolve(library: $crate::library::Library) -> storlab_base::Result<Self> {
-                // SAFETY: the types are right by the promise of who invoked the macro.
+                // SAFETY: whoever invokes the macro guarantees the types.
                 unsafe {
                     Ok($table {
                         $($must: library.function($must_name)?,)*
@@ -141,7 +141,7 @@ mod tests {
     #[test]
     fn a_missing_function_is_named() {
         let library = Library::open("libc", &["libc.so.6".to_owned()], "").unwrap();
-        // SAFETY: any symbol's address is a pointer, and neither is called.
+        // SAFETY: the address of any symbol is a pointer, and neither is called.
         let lookup = |name| unsafe { library.function::<*const c_void>(name) };
         assert!(lookup("malloc").is_ok());
         assert!(library.path("malloc").unwrap().contains("libc"));

@@ -1,4 +1,4 @@
-//! A sleep that the end of the run cuts short.
+//! Sleep that can be interrupted when the run ends.
 
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use storlab_base::lock;
 use storlab_io::Wake;
 
-/// Of one worker.
+/// Interruptible sleep of one worker.
 #[derive(Default)]
 pub struct Nap {
     woken: Mutex<bool>,
@@ -14,7 +14,8 @@ pub struct Nap {
 }
 
 impl Nap {
-    /// That long, or until somebody wakes it, or has since the last time.
+    /// Sleep for `length`, or until [`Wake::wake`] is called; return at once if it was called since
+    /// the last sleep.
     pub fn sleep(&self, length: Duration) {
         let woken = lock(&self.woken);
         let waited = self.changed.wait_timeout_while(woken, length, |woken| !*woken);

@@ -1,4 +1,4 @@
-//! The ways that data can go. Each is a [`Mover`], which belongs to one worker.
+//! Data paths between storage and memory. Each is a [`Mover`], which belongs to one worker.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -32,28 +32,27 @@ pub use direct_sync::DirectSync;
 pub use host::Host;
 pub use overlapped::{Overlapped, Use, begin as begin_overlapped};
 
-/// Of the time that work takes, between two looks at it; and their bounds.
+/// Number of polls in the usual duration of an operation, and bounds of the time between polls.
 const LOOKS: u64 = 8;
 const LOOK_MIN_NS: u64 = 5_000;
 const LOOK_MAX_NS: u64 = 5_000_000;
 
-/// Work that takes less than this as a rule may have ended as soon as other threads have had their
-/// turn: so often a turn is passed on before a timer is set. A timer costs more, above all in a
-/// guest, which leaves for its hypervisor to set one; passing a turn on costs next to nothing where
-/// no other thread waits.
+/// Operations that usually take less than `SHORT_NS` may complete while other threads run, so yield
+/// `YIELDS` times before setting a timer. A timer costs more, above all in a guest, which must exit
+/// to its hypervisor to set one; a yield costs almost nothing if no other thread waits.
 const SHORT_NS: u64 = 50_000;
 const YIELDS: u32 = 2;
 
-/// An operation.
+/// I/O of a worker.
 #[derive(Clone, Copy, Debug)]
 pub struct Io {
-    /// Of the buffer.
+    /// Number of the buffer.
     pub slot: u16,
     /// Read or write.
     pub kind: OpKind,
-    /// In the file.
+    /// Offset in the file.
     pub offset: u64,
-    /// Bytes.
+    /// Length in bytes.
     pub len: u32,
 }
 
@@ -64,19 +63,19 @@ impl Io {
     }
 }
 
-/// Where a read brings its data.
+/// Memory in which the data of a read arrives.
 pub enum Landing<'m> {
-    /// At this place in memory of a GPU.
+    /// GPU buffer and the offset in it.
     Gpu(&'m DeviceBuffer, usize),
-    /// In memory of the host.
+    /// Host memory.
     Host(&'m mut [u8]),
 }
 
 impl Landing<'_> {
-    /// What lies there.
+    /// Copy the data into `into`.
     ///
     /// # Errors
-    /// Of the copy.
+    /// If the copy from the GPU fails.
     pub fn read(&self, into: &mut [u8]) -> Done<()> {
         match self {
             Landing::Gpu(buffer, at) => buffer.read(*at, into),
@@ -87,10 +86,10 @@ impl Landing<'_> {
         }
     }
 
-    /// Put something there.
+    /// Overwrite the memory with `from`.
     ///
     /// # Errors
-    /// Of the copy.
+    /// If the copy to the GPU fails.
     pub fn write(&mut self, from: &[u8]) -> Done<()> {
         match self {
             Landing::Gpu(buffer, at) => buffer.put(*at, from),
@@ -102,18 +101,18 @@ impl Landing<'_> {
     }
 }
 
-/// An operation that has ended: its data is where it should be, or not.
+/// I/O that has ended, successfully or not.
 #[derive(Clone, Copy, Debug)]
 pub struct Completion {
-    /// Of the buffer.
+    /// Number of the buffer.
     pub slot: u16,
-    /// Bytes moved, or why not.
+    /// Bytes moved, or the fault.
     pub result: Done<u64>,
 }
 
-/// Moves the data of one worker between its file and its buffers.
+/// Data path of one worker: moves data between its file and its buffers.
 pub trait Mover {
-    /// An operation can be pushed, where a slot is free.
+    /// Return whether another operation can be pushed now, given a free slot.
     fn takes(&self) -> bool {
         true
     }
@@ -121,51 +120,53 @@ pub trait Mover {
     /// Add an operation to the next turn.
     fn push(&mut self, io: Io);
 
-    /// Start what was pushed, and append what has ended. Waits for something to end, no longer than
-    /// `limit`; ways that do one operation at a time wait for that.
+    /// Start the operations that were pushed, and append those that have ended to `ended`.
+    ///
+    /// Waits at most `limit` for one to end; movers that run one operation at a time wait for that
+    /// one.
     ///
     /// # Errors
-    /// What ends the run; errors of operations come with them.
+    /// If the run cannot go on; failures of single operations are reported in their completions.
     fn turn(&mut self, limit: Duration, ended: &mut Vec<Completion>) -> Done<()>;
 
-    /// Where reads of a slot bring their data.
+    /// Return the memory in which reads of a slot arrive.
     ///
     /// # Errors
-    /// Where there is no such memory.
+    /// If the worker has no buffer for reads.
     fn landing(&mut self, slot: u16) -> Done<Landing<'_>>;
 
-    /// Ask for what is in flight to be given up.
+    /// Cancel the operations in flight.
     fn cancel(&mut self) {}
 
-    /// What of the kernel and the driver it uses.
+    /// Return the features of the kernel and the libraries that are used.
     fn features(&self) -> Vec<&'static str> {
         Vec::new()
     }
 }
 
-/// A way that does one operation at a time.
+/// Data path that runs one blocking operation at a time.
 pub trait OneByOne {
-    /// Do it. Returns the bytes moved.
+    /// Run the operation. Return the bytes moved.
     ///
     /// # Errors
-    /// Why not.
+    /// If the operation fails.
     fn move_now(&mut self, io: &Io) -> Done<u64>;
 
-    /// As [`Mover::landing`].
+    /// Return the memory in which reads of a slot arrive, as [`Mover::landing`] does.
     ///
     /// # Errors
-    /// Where there is no such memory.
+    /// If the worker has no buffer for reads.
     fn landing(&mut self, slot: u16) -> Done<Landing<'_>>;
 }
 
-/// The mover of such a way.
+/// [`Mover`] for a blocking data path.
 pub struct InTurn<W> {
     way: W,
     next: Option<Io>,
 }
 
 impl<W: OneByOne> InTurn<W> {
-    /// With nothing pushed.
+    /// Create the mover with no operation pushed.
     pub fn new(way: W) -> Self {
         InTurn { way, next: None }
     }
@@ -190,24 +191,24 @@ impl<W: OneByOne> Mover for InTurn<W> {
     }
 }
 
-/// Where a worker is.
+/// Resources of one worker: its file, GPU and buffer geometry.
 pub struct Seat {
-    /// Number of its member.
+    /// Index of its member.
     pub file: usize,
-    /// Bytes of the longest of its operations.
+    /// Longest block in bytes.
     pub longest: usize,
     stride: usize,
     gpu: usize,
-    /// Where the content of its file begins.
+    /// Byte of the pool at which the content of its file begins.
     begin: u64,
     stack: Arc<Stack>,
 }
 
 impl Seat {
-    /// Of a worker, whose thread is on its GPU from now on.
+    /// Assign file and GPU to a worker, and make the GPU current on this thread.
     ///
     /// # Errors
-    /// By name.
+    /// If the GPU's context cannot be made current.
     pub fn take(job: &GpuDirectJob, worker: usize, stack: &Arc<Stack>) -> Result<Self> {
         let (file, _) = job.place_of(worker);
         let gpu = job.gpu_of(worker);
@@ -229,7 +230,7 @@ impl Seat {
         usize::from(slot) * self.stride
     }
 
-    /// The GPU's memory that a write of this place is sent from.
+    /// Return the GPU memory from which a write to `offset` is sent.
     #[inline]
     fn source(&self, offset: u64) -> Done<(&DeviceBuffer, usize)> {
         let pool = self.stack.pools.get(self.gpu).ok_or(Fault::Errno(libc::ENOBUFS))?;
@@ -246,22 +247,22 @@ impl Seat {
         driver.map(Driver::cufile).ok_or_else(|| Fault::CuFile(5001, 0).of("cuFile"))
     }
 
-    /// Where in these buffers reads of a slot bring their data.
+    /// Return the part of `buffer` in which reads of a slot arrive.
     fn landing<'b>(&self, buffer: Option<&'b DeviceBuffer>, slot: u16) -> Done<Landing<'b>> {
         let buffer = buffer.ok_or(Fault::Errno(libc::ENOBUFS))?;
         Ok(Landing::Gpu(buffer, self.at(slot)))
     }
 
-    /// Buffers for reads, in the GPU.
+    /// Allocate the GPU buffers for reads, if the worker has any.
     fn read_buffers(&self, job: &GpuDirectJob) -> Result<Option<DeviceBuffer>> {
         let bytes = job.gpu_bytes_of_worker();
         (bytes > 0).then(|| DeviceBuffer::new(self.cuda()?, bytes)).transpose()
     }
 }
 
-/// What the calls of cuFile need of a worker: its file, and its buffers.
+/// File and buffers of a worker, registered with cuFile.
 pub struct Registered {
-    /// One for all slots of the worker, or one for each.
+    /// One buffer for all slots, or one for each slot.
     buffers: Vec<IoBuffer>,
     handle: CuHandle,
 }
@@ -292,7 +293,7 @@ impl Registered {
         Ok(Registered { buffers, handle })
     }
 
-    /// What a slot has of them.
+    /// Return the buffer of a slot and the offset in it.
     #[inline]
     fn of_slot(&self, seat: &Seat, slot: u16) -> Done<(&DeviceBuffer, usize)> {
         match &self.buffers[..] {
@@ -302,7 +303,7 @@ impl Registered {
         }
     }
 
-    /// Where the data of an operation lies in the GPU.
+    /// Return the GPU memory that an operation reads into or writes from.
     #[inline]
     fn place<'p>(&'p self, seat: &'p Seat, io: &Io) -> Done<(&'p DeviceBuffer, usize)> {
         match io.kind {
@@ -316,9 +317,10 @@ impl Registered {
     }
 }
 
-/// When to look again at work that began then and takes so long as a rule: not before, and from
-/// then on ever more seldom, so that a thousand workers who wait for one engine leave it the
-/// processors.
+/// Return when to poll next for an operation that began at `begun_ns` and usually takes `usual_ns`.
+///
+/// The first poll is not before the usual time; afterwards polls become rarer, so that a thousand
+/// workers waiting for one engine do not use up the CPUs.
 #[inline]
 fn next_look_ns(begun_ns: u64, usual_ns: u64, now: u64) -> u64 {
     let waited_ns = now.saturating_sub(begun_ns);
@@ -326,22 +328,25 @@ fn next_look_ns(begun_ns: u64, usual_ns: u64, now: u64) -> u64 {
     begun_ns.saturating_add(usual_ns).max(now + step_ns)
 }
 
-/// How long work takes as a rule, after some that took so long. What was held up once must not make
-/// the next looks late: that time would count as latency.
+/// Update the smoothed duration `usual_ns` with an operation that took `took_ns`.
+///
+/// Outliers are capped: one stalled operation must not delay the next polls, because that delay
+/// would count as latency.
 #[inline]
 fn usual_after(usual_ns: u64, took_ns: u64) -> u64 {
     let counted_ns = took_ns.min(2 * usual_ns + LOOK_MIN_NS);
     if usual_ns == 0 { took_ns } else { (7 * usual_ns + counted_ns) / 8 }
 }
 
-/// Yields before the first timer of a wait.
+/// Counter of yields before the first timer of a wait.
 #[derive(Default)]
 struct Patience {
     yields: u32,
 }
 
 impl Patience {
-    /// Let other threads run, where work of this length may have ended then. False: set a timer.
+    /// Yield the CPU if operations of this usual duration may complete meanwhile. Return false if
+    /// it is time to set a timer instead.
     #[inline]
     fn yields(&mut self, usual_ns: u64) -> bool {
         let yields = usual_ns < SHORT_NS && self.yields < YIELDS;
@@ -353,7 +358,7 @@ impl Patience {
     }
 }
 
-/// A read or write by the kernel.
+/// Convert the result of a system call that reads or writes.
 #[inline]
 fn result_of(result: std::io::Result<usize>) -> Done<u64> {
     match result {
@@ -378,9 +383,9 @@ mod tests {
 
     #[test]
     fn looks_become_seldom_the_longer_they_are_in_vain() {
-        assert_eq!(next_look_ns(1000, 80_000, 2000), 81_000); // not before it is due
+        assert_eq!(next_look_ns(1000, 80_000, 2000), 81_000); // not before the usual time
         assert_eq!(next_look_ns(1000, 80_000, 81_000), 91_000);
-        assert_eq!(next_look_ns(1000, 0, 1000), 6000); // nothing is known yet
+        assert_eq!(next_look_ns(1000, 0, 1000), 6000); // no duration measured yet
         assert_eq!(next_look_ns(0, 1000, 8_000_000), 9_000_000);
         assert_eq!(next_look_ns(0, 1000, 1_000_000_000), 1_005_000_000);
     }
@@ -391,7 +396,7 @@ mod tests {
         assert!(usual_after(80_000, 5_000_000) < 100_000);
         let mut usual_ns = 3;
         for _ in 0..100 {
-            usual_ns = usual_after(usual_ns, 80_000); // it is slower for good
+            usual_ns = usual_after(usual_ns, 80_000); // permanently slower
         }
         assert!((79_000..=80_000).contains(&usual_ns), "{usual_ns}");
     }
@@ -399,7 +404,7 @@ mod tests {
     #[test]
     fn turns_are_passed_on_before_the_first_timer_of_short_work_only() {
         let mut patience = Patience::default();
-        assert!(patience.yields(5_000) && patience.yields(0)); // 0: nothing is known yet
+        assert!(patience.yields(5_000) && patience.yields(0)); // 0: no duration measured yet
         assert!(!patience.yields(5_000));
         assert!(!Patience::default().yields(SHORT_NS));
     }

@@ -1,4 +1,4 @@
-//! What GPUs and libraries there are, without any load.
+//! Probe: report GPUs and libraries without load.
 
 use std::sync::Arc;
 
@@ -16,10 +16,10 @@ use crate::spec::GpuDirectJob;
 const NOT_OPENED: &str = "cuFileDriverOpen was not called: no GPU can be used";
 const MEND_FIRST: &str = "mend what CUDA says first";
 
-/// A run that only looks. What is not there is told in its details.
+/// Start a probe run. Missing libraries and GPUs are reported in its details, not as failures.
 ///
 /// # Errors
-/// Where its thread cannot be started.
+/// If the thread of the run cannot be started.
 pub fn begin(job: GpuDirectJob, held: bool) -> Result<Run> {
     let control = Arc::new(Control::new(held));
     let run_control = control.clone();
@@ -56,7 +56,7 @@ fn look(job: &GpuDirectJob, control: &Control) -> Map<String, Value> {
     };
     let (open, gpus): (Vec<Gpu>, Vec<Value>) = usable.into_iter().unzip();
     if let Some(gpu) = open.first() {
-        // Where it cannot be entered, cuFile says so too.
+        // If this fails, cuFile reports the same problem below.
         let _ = gpu.enter();
     }
     let (cufile, p2p) = look_at_cufile(job, control, !open.is_empty());
@@ -71,8 +71,8 @@ fn with_error(mut facts: Value, error: &Error) -> Value {
     facts
 }
 
-/// Those that can be used, and why the first of the others cannot: another process may have it for
-/// itself.
+/// Open all GPUs that can be used. Also return the first error: another process may hold a GPU
+/// exclusively.
 fn all_gpus(cuda: &'static Cuda) -> (Vec<(Gpu, Value)>, Option<Error>) {
     let count = match cuda.count() {
         Ok(count) => count,
@@ -96,8 +96,8 @@ fn open_gpu(cuda: &'static Cuda, number: u32) -> Result<(Gpu, Value)> {
     Ok((gpu, facts))
 }
 
-/// Without a GPU that can be used its driver is not opened: that may take long, or never end, only
-/// to say the same once more.
+/// Describe cuFile, and open its driver only if a GPU is usable: without one, opening may take long
+/// or hang, only to fail for the same reason.
 fn look_at_cufile(job: &GpuDirectJob, control: &Control, usable: bool) -> (Value, Value) {
     let cufile = match CuFile::load(&job.libraries.cufile) {
         Ok(cufile) => cufile,

@@ -1,4 +1,5 @@
-//! After the load: what was written last is read past cuFile, and compared with what belongs there.
+//! Read-back after the load: compare the last writes with the expected content, read without
+//! cuFile.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::FileExt;
@@ -13,11 +14,13 @@ use crate::files;
 use crate::first_pass::wrong;
 use crate::shared::Shared;
 
-/// `None` where nothing was written, or is to be checked, or not all of it could be: the run has
-/// failed, or the user has ended it.
+/// Read back the last writes of all workers and compare them.
+///
+/// Returns `None` if nothing was written, verification is off, or the run failed or was cancelled
+/// before all was compared.
 ///
 /// # Errors
-/// Also what was found until then: the first difference, or what the kernel says.
+/// With the results so far: the first difference, or an error of the kernel.
 pub fn read_back(
     shared: &Shared,
 ) -> std::result::Result<Option<Compared>, (Option<Compared>, Error)> {
@@ -52,14 +55,14 @@ pub fn read_back(
     let (mut totals, error) = sum.into_inner().unwrap_or_else(PoisonError::into_inner);
     totals.ns = monotonic_ns() - begun_ns;
     match error {
-        // What nobody looked at is not known to be right.
+        // A partial comparison proves nothing about the rest.
         None if shared.control.stopping() => Ok(None),
         None => Ok(Some(totals)),
         Some(error) => Err((Some(totals), error)),
     }
 }
 
-/// All of a file's places, or those until the run is to end.
+/// Compare all writes of a file, or as many as possible until the run is stopped.
 fn compare(
     shared: &Shared,
     source: &Source,
@@ -75,7 +78,7 @@ fn compare(
     places.dedup();
     let mut first = None;
     for (offset, len) in places {
-        // A device that hangs answers no read either.
+        // A device that hangs does not answer these reads either.
         if shared.control.stopping() {
             break;
         }
@@ -100,7 +103,7 @@ mod tests {
     use super::*;
     use crate::spec::tests::job;
 
-    /// A run that has written the first block of a file that holds something else.
+    /// Return a run that claims to have written the first block of a file with other content.
     fn written() -> (Shared, tempfile::NamedTempFile) {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), [0; 4096]).unwrap();

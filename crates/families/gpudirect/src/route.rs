@@ -1,4 +1,5 @@
-//! Proof of path: what cuFile, or nvidia-fs where cuFile cannot, counted before and after the load.
+//! Proof of the data path: cuFile's counters before and after the load, or nvidia-fs's if cuFile
+//! has none.
 
 use serde::Serialize;
 
@@ -10,16 +11,16 @@ const NVFS_STATS: &str = "/proc/driver/nvidia-fs/stats";
 const NVFS_DISABLED: &str = "IO stats: Disabled";
 const MIB: u64 = 1 << 20;
 
-/// What was counted so far.
+/// Counters of cuFile and nvidia-fs at one time.
 #[derive(Clone, Debug, Default)]
 pub struct Counters {
     cufile: Option<Stats>,
-    /// Bytes, of the whole machine.
+    /// Bytes moved by nvidia-fs, for the whole machine.
     nvfs: Option<u64>,
 }
 
 impl Counters {
-    /// As they are now.
+    /// Read the counters now; empty if cuFile's driver is not open.
     pub fn read(stack: &Stack) -> Self {
         let Some(driver) = &stack.driver else { return Counters::default() };
         let cufile = if stack.counts { driver.stats() } else { None };
@@ -28,7 +29,8 @@ impl Counters {
     }
 }
 
-/// Of what nvidia-fs tells: `Reads : n=9 ok=9 err=0 readMiB=36 ...`; `None`: it does not count.
+/// Parse the bytes in nvidia-fs's statistics, such as `Reads : n=9 ok=9 err=0 readMiB=36 ...`;
+/// `None` if they are disabled.
 fn nvfs_bytes(text: &str) -> Option<u64> {
     if text.contains(NVFS_DISABLED) {
         return None;
@@ -40,7 +42,7 @@ fn nvfs_bytes(text: &str) -> Option<u64> {
     Some((of("readMiB=")? + of("writeMiB=")?) * MIB)
 }
 
-/// Of one GPU.
+/// I/Os of one GPU by path.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct GpuRoute {
     number: u32,
@@ -50,7 +52,7 @@ pub struct GpuRoute {
     bytes: u64,
 }
 
-/// Which way the bytes of the load went, and who says so.
+/// Bytes of the load by data path, with the source of the counters (`by`).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Proof {
     asked: &'static str,
@@ -62,11 +64,11 @@ pub struct Proof {
     gpus: Vec<GpuRoute>,
 }
 
-/// A GPU's number and its name in cuFile's counters.
+/// Ordinal of a GPU, and its UUID in cuFile's statistics.
 pub type Named = (u32, Option<[u8; 16]>);
 
 impl Proof {
-    /// Of a load that moved so many bytes to or from these GPUs.
+    /// Derive the proof from the counters around a load that moved `bytes` to or from `gpus`.
     pub fn of(
         asked: Route,
         bytes: u64,
@@ -92,8 +94,10 @@ impl Proof {
         proof
     }
 
-    /// Reads and writes are counted in whole MiB each: what that may hide counts as direct where it
-    /// is little, and proves nothing of a load that is as small.
+    /// Split the bytes by nvidia-fs's count, which is in whole MiB for reads and for writes.
+    ///
+    /// A gap below this rounding counts as direct if it is small against the load; if it is not,
+    /// the counters prove nothing.
     fn believe_nvfs(&mut self, counted: u64) {
         let missing = self.bytes.saturating_sub(counted);
         let hidden = missing < 2 * MIB;
@@ -127,7 +131,7 @@ impl Proof {
             });
         }
         if self.p2p_bytes + self.nvfs_bytes + self.posix_bytes == 0 {
-            // Some versions count batches by themselves only.
+            // Some versions count batches only separately from the GPUs.
             let of = |stats: &BatchOps| [stats.p2p, stats.nvfs, stats.posix];
             let (now, then) = (of(&end.batches), of(&begin.batches));
             let ops = std::array::from_fn(|way| now[way].saturating_sub(then[way]));
@@ -148,14 +152,14 @@ fn difference(now: &GpuOps, then: Option<&GpuOps>) -> GpuOps {
     }
 }
 
-/// Bytes by the operations that moved them: all of a load are of one size.
+/// Split bytes by the number of operations per path, assuming equal mean size on all paths.
 fn parts(bytes: u64, ops: [u64; 3]) -> [u64; 3] {
     let all: u64 = ops.iter().sum();
     if all == 0 {
         return [0; 3];
     }
     let mut parts = ops.map(|ops| (u128::from(bytes) * u128::from(ops) / u128::from(all)) as u64);
-    // What division leaves belongs to the way that most took.
+    // The remainder of the division goes to the path with most operations.
     let rest = bytes - parts.iter().sum::<u64>();
     let most = (0..3).max_by_key(|&way| ops[way]).unwrap_or(0);
     parts[most] += rest;

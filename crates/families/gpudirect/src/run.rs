@@ -1,4 +1,5 @@
-//! A run: opens GPUs and libraries, checks a first pass, and starts the workers together.
+//! A run: opens GPUs and libraries, makes the first pass, starts the load of all workers together,
+//! and reads back their writes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -26,11 +27,13 @@ use crate::shared::Shared;
 use crate::spec::{Api, GpuDirectJob, Route, Task};
 use crate::worker::Worker;
 
-/// Start. What GPUs and libraries say is part of the run's outcome. The load begins when all
-/// workers are ready and, where the run is held, not before it is told to.
+/// Start a run. The load begins when all workers are ready, and if `held`, when the run is
+/// released.
+///
+/// Problems with GPUs and libraries are reported in the outcome of the run.
 ///
 /// # Errors
-/// [`storlab_base::Error::Spec`] for an impossible order.
+/// [`storlab_base::Error::Spec`] for an invalid order.
 pub fn start(order: &str, _: &Secrets, held: bool) -> Result<Run> {
     let job = GpuDirectJob::from_json(order)?;
     Clock::prepare();
@@ -76,7 +79,7 @@ impl Load for Shared {
 fn work(shared: &Shared, index: usize) -> Result<WorkerEnd> {
     let job = &shared.job;
     pin_in_turn(job.cpus.as_deref(), index, format_args!("worker {index}"))?;
-    // Where it is not there, the run has failed already, and says why.
+    // If there is no stack, the run has already failed with the reason.
     let Some(stack) = shared.stack() else { return Ok(WorkerEnd::default()) };
     let waits = job.path == Route::BounceOverlapped || job.api == Api::Async;
     if job.arrival.open_loop() || waits {
@@ -96,7 +99,7 @@ fn work(shared: &Shared, index: usize) -> Result<WorkerEnd> {
     }
 }
 
-/// A worker whose mover waits in a backend.
+/// Continuation of a worker whose mover waits in an I/O backend.
 struct Ring<'r> {
     shared: &'r Shared,
     index: usize,

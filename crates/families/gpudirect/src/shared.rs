@@ -1,4 +1,4 @@
-//! What the threads of a run share.
+//! State shared by the worker threads of a run.
 
 use std::collections::BTreeSet;
 use std::ops::Deref;
@@ -17,39 +17,39 @@ use crate::route::Counters;
 use crate::spec::GpuDirectJob;
 use crate::stack::Stack;
 
-/// What a worker wrote: the file's number, and places in it with their lengths.
+/// Index of a file with the (offset, length) pairs that a worker wrote to it last.
 pub type Written = (usize, Vec<(u64, u32)>);
 
-/// A timed run, and what this family adds to it.
+/// Shared state of one run: the timed run plus what this family adds.
 pub struct Shared {
     timed: Timed,
     /// The order.
     pub job: GpuDirectJob,
     stack: OnceLock<Option<Arc<Stack>>>,
-    /// The same for what is told at the end.
+    /// Copy of the stack's handle that can be read without opening the stack.
     kept: Mutex<Option<Arc<Stack>>>,
-    /// Workers that are ready, or have ended before they were.
+    /// Number of workers that are ready.
     arrived: AtomicUsize,
-    /// Before the load.
+    /// Counters of cuFile and of the block devices, read before the load.
     pub before: OnceLock<(Counters, Option<Reading>)>,
-    /// Under the members.
+    /// Block devices below the members.
     pub devices: Devices,
-    /// By operations that succeeded, ramp included.
+    /// Bytes moved by successful operations, ramp included.
     pub moved_bytes: AtomicU64,
-    /// Of all workers, beside what the stack has of its own.
+    /// Registration cost of all workers, without that of the shared stack.
     pub registration: Mutex<Registration>,
-    /// Of the first pass.
+    /// Result of comparing data in the first pass.
     pub first_pass: Mutex<Option<Compared>>,
-    /// Files that need no first pass.
+    /// Files that an earlier run has verified.
     pub checked: Checked,
-    /// What the workers remember of their writes.
+    /// Last writes of each worker, for the read-back.
     pub written: Mutex<Vec<Written>>,
-    /// Of the movers.
+    /// Features of kernel and driver that the workers' movers used.
     pub features: Mutex<BTreeSet<&'static str>>,
 }
 
 impl Shared {
-    /// Of a run that has not begun, and what its workers will say.
+    /// Create the shared state and the receiver of the workers' messages.
     pub fn new(job: GpuDirectJob) -> (Self, Receiver<Message>) {
         let (timed, receiver) = Timed::new(Plan {
             workers: job.workers,
@@ -82,8 +82,9 @@ impl Shared {
         (shared, receiver)
     }
 
-    /// GPUs and libraries, which the first who asks opens while the others wait. `None` where they
-    /// cannot be had: the run has failed with the reason.
+    /// Return the stack of GPUs and libraries; the first caller opens it while the others wait.
+    ///
+    /// `None` if it cannot be opened, in which case the run fails with the reason.
     pub fn stack(&self) -> Option<Arc<Stack>> {
         let open = || match Stack::open(&self.job, || self.control.stopping()) {
             Ok(stack) => {
@@ -91,7 +92,7 @@ impl Shared {
                 *lock(&self.kept) = Some(stack.clone());
                 Some(stack)
             }
-            // Who gave up waiting wants no reason.
+            // A cancelled run needs no reason.
             Err(_) if self.control.cancelled() => None,
             Err(error) => {
                 self.fail(error);
@@ -101,12 +102,12 @@ impl Shared {
         self.stack.get_or_init(open).clone()
     }
 
-    /// The same, once it was opened.
+    /// Return the stack if it is open; do not open it.
     pub fn opened(&self) -> Option<Arc<Stack>> {
         lock(&self.kept).clone()
     }
 
-    /// A worker is ready; with the last of them the counters are read.
+    /// Count a worker as ready; the last one to be ready reads the counters.
     pub fn arrive(&self) {
         if self.arrived.fetch_add(1, Relaxed) + 1 == self.job.workers
             && let Some(stack) = self.opened()
@@ -115,13 +116,14 @@ impl Shared {
         }
     }
 
-    /// The run ends as failed.
+    /// Fail the run with `error`, and discard the GPU context if the fault is sticky.
     pub fn fail_by(&self, fault: Fault, error: Error) {
         self.note_fault(fault);
         self.fail(error);
     }
 
-    /// Where a GPU's context is of no use any more, the next run gets a new one.
+    /// Mark the CUDA context as unusable if the fault is sticky, so that the next run gets a new
+    /// one.
     pub fn note_fault(&self, fault: Fault) {
         if fault.sticky()
             && let Some(stack) = self.opened()
@@ -130,12 +132,12 @@ impl Shared {
         }
     }
 
-    /// What one worker's registrations took.
+    /// Add one worker's registration cost.
     pub fn add_registration(&self, cost: &Registration) {
         *lock(&self.registration) += cost;
     }
 
-    /// What one worker's first pass found.
+    /// Add the result of one worker's first pass.
     pub fn add_first_pass(&self, compared: &Compared) {
         *lock(&self.first_pass).get_or_insert_default() += compared;
     }

@@ -1,4 +1,4 @@
-//! The order for one run of storage to GPU memory.
+//! The order (JSON job description) for one `gpudirect` run.
 
 use std::path::PathBuf;
 
@@ -13,34 +13,35 @@ use storlab_run::order::{
 
 use crate::cuda::GPU_PAGE;
 
-/// What is to be done.
+/// Purpose of a run.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
 pub enum Task {
-    /// Load, measured.
+    /// Generate load and measure it.
     #[default]
     Load,
-    /// Tell what is there.
+    /// Report GPUs, libraries and cuFile's capabilities without load.
     Probe,
 }
 
-/// Which way the data goes.
+/// Data path between storage and memory, `path` in a study.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "kebab-case")]
 pub enum Route {
-    /// By cuFile, from storage to GPU memory.
+    /// cuFile moves data between storage and GPU memory.
     #[default]
     Direct,
-    /// Into pinned memory of the host, then a copy to the GPU, one after the other.
+    /// A bounce buffer in pinned host memory: the read and the copy to the GPU run one after the
+    /// other.
     Bounce,
-    /// The same, with copies of some I/Os while others are read.
+    /// Like `Bounce`, but copies of some I/Os overlap with reads of others.
     BounceOverlapped,
-    /// Into memory of the host only.
+    /// Host memory only; no GPU takes part.
     Host,
 }
 
 impl Route {
-    /// The word of studies and results.
+    /// Return the name of the path as written in studies and results.
     pub fn name(self) -> &'static str {
         match self {
             Route::Direct => "direct",
@@ -51,85 +52,85 @@ impl Route {
     }
 }
 
-/// Which calls of cuFile.
+/// cuFile API used by [`Route::Direct`].
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
 pub enum Api {
-    /// A call for each I/O, which returns when that is done.
+    /// One blocking call per I/O (`cuFileRead`, `cuFileWrite`).
     #[default]
     Sync,
-    /// Many I/Os by one call.
+    /// Many I/Os per call (`cuFileBatchIOSubmit`).
     Batch,
-    /// I/Os on streams of the GPU.
+    /// I/Os enqueued on CUDA streams (`cuFileReadAsync`, `cuFileWriteAsync`).
     Async,
 }
 
-/// Where libraries may be, as paths or as names for the loader: the first that can be had is used.
+/// Candidate paths or sonames of each library; the first one that loads is used.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct Libraries {
-    /// Of cuFile.
+    /// Candidates for cuFile.
     pub cufile: Vec<String>,
-    /// Of the CUDA driver.
+    /// Candidates for the CUDA driver.
     pub cuda: Vec<String>,
 }
 
-/// One run.
+/// Order for one run: members, data path, load, window and verification.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(default)]
 pub struct GpuDirectJob {
     /// Load or probe.
     #[serde(rename = "do")]
     pub task: Task,
-    /// Files or devices.
+    /// Files or block devices to read and write.
     pub members: Vec<Member>,
-    /// Which way the data goes.
+    /// Data path between storage and memory.
     pub path: Route,
-    /// Of the direct path.
+    /// cuFile API; used by the direct path only.
     pub api: Api,
-    /// Operation kinds.
+    /// Percentages of reads and writes.
     pub mix: Mix,
-    /// Where operations go.
+    /// Access pattern: distribution of offsets within a member.
     pub offsets: Pattern,
-    /// Lengths of operations.
+    /// Block sizes with their weights.
     pub block_sizes: Vec<WeightedSize>,
-    /// Threads.
+    /// Number of worker threads.
     pub workers: usize,
-    /// Workers that share a file.
+    /// Number of consecutive workers that share a file.
     pub workers_per_file: usize,
-    /// Entries of a batch, or I/Os in flight.
+    /// Entries of a batch, or I/Os that each worker keeps in flight.
     pub queue_depth: usize,
-    /// Worker `w` uses `gpus[w % len]`.
+    /// CUDA ordinals; worker `w` uses `gpus[w % len]`.
     pub gpus: Vec<u32>,
-    /// GPU buffers are registered with cuFile.
+    /// Whether GPU buffers are registered with cuFile.
     pub register: bool,
-    /// When operations are due.
+    /// Arrival process: closed loop, or open loop with a rate.
     pub arrival: Arrival,
-    /// Worker `w` is pinned to `cpus[w % len]`.
+    /// CPUs; worker `w` is pinned to `cpus[w % len]`.
     pub cpus: Option<Vec<usize>>,
-    /// So much of each file is checked; 0: nothing is.
+    /// Bytes of each file that are verified; 0 disables verification.
     pub verify_bytes: u64,
-    /// Remembers from run to run what was checked; `None`: nothing does.
+    /// File that records across runs which files were verified; `None` verifies in each run.
     pub checked: Option<PathBuf>,
-    /// Where to look for them.
+    /// Candidates for the libraries to load.
     pub libraries: Libraries,
-    /// `O_DIRECT`.
+    /// Whether members are opened with `O_DIRECT`.
     pub direct: bool,
-    /// Load before the window.
+    /// Length of the ramp before the window, in nanoseconds.
     pub ramp_ns: u64,
-    /// Window by time.
+    /// Length of a window by time, in nanoseconds.
     pub window_ns: Option<u64>,
-    /// Window by bytes, over all workers.
+    /// Length of a window by bytes, summed over all workers.
     pub window_bytes: Option<u64>,
-    /// Length of a sample.
+    /// Length of an interval (one sample), in nanoseconds.
     pub interval_ns: u64,
-    /// How long to wait for operations in flight when the load ends.
+    /// How long to wait for operations in flight when the load ends, in nanoseconds.
     pub drain_timeout_ns: u64,
-    /// How long the driver of cuFile may take to open.
+    /// Timeout of `cuFileDriverOpen`, in nanoseconds.
     pub open_timeout_ns: u64,
-    /// How long workers that get ready may say nothing.
+    /// How long workers may prepare without any progress before the run fails, in nanoseconds.
     pub arm_timeout_ns: u64,
-    /// Of offsets, mix and content.
+    /// Seed of offsets, mix and content.
     pub seed: u64,
 }
 
@@ -166,11 +167,11 @@ impl Default for GpuDirectJob {
     }
 }
 
-/// What cuFile takes in one batch.
+/// Most entries that cuFile accepts in one batch.
 const BATCH_MAX: usize = 128;
 const WORKERS_MAX: usize = 65_535;
 const DEPTH_MAX: usize = 4096;
-/// What cuFile moves directly, whatever the pages of the machine.
+/// Granularity of cuFile's direct I/O in bytes; does not depend on the page size of the host.
 const GRAIN: u64 = 4096;
 const LARGE_PAGE: u64 = 2 << 20;
 const BLOCK_MAX: u64 = 1 << 30;
@@ -249,7 +250,7 @@ impl GpuDirectJob {
             format!("{} has no room for a block of {bytes} bytes", small.map_or("", |m| &m.name))
         };
         must(small.is_none(), "size", what, "make the files larger or the block smaller")?;
-        // The overlapped path has its buffers on large pages.
+        // The overlapped path allocates its buffers on large pages.
         let least = if self.path == Route::BounceOverlapped { LARGE_PAGE } else { 0 };
         let needed = self.workers as u64 * (self.queue_depth as u64 * bytes).max(least);
         let which = "workers x queue_depth x block_size";
@@ -257,32 +258,33 @@ impl GpuDirectJob {
         bearable_buffers(needed, which, "lower queue_depth, workers or block_size")
     }
 
-    /// Length of the longest operation.
+    /// Return the largest block size in bytes.
     pub fn longest_block(&self) -> u64 {
         self.block_sizes.iter().map(|size| size.bytes).max().unwrap_or(0)
     }
 
-    /// The largest length of which all lengths are multiples.
+    /// Return the greatest common divisor of all block sizes, in bytes.
     pub fn unit(&self) -> u64 {
         self.block_sizes.iter().fold(0, |unit, size| gcd(unit, size.bytes)).max(1)
     }
 
-    /// Bytes of a member that I/Os can reach.
+    /// Return the bytes of a member that I/Os can reach: its size rounded down to the alignment.
     pub fn space_of(&self, member: &Member) -> u64 {
         member.size / self.alignment() * self.alignment()
     }
 
-    /// Every operation is of whole pages, also where it goes.
+    /// Return whether all lengths and offsets of I/Os are multiples of 4 KiB.
     pub fn in_whole_pages(&self) -> bool {
         self.alignment() == GRAIN && self.members.iter().all(|m| m.offset.is_multiple_of(GRAIN))
     }
 
-    /// What offsets are multiples of, besides the unit.
+    /// Return the alignment of offsets in bytes.
     fn alignment(&self) -> u64 {
         alignment(self.unit(), self.direct)
     }
 
-    /// The member that a worker uses, and its place among those that use it too.
+    /// Return the index of a worker's member, and the worker's share among all workers of that
+    /// member.
     pub fn place_of(&self, worker: usize) -> (usize, Share) {
         let member_of = |worker: usize| worker / self.workers_per_file % self.members.len();
         let member = member_of(worker);
@@ -290,51 +292,53 @@ impl GpuDirectJob {
         (member, Share { index: sharers(worker), count: sharers(self.workers) })
     }
 
-    /// Index into `gpus` of a worker's.
+    /// Return the index into `gpus` of the GPU that a worker uses.
     pub fn gpu_of(&self, worker: usize) -> usize {
         worker % self.gpus.len().max(1)
     }
 
-    /// Between the buffers of a worker.
+    /// Return the distance in bytes between the I/O buffers of a worker.
     pub fn stride(&self) -> usize {
         self.longest_block().next_multiple_of(GRAIN) as usize
     }
 
-    /// Buffers of one worker's own, in memory of a GPU.
+    /// Return the bytes of GPU memory that one worker allocates for its own buffers.
     pub fn gpu_bytes_of_worker(&self) -> usize {
         let (slots, buffers) = (self.queue_depth, self.own_buffers());
         buffers * (slots * self.stride() / buffers.max(1)).next_multiple_of(GPU_PAGE)
     }
 
-    /// Over how many buffers of its own a worker's slots are spread. Reads land in one. On streams
-    /// each slot has its own, for writes too: in its compatibility mode cuFile has one bounce
-    /// buffer for each that is registered, and moved wrong data where several streams used one; of
-    /// one that is not registered it takes the beginning only.
+    /// Return the number of GPU buffers that a worker allocates.
+    ///
+    /// Reads of all slots share one buffer. With the async API each slot has its own, also for
+    /// writes: in compatibility mode cuFile has one bounce buffer per registered buffer and moved
+    /// wrong data when several streams used one; of an unregistered buffer it uses the beginning
+    /// only.
     pub fn own_buffers(&self) -> usize {
         if self.on_streams() { self.queue_depth } else { usize::from(self.reads()) }
     }
 
-    /// Operations are done by streams of the GPU.
+    /// Return whether operations are enqueued on CUDA streams (cuFile's async API).
     pub fn on_streams(&self) -> bool {
         self.path == Route::Direct && self.api == Api::Async
     }
 
-    /// It moves data into or out of a GPU.
+    /// Return whether data is moved into or out of a GPU.
     pub fn uses_gpu(&self) -> bool {
         self.path != Route::Host
     }
 
-    /// It writes.
+    /// Return whether the mix contains writes.
     pub fn writes(&self) -> bool {
         self.mix.writes()
     }
 
-    /// It reads.
+    /// Return whether the mix contains reads.
     pub fn reads(&self) -> bool {
         self.mix.reads()
     }
 
-    /// Bytes that a worker moves in a window by bytes, in whole blocks.
+    /// Return a worker's share of a window by bytes, in whole blocks; `None` for a window by time.
     pub fn window_bytes_of(&self, worker: usize) -> Option<u64> {
         let share = Share { index: worker as u64, count: self.workers as u64 };
         Some(share.of(self.window_bytes?.div_ceil(self.unit())) * self.unit())

@@ -1,5 +1,6 @@
-//! What the workers of a run share of GPUs and libraries: opened when the first of them needs it,
-//! and given back when the run is over.
+//! GPUs, libraries and source buffers that all workers of a run share.
+//!
+//! The first worker that needs them opens them; they are released after the run.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -13,38 +14,38 @@ use crate::figures::Registration;
 use crate::files::pages;
 use crate::spec::{GpuDirectJob, Route};
 
-/// Copied at once into the GPU's pool.
+/// Bytes copied per call when a GPU's source buffer is filled.
 const PIECE: usize = 1 << 20;
 
-/// See the module.
+/// Open GPUs and libraries of one run, with the source buffers for writes.
 pub struct Stack {
-    /// One for each of the job's GPUs.
+    /// GPUs in the order of the job.
     pub gpus: Vec<Gpu>,
-    /// Free memory of each, before the run took some.
+    /// Free memory of each GPU before the run allocated any, in bytes.
     pub free_bytes: Vec<u64>,
-    /// Of the direct path.
+    /// cuFile's open driver, if the path is direct.
     pub driver: Option<Driver>,
-    /// What it says of itself.
+    /// Properties of cuFile's driver.
     pub properties: Option<Properties>,
-    /// cuFile counts the ways that I/Os take.
+    /// Whether cuFile counts I/Os by path.
     pub counts: bool,
-    /// Of jobs that write.
+    /// Generator of the content, if the job writes.
     pub source: Option<Source>,
-    /// The memory that writes are sent from, one buffer for each GPU, of jobs that write.
+    /// Source buffer of writes in each GPU's memory, if the job writes.
     pub pools: Vec<IoBuffer>,
-    /// The same in memory of the host.
+    /// Source buffer of writes in host memory, for the host path.
     pub host_pool: Option<MmapMut>,
-    /// What making the pools known to cuFile took.
+    /// Cost of registering the source buffers with cuFile.
     pub registration: Registration,
-    /// The context of a GPU failed for good.
+    /// Whether the context of a GPU became unusable.
     sticky: AtomicBool,
 }
 
 impl Stack {
-    /// For a job; `ended` says that nobody waits any more.
+    /// Open everything that a job needs; `ended` returns true if the run no longer waits.
     ///
     /// # Errors
-    /// By name: a library that is not there, a GPU that cannot be used, no room in its memory.
+    /// If a library cannot be loaded, a GPU cannot be used, or its memory is too small.
     pub fn open(job: &GpuDirectJob, ended: impl Fn() -> bool) -> Result<Self> {
         let mut stack = Stack {
             gpus: Vec::new(),
@@ -81,7 +82,7 @@ impl Stack {
         Ok(stack)
     }
 
-    /// The plan knows of GPUs as they were; this is as they are.
+    /// Fail if a GPU's free memory is too small now; the plan checked it at an earlier time.
     fn check_room(&self, job: &GpuDirectJob) -> Result<()> {
         let pool = if job.writes() { Source::pool_bytes(job.longest_block() as usize) } else { 0 };
         for (at, gpu) in self.gpus.iter().enumerate() {
@@ -125,7 +126,7 @@ impl Stack {
             source.fill(at, part);
             buffer.put(at, part).map_err(|fault| fault.of("copying to the GPU"))?;
         }
-        let registers_pool = job.register && !job.on_streams(); // those copy from it
+        let registers_pool = job.register && !job.on_streams(); // those copy from the pool
         let cufile = self.driver.as_ref().filter(|_| registers_pool).map(Driver::cufile);
         let Some(cufile) = cufile else {
             self.pools.push(IoBuffer::unregistered(buffer));
@@ -140,7 +141,7 @@ impl Stack {
         Ok(())
     }
 
-    /// The context of a GPU is of no use any more.
+    /// Mark the context of a GPU as unusable, so that it is reset when the run ends.
     pub fn fail_for_good(&self) {
         self.sticky.store(true, Ordering::Relaxed);
     }
@@ -149,11 +150,11 @@ impl Stack {
 impl Drop for Stack {
     fn drop(&mut self) {
         for (gpu, pool) in self.gpus.iter().zip(self.pools.drain(..)) {
-            // Where it cannot be entered, nothing of it can be freed either.
+            // If the context cannot be entered, its memory cannot be freed either.
             let _ = gpu.enter();
             drop(pool);
         }
-        // Before the contexts: cuFile has memory in them.
+        // Close cuFile before the contexts are released: it has memory in them.
         self.driver = None;
         if self.sticky.load(Ordering::Relaxed) {
             self.gpus.iter().for_each(Gpu::reset);

@@ -1,7 +1,7 @@
-//! One worker: draws operations, hands them to its mover when they are due, and measures them.
+//! Worker: draws operations, passes them to its mover when they are due, and measures them.
 //!
-//! The latency of an operation is from just before it is handed over until its data is where it
-//! should be: in memory of the GPU for reads, on storage for writes.
+//! Latency runs from just before an operation is passed to the mover until its data has arrived: in
+//! GPU memory for reads, on storage for writes.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -21,10 +21,11 @@ use crate::nap::Nap;
 use crate::paths::{Completion, Io, Mover};
 use crate::shared::Shared;
 
-/// So long a wait is at most before flags and clock are looked at.
+/// Longest wait before flags and clock are checked again.
 const LOOK_NS: u64 = 100_000_000;
 
-/// A mover that says so often in turn that it cannot look at what is in flight, never will.
+/// Failed turns in succession during the drain after which the worker gives up: the mover can no
+/// longer see its I/O in flight.
 const REFUSALS_MAX: usize = 10;
 
 #[derive(Clone, Copy)]
@@ -38,7 +39,7 @@ struct Flight {
 const NO_FLIGHT: Flight =
     Flight { kind: OpKind::Read, offset: 0, len: 0, sent: Sent { at_ns: 0, due_ns: 0 } };
 
-/// The places that were written last, and their lengths.
+/// Ring buffer of the last writes as (offset, length) pairs.
 struct Places {
     all: Vec<(u64, u32)>,
     room: usize,
@@ -61,7 +62,7 @@ impl Places {
     }
 }
 
-/// See the module.
+/// Worker of a run, generic over its data path.
 pub struct Worker<'r, M: Mover> {
     shared: &'r Shared,
     index: usize,
@@ -77,16 +78,16 @@ pub struct Worker<'r, M: Mover> {
     fresh: Vec<u16>,
     ended: Vec<Completion>,
     written: Places,
-    /// The mover could not even look.
+    /// Whether the last turn of the mover failed.
     refused: bool,
     moved_bytes: u64,
 }
 
 impl<'r, M: Mover> Worker<'r, M> {
-    /// Of a job, with everything it needs.
+    /// Create a worker with everything that it allocates.
     ///
     /// # Errors
-    /// Where the file has no room for its workers.
+    /// If the file is too small for the workers that share it.
     pub fn new(shared: &'r Shared, index: usize, mover: M, nap: Arc<Nap>) -> Result<Self> {
         let (job, open_loop) = (&shared.job, shared.job.arrival.open_loop());
         let (file, share) = job.place_of(index);
@@ -118,10 +119,10 @@ impl<'r, M: Mover> Worker<'r, M> {
         })
     }
 
-    /// Load, measure, drain. The window is known when this is called.
+    /// Generate load, measure and drain.
     ///
     /// # Errors
-    /// None of operations: those are left in the shared state.
+    /// Only if the loop of turns fails; failures of operations are stored in the shared state.
     pub fn run(mut self, window: Window) -> Result<WorkerEnd> {
         let job = &self.shared.job;
         let (load_start_ns, workers) = (window.load_start_ns, job.workers);
@@ -134,7 +135,7 @@ impl<'r, M: Mover> Worker<'r, M> {
         Ok(self.drain(now))
     }
 
-    /// Nothing is in flight, and nothing is due yet.
+    /// Sleep while no operation is in flight and none is due. Return the time afterwards.
     fn rest(&mut self, now: u64) -> u64 {
         if self.schedule.issuing() {
             let due_ns = self.schedule.next_due_ns().unwrap_or(now);
@@ -175,7 +176,7 @@ impl<'r, M: Mover> Worker<'r, M> {
         now
     }
 
-    /// Where one has passed, hand over the interval that ended.
+    /// Hand over the interval that ended, if a boundary has passed.
     #[inline]
     fn look_at_boundary(&mut self, now: u64) {
         if now >= self.recorder.boundary_ns() {
@@ -219,7 +220,7 @@ impl<'r, M: Mover> Worker<'r, M> {
                 moved,
                 wanted: u64::from(flight.len),
             }),
-            // What was asked to be given up ends in this way.
+            // Operations that were cancelled end in this way.
             Err(Fault::Errno(libc::ECANCELED) | Fault::Batch(0x08))
                 if self.shared.control.stopping() => {}
             Err(fault) => self.shared.fail_by(fault, fault.of_io(operation, name, offset)),
@@ -238,7 +239,7 @@ impl<'r, M: Mover> Worker<'r, M> {
         self.flights.len() - self.free.len()
     }
 
-    /// Nothing new is started; wait for what is in flight.
+    /// Start no more operations, and wait for those in flight.
     fn drain(mut self, mut now: u64) -> WorkerEnd {
         let load_end_ns = now;
         self.schedule.stop();
@@ -266,7 +267,7 @@ impl<'r, M: Mover> Worker<'r, M> {
         let end = self.schedule.worker_end(&self.recorder);
         if self.in_flight() > 0 {
             self.shared.fail_as_hung(self.index, self.in_flight());
-            // Kernel and driver may still use its memory.
+            // Leak the mover: kernel and driver may still use its memory.
             std::mem::forget(self.mover);
         }
         end
@@ -283,7 +284,7 @@ impl<M: Mover> Turns for Worker<'_, M> {
         &self.schedule
     }
 
-    /// Draw operations: as many as there are free slots, and the schedule allows.
+    /// Draw as many operations as free slots and the schedule allow.
     #[inline]
     fn issue(&mut self, now: u64) {
         if !self.mover.takes() {
@@ -312,7 +313,8 @@ impl<M: Mover> Turns for Worker<'_, M> {
         self.flights[usize::from(number)].sent
     }
 
-    /// Hand over what is fresh, wait, and take what has ended. Returns the time of the latter.
+    /// Pass fresh operations to the mover, wait, and collect those that have ended. Return the
+    /// time.
     #[inline]
     fn turn(&mut self, now: u64) -> Result<u64> {
         if self.free.len() == self.flights.len() {

@@ -1,4 +1,4 @@
-//! Memory of a GPU, and memory of the host that it can copy from by itself.
+//! Buffers in GPU memory, and pinned host memory that the GPU can copy from and to.
 
 use std::ffi::c_void;
 
@@ -8,14 +8,16 @@ use storlab_io::Arena;
 use super::{Cuda, Stream, done};
 use crate::errors::Done;
 
-/// What cuFile pins is counted in pages of so many bytes.
+/// Page size in bytes in which cuFile counts pinned GPU memory.
 pub const GPU_PAGE: usize = 64 << 10;
-/// What storage wants buffers to be aligned to.
+/// Alignment of buffers for direct I/O, in bytes.
 const ALIGNMENT: u64 = 4096;
-/// Pinned memory is pinned for all contexts.
+/// `CU_MEMHOSTALLOC_PORTABLE`: the memory is pinned for all contexts.
 const PORTABLE: u32 = 1;
 
-/// Memory of the GPU that was current as it was made. To be used and dropped on threads of that.
+/// Buffer in the memory of the GPU that was current when it was created.
+///
+/// Use and drop it only on threads on which that GPU is current.
 pub struct DeviceBuffer {
     cuda: &'static Cuda,
     allocated: u64,
@@ -24,10 +26,10 @@ pub struct DeviceBuffer {
 }
 
 impl DeviceBuffer {
-    /// Whole pages of the GPU.
+    /// Allocate at least `len` bytes, rounded up to whole GPU pages.
     ///
     /// # Errors
-    /// By name, as where there is no room.
+    /// If the GPU has no room or its context is lost.
     pub fn new(cuda: &'static Cuda, len: usize) -> Result<Self> {
         let len = len.next_multiple_of(GPU_PAGE);
         let buffer = Self::allocate(cuda, len, len)?;
@@ -48,12 +50,12 @@ impl DeviceBuffer {
         Ok(DeviceBuffer { cuda, allocated: start, start, len })
     }
 
-    /// Its address, of no meaning to the host.
+    /// Return the GPU address of the buffer; the host cannot dereference it.
     pub fn address(&self) -> u64 {
         self.start
     }
 
-    /// In bytes.
+    /// Return the length in bytes.
     pub fn len(&self) -> usize {
         self.len
     }
@@ -63,7 +65,7 @@ impl DeviceBuffer {
         self.start + at as u64
     }
 
-    /// Copy into it from pinned memory, and wait for that.
+    /// Copy `from`, which must be pinned, into the buffer at offset `at`, and wait for the copy.
     #[inline]
     pub fn write(&self, at: usize, from: &[u8]) -> Done<()> {
         let to = self.place(at, from.len());
@@ -71,19 +73,22 @@ impl DeviceBuffer {
         done(unsafe { (self.cuda.functions.to_device)(to, from.as_ptr().cast(), from.len()) })
     }
 
-    /// Copy into it from any memory, and wait until all of it lies there. Of memory that is not
-    /// pinned a copy returns once the driver has read that: the last of it may land on what others
-    /// than the driver bring later.
+    /// Copy `from`, pinned or not, into the buffer at offset `at`, and wait until it is in GPU
+    /// memory.
+    ///
+    /// A copy from memory that is not pinned returns when the driver has read the source: without
+    /// the wait its last part may overwrite data that other engines bring later.
     pub fn put(&self, at: usize, from: &[u8]) -> Done<()> {
         self.write(at, from)?;
-        // SAFETY: null is the default stream, which the copy was made on.
+        // SAFETY: null is the default stream, on which the copy was made.
         done(unsafe { (self.cuda.functions.stream_synchronize)(std::ptr::null_mut()) })
     }
 
-    /// Start a copy of `len` bytes to the beginning of this buffer from another of the same GPU.
+    /// Enqueue a copy of `len` bytes to the start of this buffer from another buffer of the same
+    /// GPU.
     ///
     /// # Safety
-    /// Neither buffer may be dropped before `by` has made the copy.
+    /// Neither buffer may be dropped before the stream has made the copy.
     #[inline]
     pub unsafe fn start_copy(
         &self,
@@ -92,41 +97,41 @@ impl DeviceBuffer {
         by: &Stream,
     ) -> Done<()> {
         let (to, from) = (self.place(0, len), from.0.place(from.1, len));
-        // SAFETY: both ranges were checked, and stay by the caller's promise.
+        // SAFETY: both ranges were checked; the caller keeps both buffers until the copy is made.
         done(unsafe { (self.cuda.functions.on_device_async)(to, from, len, by.raw()) })
     }
 
-    /// Copy from it, and wait for that.
+    /// Copy from the buffer at offset `at` into host memory, and wait for the copy.
     #[inline]
     pub fn read(&self, at: usize, into: &mut [u8]) -> Done<()> {
         let from = self.place(at, into.len());
-        // SAFETY: both ranges were checked, and the call returns when all is there.
+        // SAFETY: both ranges were checked, and the call returns when the copy is complete.
         done(unsafe { (self.cuda.functions.to_host)(into.as_mut_ptr().cast(), from, into.len()) })
     }
 }
 
 impl Drop for DeviceBuffer {
     fn drop(&mut self) {
-        // SAFETY: it was allocated once; nothing is in flight on it, or the process keeps it.
+        // SAFETY: it was allocated once; a buffer with I/O in flight is leaked, not dropped.
         unsafe { (self.cuda.functions.free)(self.allocated) };
     }
 }
 
-/// Memory of the host, pinned.
+/// Pinned host memory.
 pub struct PinnedBuffer {
     cuda: &'static Cuda,
     start: *mut c_void,
     len: usize,
 }
 
-// SAFETY: it is plain memory, which one thread at a time has.
+// SAFETY: it is plain memory with a single owner.
 unsafe impl Send for PinnedBuffer {}
 
 impl PinnedBuffer {
-    /// Aligned to pages.
+    /// Allocate `len` bytes, aligned to pages.
     ///
     /// # Errors
-    /// By name, as where there is no room.
+    /// If the driver cannot pin that much memory.
     pub fn new(cuda: &'static Cuda, len: usize) -> Result<Self> {
         let (mut start, bytes) = (std::ptr::null_mut(), len.next_multiple_of(page_bytes()));
         // SAFETY: writes one address.
@@ -141,22 +146,22 @@ impl PinnedBuffer {
         Ok(PinnedBuffer { cuda, start, len })
     }
 
-    /// Its bytes.
+    /// Return the memory as a slice.
     #[inline]
     pub fn bytes(&mut self) -> &mut [u8] {
-        // SAFETY: so much was allocated, nobody else has it, and it is gone with this only.
+        // SAFETY: `len` bytes were allocated; this value owns them exclusively until it is dropped.
         unsafe { std::slice::from_raw_parts_mut(self.start.cast(), self.len) }
     }
 }
 
 impl Drop for PinnedBuffer {
     fn drop(&mut self) {
-        // SAFETY: it was allocated once, and copies from and to it are waited for.
+        // SAFETY: it was allocated once, and all copies from and to it are synchronous.
         unsafe { (self.cuda.functions.host_free)(self.start) };
     }
 }
 
-/// The buffers of a backend, pinned where they lie, so that the GPU copies from and to them.
+/// Pinning of an I/O backend's buffers, so that the GPU can copy from and to them.
 pub struct PinnedArena {
     cuda: &'static Cuda,
     start: *mut c_void,
@@ -167,7 +172,7 @@ impl PinnedArena {
     /// Pin all slots of an arena.
     ///
     /// # Errors
-    /// If the arena has no slots, or the driver may pin no more memory.
+    /// If the arena has no slots, or the driver cannot pin that much memory.
     ///
     /// # Safety
     /// The arena must not be dropped before the returned value.
@@ -181,7 +186,8 @@ impl PinnedArena {
         let bytes = (last + slot_bytes).next_multiple_of(page_bytes()) - start as usize;
         let mut pinned = false;
         if let Some(register) = cuda.functions.host_register.filter(|_| cuda.pins()) {
-            // SAFETY: the mapping has these bytes, and outlives this by the caller's promise.
+            // SAFETY: the mapping has this many bytes, and the caller keeps it longer than this
+            // value.
             done(unsafe { register(start, bytes, PORTABLE) })
                 .map_err(|fault| fault.of(&format!("pinning {bytes} bytes of memory")))?;
             pinned = true;
@@ -189,7 +195,7 @@ impl PinnedArena {
         Ok(PinnedArena { cuda, start, pinned })
     }
 
-    /// Return whether the memory is pinned, so that copies need no help of the driver.
+    /// Return whether the memory is pinned; if not, the driver copies through buffers of its own.
     pub fn is_pinned(&self) -> bool {
         self.pinned
     }
@@ -244,8 +250,8 @@ impl PinnedArena {
 impl Drop for PinnedArena {
     fn drop(&mut self) {
         if let Some(unregister) = self.cuda.functions.host_unregister.filter(|_| self.pinned) {
-            // SAFETY: it was registered once, and its copies are made: the callers that started
-            // them promised to keep the arena until then, which outlives this.
+            // SAFETY: it was registered once, and no copy is in flight: callers of `start_*` keep
+            // the arena until their copies are made, and this is dropped before the arena.
             unsafe { unregister(self.start) };
         }
     }

@@ -1,21 +1,22 @@
-//! Streams, and events on them.
+//! CUDA streams, and events recorded on them.
 
 use super::{Cuda, Handle, NOT_READY, done};
 use crate::errors::{Done, Fault};
 
-/// Does not wait for the default stream, nor that for it.
+/// `CU_STREAM_NON_BLOCKING`: no implicit synchronisation with the default stream.
 const NON_BLOCKING: u32 = 1;
-/// A waiting thread sleeps; no times are taken.
+/// `CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING`: a waiting thread sleeps; no times are
+/// recorded.
 const PLAIN: u32 = 1 | 2;
 
-/// Work of a GPU, one after the other.
+/// CUDA stream: work that a GPU does in order.
 pub struct Stream {
     cuda: &'static Cuda,
     handle: Handle,
 }
 
 impl Stream {
-    /// On the GPU that this thread is on.
+    /// Create a stream on the GPU that is current on this thread.
     pub fn new(cuda: &'static Cuda) -> Done<Self> {
         let mut handle = std::ptr::null_mut();
         // SAFETY: writes one handle.
@@ -23,20 +24,20 @@ impl Stream {
         Ok(Stream { cuda, handle })
     }
 
-    /// The driver's name of it.
+    /// Return the driver's handle.
     #[inline]
     pub fn raw(&self) -> Handle {
         self.handle
     }
 
-    /// All of it is done.
+    /// Return whether all work on the stream is done.
     #[inline]
     pub fn is_idle(&self) -> Done<bool> {
-        // SAFETY: the handle is good until this is dropped.
+        // SAFETY: the handle is valid until this is dropped.
         ready(unsafe { (self.cuda.functions.stream_query)(self.handle) })
     }
 
-    /// Until all of it is done.
+    /// Wait until all work on the stream is done.
     pub fn wait(&self) -> Done<()> {
         // SAFETY: as above.
         done(unsafe { (self.cuda.functions.stream_synchronize)(self.handle) })
@@ -45,19 +46,19 @@ impl Stream {
 
 impl Drop for Stream {
     fn drop(&mut self) {
-        // SAFETY: it was made once; the driver lets work on it end.
+        // SAFETY: it was created once; the driver lets work in flight on it finish.
         unsafe { (self.cuda.functions.stream_destroy)(self.handle) };
     }
 }
 
-/// A mark on a stream.
+/// CUDA event: a marker in the work of a stream.
 pub struct Event {
     cuda: &'static Cuda,
     handle: Handle,
 }
 
 impl Event {
-    /// On the GPU that this thread is on.
+    /// Create an event on the GPU that is current on this thread.
     pub fn new(cuda: &'static Cuda) -> Done<Self> {
         let mut handle = std::ptr::null_mut();
         // SAFETY: writes one handle.
@@ -65,21 +66,22 @@ impl Event {
         Ok(Event { cuda, handle })
     }
 
-    /// Behind what the stream has to do now.
+    /// Record the event on `stream`, after all work enqueued so far.
     #[inline]
     pub fn mark(&self, stream: &Stream) -> Done<()> {
-        // SAFETY: both handles are good until they are dropped.
+        // SAFETY: both handles are valid until their owners are dropped.
         done(unsafe { (self.cuda.functions.event_record)(self.handle, stream.handle) })
     }
 
-    /// Until the stream has come to it. The thread sleeps, where waiting for the stream itself
-    /// would spin on a core.
+    /// Wait until the stream has reached the event.
+    ///
+    /// The thread sleeps; waiting for the stream itself would spin on a core.
     pub fn wait(&self) -> Done<()> {
         // SAFETY: as above.
         done(unsafe { (self.cuda.functions.event_synchronize)(self.handle) })
     }
 
-    /// The stream has come to it.
+    /// Return whether the stream has reached the event.
     #[inline]
     pub fn has_passed(&self) -> Done<bool> {
         // SAFETY: as above.
@@ -89,7 +91,7 @@ impl Event {
 
 impl Drop for Event {
     fn drop(&mut self) {
-        // SAFETY: it was made once.
+        // SAFETY: it was created once.
         unsafe { (self.cuda.functions.event_destroy)(self.handle) };
     }
 }

@@ -1,4 +1,4 @@
-//! Files, buffers, and the three ways to ask for I/O.
+//! cuFile I/O: file handles, registered buffers, and the sync, batch and async APIs.
 
 use std::ffi::{c_int, c_uint, c_void};
 use std::os::fd::AsRawFd;
@@ -10,37 +10,38 @@ use super::{CuFile, Status, done};
 use crate::cuda::{DeviceBuffer, Stream};
 use crate::errors::{Done, Fault};
 
-/// A Linux file descriptor.
+/// `CU_FILE_HANDLE_TYPE_OPAQUE_FD`: a Linux file descriptor.
 const OPAQUE_FD: c_int = 1;
-/// Mode of an entry, and state of one that is not submitted.
+/// `CUFILE_BATCH`, the only mode of a batch entry.
 const BATCH: c_int = 1;
-/// States of an entry that has ended.
+/// Status bits of a batch entry that has ended.
 const COMPLETE: c_int = 0x10;
 const ENDED: c_int = 0x04 | 0x08 | COMPLETE | 0x20 | 0x40;
-/// What a stream may rely on: everything is known when it is asked for, and in whole pages.
+/// Stream flags: offsets and sizes are fixed when the I/O is submitted; `ALIGNED` adds that all are
+/// multiples of 4 KiB.
 const FIXED: c_uint = 1 | 2 | 4;
 const ALIGNED: c_uint = 8;
 
-/// A file as cuFile is told of it.
+/// `CUfileDescr_t`: describes a file to cuFile.
 #[repr(C)]
 pub struct Description {
     kind: c_int,
-    /// A union of a descriptor and a pointer.
+    /// Union of a file descriptor and a pointer.
     handle: u64,
     operations: *const c_void,
 }
 
-/// What is to be done.
+/// Direction of an I/O.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub enum Opcode {
-    /// From the file.
+    /// Read from the file.
     Read = 0,
-    /// To the file.
+    /// Write to the file.
     Write = 1,
 }
 
-/// An entry of a batch, in the order of the library.
+/// `CUfileIOParams_t`: an entry of a batch, with the fields in the order of the library.
 #[repr(C)]
 pub struct Entry {
     mode: c_int,
@@ -53,7 +54,7 @@ pub struct Entry {
     cookie: *mut c_void,
 }
 
-/// What became of an entry, in the order of the library.
+/// `CUfileIOEvents_t`: result of a batch entry, with the fields in the order of the library.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct RawEvent {
@@ -62,24 +63,24 @@ pub struct RawEvent {
     result: isize,
 }
 
-/// A file that cuFile knows, and its descriptor.
+/// File registered with cuFile, and its descriptor.
 pub struct CuHandle {
     cufile: &'static CuFile,
     raw: *mut c_void,
-    /// Open as long as it is registered.
+    /// Kept open as long as the handle is registered.
     _file: std::fs::File,
 }
 
 // SAFETY: cuFile's handles may be used on any thread.
 unsafe impl Send for CuHandle {}
-// SAFETY: as above, and by several at once.
+// SAFETY: as above, and by several threads at once.
 unsafe impl Sync for CuHandle {}
 
 impl CuHandle {
-    /// Register an open file.
+    /// Register an open file with cuFile.
     ///
     /// # Errors
-    /// By name, as for a file system that has no direct path.
+    /// If cuFile refuses, for example because the file system has no direct path.
     pub fn new(cufile: &'static CuFile, file: std::fs::File, name: &str) -> Result<Self> {
         let mut raw = std::ptr::null_mut();
         let handle = u64::from(file.as_raw_fd() as u32);
@@ -90,16 +91,16 @@ impl CuHandle {
         Ok(CuHandle { cufile, raw, _file: file })
     }
 
-    /// Read into GPU memory, and wait for that.
+    /// Read `len` bytes at `offset` into GPU memory, and wait for the data. Return the bytes read.
     #[inline]
     pub fn read(&self, offset: u64, len: usize, into: &DeviceBuffer, at: usize) -> Done<u64> {
         check(into, at, len);
         let (base, call) = (into.address() as *mut c_void, self.cufile.functions.read);
-        // SAFETY: the handle is registered, the range lies in the buffer, the call waits.
+        // SAFETY: the handle is registered, the range lies in the buffer, and the call blocks.
         moved(unsafe { call(self.raw, base, len, offset as i64, at as i64) })
     }
 
-    /// Write from GPU memory, and wait for that.
+    /// Write `len` bytes from GPU memory to `offset`, and wait. Return the bytes written.
     #[inline]
     pub fn write(&self, offset: u64, len: usize, from: &DeviceBuffer, at: usize) -> Done<u64> {
         check(from, at, len);
@@ -111,7 +112,7 @@ impl CuHandle {
 
 impl Drop for CuHandle {
     fn drop(&mut self) {
-        // SAFETY: it was registered once, and nothing is in flight on it.
+        // SAFETY: it was registered once, and no I/O is in flight on it.
         unsafe { (self.cufile.functions.handle_deregister)(self.raw) };
     }
 }
@@ -122,7 +123,7 @@ fn check(buffer: &DeviceBuffer, at: usize, len: usize) {
     assert!(at + len <= all, "bytes {at} to {} of {all} on the GPU", at + len);
 }
 
-/// Bytes, -1 with the kernel's error beside it, or the negative code of cuFile.
+/// Convert cuFile's result: bytes moved, -1 with `errno` set, or a negative cuFile code.
 #[inline]
 fn moved(result: isize) -> Done<u64> {
     if result >= 0 { Ok(result as u64) } else { Err(refused(result)) }
@@ -137,14 +138,14 @@ fn refused(result: isize) -> Fault {
     }
 }
 
-/// GPU memory for I/O, known to cuFile or not.
+/// GPU buffer for I/O, registered with cuFile or not.
 pub struct IoBuffer {
     memory: DeviceBuffer,
     registered_with: Option<&'static CuFile>,
 }
 
 impl IoBuffer {
-    /// Wrap memory that cuFile is not told of: it copies through buffers of its own.
+    /// Wrap memory without registering it: cuFile then copies through bounce buffers of its own.
     pub fn unregistered(memory: DeviceBuffer) -> Self {
         IoBuffer { memory, registered_with: None }
     }
@@ -155,7 +156,7 @@ impl IoBuffer {
     /// If cuFile refuses, for example because no more memory can be pinned.
     pub fn registered(cufile: &'static CuFile, memory: DeviceBuffer) -> Result<Self> {
         let (address, len) = (memory.address(), memory.len());
-        // SAFETY: the range is one allocation of the GPU, which is freed after `drop` below.
+        // SAFETY: the range is one GPU allocation, which `drop` deregisters before it is freed.
         done(unsafe { (cufile.functions.buffer_register)(address as *const c_void, len, 0) })
             .map_err(|fault| fault.of(&format!("cuFileBufRegister of {len} bytes")))?;
         Ok(IoBuffer { memory, registered_with: Some(cufile) })
@@ -182,7 +183,7 @@ fn lacks(name: &str) -> Error {
     Error::dependency(format!("this cuFile has no {name}"), "use api = \"sync\", or a newer cuFile")
 }
 
-/// I/Os that are handed over together.
+/// Batch of I/Os that cuFile submits with one call.
 pub struct Batch {
     cufile: &'static CuFile,
     raw: *mut c_void,
@@ -198,20 +199,20 @@ pub struct Batch {
     ) -> Status,
 }
 
-/// An entry that has ended.
+/// Batch entry that has ended.
 #[derive(Clone, Copy, Debug)]
 pub struct BatchEvent {
-    /// As it was given.
+    /// Cookie that the entry was pushed with.
     pub cookie: usize,
-    /// Bytes, or why not.
+    /// Bytes moved, or the fault.
     pub result: Done<u64>,
 }
 
 impl Batch {
-    /// For so many entries at a time.
+    /// Create a batch with room for this many entries.
     ///
     /// # Errors
-    /// By name, as where cuFile takes fewer.
+    /// If this cuFile has no batch API or supports fewer entries.
     pub fn new(cufile: &'static CuFile, entries: usize) -> Result<Self> {
         let functions = &cufile.functions;
         let (Some(setup), Some(submit), Some(status), Some(_)) = (
@@ -231,7 +232,7 @@ impl Batch {
         Ok(Batch { cufile, raw, entries, events, submit, status })
     }
 
-    /// Add an entry to what is submitted next.
+    /// Add an entry to the next submission.
     ///
     /// # Safety
     /// Neither the buffer nor the file may be dropped before the entry has ended or the batch is
@@ -259,27 +260,27 @@ impl Batch {
         });
     }
 
-    /// Hand over what was added.
+    /// Submit all entries that were pushed.
     #[inline]
     pub fn submit(&mut self) -> Done<()> {
         let (entries, count) = (self.entries.as_mut_ptr(), self.entries.len() as c_uint);
-        // SAFETY: no more entries than the batch was set up for, and they stay where they are until
-        // all have ended.
+        // SAFETY: no more entries than the batch was created for, and they stay in place until all
+        // have ended.
         done(unsafe { (self.submit)(self.raw, count, entries, 0) })
     }
 
-    /// What was not taken, by its cookies.
+    /// Remove the entries of a failed submission. Return their cookies.
     pub fn take_back(&mut self) -> impl Iterator<Item = usize> + '_ {
         self.entries.drain(..).map(|entry| entry.cookie as usize)
     }
 
-    /// What was handed over has ended: begin anew.
+    /// Forget the submitted entries after all of them have ended.
     #[inline]
     pub fn clear(&mut self) {
         self.entries.clear();
     }
 
-    /// Wait for at least one entry, no longer than that; what has ended goes to `each`.
+    /// Wait at most `limit` for at least one entry to end; pass each ended entry to `take`.
     #[inline]
     pub fn wait(&mut self, limit: Duration, mut take: impl FnMut(BatchEvent)) -> Done<()> {
         let mut count = self.events.len() as c_uint;
@@ -288,7 +289,7 @@ impl Batch {
             tv_nsec: libc::c_long::from(limit.subsec_nanos()),
         };
         let events = self.events.as_mut_ptr();
-        // SAFETY: there is room for so many events.
+        // SAFETY: `count` is the length of the event array.
         done(unsafe { (self.status)(self.raw, 1, &raw mut count, events, &raw mut limit) })?;
         for event in self.events.iter().take(count as usize) {
             if event.status & ENDED == 0 {
@@ -304,7 +305,7 @@ impl Batch {
         Ok(())
     }
 
-    /// Ask for what is in flight to be given up.
+    /// Cancel the entries in flight.
     pub fn cancel(&self) {
         if let Some(cancel) = self.cufile.functions.batch_cancel {
             // SAFETY: the batch is set up.
@@ -313,8 +314,8 @@ impl Batch {
     }
 }
 
-/// As [`moved`], of an entry: there is no errno beside it. A request that cuFile refuses ends with
-/// minus EIO, too.
+/// Like [`moved`], for a batch entry or a stream: `errno` is not set. cuFile also reports `-EIO`
+/// for requests that it rejects.
 #[inline]
 fn moved_of(result: isize) -> Done<u64> {
     const MINUS_EIO: isize = -(libc::EIO as isize);
@@ -330,20 +331,20 @@ impl Drop for Batch {
     }
 }
 
-/// A stream of the GPU on which cuFile does one I/O at a time.
+/// CUDA stream on which cuFile runs one I/O at a time.
 pub struct IoStream {
     cufile: &'static CuFile,
     stream: Stream,
     registered: bool,
-    /// From a box. Also written by cuFile, so a pointer: a reference would assert that nobody else
-    /// has it. While an I/O is in flight it must neither move nor be freed.
+    /// Boxed parameters, which must neither move nor be freed while an I/O is in flight. A raw
+    /// pointer, because cuFile writes to them: a reference would claim exclusive access.
     parameters: *mut Parameters,
-    /// An I/O was started and not seen to end. Where that is never seen, because the GPU is lost or
-    /// the worker panics, the I/O may end later all the same, and its parameters are leaked.
+    /// Whether an I/O was started and has not been seen to end. If its end is never seen (the GPU
+    /// is lost or the worker panics), it may still end later, so its parameters are leaked.
     in_flight: bool,
 }
 
-/// The arguments of an I/O on a stream, which cuFile reads and writes while it is in flight.
+/// Arguments of an I/O on a stream, which cuFile reads and writes while it is in flight.
 #[derive(Default)]
 struct Parameters {
     size: usize,
@@ -353,11 +354,11 @@ struct Parameters {
 }
 
 impl IoStream {
-    /// Register a stream with cuFile: I/O on it costs less then, and less still if all of it is
-    /// `in_whole_pages`.
+    /// Register a stream with cuFile, which makes I/O on it cheaper, more so if `in_whole_pages`
+    /// (all I/Os are multiples of 4 KiB).
     ///
     /// # Errors
-    /// If this cuFile has no I/O on streams, or refuses the stream.
+    /// If this cuFile has no async API, or refuses the stream.
     pub fn new(cufile: &'static CuFile, stream: Stream, in_whole_pages: bool) -> Result<Self> {
         let functions = &cufile.functions;
         if functions.read_async.is_none() || functions.write_async.is_none() {
@@ -368,7 +369,7 @@ impl IoStream {
             functions.stream_register.filter(|_| functions.stream_deregister.is_some())
         {
             let flags = if in_whole_pages { FIXED | ALIGNED } else { FIXED };
-            // SAFETY: the stream is there until this is dropped.
+            // SAFETY: the stream exists until this is dropped.
             done(unsafe { register(stream.raw(), flags) })
                 .map_err(|fault| fault.of("cuFileStreamRegister"))?;
             registered = true;
@@ -386,7 +387,7 @@ impl IoStream {
     /// Start an I/O between a file and GPU memory.
     ///
     /// # Errors
-    /// If cuFile refuses the call: then nothing is in flight.
+    /// If cuFile refuses the call; then nothing is in flight.
     ///
     /// # Safety
     /// Neither the file nor the buffer may be dropped before the stream is idle.
@@ -407,11 +408,11 @@ impl IoStream {
         };
         let call = call.ok_or(Fault::CuFile(5038, 0))?;
         if self.in_flight {
-            // The I/O before may write to its parameters yet: leak them.
+            // The previous I/O may still write to its parameters: leak them.
             self.parameters = Box::into_raw(Box::default());
         }
         let parameters = self.parameters;
-        // SAFETY: nothing is in flight on them.
+        // SAFETY: no I/O in flight uses them.
         unsafe {
             *parameters = Parameters {
                 size: len,
@@ -421,8 +422,8 @@ impl IoStream {
             };
         }
         let base = buffer.0.address() as *mut c_void;
-        // SAFETY: the parameters stay where they are until the I/O is seen to end, the stream
-        // lives as long; file and buffer do by the caller's promise.
+        // SAFETY: the parameters stay in place until the I/O is seen to end, and so does the
+        // stream; the caller keeps file and buffer.
         let started = done(unsafe {
             call(
                 handle.raw,
@@ -438,17 +439,15 @@ impl IoStream {
         started
     }
 
-    /// Return the bytes that the I/O moved once the stream is idle; `None` until then.
-    ///
-    /// # Errors
-    /// If the I/O failed, or the GPU's context is lost.
+    /// Return the bytes that the I/O moved if the stream is idle, `None` otherwise.
     #[inline]
     pub fn poll(&mut self) -> Done<Option<u64>> {
         if !self.stream.is_idle()? {
             return Ok(None);
         }
         self.in_flight = false;
-        // SAFETY: the stream is idle, so nothing writes to them; volatile, since cuFile wrote it.
+        // SAFETY: the stream is idle, so nothing writes to them; volatile, because cuFile wrote the
+        // value.
         moved_of(unsafe { std::ptr::read_volatile(&raw const (*self.parameters).moved) }).map(Some)
     }
 }
@@ -462,7 +461,7 @@ impl Drop for IoStream {
             unsafe { deregister(self.stream.raw()) };
         }
         if !self.in_flight {
-            // SAFETY: it came from a box, and nothing is in flight on it.
+            // SAFETY: it came from a box, and no I/O in flight uses it.
             drop(unsafe { Box::from_raw(self.parameters) });
         }
     }
@@ -475,7 +474,7 @@ mod tests {
 
     #[test]
     fn structs_are_as_the_library_has_them() {
-        // Of all versions from 1.14 to 1.20, as a C compiler lays them out.
+        // Sizes by a C compiler, for all versions from 1.14 to 1.20.
         assert_eq!(size_of::<Description>(), 24);
         assert_eq!(size_of::<Entry>(), 64);
         assert_eq!(size_of::<RawEvent>(), 24);

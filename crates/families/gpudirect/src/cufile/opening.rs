@@ -1,4 +1,6 @@
-//! Opening the driver, which can take for ever: in a thread that is left behind where it does.
+//! Opening of cuFile's driver with a timeout.
+//!
+//! `cuFileDriverOpen` may hang, so it runs in a thread of its own, which is abandoned if it does.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -10,28 +12,28 @@ use storlab_base::{Error, Result, monotonic_ns};
 use crate::errors::{Done, Fault};
 
 const ALREADY_OPEN: i32 = 5026;
-/// So often a waiting run looks whether it is to end.
+/// Interval at which a waiting run checks whether it has been cancelled.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// Calls of this process that nobody waits for any more, and that have not come back.
+/// Calls of this process that were abandoned and have not returned.
 static LEFT_BEHIND: AtomicUsize = AtomicUsize::new(0);
 
-/// What a call and who waits for it know of each other: the second to part sees that the first has.
-/// So a call that comes back just as it is given up is not taken to be left behind for good.
+/// Flag shared by an opening call and its waiter: whichever finishes second sees that the other one
+/// has. So a call that returns just when it is given up is not counted as abandoned.
 #[derive(Clone, Default)]
 struct Parting(Arc<AtomicBool>);
 
 impl Parting {
-    /// The call has come back.
+    /// Record that the call has returned.
     fn call_ends(&self) {
         if self.0.swap(true, Ordering::AcqRel) {
             LEFT_BEHIND.fetch_sub(1, Ordering::Relaxed);
         }
     }
 
-    /// Nobody waits any more. False where the call has come back after all.
+    /// Record that the waiter gives up. Return false if the call has returned in the meantime.
     fn wait_ends(&self) -> bool {
-        // First, since the call may end at once.
+        // Count first, because the call may return at any moment.
         LEFT_BEHIND.fetch_add(1, Ordering::Relaxed);
         let came_back = self.0.swap(true, Ordering::AcqRel);
         if came_back {
@@ -41,10 +43,11 @@ impl Parting {
     }
 }
 
-/// Wait for the call that opens the driver, in a thread of its own.
+/// Run the call that opens the driver in a thread of its own, and wait for it.
 ///
 /// # Errors
-/// By name; where it does not come back in time; where `ended` says that nobody waits any more.
+/// If the call fails, if it does not return within `timeout_ns`, if `ended` returns true, or if an
+/// abandoned call of an earlier run still hangs.
 pub fn open(
     call: impl Fn() -> Done<()> + Send + 'static,
     timeout_ns: u64,
@@ -57,7 +60,8 @@ pub fn open(
     let parting = Parting::default();
     let of_the_call = parting.clone();
     let opening = move || {
-        // A receiver that is gone wants no answer; one that is not finds it before the parting.
+        // A failed send means that the receiver is gone and needs no answer. Send before
+        // `call_ends`, so that a waiter that finds the flag set also finds the answer.
         let _ = sender.send(call());
         of_the_call.call_ends();
     };
@@ -97,7 +101,7 @@ mod tests {
 
     use super::*;
 
-    /// Tells when the thread that it belongs to has done everything.
+    /// Sends a message when it is dropped: the thread that owns it has then finished.
     struct Over(Sender<()>);
 
     impl Drop for Over {
@@ -106,7 +110,8 @@ mod tests {
         }
     }
 
-    /// A call that comes back when it is told to, and what tells that its thread is over.
+    /// Return a call that blocks until released, the sender that releases it, and a receiver that
+    /// reports when its thread has finished.
     fn slow_call() -> (impl Fn() -> Done<()> + Send + 'static, Sender<()>, Receiver<()>) {
         let (release, released) = channel();
         let (sender, is_over) = channel();
@@ -123,7 +128,7 @@ mod tests {
         open(|| Ok(()), u64::MAX, || false)
     }
 
-    // Both in one test, since what they look at is the process's.
+    // One test, because the counter of abandoned calls is global to the process.
     #[test]
     fn a_call_counts_as_left_behind_no_longer_than_it_takes() {
         let (call, release, is_over) = slow_call();
@@ -135,7 +140,7 @@ mod tests {
         is_over.recv().unwrap();
         open_now().unwrap();
 
-        // It comes back when its answer was looked for the last time.
+        // The call returns while the waiter checks for the last time.
         let (call, release, is_over) = slow_call();
         let comes_back = || {
             release.send(()).unwrap();

@@ -1,73 +1,74 @@
-//! What cuFile counts: for each GPU, how many I/Os took which path.
+//! cuFile's statistics: for each GPU, how many I/Os took which path.
 //!
-//! The structs are of other sizes in other versions. What is written is held in memory that is
-//! larger than any of them, and read by the version's offsets.
+//! The size of the structs depends on the version. The library writes into a buffer larger than any
+//! of them, which is then read at the offsets of its version.
 
 use super::{Driver, done};
 
-/// Everything, with counters for each GPU.
+/// Statistics level 3: everything, with counters for each GPU.
 const LEVEL: i32 = 3;
-/// GPUs that level 3 has room for.
+/// Most GPUs that statistics of level 3 hold.
 const GPUS_MAX: usize = 16;
-/// In 64-bit words: beyond what any version is known to write.
+/// Size of the buffer in 64-bit words, larger than any version writes.
 const ROOM_WORDS: usize = 2048;
 
-/// Where things are, in 64-bit words.
+/// Offsets of fields for one version, in 64-bit words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Layout {
-    /// How many GPUs there are, as 32 bits.
+    /// Offset of the number of GPUs, a 32-bit integer.
     gpus: usize,
 }
 
-/// Of level 1 the first part is the same in all versions; two sizes of it are known.
+/// Layouts by the first version that uses them. The beginning of the level-1 struct is the same in
+/// all versions; its size differs.
 const LAYOUTS: [(i32, Layout); 2] =
     [(1150, Layout { gpus: 1024 / 8 }), (1190, Layout { gpus: 1136 / 8 })];
 
-/// Of one GPU's struct.
+/// Size of the struct of one GPU, in 64-bit words.
 const GPU_WORDS: usize = 31;
-/// In it.
+/// Offsets in the struct of one GPU; `READS` and `WRITES` are by P2PDMA, nvidia-fs and POSIX.
 const READ_BYTES: usize = 2;
 const READS: [usize; 3] = [7, 8, 9];
 const WRITE_BYTES: usize = 15;
 const WRITES: [usize; 3] = [20, 21, 22];
-/// In level 1, each with its failed ones behind it.
+/// Offsets in the level-1 struct of batches submitted by each path; the next word counts failures.
 const BATCH_NVFS: usize = 40;
 const BATCH_P2P: usize = 42;
 const BATCH_AIO: usize = 44;
 const BATCH_URING: usize = 46;
 
-/// What one GPU has had so far.
+/// Counters of one GPU since counting began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct GpuOps {
-    /// Whose it is.
+    /// UUID of the GPU.
     pub uuid: [u8; 16],
-    /// By the kernel's DMA between devices.
+    /// I/Os by the kernel's PCI peer-to-peer DMA.
     pub p2p: u64,
-    /// By nvidia-fs.
+    /// I/Os by nvidia-fs.
     pub nvfs: u64,
-    /// Through memory of the host.
+    /// I/Os through host memory (compatibility mode).
     pub posix: u64,
-    /// Moved.
+    /// Bytes moved by all paths.
     pub bytes: u64,
 }
 
-/// Batches by the way that they were handed to the kernel.
+/// Batch submissions by path.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BatchOps {
-    /// By the kernel's DMA between devices.
+    /// Submissions by the kernel's PCI peer-to-peer DMA.
     pub p2p: u64,
-    /// By nvidia-fs.
+    /// Submissions by nvidia-fs.
     pub nvfs: u64,
-    /// Through memory of the host.
+    /// Submissions through host memory (compatibility mode).
     pub posix: u64,
 }
 
-/// All counters.
+/// All counters that storlab uses.
 #[derive(Clone, Debug, Default)]
 pub struct Stats {
-    /// Of each GPU.
+    /// Counters of each GPU.
     pub gpus: Vec<GpuOps>,
-    /// Of batches.
+    /// Counters of batches.
     pub batches: BatchOps,
 }
 
@@ -95,8 +96,7 @@ fn parse(words: &[u64; ROOM_WORDS], layout: Layout) -> Option<Stats> {
 }
 
 impl Driver {
-    /// Count from now on. False where this version cannot, or its counters are of a layout that is
-    /// not known.
+    /// Start counting. Return false if this version cannot count, or its struct layout is unknown.
     pub fn count(&self) -> bool {
         let functions = &self.cufile().functions;
         let (Some(level), Some(start)) = (functions.stats_level, functions.stats_start) else {
@@ -104,16 +104,16 @@ impl Driver {
         };
         // SAFETY: takes a number.
         let set = done(unsafe { level(LEVEL) }).is_ok();
-        // SAFETY: takes nothing.
+        // SAFETY: takes no arguments.
         set && done(unsafe { start() }).is_ok() && self.stats().is_some()
     }
 
-    /// All counters, where there are some.
+    /// Read all counters; `None` if this version has none or its struct layout is unknown.
     pub fn stats(&self) -> Option<Stats> {
         let layout = layout_of(self.cufile().version()?)?;
         let function = self.cufile().functions.stats_l3?;
         let mut words = Box::new([0u64; ROOM_WORDS]);
-        // SAFETY: there is room for three times what the longest version known writes.
+        // SAFETY: the buffer is three times as large as what the longest supported version writes.
         done(unsafe { function(words.as_mut_ptr()) }).ok()?;
         parse(&words, layout)
     }
@@ -125,7 +125,7 @@ mod tests {
 
     fn counted(layout: Layout) -> Box<[u64; ROOM_WORDS]> {
         let mut words = Box::new([0u64; ROOM_WORDS]);
-        words[layout.gpus] = 2 | 7 << 32; // what lies behind the 32 bits is padding
+        words[layout.gpus] = 2 | 7 << 32; // the upper half is padding
         let second = layout.gpus + 1 + GPU_WORDS;
         words[second] = u64::from_le_bytes(*b"abcdefgh");
         words[second + 1] = u64::from_le_bytes(*b"ijklmnop");

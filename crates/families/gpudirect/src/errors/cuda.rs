@@ -1,10 +1,10 @@
-//! Codes of the CUDA driver, in order.
+//! Error codes of the CUDA driver, in ascending order.
 
 use super::{AGAIN, Entry, REPORT, codes};
 
 const GPU_LOST: &str = "look at the kernel log for Xid messages, and reset the GPU";
 
-/// Numbers and names of the library's documentation; the words are ours.
+/// Numbers and names from NVIDIA's documentation; the descriptions are our own.
 pub const ALL: &[Entry] = codes! { "CUDA_ERROR_";
     1 INVALID_VALUE: "an argument is not valid" => REPORT;
     2 OUT_OF_MEMORY: "the GPU, or pinned memory, has no room left" =>

@@ -1,4 +1,4 @@
-//! cuFile's codes, in order.
+//! Error codes of cuFile, in ascending order.
 
 use super::{AGAIN, Entry, REPORT, codes};
 
@@ -6,7 +6,7 @@ const PATH: &str =
     "ask `storlab doctor` which path this machine has, or allow the compatible mode in cufile.json";
 const VERSIONS: &str = "install nvidia-fs and cuFile of one CUDA release";
 
-/// Numbers and names of the library's documentation; the words are ours.
+/// Numbers and names from NVIDIA's documentation; the descriptions are our own.
 pub const ALL: &[Entry] = codes! { "CU_FILE_";
     5001 DRIVER_NOT_INITIALIZED: "nvidia-fs is not loaded and the compatible mode is not allowed" =>
         "load nvidia-fs, use a kernel with P2PDMA, or set allow_compat_mode in cufile.json";

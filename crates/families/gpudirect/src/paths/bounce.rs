@@ -1,4 +1,4 @@
-//! Through pinned memory of the host: the kernel reads into it, then the driver copies it, one
+//! Bounce path: the kernel reads into pinned host memory, then the driver copies to the GPU, one
 //! after the other.
 
 use std::fs::File;
@@ -11,7 +11,7 @@ use crate::errors::{Done, Fault};
 use crate::files;
 use crate::shared::Shared;
 
-/// See the module.
+/// Data path through a bounce buffer in pinned host memory.
 pub struct Bounce {
     file: File,
     pinned: PinnedBuffer,
@@ -20,10 +20,10 @@ pub struct Bounce {
 }
 
 impl Bounce {
-    /// Opens the file, and gets the memory.
+    /// Open the worker's file and allocate its buffers.
     ///
     /// # Errors
-    /// By name.
+    /// If the file cannot be opened, or memory cannot be allocated or pinned.
     pub fn new(shared: &Shared, seat: Seat) -> Result<Self> {
         let job = &shared.job;
         let file = files::open(job, &job.members[seat.file])?;

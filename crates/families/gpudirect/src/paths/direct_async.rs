@@ -1,6 +1,7 @@
-//! By cuFile on streams of the GPU: each operation in flight has a stream of its own, on which
-//! nothing waits for another. What it writes, the stream copies into the operation's own buffer
-//! before.
+//! Async path: cuFile I/O on CUDA streams.
+//!
+//! Each operation in flight has its own stream, so none waits for another. Before a write, the
+//! stream copies the content into the operation's own buffer.
 
 #![allow(unsafe_code)]
 
@@ -22,25 +23,26 @@ struct Lane {
     begun_ns: u64,
 }
 
-/// See the module.
+/// Data path by cuFile's async API.
 pub struct DirectAsync {
-    /// Idle before the buffers are dropped: Drop waits for them.
+    /// Drop waits for these streams, so that they are idle before the buffers are dropped.
     lanes: Vec<Lane>,
-    /// Behind the operation of the only lane, where there is one.
+    /// Event after the operation of the only lane, at queue depth 1; `None` at other depths.
     end: Option<Event>,
     registered: Registered,
     seat: Seat,
     pushed: Vec<Io>,
     in_flight: usize,
-    /// How long operations take, smoothed.
+    /// Smoothed duration of an operation in nanoseconds.
     usual_ns: u64,
 }
 
 impl DirectAsync {
-    /// Registers file and buffers, and makes the streams.
+    /// Register the worker's file and buffers, and create the streams.
     ///
     /// # Errors
-    /// By name.
+    /// If the file cannot be opened or registered, memory cannot be allocated, or cuFile has no
+    /// async API.
     pub fn new(shared: &Shared, seat: Seat) -> Result<Self> {
         let (depth, cuda, cufile) = (shared.job.queue_depth, seat.cuda()?, seat.cufile()?);
         let in_whole_pages = shared.job.in_whole_pages();
@@ -65,13 +67,13 @@ impl DirectAsync {
         let lane = &mut self.lanes[usize::from(io.slot)];
         if opcode == Opcode::Write {
             let source = self.seat.source(io.offset)?;
-            // SAFETY: Drop waits for the stream before the buffers are dropped; the pool of sources
-            // outlives all workers.
+            // SAFETY: Drop waits for the stream before the buffers are dropped; the pool with the
+            // content outlives all workers.
             unsafe { place.0.start_copy(source, len, lane.stream.stream()) }?;
         }
         // SAFETY: Drop waits for the stream before the buffers and the file are dropped.
         if let Err(fault) = unsafe { lane.stream.start(opcode, handle, io.offset, len, place) } {
-            // No copy may be under way when the buffers go.
+            // No copy may be in flight when the buffers are dropped.
             let _ = lane.stream.stream().wait();
             return Err(fault);
         }
@@ -80,7 +82,7 @@ impl DirectAsync {
         Ok(())
     }
 
-    /// Take what has ended. Returns when the oldest of the rest was begun.
+    /// Collect the operations that have ended. Return when the oldest of the rest was started.
     #[inline]
     fn sweep(&mut self, ended: &mut Vec<Completion>) -> u64 {
         let mut oldest_ns = u64::MAX;
@@ -122,7 +124,7 @@ impl Mover for DirectAsync {
         }
         self.pushed.clear();
         if let (Some(end), 1) = (&self.end, self.in_flight) {
-            // What it says, the sweep finds too.
+            // An error of the wait is ignored here: the sweep reports it too.
             let _ = end.mark(self.lanes[0].stream.stream()).and_then(|()| end.wait());
         }
         let until_ns = begun_ns.saturating_add(limit.as_nanos() as u64);
@@ -141,7 +143,7 @@ impl Mover for DirectAsync {
             if patience.yields(self.usual_ns) {
                 continue;
             }
-            // Others than the oldest may end before it does.
+            // Poll from 3/4 of the usual duration: others than the oldest may end before it.
             let look_ns = next_look_ns(oldest_ns, self.usual_ns / 4 * 3, now).min(until_ns);
             std::thread::sleep(Duration::from_nanos(look_ns - now));
         }
@@ -159,7 +161,7 @@ impl Mover for DirectAsync {
 impl Drop for DirectAsync {
     fn drop(&mut self) {
         for lane in self.lanes.iter().filter(|lane| lane.busy) {
-            // An error means that the context is lost, in which nothing goes on.
+            // An error means that the context is lost, and with it all its work.
             let _ = lane.stream.stream().wait();
         }
     }

@@ -1,5 +1,7 @@
-//! By cuFile's batches: as many operations as the queue is deep by one call. All of a batch end
-//! before the next one begins, since a batch takes one submission at a time.
+//! Batch path: cuFile submits as many operations as the queue is deep with one call.
+//!
+//! All operations of a batch end before the next ones are submitted, because a batch accepts one
+//! submission at a time.
 
 #![allow(unsafe_code)]
 
@@ -13,24 +15,25 @@ use crate::cufile::{Batch, Opcode};
 use crate::errors::Done;
 use crate::shared::Shared;
 
-/// See the module.
+/// Data path by cuFile's batch API.
 pub struct DirectBatch {
-    /// Dropped before what it uses; neither is while an operation is in flight.
+    /// Dropped before the registrations that it uses; both are leaked if an operation is in flight.
     batch: ManuallyDrop<Batch>,
     registered: ManuallyDrop<Registered>,
     seat: Seat,
     pushed: usize,
     in_flight: usize,
-    /// Slots that are in flight: a library may tell of an entry more than once.
+    /// Slots in flight: the library may report the end of an entry more than once.
     busy: Vec<bool>,
     refused: Vec<Completion>,
 }
 
 impl DirectBatch {
-    /// Registers file and buffers, and sets the batch up.
+    /// Register the worker's file and buffers, and set up the batch.
     ///
     /// # Errors
-    /// By name.
+    /// If the file cannot be opened or registered, memory cannot be allocated, or cuFile has no
+    /// batches of this size.
     pub fn new(shared: &Shared, seat: Seat) -> Result<Self> {
         let batch = Batch::new(seat.cufile()?, shared.job.queue_depth)?;
         let registered = Registered::new(shared, &seat)?;
@@ -53,8 +56,8 @@ impl Mover for DirectBatch {
         match self.registered.place(&self.seat, &io) {
             Ok(place) => {
                 let handle = &self.registered.handle;
-                // SAFETY: Drop keeps buffers and file while an operation is in flight; the pool of
-                // sources outlives all workers.
+                // SAFETY: Drop keeps buffers and file while an operation is in flight; the pool
+                // with the content outlives all workers.
                 unsafe { self.batch.push(opcode, handle, io.offset, len, place, cookie) };
                 self.pushed += 1;
                 self.busy[cookie] = true;

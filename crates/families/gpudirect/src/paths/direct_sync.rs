@@ -1,4 +1,4 @@
-//! By cuFile, one call for each operation.
+//! Sync path: one blocking cuFile call per operation.
 
 use storlab_base::{OpKind, Result};
 
@@ -6,17 +6,17 @@ use super::{Io, Landing, OneByOne, Registered, Seat};
 use crate::errors::Done;
 use crate::shared::Shared;
 
-/// See the module.
+/// Data path by cuFile's synchronous API.
 pub struct DirectSync {
     registered: Registered,
     seat: Seat,
 }
 
 impl DirectSync {
-    /// Registers file and buffers.
+    /// Register the worker's file and buffers.
     ///
     /// # Errors
-    /// By name.
+    /// If the file cannot be opened or registered, or memory cannot be allocated.
     pub fn new(shared: &Shared, seat: Seat) -> Result<Self> {
         Ok(DirectSync { registered: Registered::new(shared, &seat)?, seat })
     }

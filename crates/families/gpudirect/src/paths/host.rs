@@ -1,4 +1,4 @@
-//! To memory of the host only.
+//! Host path: reads and writes between storage and host memory, without a GPU.
 
 use std::fs::File;
 
@@ -11,7 +11,7 @@ use crate::errors::{Done, Fault};
 use crate::files;
 use crate::shared::Shared;
 
-/// See the module.
+/// Data path to host memory only.
 pub struct Host {
     file: File,
     buffer: MmapMut,
@@ -19,15 +19,15 @@ pub struct Host {
 }
 
 impl Host {
-    /// Opens the file, and gets the memory.
+    /// Open the worker's file and allocate its buffer.
     ///
     /// # Errors
-    /// By name.
+    /// If the file cannot be opened or memory cannot be allocated.
     pub fn new(shared: &Shared, seat: Seat) -> Result<Self> {
         let job = &shared.job;
         let file = files::open(job, &job.members[seat.file])?;
         let mut buffer = files::pages(seat.longest)?;
-        buffer.fill(0); // not within the first operation
+        buffer.fill(0); // fault the pages in here, not within the first operation
         Ok(Host { file, buffer, seat })
     }
 }

@@ -1,5 +1,5 @@
-//! Through pinned memory of the host, as a good engineer would write it: operations are read by
-//! `io_uring` (threads where that is not to be had) while the driver copies others on a stream.
+//! Overlapped bounce path, as an experienced engineer would write it: `io_uring` (threads if it is
+//! unavailable) reads into pinned host memory while the driver copies other operations on a stream.
 
 #![allow(unsafe_code)]
 
@@ -17,15 +17,15 @@ use crate::cuda::{DeviceBuffer, Event, PinnedArena, Stream};
 use crate::errors::{Done, Fault};
 use crate::shared::Shared;
 
-/// Of the lanes.
+/// Indices of the lanes.
 const READS: usize = 0;
 const WRITES: usize = 1;
 
-/// Copies of one direction, which end in the order that they were started in.
+/// Copies of one direction, which complete in the order in which they were started.
 struct Lane {
     stream: Stream,
     queue: VecDeque<(u16, u64)>,
-    /// How long one takes, smoothed.
+    /// Smoothed duration of a copy in nanoseconds.
     usual_ns: u64,
 }
 
@@ -35,20 +35,20 @@ impl Lane {
         Ok(Lane { stream, queue: VecDeque::with_capacity(depth), usual_ns: 0 })
     }
 
-    /// When to look at the first copy next.
+    /// Return when to poll the oldest copy next; `u64::MAX` if there is none.
     #[inline]
     fn look_at_ns(&self, now: u64) -> u64 {
         let Some(&(_, begun_ns)) = self.queue.front() else { return u64::MAX };
         next_look_ns(begun_ns, self.usual_ns, now)
     }
 
-    /// The time that the first copy takes as a rule, where there is one.
+    /// Return the usual duration of a copy, if one is in flight.
     #[inline]
     fn wait_ns(&self) -> Option<u64> {
         (!self.queue.is_empty()).then_some(self.usual_ns)
     }
 
-    /// The slot of the first copy, where it has ended.
+    /// Return the slot of the oldest copy if it has ended.
     #[inline]
     fn ended(&mut self, events: &[Event]) -> Done<Option<u16>> {
         let Some(&(slot, begun_ns)) = self.queue.front() else { return Ok(None) };
@@ -59,7 +59,7 @@ impl Lane {
         let took_ns = monotonic_ns().saturating_sub(begun_ns);
         self.usual_ns = usual_after(self.usual_ns, took_ns);
         if let Some((_, next_ns)) = self.queue.front_mut() {
-            *next_ns = monotonic_ns(); // it began when this one ended
+            *next_ns = monotonic_ns(); // the next copy began when this one ended
         }
         Ok(Some(slot))
     }
@@ -73,11 +73,11 @@ struct Slot {
     moved: u64,
 }
 
-/// See the module.
+/// Data path that overlaps reads by a backend with copies to the GPU.
 pub struct Overlapped<B> {
     lanes: [Lane; 2],
     events: Vec<Event>,
-    /// Dropped before `backend`, whose memory it has pinned.
+    /// Dropped before `backend`, whose memory it pins.
     pinned: PinnedArena,
     buffer: Option<DeviceBuffer>,
     backend: B,
@@ -85,26 +85,27 @@ pub struct Overlapped<B> {
     slots: Vec<Slot>,
     pushed: Vec<u16>,
     reaped: Vec<Ended>,
-    /// Operations were pushed since the last call of the kernel.
+    /// Whether operations were pushed since the last submission to the kernel.
     unsent: bool,
 }
 
-/// What a worker does with its mover, whichever backend that has.
+/// Continuation that runs with the mover, generic over its backend.
 pub trait Use {
-    /// What it comes to.
+    /// Result of the continuation.
     type Output;
 
-    /// Do it.
+    /// Run with the mover and the waker of its backend.
     ///
     /// # Errors
-    /// Its own.
+    /// Those of the implementation.
     fn with<B: Backend>(self, mover: Overlapped<B>, waker: Arc<dyn Wake>) -> Result<Self::Output>;
 }
 
-/// Open the file, get the memory, and go on with it.
+/// Open the worker's file, allocate its buffers, create the mover and pass it to `then`.
 ///
 /// # Errors
-/// By name.
+/// If the file cannot be opened, memory cannot be allocated or pinned, or the backend cannot start;
+/// errors of `then`.
 pub fn begin<U: Use>(shared: &Shared, seat: Seat, then: U) -> Result<U::Output> {
     let job = &shared.job;
     let member = &job.members[seat.file];
@@ -124,7 +125,7 @@ pub fn begin<U: Use>(shared: &Shared, seat: Seat, then: U) -> Result<U::Output> 
     then.with(Overlapped::new(shared, seat, backend)?, waker)
 }
 
-/// Asked of the kernel once.
+/// Return whether the kernel offers io_uring. The kernel is asked once per process.
 fn has_uring() -> bool {
     static HAS: OnceLock<bool> = OnceLock::new();
     *HAS.get_or_init(|| probe().uring)
@@ -133,7 +134,7 @@ fn has_uring() -> bool {
 impl<B: Backend> Overlapped<B> {
     fn new(shared: &Shared, seat: Seat, backend: B) -> Result<Self> {
         let (cuda, depth) = (seat.cuda()?, shared.job.queue_depth);
-        // SAFETY: the fields are dropped in their order, `pinned` before `backend`.
+        // SAFETY: fields are dropped in their order, `pinned` before `backend`.
         let pinned = unsafe { PinnedArena::new(cuda, backend.arena()) }?;
         let buffer = seat.read_buffers(&shared.job)?;
         let lanes = [Lane::new(&seat, depth)?, Lane::new(&seat, depth)?];
@@ -168,7 +169,7 @@ impl<B: Backend> Overlapped<B> {
         self.unsent = true;
     }
 
-    /// Start the copy of what lies in a slot, or is to be written from there.
+    /// Start the copy between a slot and the GPU: after its read, or before its write.
     #[inline]
     fn copy(&mut self, slot: u16) -> Done<()> {
         let Slot { kind, offset, len, moved } = self.slots[usize::from(slot)];
@@ -178,13 +179,13 @@ impl<B: Backend> Overlapped<B> {
             let buffer = self.buffer.as_ref().ok_or(Fault::Errno(libc::ENOBUFS))?;
             let place = (buffer, self.seat.at(slot));
             let len = moved as usize;
-            // SAFETY: the slot is free for nothing else until its event has passed, and Drop waits
-            // for the stream before the buffers are dropped.
+            // SAFETY: the slot is not reused before its event has passed, and Drop waits for the
+            // stream before the buffers are dropped.
             unsafe { self.pinned.start_to_device(arena, number, len, place, &lane.stream) }?;
         } else {
             let place = self.seat.source(offset)?;
             let len = len as usize;
-            // SAFETY: as above; the pool of sources outlives all workers.
+            // SAFETY: as above; the pool with the content outlives all workers.
             unsafe { self.pinned.start_to_host(arena, number, len, place, &lane.stream) }?;
         }
         self.events[usize::from(slot)].mark(&lane.stream)?;
@@ -192,7 +193,7 @@ impl<B: Backend> Overlapped<B> {
         Ok(())
     }
 
-    /// Where the driver refuses the copy, that is the end of the operation.
+    /// Start the copy; if the driver refuses it, complete the operation with the fault.
     #[inline]
     fn copy_or_end(&mut self, slot: u16, ended: &mut Vec<Completion>) {
         if let Err(fault) = self.copy(slot) {
@@ -200,7 +201,7 @@ impl<B: Backend> Overlapped<B> {
         }
     }
 
-    /// What the kernel has done.
+    /// Collect operations from the backend: start the copies of reads, complete writes.
     #[inline]
     fn take_from_kernel(&mut self, ended: &mut Vec<Completion>) {
         let mut reaped = std::mem::take(&mut self.reaped);
@@ -221,7 +222,7 @@ impl<B: Backend> Overlapped<B> {
         self.reaped = reaped;
     }
 
-    /// What the driver has done.
+    /// Collect finished copies: complete reads, submit writes.
     #[inline]
     fn take_from_driver(&mut self, ended: &mut Vec<Completion>) {
         for lane in 0..self.lanes.len() {
@@ -234,7 +235,7 @@ impl<B: Backend> Overlapped<B> {
                     }
                     Ok(Some(slot)) => self.ask_kernel(slot),
                     Err(fault) => {
-                        // The context is of no use any more: no copy goes on in it.
+                        // The context is lost, so no copy in it goes on.
                         let all = self.lanes[lane].queue.drain(..);
                         ended.extend(all.map(|(slot, _)| Completion { slot, result: Err(fault) }));
                     }
@@ -274,7 +275,7 @@ impl<B: Backend> Mover for Overlapped<B> {
             self.take_from_driver(ended);
             let now = monotonic_ns();
             if !ended.is_empty() || now >= until_ns {
-                // What was asked of the kernel since the last call.
+                // Submit what was pushed since the last submission.
                 return if self.unsent { self.submit(false, None) } else { Ok(()) };
             }
             let wait_ns = self.lanes.iter().filter_map(Lane::wait_ns).min();
@@ -306,7 +307,7 @@ impl<B: Backend> Mover for Overlapped<B> {
 impl<B> Drop for Overlapped<B> {
     fn drop(&mut self) {
         for lane in &self.lanes {
-            // Where the driver has failed, nothing is copied any more.
+            // An error means that the driver has failed, and with it all copies.
             let _ = lane.stream.wait();
         }
     }

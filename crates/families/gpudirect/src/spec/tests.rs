@@ -2,7 +2,7 @@ use serde_json::{Value, json};
 
 use super::*;
 
-/// An order of reads of two files of 1 MiB, changed.
+/// Return an order of reads of two files of 1 MiB, modified by `change`.
 pub(crate) fn job_json(change: impl FnOnce(&mut Value)) -> Value {
     let member = |name: &str| json!({"path": name, "name": name, "kind": "file", "size": 1 << 20});
     let mut job = json!({
@@ -65,7 +65,7 @@ fn workers_lie_on_files_in_groups_and_on_gpus_in_turn() {
     });
     let places: Vec<_> = (0..5).map(|w| job.place_of(w)).collect();
     let at = |file, index, count| (file, Share { index, count });
-    // Two files for three groups: the third shares with the first.
+    // There are three groups of workers for two files: the third group shares the first file.
     assert_eq!(places, [at(0, 0, 3), at(0, 1, 3), at(1, 0, 2), at(1, 1, 2), at(0, 2, 3)]);
     assert_eq!((0..5).map(|w| job.gpu_of(w)).collect::<Vec<_>>(), [0, 1, 0, 1, 0]);
 }

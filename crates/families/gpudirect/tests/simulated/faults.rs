@@ -1,4 +1,4 @@
-//! What goes wrong is told by name, and ends the run.
+//! Faults: each ends the run with a message that names it.
 
 use std::time::Duration;
 
@@ -114,7 +114,7 @@ simulated! {
             if api == "sync" {
                 assert_eq!(failure.errno_name, Some("EIO"));
             } else {
-                // Later there is no errno beside what cuFile says.
+                // Asynchronous failures carry no errno.
                 assert!(message.contains("or cuFile refused the request"), "{api}: {message}");
                 assert!(failure.fix.contains("cufile.log"), "{api}: {failure:?}");
             }
@@ -144,7 +144,8 @@ simulated! {
     }
 }
 
-/// What a run says to an order for the simulators.
+/// Assert that a run with this order fails with a message that contains all `parts`, and with a
+/// fix.
 fn says(path: &str, change: impl FnOnce(&mut Value), parts: &[&str]) {
     let rig = Rig::new(1).with(|j| j["path"] = json!(path)).with(change);
     let (message, summary) = rig.bad();
@@ -244,7 +245,7 @@ simulated! {
             let (message, _) = rig.bad();
             assert!(message.contains("CUDA_ERROR_LAUNCH_FAILED (719)"), "{message}");
             if path == "bounce" {
-                // The simulator loses it again after so many calls; these are fewer.
+                // The simulator loses the GPU again after 300 calls; this run makes fewer.
                 rig.with(|j| j["window_bytes"] = json!(64 << 10)).good();
             }
         }
@@ -265,7 +266,7 @@ simulated! {
 }
 
 simulated! {
-    /// The GPU is lost while these go on: cuFile has no other place for what becomes of them.
+    /// The GPU is lost while operations are in flight: cuFile may still write to their parameters.
     fn an_operation_on_a_lost_gpu_keeps_its_parameters("lost_after=200", "latency_us=200000") {
         let rig = Rig::new(1).with(|j| {
             (j["api"], j["queue_depth"], j["verify_bytes"]) = (json!("async"), json!(4), json!(0));
@@ -295,7 +296,7 @@ simulated! {
         assert!(message.contains("cuFileDriverOpen does not come back"), "{message}");
         let (message, _) = rig.bad();
         assert!(message.contains("in an earlier run"), "{message}");
-        // Without it all goes on.
+        // Paths that do not use the driver still work.
         rig.with(|j| j["path"] = json!("bounce")).good();
     }
 }
@@ -308,7 +309,7 @@ simulated! {
     }
 }
 
-/// Far less than any test takes.
+/// Timeout far below the duration of any test.
 const SHORT_NS: u64 = 200_000_000;
 
 simulated! {
@@ -329,13 +330,13 @@ simulated! {
         let rig = Rig::new(3).with(|j| j["arm_timeout_ns"] = json!(SHORT_NS));
         let (message, _) = rig.bad();
         assert!(message.contains("of the workers did not get ready"), "{message}");
-        // What hangs was ordered once; the library is still open.
+        // The simulator hangs one call only; the library is still open.
         Rig::new(3).good();
     }
 }
 
 simulated! {
-    /// Who reads a device that hangs may wait for ever.
+    /// A read from a device that hangs might never return.
     fn after_a_write_that_hangs_nothing_is_read_back("", "hang=Read:1") {
         let rig = Rig::new(1).with(|j| {
             j["mix"] = json!({"read": 0.0, "write": 100.0});
@@ -349,7 +350,7 @@ simulated! {
     }
 }
 
-/// The worker has come to what hangs by the time of the cancel, or the run ends all the same.
+/// Cancel a run that hangs after 300 ms, and assert that it ends as cancelled.
 fn cancelled_in_time(rig: &Rig, what: &str) {
     let run = rig.start();
     std::thread::sleep(Duration::from_millis(300));

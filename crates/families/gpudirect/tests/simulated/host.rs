@@ -1,4 +1,4 @@
-//! The path that needs no GPU, and no library.
+//! Tests of the host path, which needs neither a GPU nor a library.
 
 use serde_json::json;
 
@@ -51,7 +51,7 @@ fn an_open_loop_keeps_its_rate_and_a_window_by_time_its_length() {
     });
     let summary = rig.good();
     let reads = &summary.totals["read"];
-    // What was due in the ramp may have ended in the window.
+    // Operations due in the ramp may have ended in the window.
     assert!(reads.operations + reads.late_operations >= 200);
     assert_eq!(reads.intended.as_ref().unwrap().count, 200);
     assert_eq!(summary.window_end_ns - summary.window_start_ns, 100_000_000);

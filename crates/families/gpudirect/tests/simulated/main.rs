@@ -1,5 +1,6 @@
-//! Whole runs over the simulators of cuFile and of the CUDA driver. These take what they are to do
-//! from the environment, so that each test runs in a process of its own.
+//! Whole runs against simulators of cuFile and of the CUDA driver.
+//!
+//! The simulators are configured by environment variables, so each test runs in its own process.
 
 mod faults;
 mod host;

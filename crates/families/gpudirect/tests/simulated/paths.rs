@@ -1,4 +1,4 @@
-//! Every path and every API, through the simulators.
+//! Tests of every data path and every cuFile API, against the simulators.
 
 use serde_json::{Value, json};
 use storlab_run::outcome::Summary;
@@ -17,7 +17,7 @@ fn reads(rig: &Rig) -> Summary {
     summary
 }
 
-/// Half of it writes, which are read back past cuFile.
+/// Run a load of half writes, which are read back without cuFile.
 fn writes(rig: Rig) {
     let rig = rig.with(|j| j["mix"] = json!({"read": 50.0, "write": 50.0}));
     let summary = rig.good();
@@ -130,7 +130,7 @@ simulated! {
 
 simulated! {
     fn all_that_writes_are_sent_from_lies_in_the_gpu_before_the_load("lazy=1", "") {
-        const LONG: u64 = 16 << 20; // the writes come from every place of that memory
+        const LONG: u64 = 16 << 20; // covers all of that memory
         let rig = Rig::new(1).with(|j| {
             j["mix"] = json!({"read": 0.0, "write": 100.0});
             (j["offsets"], j["block_sizes"][0]["bytes"]) =
@@ -226,9 +226,9 @@ simulated! {
         };
         assert_eq!(passed(&rig), (2, 0));
         assert_eq!(passed(&rig), (0, 2));
-        rig.put(1, &rig.file(1)); // the same bytes, but who knows that?
+        rig.put(1, &rig.file(1)); // same bytes, but a new modification time
         assert_eq!(passed(&rig), (1, 1));
-        let rig = rig.with(api("async", 4)); // another way into the GPU
+        let rig = rig.with(api("async", 4)); // another path into the GPU
         assert_eq!(passed(&rig), (2, 0));
         let rig = rig.with(|j| j["mix"] = json!({"read": 50.0, "write": 50.0}));
         assert_eq!(passed(&rig), (2, 0));
@@ -251,7 +251,7 @@ simulated! {
 }
 
 simulated! {
-    /// A core that spins would count as the client's own CPU.
+    /// A spinning core would count as CPU use of the client.
     fn waiting_for_the_only_transfer_of_a_stream_spins_on_no_core("no_spin=1", "latency_us=100") {
         for depth in [1, 4] {
             let rig = Rig::new(1)

@@ -1,4 +1,4 @@
-//! Looking at what is there.
+//! Tests of probe runs.
 
 use serde_json::{Value, json};
 use storlab_run::outcome::Status;

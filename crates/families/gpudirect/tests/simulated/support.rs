@@ -1,4 +1,4 @@
-//! Simulators, files and orders.
+//! Simulators, test files and orders.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use storlab_run::{Run, Secrets};
 const CHILD: &str = "STORLAB_TEST_CHILD";
 pub const BLOCK: u64 = 4096;
 pub const FILE: u64 = 1 << 20;
-/// Path, api and queue depth of each way into the GPU.
+/// Path, API and queue depth of every way into the GPU.
 pub const PATHS: [(&str, &str, usize); 5] = [
     ("direct", "sync", 1),
     ("direct", "batch", 8),
@@ -22,7 +22,7 @@ pub const PATHS: [(&str, &str, usize); 5] = [
     ("bounce-overlapped", "sync", 8),
 ];
 
-/// Where the simulators lie, built once.
+/// Return the directory of the simulators, which are built once.
 fn simulators() -> PathBuf {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     let build = || {
@@ -35,7 +35,7 @@ fn simulators() -> PathBuf {
     std::env::var_os(CHILD).map_or_else(|| BUILT.get_or_init(build).clone(), PathBuf::from)
 }
 
-/// Run a test's body in a process with these orders for the simulators.
+/// Run a test's body in a child process with these settings of the simulators.
 pub fn in_child(name: &str, cuda: &str, cufile: &str, body: impl FnOnce()) {
     if std::env::var_os(CHILD).is_some() {
         body();
@@ -58,7 +58,7 @@ pub fn in_child(name: &str, cuda: &str, cufile: &str, body: impl FnOnce()) {
     );
 }
 
-/// Defines a test that runs so.
+/// Define a test that runs in a child process with the simulators.
 macro_rules! simulated {
     ($(#[$doc:meta])* fn $name:ident($cuda:literal, $cufile:literal) $body:block) => {
         $(#[$doc])*
@@ -71,7 +71,7 @@ macro_rules! simulated {
 }
 pub(crate) use simulated;
 
-/// Files of 1 MiB whose bytes tell where they belong, and the order to read them.
+/// Files of 1 MiB with distinct content at each offset, and the order to read them.
 pub struct Rig {
     directory: tempfile::TempDir,
     pub order: Value,
@@ -128,14 +128,14 @@ impl Rig {
         finish(&self.start())
     }
 
-    /// A run that has to end well.
+    /// Run, and assert that the run finishes.
     pub fn good(&self) -> Summary {
         let summary = self.run().summary;
         assert_eq!(summary.status, Status::Finished, "{:?}", summary.failure);
         summary
     }
 
-    /// What a run that has to fail says, and everything else of it.
+    /// Run, and assert that the run fails. Return the message of the failure and the summary.
     pub fn bad(&self) -> (String, Summary) {
         let summary = self.run().summary;
         assert_eq!(summary.status, Status::Failed);
@@ -144,7 +144,7 @@ impl Rig {
     }
 }
 
-/// Runs of this order remember which files were looked at.
+/// Make runs of this order record which files passed the first pass.
 pub fn remembering(order: &mut Value) {
     let file = Path::new(order["members"][0]["path"].as_str().unwrap());
     order["checked"] = json!(file.with_file_name("checked"));
@@ -155,7 +155,7 @@ pub fn finish(run: &Run) -> Outcome {
     run.outcome().unwrap()
 }
 
-/// A part of the details: `route.posix_bytes`.
+/// Return a value in the details by its path, for example `route.posix_bytes`.
 pub fn told<'s>(summary: &'s Summary, path: &str) -> &'s Value {
     let (first, rest) =
         path.split_once('.').map_or((path, None), |(first, rest)| (first, Some(rest)));
