@@ -1,1 +1,1 @@
-"""Meters, one file for each source. ``storlab.contracts.registry`` finds them."""
+"""Power meters, one module per source, found by ``storlab.contracts.registry``."""

@@ -1,4 +1,4 @@
-"""What meters share: reads stamped on the run's clock, and files of sysfs."""
+"""Helpers shared by meters: time-stamped reads, and files of sysfs."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ ValueT = TypeVar("ValueT")
 
 
 class Stopwatch:
-    """Stamps reads on the run's clock with their middle, and remembers the slowest one."""
+    """Time stamps for reads on the run's clock, taken in the middle of a read."""
 
     def __init__(self) -> None:
         self.uncertainty_ns = 0  # half of the longest read so far
 
     def read(self, take: Callable[[], ValueT]) -> tuple[ValueT, int]:
-        """What ``take`` returns, and the time (ns, CLOCK_MONOTONIC) in the middle of it."""
+        """Return the value of ``take`` and the middle of the call on CLOCK_MONOTONIC, in ns."""
         before = monotonic_ns()
         value = take()
         after = monotonic_ns()
@@ -27,7 +27,7 @@ class Stopwatch:
 
 
 def read_text(path: Path) -> str | None:
-    """The stripped text of a file in sysfs; None when it is missing, unreadable or empty."""
+    """Return the stripped text of a sysfs file, or None if it is missing, unreadable or empty."""
     try:
         return path.read_text(errors="replace").strip() or None
     except OSError:
@@ -35,7 +35,7 @@ def read_text(path: Path) -> str | None:
 
 
 def read_number(path: Path) -> int | None:
-    """The whole number in a file in sysfs; None where there is none."""
+    """Return the integer in a sysfs file, or None if there is none."""
     text = read_text(path)
     try:
         return None if text is None else int(text)
@@ -44,5 +44,5 @@ def read_number(path: Path) -> int | None:
 
 
 def listed(names: Iterable[str]) -> str:
-    """For messages: the names in order, or "none"."""
+    """Return the names in order, separated by commas, or "none"."""
     return ", ".join(sorted(names)) or "none"

@@ -1,7 +1,8 @@
-"""csv: a trace that another program logged during the run (a power analyser, a PDU's export).
+"""Meter ``csv``: a trace that another program logged during the run.
 
-Its times are of another clock, so the study has to say how far that clock is off: ``clock_offset``
-is added to them. A text of digits is never guessed at: columns, unit and kind of time are named.
+Examples are logs of a power analyser or exports of a PDU. Their times are from another clock, so
+the study must declare how far that clock is off; ``clock_offset`` is added to them. Nothing is
+guessed: the study names columns, unit and time format.
 """
 
 from __future__ import annotations
@@ -26,25 +27,25 @@ from storlab.model.power import Reading, Sampling, SensorInfo
 from storlab.model.result import RunOutcome
 from storlab.model.study import MeterSpec, Target
 
-_MARGIN_NS = 3_600 * NS_PER_S  # kept on both sides of a window, for idle power
-_STEP_NS = 10_000_000  # a wall clock that moved by less was only disciplined
+_MARGIN_NS = 3_600 * NS_PER_S  # margin on both sides of a window, for idle power
+_STEP_NS = 10_000_000  # smaller movements of a wall clock are normal discipline by NTP
 _EPOCH_UNITS = {"epoch": NS_PER_S, "epoch_ms": 1_000_000, "epoch_us": 1_000, "epoch_ns": 1}
 _MULTIPLES = {"W": 1.0, "mW": 1e-3, "kW": 1e3, "J": 1.0, "Wh": J_PER_WH, "kWh": 1000 * J_PER_WH}
 
 
 class CsvOptions(MeterOptions):
-    """Fields of ``kind = "csv"``."""
+    """Fields of a meter with ``kind = "csv"``."""
 
     path: str = Field(min_length=1)
     time_column: str = Field(min_length=1)
     time_format: Literal["epoch", "epoch_ms", "epoch_us", "epoch_ns", "iso", "monotonic"]
-    clock_offset: str | float  # added to the log's times; "-1.5s", "250ms", a number of seconds
+    clock_offset: str | float  # added to logged times: "-1.5s", "250ms", or a number of seconds
     clock_uncertainty: str | float = 0.0
     columns: list[str] = Field(min_length=1)  # one sensor each
     unit: Literal["W", "mW", "kW", "J", "Wh", "kWh"] = "W"
     sampling: Sampling | None = None  # default: instantaneous for power, counter for energy
-    interval: str | float | None = None  # of interval means
-    counter_max: float | None = Field(default=None, gt=0)  # in the unit
+    interval: str | float | None = None  # interval over which means are taken
+    counter_max: float | None = Field(default=None, gt=0)  # in the unit of the column
     delimiter: str = Field(default=",", min_length=1, max_length=1)
     comment: str = "#"
 
@@ -73,12 +74,12 @@ class CsvOptions(MeterOptions):
 
     @property
     def how(self) -> Sampling:
-        """How its values relate to time."""
+        """Relation of the values to time."""
         return self.sampling or ("counter" if self.unit in ("J", "Wh", "kWh") else "instantaneous")
 
 
 def signed_ns(value: str | float) -> int:
-    """Nanoseconds from ``"-1.5s"`` or a number of seconds. Raises ValueError."""
+    """Return the nanoseconds of ``"-1.5s"`` or of a number of seconds. Raises ValueError."""
     if isinstance(value, str):
         text = value.strip()
         size = parse_duration(text.lstrip("+-"))
@@ -89,7 +90,10 @@ def signed_ns(value: str | float) -> int:
 
 
 def time_reader(time_format: str) -> Callable[[str], int]:
-    """From the text of a time stamp to ns (of 1970, or of CLOCK_MONOTONIC). Raises ValueError."""
+    """Return a parser of time stamps to ns since 1970, or on CLOCK_MONOTONIC.
+
+    The parser raises ValueError for malformed text.
+    """
     if time_format == "iso":
         return _iso_ns
     unit = _EPOCH_UNITS.get(time_format, NS_PER_S)
@@ -98,7 +102,7 @@ def time_reader(time_format: str) -> Callable[[str], int]:
 
 def _decimal_ns(text: str, unit_ns: int) -> int:
     match = re.fullmatch(r"\s*(-?)(\d+)(?:\.(\d+))?\s*", text)
-    if match is None:  # floats lose ns of an epoch, so digits are taken as they stand
+    if match is None:  # digits are converted exactly: a float cannot represent the ns of an epoch
         return round(float(text) * unit_ns)
     sign, whole, part = match.groups(default="")
     size = int(whole) * unit_ns + (int(part) * unit_ns // 10 ** len(part) if part else 0)
@@ -121,14 +125,14 @@ def _finite(text: str) -> float:
 
 
 def _whole(lines: Iterable[str]) -> Iterator[str]:
-    """Without a last line that its logger has not ended yet: half of a number is a number, too."""
+    """Omit an unterminated last line: a truncated number would parse as another number."""
     return (line for line in lines if line.endswith(("\n", "\r")))
 
 
 class CsvMeter:
-    """Reads the part of a log that belongs to a run, when the run is over."""
+    """Meter that reads the relevant part of a log after a run."""
 
-    periodic = False  # the log grows without us
+    periodic = False  # the log grows independently
 
     def __init__(self, options: CsvOptions, where: str) -> None:
         self._options = options
@@ -140,7 +144,7 @@ class CsvMeter:
         self._columns()
 
     def describe(self) -> list[SensorInfo]:
-        """One sensor per column. Columns are added up only when ``part_of`` says so."""
+        """Return one sensor per column. Columns are added up only if ``part_of`` is set."""
         options = self._options
         counts = options.how == "counter"
         factor = _MULTIPLES[options.unit]
@@ -160,25 +164,26 @@ class CsvMeter:
         ]
 
     def sample(self) -> list[Reading]:
-        """Nothing: the log is read when the run is over."""
+        """Return no readings: the log is read after the run."""
         return []
 
     def after_run(self, outcome: RunOutcome) -> list[Reading]:
-        """Every logged value from an hour before the window to an hour after it.
+        """Return the values logged from an hour before the window to an hour after it.
 
-        Raises MeterError when the log cannot be read, or a row of it.
+        Raises:
+            MeterError: The log or one of its rows cannot be read.
         """
         self._note_a_step()
         start, end = outcome.window_start_ns - _MARGIN_NS, outcome.window_end_ns + _MARGIN_NS
         return list(self._readings(start, end))
 
     def notes(self) -> list[str]:
-        """What the last run has to know about the log; then forgotten."""
+        """Return and clear the notes about the log that concern the last run."""
         notes, self._notes = self._notes, []
         return notes
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: no resource is held."""
 
     def _note_a_step(self) -> None:
         now = wall_at_ns(0)
@@ -228,11 +233,11 @@ class CsvMeter:
         next(rows)
         for line, row in rows:
             if len(row) < len(names):
-                continue  # it has nothing to say
+                continue  # incomplete row
             try:
                 time_ns = to_ns(row[at]) + shift
                 if not start_ns <= time_ns <= end_ns:
-                    continue  # of another time: whatever stands there
+                    continue  # outside the run: its values are not even parsed
                 values = [(name, row[i].strip()) for name, i in wanted]
                 yield from (Reading(n, time_ns, _finite(v) * factor) for n, v in values if v)
             except (ValueError, OverflowError) as error:
@@ -243,7 +248,7 @@ class CsvMeter:
 
 
 def discover() -> list[Discovered]:
-    """Always there: a log has to be named."""
+    """Return one entry: available everywhere, since the study names the log."""
     return [
         Discovered(
             kind="csv",
@@ -259,6 +264,11 @@ def discover() -> list[Discovered]:
 
 
 def open_meter(spec: MeterSpec, target: Target) -> CsvMeter:
-    """Open for a study. Raises StudyError or MeterError (no such log, no such column)."""
+    """Open the log that a study names.
+
+    Raises:
+        StudyError: A field is wrong.
+        MeterError: The log or a column does not exist.
+    """
     where = f'target "{target.name}": csv meter'
     return CsvMeter(read_options(CsvOptions, spec, target), where)

@@ -1,7 +1,7 @@
-"""Declared: power that nobody measured here, computed from what the study says of the target.
+"""Meter ``declared``: power computed from declarations of the study instead of measured.
 
-Idle power plus energy per byte read and written, from a data sheet or from an earlier measurement.
-Everything that rests on it has provenance ``declared``.
+Energy is idle power plus energy per byte read and written, from a data sheet or an earlier
+measurement. Results based on it have the provenance ``declared``.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ _HOW = (
 
 
 class DeclaredOptions(MeterOptions):
-    """Fields of ``kind = "declared"``."""
+    """Fields of a meter with ``kind = "declared"``."""
 
     idle_watts: float = Field(ge=0)
-    joules_per_byte: float | None = Field(default=None, ge=0)  # of every byte, read or written
+    joules_per_byte: float | None = Field(default=None, ge=0)  # per byte read or written
     joules_per_gb_read: float | None = Field(default=None, ge=0)
     joules_per_gb_written: float | None = Field(default=None, ge=0)
-    source: str = ""  # where the numbers come from
+    source: str = ""  # source of the values
 
     @model_validator(mode="after")
     def _one_way_to_say_it(self) -> DeclaredOptions:
@@ -62,7 +62,7 @@ class DeclaredOptions(MeterOptions):
         return {name for name in type(self).model_fields if getattr(self, name) is not None}
 
     def joules(self, operation: str, size: int) -> float:
-        """Energy of so many bytes of one kind of operation."""
+        """Return the energy of ``size`` bytes of one kind of operation."""
         if operation not in READS + WRITES:
             return 0.0
         if self.joules_per_byte is not None:
@@ -72,15 +72,15 @@ class DeclaredOptions(MeterOptions):
 
 
 class DeclaredMeter:
-    """A counter of declared energy, known when the run is over."""
+    """Meter that computes a counter of declared energy after the run."""
 
-    periodic = False  # nothing to read while the load runs
+    periodic = False  # not read during the run
 
     def __init__(self, options: DeclaredOptions) -> None:
         self._options = options
 
     def describe(self) -> list[SensorInfo]:
-        """One counter with provenance ``declared``."""
+        """Return one counter with provenance ``declared``."""
         source = self._options.source.strip()
         return [
             self._options.info(
@@ -94,19 +94,19 @@ class DeclaredMeter:
         ]
 
     def sample(self) -> list[Reading]:
-        """Nothing: it depends on what the run will have done."""
+        """Return no readings: they depend on what the run will have done."""
         return []
 
     def after_run(self, outcome: RunOutcome) -> list[Reading]:
-        """The counter at the window's start and at the end of every interval."""
+        """Return the counter at the start of the window and at the end of every interval."""
         return list(self._count(outcome))
 
     def idle_w(self) -> float:
-        """As declared."""
+        """Return the declared idle power."""
         return self._options.idle_watts
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: no resource is held."""
 
     def _count(self, outcome: RunOutcome) -> Iterator[Reading]:
         start, end = outcome.window_start_ns, outcome.window_end_ns
@@ -125,7 +125,10 @@ class DeclaredMeter:
 
 
 def _costs(outcome: RunOutcome, options: DeclaredOptions) -> dict[int, float]:
-    """Energy of the bytes by the end of their interval; of all bytes where there are no samples."""
+    """Return the energy of the bytes moved, by the end of their interval.
+
+    Without samples, all bytes count at the window's end.
+    """
     costs: dict[int, float] = {}
     stages = Details.of(outcome).stages
     if stages:
@@ -138,10 +141,10 @@ def _costs(outcome: RunOutcome, options: DeclaredOptions) -> dict[int, float]:
 def _costs_of_stages(
     outcome: RunOutcome, stages: Sequence[StageTimes], options: DeclaredOptions
 ) -> dict[int, float]:
-    """Energy of what stages move, spread evenly over their time.
+    """Return the energy of the bytes that stages move, spread evenly over each stage.
 
-    Their operations are no reads and writes. What counts is what the device moved; where nobody
-    counts that, what the stage read and wrote.
+    Operations of stages are not reads and writes. The device's counters are used, or else the
+    stage's input and output bytes.
     """
     edges = {sample.end_ns for sample in outcome.samples}
     edges.update(edge for stage in stages for edge in (stage.start_ns, stage.end_ns))
@@ -156,7 +159,7 @@ def _costs_of_stages(
 
 
 def _share(start_ns: int, end_ns: int, since_ns: int, until_ns: int) -> float:
-    """Of the time from start to end, what lies in an interval."""
+    """Return the share of the time from ``start_ns`` to ``end_ns`` that lies in an interval."""
     return max(0, min(end_ns, until_ns) - max(start_ns, since_ns)) / max(1, end_ns - start_ns)
 
 
@@ -168,7 +171,7 @@ def _stage_j(stage: StageTimes, options: DeclaredOptions) -> float:
 
 
 def _moved(outcome: RunOutcome, samples: list[Sample]) -> Iterator[tuple[int, str, int]]:
-    """What the totals say, spread over the samples; the rest at the end (engines round)."""
+    """Yield the totals' bytes by sample. A rest, due to rounding by engines, comes at the end."""
     rest = {operation: totals.bytes for operation, totals in outcome.totals.items()}
     for sample in samples:
         taken = min(sample.bytes, rest.get(sample.operation, 0))
@@ -179,7 +182,7 @@ def _moved(outcome: RunOutcome, samples: list[Sample]) -> Iterator[tuple[int, st
 
 
 def discover() -> list[Discovered]:
-    """Always there: it measures nothing."""
+    """Return one entry: available everywhere, since nothing is measured."""
     return [
         Discovered(
             kind="declared",
@@ -194,5 +197,5 @@ def discover() -> list[Discovered]:
 
 
 def open_meter(spec: MeterSpec, target: Target) -> DeclaredMeter:
-    """For a study. Raises StudyError for bad fields."""
+    """Create the meter of a study. Raises StudyError if a field is wrong."""
     return DeclaredMeter(read_options(DeclaredOptions, spec, target))

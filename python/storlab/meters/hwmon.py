@@ -1,8 +1,8 @@
-"""hwmon: power and energy inputs of any driver that the kernel has, in sysfs.
+"""Meter ``hwmon``: power and energy inputs that kernel drivers expose in sysfs.
 
-Source: the kernel's ``Documentation/hwmon/sysfs-interface``: power in uW, energy in uJ, averaging
-intervals in ms. A chip is named by its driver, and by its device where two have the same driver,
-because the numbers of ``hwmonN`` change from boot to boot.
+Source: the kernel's ``Documentation/hwmon/sysfs-interface`` (power in uW, energy in uJ, averaging
+intervals in ms). A chip is identified by its driver, and by its device if several have the same
+driver, because the numbers in ``hwmonN`` change between boots.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ _MICRO = 1e-6
 
 
 class HwmonOptions(MeterOptions):
-    """Fields of ``kind = "hwmon"``."""
+    """Fields of a meter with ``kind = "hwmon"``."""
 
-    chip: str = Field(min_length=1)  # "acpi_power_meter", or "ina226 1-0040"
-    inputs: list[str] | None = Field(default=None, min_length=1)  # "power1", or its label
+    chip: str = Field(min_length=1)  # such as "acpi_power_meter" or "ina226 1-0040"
+    inputs: list[str] | None = Field(default=None, min_length=1)  # such as "power1", or its label
 
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """One file to read, and what stands beside it."""
+    """Power or energy input of a chip, with its attributes."""
 
-    chip: str  # name of the driver
-    device: str  # which of its devices
-    name: str  # "power1"
+    chip: str  # driver name
+    device: str  # name of the driver's device
+    name: str  # such as "power1"
     label: str
     file: Path
     interval_ns: int | None
@@ -51,18 +51,18 @@ class Input:
 
     @property
     def is_energy(self) -> bool:
-        """Whether it counts energy."""
+        """Whether the input is an energy counter."""
         return self.name.startswith("energy")
 
     @property
     def sensor(self) -> str:
-        """Its name in a result."""
+        """Name of the sensor in results."""
         place = f"{self.chip} {self.device}" if self.device else self.chip
         return f"hwmon:{place}:{self.name}"
 
 
 def inputs(root: Path) -> list[Input]:
-    """Every power and energy input of a machine; of one with input and average, the average."""
+    """Return all power and energy inputs; of instant and average power, only the average."""
     by_sensor: dict[tuple[str, str], Input] = {}
     for chip in sorted((root / "class" / "hwmon").glob("hwmon*")):
         names = sorted(entry.name for entry in chip.iterdir()) if chip.is_dir() else []
@@ -88,7 +88,7 @@ def _input(chip: Path, file: str) -> Input:
 
 
 def _accuracy(text: str | None) -> float | None:
-    """A relative error. Drivers print the error (``1%``), or how much is right (``98.5%``)."""
+    """Return a relative error: drivers print the error (``1%``) or its complement (``98.5%``)."""
     try:
         percent = float((text or "").rstrip("% "))
     except ValueError:
@@ -97,7 +97,7 @@ def _accuracy(text: str | None) -> float | None:
 
 
 class HwmonMeter:
-    """Reads the inputs of one chip. Raises MeterError where one cannot be read."""
+    """Meter that reads the inputs of one chip. Raises MeterError if one cannot be read."""
 
     def __init__(self, options: HwmonOptions, where: str, root: Path = ROOT) -> None:
         self._options = options
@@ -108,20 +108,20 @@ class HwmonMeter:
             self._read(sensor)
 
     def describe(self) -> list[SensorInfo]:
-        """One sensor per input. They are added up only when ``part_of`` says so."""
+        """Return one sensor per input. Inputs are added up only if ``part_of`` is set."""
         return [self._info(sensor) for sensor in self._inputs]
 
     def sample(self) -> list[Reading]:
-        """Every input, in W or J."""
+        """Return the current value of every input, in W or J."""
         return [self._read(sensor) for sensor in self._inputs]
 
     def after_run(self, outcome: RunOutcome) -> list[Reading]:
-        """Nothing: everything was read while it ran."""
+        """Return no readings: all are taken during the run."""
         del outcome
         return []
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: no resource is held."""
 
     def _info(self, sensor: Input) -> SensorInfo:
         is_mean = sensor.interval_ns is not None or sensor.file.name.endswith("_average")
@@ -181,7 +181,7 @@ def _chosen(sensors: list[Input], options: HwmonOptions, where: str) -> Iterator
 
 
 def discover(root: Path = ROOT) -> list[Discovered]:
-    """Every power and energy input, and whether this user may read it."""
+    """Return every power and energy input, and whether this user may read it."""
     sensors = inputs(root)
     chips = [sensor.chip for sensor in {(o.chip, o.device): o for o in sensors}.values()]
     listing = []
@@ -227,6 +227,6 @@ def _accuracy_text(gain: float | None) -> str:
 
 
 def open_meter(spec: MeterSpec, target: Target) -> HwmonMeter:
-    """Open for a study. Raises StudyError or MeterError."""
+    """Open the inputs that a study names. Raises StudyError or MeterError."""
     options = read_options(HwmonOptions, spec, target)
     return HwmonMeter(options, f'target "{target.name}": hwmon meter', ROOT)

@@ -1,6 +1,7 @@
-"""``ipmi``: the power that a server's management controller (BMC) reports, through ipmitool.
+"""Meter ``ipmi``: power reported by a server's management controller (BMC), through ipmitool.
 
-DCMI "Get Power Reading" (DCMI 1.5, 6.6.1), or power sensors of the SDR by name where it is missing.
+It reads DCMI "Get Power Reading" (DCMI 1.5, 6.6.1), or power sensors of the SDR by name if that is
+missing.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ _SDR_WATTS = re.compile(
 
 
 class IpmiOptions(MeterOptions):
-    """``kind = "ipmi"``. Without ``host`` it is this machine's own BMC."""
+    """Fields of a meter with ``kind = "ipmi"``. Without ``host``, it is this machine's own BMC."""
 
     boundary: Boundary = "host"
     host: str | None = Field(default=None, min_length=1, description="the BMC's address")
@@ -72,7 +73,7 @@ class IpmiOptions(MeterOptions):
 
 
 class IpmiMeter:
-    """One BMC. A reading that fails is tried once more in a new session."""
+    """Meter that reads one BMC. A failed reading is retried once in a new session."""
 
     def __init__(self, options: IpmiOptions) -> None:
         self._options = options
@@ -100,7 +101,7 @@ class IpmiMeter:
             raise
 
     def describe(self) -> list[SensorInfo]:
-        """One sensor. IPMI states no accuracy for DCMI; an SDR's tolerance is taken over."""
+        """Return one sensor. DCMI states no accuracy; the tolerance of an SDR is adopted."""
         names = self._options.sensors
         source = (
             f"sum of {', '.join(names)}" if names and len(names) > 1 else (names or ["DCMI"])[0]
@@ -117,7 +118,7 @@ class IpmiMeter:
         ]
 
     def sample(self) -> list[Reading]:
-        """One reading in W. Raises MeterError when a new session does not help either."""
+        """Return one reading in W. Raises MeterError if the retry in a new session fails, too."""
         if self._shell is not None:
             try:
                 return [self._read(self._shell)]
@@ -128,7 +129,7 @@ class IpmiMeter:
         return [self._read(self._shell)]
 
     def after_run(self, outcome: RunOutcome) -> list[Reading]:
-        """None: everything is read live."""
+        """Return no readings: all are taken during the run."""
         del outcome
         return []
 
@@ -139,7 +140,7 @@ class IpmiMeter:
             self._shell = None
 
     def _open(self) -> Shell:
-        """A new session that has read once: the first time ipmitool fetches the SDR, untimed."""
+        """Return a new session after one untimed read, in which ipmitool may fetch the SDR."""
         shell = Shell(self._connection)
         try:
             self._read_watts(shell)
@@ -167,7 +168,7 @@ class IpmiMeter:
             raise MeterError(
                 where, "power measurement is off", "turn it on: ipmitool dcmi power activate"
             )
-        if float(watts.group(1)) == 0:  # a BMC that answers is not powered by nothing
+        if float(watts.group(1)) == 0:  # a running BMC draws power
             raise MeterError(
                 where,
                 "it reads 0 W: its power supplies report no power",
@@ -194,7 +195,7 @@ def _reason(answer: str) -> str:
 
 
 def _instead(shell: Shell) -> str:
-    """Sensors of this BMC that are in W, as a fix."""
+    """Return a fix that lists the BMC's sensors with readings in W."""
     try:
         blocks = re.split(r"^(?=Sensor ID\s+:)", shell.command("sdr list full"), flags=re.M)
     except MeterError:
@@ -208,7 +209,7 @@ def _instead(shell: Shell) -> str:
 
 
 def discover(device_root: Path = Path("/dev")) -> list[Discovered]:
-    """This machine's own BMC; those of others are named in the study."""
+    """Return this machine's own BMC. Remote ones are named in the study."""
     lacking = []
     if program() is None:
         lacking.append("install the package ipmitool")
@@ -230,5 +231,11 @@ def discover(device_root: Path = Path("/dev")) -> list[Discovered]:
 
 
 def open_meter(spec: MeterSpec, target: Target) -> IpmiMeter:
-    """Open, log in and read once. Raises StudyError, PreflightError (no secret) or MeterError."""
+    """Open a session and read once.
+
+    Raises:
+        StudyError: A field is wrong.
+        PreflightError: The secret is missing.
+        MeterError: The BMC cannot be reached or read.
+    """
     return IpmiMeter(read_options(IpmiOptions, spec, target))

@@ -1,6 +1,6 @@
-"""One ``ipmitool`` kept open as a shell: a reading costs one request, not a program and a login.
+"""Persistent ``ipmitool shell``: a reading costs one request, not a process and a login.
 
-The password reaches the program through its environment (``-E``), never its command line.
+The password is passed in the environment (``-E``), never on the command line.
 """
 
 from __future__ import annotations
@@ -21,18 +21,22 @@ from storlab.base.units import NS_PER_S
 from storlab.process.parent_death import start_child
 
 PROMPT = b"ipmitool> "
-LONG_ANSWERS = 24  # a login with ipmitool's own repeats, or a whole SDR, ends before so many waits
+# a login with ipmitool's retries, or reading the SDR, takes fewer time-outs than this
+LONG_ANSWERS = 24
 
 
 def program() -> str | None:
-    """Path of ipmitool, also where the user's PATH leaves out the sbin directories."""
+    """Return the path of ipmitool, also if PATH lacks the sbin directories."""
     path = os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"])
     return shutil.which("ipmitool", path=path)
 
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """How ipmitool reaches a BMC. ``host`` None: this machine's own, by ``/dev/ipmi<device>``."""
+    """Parameters of ipmitool's connection to a BMC.
+
+    If ``host`` is None, it is this machine's BMC at ``/dev/ipmi<device>``.
+    """
 
     host: str | None = None
     port: int = 623
@@ -42,15 +46,15 @@ class Connection:
     privilege: str = "user"
     cipher_suite: int | None = None
     device: int = 0
-    timeout_s: float = 4.0  # of one answer
+    timeout_s: float = 4.0  # for one answer
 
     @property
     def where(self) -> str:
-        """For messages."""
+        """Location of the BMC for messages."""
         return f"/dev/ipmi{self.device}" if self.host is None else f"BMC {self.host}:{self.port}"
 
     def arguments(self) -> list[str]:
-        """ipmitool's options. ``-v`` once: the reason of a failed login is said only then."""
+        """Return ipmitool's options. ``-v`` is needed to get the reason of a failed login."""
         if self.host is None:
             return ["-v", "-I", "open", "-d", str(self.device)]
         wait_s = max(1, math.ceil(self.timeout_s))
@@ -63,7 +67,7 @@ class Connection:
         return options
 
     def environment(self) -> dict[str, str]:
-        """Nothing but what ipmitool needs; dates in English and UTC."""
+        """Return the minimal environment of ipmitool, with dates in English and UTC."""
         environment = {"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C", "TZ": "UTC"}
         if self.host is not None:
             environment["IPMI_PASSWORD"] = self.password or ""
@@ -71,7 +75,7 @@ class Connection:
 
 
 class Shell:
-    """``ipmitool shell``, with one session to the BMC. Raises MeterError when it cannot open."""
+    """Running ``ipmitool shell`` with one session. Raises MeterError if it cannot be opened."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -95,9 +99,12 @@ class Shell:
             raise
 
     def command(self, text: str) -> str:
-        """What ipmitool prints for a command. Raises MeterError when it or the BMC is gone.
+        """Send a command and return its output.
 
-        The first command may take longer: it may have to read the whole SDR repository.
+        The first may be slow, since it reads the whole SDR.
+
+        Raises:
+            MeterError: ipmitool has ended, or does not answer in time.
         """
         assert self._process.stdin is not None  # noqa: S101 - Popen was given a pipe
         try:
@@ -107,13 +114,18 @@ class Shell:
             raise MeterError(self._connection.where, f"ipmitool is gone: {error}") from error
         answer = self._read(self._long_s if self._is_new else self._connection.timeout_s + 2)
         self._is_new = False
-        return answer.replace(text, "", 1).strip()  # readline repeats the command
+        return answer.replace(text, "", 1).strip()  # readline echoes the command
 
     def _read(self, limit_s: float) -> str:
-        """Until the next prompt. Raises MeterError at the program's end, and after ``limit_s``."""
+        """Return the output up to the next prompt.
+
+        Raises:
+            MeterError: The program ends, or no prompt comes within ``limit_s`` seconds.
+        """
         assert self._process.stdout is not None  # noqa: S101 - Popen was given a pipe
         descriptor = self._process.stdout.fileno()
-        poll = select.poll()  # select() ends at descriptor 1,023, and a load may hold more
+        # select() cannot handle descriptors above 1,023, and loads may use more
+        poll = select.poll()
         poll.register(descriptor, select.POLLIN)
         deadline = monotonic_ns() + round(limit_s * NS_PER_S)
         seen = b""
@@ -132,20 +144,20 @@ class Shell:
         return seen[: -len(PROMPT)].decode(errors="replace")
 
     def close(self) -> None:
-        """Log out, and wait for it a moment; a BMC has few sessions."""
+        """Log out and wait briefly: a BMC has few sessions."""
         try:
             self._process.communicate(b"exit\n", timeout=2)
         except (OSError, ValueError, subprocess.TimeoutExpired):
             self.kill()
 
     def kill(self) -> None:
-        """End it without a logout."""
+        """Kill ipmitool without logging out."""
         self._process.kill()
         with suppress(OSError, ValueError):
             self._process.communicate()
 
 
-# What ipmitool says (the beginning of a line is enough), what it means, and what to do.
+# ipmitool's messages (or their beginnings), their meanings and fixes.
 _MEANINGS: Sequence[tuple[str, str, str]] = (
     ("RAKP 2 HMAC is invalid", "the password is wrong", "check the secret that password_env names"),
     ("unauthorized name", "the BMC does not know this user", "check user"),
@@ -164,7 +176,7 @@ _MEANINGS: Sequence[tuple[str, str, str]] = (
 
 
 def login_error(connection: Connection, output: str) -> MeterError:
-    """The error that ipmitool's last words stand for."""
+    """Return an error that explains ipmitool's last message."""
     for words, what, fix in _MEANINGS:
         if words in output:
             return MeterError(connection.where, what, fix)

@@ -1,7 +1,7 @@
-"""Power of NVMe drives as they measure it themselves: mean of the last second, from SMART.
+"""Meter ``nvme``: power that NVMe drives measure themselves, as mean of the last second.
 
-Drives that follow NVMe 2.3 may report it (bytes 240 to 243 of the SMART / Health log); most drives
-of today do not, and then opening says so. See docs/meters/nvme.md.
+Drives that implement NVMe 2.3 may report it in bytes 240 to 243 of the SMART / Health log. Most
+current drives do not; opening the meter then fails with that reason. See docs/meters/nvme.md.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ _WITHOUT = "measure the drive from outside (quarch, snmp, redfish), or declare i
 
 
 class NvmeOptions(MeterOptions):
-    """``device``: one drive or several; by default those that the target reads and writes."""
+    """Fields of a meter with ``kind = "nvme"``; ``device`` defaults to the target's drives."""
 
     device: str | list[str] | None = None
 
 
 class NvmeMeter:
-    """Open drives that report their power. One sensor each; together they are the target."""
+    """Meter that reads drives which report their power. Their sum is the target's power."""
 
     def __init__(self, drives: Sequence[NvmeAdmin], options: MeterOptions) -> None:
         self._drives = list(drives)
@@ -67,12 +67,12 @@ class NvmeMeter:
         )
 
     def describe(self) -> list[SensorInfo]:
-        """One sensor per drive; the description ends with the ceilings of its power states."""
+        """Return one sensor per drive; its description includes the limits of the power states."""
         slowest = {"clock_uncertainty_ns": self._watch.uncertainty_ns}
         return [info.model_copy(update=slowest) for info in self._infos]
 
     def sample(self) -> list[Reading]:
-        """Mean power of the last second of every drive. Raises MeterError when one is gone."""
+        """Return each drive's mean power of the last second. Raises MeterError if one is gone."""
         readings = []
         for drive, info in zip(self._drives, self._infos, strict=True):
             power, time_ns = self._watch.read(drive.smart_power)
@@ -86,17 +86,17 @@ class NvmeMeter:
         return readings
 
     def after_run(self, outcome: RunOutcome) -> list[Reading]:  # noqa: ARG002
-        """None."""
+        """Return no readings: all are taken during the run."""
         return []
 
     def close(self) -> None:
-        """Release the drives."""
+        """Close the drives."""
         for drive in self._drives:
             drive.close()
 
 
 def ceilings(states: Sequence[PowerState]) -> str:
-    """The power states' largest power, in words: ``at most 25 W in power state 0, ...``."""
+    """Describe the maximum power of each state: ``at most 25 W in power state 0, ...``."""
     stated = [
         f"{state.max_power_w:g} W in power state {state.index}"
         for state in states
@@ -108,8 +108,9 @@ def ceilings(states: Sequence[PowerState]) -> str:
 def open_meter(spec: MeterSpec, target: Target) -> NvmeMeter:
     """Open the target's drives, or those named in ``device``.
 
-    Raises StudyError for bad fields, MeterError for a drive that cannot be asked, or that measures
-    nothing.
+    Raises:
+        StudyError: A field is wrong, or the target does not identify its drives.
+        MeterError: A drive cannot be accessed, or does not report its power.
     """
     options = read_options(NvmeOptions, spec, target)
     drives: list[NvmeAdmin] = []
@@ -124,7 +125,7 @@ def open_meter(spec: MeterSpec, target: Target) -> NvmeMeter:
 
 
 def _controllers(options: NvmeOptions, spec: MeterSpec, target: Target) -> list[Path]:
-    """The controllers, each once. Files and directories do not say which drive they lie on."""
+    """Return each controller once. Files and directories do not identify their drives."""
     if isinstance(options.device, str):
         named = [options.device]
     elif options.device is not None:
@@ -141,7 +142,7 @@ def _controllers(options: NvmeOptions, spec: MeterSpec, target: Target) -> list[
 
 
 def discover(dev_root: Path = Path("/dev")) -> list[Discovered]:
-    """Every NVMe controller of this machine, and whether it reports its power."""
+    """Return every NVMe controller of this machine, and whether it reports its power."""
     names = [p.name for p in dev_root.glob("nvme*") if re.fullmatch(r"nvme\d+", p.name)]
     if not names:
         return [_missing("nvme", "no NVMe controller on this machine", "attach an NVMe drive")]

@@ -1,8 +1,8 @@
-"""What an NVMe controller says about power: its states, the current one, its own measurement.
+"""Power-related NVMe admin commands: power states, the current state, measured power.
 
-Source: NVMe base specification 2.1 (Identify Controller, Power State Descriptor, Power Management
-feature, SMART / Health Information log); the fields that 2.3 added (interval power measurement,
-power measurement log) as published in libnvme's headers.
+Sources: NVMe base specification 2.1 (Identify Controller, Power State Descriptor, Power Management
+feature, SMART / Health Information log); for fields added in 2.3 (interval power measurement, power
+measurement log), libnvme's headers.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _SCALES_W = {1: _SMALL_SCALE_W, 2: _LARGE_SCALE_W}  # 0: not reported, 3: reserv
 
 @dataclass(frozen=True, slots=True)
 class PowerState:
-    """One row of the identify table. None where the controller does not report it."""
+    """Power state descriptor. Values are None if the controller does not report them."""
 
     index: int
     max_power_w: float | None
@@ -48,22 +48,22 @@ class PowerState:
 
 @dataclass(frozen=True, slots=True)
 class SmartPower:
-    """Mean power of the last second, as the drive itself measures it."""
+    """Mean power of the last second, measured by the drive."""
 
     watts: float
-    quantum_w: float  # the scale of the field: its smallest step
+    quantum_w: float  # smallest step: the scale of the field
 
 
 @dataclass(frozen=True, slots=True)
 class PowerError:
-    """What the controller says about its own power measurement (log page 25h)."""
+    """Accuracy of the controller's power measurement (log page 25h)."""
 
-    percent: int | None  # largest error; None: not reported
+    percent: int | None  # largest error, or None if not reported
     estimated: bool  # computed by the controller rather than measured
 
 
 class NvmeAdmin:
-    """An open NVMe controller. Raises MeterError from every method when it cannot be asked."""
+    """Open NVMe controller. Every method raises MeterError if a command fails."""
 
     def __init__(self, device: str, transport: Transport) -> None:
         self.device = device
@@ -72,9 +72,10 @@ class NvmeAdmin:
 
     @classmethod
     def open(cls, path: str | Path) -> Self:
-        """Open the controller behind a namespace, a partition, a by-id link or a controller node.
+        """Open the controller of a namespace, a partition, a by-id link or a controller node.
 
-        Raises MeterError: no such device, not NVMe, no permission, gone.
+        Raises:
+            MeterError: The device does not exist, is not NVMe, is gone, or permission is missing.
         """
         controller = controller_of(path)
         return cls(str(controller), IoctlTransport(controller))
@@ -86,12 +87,12 @@ class NvmeAdmin:
         self.close()
 
     def close(self) -> None:
-        """Release the device."""
+        """Close the device."""
         self._transport.close()
 
     @property
     def model(self) -> str:
-        """Model number, in the maker's words."""
+        """Model number, as given by the manufacturer."""
         return self._identify()[24:64].decode("ascii", "replace").strip(" \0")
 
     @property
@@ -100,18 +101,19 @@ class NvmeAdmin:
         return self._identify()[64:72].decode("ascii", "replace").strip(" \0")
 
     def power_states(self) -> list[PowerState]:
-        """The power states that the controller supports, by index."""
+        """Return the supported power states by index."""
         page = self._identify()
         return [_power_state(page, index) for index in range((page[263] & 0x1F) + 1)]
 
     def current(self) -> int:
-        """Index of the power state that the controller is in."""
+        """Return the index of the current power state."""
         return self._management() & _STATE_MASK
 
     def set(self, index: int) -> None:
-        """Enter that power state, and read back that it was entered. It is not saved on the drive.
+        """Enter a power state and verify it by reading it back. The drive does not save it.
 
-        Raises MeterError when the drive has no such state, refuses, or accepts and stays.
+        Raises:
+            MeterError: The drive lacks the state, rejects it, or accepts it without effect.
         """
         states = self.power_states()
         if not 0 <= index < len(states):
@@ -134,20 +136,21 @@ class NvmeAdmin:
             )
 
     def autonomous(self) -> bool:
-        """Whether the drive changes its power state by itself when idle (APST)."""
+        """Return whether the drive changes its power state by itself when idle (APST)."""
         if not self._identify()[265] & 1:
             return False
-        # The result says enabled or not; the transition table, 256 bytes, has to be taken with it.
+        # The result tells whether it is enabled, but the 256-byte transition table must be read,
+        # too.
         _, result = self._transport.admin(_GET_FEATURES, cdw10=_AUTONOMOUS_TRANSITION, data_len=256)
         return bool(result & 1)
 
     def smart_power(self) -> SmartPower | None:
-        """Mean power of the last second with its quantum; None where the drive reports none."""
+        """Return the mean power of the last second, or None if the drive does not report it."""
         page = self._log(_SMART_LOG, _SMART_BYTES)
         return _scaled(int.from_bytes(page[240:244], "little"))
 
     def power_error(self) -> PowerError | None:
-        """How good the drive's power measurement is; None where it says nothing (before 2.3)."""
+        """Return the accuracy of the power measurement, or None if not reported (before 2.3)."""
         attributes = int.from_bytes(self._identify()[96:100], "little")
         if not attributes >> 21 & 1:
             return None
@@ -211,7 +214,7 @@ def _watts(value: int, scale: int) -> float | None:
 
 
 def _scaled(field: int) -> SmartPower | None:
-    """A 2.3 power field: bits 15:0 value, bits 17:16 scale."""
+    """Decode a power field of NVMe 2.3: bits 15:0 value, bits 17:16 scale."""
     scale = field >> 16 & 0x3
     watts = _watts(field & 0xFFFF, scale)
     return None if watts is None else SmartPower(watts, _SCALES_W[scale])

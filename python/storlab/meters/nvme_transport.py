@@ -1,6 +1,6 @@
-"""NVMe admin commands through the kernel: the pass-through ioctl, and which controller to ask.
+"""NVMe admin commands by the kernel's pass-through ioctl, and lookup of a device's controller.
 
-Source: ``linux/nvme_ioctl.h`` (NVME_IOCTL_ADMIN_CMD); status codes of the NVMe base specification.
+Sources: ``linux/nvme_ioctl.h`` (NVME_IOCTL_ADMIN_CMD); status codes of the NVMe base specification.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Protocol
 
 from storlab.base.errors import MeterError
 
-# _IOWR('N', 0x41, struct nvme_passthru_cmd), the structure being 72 bytes.
+# _IOWR('N', 0x41, struct nvme_passthru_cmd); the structure has 72 bytes.
 IOCTL_ADMIN_COMMAND = 0xC0484E41
 _COMMAND = struct.Struct("<BBHIIIQQIIIIIIIIII")
 _RESULT = struct.Struct("<I")
@@ -30,7 +30,7 @@ _GONE = {errno.ENODEV, errno.ENXIO, errno.EIO, errno.ESHUTDOWN}
 _DENIED = {errno.EACCES, errno.EPERM}
 _NOT_NVME = {errno.ENOTTY, errno.EINVAL, errno.EOPNOTSUPP}
 
-# (status code type, status code): what it says. Base specification, "Status Code".
+# (status code type, status code) -> meaning, from "Status Code" in the base specification.
 STATUS_TEXT: dict[tuple[int, int], str] = {
     (0, 0x01): "invalid opcode: the controller does not know the command",
     (0, 0x02): "invalid field: the controller does not support what was asked",
@@ -50,24 +50,30 @@ STATUS_TEXT: dict[tuple[int, int], str] = {
 
 
 class Transport(Protocol):
-    """How admin commands reach a controller. Tests replay recorded pages through it."""
+    """Channel for admin commands to a controller. Tests replay recorded pages through it."""
 
     def admin(
         self, opcode: int, *, nsid: int = 0, cdw10: int = 0, cdw11: int = 0, data_len: int = 0
     ) -> tuple[bytes, int]:
-        """Data that the controller returned (``data_len`` bytes) and dword 0 of the completion.
+        """Execute an admin command.
 
-        Raises MeterError; NvmeStatusError where the controller itself refused the command.
+        Returns:
+            The data that the controller returned (``data_len`` bytes), and dword 0 of the
+            completion.
+
+        Raises:
+            MeterError: The command could not be sent or was not answered.
+            NvmeStatusError: The controller rejected the command.
         """
         ...
 
     def close(self) -> None:
-        """Release the device."""
+        """Close the device."""
         ...
 
 
 class NvmeStatusError(MeterError):
-    """The controller answered with a status code other than success."""
+    """Status code other than success in a completion."""
 
     def __init__(self, where: str, status: int) -> None:
         self.code_type = status >> 8 & 0x7
@@ -78,12 +84,12 @@ class NvmeStatusError(MeterError):
 
     @property
     def unsupported(self) -> bool:
-        """Whether the controller says that it lacks the command, the log page or the field."""
+        """Whether the controller lacks the command, the log page or the field."""
         return (self.code_type, self.code) in {(0, 0x01), (0, 0x02), (1, 0x09)}
 
 
 def os_failure(where: str, failure: OSError) -> MeterError:
-    """The error for a device that could not be opened or asked."""
+    """Return an error that explains why a device could not be opened or accessed."""
     number = failure.errno or 0
     reason = f"{os.strerror(number)} ({errno.errorcode.get(number, number)})"
     if number == errno.ENOENT:
@@ -112,7 +118,7 @@ def os_failure(where: str, failure: OSError) -> MeterError:
 
 
 class IoctlTransport:
-    """Admin commands to a controller's character device, such as ``/dev/nvme0``."""
+    """Transport through a controller's character device, such as ``/dev/nvme0``."""
 
     def __init__(self, device: Path, timeout_ms: int = 5_000) -> None:
         self._where = str(device)
@@ -125,7 +131,7 @@ class IoctlTransport:
     def admin(
         self, opcode: int, *, nsid: int = 0, cdw10: int = 0, cdw11: int = 0, data_len: int = 0
     ) -> tuple[bytes, int]:
-        """See Transport."""
+        """Execute an admin command; see ``Transport.admin``."""
         data = ctypes.create_string_buffer(data_len or 1)
         address = ctypes.addressof(data) if data_len else 0
         fields = (opcode, 0, 0, nsid, 0, 0, 0, address, 0, data_len, cdw10, cdw11)
@@ -140,18 +146,21 @@ class IoctlTransport:
         return data.raw[:data_len], result
 
     def close(self) -> None:
-        """Close the device; a second call does nothing."""
+        """Close the device; further calls have no effect."""
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
 
 
 def controller_of(path: str | Path, sys_root: Path = Path("/sys")) -> Path:
-    """Path of the controller behind a drive, a namespace, a partition, or a link to one of them.
+    """Return the path of the controller of a drive, a namespace, a partition, or a link to one.
 
-    A namespace's number is its subsystem's, which need not be its controller's: sysfs knows. Of a
-    drive with several controllers the first is taken; power belongs to the whole drive.
-    Raises MeterError when the path does not exist or is no NVMe device.
+    The number in a namespace's name is that of its subsystem, which may differ from its
+    controller's, so sysfs is consulted. If a drive has several controllers, the first is returned:
+    power is that of the whole drive.
+
+    Raises:
+        MeterError: The path does not exist or is not an NVMe device.
     """
     try:
         node = Path(path).resolve(strict=True)

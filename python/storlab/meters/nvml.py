@@ -1,7 +1,7 @@
-"""Power of NVIDIA GPUs, through the NVML library of the driver and nvidia-ml-py.
+"""Meter ``nvml``: power of NVIDIA GPUs, through the driver's NVML library and nvidia-ml-py.
 
 The energy counter is preferred. Data-centre GPUs sample their power sensor only part of the time
-(A100 and H100: a quarter; Yang et al., SC24), so that every value here can miss short bursts.
+(A100 and H100: a quarter; Yang et al., SC24), so all values may miss short bursts.
 """
 
 from __future__ import annotations
@@ -27,14 +27,17 @@ ValueT = TypeVar("ValueT")
 
 _MILLI = 1e-3
 _AVERAGE_INTERVAL_NS = NS_PER_S
-# Assumed refresh of counter and sensor; Yang et al. found 20 to 100 ms by model.
+# Assumed refresh interval of counter and sensor; Yang et al. measured 20 to 100 ms by model.
 _REFRESH_NS = 100_000_000
 _PART_TIME = "data-centre GPUs sample their sensor part of the time, so short bursts can be missed"
 _INSTALL = 'pip install "storlab[power]"'
 
 
 class NvmlOptions(MeterOptions):
-    """``gpu``: index or UUID, several, or "all"; ``reading``: which of NVML's values to take."""
+    """Fields of a meter with ``kind = "nvml"``.
+
+    ``gpu`` is an index or UUID, a list of them, or "all"; ``reading`` selects the NVML value.
+    """
 
     gpu: int | str | list[int | str] = 0
     reading: Literal["auto", "energy", "instant", "average"] = "auto"
@@ -54,7 +57,7 @@ class NvmlOptions(MeterOptions):
 
 @dataclass(frozen=True, slots=True)
 class _Gpu:
-    """An open device: how errors call it, its handle, and what is read from it."""
+    """Open GPU: its name in errors, model, handle, and the value that is read."""
 
     name: str
     label: str
@@ -63,25 +66,25 @@ class _Gpu:
 
 
 class Nvml:
-    """The library, initialised; its errors become MeterErrors that say what to do."""
+    """Initialised NVML library, whose errors are raised as MeterError with a fix."""
 
     def __init__(self) -> None:
         try:
-            # Imported late: the package is an extra, and carries no type annotations.
+            # Imported late: the package is optional and has no type annotations.
             self.lib: Any = import_module("pynvml")
         except ModuleNotFoundError as failure:
             raise MeterError("nvml meter", "nvidia-ml-py is not installed", _INSTALL) from failure
         self.call("nvml meter", self.lib.nvmlInit)
 
     def call(self, where: str, function: Callable[..., ValueT], *arguments: Any) -> ValueT:
-        """The function's value. Raises MeterError, which names ``where``."""
+        """Call a function of the library. Raises MeterError with the location ``where``."""
         try:
             return function(*arguments)
         except self.lib.NVMLError as failure:
             raise self.error(where, failure.value) from failure
 
     def error(self, where: str, code: int) -> MeterError:
-        """What an NVML return code means for a meter."""
+        """Return an error that explains an NVML return code."""
         lib = self.lib
         known = {
             lib.NVML_ERROR_LIBRARY_NOT_FOUND: (
@@ -107,7 +110,7 @@ class Nvml:
         return MeterError(where, what, fix)
 
     def handles(self, wanted: int | str | list[int | str]) -> list[tuple[str, Any]]:
-        """Name and handle of every GPU wanted. Raises MeterError, also for one named twice."""
+        """Return name and handle of each requested GPU. Raises MeterError, also for duplicates."""
         lib = self.lib
         if wanted == "all":
             wanted = list(range(self.call("nvml meter", lib.nvmlDeviceGetCount)))
@@ -123,7 +126,7 @@ class Nvml:
         return gpus
 
     def read(self, handle: Any, way: Way) -> tuple[float, str | None]:
-        """Value in J or W, and the sensor's own stamp. Raises NVMLError as the library does."""
+        """Return a value in J or W and the sensor's time stamp, if any. Raises NVMLError."""
         if way == "energy":
             return self.lib.nvmlDeviceGetTotalEnergyConsumption(handle) * _MILLI, None
         field = self.lib.NVML_FI_DEV_POWER_INSTANT
@@ -135,7 +138,11 @@ class Nvml:
         return answer.value.uiVal * _MILLI, str(answer.timestamp) if answer.timestamp else None
 
     def way(self, where: str, handle: Any, wanted: str) -> Way:
-        """What to read: as wanted, or the best that the GPU has. Raises MeterError."""
+        """Return the requested value, or for "auto" the best one that the GPU supports.
+
+        Raises:
+            MeterError: The GPU does not support it, or cannot be read.
+        """
         ways: list[Way] = ["energy", "instant", "average"]
         lacking = {self.lib.NVML_ERROR_NOT_SUPPORTED, self.lib.NVML_ERROR_FUNCTION_NOT_FOUND,
                    self.lib.NVML_ERROR_INVALID_ARGUMENT}  # fmt: skip
@@ -153,7 +160,7 @@ class Nvml:
         raise MeterError(where, f"this GPU reports {what}", "see nvidia-smi -q -d POWER")
 
     def close(self) -> None:
-        """Give the library back; what it thinks of that does not matter any more."""
+        """Shut down the library, ignoring errors."""
         try:
             self.lib.nvmlShutdown()
         except self.lib.NVMLError:
@@ -161,7 +168,7 @@ class Nvml:
 
 
 class NvmlMeter:
-    """Open GPUs, one sensor each."""
+    """Meter that reads GPUs, with one sensor each."""
 
     def __init__(self, nvml: Nvml, options: NvmlOptions) -> None:
         self._nvml = nvml
@@ -175,16 +182,17 @@ class NvmlMeter:
             label = nvml.call(name, nvml.lib.nvmlDeviceGetName, handle)
             gpu = _Gpu(name, label, handle, nvml.way(name, handle, options.reading))
             self._gpus.append(gpu)
-            nvml.call(name, nvml.read, handle, gpu.way)  # slow once: not the read to go by
+            # the first call is slow and must not count as uncertainty
+            nvml.call(name, nvml.read, handle, gpu.way)
             self._infos.append(_info(gpu, options, several=len(gpus) > 1))
 
     def describe(self) -> list[SensorInfo]:
-        """One sensor per GPU."""
+        """Return one sensor per GPU."""
         slowest = {"clock_uncertainty_ns": self._watch.uncertainty_ns + _REFRESH_NS // 2}
         return [info.model_copy(update=slowest) for info in self._infos]
 
     def sample(self) -> list[Reading]:
-        """Read every GPU. Raises MeterError when one is lost, or its counter began anew."""
+        """Read every GPU. Raises MeterError if one is lost, or its counter was reset."""
         return [self._read(gpu) for gpu in self._gpus]
 
     def _read(self, gpu: _Gpu) -> Reading:
@@ -202,11 +210,11 @@ class NvmlMeter:
         return Reading(gpu.name, time_ns, value, stamp)
 
     def after_run(self, outcome: RunOutcome) -> list[Reading]:  # noqa: ARG002
-        """None."""
+        """Return no readings: all are taken during the run."""
         return []
 
     def close(self) -> None:
-        """Release the library."""
+        """Shut down the library."""
         self._nvml.close()
 
 
@@ -230,7 +238,12 @@ def _info(gpu: _Gpu, options: MeterOptions, *, several: bool) -> SensorInfo:
 
 
 def open_meter(spec: MeterSpec, target: Target) -> NvmlMeter:
-    """Open the study's GPUs. Raises StudyError for bad fields, MeterError otherwise."""
+    """Open the GPUs that a study names.
+
+    Raises:
+        StudyError: A field is wrong.
+        MeterError: The library or a GPU cannot be used.
+    """
     options = read_options(NvmlOptions, spec, target)
     try:
         nvml = Nvml()
@@ -245,7 +258,7 @@ def open_meter(spec: MeterSpec, target: Target) -> NvmlMeter:
 
 
 def discover() -> list[Discovered]:
-    """Every NVIDIA GPU of this machine."""
+    """Return every NVIDIA GPU of this machine."""
     try:
         nvml = Nvml()
     except MeterError as failure:

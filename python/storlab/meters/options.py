@@ -1,4 +1,4 @@
-"""What the study says about a meter: fields that all meters share, read strictly."""
+"""Fields that all meters share in a study, and their strict validation."""
 
 from __future__ import annotations
 
@@ -65,10 +65,20 @@ class MeterOptions(StudyTable):
         whole: str = "",
         **more: Any,
     ) -> SensorInfo:
-        """What a sensor says about itself, with what the study knows better put in its place.
+        """Return the description of a sensor; fields set in the study override the sensor's own.
 
-        ``whole`` names what the sensor is a part of (outlets of one machine): sensors of one
-        boundary and whole are added up. Empty: it stands for itself, beside other views.
+        Args:
+            sensor: Name of the sensor in results.
+            description: Description for people.
+            sampling: How values relate to time.
+            unit: W for power, J for energy.
+            supply: AC or DC.
+            gain_accuracy: Relative error.
+            offset_accuracy_w: Constant error in W.
+            whole: Name of what the sensor is part of, such as the outlets of a machine. Sensors of
+                the same boundary and whole are added up; if it is empty, the sensor stands for
+                itself.
+            **more: Further fields of the description.
         """
         if self.accuracy_percent is not None:
             gain_accuracy = self.accuracy_percent / 100
@@ -95,13 +105,14 @@ OptionsT = TypeVar("OptionsT", bound=MeterOptions)
 
 
 def read_options(model: type[OptionsT], spec: MeterSpec, target: Target) -> OptionsT:
-    """The study's table as the meter's model reads it.
+    """Validate a meter's table of a study with the meter's model.
 
-    Raises StudyError that names every wrong field, with the valid one closest to it.
+    Raises:
+        StudyError: Fields are wrong; each is listed, with the closest valid name or value.
     """
     given = spec.model_dump(exclude_unset=True)
     secrets = secret_problems(given)
-    if secrets:  # before validation, whose findings carry the values
+    if secrets:  # before validation, whose errors would quote the values
         raise _study_error(spec, target, secrets)
     try:
         return model.model_validate(given)

@@ -1,7 +1,7 @@
-"""One series of any Prometheus or OpenMetrics exporter: scraped over HTTP, parsed by its library.
+"""Meter ``prometheus``: a series of any Prometheus or OpenMetrics exporter, scraped over HTTP.
 
-The exporter is asked itself, not a Prometheus server: a server's answer is as old as its last
-scrape. See docs/meters/prometheus.md.
+The exporter itself is scraped, not a Prometheus server, whose values are as old as its last scrape.
+See docs/meters/prometheus.md.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ from storlab.model.types import Duration
 if TYPE_CHECKING:
     import httpx
 
-MOST_FAILURES = 3  # scrapes in a row
+MOST_FAILURES = 3  # consecutive failed scrapes
 MOST_BYTES = 64 << 20
 _ACCEPT = "application/openmetrics-text;version=1.0.0;q=1,text/plain;version=0.0.4;q=0.5"
 _INSTALL = 'pip install "storlab[power]"'
-_WALL_CLOCK_NS = 100_000_000  # two hosts' wall clocks under NTP, where the study says nothing else
+_WALL_CLOCK_NS = 100_000_000  # assumed difference between two hosts' wall clocks under NTP
 
 
 class PrometheusOptions(MeterOptions):
-    """Where the exporter is, which of its series to take, and what that series means."""
+    """Fields of a meter with ``kind = "prometheus"``: the exporter, its series and their unit."""
 
     url: str
     metric: str = Field(min_length=1)
@@ -102,12 +102,12 @@ class PrometheusOptions(MeterOptions):
 
     @property
     def host(self) -> str:
-        """Host, and the port where one is given."""
+        """Host of the exporter, with the port if given."""
         return urlsplit(self.url).netloc
 
     @property
     def selector(self) -> str:
-        """The series as PromQL writes it."""
+        """Series in PromQL notation."""
         labels = ",".join(f'{name}="{value}"' for name, value in self.labels.items())
         return f"{self.metric}{{{labels}}}" if labels else self.metric
 
@@ -120,7 +120,7 @@ class _Scrape:
 
 
 class Exporter:
-    """HTTP to one exporter: one connection, no redirects, secrets in no message."""
+    """HTTP client of an exporter: one connection, no redirects, no secrets in messages."""
 
     def __init__(self, options: PrometheusOptions) -> None:
         try:
@@ -146,7 +146,7 @@ class Exporter:
             timeout=options.timeout / NS_PER_S,
             verify=_tls(options.ca_file, self.where),
             follow_redirects=False,
-            trust_env=False,  # a proxy would put its own delay into the time stamps
+            trust_env=False,  # a proxy would add its delay to the time stamps
         )
 
     @property
@@ -155,7 +155,7 @@ class Exporter:
         return self._watch.uncertainty_ns
 
     def scrape(self) -> _Scrape:
-        """The exporter's page. Raises MeterError."""
+        """Fetch the exporter's page. Raises MeterError if it does not answer properly."""
         import httpx
 
         try:
@@ -170,7 +170,7 @@ class Exporter:
         return _Scrape(body, kind.startswith("application/openmetrics-text"), time_ns)
 
     def _get(self) -> tuple[str, str]:
-        """Page and content type; within the time-out as a whole, and of bounded size."""
+        """Return page and content type, with limits on the total time and the size."""
         latest_ns = monotonic_ns() + self._timeout_ns
         page = bytearray()
         with self._client.stream("GET", self._url) as response:
@@ -222,7 +222,7 @@ def _tls(ca_file: str | None, where: str) -> ssl.SSLContext:
 
 
 class PrometheusMeter:
-    """One series of an open exporter."""
+    """Meter that reads one series of an exporter."""
 
     def __init__(self, options: PrometheusOptions, exporter: Exporter) -> None:
         self.rate_hz = options.rate_hz
@@ -233,14 +233,14 @@ class PrometheusMeter:
         self._noted: dict[str, int] = {}
         self._latest_ns = -1
         self._stamp: str | None = None
-        self._raw: float | None = None  # the counter's last value
-        self._before = 0.0  # what it had counted before it was reset
+        self._raw: float | None = None  # last value of the counter
+        self._before = 0.0  # sum of the counter before its resets
         series, time_ns = self._scrape()
         self._reading(series, time_ns)
         self._stamped = series.timestamp_s is not None
 
     def describe(self) -> list[SensorInfo]:
-        """The one sensor."""
+        """Return the only sensor."""
         options = self._options
         uncertainty = self._exporter.uncertainty_ns
         stamping = "stamped when it was scraped"
@@ -260,10 +260,13 @@ class PrometheusMeter:
         return [info]
 
     def sample(self) -> list[Reading]:
-        """Scrape once; nothing where the exporter serves what it served before, by its own stamp.
+        """Scrape once and return at most one reading.
 
-        Nothing either where it fails for a moment, has no value (NaN) or an old one; MeterError
-        when that happens several times in a row.
+        No reading is returned if the exporter's time stamp has not changed, or if a scrape fails or
+        yields no value (NaN) or a stale one.
+
+        Raises:
+            MeterError: ``MOST_FAILURES`` scrapes in a row have failed.
         """
         try:
             series, time_ns = self._scrape()
@@ -311,7 +314,10 @@ class PrometheusMeter:
         return Reading(self._name, time_ns, value, stamp)
 
     def _on_run_clock(self, timestamp_s: float) -> int:
-        """The exporter's stamp on the run's clock. Raises MeterError when it is too old."""
+        """Convert the exporter's time stamp to the run's clock.
+
+        Raises MeterError if it is too old.
+        """
         now_ns = monotonic_ns()
         age_ns = wall_at_ns(now_ns) - round(timestamp_s * NS_PER_S)
         if age_ns > self._options.stale_after:
@@ -324,10 +330,10 @@ class PrometheusMeter:
         return now_ns - max(age_ns, 0)
 
     def _unreset(self, value: float) -> float:
-        """The counter as if its exporter had never restarted, as Prometheus itself counts.
+        """Return the counter corrected for restarts of the exporter, as Prometheus does.
 
-        A counter that went backwards began anew at 0; what it counted between the last scrape and
-        its end is lost, so the energy is then a little too small.
+        A counter that decreases has restarted at 0. Energy counted between the last scrape and the
+        restart is lost, so the result is slightly too small.
         """
         if self._raw is not None and value < self._raw:
             self._before += self._raw
@@ -339,7 +345,7 @@ class PrometheusMeter:
         self._noted[note] = self._noted.get(note, 0) + 1
 
     def notes(self) -> list[str]:
-        """What went wrong since the last call, and how often."""
+        """Return and clear the problems since the last call, with their number."""
         noted, self._noted = self._noted, {}
         where = self._exporter.where
         return [
@@ -347,7 +353,7 @@ class PrometheusMeter:
         ]
 
     def after_run(self, outcome: RunOutcome) -> list[Reading]:  # noqa: ARG002
-        """None."""
+        """Return no readings: all are taken during the run."""
         return []
 
     def close(self) -> None:
@@ -356,10 +362,12 @@ class PrometheusMeter:
 
 
 def open_meter(spec: MeterSpec, target: Target) -> PrometheusMeter:
-    """Open one series, and scrape it once.
+    """Open a series and scrape it once.
 
-    Raises StudyError for bad fields; PreflightError for a secret that is not there; MeterError for
-    an exporter that does not answer, a series that is missing or not the only one, or is stale.
+    Raises:
+        StudyError: A field is wrong.
+        PreflightError: A secret is missing.
+        MeterError: The exporter does not answer, or the series is missing, ambiguous or stale.
     """
     options = read_options(PrometheusOptions, spec, target)
     exporter = Exporter(options)
@@ -371,7 +379,7 @@ def open_meter(spec: MeterSpec, target: Target) -> PrometheusMeter:
 
 
 def discover() -> list[Discovered]:
-    """Exporters are not looked for; how to name one."""
+    """Return an example, since exporters are not discovered."""
     missing = _missing_packages()
     how = (
         'meters = [{ kind = "prometheus", boundary = "host", url = "http://host:9100/metrics", '

@@ -1,4 +1,4 @@
-"""One series out of an exporter's page, by the parsers of prometheus_client."""
+"""Extraction of one series from an exporter's page, with the parsers of prometheus_client."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SHOWN = 6
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The value of a series, and the exporter's own time stamp (s since 1970) where it has one."""
+    """Value of a series, with the exporter's time stamp (s since 1970) if it has one."""
 
     value: float
     timestamp_s: float | None
@@ -29,10 +29,11 @@ class Found:
 def find_series(
     page: str, metric: str, labels: Mapping[str, str], *, openmetrics: bool, where: str
 ) -> Found:
-    """The only series of that metric that has those labels.
+    """Return the only series of a metric that has the given labels.
 
-    Raises MeterError: no such metric, none with those labels, several (named by the labels that
-    tell them apart), or a page that is not in the format.
+    Raises:
+        MeterError: The metric or the labels do not exist, several series match (the error lists the
+            labels that distinguish them), or the page is malformed.
     """
     samples = [s for s in _parse(_about(page, metric), openmetrics, where) if s.name == metric]
     if not samples:
@@ -58,7 +59,7 @@ def find_series(
 
 
 def _about(page: str, metric: str) -> Iterator[str]:
-    """The lines about one metric: a page of thousands of lines is not parsed once a second."""
+    """Yield the lines about one metric, since parsing a page of thousands of lines is slow."""
     for line in page.splitlines():
         is_sample = line.startswith(metric) and _name_of(line) == metric
         if is_sample or (line.startswith("# TYPE ") and _family(line.split(" ")[2], metric)):

@@ -1,8 +1,8 @@
-"""A minimal client of QIS, Quarch's instrument server: text commands over TCP, answers up to ``>``.
+"""Minimal client of QIS, Quarch's instrument server: text commands over TCP, answers up to ``>``.
 
-Source: the help text that QIS 1.54 ships with (commands, line format, header V3) and Quarch's
-application note AN-012 (``rec stream``, ``rec stop``). Written anew: the vendor's own package is
-50 MB and brings pandas, and is licensed for use with its products.
+Sources: the help text of QIS 1.54 (commands, line format, header V3) and Quarch's application note
+AN-012 (``rec stream``, ``rec stop``). The vendor's own package is not used: it has 50 MB, requires
+pandas, and is licensed for use with its products only.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from storlab.base.units import NS_PER_S
 DEFAULT_PORT = 9722
 _PROMPT = b"\r\n>"
 _MOST_BYTES = 16 << 20
-_MOST_BLOCKS = 64  # of 3,072 lines, in one sample
+_MOST_BLOCKS = 64  # blocks of 3,072 lines per sample
 _HEADER_TRIES = 40
 _HEADER_PAUSE_S = 0.1
 _PERIOD = re.compile(r"(\d+(?:\.\d+)?)\s*(ns|us|ms|s)", re.IGNORECASE)
@@ -33,7 +33,7 @@ _REFUSED = ("fail", "invalid", "error", "not found", "timeout", "not available",
 
 @dataclass(frozen=True, slots=True)
 class Channel:
-    """One column of a stream: ``12V`` of group ``current``, ``scale`` to its SI unit."""
+    """Column of a stream, such as ``12V`` of group ``current``; ``scale`` converts to SI units."""
 
     name: str
     group: str
@@ -43,24 +43,24 @@ class Channel:
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """What a stream's lines mean: period of one line, unit of its first column, its channels."""
+    """Format of a stream: period of a line, unit of its time column, and channels."""
 
     period_ns: int
     time_unit_ns: int
     channels: tuple[Channel, ...]
-    columns: int  # of a line, where the status column is left out
+    columns: int  # columns of a line without the status column
 
 
 @dataclass(frozen=True, slots=True)
 class Stripe:
-    """One line of a stream: time since its start, and power in W."""
+    """Line of a stream: time since the stream's start, and power in W."""
 
     time_ns: int
     watts: float
 
 
 class Qis:
-    """A connection to QIS. Every method raises MeterError when it is lost or gives no answer."""
+    """Connection to QIS. Every method raises MeterError if it is lost or there is no answer."""
 
     def __init__(self, host: str, port: int, timeout_s: float) -> None:
         self.where = f"QIS at {host}:{port}"
@@ -88,7 +88,7 @@ class Qis:
         self._socket.close()
 
     def _greeting(self) -> None:
-        """QIS says hello, with or without a prompt: an answer to a command comes after it."""
+        """Consume the greeting, which may lack a prompt, and verify that the server is QIS."""
         self._receive(until_prompt=False)
         version = self.ask("$version")
         if not re.search(r"\d", version):
@@ -97,7 +97,7 @@ class Qis:
             )
 
     def ask(self, command: str, device: str = "") -> str:
-        """The answer to a command, to QIS itself or to a device, without the prompt."""
+        """Send a command to QIS or to a device and return the answer without the prompt."""
         line = f"{device} {command}" if device else command
         try:
             self._socket.sendall(f"{line}\r\n".encode())
@@ -106,7 +106,7 @@ class Qis:
         return self._receive(until_prompt=True)
 
     def tell(self, command: str, device: str) -> str:
-        """As ``ask``, where anything but agreement is an error."""
+        """Send a command to a device and return the answer. Raises MeterError if it is rejected."""
         answer = self.ask(command, device)
         if any(word in answer.lower() for word in _REFUSED):
             raise MeterError(
@@ -148,7 +148,7 @@ class Qis:
         return MeterError(self.where, f"the connection is lost: {why}", "see whether QIS runs")
 
     def devices(self) -> dict[str, str]:
-        """Modules that QIS knows: name such as ``usb::QTL1847-01-016``, and its details."""
+        """Return the connected modules' names, such as ``usb::QTL1847-01-016``, and details."""
         modules = {}
         for line in self.ask("$list details").splitlines():
             match = _DEVICE.match(line.strip())
@@ -157,7 +157,7 @@ class Qis:
         return modules
 
     def header(self, device: str) -> Header:
-        """The header of the device's stream, which takes a moment to appear after its start."""
+        """Return the header of a device's stream, waiting until it is available after the start."""
         for _ in range(_HEADER_TRIES):
             text = self.ask("stream text header", device)
             if "not available" not in text.lower():
@@ -168,7 +168,7 @@ class Qis:
         )
 
     def lines(self, device: str) -> list[str]:
-        """All lines that have arrived since the last call, oldest first."""
+        """Return all lines that have arrived since the last call, oldest first."""
         lines: list[str] = []
         for _ in range(_MOST_BLOCKS):
             answer = self.ask("stream text all", device).splitlines()
@@ -179,14 +179,14 @@ class Qis:
         return lines
 
     def running(self, device: str) -> str | None:
-        """None while the device streams; else QIS's words for why not (``Stopped: User``)."""
+        """Return None while the device streams, else QIS's reason, such as ``Stopped: User``."""
         status = self.ask("stream?", device).splitlines()
         first = status[0].strip() if status else ""
         return None if first.lower().startswith("running") else first or "no status"
 
 
 def parse_header(text: str, where: str) -> Header:
-    """A V3 header. Raises MeterError for other versions, and for several sample rates at once."""
+    """Parse a V3 header. Raises MeterError for other versions and for mixed sample rates."""
     start = text.find("<?xml")
     try:
         root = ElementTree.fromstring(text[max(start, 0) :])  # noqa: S314 - from the user's own QIS
@@ -230,10 +230,13 @@ def _period_ns(text: str, where: str) -> int:
 
 
 def power_channels(header: Header, wanted: Sequence[str], where: str) -> list[list[Channel]]:
-    """Channels whose products, added up, are the power: power itself, or voltage and current.
+    """Return the channels that give the power: a sum of products.
 
-    The module's own total is taken where nothing is wanted in particular. Raises MeterError when
-    a rail is missing, or has neither power nor voltage and current.
+    A rail contributes its power, or voltage times current. If no rails are requested, the module's
+    own total is preferred.
+
+    Raises:
+        MeterError: A rail is missing, or has neither power nor both voltage and current.
     """
     by_rail: dict[str, dict[str, Channel]] = {}
     for channel in header.channels:
@@ -265,9 +268,9 @@ def power_channels(header: Header, wanted: Sequence[str], where: str) -> list[li
 
 
 def parse_stripe(line: str, header: Header, rails: Sequence[Sequence[Channel]]) -> Stripe:
-    """Time and power of one line. Raises ValueError when it has other columns than the header."""
+    """Parse time and power of a line. Raises ValueError if the number of columns is unexpected."""
     values = line.split()
-    # Some versions print the status column that the header counts; in others time stands there.
+    # Some versions print the status column that the header counts; others have the time there.
     extra = len(values) - header.columns
     if extra not in (0, 1):
         raise ValueError(f"{len(values)} columns instead of {header.columns}")

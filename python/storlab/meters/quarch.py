@@ -1,7 +1,7 @@
-"""Power of a drive at its connector, from a Quarch power module through QIS.
+"""Meter ``quarch``: power of a drive at its connector, from a Quarch power module through QIS.
 
-The module's stream is resampled by QIS to means over ``period``. Power outputs are never switched.
-See docs/meters/quarch.md, also for what has not been tried with a real module.
+QIS resamples the module's stream to means over ``period``. The meter never switches power outputs.
+docs/meters/quarch.md also lists what has not been tested with a real module.
 """
 
 from __future__ import annotations
@@ -24,12 +24,16 @@ from storlab.model.result import RunOutcome
 from storlab.model.study import MeterSpec, Target
 from storlab.model.types import Duration
 
-_LOOK_S = 0.5  # of discovery, for each step
+_LOOK_S = 0.5  # time limit of each step of discovery
 _PERIOD = re.compile(r"off|\d+(?:ns|us|ms|s)", re.IGNORECASE)
 
 
 class QuarchOptions(MeterOptions):
-    """``device`` as QIS lists it; ``channels``: rails to add up, by default the module's total."""
+    """Fields of a meter with ``kind = "quarch"``.
+
+    ``device`` is a name that QIS lists; ``channels`` are the rails to add up, by default the
+    module's total.
+    """
 
     host: str = "127.0.0.1"
     port: int = Field(default=DEFAULT_PORT, ge=1, le=65_535)
@@ -40,7 +44,7 @@ class QuarchOptions(MeterOptions):
 
 
 class QuarchMeter:
-    """A module that streams into QIS; every sample fetches what has arrived."""
+    """Meter of a module that streams into QIS; every sample fetches the data that has arrived."""
 
     def __init__(self, options: QuarchOptions, qis: Qis) -> None:
         self.rate_hz = options.rate_hz
@@ -62,7 +66,7 @@ class QuarchMeter:
             self._header = qis.header(self.device)
             self._rails = power_channels(self._header, options.channels, self._where)
         except MeterError:
-            with suppress(MeterError):  # the first one is what matters
+            with suppress(MeterError):  # the first error matters
                 self._restore()
             raise
         self._uncertainty_ns = watch.uncertainty_ns
@@ -71,14 +75,15 @@ class QuarchMeter:
     def _set_up(self) -> None:
         qis, device = self._qis, self.device
         qis.tell("stream mode header v3", device)
-        # Modules that compute no power refuse; then voltage and current are multiplied here.
+        # Modules that do not compute power reject this; voltage and current are then multiplied
+        # here.
         for command in ("stream mode power enable", "stream mode power total enable"):
             qis.ask(command, device)
         qis.tell(f"stream mode resample {max(1, self._options.period // 1_000)}us", device)
         qis.ask("rec trig mode manual", device)
 
     def describe(self) -> list[SensorInfo]:
-        """The one sensor."""
+        """Return the only sensor."""
         period = self._header.period_ns
         rails = " + ".join(rail[0].name for rail in self._rails)
         info = self._options.info(
@@ -89,13 +94,14 @@ class QuarchMeter:
             supply="dc",
             sensor_interval_ns=period,
             quantum=_quantum(self._rails),
-            # Nobody says whether a line's time is the start or the end of its mean: one period.
+            # Plus one period: it is unspecified whether a line's time is the start or the end of
+            # its mean.
             clock_uncertainty_ns=self._uncertainty_ns + period,
         )
         return [info]
 
     def sample(self) -> list[Reading]:
-        """Every mean that has arrived since the last call. Raises MeterError when it stopped."""
+        """Return all means since the last call. Raises MeterError if the stream has stopped."""
         lines = self._qis.lines(self.device)
         now_ns = monotonic_ns()
         if not lines:
@@ -114,7 +120,8 @@ class QuarchMeter:
                 self._where, f"a line of the stream is damaged: {failure}", "see QIS's log"
             ) from failure
         period = self._header.period_ns
-        # A mean cannot end after it was fetched: then the stream began earlier than we thought.
+        # A mean cannot end after it was fetched: if it seems so, the stream started earlier than
+        # assumed.
         late_ns = self._start_ns + stripes[-1].time_ns + period - now_ns
         if late_ns > 0:
             self._start_ns -= late_ns
@@ -132,33 +139,36 @@ class QuarchMeter:
         return readings
 
     def after_run(self, outcome: RunOutcome) -> list[Reading]:  # noqa: ARG002
-        """None."""
+        """Return no readings: all are taken during the run."""
         return []
 
     def _restore(self) -> None:
-        with suppress(MeterError):  # nothing streams yet
+        with suppress(MeterError):  # the stream may not be running
             self._qis.ask("rec stop", self.device)
         if _PERIOD.fullmatch(self._before):
             self._qis.ask(f"stream mode resample {self._before}", self.device)
 
     def close(self) -> None:
-        """Stop the stream, put back its resampling, and close the connection."""
+        """Stop the stream, restore its resampling setting, and close the connection."""
         try:
             self._restore()
-        except MeterError:  # QIS is gone, and its stream with it
+        except MeterError:  # QIS is gone, and the stream with it
             return
         finally:
             self._qis.close()
 
 
 def _quantum(rails: Sequence[Sequence[Channel]]) -> float | None:
-    """Smallest step in W where the module computes power; of a product nothing single is true."""
+    """Return the smallest step in W, or None if power is a product of voltage and current."""
     powers = [rail[0].scale for rail in rails if len(rail) == 1]
     return max(powers) if len(powers) == len(rails) else None
 
 
 def _choose(qis: Qis, wanted: str | None) -> tuple[str, str]:
-    """The module named in the study, or the only one. Raises MeterError."""
+    """Return the requested module, or the only one.
+
+    Raises MeterError if there is no such module.
+    """
     devices = qis.devices()
     listed = ", ".join(devices) or "none"
     if wanted is None:
@@ -177,7 +187,9 @@ def _choose(qis: Qis, wanted: str | None) -> tuple[str, str]:
 def open_meter(spec: MeterSpec, target: Target) -> QuarchMeter:
     """Connect to QIS and start the module's stream.
 
-    Raises StudyError for bad fields; MeterError when there is no QIS or module, or it refuses.
+    Raises:
+        StudyError: A field is wrong.
+        MeterError: QIS or the module is missing or rejects a command.
     """
     options = read_options(QuarchOptions, spec, target)
     qis = Qis(options.host, options.port, options.timeout / NS_PER_S)
@@ -189,7 +201,7 @@ def open_meter(spec: MeterSpec, target: Target) -> QuarchMeter:
 
 
 def discover(host: str = "127.0.0.1", port: int = DEFAULT_PORT) -> list[Discovered]:
-    """Modules of a QIS on this machine."""
+    """Return the modules of a QIS on this machine."""
     try:
         with Qis(host, port, _LOOK_S) as qis:
             devices = qis.devices()

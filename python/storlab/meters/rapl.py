@@ -1,7 +1,7 @@
-"""RAPL: energy counters of the CPU packages and their memory, in powercap's part of sysfs.
+"""Meter ``rapl``: energy counters of CPU packages and their memory, from powercap in sysfs.
 
-Source: the kernel's ``Documentation/power/powercap``. ``energy_uj`` counts up to
-``max_energy_range_uj`` and starts again at 0. What it counts is the processors, not the machine.
+Source: the kernel's ``Documentation/power/powercap``. ``energy_uj`` wraps to 0 after
+``max_energy_range_uj``. The counters cover processors and memory, not the whole machine.
 """
 
 from __future__ import annotations
@@ -23,13 +23,14 @@ from storlab.model.result import RunOutcome
 from storlab.model.study import MeterSpec, Target
 
 ROOT = Path("/sys")
-_ZONE = re.compile(r"intel-rapl:\d+(:\d+)?")  # not intel-rapl-mmio, which is the same packages anew
+# without intel-rapl-mmio, which repeats the same packages
+_ZONE = re.compile(r"intel-rapl:\d+(:\d+)?")
 _UJ = 1e-6
 _HOW_READ = "run as root, or let this user read energy_uj under /sys/class/powercap"
 
 
 class RaplOptions(MeterOptions):
-    """Fields of ``kind = "rapl"``."""
+    """Fields of a meter with ``kind = "rapl"``."""
 
     boundary: Boundary = "host"
     zones: list[str] | None = Field(default=None, min_length=1)  # default: packages and their DRAM
@@ -37,7 +38,7 @@ class RaplOptions(MeterOptions):
 
 @dataclass(frozen=True, slots=True)
 class Zone:
-    """One counter: ``package-0``, or ``package-0/dram`` inside it."""
+    """Energy counter, such as ``package-0`` or ``package-0/dram`` inside it."""
 
     name: str
     directory: Path
@@ -45,19 +46,21 @@ class Zone:
 
     @property
     def file(self) -> Path:
-        """Its counter."""
+        """File of the counter."""
         return self.directory / "energy_uj"
 
     @property
     def is_default(self) -> bool:
-        """Whether it is a part of the default sum: a package, or memory beside its package."""
+        """Whether the default sum includes it: a package, or memory, which its package excludes."""
         top, _, inner = self.name.partition("/")
         return top.startswith("package") and inner in ("", "dram")
 
 
 def zones(root: Path) -> list[Zone]:
-    """The counters of a machine, by name. ``core`` and ``uncore`` are contained in their package,
-    ``dram`` is not; ``psys``, where it exists, contains everything.
+    """Return the counters of a machine.
+
+    A package includes ``core`` and ``uncore`` but not ``dram``; ``psys``, if it exists, includes
+    everything.
     """
     base = root / "class" / "powercap"
     try:
@@ -76,7 +79,7 @@ def zones(root: Path) -> list[Zone]:
 
 
 class RaplMeter:
-    """Reads the counters of some zones. Raises MeterError where one cannot be read."""
+    """Meter that reads the counters of zones. Raises MeterError if one cannot be read."""
 
     def __init__(self, options: RaplOptions, where: str, root: Path = ROOT) -> None:
         self._options = options
@@ -87,7 +90,7 @@ class RaplMeter:
             self._read(zone)
 
     def describe(self) -> list[SensorInfo]:
-        """One counter per zone; packages and their memory are parts of one whole."""
+        """Return one counter per zone; packages and their memory form one whole."""
         return [
             self._options.info(
                 sensor=f"rapl:{zone.name}",
@@ -104,16 +107,16 @@ class RaplMeter:
         ]
 
     def sample(self) -> list[Reading]:
-        """Every counter, in J."""
+        """Return the current value of every counter, in J."""
         return [self._read(zone) for zone in self._zones]
 
     def after_run(self, outcome: RunOutcome) -> list[Reading]:
-        """Nothing: everything was read while it ran."""
+        """Return no readings: all are taken during the run."""
         del outcome
         return []
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: no resource is held."""
 
     def _read(self, zone: Zone) -> Reading:
         try:
@@ -151,7 +154,7 @@ def _chosen(domains: list[Zone], options: RaplOptions, where: str) -> Iterator[Z
 
 
 def discover(root: Path = ROOT) -> list[Discovered]:
-    """Every zone, and whether this user may read it."""
+    """Return every zone, and whether this user may read it."""
     discovered = []
     for zone in zones(root):
         readable = os.access(zone.file, os.R_OK)
@@ -184,7 +187,12 @@ def discover(root: Path = ROOT) -> list[Discovered]:
 
 
 def open_meter(spec: MeterSpec, target: Target) -> RaplMeter:
-    """Open for a study. Raises StudyError for another boundary than ``host``."""
+    """Open the zones that a study names.
+
+    Raises:
+        StudyError: A field is wrong, or the boundary is not ``host``.
+        MeterError: A counter cannot be read.
+    """
     where = f'target "{target.name}": rapl meter'
     options = read_options(RaplOptions, spec, target)
     if options.boundary != "host":

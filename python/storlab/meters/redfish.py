@@ -1,4 +1,4 @@
-"""``redfish``: the power of a chassis by HTTPS from its management controller (DMTF Redfish)."""
+"""Meter ``redfish``: power of a chassis over HTTPS from its BMC (DMTF Redfish)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _SERVICE_PATHS = ("", "/", "/redfish", "/redfish/", "/redfish/v1", "/redfish/v1/
 
 
 class RedfishOptions(MeterOptions):
-    """``kind = "redfish"``. ``url`` is the service, or one of its resources."""
+    """Fields of a meter with ``kind = "redfish"``; ``url`` is the service or a resource of it."""
 
     boundary: Boundary = "host"
     url: str = Field(pattern=r"^https?://[^/\s]+(/\S*)?$")
@@ -64,7 +64,7 @@ class RedfishOptions(MeterOptions):
 
 
 class RedfishMeter:
-    """One chassis, or one resource of a service."""
+    """Meter that reads one chassis, or one resource of a service."""
 
     def __init__(self, options: RedfishOptions) -> None:
         self._options = options
@@ -90,7 +90,7 @@ class RedfishMeter:
             raise
 
     def describe(self) -> list[SensorInfo]:
-        """One sensor, in W or (quantity energy) J, with what the service says about it."""
+        """Return one sensor in W, or in J for the quantity energy, as the service describes it."""
         about, source = self._about, self._source
         return [
             self._options.info(
@@ -108,16 +108,19 @@ class RedfishMeter:
         ]
 
     def sample(self) -> list[Reading]:
-        """One reading. Raises MeterError when a value is null or gone, or the service is."""
+        """Return one reading.
+
+        Raises MeterError if the service fails or a value is null or missing.
+        """
         return [self._read()]
 
     def after_run(self, outcome: RunOutcome) -> list[Reading]:
-        """None: everything is read live."""
+        """Return no readings: all are taken during the run."""
         del outcome
         return []
 
     def close(self) -> None:
-        """Log out."""
+        """Log out of the service."""
         self._client.close()
 
     def _read(self) -> Reading:
@@ -165,7 +168,7 @@ def _client(options: RedfishOptions, base: str) -> Client:
 
 
 def discover() -> list[Discovered]:
-    """The services of the network are named in the study; says whether the library is here."""
+    """Return whether the library is installed. Services are named in the study, not discovered."""
     try:
         import httpx  # noqa: F401
     except ImportError:
@@ -187,5 +190,11 @@ def discover() -> list[Discovered]:
 
 
 def open_meter(spec: MeterSpec, target: Target) -> RedfishMeter:
-    """Open, find the power and read it once. Raises StudyError, PreflightError or MeterError."""
+    """Open the service, find the power and read it once.
+
+    Raises:
+        StudyError: A field is wrong.
+        PreflightError: The secret is missing.
+        MeterError: The service cannot be reached or has no such value.
+    """
     return RedfishMeter(read_options(RedfishOptions, spec, target))

@@ -1,4 +1,4 @@
-"""HTTP to a Redfish service: TLS that is verified, sessions, and errors in plain words.
+"""HTTP client of a Redfish service: verified TLS, sessions, and readable errors.
 
 Source: DMTF DSP0266 (Redfish specification), sections on sessions and on HTTP Basic authentication.
 """
@@ -22,7 +22,7 @@ SESSIONS = "/redfish/v1/SessionService/Sessions"
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """Where the service is, and how to get in."""
+    """Address of a service, with credentials and TLS settings."""
 
     base: str  # scheme, host and port
     user: str | None = None
@@ -34,7 +34,10 @@ class Access:
 
 
 class Client:
-    """A Redfish service. All methods raise MeterError, whose text never holds the password."""
+    """Client of a Redfish service.
+
+    All methods raise MeterError, which never contains the password.
+    """
 
     def __init__(self, access: Access) -> None:
         self._access = access
@@ -45,19 +48,19 @@ class Client:
             auth=(access.user or "", access.password or "") if basic else None,
             verify=_tls(access),
             timeout=access.timeout_s,
-            trust_env=False,  # no proxies, no ~/.netrc: a BMC is near, and its password is its own
+            trust_env=False,  # no proxies and no ~/.netrc: a BMC is local and has its own password
             headers={"Accept": "application/json", "OData-Version": "4.0"},
         )
 
     def get(self, path: str) -> dict[str, Any]:
-        """A resource. Numbers with a point are Decimal, so that their last digit is known."""
-        if not path.startswith("/"):  # a link to elsewhere would carry the token there
+        """Return a resource. Non-integers are Decimal, which preserves the number of digits."""
+        if not path.startswith("/"):  # a link to another host would leak the token
             raise MeterError(f"{self._access.base} {path[:200]}", "is not a path of this service")
         if self._access.session and self._access.user is not None and not self._session_path:
             self._log_in()
         answer = self._send(lambda: self._http.get(path), path)
         if answer.status_code == httpx.codes.UNAUTHORIZED and self._session_path:
-            self._log_in()  # sessions end after a time without use
+            self._log_in()  # sessions expire when idle
             answer = self._send(lambda: self._http.get(path), path)
         self._expect_ok(answer, path)
         try:
@@ -77,7 +80,7 @@ class Client:
         self._http.close()
 
     def _log_in(self) -> None:
-        """DSP0266: POST the credentials; the token comes in a header, the session's place too."""
+        """Create a session with POST (DSP0266); headers return its token and location."""
         self._session_path = None
         self._http.headers.pop("X-Auth-Token", None)
         body = {"UserName": self._access.user, "Password": self._access.password}
@@ -92,7 +95,7 @@ class Client:
         self._session_path = httpx.URL(place).path
 
     def _send(self, request: Callable[[], httpx.Response], path: str) -> httpx.Response:
-        """Once more where the connection was gone: services close idle ones."""
+        """Send a request, once more if the connection was closed: services close idle ones."""
         where = f"{self._access.base}{path}"
         try:
             try:
@@ -135,7 +138,7 @@ class Client:
 
 
 def _untrusted(error: BaseException) -> ssl.SSLCertVerificationError | None:
-    """Return the certificate's fault if that is what an HTTP error comes from."""
+    """Return the certificate error that caused an HTTP error, or None."""
     cause: BaseException | None = error
     while cause is not None and not isinstance(cause, ssl.SSLCertVerificationError):
         cause = cause.__cause__ or cause.__context__
@@ -147,7 +150,7 @@ def _tls(access: Access) -> ssl.SSLContext | bool:
         return False
     try:
         return ssl.create_default_context(cafile=access.ca)
-    except OSError as error:  # SSLError is one
+    except OSError as error:  # includes SSLError
         raise MeterError(
             f"ca = {access.ca}", f"cannot be read as certificates: {error}", "give a PEM file"
         ) from error

@@ -1,4 +1,4 @@
-"""Where a Redfish service keeps its power: three generations of the data model.
+"""Location of power values in a Redfish service, in three generations of the data model.
 
 Source: DMTF DSP0268 (Redfish data model): EnvironmentMetrics, PowerSupplyMetrics, Sensor, Power.
 """
@@ -23,17 +23,17 @@ _EXCERPTS = {"power": ("PowerWatts", "InputPowerWatts"), "energy": ("EnergyJoule
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """A number that a resource holds, in W or J, and how it relates to time."""
+    """Value of a resource in W or J, and its relation to time."""
 
     number: float
-    step: float  # of the last digit that is printed
+    step: float  # value of the last printed digit
     unit: Literal["W", "J"]
     sampling: Sampling
-    interval_ns: int | None = None  # that a mean is taken over
+    interval_ns: int | None = None  # averaging interval of a mean
     stamp: str | None = None  # the sensor's own time
     gain_accuracy: float | None = None
     offset_accuracy_w: float | None = None
-    refresh_ns: int = 0  # between two readings of the sensor's own
+    refresh_ns: int = 0  # interval between updates by the sensor
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class Source:
 
 
 def read_value(resource: dict[str, Any], quantity: Quantity) -> Value | None:
-    """The quantity that a resource holds; None where it has none, or a null. Units: W, J."""
+    """Return the value of a quantity in W or J, or None if the resource has none or null."""
     if "PowerControl" in resource:
         return _from_power(resource, quantity)
     if "ReadingType" in resource or str(resource.get("@odata.type", "")).startswith("#Sensor."):
@@ -61,7 +61,10 @@ def read_value(resource: dict[str, Any], quantity: Quantity) -> Value | None:
 
 
 def resolve(get: Get, path: str, quantity: Quantity) -> str | None:
-    """``path``, or the Sensor it quotes, which also has time and accuracy; None: no value."""
+    """Return the Sensor that ``path`` quotes, which has more details, else ``path``, else None.
+
+    A path is only returned if it has a value.
+    """
     resource = get(path)
     quoted = _origin(resource, quantity)
     if quoted is not None and read_value(get(quoted), quantity) is not None:
@@ -79,7 +82,7 @@ def _origin(resource: dict[str, Any], quantity: Quantity) -> str | None:
 
 
 def _from_power(resource: dict[str, Any], quantity: Quantity) -> Value | None:
-    """Legacy ``Power``: PowerConsumedWatts now, AverageConsumedWatts over IntervalInMin."""
+    """Read legacy ``Power``: PowerConsumedWatts, or AverageConsumedWatts over IntervalInMin."""
     controls = resource["PowerControl"]
     control = controls[0] if isinstance(controls, list) and controls else {}
     now = control.get("PowerConsumedWatts")
@@ -104,7 +107,8 @@ def _from_sensor(resource: dict[str, Any], quantity: Quantity) -> Value | None:
     }
     if _is_number(resource.get("Accuracy")):  # percent
         about["gain_accuracy"] = float(resource["Accuracy"]) / 100
-    if quantity != "energy" and _is_number(resource.get("ReadingAccuracy")):  # in the unit
+    # in the unit of the reading
+    if quantity != "energy" and _is_number(resource.get("ReadingAccuracy")):
         about["offset_accuracy_w"] = float(resource["ReadingAccuracy"])
     if quantity == "average":
         about["interval_ns"] = duration_ns(resource.get("AveragingInterval"))
@@ -129,7 +133,7 @@ def _is_number(value: object) -> TypeGuard[int | Decimal]:
 
 
 def duration_ns(text: object) -> int | None:
-    """Nanoseconds of an ISO 8601 duration (``"PT1.5S"``); None for anything else."""
+    """Return the nanoseconds of an ISO 8601 duration (``"PT1.5S"``), or None."""
     match = _DURATION.fullmatch(text) if isinstance(text, str) else None
     if match is None:
         return None
@@ -138,7 +142,7 @@ def duration_ns(text: object) -> int | None:
 
 
 def find_source(get: Get, root: str, quantity: Quantity, chassis: str | None) -> Source:
-    """The chassis with that quantity. Raises MeterError where none has it, or several have."""
+    """Return the chassis with a quantity. Raises MeterError if none or several have it."""
     service = get(root)
     sources: dict[str, Source] = {}
     members = _members(get, _link(service, "Chassis"))
@@ -164,7 +168,7 @@ def find_source(get: Get, root: str, quantity: Quantity, chassis: str | None) ->
 
 
 def _sources(get: Get, chassis: dict[str, Any], quantity: Quantity) -> Iterator[Source]:
-    """From the newest model to the oldest: the chassis as a whole, its supplies, ``Power``."""
+    """Yield sources from the newest model to the oldest: whole chassis, supplies, ``Power``."""
     metrics = _link(chassis, "EnvironmentMetrics")
     if metrics is not None and (path := resolve(get, metrics, quantity)) is not None:
         yield Source((path,), "EnvironmentMetrics")
@@ -179,7 +183,7 @@ def _sources(get: Get, chassis: dict[str, Any], quantity: Quantity) -> Iterator[
 
 
 def _supplies(get: Get, subsystem: dict[str, Any], quantity: Quantity) -> Source | None:
-    """Input of all supplies that are there; None when one of them does not report it."""
+    """Return the inputs of all installed supplies, or None if one of them is not reported."""
     paths: list[str] = []
     kinds: set[str] = set()
     for member in _members(get, _link(subsystem, "PowerSupplies")):
@@ -203,7 +207,7 @@ def _link(resource: dict[str, Any], name: str) -> str | None:
 
 
 def _members(get: Get, path: str | None) -> list[str]:
-    """Paths of a collection's members, over all its pages."""
+    """Return the paths of a collection's members, over all its pages."""
     places: list[str] = []
     pages: set[str] = set()
     while path is not None and path not in pages:

@@ -1,4 +1,4 @@
-"""``snmp``: outlets of a power distribution unit (PDU), or any object that has power or energy."""
+"""Meter ``snmp``: outlets of a power distribution unit (PDU), or any power or energy object."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from storlab.meters.snmp_client import Answer, Client
 
 EXTRA = 'pip install "storlab[power]"'
-MOST_DIGITS = 9  # more behind the point than that is no number of digits
+MOST_DIGITS = 9  # plausibility limit for the number of decimal places
 Outlet = Annotated[int, Field(ge=0)]
 
 
 class SnmpOptions(MeterOptions):
-    """``kind = "snmp"``. Outlets of a ``mib``, or ``oid`` with ``unit``."""
+    """Fields of a meter with ``kind = "snmp"``: outlets of a ``mib``, or ``oid`` with ``unit``."""
 
     boundary: Boundary = "wall"
     host: str = Field(min_length=1, description="address of the PDU")
@@ -92,7 +92,7 @@ class SnmpOptions(MeterOptions):
 
 @dataclass(frozen=True, slots=True)
 class Objects:
-    """Names of what is read: one value, and where the MIB has them the others, of each outlet."""
+    """Names of the objects to read for each outlet: the value, and others if the MIB has them."""
 
     values: list[str]
     digits: list[str] = field(default_factory=list)
@@ -101,7 +101,7 @@ class Objects:
 
     @classmethod
     def of(cls, options: SnmpOptions) -> Objects:
-        """What a study asks for."""
+        """Return the objects that a study requests."""
         if options.mib is None:
             base = (options.oid or "").lstrip(".")
             return cls([base + tail for tail in [f".{n}" for n in options.outlets or []] or [""]])
@@ -112,7 +112,7 @@ class Objects:
 
 
 class SnmpMeter:
-    """One PDU; its outlets together are one sensor."""
+    """Meter that reads one PDU; the sum of its outlets is one sensor."""
 
     def __init__(self, options: SnmpOptions) -> None:
         self._options = options
@@ -125,7 +125,7 @@ class SnmpMeter:
         try:
             if self._objects.digits:
                 self._factors = self._decimals(self._client.get(self._objects.digits))
-            values, _ = self._ask()  # untimed: version 3 first learns who the agent is
+            values, _ = self._ask()  # untimed: version 3 first discovers the agent
             self._clock.read(self._ask)
         except MeterError:
             self._client.close()
@@ -135,7 +135,7 @@ class SnmpMeter:
             self._wraps_at = wrap * self._factors[0]
 
     def describe(self) -> list[SensorInfo]:
-        """One sensor: in W, or in J where the unit is one of energy."""
+        """Return one sensor, in W, or in J if the unit is one of energy."""
         options = self._options
         source = MIBS[options.mib].title if options.mib else f"object {options.oid}"
         parts = ", ".join(map(str, options.outlets or []))
@@ -156,16 +156,16 @@ class SnmpMeter:
         ]
 
     def sample(self) -> list[Reading]:
-        """The sum of the outlets. Raises MeterError when one has no valid value."""
+        """Return the sum of the outlets. Raises MeterError if one has no valid value."""
         (values, stamps), time_ns = self._clock.read(self._ask)
         total = sum(a.number * factor for a, factor in zip(values, self._factors, strict=True))
-        if self._wraps_at is not None:  # a sum of counters wraps as its parts do
+        if self._wraps_at is not None:  # a sum of counters wraps like its parts
             total %= self._wraps_at
         stamp = " ".join(answer.text for answer in stamps)
         return [Reading(self._sensor, time_ns, total, stamp or None)]
 
     def after_run(self, outcome: RunOutcome) -> list[Reading]:
-        """None: everything is read live."""
+        """Return no readings: all are taken during the run."""
         del outcome
         return []
 
@@ -190,7 +190,7 @@ class SnmpMeter:
         return [10.0**-answer.number for answer in digits]
 
     def _ask(self) -> tuple[list[Answer], list[Answer]]:
-        """Values and stamps. What is not available, or negative, is an error and never 0."""
+        """Return values and stamps. Unavailable or negative values are errors, never 0."""
         objects = self._objects
         answers = self._client.get([*objects.values, *objects.available, *objects.stamps])
         count = len(objects.values)
@@ -235,7 +235,7 @@ def _client(options: SnmpOptions) -> Client:
 
 
 def discover() -> list[Discovered]:
-    """The PDUs of the network are named in the study; says whether the library is here."""
+    """Return whether the library is installed. PDUs are named in the study, not discovered."""
     try:
         import pysnmp  # type: ignore[import-untyped]  # noqa: F401
     except ImportError:
@@ -260,5 +260,11 @@ def discover() -> list[Discovered]:
 
 
 def open_meter(spec: MeterSpec, target: Target) -> SnmpMeter:
-    """Open and read once. Raises StudyError, PreflightError (no secret) or MeterError."""
+    """Open the PDU and read it once.
+
+    Raises:
+        StudyError: A field is wrong.
+        PreflightError: A secret is missing.
+        MeterError: The PDU does not answer, or has no valid value.
+    """
     return SnmpMeter(read_options(SnmpOptions, spec, target))

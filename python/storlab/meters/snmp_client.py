@@ -1,4 +1,4 @@
-"""SNMP GET with pysnmp: v2c and v3, values as numbers, errors in plain words."""
+"""SNMP GET with pysnmp, for v2c and v3: numeric values and readable errors."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pysnmp.proto import errind  # type: ignore[import-untyped]
 from storlab.base.errors import MeterError
 from storlab.base.secrets import hide
 
-MOST_OBJECTS = 20  # of one request: an answer has to fit into one packet
+MOST_OBJECTS = 20  # per request, since an answer must fit into one packet
 AUTH: dict[str, Any] = {
     "md5": hlapi.USM_AUTH_HMAC96_MD5,
     "sha": hlapi.USM_AUTH_HMAC96_SHA,
@@ -34,7 +34,7 @@ WRAPS = {"Counter32": 2.0**32, "Counter64": 2.0**64}
 
 @dataclass(frozen=True, slots=True)
 class Agent:
-    """Whom to ask. Either ``community`` (v2c) or ``user`` (v3)."""
+    """Address and credentials of an SNMP agent: ``community`` for v2c or ``user`` for v3."""
 
     host: str
     port: int = 161
@@ -49,13 +49,13 @@ class Agent:
 
     @property
     def where(self) -> str:
-        """For messages."""
+        """Location of the agent for messages."""
         return f"SNMP agent {self.host}:{self.port}"
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """One object's value. ``wraps_at``: where its type is a counter, behind which it is 0 again."""
+    """Value of an object; ``wraps_at`` is the modulus if its type is a counter."""
 
     number: float
     text: str
@@ -63,7 +63,7 @@ class Answer:
 
 
 class Client:
-    """Asks one agent, on an event loop of its own. Raises MeterError."""
+    """Client of one agent, with its own event loop. Raises MeterError."""
 
     def __init__(self, agent: Agent) -> None:
         self._agent = agent
@@ -79,7 +79,7 @@ class Client:
             raise MeterError(agent.where, f"these credentials cannot be used: {reason}") from None
 
     def get(self, names: Sequence[str]) -> list[Answer]:
-        """The objects' values, in the order of their names; one that is missing is an error."""
+        """Return the objects' values in the given order. Raises MeterError if one is missing."""
         answers: list[Answer] = []
         for start in range(0, len(names), MOST_OBJECTS):
             part = names[start : start + MOST_OBJECTS]
@@ -90,7 +90,8 @@ class Client:
         """Close the socket."""
         if not self._loop.is_closed():
             self._engine.close_dispatcher()
-            self._loop.run_until_complete(asyncio.sleep(0))  # the transport closes on the loop
+            # the transport closes on the event loop
+            self._loop.run_until_complete(asyncio.sleep(0))
             self._loop.close()
 
     async def _ask(self, names: Sequence[str]) -> list[Answer]:
@@ -131,7 +132,7 @@ def _identity(agent: Agent) -> Any:
 
 
 def _refusal(agent: Agent, indication: Any) -> MeterError:
-    """SNMP tells no reason for a wrong community: it keeps silent."""
+    """Return an error that explains a failure; an agent ignores a wrong community silently."""
     if isinstance(indication, errind.RequestTimedOut):
         wait_s = agent.timeout_s * (agent.retries + 1)
         cause = "community" if agent.user is None else "user or password"

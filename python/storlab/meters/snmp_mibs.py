@@ -1,4 +1,4 @@
-"""Outlets of power distribution units by SNMP: which object holds what.
+"""SNMP objects of the outlets of power distribution units.
 
 Sources: PowerNet-MIB (APC, Schneider Electric), rPDU2OutletMeteredStatusTable; PDU2-MIB (Raritan,
 Legrand), outletSensorMeasurementsTable and outletSensorConfigurationTable, sensor activePower(5).
@@ -11,21 +11,21 @@ from typing import Literal
 
 Unit = Literal["W", "kW", "J", "Wh", "kWh"]
 FACTORS: dict[Unit, float] = {"W": 1, "kW": 1e3, "J": 1, "Wh": 3.6e3, "kWh": 3.6e6}
-"""To W, and to J."""
+"""Factors to W or J."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mib:
-    """Objects of an outlet, with ``{outlet}`` and ``{pdu}`` where their index goes."""
+    """Objects of an outlet, with placeholders ``{outlet}`` and ``{pdu}``."""
 
     title: str
-    power: str  # the reading, in W times 10 ** digits
-    digits: str | None = None  # how many digits of it stand behind the point
-    available: str | None = None  # 1: the reading is valid; anything else: it is not
-    stamp: str | None = None  # when the unit took the reading
+    power: str  # reading in W times 10 ** digits
+    digits: str | None = None  # number of decimal places
+    available: str | None = None  # 1: the reading is valid; other values: invalid
+    stamp: str | None = None  # time of the reading
 
     def at(self, template: str, pdu: int, outlet: int) -> str:
-        """The object's name for one outlet."""
+        """Return the object's name for one outlet."""
         return template.format(pdu=pdu, outlet=outlet)
 
 
