@@ -1,8 +1,8 @@
-//! Memory that all threads of a run share, in bytes.
+//! Memory budget in bytes, shared by all threads of a run.
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// What may be taken, and what is.
+/// Limit and current use of memory.
 #[derive(Debug)]
 pub struct Budget {
     limit: usize,
@@ -10,7 +10,7 @@ pub struct Budget {
     peak: AtomicUsize,
 }
 
-/// Bytes of a budget, given back when dropped.
+/// Reservation of a budget's bytes, released on drop.
 #[derive(Debug)]
 pub struct Held<'b> {
     budget: &'b Budget,
@@ -18,39 +18,39 @@ pub struct Held<'b> {
 }
 
 impl Budget {
-    /// So many bytes in all.
+    /// Create a budget of `limit` bytes.
     pub fn new(limit: usize) -> Self {
         Budget { limit, used: AtomicUsize::new(0), peak: AtomicUsize::new(0) }
     }
 
-    /// Take `bytes`; false, with nothing taken, where that is more than is left.
+    /// Reserve `bytes`. Return false, with nothing reserved, if less is left.
     pub fn take(&self, bytes: usize) -> bool {
         let sum = |used: usize| used.checked_add(bytes).filter(|sum| *sum <= self.limit);
         let taken = self.used.fetch_update(Relaxed, Relaxed, sum);
         taken.map(|used| self.peak.fetch_max(used + bytes, Relaxed)).is_ok()
     }
 
-    /// Give back what was taken.
+    /// Release reserved bytes.
     pub fn give(&self, bytes: usize) {
         self.used.fetch_sub(bytes, Relaxed);
     }
 
-    /// Take `bytes` for as long as the answer lives; None where that is more than is left.
+    /// Reserve `bytes` until the returned value is dropped; `None` if less is left.
     pub fn hold(&self, bytes: usize) -> Option<Held<'_>> {
         self.take(bytes).then(|| Held { budget: self, bytes })
     }
 
-    /// In all.
+    /// Return the limit in bytes.
     pub fn limit(&self) -> usize {
         self.limit
     }
 
-    /// Taken now.
+    /// Return the bytes that are reserved now.
     pub fn used(&self) -> usize {
         self.used.load(Relaxed)
     }
 
-    /// The most that was taken at any time.
+    /// Return the highest number of bytes reserved so far.
     #[cfg(test)]
     pub fn peak(&self) -> usize {
         self.peak.load(Relaxed)
@@ -58,7 +58,7 @@ impl Budget {
 }
 
 impl Held<'_> {
-    /// Take `bytes` more; false, with nothing taken, where that is more than is left.
+    /// Reserve `bytes` more. Return false, with nothing reserved, if less is left.
     pub fn more(&mut self, bytes: usize) -> bool {
         let taken = self.budget.take(bytes);
         self.bytes += if taken { bytes } else { 0 };

@@ -1,7 +1,7 @@
-//! Digests of a finished output, whoever made it: they say whether two outputs are equal.
+//! Digests of a finished output by any engine, for testing whether two outputs are equal.
 //!
-//! All files are read together, block of rows by block of rows, and every value is looked at. Ids
-//! are digested as 32-bit numbers, so that digests do not depend on the type that they are kept in.
+//! All files are read in step, in blocks of rows, and every value is checked. Ids are digested as
+//! 32-bit numbers, so digests do not depend on the width in which ids are stored.
 
 mod dictionary;
 mod features;
@@ -25,33 +25,35 @@ mod tests;
 
 const NUMERICAL: usize = 13;
 const CATEGORIES: usize = 26;
-/// Bytes of an id as it is digested.
+/// Bytes of an id in a digest.
 const ID: usize = size_of::<u32>();
-/// Of all files, in memory at once.
+/// Rows of all files that are in memory at a time.
 const BLOCK_ROWS: usize = 1 << 18;
-/// What a thread digests at once.
+/// Rows that a thread digests per task.
 const STRETCH_ROWS: usize = 1 << 13;
-/// Rows that are put together in the processor's first cache.
+/// Rows assembled at a time; they fit into the L1 cache.
 const TILE_ROWS: usize = 128;
 const FIX: &str = "make the output again";
 
-/// Told when a run is over.
+/// Predicate that returns true when the run is over.
 type Over<'o> = &'o (dyn Fn() -> bool + Sync);
 
-/// Look through the output of a run and say what it holds, as JSON: `rows`, `cardinalities`,
-/// `dtypes`, `columns` (a digest of each column's values in order), `rows_digest` (of the rows in
-/// whatever order), `dictionary_digest` (of the vocabularies) and `bytes` (of the split binary).
+/// Check the output of a run and digest it.
 ///
-/// `directory` has `binary/` and `vocabulary/`. Digests are XXH3 with 64 bits, in hexadecimal.
+/// Returns JSON with `rows`, `cardinalities`, `dtypes`, `columns` (a digest of each column's values
+/// in order), `rows_digest` (independent of the order of rows), `dictionary_digest` (vocabularies)
+/// and `bytes` (size of the split binary). Digests are XXH3 with 64 bits, in hexadecimal.
+///
+/// `directory` contains `binary/` and `vocabulary/`.
 ///
 /// # Errors
-/// [`Error::Io`] for what cannot be read, [`Error::Spec`] for an output that is empty or
-/// contradicts itself. Each names the file.
+/// [`Error::Io`] if a file cannot be read, [`Error::Spec`] if the output is empty or inconsistent.
+/// Each names the file.
 pub fn check(directory: &Path) -> Result<Value> {
     check_while(directory, &|| false).map(Option::unwrap_or_default)
 }
 
-/// The same; `None` where the run is over before it is done.
+/// Like [`check`], but return `None` if `over` returns true before the check is complete.
 ///
 /// # Errors
 /// As [`check`].
@@ -81,7 +83,7 @@ fn digits(digest: u64) -> String {
     format!("{digest:016x}")
 }
 
-/// A file that contradicts itself or another one.
+/// Build the error for a file that contradicts itself or another file.
 fn wrong(path: &Path, what: impl Into<String>) -> Error {
     Error::spec(path.display().to_string(), what, FIX)
 }
@@ -92,7 +94,7 @@ fn open(path: &Path) -> Result<(fs::File, u64)> {
     Ok((file, bytes))
 }
 
-/// Do the work on every task, in so many threads.
+/// Run `work` on all tasks, on up to `threads` threads.
 fn in_parallel<T: Send>(
     threads: usize,
     tasks: impl Iterator<Item = T> + Send,
@@ -105,7 +107,7 @@ fn in_parallel<T: Send>(
     };
     let mistake = || Err(mistake("check", "a thread"));
     std::thread::scope(|scope| {
-        // Where no more threads can be had, there are fewer.
+        // If a thread cannot be started, the others do its work.
         let spawn = |_| std::thread::Builder::new().spawn_scoped(scope, run).ok();
         let others: Vec<_> = (1..threads).filter_map(spawn).collect();
         let first = run();
@@ -114,18 +116,18 @@ fn in_parallel<T: Send>(
     })
 }
 
-/// What a file holds in a row.
+/// Content of a file, per row.
 #[derive(Clone, Copy)]
 enum Kind {
     Label,
-    /// Bytes of a number.
+    /// Width of a number in bytes.
     Numerical(usize),
-    /// Bytes of an id, and the ids below which all of them lie.
+    /// Width of an id in bytes, and the cardinality: ids are below it.
     Ids(usize, u64),
 }
 
 impl Kind {
-    /// Bytes of a row in the file.
+    /// Return the bytes of a row in the file.
     fn stored(self) -> usize {
         match self {
             Kind::Label => 1,
@@ -134,7 +136,7 @@ impl Kind {
         }
     }
 
-    /// Bytes of a row as it is digested.
+    /// Return the bytes of a row in a digest.
     fn digested(self) -> usize {
         match self {
             Kind::Ids(..) => ID,
@@ -143,16 +145,16 @@ impl Kind {
     }
 }
 
-/// One file, and a block of its rows.
+/// A file of the output, with the block of rows that is loaded.
 struct Source {
     path: PathBuf,
     file: fs::File,
     bytes: u64,
     kind: Kind,
     stored: Vec<u8>,
-    /// The same as it is digested.
+    /// Values of `stored`, in the form in which they are digested.
     values: Vec<u8>,
-    /// One for each column in the file.
+    /// Hash state of each column in the file.
     columns: Vec<Xxh3>,
 }
 
@@ -164,7 +166,7 @@ impl Source {
         Ok(Source { path, file, bytes, kind, stored: Vec::new(), values: Vec::new(), columns })
     }
 
-    /// The next rows; `first` is how many came before them.
+    /// Load the next `rows` rows, and check them; `first` rows precede them.
     fn load(&mut self, first: u64, rows: usize) -> Result<()> {
         self.stored.resize(rows * self.kind.stored(), 0);
         self.file.read_exact(&mut self.stored).map_err(failed("read", &self.path))?;
@@ -193,7 +195,7 @@ impl Source {
         Ok(())
     }
 
-    /// For the first id that cannot be.
+    /// Build the error for the first id of the block that is not below the cardinality.
     fn stranger(&self, first: u64, cardinality: u64) -> Error {
         let ids = self.values.as_chunks().0.iter().map(|id| u32::from_le_bytes(*id));
         let strange = (first + 1..).zip(ids).find(|(_, id)| u64::from(*id) >= cardinality);
@@ -201,7 +203,7 @@ impl Source {
         wrong(&self.path, format!("has id {id} in row {row}, and the cardinality is {cardinality}"))
     }
 
-    /// Name and digest of each column.
+    /// Yield name and digest of each column.
     fn digests(&self, place: usize) -> impl Iterator<Item = (String, u64)> + '_ {
         let kind = self.kind;
         let named = move |column| match kind {
@@ -213,7 +215,7 @@ impl Source {
     }
 }
 
-/// Ids to 32 bits; returns the largest, of which a negative one is larger than all others.
+/// Widen ids to 32 bits. Return the largest as unsigned, so that a negative id exceeds all others.
 fn widen<const W: usize>(stored: &[u8], ids: &mut [u8], decode: impl Fn([u8; W]) -> i32) -> u32 {
     let mut largest = 0;
     for (from, to) in stored.as_chunks::<W>().0.iter().zip(ids.as_chunks_mut().0) {
@@ -224,7 +226,7 @@ fn widen<const W: usize>(stored: &[u8], ids: &mut [u8], decode: impl Fn([u8; W])
     largest
 }
 
-/// Digest one column of numbers that lie row by row.
+/// Digest one column of a row-major matrix of numbers.
 fn digest_numbers<const W: usize>(rows: &[u8], column: usize, hash: &mut Xxh3) {
     let mut together = [[0; W]; STRETCH_ROWS];
     for stretch in rows.as_chunks().0.chunks(NUMERICAL * STRETCH_ROWS) {
@@ -277,8 +279,10 @@ impl Table {
         self.sources.iter().enumerate().flat_map(|(place, source)| source.digests(place))
     }
 
-    /// Go through all rows, so many at a time; returns the digest that does not know their order,
-    /// `None` where the run is over before.
+    /// Digest all rows, `block_rows` at a time.
+    ///
+    /// Returns the digest that is independent of the order of rows; `None` if the run is over
+    /// before.
     fn digest(&mut self, threads: usize, block_rows: usize, over: Over<'_>) -> Result<Option<u64>> {
         let sum = AtomicU64::new(0);
         let mut first = 0;
@@ -293,7 +297,7 @@ impl Table {
                 Ok(())
             })?;
             in_parallel(threads, (0..rows).step_by(STRETCH_ROWS), |at| {
-                sum.fetch_add(self.digest_rows(at, rows), Ordering::Relaxed); // it wraps around
+                sum.fetch_add(self.digest_rows(at, rows), Ordering::Relaxed); // wraps around
                 Ok(())
             })?;
             first += rows as u64;
@@ -309,7 +313,8 @@ impl Table {
         })
     }
 
-    /// Of a stretch that begins at row `first` of the block's `rows`.
+    /// Sum the digests of up to `STRETCH_ROWS` rows that begin at row `first` of the block's
+    /// `rows`.
     fn digest_rows(&self, first: usize, rows: usize) -> u64 {
         let (short, ids) = self.sources.split_at(2);
         let ids: Vec<&[[u8; ID]]> = ids.iter().map(|source| source.values.as_chunks().0).collect();
@@ -337,7 +342,7 @@ impl Table {
     }
 }
 
-/// What is to be digested of a block.
+/// Column of a block with its hash state.
 struct Column<'t> {
     kind: Kind,
     values: &'t [u8],

@@ -1,4 +1,4 @@
-//! Reading a column of a Parquet file, one row group at a time.
+//! Reader of single columns of a Parquet file, one row group at a time.
 
 use std::fmt::Display;
 use std::fs::File;
@@ -17,47 +17,47 @@ use storlab_base::{Error, Result, failed};
 
 use super::columns::schema;
 
-/// A Parquet file whose columns are read whole, row group by row group.
+/// Parquet file whose columns are read one row group at a time.
 pub struct Group<'p> {
     path: &'p Path,
     file: File,
     metadata: ParquetMetaData,
 }
 
-/// What was read of one column in one row group. Buffers are kept from one to the next.
+/// Values of one column in one row group. Buffers are reused.
 #[derive(Default)]
 pub struct Column {
     values: Vec<i32>,
     levels: Vec<i16>,
-    /// Rows.
+    /// Number of rows.
     pub rows: usize,
-    /// As stored.
+    /// Bytes of the column chunk in the file.
     pub bytes: u64,
 }
 
 impl Column {
-    /// Of the rows that have one.
+    /// Return the non-null values as unsigned integers.
     pub fn unsigned(&self) -> &[u32] {
         bytemuck::must_cast_slice(&self.values)
     }
 
-    /// As they are stored.
+    /// Return the non-null values as stored.
     pub fn values(&self) -> &[i32] {
         &self.values
     }
 
-    /// 1 for each row that has a value, 0 for the others; empty where all have.
+    /// Return the definition levels: 1 for a value, 0 for null, by row; empty if no row is null.
     pub fn levels(&self) -> &[i16] {
         if self.values.len() == self.rows { &[] } else { &self.levels }
     }
 }
 
 impl<'p> Group<'p> {
-    /// Read the footer.
+    /// Open the file, and read its footer.
     ///
     /// # Errors
-    /// [`Error::Io`] for a file that cannot be read, [`Error::Spec`] for one that ingest did not
-    /// make.
+    /// [`Error::Io`] if the file cannot be read, [`Error::Spec`] if it does not have the schema
+    /// that ingest writes.
     pub fn open(path: &'p Path) -> Result<Self> {
         let file = File::open(path).map_err(failed("open", path))?;
         let metadata =
@@ -69,10 +69,10 @@ impl<'p> Group<'p> {
         Ok(Group { path, file, metadata })
     }
 
-    /// Others would come to lie in the place of another part's.
+    /// Check the number of rows: extra rows would be written over those of the next part.
     ///
     /// # Errors
-    /// [`Error::Spec`] for a file that has not so many rows.
+    /// [`Error::Spec`] if the file does not have exactly `due` rows.
     pub fn expect_rows(&self, due: u64) -> Result<()> {
         let rows: u64 = (0..self.len()).map(|group| self.rows(group) as u64).sum();
         if rows == due {
@@ -81,12 +81,12 @@ impl<'p> Group<'p> {
         Err(damaged(self.path, format!("it has {rows} rows, and {due} were due")))
     }
 
-    /// Row groups.
+    /// Return the number of row groups.
     pub fn len(&self) -> usize {
         self.metadata.num_row_groups()
     }
 
-    /// Of a row group.
+    /// Return the number of rows of a row group.
     pub fn rows(&self, group: usize) -> usize {
         self.metadata.row_group(group).num_rows() as usize
     }
@@ -94,7 +94,7 @@ impl<'p> Group<'p> {
     /// Read column `index` of row group `group` into `column`.
     ///
     /// # Errors
-    /// [`Error::Io`] for what cannot be read, [`Error::Spec`] for what is damaged.
+    /// [`Error::Io`] if the file cannot be read, [`Error::Spec`] if it is damaged.
     pub fn read(&self, group: usize, index: usize, column: &mut Column) -> Result<()> {
         let row_group = self.metadata.row_group(group);
         let chunk = row_group.column(index);
@@ -132,7 +132,7 @@ fn decode(stored: Stored, chunk: &ColumnChunkMetaData, column: &mut Column) -> P
     Ok(())
 }
 
-/// The bytes of a column chunk, addressed as in its file.
+/// Bytes of a column chunk, addressed by their offset in the file.
 struct Stored {
     start: u64,
     bytes: Bytes,

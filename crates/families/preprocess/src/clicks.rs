@@ -1,9 +1,9 @@
-//! Click logs as text: for each column how often it is empty, how many values it has, and how much
-//! more often the common ones come.
+//! Generator of click logs as text, with realistic shares of empty fields, cardinalities and skew.
 //!
-//! Ranks are drawn by octaves: rank 0, ranks 1 and 2, ranks 3 to 6, and so on. The ranks of an
-//! octave are equally likely, and an octave weighs a fixed share of the one before it. That is a
-//! power law in steps, and needs integers only, so that every machine draws the same.
+//! Ranks are drawn by octaves: rank 0, ranks 1 and 2, ranks 3 to 6, and so on. All ranks of an
+//! octave are equally likely, and the weight of an octave is a fixed fraction of the previous
+//! one's. This approximates a power law with integer arithmetic only, so every machine draws the
+//! same values.
 
 use rand_core::Rng as _;
 use storlab_base::{Rng, stream};
@@ -11,17 +11,20 @@ use storlab_base::{Rng, stream};
 #[cfg(test)]
 mod tests;
 
-/// Rows that are drawn from one seed of their own.
+/// Rows that share a random seed.
 pub const BLOCK_ROWS: u64 = 16_384;
-/// More than a row of text has: label, integers of up to nine characters, categories, separators.
+/// Upper bound of the bytes of a row: label, integers of up to nine characters, categories,
+/// separators.
 pub const MOST_ROW_BYTES: usize = 2 + 13 * 10 + 26 * 9;
 
-/// Of 1000 rows.
+/// Clicks per 1000 rows.
 const CLICKED: u64 = 32;
 
-/// Empty ones of 1000, the largest value, and an octave's weight in sixteenths of the one before.
-/// Empty ones and largest values are about those of Criteo's sample of seven days (the Kaggle
-/// Display Advertising Challenge, train.txt), and the weights give about its medians.
+/// Columns of integers: empty fields per 1000, the largest value, and the weight of an octave in
+/// sixteenths of the previous one's.
+///
+/// Shares of empty fields and largest values approximate Criteo's sample of seven days (the Kaggle
+/// Display Advertising Challenge, train.txt); the weights approximate its medians.
 const INTEGERS: [(u64, u64, u64); 13] = [
     (454, 5_775, 10),
     (0, 257_675, 12),
@@ -38,8 +41,9 @@ const INTEGERS: [(u64, u64, u64); 13] = [
     (217, 7_393, 12),
 ];
 
-/// Empty ones of 1000, about those of the same sample, and the number of values in Criteo's full
-/// set of 24 days, as published with NVIDIA's DLRM for no threshold.
+/// Columns of categories: empty fields per 1000, which approximate the same sample, and the number
+/// of distinct values in Criteo's full set of 24 days, as published with NVIDIA's DLRM without a
+/// frequency threshold.
 const CATEGORIES: [(u64, u64); 26] = [
     (0, 227_605_432),
     (0, 39_060),
@@ -68,16 +72,17 @@ const CATEGORIES: [(u64, u64); 26] = [
     (440, 108),
     (440, 36),
 ];
-/// Columns with fewer values are the more skewed ones.
+/// Number of values below which a column is drawn with more skew.
 const MANY: u64 = 100_000;
 
-/// Draws the ranks of one column.
+/// Sampler of the ranks of one column.
 struct Octaves {
-    /// Of 2^32: draws below the first one are empty, those below the next have rank 0, and so on.
+    /// Cumulative bounds in units of 2^-32: draws below the first one are empty, draws below the
+    /// next one fall into the first octave, and so on.
     bounds: Vec<u64>,
-    /// First rank and number of ranks.
+    /// First rank and number of ranks of each octave.
     ranks: Vec<(u64, u64)>,
-    /// By a draw's highest eight bits: the first bound that it may lie below.
+    /// Index of the first candidate bound, by the highest eight bits of a draw.
     guide: [u8; 256],
 }
 
@@ -102,7 +107,7 @@ impl Octaves {
         Octaves { guide: std::array::from_fn(guide), bounds, ranks }
     }
 
-    /// `None` for empty.
+    /// Map 64 random bits to a rank; `None` for an empty field.
     #[inline]
     fn draw(&self, random: u64) -> Option<u32> {
         let high = random >> 32;
@@ -115,14 +120,14 @@ impl Octaves {
     }
 }
 
-/// Writes rows.
+/// Generator of rows of a click log.
 pub struct Text {
     integers: Vec<Octaves>,
     categories: Vec<Octaves>,
 }
 
 impl Text {
-    /// All tables ready.
+    /// Create the generator with the samplers of all columns.
     pub fn new() -> Self {
         let integer =
             |(empty, largest, decay): (u64, u64, u64)| Octaves::new(empty, largest + 1, decay);
@@ -132,7 +137,7 @@ impl Text {
         Text { integers: INTEGERS.map(integer).into(), categories: CATEGORIES.map(category).into() }
     }
 
-    /// Append the first `rows` rows of a block. They follow from the arguments alone.
+    /// Append the first `rows` rows of a block to `text`. They depend on the arguments only.
     pub fn write(&self, seed: u64, file: u32, block: u64, rows: u64, text: &mut Vec<u8>) {
         let mut rng = stream(seed, "clicks", (u64::from(file) << 32) | block);
         text.reserve(rows as usize * MOST_ROW_BYTES);
@@ -159,7 +164,7 @@ impl Text {
     }
 }
 
-/// I2 is the one that has values below 0: -1, -2 and -3 come right after 0.
+/// Map a rank to an integer. Only column I2 has negative values: -1, -2 and -3 follow 0.
 fn integer(column: usize, rank: u32) -> i32 {
     match (column, rank as i32) {
         (1, rank @ 1..=3) => -rank,
@@ -168,8 +173,8 @@ fn integer(column: usize, rank: u32) -> i32 {
     }
 }
 
-/// Values of a column are distinct, and their order says nothing of their ranks: each step can be
-/// undone.
+/// Map a rank to a category value by an invertible hash: values are distinct, and their order is
+/// unrelated to their ranks.
 fn category(column: u32, rank: u32) -> u32 {
     let mut value = rank.wrapping_add(column.wrapping_mul(0x9e37_79b9));
     for factor in [0x7feb_352d, 0x846c_a68b] {
@@ -196,7 +201,7 @@ fn write_decimal(value: i32, text: &mut Vec<u8>) {
     text.extend_from_slice(&digits[first..]);
 }
 
-/// Eight lowercase digits.
+/// Format as eight lowercase hexadecimal digits.
 fn hexadecimal(value: u32) -> [u8; 8] {
     let mut digits = u64::from(value);
     for (shift, mask) in
@@ -204,7 +209,7 @@ fn hexadecimal(value: u32) -> [u8; 8] {
     {
         digits = (digits | (digits << shift)) & mask;
     }
-    // In every byte at once: digits from 10 on carry into the upper half when 6 is added.
+    // For all bytes at once: adding 6 carries into the upper half for digits from 10 on.
     let letters = ((digits + 0x0606_0606_0606_0606) >> 4) & 0x0101_0101_0101_0101;
     let gap = u64::from(b'a' - b'9' - 1);
     (digits + 0x3030_3030_3030_3030 + letters * gap).to_be_bytes()

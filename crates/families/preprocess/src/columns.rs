@@ -1,4 +1,4 @@
-//! The columns of a row group while it is parsed, and as Parquet.
+//! Columns of a row group while it is parsed, and how they are written as Parquet.
 
 use std::io::Write;
 use std::sync::{Arc, OnceLock};
@@ -12,23 +12,25 @@ use parquet::schema::types::{ColumnPath, Type, TypePtr};
 
 use super::spec::Codec;
 
-/// Columns of integers, `I1` and so on.
+/// Number of integer columns, `I1` to `I13`.
 pub const INTEGERS: usize = 13;
-/// Columns of categories, `C1` and so on.
+/// Number of category columns, `C1` to `C26`.
 pub const CATEGORIES: usize = 26;
-/// Of a row while it is parsed and written: its values, a mask, levels, and pages on their way.
+/// Memory per row while it is parsed and written, in bytes: values, mask, levels and pages in
+/// progress.
 pub const ROW_BYTES: usize = 240;
 
 const NULLABLE: usize = INTEGERS + CATEGORIES;
-/// Values of a column that are looked at to see whether they repeat.
+/// Values of a column that are examined for repetition.
 const SAMPLE: usize = 8192;
-/// Places, by hash, in which one was seen.
+/// Bits of the hash set that detects repeated values.
 const SEEN: usize = 1 << 16;
 
-/// The rows of one row group. Values lie one after the other; which rows have one, a mask says.
+/// Rows of one row group. Each column holds its non-null values; a bit mask per row says which
+/// columns have one.
 pub struct Columns {
     labels: Vec<i32>,
-    /// Bit `c`: the row has a value in column `c`.
+    /// Mask of each row: bit `c` is set if the row has a value in column `c`.
     present: Vec<u64>,
     values: Vec<Vec<u32>>,
     lengths: [usize; NULLABLE],
@@ -37,7 +39,7 @@ pub struct Columns {
 }
 
 impl Columns {
-    /// For so many rows at most.
+    /// Create columns for at most `limit` rows.
     pub fn new(limit: usize) -> Self {
         Columns {
             labels: Vec::with_capacity(limit),
@@ -49,7 +51,7 @@ impl Columns {
         }
     }
 
-    /// A value of the row that is being parsed, if it is there.
+    /// Append a value of the current row to a column if `there`.
     #[inline]
     pub fn put(&mut self, column: usize, value: u32, there: bool) {
         let length = &mut self.lengths[column];
@@ -57,36 +59,36 @@ impl Columns {
         *length += usize::from(there);
     }
 
-    /// The row is whole.
+    /// Complete the current row.
     #[inline]
     pub fn end_row(&mut self, label: i32, present: u64) {
         self.labels.push(label);
         self.present.push(present);
     }
 
-    /// The row is none: take back its values, which `present` names.
+    /// Discard the current row: remove its values from the columns in `present`.
     pub fn undo(&mut self, present: u64) {
         for (column, length) in self.lengths.iter_mut().enumerate() {
             *length -= (present >> column & 1) as usize;
         }
     }
 
-    /// Whole ones.
+    /// Return the number of complete rows.
     pub fn rows(&self) -> usize {
         self.labels.len()
     }
 
-    /// No more rows fit.
+    /// Return whether the row group is full.
     pub fn is_full(&self) -> bool {
         self.labels.len() == self.limit
     }
 
-    /// Of the rows that have one.
+    /// Return the non-null values of a column.
     pub fn values(&self, column: usize) -> &[u32] {
         &self.values[column][..self.lengths[column]]
     }
 
-    /// Forget all rows.
+    /// Remove all rows.
     pub fn clear(&mut self) {
         self.labels.clear();
         self.present.clear();
@@ -100,7 +102,7 @@ impl Columns {
         for column in 0..NULLABLE {
             self.levels.clear();
             self.levels.extend(self.present.iter().map(|mask| (mask >> column & 1) as i16));
-            // Parquet's 32-bit columns hold `i32`, whatever their sign.
+            // Parquet stores 32-bit columns as `i32`, signed or not.
             let values = bytemuck::must_cast_slice(&self.values[column][..self.lengths[column]]);
             write_column(&mut group, values, Some(&self.levels))?;
         }
@@ -126,8 +128,8 @@ fn name_of(column: usize) -> String {
     }
 }
 
-/// `label` int8, `I1`.. nullable int32, `C1`.. nullable uint32. Made once: every part and every
-/// footer asks for it.
+/// Return the schema: `label` int8, `I1`.. nullable int32, `C1`.. nullable uint32. Built once,
+/// because every part and every footer needs it.
 pub fn schema() -> Result<TypePtr> {
     static MADE: OnceLock<TypePtr> = OnceLock::new();
     if let Some(made) = MADE.get() {
@@ -153,8 +155,8 @@ fn make_schema() -> Result<TypePtr> {
     Ok(Arc::new(Type::group_type_builder("clicks").with_fields(fields).build()?))
 }
 
-/// How pages are written. Columns whose values repeat get a dictionary: it makes files smaller,
-/// and reading them faster, by as much time as it takes.
+/// Choose codec and encodings. Columns with repeated values get a dictionary: it makes files
+/// smaller, and the time to build it is regained when reading.
 pub fn properties(codec: Codec, columns: &Columns) -> WriterPropertiesPtr {
     let compression = match codec {
         Codec::None => Compression::UNCOMPRESSED,
@@ -178,7 +180,7 @@ pub fn properties(codec: Codec, columns: &Columns) -> WriterPropertiesPtr {
     Arc::new(properties.build())
 }
 
-/// Whether at most half of the first values are ones that were not there before.
+/// Return whether at most half of the first values are distinct.
 fn repeat(values: &[u32]) -> bool {
     let first = &values[..values.len().min(SAMPLE)];
     let mut seen = vec![0u64; SEEN / 64];

@@ -1,4 +1,4 @@
-//! Counting the values of a column within a budget: see [`Counting`].
+//! Counting of the values of a column within a memory budget: see [`Counting`].
 
 mod table;
 #[cfg(test)]
@@ -20,56 +20,56 @@ use super::lookup::lines::mix;
 use super::merge::{END, Tournament, Vocabulary};
 use table::Table;
 
-/// Parts of a column, by the top bits of the hash of a value.
+/// Number of shards of a column; a value's shard is given by the top bits of its hash.
 pub const SHARDS: usize = 256;
 const HASH_BITS: u32 = u32::BITS - SHARDS.ilog2();
 
-/// Pairs that a worker gathers for a shard before it takes the shard's lock.
+/// Pairs that a worker gathers for a shard before it locks the shard.
 const BLOCK: usize = 128;
-/// Values that a worker counts by itself, because they come often.
+/// Slots of the worker's own cache of frequent values.
 const FREQUENT: usize = 1 << FREQUENT_BITS;
 const FREQUENT_BITS: u32 = 12;
-/// Values between two looks at whether that is worth it.
+/// Values after which the worker re-evaluates whether this cache pays off.
 const CHUNK: usize = 4096;
-/// Chunks until the next look, where it was not.
+/// Chunks that bypass the cache if it does not pay off.
 const PAUSE: usize = 15;
-/// Counts above this are carried.
+/// Counts above this are moved to `carried`, a map of 64-bit counts.
 const LIMIT: u32 = 1 << 31;
-/// Values that a worker gathers at most, so that they and `LIMIT` fit a number together.
+/// Most values that a worker gathers, so that their count plus `LIMIT` fits 32 bits.
 const GATHERED: usize = 1 << 30;
 
 /// One pass over a column, shared by all workers.
 ///
-/// What it counts is `first..end` of the shards. Where the budget has no room, the upper half of
-/// them is given up, and left to a later pass: `end` goes down. A shard below the last `end` was
-/// never given up, so all of its values were counted.
+/// The pass counts the shards `first..end`. If the budget is exhausted, the upper half of them is
+/// discarded and left to a later pass, so `end` decreases. Shards below the final `end` were never
+/// discarded, so their counts are complete.
 #[derive(Debug)]
 pub struct Counting<'b> {
     budget: &'b Budget,
     first: usize,
     end: AtomicUsize,
     shards: Vec<Mutex<Table<'b>>>,
-    /// Only one worker gives up shards at a time.
+    /// Held by the worker that is discarding shards.
     shedding: Mutex<()>,
-    /// How often that was done, counted once the memory is free.
+    /// Number of times that shards were discarded, incremented after their memory is free.
     sheds: AtomicUsize,
     limit: u32,
 }
 
-/// What a worker gathers before it comes to the shards: pairs of a hash (high half) and a number.
+/// Buffer of one worker in front of the shards: pairs of a hash (upper 32 bits) and a count.
 #[derive(Debug)]
 pub struct Scatter<'b> {
     blocks: Vec<[u64; BLOCK]>,
     lengths: [usize; SHARDS],
     frequent: Vec<u64>,
-    /// Values that may be in `frequent` and the blocks.
+    /// Upper bound of the counts in `frequent` and the blocks.
     gathered: usize,
     pause: usize,
     _held: Held<'b>,
 }
 
 impl<'b> Counting<'b> {
-    /// Of the shards from `first` on.
+    /// Create a pass over the shards from `first` on.
     pub fn new(budget: &'b Budget, first: usize) -> Self {
         Self::with_limit(budget, first, LIMIT)
     }
@@ -81,10 +81,10 @@ impl<'b> Counting<'b> {
         Counting { budget, first, end, shards, shedding, sheds, limit }
     }
 
-    /// For one worker: about 300 kB of the budget.
+    /// Create the buffer of one worker, which takes about 300 kB of the budget.
     ///
     /// # Errors
-    /// [`Error::Spec`] where that has no room for it.
+    /// [`Error::Spec`] if the budget is too small even with a single shard.
     pub fn scatter(&self) -> Result<Scatter<'b>> {
         let bytes = (SHARDS * BLOCK + FREQUENT) * size_of::<u64>();
         let held = loop {
@@ -107,7 +107,7 @@ impl<'b> Counting<'b> {
     /// Count values.
     ///
     /// # Errors
-    /// [`Error::Spec`] where the budget has no room for a single shard.
+    /// [`Error::Spec`] if the budget is too small for a single shard.
     pub fn add(&self, scatter: &mut Scatter<'b>, values: &[u32]) -> Result<()> {
         for chunk in values.chunks(CHUNK) {
             if scatter.pause > 0 {
@@ -128,7 +128,8 @@ impl<'b> Counting<'b> {
         Ok(())
     }
 
-    /// Count in `frequent`, each value in its one place there. Says how many had to make way.
+    /// Count values in the cache `frequent`, in which each value has one slot. Return the
+    /// evictions.
     fn add_frequent(&self, scatter: &mut Scatter<'b>, values: &[u32]) -> Result<usize> {
         let mut evicted = 0;
         for value in values {
@@ -137,7 +138,7 @@ impl<'b> Counting<'b> {
             let before = *place;
             let same = (before >> 32) as u32 == hash;
             *place = if same { before + 1 } else { u64::from(hash) << 32 | 1 };
-            // All write, without a branch; only what makes way moves the end of the block.
+            // Always store; the length grows only on eviction. A branch here would mispredict.
             let leaves = usize::from(!same) * usize::from(before as u32 != 0);
             evicted += leaves;
             let shard = (before >> (32 + HASH_BITS)) as usize;
@@ -163,7 +164,7 @@ impl<'b> Counting<'b> {
         Ok(())
     }
 
-    /// Bring `frequent` to the blocks.
+    /// Move all entries of `frequent` to the blocks.
     fn settle(&self, scatter: &mut Scatter<'b>) -> Result<()> {
         for place in 0..FREQUENT {
             let pair = std::mem::take(&mut scatter.frequent[place]);
@@ -175,7 +176,8 @@ impl<'b> Counting<'b> {
         Ok(())
     }
 
-    /// Bring all that a worker has gathered to the shards: before `finish`, for each worker.
+    /// Move everything that a worker has gathered to the shards; required for each worker before
+    /// `finish`.
     pub fn flush(&self, scatter: &mut Scatter<'b>) -> Result<()> {
         self.settle(scatter)?;
         (0..SHARDS).try_for_each(|shard| self.drain(scatter, shard))
@@ -199,9 +201,11 @@ impl<'b> Counting<'b> {
         Ok(())
     }
 
-    /// Give up the upper half of the shards, unless that was done since the budget had no room.
+    /// Discard the upper half of the shards, unless another worker has done so since the caller
+    /// read `sheds`, before the budget was exhausted.
     ///
-    /// `end` is lowered before a shard is freed under its lock: who locks it later knows.
+    /// `end` is lowered before the shards are freed under their locks, so whoever locks a shard
+    /// later sees that it is discarded.
     fn shed(&self, sheds: usize) -> Result<()> {
         let _one = lock(&self.shedding);
         if self.sheds.load(Relaxed) > sheds {
@@ -220,7 +224,7 @@ impl<'b> Counting<'b> {
         Ok(())
     }
 
-    /// Drop what was counted less than `threshold` times, and sort the rest, on `workers` threads.
+    /// Drop values counted less than `threshold` times and sort the rest, on `workers` threads.
     pub fn finish(self, threshold: u64, workers: usize) -> Sorted<'b> {
         let end = self.end.into_inner();
         let tables = self.shards.into_iter().take(end).skip(self.first);
@@ -246,36 +250,36 @@ impl<'b> Counting<'b> {
     }
 }
 
-/// A value whose count was carried: it comes before all that were not.
+/// Value whose count exceeded the limit of a table: it sorts before all others.
 #[derive(Clone, Copy, Debug)]
 struct Heavy {
     count: u64,
     value: u32,
 }
 
-/// What a pass has counted, in the order of a vocabulary.
+/// Counts of one pass, in the order of a vocabulary.
 #[derive(Debug)]
 pub struct Sorted<'b> {
-    /// Where the next pass begins; [`SHARDS`] after the last one.
+    /// First shard of the next pass; [`SHARDS`] after the last pass.
     pub end: usize,
     tables: Vec<Table<'b>>,
     heavy: Vec<Heavy>,
 }
 
 impl Sorted<'_> {
-    /// Values that were counted often enough.
+    /// Return the number of values that reached the threshold.
     pub fn kept(&self) -> u64 {
         let kept = self.tables.iter().map(|table| table.kept().len()).sum::<usize>();
         (kept + self.heavy.len()) as u64
     }
 
-    /// Values, also those that were not.
+    /// Return the number of distinct values.
     pub fn distinct(&self) -> u64 {
         self.tables.iter().map(Table::distinct).sum()
     }
 
-    /// Values (32 bits) and their counts (64 bits), little endian, by count, the highest first,
-    /// then by value.
+    /// Write values (32 bits) and counts (64 bits), little endian, by descending count, then by
+    /// value.
     pub fn write(self, values: &mut dyn Write, counts: &mut dyn Write) -> io::Result<()> {
         let mut vocabulary = Vocabulary::new(values, counts);
         for entry in &self.heavy {

@@ -1,4 +1,4 @@
-//! The workers of a run: each takes the next part until none is left.
+//! Thread pool of a run, whose workers take tasks until none is left.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -14,7 +14,7 @@ use storlab_run::threads::{guarded, pin_in_turn};
 
 const LOOK: Duration = Duration::from_millis(100);
 
-/// The threads of all stages, with what each has counted.
+/// Worker threads of all stages, with their counters.
 pub struct Crew<'b> {
     ledgers: Vec<Ledger>,
     tally: Tally,
@@ -25,9 +25,9 @@ pub struct Crew<'b> {
     moved: AtomicU64,
 }
 
-/// A worker's place in one round of work.
+/// Access of one worker to the tasks of a round and to its counters.
 pub struct Turn<'c> {
-    /// Counts what it did.
+    /// Counters of the worker.
     ledger: &'c mut Ledger,
     next: &'c AtomicUsize,
     tasks: usize,
@@ -37,7 +37,7 @@ pub struct Turn<'c> {
 }
 
 impl Turn<'_> {
-    /// The next task that nobody has taken; `None` when there is none, or the run is to end.
+    /// Take the next task; `None` if there is none left, or the run is over.
     pub fn next(&mut self) -> Option<usize> {
         if self.is_over() {
             return None;
@@ -46,12 +46,12 @@ impl Turn<'_> {
         (task < self.tasks).then_some(task)
     }
 
-    /// The run is to end: leave what is half done.
+    /// Return whether the run is over, so that work in progress must be abandoned.
     pub fn is_over(&self) -> bool {
         self.stop.load(Relaxed) || self.control.stopping()
     }
 
-    /// A unit of work of a stage was done, since `start_ns`.
+    /// Record a finished operation of a stage that began at `start_ns`.
     pub fn record(&mut self, place: usize, bytes: u64, start_ns: u64) {
         let now = monotonic_ns();
         self.moved.fetch_add(bytes, Relaxed);
@@ -60,7 +60,7 @@ impl Turn<'_> {
 }
 
 impl<'b> Crew<'b> {
-    /// So many workers. The window begins now.
+    /// Create the workers, and begin the window.
     pub fn new(
         workers: usize,
         interval_ns: u64,
@@ -87,30 +87,30 @@ impl<'b> Crew<'b> {
         }
     }
 
-    /// How many.
+    /// Return the number of workers.
     pub fn workers(&self) -> usize {
         self.ledgers.len()
     }
 
-    /// The run is to end.
+    /// Return whether the run is stopping.
     pub fn is_over(&self) -> bool {
         self.control.stopping()
     }
 
-    /// When the window began.
+    /// Return the start of the window in nanoseconds.
     pub fn start_ns(&self) -> u64 {
         self.tally.start_ns()
     }
 
-    /// Bytes that were recorded since this was asked last.
+    /// Return the bytes recorded since the previous call.
     pub fn take_moved(&self) -> u64 {
         self.moved.swap(0, Relaxed)
     }
 
-    /// Carry out `tasks` tasks: `work` runs once in each worker, and asks its [`Turn`] for them.
+    /// Run `work` once on each worker, which takes its tasks (0 to `tasks - 1`) from its [`Turn`].
     ///
     /// # Errors
-    /// The first of any worker; the others then end soon.
+    /// The first error of any worker; the others then stop early.
     pub fn carry_out(
         &mut self,
         tasks: usize,
@@ -135,7 +135,7 @@ impl<'b> Crew<'b> {
                         if let Err(error) = ended {
                             lock(failure).get_or_insert(error);
                             stop.store(true, Relaxed);
-                            control.end_soon(); // another may be stuck, and is left behind then
+                            control.end_soon(); // another may be stuck, and is abandoned
                         }
                         turn.ledger.leave_thread();
                         let _ = end.send(());
@@ -161,7 +161,7 @@ impl<'b> Crew<'b> {
         failed.map_or(Ok(()), Err)
     }
 
-    /// All work is done: the sum over all workers.
+    /// End the workers. Return the sum of their counters.
     pub fn end(mut self) -> Tally {
         let workers = self.ledgers.len();
         self.ledgers.clear();

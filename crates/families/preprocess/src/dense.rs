@@ -1,25 +1,26 @@
-//! Numerical features: the logarithm of an integer as a half or a float.
+//! Numerical features: ln(x + 3) of an integer as float16 or float32.
 
 #[cfg(test)]
 mod tests;
 
-/// Bits of an integer's place below its leading one. A half is at least 2^-8 from the next where
-/// 9 bits and more make an integer inexact, which is more than the logarithm grows in a cell.
+/// Bits of an integer after its leading one that select a cell. Each cell spans at most two halves:
+/// for integers with more bits than this, halves are at least 2^-8 apart, which is more than the
+/// logarithm grows within a cell.
 const CELL_BITS: u32 = 8;
-/// Logarithms that are kept.
+/// Number of integers whose float32 logarithm is tabulated.
 const SMALL: usize = 1 << 12;
 
-/// ln(x + 3), and 0 where that is not defined.
+/// Tables for ln(x + 3), which is defined as 0 for x <= -3.
 #[derive(Debug)]
 pub struct Dense {
     halves: Vec<Cell>,
     floats: Vec<f32>,
 }
 
-/// Integers that share their leading bits: their logarithms round to one half, or to two.
+/// Integers that share their leading bits: their logarithms round to one half or to two.
 #[derive(Clone, Copy, Debug)]
 struct Cell {
-    /// The first integer that has the higher half.
+    /// Smallest integer that rounds to the higher half.
     above: u32,
     half: u16,
 }
@@ -31,14 +32,14 @@ impl Default for Dense {
 }
 
 impl Dense {
-    /// All cells, which takes about a millisecond.
+    /// Build the tables, which takes about a millisecond.
     pub fn new() -> Self {
         let halves = (0..u32::BITS << CELL_BITS).map(Cell::new).collect();
         let floats = (0..SMALL).map(|n| f64::from(n.max(1) as u32).ln() as f32).collect();
         Dense { halves, floats }
     }
 
-    /// As the bits of a float16, rounded once, to the nearest, ties to even.
+    /// Return ln(x + 3) as the bits of a float16, rounded once, to nearest, ties to even.
     #[inline]
     pub fn half(&self, x: i32) -> u16 {
         let n = shifted(x);
@@ -46,7 +47,7 @@ impl Dense {
         cell.half + u16::from(n >= cell.above)
     }
 
-    /// As a float32, rounded once, to the nearest, ties to even.
+    /// Return ln(x + 3) as a float32, rounded once, to nearest, ties to even.
     #[inline]
     pub fn float(&self, x: i32) -> f32 {
         let n = shifted(x);
@@ -54,7 +55,7 @@ impl Dense {
     }
 }
 
-/// x + 3, and 1, whose logarithm is 0, for all that is less.
+/// Return x + 3, or 1, whose logarithm is 0, for all smaller x.
 #[inline]
 fn shifted(x: i32) -> u32 {
     x.max(-2).wrapping_add(3) as u32
@@ -71,7 +72,8 @@ impl Cell {
     fn new(cell: u32) -> Self {
         let bits = cell >> CELL_BITS;
         let leading = u64::from(1 << CELL_BITS | cell & ((1 << CELL_BITS) - 1));
-        // Where an integer has fewer bits than a place, other cells are never looked at.
+        // Cells of integers with fewer bits than `CELL_BITS` that are not reached here are never
+        // looked up.
         let first = (leading << bits >> CELL_BITS) as u32;
         let last = (((leading + 1) << bits >> CELL_BITS) - 1).max(u64::from(first)) as u32;
         let half = half_of_ln(first);
@@ -84,7 +86,7 @@ impl Cell {
                 above = middle;
             }
         }
-        // Beyond all integers that are looked at, in the last cell.
+        // In the last cell the boundary may exceed all integers.
         Cell { above: u32::try_from(above).unwrap_or(u32::MAX), half }
     }
 }
@@ -96,7 +98,7 @@ fn half_of_ln(n: u32) -> u16 {
     half_bits(f64::from(n).ln())
 }
 
-/// To the nearest, ties to even, of a number that is normal as a half: 2^-14 to 65504.
+/// Round to the nearest float16, ties to even; `number` is in its normal range, 2^-14 to 65504.
 fn half_bits(number: f64) -> u16 {
     const DROPPED: u32 = 52 - 10;
     const BIAS: u64 = (1023 - 15) << 10;

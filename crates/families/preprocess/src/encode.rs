@@ -1,7 +1,7 @@
-//! Parquet and vocabularies to split binary.
+//! Encode stage: Parquet and vocabularies to split binary.
 //!
-//! Every row has its place in every file, so that workers write wherever they are. Where the tables
-//! from value to id do not fit into memory together, the parts are gone through several times.
+//! Every row has a fixed place in every file, so workers write at any position. If the lookup
+//! tables of all columns do not fit into memory together, the data is read in several passes.
 
 use std::collections::HashSet;
 use std::fs::{self, File, OpenOptions};
@@ -26,28 +26,29 @@ use super::vocabulary::{Files, Values, reduce};
 
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 
-/// How encoding went.
+/// Statistics of the encode stage.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Encoded {
-    /// Over the data.
+    /// Number of passes over the data.
     pub passes: usize,
-    /// Parts, over all passes, that an earlier process had done.
+    /// Parts, summed over all passes, that an earlier process had completed.
     pub resumed: usize,
 }
 
-/// Ids of one column that are looked up in one pass.
+/// Range of a column's ids that is looked up in one pass.
 #[derive(Clone, Copy, Debug)]
 struct Slice {
-    /// `C1` is 1.
+    /// Number of the column, 1 for `C1`.
     number: usize,
     skip: u64,
     take: u64,
 }
 
-/// Make the split binary, unless it is there.
+/// Write the split binary, unless it exists.
 ///
 /// # Errors
-/// [`Error::Io`]; [`Error::Spec`] where memory is too small for any number of passes.
+/// [`Error::Io`] if a file cannot be read or written, [`Error::Spec`] if memory is too small for
+/// any number of passes or a part is damaged.
 pub fn run(
     job: &PreprocessJob,
     parts: &[Part],
@@ -77,7 +78,7 @@ pub fn run(
     let dense = Dense::new();
     for (pass, slices) in plan.iter().enumerate() {
         if crew.is_over() {
-            break; // its tables would be made in vain
+            break; // do not build its tables in vain
         }
         let encoder = Encoder {
             job,
@@ -107,7 +108,7 @@ pub fn run(
     Ok(Encoded { passes: plan.len(), resumed })
 }
 
-/// Which ids are looked up in which pass, so that no pass needs more than `memory`.
+/// Assign ids to passes, so that the tables of no pass need more than `memory` bytes.
 fn plan(kept: &[u64], memory: usize) -> Result<Vec<Vec<Slice>>> {
     let mut most = *kept.iter().max().unwrap_or(&0);
     while Lookup::bytes_for(most) > memory {
@@ -161,7 +162,7 @@ fn publish(partial: &Path, whole: &Path, features: &str) -> Result<()> {
     durable::name(partial, whole)
 }
 
-/// The files of split binary while they are written.
+/// Output files while they are written.
 struct Outputs {
     label: Place,
     numerical: Place,
@@ -171,7 +172,7 @@ struct Outputs {
 struct Place {
     path: PathBuf,
     file: File,
-    /// Of a row.
+    /// Bytes of a row.
     bytes: usize,
 }
 
@@ -228,7 +229,7 @@ fn float_bytes(numerical: Numerical) -> usize {
     }
 }
 
-/// One pass: what all workers share.
+/// State of one pass, shared by all workers.
 struct Encoder<'e> {
     job: &'e PreprocessJob,
     findings: &'e Findings,
@@ -249,7 +250,7 @@ struct Worker {
 }
 
 impl Encoder<'_> {
-    /// False where the run ended before the part did.
+    /// Encode a part. Return false if the run ended before the part was complete.
     fn part(
         &self,
         part: &Part,
@@ -343,7 +344,7 @@ impl Encoder<'_> {
     }
 }
 
-/// Put what was made of each value into the place of its row, and zeros where there is none.
+/// Convert each value and store it in its row's place; store zeros for nulls.
 fn spread<'o, const N: usize>(
     column: &Column,
     places: impl Iterator<Item = &'o mut [u8]>,
@@ -356,7 +357,7 @@ fn spread<'o, const N: usize>(
         }
         return;
     }
-    // Without a branch: which rows have a value, no processor foresees.
+    // Branch-free: which rows have a value is unpredictable, so a branch would mispredict.
     let Some(last) = values.len().checked_sub(1) else { return };
     let mut next = 0;
     for (&level, place) in levels.iter().zip(places) {
@@ -367,7 +368,8 @@ fn spread<'o, const N: usize>(
     }
 }
 
-/// Put the id of every row into its place. `ids` end with a 0 that is no row's.
+/// Store the id of every row in its place. The last of `ids` is a dummy 0 that follows the last
+/// value.
 fn place_ids<const N: usize>(
     levels: &[i16],
     ids: &[u32],
@@ -386,14 +388,14 @@ fn place_ids<const N: usize>(
     }
 }
 
-/// The rows whose ids other passes have found keep them.
+/// Merge ids that earlier passes found into `out`.
 fn add_ids(ids: &[u8], out: &mut [u8]) {
-    // Of a row at most one pass finds an id, and 0 is no id.
+    // At most one pass finds the id of a row, and 0 means no id, so a bitwise OR suffices.
     out.iter_mut().zip(ids).for_each(|(place, &before)| *place |= before);
 }
 
-/// Which parts are encoded, for a run that goes on. What was written before the machine went down
-/// may be lost, so that it counts only since it came up.
+/// Journal of encoded parts, from which a run resumes. Its entries are valid only until the machine
+/// reboots, because data that was not flushed may then be lost.
 struct Journal {
     path: PathBuf,
     file: Mutex<File>,
@@ -426,8 +428,8 @@ impl Journal {
         lock(&self.file).write_all(line.as_bytes()).map_err(failed("write", &self.path))
     }
 
-    /// Once a flush has failed, the kernel may have forgotten what was written: all of it is
-    /// written again. What fails here has been told of already.
+    /// Discard the journal after a failed flush: the kernel may have dropped written data, so all
+    /// must be written again. Errors are ignored, because the failed flush is already reported.
     fn distrust(partial: &Path) {
         let _ = Self::remove(partial);
     }
@@ -438,7 +440,7 @@ impl Journal {
     }
 }
 
-/// Whole ones only: the last may be torn.
+/// Parse complete entries only: the last one may be torn.
 fn entries(text: &str) -> HashSet<(usize, usize)> {
     let entry = |line: &str| {
         let (pass, part) = line.strip_suffix(';')?.split_once(' ')?;

@@ -1,14 +1,13 @@
-//! `feature_spec.yaml`: what a trainer reads to find its way through split binary.
+//! `feature_spec.yaml`, which describes the split binary to a trainer.
 //!
-//! The format is that of NVIDIA's `DeepLearningExamples` for recommenders (dataset feature
-//! specification).
+//! The format is NVIDIA's dataset feature specification (`DeepLearningExamples`, recommenders).
 
 use std::fmt::Write as _;
 
 use super::columns::{CATEGORIES, INTEGERS};
 use super::spec::Numerical;
 
-/// Type of the ids of a column, by its cardinality: bytes of one.
+/// Return the width in bytes of the ids of a column with this cardinality.
 pub fn id_bytes(cardinality: u64) -> usize {
     match cardinality {
         0..127 => 1,
@@ -26,7 +25,7 @@ fn id_type(cardinality: u64) -> &'static str {
 }
 
 impl Numerical {
-    /// In results.
+    /// Return the name of the type in results.
     pub fn word(self) -> &'static str {
         match self {
             Numerical::Float16 => "float16",
@@ -35,7 +34,7 @@ impl Numerical {
     }
 }
 
-/// The whole file; cardinalities are those of `C1` to `C26`.
+/// Return the content of the file; `cardinalities` are those of `C1` to `C26`.
 pub fn text(cardinalities: &[u64], numerical: Numerical) -> String {
     let list = |text: &mut String, indent: &str, prefix: &str, count: usize, suffix: &str| {
         for number in 0..count {

@@ -1,8 +1,8 @@
-//! Making click logs: files that are there and whole are kept, so that a run that was interrupted
-//! goes on where it was.
+//! Generation of click logs. Complete files are kept, so an interrupted run resumes.
 //!
-//! Threads take blocks of rows in order and make their text at once. How long a block is shows only
-//! then, so that it gets its place in the file in order, and is written there while others go on.
+//! Threads take blocks of rows in order, and generate their text in parallel. Only then is a
+//! block's length known, so blocks are assigned their file offsets in order, and are written while
+//! other blocks are generated.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::FileExt;
@@ -33,15 +33,15 @@ mod tests;
 
 const KINDS: [Kind; 1] = [Kind::new(0, "write")];
 const MOST_THREADS: usize = 8;
-/// Says what the files of a directory are.
+/// Name of the file that describes the data set in its directory.
 const SIDECAR: &str = "data.json";
-/// Of what rows hold: another one makes other files.
+/// Version of the generator's content: files of another version are generated again.
 const VERSION: u32 = 1;
-/// Who waits for its turn looks this often whether the run is to end.
+/// Interval at which a thread that waits for its turn checks whether the run is stopping.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// Make every file that is missing. The outcome's writes are what was made now, its details all
-/// files that are whole.
+/// Generate all missing files. The outcome counts what was written now; its details list all
+/// complete files.
 pub fn run(job: &PreprocessJob, control: &Arc<Control>, board: &Board) -> Outcome {
     run_with(available_cores().min(MOST_THREADS), job, control, board)
 }
@@ -70,7 +70,7 @@ fn run_with(threads: usize, job: &PreprocessJob, control: &Control, board: &Boar
     tally.finish(end_ns, control, extras)
 }
 
-/// What each thread wrote, in bytes.
+/// Generate on `threads` threads. Return the bytes that each one wrote.
 fn make_all(
     works: &Works,
     threads: usize,
@@ -112,19 +112,20 @@ fn aside(directory: &Path, name: &str) -> PathBuf {
     outputs::aside(&directory.join(name))
 }
 
-/// The sidecar.
+/// Content of the sidecar.
 #[derive(Deserialize, Serialize)]
 struct DataSet {
     version: u32,
     rows: u64,
     files: u32,
     seed: u64,
-    /// Of each file that is whole.
+    /// Size of each complete file, by name.
     bytes: BTreeMap<String, u64>,
 }
 
 impl DataSet {
-    /// What is there of the data set; nothing where the directory holds another one.
+    /// Read the sidecar, and keep its entries of files that are present with the right size. Empty
+    /// if the directory holds a different data set.
     fn open(directory: &Path, clicks: &Clicks) -> Result<Self> {
         let Clicks { rows, files, seed } = *clicks;
         let none = DataSet { version: VERSION, rows, files, seed, bytes: BTreeMap::new() };
@@ -150,25 +151,25 @@ impl DataSet {
     }
 }
 
-/// Rows that a thread makes at once.
+/// Block of rows that a thread generates at once.
 struct Block {
-    /// Among all that are to be made.
+    /// Position among all blocks to generate.
     turn: u64,
     file: u32,
     number: u64,
     rows: u64,
 }
 
-/// A file that is being written.
+/// File that is being written.
 struct Growing {
     number: u32,
     path: PathBuf,
     file: fs::File,
-    /// Blocks that are not written yet.
+    /// Number of blocks that are not written yet.
     left: AtomicU64,
 }
 
-/// Where the next block goes.
+/// Position at which the next block is written.
 #[derive(Default)]
 struct Line {
     turn: u64,
@@ -176,13 +177,13 @@ struct Line {
     offset: u64,
 }
 
-/// What the threads share.
+/// State shared by the generating threads.
 struct Works<'r> {
     clicks: Clicks,
     directory: &'r Path,
     control: &'r Control,
     text: Text,
-    /// Numbers of the files that are to be made.
+    /// Numbers of the files to generate.
     missing: Vec<u32>,
     line: Mutex<Line>,
     moved: Condvar,
@@ -199,7 +200,8 @@ impl<'r> Works<'r> {
         let missing: Vec<u32> =
             (0..clicks.files).filter(|&file| !set.bytes.contains_key(&name_of(file))).collect();
         if !missing.is_empty() {
-            // From here on the directory holds nothing of another data set.
+            // Saved before anything is generated, so that the sidecar lists no file of another data
+            // set.
             set.save(directory)?;
         }
         Ok(Works {
@@ -214,7 +216,7 @@ impl<'r> Works<'r> {
         })
     }
 
-    /// A file without rows has a block too, so that somebody makes it.
+    /// Return the number of blocks; a file without rows has one too, so that it is created.
     fn blocks_of(&self, file: u32) -> u64 {
         self.clicks.rows_of(file).div_ceil(BLOCK_ROWS).max(1)
     }
@@ -230,7 +232,7 @@ impl<'r> Works<'r> {
         })
     }
 
-    /// The others must end where one does not go on.
+    /// Run a thread's work; if it fails or panics, stop the other threads.
     fn guarded<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<T> {
         let ended = guarded("preprocess", "a thread", work);
         if ended.is_err() {
@@ -239,7 +241,7 @@ impl<'r> Works<'r> {
         ended
     }
 
-    /// Bytes written.
+    /// Generate and write blocks until there are none. Return the bytes written.
     fn make(&self, next: impl Fn() -> Option<Block>, ledger: &mut Ledger) -> Result<u64> {
         let mut text = Vec::new();
         let mut made = 0;
@@ -263,8 +265,8 @@ impl<'r> Works<'r> {
         Ok(made)
     }
 
-    /// The file and the offset of a block of so many bytes, when those before it have theirs;
-    /// `None` where the run is to end.
+    /// Wait until all earlier blocks have their offsets. Return the file and the offset for a block
+    /// of `bytes`, or `None` if the run is stopping.
     fn place(&self, block: &Block, bytes: u64) -> Result<Option<(Arc<Growing>, u64)>> {
         let mut line = lock(&self.line);
         while line.turn != block.turn {
@@ -301,10 +303,10 @@ impl<'r> Works<'r> {
         set.save(self.directory)
     }
 
-    /// Remove what an ended run has left unfinished.
+    /// Remove unfinished files of an ended run.
     fn clear(&self) {
         for name in self.missing.iter().copied().map(name_of).chain([SIDECAR.to_owned()]) {
-            // Gone already is the rule; what stays all the same is made anew by the next run.
+            // Usually they are gone already; any that stay are overwritten by the next run.
             let _ = fs::remove_file(aside(self.directory, &name));
         }
     }

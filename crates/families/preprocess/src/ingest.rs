@@ -1,4 +1,4 @@
-//! Click logs to Parquet, one file for each part.
+//! Ingest stage: click logs to Parquet, one file per part.
 
 use std::fs::File;
 use std::io;
@@ -17,10 +17,10 @@ use super::parts::{Part, PartFacts, Sample};
 use super::spec::PreprocessJob;
 use super::stages::INGEST;
 
-/// Of a malformed line, kept as a sample.
+/// Most bytes of a malformed line that are kept as a sample.
 const SAMPLE_BYTES: usize = 200;
 
-/// Make the Parquet file of every part that has none.
+/// Write the Parquet file of every part that has none.
 pub fn run(job: &PreprocessJob, parts: &[Part], crew: &mut Crew<'_>) -> Result<()> {
     for part in parts {
         make_directory(part.parquet.parent().unwrap_or(Path::new(".")))?;
@@ -69,7 +69,7 @@ fn ingest_part(
     part.finish(&facts)
 }
 
-/// The Parquet file of a part. How it is written, its first rows decide.
+/// Parquet file of a part. Its encodings are chosen from its first rows.
 struct Output<'j> {
     job: &'j PreprocessJob,
     path: &'j Path,
@@ -98,7 +98,7 @@ impl<'j> Output<'j> {
         Ok(())
     }
 
-    /// All rows of `columns`, which then has none.
+    /// Write the rows of `columns` as a row group, and clear them.
     fn write(&mut self, columns: &mut Columns, facts: &mut PartFacts) -> Result<()> {
         self.begin(columns)?;
         if let Some(writer) = self.writer.as_mut().filter(|_| columns.rows() > 0) {
@@ -119,7 +119,7 @@ impl<'j> Output<'j> {
     }
 }
 
-/// Count a line that is none, and say where the next one begins.
+/// Count a malformed line, keep it as a sample, and return where the next line begins.
 fn malformed(job: &PreprocessJob, data: &[u8], at: usize, facts: &mut PartFacts) -> usize {
     let end = data[at..].iter().position(|&byte| byte == b'\n').map_or(data.len(), |n| at + n);
     let (reason, field) = diagnose(&data[at..end]);
@@ -139,7 +139,7 @@ fn printable(bytes: &[u8]) -> String {
     bytes.iter().map(text).collect()
 }
 
-/// What the kernel said, where Parquet only passes it on.
+/// Unwrap the kernel's error from Parquet's.
 fn io_error(error: ParquetError) -> io::Error {
     match error {
         ParquetError::External(source) => match source.downcast::<io::Error>() {

@@ -1,7 +1,8 @@
-//! DLRM preprocessing: raw click logs to Parquet, to vocabularies, to split binary.
+//! Workload family `preprocess`: DLRM preprocessing of raw click logs.
 //!
-//! Three stages, each of which goes on where a killed one was. What they mean stands in
-//! docs/preprocess.md.
+//! Three stages: ingest (text to Parquet), vocabulary (count the values of each category column)
+//! and encode (to split binary, a file per feature). Each stage resumes where a killed run stopped.
+//! Their semantics are in docs/preprocess.md.
 
 mod budget;
 mod check;
@@ -56,18 +57,19 @@ use vocabulary::Files;
 
 pub use check::check;
 
-/// Of a worker, beside its rows: blocks, pages, and what it counts in.
+/// Memory per worker besides its rows: blocks of text, Parquet pages and counting buffers, in
+/// bytes.
 const WORKER_BYTES: usize = 16 << 20;
-/// Of a row group of the file that a worker is at: where its columns lie. `WORKER_BYTES` has room
-/// for as many as `FREE_GROUPS`.
+/// Memory per row group of a worker's Parquet file, for its column metadata. `WORKER_BYTES` covers
+/// `FREE_GROUPS` groups.
 const GROUP_BYTES: usize = 40 << 10;
 const FREE_GROUPS: usize = 128;
 
-/// Start the stages, or the making of click logs, or the removal of what stages left; where the run
-/// is held, not before it is told to.
+/// Start a run that preprocesses, generates click logs, or removes the output directory. If `held`,
+/// the work begins when the run is released.
 ///
 /// # Errors
-/// [`Error::Spec`] for an order that cannot be.
+/// [`Error::Spec`] for an invalid order, also if `memory_bytes` is too small for the workers.
 pub fn start(order: &str, _: &Secrets, held: bool) -> Result<Run> {
     let job = PreprocessJob::from_json(order)?;
     Clock::prepare();
@@ -87,7 +89,7 @@ pub fn start(order: &str, _: &Secrets, held: bool) -> Result<Run> {
     begun.map(Run::ends_though_stuck)
 }
 
-/// What is left for tables when every worker has its rows.
+/// Return the memory left for hash tables after every worker has its rows.
 fn table_memory(job: &PreprocessJob) -> Result<usize> {
     let rows = job.row_group_rows.saturating_mul(ROW_BYTES);
     let groups = (job.part_rows() / job.row_group_rows).saturating_sub(FREE_GROUPS);
@@ -105,7 +107,7 @@ fn table_memory(job: &PreprocessJob) -> Result<usize> {
     })
 }
 
-/// All stages, and what is known of them.
+/// State of a preprocessing run across its stages.
 struct Stages<'b> {
     job: &'b PreprocessJob,
     crew: Crew<'b>,
@@ -118,7 +120,7 @@ struct Stages<'b> {
     resumed: usize,
 }
 
-/// A stage that has begun.
+/// Readings at the start of a stage.
 struct Begun {
     place: usize,
     start_ns: u64,
@@ -126,13 +128,13 @@ struct Begun {
     device: Option<DeviceBytes>,
 }
 
-/// What a stage says of itself.
+/// Results of a stage for the run's details.
 #[derive(Default)]
 struct Done {
     rows: u64,
     output_bytes: u64,
     parts: usize,
-    /// That workers take side by side: of a vocabulary the raw parts, column after column.
+    /// Tasks that workers take in parallel: raw parts; of a vocabulary, those of one column.
     tasks: usize,
     resumed: usize,
     passes: usize,
@@ -162,7 +164,8 @@ fn run(job: &PreprocessJob, control: &Arc<Control>, board: &Board) -> Outcome {
     stages.finish(control)
 }
 
-/// Before the window: the directory, the parts, and inputs that have to come from their device.
+/// Claim the directory, list the parts, and evict the inputs from the page cache if the run is
+/// cold.
 fn prepare(job: &PreprocessJob, control: &Control) -> Result<Vec<Part>> {
     outputs::claim(job)?;
     let parts = Part::of_job(job)?;
@@ -183,7 +186,7 @@ impl Stages<'_> {
         Ok(())
     }
 
-    /// `None` where the run ended before the stage did.
+    /// Run the ingest stage; `None` if the run ended before the stage did.
     fn ingest(&mut self, parts: &[Part]) -> Result<Option<Findings>> {
         let job = self.job;
         let resumed = parts.iter().filter(|part| part.facts().is_some()).count();
@@ -221,7 +224,7 @@ impl Stages<'_> {
         if self.crew.is_over() {
             return Ok(());
         }
-        // A value and its count.
+        // 4 bytes of value and 8 bytes of count per entry.
         let output_bytes = outputs().filter_map(|files| files.facts()).map(|f| f.kept * 12).sum();
         let (rows, tasks) = (findings.rows, parts.len());
         self.end(&begun, &Done { rows, output_bytes, parts: CATEGORIES, tasks, resumed, passes });
@@ -293,7 +296,7 @@ impl Stages<'_> {
         }));
     }
 
-    /// The window ends; what was made is looked at after it.
+    /// End the window, check the output after it, and build the outcome.
     fn finish(self, control: &Control) -> Outcome {
         let Stages { job, crew, board, device, mut extras, .. } = self;
         let end_ns = match extras.spans.last() {
@@ -325,7 +328,7 @@ impl Stages<'_> {
     }
 }
 
-/// Whether what was found in the input may be gone on with.
+/// Fail if malformed lines are not allowed, or the input has no rows.
 fn accept(job: &PreprocessJob, findings: &Findings) -> Result<()> {
     let count = findings.malformed();
     if count > 0 && job.malformed == Malformed::Refuse {

@@ -1,4 +1,4 @@
-//! The lines of one part of a file, in blocks of whole ones.
+//! Reader of the lines of one part of a file, in blocks of whole lines.
 
 use std::fs::File;
 use std::io;
@@ -9,41 +9,42 @@ use storlab_base::{Error, Result};
 
 use super::parse::PADDING;
 
-/// Read at once, at most.
+/// Most bytes per read.
 pub const BLOCK_BYTES: usize = 4 << 20;
-/// Read behind the end of the part, for the end of its last line; more where that does not do.
+/// Bytes read past the end of the part, for the rest of its last line; more if it is longer.
 const TAIL_BYTES: usize = 64 << 10;
-/// No line of a click log is longer, and memory has an end. Not counting its end.
+/// Longest accepted line in bytes, without its line feed: no click log has longer ones, and memory
+/// is limited.
 const LONGEST_LINE: usize = 4 << 20;
 const LF: u8 = b'\n';
 
-/// Reads the lines that begin in a range of a file.
+/// Reader of the lines that begin in a range of a file.
 pub struct Lines<'p> {
     path: &'p Path,
     file: File,
-    /// Of the file.
+    /// Size of the file.
     size: u64,
-    /// Lines that begin here or later belong to others.
+    /// Lines that begin here or later belong to other parts.
     end: u64,
-    /// What is read next.
+    /// Offset of the next read.
     next: u64,
-    /// Bytes in front of the first line, and what was left of the last block.
+    /// Bytes in the buffer that are not handed over yet.
     kept: usize,
     buffer: Vec<u8>,
 }
 
-/// Whole lines, each with its end, and [`PADDING`] bytes after them.
+/// Block of whole lines, each with its line feed, followed by [`PADDING`] bytes.
 pub struct Block<'b> {
-    /// With the padding.
+    /// Lines with the padding.
     pub data: &'b [u8],
-    /// Without it.
+    /// Length without the padding.
     pub len: usize,
-    /// Bytes of the part that were read for it.
+    /// Bytes of the part that were read for the block.
     pub bytes: u64,
 }
 
 impl<'p> Lines<'p> {
-    /// Those that begin in `start..end` of the file at `path`.
+    /// Open the file for the lines that begin in `start..end`.
     pub fn open(path: &'p Path, start: u64, end: u64) -> Result<Self> {
         let failed = |e| Error::io("open", path.display().to_string(), 0, e);
         let file = File::open(path).map_err(failed)?;
@@ -56,7 +57,8 @@ impl<'p> Lines<'p> {
         Ok(lines)
     }
 
-    /// The line that `start` lies in belongs to the part before, unless it begins there.
+    /// Skip the line that contains `start`, which belongs to the previous part, unless it begins
+    /// there.
     fn skip_to_line(&mut self, start: u64) -> Result<()> {
         let mut probe = vec![0; 4096];
         let mut at = start - 1;
@@ -74,7 +76,7 @@ impl<'p> Lines<'p> {
         }
     }
 
-    /// The next whole lines; `None` after the last.
+    /// Return the next block of whole lines; `None` after the last.
     pub fn block(&mut self) -> Result<Option<Block<'_>>> {
         let before = self.next - self.kept as u64;
         if before >= self.end {
@@ -91,7 +93,7 @@ impl<'p> Lines<'p> {
                 self.next += 1;
             }
             self.not_endless(before, before_fill)?;
-            // The last line of the part is the one that begins last before its end.
+            // The last line of the part is the last one that begins before the part's end.
             let own = (self.end - before) as usize;
             let limit = if self.kept >= own {
                 let after = self.buffer[own - 1..self.kept].iter().position(|&b| b == LF);
@@ -107,8 +109,8 @@ impl<'p> Lines<'p> {
         }
     }
 
-    /// Looks at the line that did not end in the first `filled` bytes that are kept, where there
-    /// are any: no other can be too long. The first of all lies `at` in the file.
+    /// Fail if a line that continues past the first `filled` bytes of the buffer is too long; no
+    /// other line can be. The buffer begins at offset `at` of the file.
     fn not_endless(&self, at: u64, filled: usize) -> Result<()> {
         let (before, after) = self.buffer[..self.kept].split_at(filled);
         if before.is_empty() {
@@ -125,7 +127,7 @@ impl<'p> Lines<'p> {
     }
 
     fn hand_over(&mut self, len: usize, last: bool, bytes: u64) -> Block<'_> {
-        // What follows the last whole line is read anew: less than a line.
+        // The incomplete line at the end of the buffer is read again with the next block.
         self.next -= (self.kept - len) as u64;
         self.kept = 0;
         if last {
@@ -134,7 +136,7 @@ impl<'p> Lines<'p> {
         Block { data: &self.buffer[..len + PADDING], len, bytes }
     }
 
-    /// Read a block behind what is kept. What lies far behind the part is left to others.
+    /// Append a read to the buffer. Reads little beyond the end of the part.
     fn fill(&mut self) -> Result<()> {
         let held = self.kept;
         let tail = TAIL_BYTES.max(held) as u64;

@@ -1,4 +1,4 @@
-//! From a value to its id: see [`Lookup`].
+//! Lookup of a value's id: see [`Lookup`].
 
 pub mod lines;
 #[cfg(test)]
@@ -6,23 +6,24 @@ mod tests;
 
 use lines::{LAST, Lines, find, full, home, last, mix, next, prefetch, put};
 
-/// Of the eight lanes of a line: more costs time, fewer memory.
+/// Average load of a line's eight lanes: higher costs time, lower costs memory.
 const ENTRIES_PER_LINE: u64 = 4;
-/// With the id in the last lane of a full line: values that belong here are in the next one.
+/// Flag beside the id in the last lane of a full line: the search for an absent value goes on in
+/// the next line.
 const PASSED: u32 = 1 << 31;
-/// Lines that are asked for together.
+/// Number of values whose lines are prefetched together.
 const BATCH: usize = 64;
-/// Tables up to this size are in a near cache anyway.
+/// Tables up to this size are not prefetched: they fit into a near cache.
 const NEAR_BYTES: usize = 1 << 18;
 
-/// The ids of a vocabulary, by value: made once, then shared by all workers.
+/// Hash table from values of a vocabulary to ids; built once, then shared by all workers.
 #[derive(Debug)]
 pub struct Lookup {
     lines: Lines,
 }
 
 impl Lookup {
-    /// Memory of a vocabulary of so many entries, in bytes.
+    /// Return the memory in bytes of a table with this many entries.
     pub fn bytes_for(entries: u64) -> usize {
         Lines::bytes(Self::lines_for(entries))
     }
@@ -31,8 +32,8 @@ impl Lookup {
         (entries / ENTRIES_PER_LINE) as usize + 1
     }
 
-    /// Of the first `entries` of `values`, which are all different: the first has the id
-    /// `first_id`, 1 or more, the next one the id after it. All are below 2^31.
+    /// Build a table of the first `entries` of `values`, which must be distinct. Ids are
+    /// consecutive from `first_id`, which is at least 1; all are below 2^31.
     pub fn build(entries: u64, values: impl Iterator<Item = u32>, first_id: u32) -> Self {
         let mut lines = Lines::new(Self::lines_for(entries));
         let all = lines.as_mut_slice();
@@ -47,7 +48,7 @@ impl Lookup {
         Lookup { lines }
     }
 
-    /// The id of each value; 0 where it has none. Both slices have one length.
+    /// Store the id of each value in `ids`, 0 if it has none. Both slices have the same length.
     pub fn find(&self, values: &[u32], ids: &mut [u32]) {
         let lines = self.lines.as_slice();
         if size_of_val(lines) <= NEAR_BYTES {
@@ -73,7 +74,8 @@ impl Lookup {
 fn look(lines: &[lines::Line], value: u32, at: usize) -> u32 {
     let line = &lines[at];
     let id = find(line, value) & !PASSED;
-    // As numbers, so that this is one branch, which is seldom taken, and not one for each reason.
+    // Combined arithmetically, so that this is a single, rarely taken branch instead of one per
+    // condition.
     if id.wrapping_sub(1) & last(line) >= PASSED {
         return look_on(lines, value, at);
     }

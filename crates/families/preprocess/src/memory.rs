@@ -1,33 +1,33 @@
-//! What the process holds in memory. Source: proc(5).
+//! Resident memory of the process. Source: proc(5).
 
 use std::fs;
 
-/// Resident memory, counted from a beginning.
+/// Resident memory relative to a baseline.
 pub struct Memory {
     before: u64,
 }
 
 impl Memory {
-    /// What is resident now does not count.
+    /// Take the current resident memory as the baseline.
     pub fn begin() -> Self {
         trim();
         Memory { before: status("VmRSS:").unwrap_or(0) }
     }
 
-    /// The highest value from now on is asked for.
+    /// Reset the peak to the current value.
     pub fn reset_peak() {
-        // Where this is not allowed, the highest value of the process stays: too much, never too
-        // little.
+        // If this is not permitted, the peak of the whole process remains, which overestimates.
         let _ = fs::write("/proc/self/clear_refs", "5");
     }
 
-    /// Bytes at the highest since the last reset, above the beginning.
+    /// Return the peak since the last reset, in bytes above the baseline.
     pub fn peak(&self) -> u64 {
         status("VmHWM:").unwrap_or(0).saturating_sub(self.before)
     }
 }
 
-/// What the allocator keeps of an earlier run would count as there before, and be used by this one.
+/// Return free memory of the allocator to the kernel: what it keeps from an earlier run would count
+/// into the baseline although this run reuses it.
 fn trim() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     #[allow(unsafe_code)]

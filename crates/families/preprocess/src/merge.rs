@@ -1,4 +1,4 @@
-//! Merging sorted runs of values into the files of a vocabulary.
+//! Merge of sorted runs of values into the files of a vocabulary.
 
 #[cfg(test)]
 mod tests;
@@ -8,8 +8,8 @@ use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
 const BUFFER_BYTES: usize = 1 << 16;
 const RUN_BUFFER_BYTES: usize = 1 << 14;
 
-/// What one pass has written: values (32 bits) and counts (64 bits), little endian, by count, the
-/// highest first, then by value.
+/// Output of one counting pass: values (32 bits) and counts (64 bits), little endian, by descending
+/// count, then by value.
 #[derive(Debug)]
 pub struct Run<R> {
     values: BufReader<R>,
@@ -17,13 +17,13 @@ pub struct Run<R> {
 }
 
 impl<R: Read> Run<R> {
-    /// From the beginning of both; they are buffered here.
+    /// Create a run from the beginning of both readers, which it buffers.
     pub fn new(values: R, counts: R) -> Self {
         let buffered = |reader| BufReader::with_capacity(RUN_BUFFER_BYTES, reader);
         Run { values: buffered(values), counts: buffered(counts) }
     }
 
-    /// The next rank.
+    /// Return the next rank; [`END`] after the last.
     fn next(&mut self) -> io::Result<u128> {
         let ends = (self.values.fill_buf()?.is_empty(), self.counts.fill_buf()?.is_empty());
         if ends == (true, true) {
@@ -36,11 +36,11 @@ impl<R: Read> Run<R> {
     }
 }
 
-/// Merge runs that have no value in common into one. Says how many values that has.
+/// Merge runs without common values into one. Return the number of values.
 ///
 /// # Errors
-/// Those of readers and writers; [`io::ErrorKind::UnexpectedEof`] for a run with more values than
-/// counts, or fewer.
+/// Those of readers and writers; [`io::ErrorKind::UnexpectedEof`] if a run has not as many counts
+/// as values.
 pub fn merge<R: Read>(
     runs: &mut [Run<R>],
     values: &mut dyn Write,
@@ -56,7 +56,7 @@ pub fn merge<R: Read>(
     vocabulary.finish()
 }
 
-/// The two files of a vocabulary, while they are written.
+/// Writer of the two files of a vocabulary.
 pub struct Vocabulary<'w> {
     values: BufWriter<&'w mut dyn Write>,
     counts: BufWriter<&'w mut dyn Write>,
@@ -64,13 +64,13 @@ pub struct Vocabulary<'w> {
 }
 
 impl<'w> Vocabulary<'w> {
-    /// They are buffered here.
+    /// Create the writer, which buffers both files.
     pub fn new(values: &'w mut dyn Write, counts: &'w mut dyn Write) -> Self {
         let values = BufWriter::with_capacity(BUFFER_BYTES, values);
         Vocabulary { values, counts: BufWriter::with_capacity(BUFFER_BYTES, counts), written: 0 }
     }
 
-    /// The next value.
+    /// Append a value and its count.
     pub fn write(&mut self, value: u32, count: u64) -> io::Result<()> {
         self.values.write_all(&value.to_le_bytes())?;
         self.counts.write_all(&count.to_le_bytes())?;
@@ -78,7 +78,7 @@ impl<'w> Vocabulary<'w> {
         Ok(())
     }
 
-    /// Flush both. Says how many values there are.
+    /// Flush both files. Return the number of values.
     pub fn finish(mut self) -> io::Result<u64> {
         self.values.flush()?;
         self.counts.flush()?;
@@ -86,26 +86,26 @@ impl<'w> Vocabulary<'w> {
     }
 }
 
-/// The place of a value in a vocabulary: by count, the highest first, then by value.
+/// Return the sort key of a value in a vocabulary: descending count, then value.
 #[inline]
 pub fn rank(value: u32, count: u64) -> u128 {
     u128::from(!count) << u32::BITS | u128::from(value)
 }
 
-/// After all ranks that there are: counts are 1 or more.
+/// Sort key after all others: counts are at least 1.
 pub const END: u128 = (1 << 96) - 1;
 
-/// A tree of losers (Knuth, The Art of Computer Programming 3, 5.4.1) over sources that are in
-/// order: the least rank of all, with one comparison a level.
+/// Loser tree (Knuth, The Art of Computer Programming 3, 5.4.1) over sorted sources: finds the
+/// smallest rank with one comparison per level.
 #[derive(Debug)]
 pub struct Tournament {
-    /// The winner, then the loser of each match from the final on: those of match n come from
-    /// matches 2n and 2n + 1. A rank with its source below it.
+    /// The winner, then the loser of each match, the final first: match n is played by the winners
+    /// of matches 2n and 2n + 1. A node is a rank, with its source in the low 32 bits.
     nodes: Vec<u128>,
 }
 
 impl Tournament {
-    /// From the first rank of each source, [`END`] where it has none.
+    /// Create the tree from the first rank of each source, [`END`] for an empty one.
     pub fn new(firsts: impl Iterator<Item = u128>) -> Self {
         let mut winners: Vec<u128> =
             firsts.zip(0..).map(|(rank, n)| with_source(rank, n)).collect();
@@ -125,7 +125,7 @@ impl Tournament {
         Tournament { nodes }
     }
 
-    /// The value and the count that come first, and the source they are from.
+    /// Return the first value, its count and its source; `None` if all sources are empty.
     pub fn winner(&self) -> Option<(u32, u64, usize)> {
         let winner = self.nodes[0];
         let rank = winner >> u32::BITS;
@@ -133,14 +133,14 @@ impl Tournament {
         (rank < END).then_some((rank as u32, !((rank >> u32::BITS) as u64), source))
     }
 
-    /// The rank after the winner, of the same source.
+    /// Replace the winner by the next rank of its source.
     pub fn replace(&mut self, rank: u128) {
         let source = self.nodes[0] as u32;
         let mut winner = with_source(rank, source);
         let mut node = (self.nodes.len() + source as usize) >> 1;
         while node > 0 {
             let other = self.nodes[node];
-            // Without a branch, as nobody can tell which way it would go.
+            // Branch-free: the outcome is unpredictable, so a branch would mispredict.
             let swap = u128::from(other < winner).wrapping_neg() & (winner ^ other);
             self.nodes[node] = other ^ swap;
             winner ^= swap;

@@ -1,4 +1,4 @@
-//! The directory of a run: whose it is, how files appear in it, and how it goes.
+//! Output directory of a run: ownership, atomic files and removal.
 
 use std::fs;
 use std::io;
@@ -14,38 +14,38 @@ use super::spec::PreprocessJob;
 
 const RUN: &str = "run.json";
 const PARTIAL: &str = ".partial-";
-/// All that a run makes.
+/// Names of everything that a run creates.
 const OWN: [&str; 5] = [RUN, "parquet", "vocabulary", "binary", "binary.partial"];
 
-/// Make a directory, and those above it.
+/// Create a directory and its parents.
 pub fn make_directory(path: &Path) -> Result<()> {
     fs::create_dir_all(path).map_err(failed("create", path))
 }
 
-/// Where a file is written before it has its name.
+/// Return the temporary path of a file that is being written.
 pub fn aside(path: &Path) -> PathBuf {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     path.with_file_name(format!("{PARTIAL}{name}"))
 }
 
-/// Give a file, written [`aside`] and flushed, its name for good.
+/// Rename a file, written at [`aside`] and flushed, to its final name.
 pub fn name_file(path: &Path) -> Result<()> {
     durable::name(&aside(path), path)
 }
 
-/// A small file, whole or not at all.
+/// Write a small file atomically.
 pub fn publish(path: &Path, content: &[u8]) -> Result<()> {
     durable::write(&aside(path), content)?;
     name_file(path)
 }
 
-/// What a small file says; `None` where it is not there, or not whole.
+/// Read a small JSON file; `None` if it is missing or incomplete.
 pub fn read_json<T: DeserializeOwned>(path: &Path) -> Option<T> {
     serde_json::from_slice(&fs::read(path).ok()?).ok()
 }
 
-/// Out of the page cache with files, so that they are read from their device; with no further one
-/// when the run is over.
+/// Evict files from the page cache, so that they are read from their device. Stops when the run is
+/// over.
 pub fn chill_all(paths: &mut dyn Iterator<Item = &Path>, over: &dyn Fn() -> bool) -> Result<()> {
     for path in paths.take_while(|_| !over()) {
         durable::flush(path)?;
@@ -54,7 +54,7 @@ pub fn chill_all(paths: &mut dyn Iterator<Item = &Path>, over: &dyn Fn() -> bool
     Ok(())
 }
 
-/// An input as it is now.
+/// Describe an input: path, size and modification time.
 fn state(path: &Path) -> Result<Value> {
     let metadata = fs::metadata(path).map_err(failed("open", path))?;
     let modified = i128::from(metadata.mtime()) * 1_000_000_000 + i128::from(metadata.mtime_nsec());
@@ -62,7 +62,7 @@ fn state(path: &Path) -> Result<Value> {
     Ok(json!({"path": path, "bytes": metadata.len(), "modified_ns": modified as i64}))
 }
 
-/// What the output depends on.
+/// Describe everything that the output depends on.
 fn fingerprint(job: &PreprocessJob) -> Result<Value> {
     let inputs: Vec<Value> = job.inputs.iter().map(|path| state(path)).collect::<Result<_>>()?;
     Ok(json!({
@@ -79,10 +79,11 @@ fn fingerprint(job: &PreprocessJob) -> Result<Value> {
     }))
 }
 
-/// Make the directory of a run, or take it over where the order says to go on.
+/// Create the directory of a run, or take over an existing one if the order says to resume.
 ///
 /// # Errors
-/// [`Error::Spec`] for one that is not storlab's, or that another order has begun; [`Error::Io`].
+/// [`Error::Spec`] if the directory holds foreign files or a run of another order; [`Error::Io`] if
+/// it cannot be read or written.
 pub fn claim(job: &PreprocessJob) -> Result<()> {
     let fingerprint = fingerprint(job)?;
     let path = job.directory.join(RUN);
@@ -99,11 +100,10 @@ pub fn claim(job: &PreprocessJob) -> Result<()> {
     publish(&path, format!("{fingerprint:#}\n").as_bytes())
 }
 
-/// Whether all inputs are still what they were when the run was begun.
+/// Check that all inputs are the same as at the beginning of the run.
 ///
 /// # Errors
-/// [`Error::Spec`] for the first that is not: some parts of it may be of one state, and others of
-/// another.
+/// [`Error::Spec`] for the first one that has changed: its parts may mix two states of the file.
 pub fn check_unchanged(job: &PreprocessJob) -> Result<()> {
     let begun: Value = read_json(&job.directory.join(RUN)).unwrap_or_default();
     for (number, path) in job.inputs.iter().enumerate() {
@@ -118,7 +118,7 @@ pub fn check_unchanged(job: &PreprocessJob) -> Result<()> {
     Ok(())
 }
 
-/// Remove what a killed process has left [`aside`] in a directory.
+/// Remove temporary files ([`aside`]) that a killed process left in a directory.
 pub fn clear_aside(directory: &Path) -> Result<()> {
     for entry in fs::read_dir(directory).map_err(failed("read", directory))? {
         let entry = entry.map_err(failed("read", directory))?;
@@ -163,7 +163,8 @@ fn check_foreign(directory: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Remove what is in a run's directory, and keep itself: it may be a mount point, or be held.
+/// Remove everything in a run's directory, but keep the directory: it may be a mount point, or
+/// open.
 fn clear(directory: &Path) -> Result<()> {
     check_foreign(directory)?;
     for entry in fs::read_dir(directory).map_err(failed("read", directory))? {
@@ -175,10 +176,10 @@ fn clear(directory: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Remove a run's directory. One that is not there is removed already.
+/// Remove a run's directory. Succeed if it does not exist.
 ///
 /// # Errors
-/// [`Error::Spec`], with nothing removed, where anything else is in it; [`Error::Io`].
+/// [`Error::Spec`], with nothing removed, if it holds foreign files; [`Error::Io`].
 pub fn remove(directory: &Path) -> Result<()> {
     check_foreign(directory)?;
     match fs::remove_dir_all(directory) {

@@ -1,15 +1,16 @@
-//! One line of a click log at a time: forty fields into columns, or why it is none.
+//! Parser of one line of a click log at a time: forty fields into columns, or the reason why it is
+//! malformed.
 //!
-//! Fields are six bytes long on average, so that searching for delimiters costs more than looking
-//! at eight bytes at once: an integer and a category each take one load.
+//! Fields are six bytes long on average, so searching for delimiters would cost more than examining
+//! eight bytes at once: an integer and a category each take one load.
 
 use serde::{Deserialize, Serialize};
 
 use super::columns::{CATEGORIES, Columns, INTEGERS};
 
-/// Fields of a line.
+/// Number of fields of a line.
 pub const FIELDS: usize = 1 + INTEGERS + CATEGORIES;
-/// Bytes that must be readable behind a line.
+/// Bytes that must be readable after a line.
 pub const PADDING: usize = 8;
 
 const TAB: u8 = b'\t';
@@ -18,22 +19,22 @@ const ONES: u64 = 0x0101_0101_0101_0101;
 const HIGHS: u64 = 0x8080_8080_8080_8080;
 const ZEROS: u64 = 0x3030_3030_3030_3030;
 
-/// Why a line is malformed. The first wrong field from the left decides.
+/// Reason why a line is malformed. The leftmost invalid field decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reason {
-    /// Not forty of them.
+    /// The number of fields is not forty.
     Fields,
-    /// Neither `0` nor `1`.
+    /// The label is neither `0` nor `1`.
     Label,
-    /// Neither empty nor an integer of 32 bits.
+    /// An integer field is neither empty nor an integer of 32 bits.
     Integer,
-    /// Neither empty nor eight hexadecimal digits.
+    /// A category is neither empty nor eight hexadecimal digits.
     Category,
 }
 
 impl Reason {
-    /// In results.
+    /// Return the name of the reason in results.
     pub fn word(self) -> &'static str {
         match self {
             Reason::Fields => "fields",
@@ -44,10 +45,10 @@ impl Reason {
     }
 }
 
-/// Parse the line that begins at `at`, and say where the next one begins. `None`: it is malformed,
-/// and `columns` are as before.
+/// Parse the line that begins at `at`. Return where the next line begins; `None` if the line is
+/// malformed, with `columns` unchanged.
 ///
-/// `data` holds the line's end and [`PADDING`] bytes more.
+/// `data` must contain the line's end and [`PADDING`] more bytes.
 pub fn line(data: &[u8], at: usize, columns: &mut Columns) -> Option<usize> {
     let label = match (data[at], data[at + 1]) {
         (b'0', TAB) => 0,
@@ -98,13 +99,14 @@ fn load(data: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(bytes)
 }
 
-/// Whether each byte below 128 is at least `least`: its high bit in the result.
+/// Set the high bit of each byte that is at least `least`; all bytes must be below 128.
 #[inline]
 fn at_least(bytes: u64, least: u8) -> u64 {
     bytes.wrapping_add(ONES * u64::from(0x80 - least)) & HIGHS
 }
 
-/// Up to seven digits before a tab: the value and their number. `None`: it is something else.
+/// Parse up to seven digits before a tab. Return the value and the number of digits; `None` for
+/// anything else.
 #[inline]
 fn short_integer(bytes: u64) -> Option<(i32, usize)> {
     let tabs = bytes ^ (ONES * u64::from(TAB));
@@ -113,7 +115,7 @@ fn short_integer(bytes: u64) -> Option<(i32, usize)> {
         return None;
     }
     let length = hits.trailing_zeros() as usize / 8;
-    // The digits at the end of eight, and zeros before them.
+    // Shift the digits to the end of eight bytes, with zeros before them.
     let digits = (bytes << (56 - 8 * length) << 8) | (ZEROS >> (8 * length));
     if digits & HIGHS != 0 || at_least(digits, b'0') & !at_least(digits, b'9' + 1) != HIGHS {
         return None;
@@ -125,7 +127,7 @@ fn short_integer(bytes: u64) -> Option<(i32, usize)> {
     Some(((low.wrapping_add(high) >> 32) as i32, length))
 }
 
-/// Any integer before a tab, digit by digit.
+/// Parse any integer before a tab, digit by digit.
 #[cold]
 fn long_integer(data: &[u8], at: usize) -> Option<(i32, usize)> {
     let negative = data[at] == b'-';
@@ -143,7 +145,7 @@ fn long_integer(data: &[u8], at: usize) -> Option<(i32, usize)> {
     Some((value, end - at))
 }
 
-/// Eight hexadecimal digits, the first the highest.
+/// Parse eight hexadecimal digits, the first one the most significant.
 #[inline]
 fn hexadecimal(bytes: u64) -> Option<u32> {
     let small = bytes | (ONES * 0x20);
@@ -159,8 +161,8 @@ fn hexadecimal(bytes: u64) -> Option<u32> {
     Some((quads | (quads >> 16)) as u32)
 }
 
-/// Why a line that could not be parsed could not, and in which field, counted from 1. `line` has
-/// no end of line.
+/// Return why a line is malformed, and the number of the invalid field, from 1. `line` excludes its
+/// line feed.
 pub fn diagnose(line: &[u8]) -> (Reason, Option<usize>) {
     if line.split(|&byte| byte == TAB).count() != FIELDS {
         return (Reason::Fields, None);

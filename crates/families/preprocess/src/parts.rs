@@ -1,4 +1,4 @@
-//! Input files cut into parts, and what is known of each part once its Parquet file is there.
+//! Parts of input files, and the facts recorded about each part when its Parquet file is complete.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,47 +12,48 @@ use super::outputs::{publish, read_json};
 use super::parse::Reason;
 use super::spec::PreprocessJob;
 
-/// The lines that begin in a range of an input file.
+/// Part of an input file: the lines that begin in a byte range.
 #[derive(Clone, Debug)]
 pub struct Part {
-    /// Its number in the order.
+    /// Index of the input in the order.
     pub file: usize,
-    /// In the file.
+    /// First byte of the range.
     pub start: u64,
-    /// In the file.
+    /// End of the range, exclusive.
     pub end: u64,
-    /// Where its Parquet file belongs.
+    /// Path of its Parquet file.
     pub parquet: PathBuf,
 }
 
-/// A line that is none. Its number counts from 0 at the part's first line.
+/// Sample of a malformed line.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq, Eq)]
 pub struct Sample {
-    /// In the part.
+    /// Number of the line, counted from 0 at the part's first line.
     pub line: u64,
-    /// Why.
+    /// Reason why it is malformed.
     pub reason: Reason,
-    /// From 1.
+    /// Number of the invalid field, from 1.
     pub field: Option<usize>,
-    /// Its first bytes.
+    /// First bytes of the line.
     pub text: String,
 }
 
-/// What lies beside the Parquet file of a part: that it is there says that the other is whole.
+/// Content of the sidecar of a part's Parquet file; its presence means that the Parquet file is
+/// complete.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq, Eq)]
 pub struct PartFacts {
-    /// In the Parquet file.
+    /// Rows in the Parquet file.
     pub rows: u64,
-    /// Of the input.
+    /// Lines of the input.
     pub lines: u64,
-    /// By reason.
+    /// Number of malformed lines by reason.
     pub malformed: BTreeMap<String, u64>,
-    /// The first ones.
+    /// First malformed lines.
     pub samples: Vec<Sample>,
 }
 
 impl Part {
-    /// All parts of an order's inputs, in order.
+    /// List all parts of a job's inputs, in order.
     pub fn of_job(job: &PreprocessJob) -> Result<Vec<Part>> {
         let mut parts = Vec::new();
         for (file, path) in job.inputs.iter().enumerate() {
@@ -73,12 +74,12 @@ impl Part {
         self.parquet.with_extension("json")
     }
 
-    /// What was found in it; `None` where it is not finished.
+    /// Read the sidecar; `None` if the part is not complete.
     pub fn facts(&self) -> Option<PartFacts> {
         read_json(&self.sidecar())
     }
 
-    /// Say that the Parquet file is whole.
+    /// Write the sidecar, which marks the part as complete.
     pub fn finish(&self, facts: &PartFacts) -> Result<()> {
         publish(&self.sidecar(), json!(facts).to_string().as_bytes())
     }
@@ -92,23 +93,23 @@ fn size_of_input(path: &Path) -> Result<u64> {
     Err(Error::spec("inputs", format!("{} is no file", path.display()), "name files"))
 }
 
-/// What was found in all parts.
+/// Facts about all parts together.
 pub struct Findings {
-    /// Of all parts.
+    /// Rows of all parts.
     pub rows: u64,
-    /// Of all parts.
+    /// Lines of all parts.
     pub lines: u64,
-    /// First row of each part.
+    /// Index of the first row of each part.
     pub first_row: Vec<u64>,
     by_reason: BTreeMap<String, u64>,
     samples: Vec<Value>,
 }
 
 impl Findings {
-    /// Add up what lies beside the parts.
+    /// Sum up the sidecars of the parts.
     ///
     /// # Errors
-    /// [`Error::Io`] for a part that is not finished.
+    /// [`Error::Io`] if a part is not complete.
     pub fn of(job: &PreprocessJob, parts: &[Part]) -> Result<Self> {
         let mut all = Findings {
             rows: 0,
@@ -144,22 +145,23 @@ impl Findings {
         Ok(all)
     }
 
-    /// Of a part.
+    /// Return the number of rows of a part.
     pub fn rows_of(&self, part: usize) -> u64 {
         self.first_row.get(part + 1).unwrap_or(&self.rows) - self.first_row[part]
     }
 
-    /// Lines that are none.
+    /// Return the number of malformed lines.
     pub fn malformed(&self) -> u64 {
         self.by_reason.values().sum()
     }
 
-    /// For the run's details.
+    /// Return counts and samples of malformed lines for the run's details.
     pub fn malformed_details(&self) -> Value {
         json!({"count": self.malformed(), "by_reason": self.by_reason, "samples": self.samples})
     }
 
-    /// The first malformed line: `<path>, line <n>: <reason>`; empty where none was sampled.
+    /// Return the first malformed line as `<path>, line <n>: <reason>`; empty if there is no
+    /// sample.
     pub fn first_malformed(&self) -> String {
         self.samples.first().map_or_else(String::new, |sample| {
             let text = |name: &str| sample[name].as_str().unwrap_or_default().to_owned();

@@ -1,4 +1,4 @@
-//! The order for preprocessing.
+//! The order for one preprocessing run.
 
 use std::path::PathBuf;
 
@@ -6,43 +6,43 @@ use serde::Deserialize;
 use storlab_base::Result;
 use storlab_run::order::{Order, at_least_one, must};
 
-/// Of the text of a row: a label and 39 tabs.
+/// Fewest bytes of a row's text: a label and 39 tabs.
 const LEAST_ROW_BYTES: u64 = 40;
 
-/// What is to be done.
+/// Purpose of a run.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
 pub enum Task {
-    /// All stages.
+    /// Preprocess: run all stages.
     #[default]
     Run,
-    /// Make click logs.
+    /// Generate click logs.
     Generate,
     /// Remove the directory and all that is in it.
     Remove,
 }
 
-/// A generated data set.
+/// Generated data set of click logs.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Clicks {
-    /// Over all files.
+    /// Rows in all files together.
     pub rows: u64,
-    /// How many.
+    /// Number of files.
     pub files: u32,
-    /// Of all rows.
+    /// Seed of the generator.
     pub seed: u64,
 }
 
 impl Clicks {
-    /// Rows of a file: the first ones have one more where it does not divide.
+    /// Return the number of rows of a file: the remainder of the division goes to the first files.
     pub fn rows_of(&self, file: u32) -> u64 {
         let files = u64::from(self.files);
         self.rows / files + u64::from(u64::from(file) < self.rows % files)
     }
 }
 
-/// Of Parquet pages.
+/// Codec of Parquet pages.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
 #[allow(missing_docs)]
@@ -54,7 +54,7 @@ pub enum Codec {
     Zstd,
 }
 
-/// Type of `numerical.bin`.
+/// Type of the numbers in `numerical.bin`.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
 #[allow(missing_docs)]
@@ -64,18 +64,18 @@ pub enum Numerical {
     Float32,
 }
 
-/// What becomes of a line that is none.
+/// Treatment of malformed lines.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
 pub enum Malformed {
-    /// The run fails.
+    /// Fail the run.
     #[default]
     Refuse,
-    /// It is counted and left out.
+    /// Count and skip the line.
     Skip,
 }
 
-/// See the module.
+/// Order for one preprocessing run: inputs, output directory and the parameters of all stages.
 #[derive(Clone, Debug, Deserialize)]
 #[allow(missing_docs)]
 pub struct PreprocessJob {
@@ -118,7 +118,7 @@ impl Order for PreprocessJob {
 }
 
 impl PreprocessJob {
-    /// Most that a part has.
+    /// Return the most rows that a part can have.
     pub fn part_rows(&self) -> usize {
         usize::try_from(self.part_bytes / LEAST_ROW_BYTES + 1).unwrap_or(usize::MAX)
     }

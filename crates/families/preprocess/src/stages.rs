@@ -1,13 +1,13 @@
-//! The three stages, each a kind of operation.
+//! The three stages, each of which is a kind of operation.
 
 use storlab_run::sampling::Kind;
 
-/// Place of a stage in the counters.
+/// Index of the ingest stage in the counters.
 pub const INGEST: usize = 0;
-/// Place of a stage in the counters.
+/// Index of the vocabulary stage in the counters.
 pub const VOCABULARY: usize = 1;
-/// Place of a stage in the counters.
+/// Index of the encode stage in the counters.
 pub const ENCODE: usize = 2;
-/// All of them.
+/// Kinds of operations, one per stage.
 pub const KINDS: [Kind; 3] =
     [Kind::new(INGEST, "ingest"), Kind::new(VOCABULARY, "vocabulary"), Kind::new(ENCODE, "encode")];

@@ -1,4 +1,4 @@
-//! The stages together, against the semantics written down once more in the plainest way.
+//! Tests of all stages together, against a simple independent implementation of their semantics.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
@@ -108,7 +108,7 @@ fn text(rows: &[Row]) -> String {
     rows.iter().map(line).collect()
 }
 
-/// Every file of the split binary, by name.
+/// Compute every file of the split binary, by name.
 fn expected(rows: &[Row], threshold: u64, modulo: Option<u32>) -> HashMap<String, Vec<u8>> {
     let mut files = HashMap::new();
     files.insert("label.bin".to_owned(), rows.iter().map(|row| row.0).collect());
@@ -365,7 +365,7 @@ fn a_run_that_was_ended_goes_on_with_the_part_it_was_at() {
     assert!(message.contains("was begun with other threshold"), "{message}");
 }
 
-/// Opens a FIFO when the run does.
+/// Open a FIFO for writing as soon as the run has opened it for reading.
 fn writer(fifo: &Path, run: &storlab_run::Run) -> fs::File {
     let mut options = fs::OpenOptions::new();
     options.write(true).custom_flags(libc::O_NONBLOCK);
@@ -387,7 +387,7 @@ fn a_run_that_is_cancelled_is_not_looked_at_to_its_end() {
     assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
     let job = bench.job("c", &json!({"resume": true}));
     let run = crate::start(&job, &BTreeMap::new(), false).unwrap();
-    // What the check reads first.
+    // The check reads this file first.
     let mut file = writer(&path, &run);
     assert_eq!(run.snapshot().phase.name, "check");
     run.cancel();

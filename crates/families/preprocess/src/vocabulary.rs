@@ -1,4 +1,4 @@
-//! The values of each category column in order of their ids, and how often each was seen.
+//! Vocabulary stage: the values of each category column in order of their ids, with their counts.
 
 use std::fs::{self, File};
 use std::io::{self, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
@@ -19,25 +19,25 @@ use super::parts::Part;
 use super::spec::PreprocessJob;
 use super::stages::VOCABULARY;
 
-/// The files of one column, below the directory of vocabularies.
+/// Paths of the vocabulary files of one column.
 pub struct Files {
-    /// `u32` each, little endian, in order of id from 1.
+    /// File of the values, as little-endian `u32`, in order of id from 1.
     pub values: PathBuf,
     counts: PathBuf,
     facts: PathBuf,
 }
 
-/// What lies beside the files of a column: that it is there says that they are whole.
+/// Content of the sidecar of a column; its presence means that the vocabulary is complete.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Facts {
-    /// Values that have an id.
+    /// Number of values that have an id.
     pub kept: u64,
-    /// All values.
+    /// Number of distinct values.
     pub distinct: u64,
 }
 
 impl Files {
-    /// Of column `C<number>`, numbers from 1.
+    /// Return the paths for column `C<number>`; numbers start at 1.
     pub fn of(job: &PreprocessJob, number: usize) -> Self {
         let place = job.directory.join("vocabulary");
         Files {
@@ -47,7 +47,7 @@ impl Files {
         }
     }
 
-    /// `None` where the column is not finished.
+    /// Read the sidecar; `None` if the column is not complete.
     pub fn facts(&self) -> Option<Facts> {
         read_json(&self.facts)
     }
@@ -70,12 +70,14 @@ impl Files {
     }
 }
 
-/// Count the values of every column that has no vocabulary. Returns how often the data was read, at
-/// most: more than once where memory is too small for a column.
+/// Count the values of every column that has no vocabulary.
+///
+/// Returns the largest number of passes over the data for any column; more than 1 if memory is too
+/// small for a column.
 ///
 /// # Errors
-/// [`storlab_base::Error::Io`]; [`storlab_base::Error::Spec`] where memory is too small for any
-/// number of passes.
+/// [`storlab_base::Error::Io`] if a file cannot be read or written; [`storlab_base::Error::Spec`]
+/// if memory is too small for any number of passes.
 pub fn run(
     job: &PreprocessJob,
     parts: &[Part],
@@ -84,7 +86,8 @@ pub fn run(
 ) -> Result<usize> {
     let place = job.directory.join("vocabulary");
     make_directory(&place)?;
-    // This process may need fewer passes than a killed one, and would not write over all of its.
+    // A killed process may have left files of more passes than this one needs, which would not be
+    // overwritten.
     clear_aside(&place)?;
     let budget = Budget::new(memory);
     let mut most = 0;
@@ -140,7 +143,7 @@ fn make(
     }
 }
 
-/// Where what one of several passes found lies until all are done.
+/// Return the temporary paths for the result of one of several passes.
 fn run_files(files: &Files, pass: usize) -> Files {
     let beside = |path: &Path| path.with_extension(format!("pass-{pass}"));
     Files {
@@ -197,7 +200,7 @@ fn count(
     })
 }
 
-/// The values modulo, where that is asked for.
+/// Reduce the values modulo `modulo`, if there is one.
 pub fn reduce<'v>(values: &'v [u32], modulo: Option<u64>, into: &'v mut Vec<u32>) -> &'v [u32] {
     let Some(modulo) = modulo else { return values };
     into.clear();
@@ -205,7 +208,8 @@ pub fn reduce<'v>(values: &'v [u32], modulo: Option<u64>, into: &'v mut Vec<u32>
     into
 }
 
-/// Values of a vocabulary in order of id. What cannot be read ends it, and [`Values::end`] says so.
+/// Iterator over the values of a vocabulary in order of id. A read error ends it, and
+/// [`Values::end`] returns the error.
 pub struct Values {
     path: PathBuf,
     file: BufReader<File>,
@@ -214,14 +218,14 @@ pub struct Values {
 }
 
 impl Values {
-    /// From the one after `skip` others on, `take` of them.
+    /// Open the file; skip `skip` values and yield the next `take`.
     pub fn open(path: &Path, skip: u64, take: u64) -> Result<Self> {
         let mut file = File::open(path).map(BufReader::new).map_err(failed("open", path))?;
         file.seek(SeekFrom::Start(skip * 4)).map_err(failed("read", path))?;
         Ok(Values { path: path.to_owned(), file, left: take, failure: None })
     }
 
-    /// Whether all were read.
+    /// Return the error that ended the iteration early, if any.
     pub fn end(self) -> Result<()> {
         self.failure.map_or(Ok(()), |e| Err(failed("read", &self.path)(e)))
     }

@@ -1,4 +1,4 @@
-//! The vocabularies of a finished output: each in its order, and one digest of all.
+//! Check and digest of the vocabularies of a finished output.
 
 use std::fs;
 use std::io::Read;
@@ -9,16 +9,18 @@ use xxhash_rust::xxh3::Xxh3;
 
 use super::{Over, failed, in_parallel, open, wrong};
 
-/// Entries, of values and counts, that are looked at together.
+/// Entries of a vocabulary that are read at a time.
 const ENTRIES: usize = 1 << 16;
 const VALUE: usize = size_of::<u32>();
 const COUNT: usize = size_of::<u64>();
 
-/// Of the bytes of all values and counts, column by column; `None` where the run is over before.
+/// Check all vocabularies, and digest the bytes of their values and counts, column by column.
+///
+/// Returns `None` if the run is over before.
 ///
 /// # Errors
-/// [`storlab_base::Error::Io`] for what cannot be read, [`storlab_base::Error::Spec`] for a
-/// vocabulary that is not in order, or does not have an entry for every id but 0.
+/// [`storlab_base::Error::Io`] if a file cannot be read, [`storlab_base::Error::Spec`] if a
+/// vocabulary is not in order or lacks an entry for an id other than 0.
 pub fn digest(
     directory: &Path,
     cardinalities: &[u64],
@@ -51,7 +53,7 @@ pub fn digest(
     Ok(Some(hash.digest()))
 }
 
-/// Files of one column.
+/// Vocabulary files of one column.
 struct Column {
     values: PathBuf,
     counts: PathBuf,
@@ -59,8 +61,8 @@ struct Column {
 }
 
 impl Column {
-    /// The common ones come first, and those that are as common by their value. Not to its end
-    /// where the run is over.
+    /// Check that entries are sorted by descending count, then by ascending value. Stops early if
+    /// the run is over.
     fn check(&self, over: Over<'_>) -> Result<()> {
         let mut values = self.open(&self.values, VALUE)?;
         let mut counts = self.open(&self.counts, COUNT)?;

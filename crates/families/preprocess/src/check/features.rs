@@ -1,4 +1,4 @@
-//! What `feature_spec.yaml` says of types and cardinalities, read line by line.
+//! Reader of `feature_spec.yaml`: types and cardinalities of the features.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -8,29 +8,29 @@ use storlab_base::Result;
 
 use super::{CATEGORIES, NUMERICAL, failed, wrong};
 
-/// See the module.
+/// Types and cardinalities in `feature_spec.yaml`.
 pub struct Features {
-    /// `float16` or `float32`.
+    /// Type of numerical features: `float16` or `float32`.
     pub numerical: String,
-    /// Bytes of such a number.
+    /// Width of a numerical feature in bytes.
     pub numerical_width: usize,
-    /// Of cat_0 to cat_25: the largest id + 1 that there may be.
+    /// Cardinalities of cat_0 to cat_25: the largest possible id + 1.
     pub cardinalities: Vec<u64>,
-    /// Bytes of an id.
+    /// Width of the ids of each category column in bytes.
     pub id_widths: Vec<usize>,
-    /// Of the file itself.
+    /// Size of `feature_spec.yaml` in bytes.
     pub bytes: u64,
 }
 
-/// By feature, by field.
+/// Values by feature name, then by field name.
 type Fields<'t> = BTreeMap<&'t str, BTreeMap<&'t str, &'t str>>;
 
 impl Features {
-    /// Look into the file.
+    /// Parse and check the file.
     ///
     /// # Errors
-    /// [`storlab_base::Error::Io`] where it cannot be read, [`storlab_base::Error::Spec`] where it
-    /// does not say enough, or a type is too small for its ids.
+    /// [`storlab_base::Error::Io`] if it cannot be read, [`storlab_base::Error::Spec`] if a field
+    /// is missing or invalid, or a type is too small for its ids.
     pub fn read(path: &Path) -> Result<Self> {
         let text = fs::read_to_string(path).map_err(failed("read", path))?;
         let fields = fields(&text);

@@ -1,10 +1,10 @@
-//! Outputs made here by hand, and what the check says of them and of damaged ones.
+//! Tests of the check with hand-made outputs, intact and damaged.
 
 use std::sync::atomic::AtomicUsize;
 
 use super::*;
 
-/// What is written.
+/// Content of an output.
 #[derive(Clone)]
 struct Output {
     labels: Vec<u8>,
@@ -72,7 +72,7 @@ impl Output {
         check(self.write().path()).unwrap()
     }
 
-    /// The same by the plainest means.
+    /// Compute the digests of columns and rows in the simplest way.
     fn digests(&self) -> (serde_json::Map<String, Value>, String) {
         let hex = |bytes: &[u8]| Value::from(format!("{:016x}", xxh3_64(bytes)));
         let mut columns = serde_json::Map::new();
@@ -109,7 +109,7 @@ fn an_output_is_digested_as_it_would_be_by_hand() {
     assert_eq!(checked["dtypes"], json!({"numerical": "float16"}));
     let bytes = 1000 * (1 + 26 + 24 + 2 + 4) + output.spec().len();
     assert_eq!(checked["bytes"], bytes);
-    // Results that are there were digested so.
+    // Digests of existing results: they must not change.
     assert_eq!(checked["rows_digest"], "8fd99ea27ee5e36f");
 }
 
@@ -168,7 +168,7 @@ fn the_type_of_ids_changes_no_digest() {
     assert_eq!(checked, other);
 }
 
-/// The file and the words that the check names.
+/// Assert that the check fails with a message that contains the file name and these words.
 fn refused(home: &Path, file: &str, words: &str) {
     let error = check(home).unwrap_err().to_string();
     assert!(error.contains(file) && error.contains(words), "{file}: {error}");
@@ -234,7 +234,7 @@ fn a_specification_that_cannot_be_is_refused() {
 fn a_vocabulary_that_is_not_in_order_is_refused() {
     let numbers = |numbers: &[u64]| numbers.iter().flat_map(|n| n.to_le_bytes()).collect();
     let values = |values: &[u32]| values.iter().flat_map(|v| v.to_le_bytes()).collect();
-    // C3 has three entries: values 0, 3, 6, which came 2, 2 and 1 times.
+    // C3 has three entries: values 0, 3, 6 with counts 2, 2, 1.
     let damages: [(&str, Vec<u8>, &str); 6] = [
         ("C3.counts", numbers(&[3, 2]), "16 bytes, and 3 entries of 8 were due"),
         ("C3.values", values(&[0, 3, 6, 9]), "16 bytes, and 3 entries of 4 were due"),
@@ -253,7 +253,7 @@ fn a_vocabulary_that_is_not_in_order_is_refused() {
 #[test]
 fn a_check_looks_no_further_than_the_run_goes() {
     let mut output = Output::new(100);
-    output.ids[1][99] = 3; // its cardinality
+    output.ids[1][99] = 3; // equal to its cardinality
     let home = output.write();
     let features = Features::read(&home.path().join("binary/feature_spec.yaml")).unwrap();
     let digest = |blocks: usize| {

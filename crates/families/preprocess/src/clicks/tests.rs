@@ -1,4 +1,4 @@
-//! Rows as a plain parser sees them, and how often values come.
+//! Tests of generated rows with a simple parser, and of the frequencies of values.
 
 use std::collections::HashMap;
 
@@ -40,7 +40,7 @@ fn rows() -> Vec<Row> {
     text.lines().map(parse).collect()
 }
 
-/// Within five standard deviations of a binomial.
+/// Return whether a count is within five standard deviations of a binomial distribution.
 fn is_near(count: usize, of: usize, per_1000: u64) -> bool {
     let (count, of, share) = (count as f64, of as f64, per_1000 as f64 / 1000.0);
     (count - of * share).abs() <= 5.0 * (of * share * (1.0 - share)).sqrt() + 1e-9
@@ -111,7 +111,7 @@ fn rows_follow_from_seed_file_and_place() {
     for other in [text(8, 1, 2, 100), text(7, 2, 2, 100), text(7, 1, 3, 100)] {
         assert_ne!(whole, other);
     }
-    // Data sets that are there stay what they are: other bytes need another VERSION.
+    // Existing data sets must stay valid: if these bytes change, change VERSION too.
     assert_eq!(xxhash_rust::xxh3::xxh3_64(whole.as_bytes()), 0xbf83_79da_c4e5_51ab);
 }
 

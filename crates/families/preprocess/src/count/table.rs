@@ -1,4 +1,4 @@
-//! The counts of one shard.
+//! Hash table with the counts of one shard.
 
 use std::collections::HashMap;
 
@@ -8,17 +8,19 @@ use crate::merge::rank;
 
 use super::{HASH_BITS, Heavy};
 
-/// Of the eight lanes of a line, on average, before the table grows.
+/// Average load of a line's eight lanes above which the table grows.
 const ENTRIES_PER_LINE: usize = 5;
 const FIRST_LINES: usize = 2;
-/// Tables of up to so many lines are in a near cache anyway, all shards of a column together.
+/// Tables of up to this many lines are not prefetched: all shards of a column fit into a near
+/// cache.
 const NEAR_LINES: usize = 16;
 const HASH_MASK: u32 = (1 << HASH_BITS) - 1;
 
-/// A value's hash within its shard and one more, so that 0 is a free lane, and its count.
+/// Hash table from keys to counts. A key is the value's hash within its shard plus 1, so that 0
+/// marks a free lane.
 ///
-/// Counts above `limit` go over into `carried`, which no more than one in `limit` rows can make
-/// larger; it is not part of the budget.
+/// Counts above `limit` are moved to `carried`. That map is not part of the budget: it gains at
+/// most one entry per `limit` rows.
 #[derive(Debug, Default)]
 pub struct Table<'b> {
     lines: Lines,
@@ -29,8 +31,10 @@ pub struct Table<'b> {
 }
 
 impl<'b> Table<'b> {
-    /// Count pairs of a hash and a number (see `Scatter`). Says how many of them are left, then at
-    /// the front: some, where the budget has no room for what they need.
+    /// Count pairs of a hash and a count (see `Scatter`).
+    ///
+    /// Returns the number of pairs that could not be counted because the budget is exhausted; they
+    /// are then at the front of `pairs`.
     pub fn add(&mut self, pairs: &mut [u64], limit: u32, budget: &'b Budget) -> usize {
         if self.lines.count() == 0 && !self.grow(budget) {
             return pairs.len();
@@ -50,8 +54,8 @@ impl<'b> Table<'b> {
         left
     }
 
-    /// Count what is in the line where it begins to be looked for. Says how many pairs are left,
-    /// then at the front.
+    /// Count the pairs whose key is in its home line. Return the number of remaining pairs, which
+    /// are then at the front.
     fn add_known(&mut self, pairs: &mut [u64], limit: u32) -> usize {
         let lines = self.lines.as_mut_slice();
         let mut left = 0;
@@ -60,7 +64,7 @@ impl<'b> Table<'b> {
             let (key, number) = entry(pairs[at]);
             let home = home(hash(key), lines.len());
             let count = bump(&mut lines[home], key, number);
-            // Without a branch, as both are common.
+            // Branch-free, because both outcomes are common.
             pairs[left] = pairs[at];
             left += usize::from(count == 0);
             above |= count > limit;
@@ -71,7 +75,8 @@ impl<'b> Table<'b> {
         left
     }
 
-    /// Count a pair, wherever its key is.
+    /// Count a pair whose key may be in any line, or absent. Return false if the table must grow
+    /// and the budget is exhausted.
     fn settle(&mut self, pair: u64, limit: u32, budget: &'b Budget) -> bool {
         let (key, number) = entry(pair);
         let lines = self.lines.as_mut_slice();
@@ -98,7 +103,8 @@ impl<'b> Table<'b> {
         true
     }
 
-    /// Leave 1 of each count above `limit` in the table, so that its lane is not free.
+    /// Move counts above `limit` to `carried`, but leave 1 in the table, so that the lane is not
+    /// free.
     #[cold]
     fn carry_all(&mut self, limit: u32) {
         for line in self.lines.as_mut_slice() {
@@ -110,7 +116,7 @@ impl<'b> Table<'b> {
         }
     }
 
-    /// False, with nothing changed, where the budget has no room for it.
+    /// Double the table. Return false, with nothing changed, if the budget is exhausted.
     fn grow(&mut self, budget: &'b Budget) -> bool {
         let before = self.lines.count();
         if before == 0 {
@@ -132,13 +138,13 @@ impl<'b> Table<'b> {
         true
     }
 
-    /// How many values there are.
+    /// Return the number of distinct values.
     pub fn distinct(&self) -> u64 {
         self.entries as u64
     }
 
-    /// Turn entries that were counted `threshold` times or more into pairs in the order of a
-    /// vocabulary, at the front of the same memory; entries that were carried are given back.
+    /// Compact entries that were counted at least `threshold` times into sorted pairs at the front
+    /// of the same memory. Return the entries with carried counts instead.
     pub fn finish(&mut self, shard: usize, threshold: u64) -> Vec<Heavy> {
         let mut heavy = Vec::new();
         let mut kept = 0;
@@ -152,7 +158,8 @@ impl<'b> Table<'b> {
                 if above.is_some() && total >= threshold {
                     heavy.push(Heavy { count: total, value });
                 } else if total >= threshold {
-                    // A line makes eight pairs at most: they end where the next line begins.
+                    // A line yields at most eight pairs, so they never overwrite lines that are
+                    // still to be read.
                     pairs[kept] = [!count, value];
                     kept += 1;
                 }
@@ -165,12 +172,13 @@ impl<'b> Table<'b> {
         heavy
     }
 
-    /// What `finish` has left, as ranks in order.
+    /// Yield the ranks that `finish` kept, in order.
     pub fn kept(&self) -> impl ExactSizeIterator<Item = u128> + '_ {
         let lines = self.lines.as_slice();
         let pairs = &lines.as_flattened().as_chunks().0[..self.kept];
         pairs.iter().enumerate().map(|(at, [above, value])| {
-            // Of many shards that are read in turn, a processor sees no order.
+            // Prefetch explicitly: many shards are read in turn, which hides the sequence from the
+            // CPU.
             if at % LANES == 0 {
                 prefetch(lines, at / LANES + 1);
             }
@@ -179,19 +187,19 @@ impl<'b> Table<'b> {
     }
 }
 
-/// Key and number of a pair.
+/// Return key and count of a pair.
 #[inline]
 fn entry(pair: u64) -> (u32, u32) {
     (((pair >> 32) as u32 & HASH_MASK) + 1, pair as u32)
 }
 
-/// Spread over 32 bits.
+/// Spread the hash of a key over 32 bits.
 #[inline]
 fn hash(key: u32) -> u32 {
     key.wrapping_sub(1) << (u32::BITS - HASH_BITS)
 }
 
-/// Put a key that is not there into the first free lane from its home on. One must be free.
+/// Store an absent key in the first free lane from its home line on. One lane must be free.
 fn place(lines: &mut [Line], key: u32, count: u32) {
     let mut at = home(hash(key), lines.len());
     while full(&lines[at]) {
@@ -200,7 +208,7 @@ fn place(lines: &mut [Line], key: u32, count: u32) {
     put(&mut lines[at], key, count);
 }
 
-/// Add to the count of a key in a line, without a branch: the count after, 0 where it is not there.
+/// Add to the count of a key in a line, branch-free. Return the new count; 0 if the key is absent.
 #[inline]
 fn bump(line: &mut Line, key: u32, number: u32) -> u32 {
     let (keys, counts) = line.split_at_mut(LANES);

@@ -1,4 +1,4 @@
-//! Against a `HashMap`, within budgets that force several passes.
+//! Tests against a `HashMap`, with budgets that force several passes.
 
 use std::collections::{HashMap, HashSet};
 
@@ -8,10 +8,10 @@ use super::*;
 use crate::lookup::lines::unmix;
 use crate::merge::{Run, merge};
 
-/// What a worker's own buffers take.
+/// Size of the buffers of one worker in bytes.
 const SCATTER_BYTES: usize = (SHARDS * BLOCK + FREQUENT) * size_of::<u64>();
 
-/// Values and counts as the files of a vocabulary hold them.
+/// Values and counts as the files of a vocabulary store them.
 type Files = (Vec<u8>, Vec<u8>);
 
 fn expected(values: &[u32], threshold: u64) -> Files {
@@ -29,7 +29,7 @@ fn distinct(values: &[u32]) -> u64 {
     values.iter().collect::<HashSet<_>>().len() as u64
 }
 
-/// One pass, the values dealt to workers in pieces.
+/// Run one pass, with the values divided between workers.
 fn pass<'b>(
     counting: Counting<'b>,
     values: &[u32],
@@ -50,7 +50,7 @@ fn pass<'b>(
     Ok(counting.finish(threshold, workers))
 }
 
-/// All passes, merged, how many there were, and how many values were distinct.
+/// Run all passes, and merge them. Return the files, the number of passes and of distinct values.
 fn count(
     budget: &Budget,
     values: &[u32],
@@ -82,7 +82,7 @@ fn columns() -> impl Strategy<Value = Vec<u32>> {
     let few = (0..6u32).prop_map(|value| value.wrapping_sub(3));
     let some = (0..2000u32).prop_map(|value| value << 13);
     let skewed = prop_oneof![8 => few.clone(), 2 => some.clone(), 1 => any::<u32>()];
-    // All of one shard, and what one line after another is full of.
+    // Values of one shard that fill consecutive lines.
     let crowd = (0..600u32).prop_map(|hash| unmix(0x00ff_fe00 + hash));
     prop_oneof![
         prop::collection::vec(few, 0..9000),
@@ -117,7 +117,8 @@ proptest! {
 #[test]
 fn a_budget_that_is_short_takes_several_passes() {
     let values: Vec<u32> = (0..40_000u32).map(|value| value % 20_000).collect();
-    // Of two workers, one may find all work done: its share of the memory then serves the tables.
+    // One worker only: of two, one might find no work and free its buffers, leaving more for the
+    // tables.
     let budget = Budget::new(SCATTER_BYTES + 100_000);
     let (files, passes, counts) = count(&budget, &values, 2, 1, LIMIT).unwrap();
     assert_eq!(files, expected(&values, 2));

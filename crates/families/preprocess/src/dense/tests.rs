@@ -1,4 +1,4 @@
-//! Against the definition, rounded by other means.
+//! Tests against the definition, with an independent rounding.
 
 use std::cmp::Ordering;
 use std::sync::LazyLock;
@@ -9,7 +9,7 @@ use super::*;
 
 static DENSE: LazyLock<Dense> = LazyLock::new(Dense::new);
 
-/// The half next to a number, by comparison with the middles between halves.
+/// Return the half nearest to a number, by comparison with the midpoints between halves.
 fn nearest_half(number: f64) -> u16 {
     let value = |bits: u16| f64::from(half::f16::from_bits(bits));
     let (mut low, mut high) = (0, 0x7c00);
@@ -21,7 +21,7 @@ fn nearest_half(number: f64) -> u16 {
             high = middle;
         }
     }
-    // Exact: halves have 11 bits.
+    // The midpoint is exact: halves have 11 bits.
     let middle = f64::midpoint(value(low), value(high));
     match number.total_cmp(&middle) {
         Ordering::Less => low,
@@ -57,7 +57,7 @@ fn where_a_half_ends() {
     }
 }
 
-/// Two roundings, by way of a float, would give the half below or above.
+/// Rounding twice, by way of float32, would give a different half.
 #[test]
 fn numbers_are_rounded_once() {
     let middle = 1.0 + 2f64.powi(-11);

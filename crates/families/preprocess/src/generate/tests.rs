@@ -1,4 +1,4 @@
-//! Whole data sets in a directory of the working directory's file system.
+//! Tests that generate whole data sets in a temporary directory.
 
 use std::os::unix::fs::MetadataExt;
 
@@ -50,7 +50,7 @@ fn names(home: &Path) -> Vec<String> {
     names
 }
 
-/// Of the name in the directory: another one after the file was made anew.
+/// Return the inode of a file, which changes if the file is generated again.
 fn inode(home: &Path, name: &str) -> u64 {
     fs::metadata(home.join(name)).unwrap().ino()
 }

@@ -1,4 +1,4 @@
-//! Against a `HashMap`.
+//! Tests against a `HashMap`.
 
 use std::collections::HashMap;
 
@@ -19,7 +19,8 @@ fn assert_finds(vocabulary: &[u32], first_id: u32, wanted: &[u32]) {
 }
 
 fn values() -> impl Strategy<Value = u32> {
-    // Hashes at the end: their lines overflow into the first one.
+    // The last alternative has hashes at the end of the table, whose lines overflow into the first
+    // one.
     prop_oneof![any::<u32>(), 0u32..50, (0u32..200).prop_map(|hash| unmix(u32::MAX - hash))]
 }
 

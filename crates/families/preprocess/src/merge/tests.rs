@@ -1,4 +1,4 @@
-//! Against a sort.
+//! Tests against a sort.
 
 use std::collections::HashMap;
 
