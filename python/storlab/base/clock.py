@@ -1,4 +1,4 @@
-"""The only place where Python reads time or waits (in Rust: ``crates/base/src/clock.rs``)."""
+"""Only module in Python that reads time or waits (in Rust: ``crates/base/src/clock.rs``)."""
 
 from __future__ import annotations
 
@@ -7,14 +7,15 @@ from datetime import UTC, datetime
 
 
 def monotonic_ns() -> int:
-    """The run's clock in ns: CLOCK_MONOTONIC, the one the native engine stamps its samples with."""
+    """Return the run's clock in ns: CLOCK_MONOTONIC, which also stamps native samples."""
     return time.monotonic_ns()
 
 
 def wall_at_ns(time_ns: int) -> int:
-    """CLOCK_REALTIME (ns since 1970) at a moment of the run's clock, as the two stand now.
+    """Convert a time of the run's clock to CLOCK_REALTIME (ns since 1970), by their present offset.
 
-    A step of the wall clock since then is included: compare two calls to find one.
+    If the wall clock was set since then, the result includes that step, so comparing two calls
+    detects it.
     """
     readings = []
     for _ in range(3):
@@ -26,16 +27,16 @@ def wall_at_ns(time_ns: int) -> int:
 
 
 def utc_now_iso() -> str:
-    """Now in UTC as ISO 8601 with milliseconds: ``2026-11-20T11:30:00.123+00:00``."""
+    """Return the time in UTC as ISO 8601 with milliseconds: ``2026-11-20T11:30:00.123+00:00``."""
     return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
 def utc_stamp() -> str:
-    """Now in UTC, fit for a file name: ``20261120t113000z``."""
+    """Return the time in UTC in a form for file names: ``20261120t113000z``."""
     return datetime.now(UTC).strftime("%Y%m%dt%H%M%Sz")
 
 
 def sleep_s(seconds: float) -> None:
-    """Wait at least this many seconds; a negative or zero time returns at once."""
+    """Wait at least this many seconds; return at once if zero or negative."""
     if seconds > 0:
         time.sleep(seconds)

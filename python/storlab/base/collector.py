@@ -1,4 +1,4 @@
-"""When Python looks for garbage."""
+"""Control of Python's garbage collector."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from contextlib import contextmanager
 
 @contextmanager
 def without_collector() -> Iterator[None]:
-    """While many objects are made that all stay, looking for garbage among them is lost time.
+    """Disable garbage collection inside the block, which creates many long-lived objects.
 
-    It stays lost afterwards: what is there at the end is not looked at again. It has no circles,
-    and goes when nothing refers to it any more.
+    Existing objects are then frozen, so later collections skip them. They must not form reference
+    cycles; reference counting still frees them.
     """
     was_on = gc.isenabled()
     gc.disable()

@@ -1,4 +1,4 @@
-"""CSV files that a spreadsheet opens without running what stands in them."""
+"""CSV files that are safe to open in a spreadsheet."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import pyarrow as pa
 import pyarrow.csv
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
-"""How a cell begins that a spreadsheet may take for a formula; the last four are full-width."""
+"""Beginnings of cells that a spreadsheet may execute as a formula; the last four are full-width."""
 
 
 def csv_bytes(table: pa.Table) -> bytes:
-    """Write a table as CSV with a header line, in UTF-8.
+    """Return a table as CSV in UTF-8 with a header line.
 
-    Text that a spreadsheet would take for a formula gets an apostrophe before it, as OWASP advises
-    against CSV injection. Numbers are numbers, negative ones too.
+    Text that a spreadsheet would execute as a formula is prefixed with an apostrophe, as OWASP
+    advises against CSV injection. Numbers, negative ones included, are unchanged.
     """
     for place, field in enumerate(table.schema):
         if pa.types.is_string(field.type):

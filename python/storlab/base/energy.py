@@ -1,7 +1,7 @@
-"""Energy from readings of power, and from energy counters: pure functions on arrays.
+"""Energy from power readings and from energy counters: pure functions on arrays.
 
-Times are integers of ns on one clock, ascending; power is in W, energy in J. What each formula is
-for and where it comes from stands in ``docs/method.md``.
+Times are ascending integers of ns on one clock; power is in W, energy in J. ``docs/method.md``
+explains the formulas and names their sources.
 """
 
 from __future__ import annotations
@@ -18,38 +18,45 @@ from storlab.base.units import J_PER_WH, MB, NS_PER_S, TB_KWH_PER_MB_J
 
 GAP_PERIODS = 4
 LEAST_GAP_NS = NS_PER_S
-"""Readings further apart than so many of their usual distances, and than 1 s, leave a gap."""
+"""Gap criterion: a spacing above this multiple of the usual one and above 1 s is a gap."""
 
 WRAP_RATE = 100
-"""A wrap explains no more power than so many times the most that was counted without one."""
+"""Limit for the power implied by a counter wrap, as a multiple of the highest other power."""
 
 Floats = NDArray[np.float64]
 Times = NDArray[np.int64]
 
 
 def tb_per_kwh(mb_per_j: float) -> float:
-    """TB/kWh from MB/J (= MB/s/W)."""
+    """Convert MB/J (= MB/s/W) to TB/kWh."""
     return TB_KWH_PER_MB_J * mb_per_j
 
 
 def mb_per_joule(moved_bytes: float, energy_j: float) -> float:
-    """MB/J, which is MB/s per W. Raises ValueError where there is no energy to divide by."""
+    """Return MB/J, which equals MB/s per W. Raises ValueError unless energy is positive."""
     if not energy_j > 0:
         raise ValueError(f"{energy_j} J is no energy to divide by")
     return moved_bytes / MB / energy_j
 
 
 def wh_from_j(energy_j: float) -> float:
-    """Wh from J."""
+    """Convert J to Wh."""
     return energy_j / J_PER_WH
 
 
 def unwrap_counter(values: Sequence[float], counter_max: float | None, step: float) -> Floats:
-    """A counter that wraps behind ``counter_max``, as if it did not: the same differences.
+    """Return a wrapping counter as a monotonic one with the same differences.
 
-    After ``counter_max`` comes 0, one ``step`` (its resolution) later, so differences are taken
-    modulo ``counter_max + step``. It must be read more often than it can wrap. Raises ValueError
-    when a counter without a maximum goes back: it was reset, and the energy is lost.
+    After ``counter_max``, the counter continues at 0 after one ``step`` (its resolution), so
+    differences are taken modulo ``counter_max + step``. Readings must be more frequent than wraps.
+
+    Args:
+        values: The readings in order of time.
+        counter_max: The largest value, or None if the counter never wraps.
+        step: The resolution of the counter.
+
+    Raises:
+        ValueError: A counter without a maximum decreases: it was reset, and energy is lost.
     """
     raw = np.asarray(values, dtype=np.float64)
     if raw.size < 2:
@@ -64,9 +71,9 @@ def unwrap_counter(values: Sequence[float], counter_max: float | None, step: flo
 
 @dataclass(frozen=True, slots=True)
 class PowerLine:
-    """Power over time: straight lines between its corners; jumps are two corners at one time.
+    """Power over time as a piecewise linear function; a jump is two points at the same time.
 
-    ``times_ns`` never falls. ``gaps`` are the stretches ``[from, to)`` that no reading speaks for.
+    ``times_ns`` never decreases. ``gaps`` are intervals ``[from, to)`` that no reading covers.
     """
 
     times_ns: Times
@@ -75,25 +82,31 @@ class PowerLine:
 
     @property
     def start_ns(self) -> int:
-        """Where it begins."""
+        """Start of the function."""
         return int(self.times_ns[0])
 
     @property
     def end_ns(self) -> int:
-        """Where it ends."""
+        """End of the function."""
         return int(self.times_ns[-1])
 
     def scaled(self, factor: float) -> PowerLine:
-        """The same line, every power times ``factor``."""
+        """Return the function with every power multiplied by ``factor``."""
         return PowerLine(self.times_ns, self.watts * factor, self.gaps)
 
 
 def line_of_moments(
     times_ns: Sequence[int], watts: Sequence[float], period_ns: int | None = None
 ) -> PowerLine:
-    """From the power at single moments: between two of them it changes at a constant rate.
+    """Build a power line from instantaneous readings, interpolated linearly.
 
-    ``period_ns`` is how far apart readings were meant to be. Raises ValueError below two readings.
+    Args:
+        times_ns: The times of the readings.
+        watts: The readings.
+        period_ns: The intended interval between readings, for the detection of gaps.
+
+    Raises:
+        ValueError: There are fewer than two readings, or they are malformed.
     """
     times, values = _checked(times_ns, watts)
     return PowerLine(times, values, _gaps(times, period_ns))
@@ -105,11 +118,19 @@ def line_of_means(
     interval_ns: int | None,
     period_ns: int | None = None,
 ) -> PowerLine:
-    """From means over the sensor's own interval, each stamped at its interval's end.
+    """Build a power line from means over the sensor's interval, stamped at its end.
 
-    A mean holds for its interval, but never before the reading that came before it; without an
-    interval, for all the time since that reading. Between two intervals power is interpolated.
-    Raises ValueError below two readings.
+    A mean is valid for its interval, but not before the preceding reading. Power between two
+    intervals is interpolated.
+
+    Args:
+        times_ns: The times of the readings.
+        watts: The readings.
+        interval_ns: The averaging interval; None for all the time since the preceding reading.
+        period_ns: The intended interval between readings, for the detection of gaps.
+
+    Raises:
+        ValueError: There are fewer than two readings, or they are malformed.
     """
     times, values = _checked(times_ns, watts)
     before = np.concatenate(([times[0]], times[:-1]))
@@ -118,7 +139,7 @@ def line_of_means(
         starts[0] = times[0] - interval_ns
     corners = np.stack((starts, times), axis=1).reshape(-1)
     heights = np.repeat(values, 2)
-    if interval_ns is None:  # the first reading only says where the second one's time begins
+    if interval_ns is None:  # the first reading only marks where the second one's interval begins
         corners, heights = corners[2:], heights[2:]
     return PowerLine(corners, heights, _gaps(times, period_ns))
 
@@ -126,11 +147,18 @@ def line_of_means(
 def line_of_counter(
     times_ns: Sequence[int], energy_j: Sequence[float], counter_max: float | None, step: float
 ) -> PowerLine:
-    """From an energy counter: between two readings, their difference at constant power.
+    """Build a power line from an energy counter, with constant power between two readings.
 
-    A pause between readings loses nothing, unless the counter may have wrapped in it more than
-    once. Raises ValueError below two readings, for a counter that was reset, and as
-    :func:`unwrap_counter`.
+    A pause between readings loses no energy unless the counter may have wrapped more than once.
+
+    Args:
+        times_ns: The times of the readings.
+        energy_j: The readings.
+        counter_max: The largest value, or None if the counter never wraps.
+        step: The resolution of the counter.
+
+    Raises:
+        ValueError: There are fewer than two readings, they are malformed, or the counter was reset.
     """
     times, given = _checked(times_ns, energy_j)
     counted = unwrap_counter(energy_j, counter_max, step)
@@ -147,10 +175,11 @@ def line_of_counter(
 
 
 def _check_wraps(watts: Floats, spacing: Times, wrapped: NDArray[np.bool_], step: float) -> None:
-    """A device that begins anew has its counter at 0, too: that is no wrap, and the energy is lost.
+    """Raise ValueError if a decrease of the counter is a reset rather than a wrap.
 
-    A counter is far from its maximum then, so that a wrap would have taken much more power than the
-    rest. Where all readings are wraps nothing tells.
+    A restarted device also starts its counter at 0. The counter is then usually far from its
+    maximum, so a wrap would imply much more power than the other readings. If all readings are
+    wraps, this cannot be decided.
     """
     if not wrapped.any() or wrapped.all():
         return
@@ -181,9 +210,12 @@ def _gaps(times: Times, period_ns: int | None) -> tuple[tuple[int, int], ...]:
 
 
 def line_sum(lines: Sequence[PowerLine]) -> PowerLine:
-    """The sum of several lines where all of them exist; a gap in one is a gap in the sum.
+    """Return the sum of power lines over the time that all of them cover.
 
-    Raises ValueError where there is no line, or they do not overlap in time.
+    A gap in one line is a gap in the sum.
+
+    Raises:
+        ValueError: There is no line, or the lines do not overlap in time.
     """
     if not lines:
         raise ValueError("no line to add up")
@@ -202,19 +234,20 @@ def line_sum(lines: Sequence[PowerLine]) -> PowerLine:
 
 
 def _side(line: PowerLine, moments: Times, side: Any) -> Floats:
-    """The line's value at each moment as seen from its left or its right (they differ at jumps)."""
+    """Return the line's left or right limit at each time; they differ at jumps."""
     times, watts = line.times_ns, line.watts
     at = np.searchsorted(times, moments, side=side)
     low = np.clip(at - 1, 0, times.size - 1)
     high = np.clip(at, 0, times.size - 1)
     span = times[high] - times[low]
     part = np.divide(moments - times[low], span, out=np.zeros(moments.size), where=span > 0)
-    # At a corner itself, "left" has it as the end of the stretch before, "right" as a beginning.
+    # At a point itself, "left" treats it as the end of a segment, "right" as the beginning of the
+    # next.
     return np.asarray(watts[low] + (watts[high] - watts[low]) * part, dtype=np.float64)
 
 
 def _cut(line: PowerLine, start_ns: int, end_ns: int) -> PowerLine:
-    """The line from ``start_ns`` to ``end_ns``, edges interpolated, ends held where it is short."""
+    """Return the line between two times; edges are interpolated, or held if the line is shorter."""
     inside = (line.times_ns > start_ns) & (line.times_ns < end_ns)
     edges = np.asarray([start_ns, end_ns], dtype=np.int64)
     first = _side(line, edges[:1], "right")
@@ -231,14 +264,14 @@ class WindowEnergy:
     mean_w: float
     p95_w: float
     peak_w: float
-    coverage: float  # share of the window that readings span, 0 to 1
+    coverage: float  # share of the window that readings cover, 0 to 1
 
 
 def window_energy(line: PowerLine, start_ns: int, end_ns: int) -> WindowEnergy:
-    """Integrate over a window, its edges interpolated.
+    """Integrate power over a window, with interpolated edges.
 
-    Where readings do not reach the window's edges the nearest power is held, and ``coverage`` says
-    how much of the window that is. Raises ValueError for an empty window.
+    If readings do not reach an edge of the window, the nearest power is held, which lowers
+    ``coverage``. Raises ValueError for an empty window.
     """
     if end_ns <= start_ns:
         raise ValueError("the window is empty")
@@ -267,7 +300,7 @@ def _uncovered_ns(line: PowerLine, start_ns: int, end_ns: int) -> int:
 
 
 def weighted_percentile(values: Floats, weights: Floats, percent: float) -> float:
-    """The smallest value that ``percent`` of the weight lies at or below."""
+    """Return the smallest value such that ``percent`` of the weight is at or below it."""
     order = np.argsort(values, kind="stable")
     reached = np.cumsum(weights[order])
     at = np.searchsorted(reached, reached[-1] * percent / 100 * (1 - 1e-12))
@@ -285,12 +318,19 @@ def energy_uncertainty_j(
     step_w: float,
     sync_s: float,
 ) -> float:
-    """Standard uncertainty of an energy, in J.
+    """Return the standard uncertainty of an energy from power readings, in J.
 
-    ``u^2 = (gain E)^2 + (offset T)^2 + sum (dt q / sqrt 12)^2 + 2 (step x sync)^2``, where ``gain``
-    (relative) and ``offset_w`` are standard uncertainties of the sensor, ``quantum_w`` its smallest
-    step, ``spacings_s`` the times that single readings stand for, ``step_w`` how far power changes
-    at the window's edges, and ``sync_s`` the standard uncertainty of the two clocks.
+    ``u^2 = (gain E)^2 + (offset T)^2 + sum (dt q / sqrt 12)^2 + 2 (step x sync)^2``
+
+    Args:
+        energy_j: The energy E.
+        duration_s: The length T of the window.
+        gain: Relative standard uncertainty of the sensor.
+        offset_w: Constant standard uncertainty of the sensor.
+        quantum_w: Smallest step q of the sensor.
+        spacings_s: The times dt that single readings represent.
+        step_w: The change of power at the window's edges.
+        sync_s: Standard uncertainty of the offset between the two clocks.
     """
     quantisation = quantum_w / math.sqrt(12) * math.hypot(*spacings_s)
     edges = math.sqrt(2) * step_w * sync_s
@@ -307,14 +347,26 @@ def counter_uncertainty_j(
     step_w: float,
     sync_s: float,
 ) -> float:
-    """Likewise for a counter: only the first and the last reading are quantised."""
+    """Return the standard uncertainty of an energy from a counter, in J.
+
+    Like ``energy_uncertainty_j``, but only the first and the last reading contribute quantisation.
+
+    Args:
+        energy_j: The energy.
+        duration_s: The length of the window.
+        gain: Relative standard uncertainty of the sensor.
+        offset_w: Constant standard uncertainty of the sensor, as power.
+        quantum_j: Smallest step of the counter.
+        step_w: The change of power at the window's edges.
+        sync_s: Standard uncertainty of the offset between the two clocks.
+    """
     quantisation = math.sqrt(2 / 12) * quantum_j
     edges = math.sqrt(2) * step_w * sync_s
     return math.hypot(gain * energy_j, offset_w * duration_s, quantisation, edges)
 
 
 def quotient_uncertainty(value: float, *relative: float) -> float:
-    """Standard uncertainty of a product or quotient of independent factors.
+    """Return the standard uncertainty of a product or quotient of independent factors.
 
     ``(u/x)^2`` is the sum of the squared relative uncertainties of the factors.
     """
@@ -322,5 +374,5 @@ def quotient_uncertainty(value: float, *relative: float) -> float:
 
 
 def standard_from_limit(limit: float) -> float:
-    """Standard uncertainty of a value known to lie within ``+- limit`` (rectangular)."""
+    """Return the standard uncertainty of a value within ``+- limit`` (rectangular distribution)."""
     return limit / math.sqrt(3)

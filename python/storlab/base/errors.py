@@ -1,6 +1,6 @@
-"""The exception tree and the exit codes.
+"""Exception tree and exit codes.
 
-Every error says three things: which field or path, what was wrong, and what to do about it.
+Every error has three parts: the field or path, what is wrong, and how to fix it.
 """
 
 from __future__ import annotations
@@ -15,31 +15,32 @@ class ExitCode(IntEnum):
     """Exit codes of the ``storlab`` command. They are stable: scripts may rely on them."""
 
     OK = 0
-    INTERNAL = 1  # a defect of storlab itself
+    INTERNAL = 1  # defect in storlab itself
     USAGE = 2  # the command line is wrong
-    STUDY = 3  # the study file is wrong, or cannot be read
-    PREFLIGHT = 4  # this machine cannot run the study as it stands
-    GUARD = 5  # refused: the target might hold somebody's data
-    RUN_FAILED = 6  # the campaign went to its end, and at least one run failed
-    INTERRUPTED = 7  # stopped by the user; `storlab resume` goes on
+    STUDY = 3  # the study file is wrong or cannot be read
+    PREFLIGHT = 4  # this machine cannot run the study as it is
+    GUARD = 5  # refused: the target might hold existing data
+    RUN_FAILED = 6  # the campaign completed, and at least one run failed
+    INTERRUPTED = 7  # stopped by the user; `storlab resume` continues
     RESULT = 8  # a result directory is missing, unreadable, incomplete or damaged
-    ENGINE = 9  # an engine is missing, too old, or cannot do what was asked
-    DISAGREE = 10  # a comparison ran, and its verdict is "no" (crosscheck, gate, verify, audit)
-    AUDIT = 11  # storlab's own brief contradicts its runs, and was not written
-    INCONCLUSIVE = 12  # a comparison ran, and what it has does not decide (crosscheck, gate)
-    UNREACHABLE = 13  # a target stayed away for too long; `storlab resume` goes on
+    ENGINE = 9  # an engine is missing, too old, or cannot do what was requested
+    # a comparison completed with a negative verdict (crosscheck, gate, verify, audit)
+    DISAGREE = 10
+    AUDIT = 11  # storlab's own brief contradicts its runs and was not written
+    INCONCLUSIVE = 12  # a comparison completed, but its data do not decide (crosscheck, gate)
+    UNREACHABLE = 13  # a target was unreachable for too long; `storlab resume` continues
 
 
 def with_fix(text: str, fix: str) -> str:
-    """Return what is wrong, and below it the fix if there is one, as the terminal shows both."""
+    """Return a message, with the fix on the next line if there is one, as in the terminal."""
     return f"{text}\n  fix: {fix}" if fix else text
 
 
 def with_fixes(lines: Sequence[tuple[str, str]]) -> list[str]:
-    """Return texts with their fixes below them; texts in a row that have one fix show it once.
+    """Return messages with their fixes; consecutive messages with the same fix show it once.
 
     Args:
-        lines: Each text with its fix, which is empty if there is none.
+        lines: Each message with its fix, which is empty if there is none.
     """
     following = [*lines[1:], ("", "")] if lines else []
     return [
@@ -51,7 +52,7 @@ def with_fixes(lines: Sequence[tuple[str, str]]) -> list[str]:
 class StorlabError(Exception):
     """Root of every error that storlab raises on purpose.
 
-    ``where`` names the field, path or option; ``what`` says what is wrong; ``fix`` what to do.
+    ``where`` names the field, path or option; ``what`` is the problem, ``fix`` the remedy.
     """
 
     exit_code = ExitCode.INTERNAL
@@ -60,13 +61,13 @@ class StorlabError(Exception):
         self.where = where
         self.what = what
         self.fix = fix
-        super().__init__(where, what, fix)  # what a process pool makes the error from again
+        super().__init__(where, what, fix)  # arguments from which pickle recreates the error
 
     def __str__(self) -> str:
         return with_fix(f"{self.where}: {self.what}", self.fix)
 
     def as_dict(self) -> dict[str, Any]:
-        """For ``--json``: kind, where, what, fix, exit_code."""
+        """Return kind, where, what, fix and exit_code for ``--json``."""
         return {
             "kind": type(self).__name__,
             "where": self.where,
@@ -78,7 +79,7 @@ class StorlabError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing wrong with a table: the field (a path below that table), what, and the fix."""
+    """Problem in a table: the field (as a path in the table), what is wrong, and the fix."""
 
     field: tuple[str | int, ...]
     what: str
@@ -86,13 +87,13 @@ class Problem:
 
     @property
     def text(self) -> str:
-        """``field: what; fix``, where it is said without a place of its own."""
+        """Problem as ``field: what; fix``, for text without separate parts."""
         field = ".".join(map(str, self.field))
         return f"{field}: {self.what}" + (f"; {self.fix}" if self.fix else "")
 
 
 class FieldProblems(ValueError):  # noqa: N818 - a list of problems, not one error
-    """Raised by validators that look at several fields, so that each error names its field."""
+    """Error of validators that check several fields; each problem names its field."""
 
     def __init__(self, problems: Sequence[Problem]) -> None:
         self.problems = list(problems)
@@ -100,9 +101,9 @@ class FieldProblems(ValueError):  # noqa: N818 - a list of problems, not one err
 
 
 class StudyError(StorlabError):
-    """The study file does not say something that can be run.
+    """Error in a study file, which prevents it from being run.
 
-    ``problems`` lists every error that was found, each with line (or None), where, what and fix.
+    ``problems`` lists all problems, each with line (or None), where, what and fix.
     """
 
     exit_code = ExitCode.STUDY
@@ -128,53 +129,53 @@ class StudyError(StorlabError):
         return "\n".join(lines)
 
     def as_dict(self) -> dict[str, Any]:
-        """As every error, and ``problems``."""
+        """Return the fields of every error, and ``problems``."""
         return {**super().as_dict(), "problems": self.problems}
 
 
 class UsageError(StorlabError):
-    """The command line asks for something that does not exist."""
+    """Error in the command line, such as a name that does not exist."""
 
     exit_code = ExitCode.USAGE
 
 
 class PreflightError(StorlabError):
-    """The machine lacks something that the study needs."""
+    """Machine lacks something that the study needs."""
 
     exit_code = ExitCode.PREFLIGHT
 
 
 class GuardError(StorlabError):
-    """Refused, because running could destroy data. Nothing was written."""
+    """Refusal to run, because that could destroy data. Nothing was written."""
 
     exit_code = ExitCode.GUARD
 
 
 class RunError(StorlabError):
-    """A run ended as failed."""
+    """Run that ended as failed."""
 
     exit_code = ExitCode.RUN_FAILED
 
 
 class UnreachableError(StorlabError):
-    """A campaign stopped because a target stayed away. What was finished is stored."""
+    """Campaign stopped because a target stayed unreachable. Finished runs are stored."""
 
     exit_code = ExitCode.UNREACHABLE
 
 
 class ResultError(StorlabError):
-    """A result directory cannot be read."""
+    """Result directory that cannot be read."""
 
     exit_code = ExitCode.RESULT
 
 
 class MeterError(StorlabError):
-    """A meter cannot be opened or read."""
+    """Meter that cannot be opened or read."""
 
     exit_code = ExitCode.PREFLIGHT
 
 
 class EngineError(StorlabError):
-    """An engine is missing, too old, or cannot do what the study asks."""
+    """Engine that is missing, too old, or cannot do what the study requests."""
 
     exit_code = ExitCode.ENGINE

@@ -1,4 +1,4 @@
-"""Reading files of others without waiting for ever, and writing files whole or not at all."""
+"""Input files read without blocking, and output files written atomically."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from storlab.base.errors import UsageError
 from storlab.base.units import GIB
 
 MOST_INPUT_BYTES = GIB
-"""Largest file that is read into memory where the caller names no smaller bound."""
+"""Default limit of the size of a file that is read into memory."""
 
 _WRITE_FIXES = {
     errno.EISDIR: "name a file in it",
@@ -30,7 +30,7 @@ _WRITE_FIXES = {
     errno.ENAMETOOLONG: "use a path whose names have at most 255 bytes each",
     errno.ELOOP: "symbolic links lead in a circle here: correct them, or name another path",
 }
-_TEMPORARY = ".tmp"  # end of the names of temporary files
+_TEMPORARY = ".tmp"  # suffix of temporary files
 _READ_FIXES = {
     errno.EINVAL: "give the path of a regular file",
     errno.EISDIR: "name a file in it",
@@ -47,21 +47,21 @@ _KINDS = {
 
 
 def open_input(path: Path | str) -> int:
-    """Open a regular file that somebody else may have put there, for reading.
+    """Open an untrusted regular file for reading.
 
-    Pipes, sockets and devices are refused at once: a read of them may wait for ever, or never end.
+    Pipes, sockets and devices are rejected, since reading them may block or never end.
 
     Returns:
         A file descriptor, which the caller closes.
 
     Raises:
         OSError: The file cannot be opened, is not a regular file (EINVAL; EISDIR for a directory),
-            or its name holds a NUL character (EINVAL).
+            or its name contains a NUL character (EINVAL).
     """
     name = str(path)
     if "\0" in name:
         raise OSError(errno.EINVAL, "a file name cannot hold a NUL character", name)
-    # O_NONBLOCK: opening a pipe that has no writer would wait for one.
+    # O_NONBLOCK: opening a pipe without a writer would block.
     handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
     kind = stat.S_IFMT(os.fstat(handle).st_mode)
     if kind == stat.S_IFREG:
@@ -73,10 +73,11 @@ def open_input(path: Path | str) -> int:
 
 
 def read_input(path: Path | str, most_bytes: int = MOST_INPUT_BYTES) -> bytes:
-    """Read a whole regular file that somebody else may have put there, as ``open_input`` opens it.
+    """Read a whole untrusted regular file, opened by ``open_input``.
 
     Raises:
-        OSError: As ``open_input``, or the file is larger than ``most_bytes`` (EFBIG).
+        OSError: The file cannot be opened by ``open_input``, or is larger than ``most_bytes``
+            (EFBIG).
     """
     with open(open_input(path), "rb", buffering=0) as file:
         size = os.fstat(file.fileno()).st_size
@@ -87,25 +88,25 @@ def read_input(path: Path | str, most_bytes: int = MOST_INPUT_BYTES) -> bytes:
 
 
 def read_advice(error: OSError, otherwise: str = "check its permissions") -> str:
-    """Advice to the user about a file that ``read_input`` cannot read."""
+    """Return advice to the user for a file that ``read_input`` cannot read."""
     return _READ_FIXES.get(error.errno or 0, otherwise)
 
 
 def path_error(error: OSError) -> UsageError:
-    """Return the error for a path that a command cannot use, which names the path."""
+    """Return the error for a path that a command cannot use; it names the path."""
     where = os.fsdecode(error.filename) if isinstance(error.filename, (str, bytes)) else "a file"
     what = f"cannot be used: {error.strerror or error}"
     return UsageError(where, what, read_advice(error, "check the path and its permissions"))
 
 
 def write_advice(path: Path, error: OSError) -> str:
-    """Advice to the user about a path where a file or directory cannot be written or made.
+    """Return advice to the user for a file or directory that cannot be written or created.
 
     Args:
         path: The path that the user named.
-        error: Why writing it, or a part of it, failed.
+        error: The error from writing to it or to a part of it.
     """
-    # os.path.lexists: pathlib's functions raise if a folder above may not be searched.
+    # os.path.lexists, since pathlib's functions raise if a parent directory is not searchable.
     above = (p for p in path.absolute().parents if os.path.lexists(p))
     folder = next(above, Path("/"))
     if not folder.is_dir():
@@ -115,7 +116,7 @@ def write_advice(path: Path, error: OSError) -> str:
 
 
 def storage_advice(error: OSError) -> str:
-    """Advice to the user about a folder that storlab itself could not write to: a clause."""
+    """Return advice, as a clause, for a directory that storlab itself could not write to."""
     is_full = error.errno in (errno.ENOSPC, errno.EDQUOT)
     return "make room" if is_full else "make its folder writable"
 
@@ -123,7 +124,7 @@ def storage_advice(error: OSError) -> str:
 def output_error(path: Path, error: OSError) -> UsageError:
     """Return the error for an output of a command that cannot be written at ``path``.
 
-    It names the file that could not be written if that is one of several beside or below the path.
+    It names the actual file if the output consists of several files.
     """
     if isinstance(error.filename, str) and not error.filename.endswith(_TEMPORARY):
         named = Path(error.filename)
@@ -134,13 +135,13 @@ def output_error(path: Path, error: OSError) -> UsageError:
 
 
 def directory_problem(path: Path) -> str:
-    """Return why a path is no directory: "does not exist", or "is a file, not a directory".
+    """Return why a path is not a directory, such as "does not exist".
 
     Returns:
         The predicate of a sentence about the path; empty for a directory.
 
     Raises:
-        OSError: The path cannot be looked at.
+        OSError: The path cannot be examined.
     """
     try:
         kind = stat.S_IFMT(path.stat().st_mode)
@@ -154,10 +155,10 @@ def directory_problem(path: Path) -> str:
 
 
 def parse_json(content: bytes | str) -> Any:
-    """Parse JSON text as the standard has it: without NaN, and not nested without end.
+    """Parse standard JSON: without NaN and with limited nesting.
 
     Raises:
-        ValueError: The text is not JSON, holds NaN or Infinity, or is nested too deeply.
+        ValueError: The text is not JSON, contains NaN or Infinity, or is nested too deeply.
     """
     try:
         return json.loads(content, parse_constant=_refuse_constant)
@@ -170,10 +171,10 @@ def _refuse_constant(text: str) -> float:
 
 
 def temporary_beside(path: Path) -> Path:
-    """Return a name for a temporary file in the folder of ``path`` that no other process takes.
+    """Return a unique name for a temporary file in the directory of ``path``.
 
-    Hosts may share the folder, and processes of two hosts or containers may have the same id: the
-    name also holds the host's name and random digits.
+    Hosts may share the directory, and process ids of different hosts or containers may coincide, so
+    the name also contains the host name and random digits.
     """
     host = re.sub(r"[^A-Za-z0-9-]", "-", os.uname().nodename)[:32]
     unique = f"{host}-{os.getpid()}-{os.urandom(4).hex()}"
@@ -181,11 +182,11 @@ def temporary_beside(path: Path) -> Path:
 
 
 def make_folder(path: Path, mode: int = 0o777) -> None:
-    """Make a folder for storlab's own files inside one that others may write to.
+    """Create a directory for storlab's files in one that others may write to.
 
     Raises:
-        OSError: The folder cannot be made, or a symbolic link or a file has its name (ENOTDIR): a
-            link would lead whatever is written there to somebody else's folder.
+        OSError: The directory cannot be created, or a symbolic link or a file has its name
+            (ENOTDIR): a link could redirect writes to a foreign directory.
     """
     try:
         path.mkdir(mode)
@@ -205,7 +206,7 @@ def fsync_directory(directory: Path) -> None:
 
 
 def write_durably(path: Path, content: bytes) -> None:
-    """Write a new file to the device. Its name is durable after an fsync of the directory."""
+    """Write and flush a new file. Its name is durable only after an fsync of the directory."""
     with path.open("xb") as file:
         file.write(content)
         file.flush()
@@ -213,7 +214,7 @@ def write_durably(path: Path, content: bytes) -> None:
 
 
 def replace_file(path: Path, content: bytes) -> None:
-    """Give ``path`` this content in one step: readers see the old file or the new, never a part."""
+    """Replace a file atomically and durably: readers see the old content or the new one."""
     temporary = temporary_beside(path)
     try:
         write_durably(temporary, content)
@@ -225,10 +226,10 @@ def replace_file(path: Path, content: bytes) -> None:
 
 
 def write_output(path: Path, content: bytes) -> None:
-    """Write a command's output to the path that its user named: whole or not at all.
+    """Write a command's output atomically to the path that the user named.
 
-    Folders that do not exist are made. A symbolic link is followed, and a path that is no regular
-    file (``/dev/stdout``, a pipe) is written to instead of being replaced.
+    Missing parent directories are created. Symbolic links are followed, and a path that is not a
+    regular file (``/dev/stdout``, a pipe) is written to instead of being replaced.
 
     Raises:
         UsageError: The path cannot be written, or is a block device, whose data would be lost.

@@ -1,7 +1,7 @@
-"""Locks on open files, which end with the process that holds them: flock(2).
+"""Locks on open files by flock(2), which are released when the process ends.
 
-Some file systems have none: Lustre without ``-o flock``, FUSE without the call. There nobody can be
-kept out, and nobody is known to be there.
+Some file systems do not support them, such as Lustre without ``-o flock`` and FUSE without the
+call. Exclusion is then impossible, and other holders cannot be detected.
 """
 
 from __future__ import annotations
@@ -13,29 +13,34 @@ from pathlib import Path
 
 from storlab.base.clock import sleep_s
 
-_LOOKS = 200  # a reader looks for microseconds; so many in a row are none
+_LOOKS = 200  # readers hold a lock for microseconds only, so this many failures mean another holder
 _LOOK_PAUSE_S = 0.01
 _NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
 
 
 def lock_alone(handle: int) -> bool:
-    """Lock an open file as the only one who writes; readers that look at the lock are waited for.
+    """Lock a file exclusively as its writer, waiting for readers that briefly test the lock.
 
-    False where the file system has no locks. Raises BlockingIOError where another writer has it,
-    and OSError: NFS locks no file that is open for reading only (EBADF).
+    Returns:
+        False if the file system has no locks.
+
+    Raises:
+        BlockingIOError: Another writer holds the lock.
+        OSError: The lock cannot be taken, for example on NFS if the file is open for reading only
+            (EBADF).
     """
     for _ in range(_LOOKS):
         try:
             return _flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)  # raises where it is a writer's
+            fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)  # raises if a writer holds it
             fcntl.flock(handle, fcntl.LOCK_UN)
             sleep_s(_LOOK_PAUSE_S)
     raise BlockingIOError
 
 
 def is_locked(path: Path) -> bool:
-    """Whether a writer is known to hold a file at this moment; a look keeps none from it."""
+    """Return whether a writer holds the lock of a file. The test does not prevent locking."""
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW)
     except FileNotFoundError:
@@ -50,7 +55,7 @@ def is_locked(path: Path) -> bool:
 
 
 def await_alone(handle: int) -> bool:
-    """As ``lock_alone``, but whoever has it is waited for."""
+    """Lock a file exclusively like ``lock_alone``, but wait for other holders."""
     return _flock(handle, fcntl.LOCK_EX)
 
 

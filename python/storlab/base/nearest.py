@@ -1,4 +1,4 @@
-"""What somebody probably meant: the valid name closest to a misspelled one."""
+"""Suggestions for misspelled names: the closest valid name."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from collections.abc import Iterable
 
 
 def nearest(word: str, valid: Iterable[str]) -> str | None:
-    """The valid name closest to ``word`` (case does not count), or None when none is close."""
+    """Return the valid name closest to ``word``, ignoring case, or None if none is close."""
     by_lower = {name.lower(): name for name in valid}
     matches = difflib.get_close_matches(word.lower(), by_lower, n=1, cutoff=0.6)
     return by_lower[matches[0]] if matches else None
 
 
 def suggest(word: str, valid: Iterable[str]) -> str:
-    """Advice for a message: the closest name, or else all of them."""
+    """Return advice for a message: the closest name, or else all names."""
     names = list(valid)
     close = nearest(word, names)
     if close is not None:

@@ -1,4 +1,4 @@
-"""Can this processor run the native library? Looked up before anything of it runs."""
+"""Check that this processor can run the native library, before any of its code runs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from storlab.base.errors import PreflightError
 
 CPUINFO = Path("/proc/cpuinfo")
 _SECTION = b".storlab.cpu"
-# The kernel's names of what the compiler calls otherwise.
+# The kernel's names of features that the compiler names differently.
 _RENAMED = {
     "sse3": "pni",
     "lzcnt": "abm",
@@ -28,10 +28,10 @@ _RENAMED = {
     "avx512vpopcntdq": "avx512_vpopcntdq",
     "avxvnni": "avx_vnni",
 }
-# Where CPUID reports each feature that is judged, by the compiler's names: glibc's number of the
-# leaf (enum in <sys/platform/x86.h>), register, and bits in order (Intel SDM volume 2A, CPUID).
-# Others are not judged: rdrand and rdseed, which a compiler never uses by itself, are hidden by
-# kernels where they are broken (rdseed of AMD's Zen 5, AMD-SB-7055).
+# Where CPUID reports each checked feature, by the compiler's names: glibc's number of the leaf
+# (enum in <sys/platform/x86.h>), register, and bit (Intel SDM volume 2A, CPUID). Other features are
+# not checked: rdrand and rdseed, which compilers never use on their own, are hidden by kernels if
+# they are broken (rdseed of AMD's Zen 5, AMD-SB-7055).
 _BITS = {
     (0, 2): {
         "sse3": 0, "pclmulqdq": 1, "ssse3": 9, "fma": 12, "cmpxchg16b": 13, "sse4.1": 19,
@@ -52,7 +52,7 @@ _FLAGS = {name: _RENAMED.get(name, name) for bits in _BITS.values() for name in 
 
 
 def cpu_model() -> str | None:
-    """What the processor is called, as the kernel has it; None where it does not tell."""
+    """Return the kernel's name of the processor model, or None if it reports none."""
     facts: dict[str, str] = {}
     try:
         lines = CPUINFO.read_text(errors="replace").splitlines()
@@ -65,9 +65,14 @@ def cpu_model() -> str | None:
 
 
 def check_build(places: Sequence[str], cpuinfo: Path | None = None) -> None:
-    """Look at the native library in one of these directories, if there is one.
+    """Check the native library in one of these directories, if there is one.
 
-    Raises PreflightError where it was built for instructions that this processor does not have.
+    Args:
+        places: The directories to search.
+        cpuinfo: A file to read instead of /proc/cpuinfo.
+
+    Raises:
+        PreflightError: The library was built for instructions that this processor lacks.
     """
     names = [Path(place, f"_native{suffix}") for place in places for suffix in EXTENSION_SUFFIXES]
     library = next((name for name in names if name.is_file()), None)
@@ -91,7 +96,7 @@ def check_build(places: Sequence[str], cpuinfo: Path | None = None) -> None:
 
 
 def _flags(cpuinfo: Path) -> frozenset[str]:
-    """Of the first processor; empty where the kernel does not tell."""
+    """Return the features of the first processor; empty if the kernel reports none."""
     try:
         with cpuinfo.open(encoding="ascii", errors="replace") as lines:
             line = next((line for line in lines if line.startswith("flags")), "")
@@ -101,10 +106,10 @@ def _flags(cpuinfo: Path) -> frozenset[str]:
 
 
 def lacked_by_cpuid() -> frozenset[str]:
-    """Return the features that CPUID denies, by the compiler's names.
+    """Return the features that are missing according to CPUID, by the compiler's names.
 
-    An emulator of processors, such as qemu-x86_64, shows the /proc/cpuinfo of its host, whose
-    processor may have more. CPUID is read through glibc (2.33 or newer); empty without that.
+    Emulators such as qemu-x86_64 expose the /proc/cpuinfo of the host, whose processor may have
+    more features. CPUID is read through glibc (2.33 or newer); without it, the result is empty.
     """
     if os.uname().machine != "x86_64":
         return frozenset()
@@ -122,9 +127,9 @@ def lacked_by_cpuid() -> frozenset[str]:
 
 
 def built_for(library: Path) -> Iterable[str]:
-    """What the compiler took for granted, by its names, from a section of the ELF file.
+    """Return the features that the compiler assumed, from a section of the ELF file.
 
-    Empty for a file that is of another form, or has no such section.
+    The result is empty if the file is not ELF or has no such section.
     """
     with library.open("rb") as file:
         head = file.read(64)
@@ -134,7 +139,7 @@ def built_for(library: Path) -> Iterable[str]:
         size, count, names_at = struct.unpack_from("<HHH", head, 58)
         file.seek(table)
         rows = file.read(size * count)
-        # Name, and where it lies: offset and bytes.
+        # (name, (offset, size)) of each section.
         sections = [
             (struct.unpack_from("<I", rows, at)[0], struct.unpack_from("<QQ", rows, at + 24))
             for at in range(0, len(rows), size)
@@ -150,7 +155,7 @@ def built_for(library: Path) -> Iterable[str]:
 
 
 def cpus_of(text: str) -> set[int]:
-    """Read a list of CPUs as the kernel writes it: ``0-3,8``. Raises ValueError for other text."""
+    """Parse a list of CPUs in the kernel's format, ``0-3,8``. Raises ValueError for other text."""
     cpus: set[int] = set()
     for part in filter(None, text.split(",")):
         first, _, last = part.partition("-")

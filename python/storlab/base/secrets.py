@@ -1,7 +1,7 @@
-"""Secrets: from the environment or a keyring, by name; never in studies, results or logs.
+"""Secrets by name from the environment or a keyring; never in studies, results or logs.
 
-A study names where a secret lies (``password_env = "BMC_PASSWORD"``); only the meter that needs it
-asks for the value, at the moment it opens its connection.
+A study names where a secret is (``password_env = "BMC_PASSWORD"``). Only the meter that needs the
+value reads it, when it opens its connection.
 """
 
 from __future__ import annotations
@@ -20,14 +20,18 @@ _SECRET_WORDS = re.compile(
     r"|(api|auth|priv|access|secret|secret_?access)_?key(_?id)?)$",
     re.IGNORECASE,
 )
-_HEADER = re.compile(r"\s*([A-Za-z0-9-]+)\s*:(?!//)\s*\S")  # of HTTP, name and value in one text
-_SCHEME = re.compile(r"(bearer|basic|digest|token)\s+\S{4,}", re.IGNORECASE)  # before credentials
+_HEADER = re.compile(r"\s*([A-Za-z0-9-]+)\s*:(?!//)\s*\S")  # HTTP header with name and value
+# authentication scheme before credentials
+_SCHEME = re.compile(r"(bearer|basic|digest|token)\s+\S{4,}", re.IGNORECASE)
 
 
 def secret(name_env: str) -> str:
-    """The secret of that name: the environment variable, else the keyring entry of ``storlab``.
+    """Return the secret of that name from the environment, else from the keyring ``storlab``.
 
-    An empty variable counts as none. Raises PreflightError where neither has it.
+    An empty environment variable counts as missing.
+
+    Raises:
+        PreflightError: The secret is in neither of them.
     """
     value = os.environ.get(name_env) or _from_keyring(name_env)
     if not value:
@@ -40,7 +44,7 @@ def secret(name_env: str) -> str:
 
 
 def _from_keyring(name: str) -> str | None:
-    """From the desktop's or system's keyring, where the optional library is installed."""
+    """Return a secret from the system's keyring, if the optional library is installed."""
     try:
         import keyring
         from keyring.errors import KeyringError
@@ -48,22 +52,23 @@ def _from_keyring(name: str) -> str | None:
         return None
     try:
         return keyring.get_password(KEYRING_SERVICE, name)
-    except KeyringError:  # none on this machine, or locked: the environment is what remains
+    except KeyringError:  # no keyring, or a locked one: only the environment remains
         return None
 
 
 def names_secret(name: str) -> bool:
-    """Whether a field of that name would hold a secret: ``password``, ``secret_key``, ..."""
-    words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).replace("-", "_")  # apiKey, X-Api-Key
+    """Return whether a field name suggests a secret: ``password``, ``secret_key``, ..."""
+    # splits apiKey and X-Api-Key
+    words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).replace("-", "_")
     return _SECRET_WORDS.search(words) is not None
 
 
 def secret_problems(fields: Mapping[str, object]) -> list[Problem]:
-    """Fields of a study's table that hold a secret themselves, with what to write instead.
+    """Return problems for fields of a study's table that contain a secret.
 
-    Such are ``password = ...`` and its like, addresses with ``user:password@`` or ``?token=...`` in
-    them, and headers of HTTP that carry credentials; in tables and lists below it, too. The values
-    are not repeated.
+    These are fields such as ``password``, addresses with ``user:password@`` or ``?token=...``, and
+    HTTP headers with credentials, also in nested tables and lists. Messages do not repeat the
+    values.
     """
     problems = []
     for name, value in fields.items():
@@ -98,7 +103,7 @@ def _in_value(field: tuple[str | int, ...], value: object) -> list[Problem]:
 
 
 def _carried(text: str) -> tuple[str, str] | None:
-    """The secret in a text, by what it is, and the field that names it instead."""
+    """Return what secret a text contains, and the field to use instead, or None."""
     if "://" in text:
         return _in_address(text)
     header = _HEADER.match(text)
@@ -110,7 +115,7 @@ def _carried(text: str) -> tuple[str, str] | None:
 def _in_address(text: str) -> tuple[str, str] | None:
     try:
         parts = urlsplit(text)
-    except ValueError:  # no address at all
+    except ValueError:  # not an address
         return None
     if parts.password is not None:
         return "a password in its address", "password_env"
@@ -121,7 +126,7 @@ def _in_address(text: str) -> tuple[str, str] | None:
 
 
 def hide(text: str, secrets: Iterable[str]) -> str:
-    """``text`` with every secret in it replaced by ``***``; for messages of other programs."""
+    """Replace every secret in a text of another program by ``***``."""
     for value in sorted(filter(None, secrets), key=len, reverse=True):
         text = text.replace(value, "***")
     return text

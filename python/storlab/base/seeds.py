@@ -1,4 +1,4 @@
-"""One seed from many words: neighbours, such as seed and seed + 1, must not share a sequence."""
+"""Seeds derived from several values, so that seeds like n and n + 1 give unrelated sequences."""
 
 from __future__ import annotations
 
@@ -8,6 +8,6 @@ from typing import Any
 
 
 def derive_seed(*parts: Any) -> int:
-    """A seed in [0, 2^63) for what was said: JSON-ready values, the study's seed among them."""
+    """Return a seed in [0, 2^63) that depends on all JSON-compatible arguments."""
     text = json.dumps(list(parts), sort_keys=True)
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") >> 1

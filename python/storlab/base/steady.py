@@ -1,6 +1,6 @@
-"""Steady state in the sense of the SNIA Solid State Storage Performance Test Specification (PTS).
+"""Steady state as defined by the SNIA Solid State Storage Performance Test Specification (PTS).
 
-Over a window of five rounds, a quantity is steady when both hold:
+Over a window of five rounds, a quantity is steady if both hold:
 
 - excursion: max - min is at most ``excursion_percent`` of the mean (PTS: 20 %);
 - slope: the best-fit line changes by at most ``slope_percent`` of the mean from the window's first
@@ -21,7 +21,7 @@ EXCURSION_PERCENT = 20.0
 
 @dataclass(frozen=True, slots=True)
 class SteadyVerdict:
-    """The verdict over ``values``, the window that was judged. Percentages are of its mean."""
+    """Verdict on the last five values. Percentages refer to their mean."""
 
     verdict: Literal["steady", "not-steady", "too-short"]
     values: list[float]
@@ -31,11 +31,11 @@ class SteadyVerdict:
 
     @property
     def steady(self) -> bool:
-        """True only when steadiness was shown."""
+        """Whether steadiness was shown; False if there are too few values."""
         return self.verdict == "steady"
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain JSON-ready values."""
+        """Return the verdict as a JSON-compatible dict."""
         return asdict(self)
 
 
@@ -44,9 +44,15 @@ def steady_verdict(
     slope_percent: float = SLOPE_PERCENT,
     excursion_percent: float = EXCURSION_PERCENT,
 ) -> SteadyVerdict:
-    """The verdict over the last five of ``values``, in the order of time, all in one unit.
+    """Judge the last five of a series of values.
 
-    ``too-short`` with fewer than five values; a mean of zero is never steady.
+    Args:
+        values: Values in order of time, in any one unit.
+        slope_percent: The limit of the slope.
+        excursion_percent: The limit of the excursion.
+
+    Returns:
+        The verdict: ``too-short`` for fewer than five values; a mean of zero is never steady.
     """
     window = [float(value) for value in values[-WINDOW:]]
     if len(window) < WINDOW:
@@ -64,10 +70,10 @@ def steady_verdict(
 
 
 def five_parts(values: Sequence[float]) -> list[float]:
-    """Means of five consecutive parts of a series, equal in length to within one value.
+    """Return the means of five consecutive parts of a series, of equal length within one value.
 
-    A run's intervals are judged by these: single intervals of a long run always stray. Fewer than
-    five values come back as they are.
+    Intervals of a run are judged by these means, since single intervals of a long run always
+    deviate. Fewer than five values are returned unchanged.
     """
     count = len(values)
     if count < WINDOW:

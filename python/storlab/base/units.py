@@ -1,8 +1,8 @@
-"""Sizes, durations and money: parsed once at the edge, integers inside, SI on the way out.
+"""Parsing and formatting of sizes, durations, power and quantities.
 
-Inside storlab a size is an ``int`` of bytes and a duration an ``int`` of nanoseconds.
-``KiB``/``MiB``/``GiB``/``TiB`` count in 1,024s and ``KB``/``MB``/``GB``/``TB`` in 1,000s
-(IEC 80000-13); a bare ``K`` or ``M`` is refused, because the field's tools disagree about it.
+Internally, sizes are ``int`` bytes and durations ``int`` nanoseconds; output is in SI units.
+``KiB``/``MiB``/``GiB``/``TiB`` are powers of 1,024 and ``KB``/``MB``/``GB``/``TB`` powers of 1,000
+(IEC 80000-13). A bare ``K`` or ``M`` is rejected, because tools interpret it differently.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ MIB = 1 << 20
 GIB = 1 << 30
 J_PER_WH = 3_600
 J_PER_KWH = 3_600_000
-TB_KWH_PER_MB_J = 3.6  # exactly: 1 TB is 10^6 MB, and 1 kWh is 3.6 x 10^6 J
-LARGEST = 2**63 - 1  # bytes or nanoseconds: what the kernel and the engine can count
+TB_KWH_PER_MB_J = 3.6  # exact: 1 TB is 10^6 MB, and 1 kWh is 3.6 x 10^6 J
+LARGEST = 2**63 - 1  # bytes or nanoseconds: limit of the kernel and the engine
 
 SIZE_UNITS: dict[str, int] = {
     "B": 1,
@@ -63,9 +63,10 @@ _NUMBER_UNIT = re.compile(r"\s*([0-9][0-9_]*(?:\.[0-9]+)?)\s*([A-Za-z]*)\s*")
 
 
 def parse_size(text: str | int) -> int:
-    """Bytes from ``"256KiB"``, ``"1.5TB"`` or an integer of bytes.
+    """Parse ``"256KiB"``, ``"1.5TB"`` or an integer of bytes, and return bytes.
 
-    Raises ``ValueError`` naming the text, what is wrong with it and an example.
+    Raises:
+        ValueError: The text is malformed; the message includes an example.
     """
     wanted = 'a size such as "256KiB" or "4MB"'
     if not isinstance(text, str):
@@ -81,9 +82,10 @@ def parse_size(text: str | int) -> int:
 
 
 def parse_duration(text: str | int | float) -> int:
-    """Nanoseconds from ``"300s"``, ``"5min"``, ``"250ms"``; a bare number means seconds.
+    """Parse ``"300s"``, ``"5min"`` or a number of seconds, and return nanoseconds.
 
-    Raises ``ValueError`` naming the text, what is wrong with it and an example.
+    Raises:
+        ValueError: The text is malformed; the message includes an example.
     """
     wanted = 'a duration such as "300s" or "10min"'
     if not isinstance(text, str):
@@ -95,9 +97,12 @@ def parse_duration(text: str | int | float) -> int:
 
 
 def parse_power(text: str | int | float) -> float:
-    """Watts from ``"15kW"``, ``"800W"`` or a number of watts. The case counts: ``mW``, ``MW``.
+    """Parse ``"15kW"``, ``"800W"`` or a number of watts, and return watts.
 
-    Raises ``ValueError`` naming the text, what is wrong with it and an example.
+    Units are case-sensitive, since ``mW`` and ``MW`` differ.
+
+    Raises:
+        ValueError: The text is malformed; the message includes an example.
     """
     wanted = 'a power such as "15kW" or "800W"'
     if not isinstance(text, str):
@@ -110,7 +115,7 @@ def parse_power(text: str | int | float) -> float:
 
 
 def _check_number(value: object, wanted: str, *kinds: type) -> None:
-    """Raises ValueError for what is neither text nor a number that can be counted."""
+    """Raise ValueError unless the value is a finite number of one of these types."""
     number = isinstance(value, kinds) and not isinstance(value, bool)
     if not number or (isinstance(value, float) and not math.isfinite(value)):
         raise ValueError(f"{_shown(value)} is not {wanted}")
@@ -148,7 +153,7 @@ def _in_range(value: int, text: object) -> int:
 
 
 def format_size(size_bytes: int) -> str:
-    """The shortest exact text that :func:`parse_size` reads back: ``262144`` gives ``"256KiB"``."""
+    """Return the shortest exact text for :func:`parse_size`: ``"256KiB"`` for ``262144``."""
     binary = ("PiB", "TiB", "GiB", "MiB", "KiB")
     decimal = ("PB", "TB", "GB", "MB", "KB")
     exact = [u for u in (*binary, *decimal) if size_bytes and size_bytes % SIZE_UNITS[u] == 0]
@@ -159,9 +164,9 @@ def format_size(size_bytes: int) -> str:
 
 
 def binary_twin(size_bytes: int) -> str | None:
-    """Return the size in 1,024s that has the same number as this one in 1,000s: 4KB gives "4KiB".
+    """Return the binary size with the same number, such as "4KiB" for 4KB, or None.
 
-    None for a size that nobody writes in 1,000s.
+    The result is None if the size is not a multiple of a power of 1,000.
     """
     for power, unit in ((5, "PiB"), (4, "TiB"), (3, "GiB"), (2, "MiB"), (1, "KiB")):
         number, rest = divmod(size_bytes, 1000**power)
@@ -171,39 +176,39 @@ def binary_twin(size_bytes: int) -> str | None:
 
 
 def exact_duration(duration_ns: int) -> str:
-    """The shortest exact text that :func:`parse_duration` reads back: ``"90s"``, ``"250ms"``."""
+    """Return the shortest exact text for :func:`parse_duration`: ``"90s"``, ``"250ms"``."""
     exact = [u for u, factor in DURATION_UNITS.items() if duration_ns % factor == 0]
     unit = exact[-1] if duration_ns else "s"
     return f"{duration_ns // DURATION_UNITS[unit]}{unit}"
 
 
 def format_number(value: float) -> str:
-    """For people: at least three digits, thousands apart, never an exponent: ``"36,850"``."""
+    """Format with three digits or more, thousands separators and no exponent: ``"36,850"``."""
     return f"{value:,.0f}" if abs(value) >= 100 else significant(value, 3)
 
 
 def significant(value: float, digits: int) -> str:
-    """Round to this many significant digits, without trailing zeros or an exponent: ``"12,300"``.
+    """Round to significant digits, without trailing zeros or an exponent: ``"12,300"``.
 
-    Python's ``g`` writes 12345 as ``1.23e+04`` and 0.000015 as ``1.5e-05``.
+    Python's ``g`` formats 12345 as ``1.23e+04`` and 0.000015 as ``1.5e-05``.
     """
     return f"{Decimal(f'{value:.{digits}g}'):,f}"
 
 
 def exact_number(value: float) -> str:
-    """Return a number that somebody declared in full: ``"1500000"``, ``"33.3"``, ``"0.00001"``."""
+    """Return a declared number in full: ``"1500000"``, ``"33.3"``, ``"0.00001"``."""
     return str(value) if isinstance(value, int) else f"{Decimal(f'{value or 0.0:.12g}'):f}"
 
 
 def format_bytes_si(size_bytes: float) -> str:
-    """For people: about three digits in SI units, ``"1.23 TB"``."""
+    """Format a size with three digits in SI units: ``"1.23 TB"``."""
     return _three_digits(
         size_bytes, {u: SIZE_UNITS[u] for u in ("B", "KB", "MB", "GB", "TB", "PB")}
     )
 
 
 def format_duration(duration_ns: int) -> str:
-    """For people: ``"2 h 20 min"``, ``"3 min 5 s"``, ``"95 s"``, ``"250 ms"``."""
+    """Format a duration: ``"2 h 20 min"``, ``"3 min 5 s"``, ``"95 s"``, ``"250 ms"``."""
     seconds = duration_ns / NS_PER_S
     if seconds >= 7200:
         hours, rest = divmod(round(seconds / 60), 60)
@@ -217,12 +222,12 @@ def format_duration(duration_ns: int) -> str:
 
 
 def format_latency(latency_ns: float) -> str:
-    """For people: ``"85.1 us"``, ``"1.2 ms"``, ``"2.5 s"``."""
+    """Format a latency: ``"85.1 us"``, ``"1.2 ms"``, ``"2.5 s"``."""
     return _three_digits(latency_ns, {"ns": 1, "us": 10**3, "ms": 10**6, "s": NS_PER_S})
 
 
 def format_quantity(value: float, unit: str) -> str:
-    """For people, in a metric's unit: ``"1.23 ms"``, ``"8,210 MB/s"``; of "1" the number alone."""
+    """Format a value in a metric's unit: ``"1.23 ms"``, ``"8,210 MB/s"``; unit "1" is omitted."""
     if unit == "ns":
         return format_latency(value)
     shown = {"1": "", "1/s": "/s"}.get(unit, unit)
@@ -230,7 +235,7 @@ def format_quantity(value: float, unit: str) -> str:
 
 
 def _three_digits(value: float, units: dict[str, int]) -> str:
-    """In the largest unit (they ascend) that leaves at least 1 after rounding."""
+    """Format in the largest unit that leaves at least 1 after rounding; ``units`` must ascend."""
     best = next(iter(units))
     for unit, factor in units.items():
         if float(f"{value / factor:.3g}") >= 1:

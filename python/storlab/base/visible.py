@@ -1,4 +1,4 @@
-"""Text of others that is shown: without characters that a terminal or a page would obey."""
+"""Untrusted text made safe to display, without characters that control a terminal or page."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from typing import TypeVar
 
 ValueT = TypeVar("ValueT")
 
-# Control characters other than tab and line break, what XML cannot hold, and the marks that
-# reorder text (Unicode Technical Report 36): with them "<name> 10" may read "01 <eman>".
+# Control characters other than tab and line feed, characters that XML cannot contain, and marks
+# that reorder text (Unicode Technical Report 36): with them "<name> 10" may be shown as "01
+# <eman>".
 _OBEYED = re.compile(
     "[\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f\\u202a-\\u202e\\u2066-\\u2069\\ud800-\\udfff\\ufffe\\uffff]"
 )

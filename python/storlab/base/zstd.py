@@ -1,4 +1,4 @@
-"""Files compressed with zstd."""
+"""Compression and decompression of files with zstd."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ import pyarrow as pa
 
 from storlab.base.units import GIB
 
-MOST_BYTES = 4 * GIB  # after unpacking: a small file may claim to hold any number of zeros
+MOST_BYTES = 4 * GIB  # limit after decompression: a small file may expand to any number of zeros
 
 MAGIC = b"\x28\xb5\x2f\xfd"
 
 
 def unpacked(data: bytes) -> bytes:
-    """Return what a file holds, compressed or not.
+    """Return the content of a file, compressed or not.
 
     Raises:
         ValueError: The compression is damaged, or the content is larger than ``MOST_BYTES``.
@@ -32,6 +32,6 @@ def unpacked(data: bytes) -> bytes:
 
 
 def packed(data: bytes) -> bytes:
-    """One frame."""
+    """Compress data into one zstd frame."""
     frame: bytes = pa.compress(data, codec="zstd", asbytes=True)
     return frame

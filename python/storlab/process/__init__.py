@@ -1,1 +1,1 @@
-"""Processes: children that carry out runs, what they and the machine use while they do."""
+"""Child processes that execute runs, and the resource use of processes and the machine."""

@@ -1,8 +1,8 @@
-"""Limits that control groups set on this process, and what the kernel counts against them.
+"""Limits of this process's control groups, and the kernel's counters of their effect.
 
-Every group from the process's own up to the mount point may set a limit, and the smallest binds.
-Both versions are read: files of version 2 (``cpu.max``) and of version 1 (``cpu.cfs_quota_us``).
-Source: the kernel's ``Documentation/admin-guide/cgroup-v2.rst`` and ``cgroup-v1/``.
+Every group from the process's own up to the mount point may set a limit; the smallest applies.
+Files of version 2 (``cpu.max``) and version 1 (``cpu.cfs_quota_us``) are read. Source: the kernel's
+``Documentation/admin-guide/cgroup-v2.rst`` and ``cgroup-v1/``.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from typing import Literal
 from storlab.base.units import format_bytes_si
 
 _PROC = Path("/proc/self")
-_NO_LIMIT = 1 << 60  # version 1 writes "none" as the largest number of whole pages
+_NO_LIMIT = 1 << 60  # version 1 writes no limit as the largest multiple of the page size
 _NS_PER_US = 1_000
 
 
 @dataclass(frozen=True, slots=True)
 class Quota:
-    """How much CPU time a control group may use."""
+    """CPU quota of a control group."""
 
     cores: float
-    group: str  # its directory
+    group: str  # directory of the group
 
 
 @dataclass(frozen=True, slots=True)
 class IoLimit:
-    """The tightest bound that control groups set on reads, or on writes, of one block device."""
+    """Tightest control-group limit on reads or writes of a block device."""
 
     device: str  # major:minor
     direction: Literal["reads", "writes"]
@@ -41,18 +41,18 @@ class IoLimit:
 
     @property
     def text(self) -> str:
-        """The bound with its unit: "4 MB/s", "1,000 operations/s"."""
+        """Limit with its unit: "4 MB/s", "1,000 operations/s"."""
         if self.unit == "bytes":
             return f"{format_bytes_si(self.per_second)}/s"
         return f"{self.per_second:,} operations/s"
 
 
 def groups_of(controller: str, proc: Path = _PROC) -> list[Path]:
-    """Return the directories of this process's control group and all above it, nearest first.
+    """Return the directories of this process's control group and its ancestors, nearest first.
 
     Args:
-        controller: ``cpu``, ``memory``, ``pids``, ``blkio`` (``io`` in version 2).
-        proc: What describes the process.
+        controller: ``cpu``, ``memory``, ``pids`` or ``blkio`` (``io`` in version 2).
+        proc: The directory of the process in /proc.
     """
     try:
         groups = (proc / "cgroup").read_text().splitlines()
@@ -63,7 +63,7 @@ def groups_of(controller: str, proc: Path = _PROC) -> list[Path]:
 
 
 def _groups_below(mount: str, groups: Sequence[str], controller: str) -> Iterator[Path]:
-    """Yield the groups in the hierarchy that one line of mountinfo is about."""
+    """Yield the groups in the hierarchy that one line of mountinfo describes."""
     place, _, system = mount.partition(" - ")
     kind, *rest = system.split(" ")
     if kind == "cgroup2":
@@ -77,7 +77,7 @@ def _groups_below(mount: str, groups: Sequence[str], controller: str) -> Iterato
     if path is None:
         return
     root, point = (_unescaped(field) for field in place.split(" ")[3:5])
-    # In a container the mount may show a part of the hierarchy only.
+    # In a container, the mount may expose only part of the hierarchy.
     below = PurePosixPath(path)
     inside = below.relative_to(root) if below.is_relative_to(root) else PurePosixPath()
     if ".." in inside.parts:
@@ -105,13 +105,13 @@ def _number(place: Path) -> int | None:
 
 
 def _counts(place: Path) -> dict[str, int]:
-    """Return the lines of a file of names and numbers."""
+    """Parse a file of names and numbers."""
     lines = (line.split() for line in _text(place).splitlines())
     return {line[0]: int(line[1]) for line in lines if len(line) == 2 and line[1].isdigit()}
 
 
 def quotas(groups: Sequence[Path] | None = None) -> list[Quota]:
-    """Return the CPU quotas of this process's groups, the smallest first; none if unlimited."""
+    """Return the CPU quotas of this process's groups, smallest first; empty if unlimited."""
     known = []
     for group in groups_of("cpu") if groups is None else groups:
         quota, _, period = _text(group / "cpu.max").partition(" ")
@@ -123,13 +123,13 @@ def quotas(groups: Sequence[Path] | None = None) -> list[Quota]:
 
 
 def throttled_ns(group: str) -> int:
-    """Return how long a group's threads were kept from the CPU by its quota until now."""
+    """Return how long a group's threads have been throttled by its quota so far."""
     counts = _counts(Path(group) / "cpu.stat")
     return counts.get("throttled_usec", 0) * _NS_PER_US or counts.get("throttled_time", 0)
 
 
 def memory_limit(groups: Sequence[Path] | None = None) -> tuple[int, str] | None:
-    """Return the smallest memory limit in bytes and its group; ``memory.high`` counts, too."""
+    """Return the smallest memory limit in bytes, ``memory.high`` included, and its group."""
     names = ("memory.max", "memory.high", "memory.limit_in_bytes")
     limits = [
         (limit, str(group))
@@ -141,9 +141,9 @@ def memory_limit(groups: Sequence[Path] | None = None) -> tuple[int, str] | None
 
 
 def memory_left(groups: Sequence[Path] | None = None) -> int | None:
-    """Return the bytes that this process's groups leave it; None if they set no limit.
+    """Return the bytes available within this process's groups, or None if they set no limit.
 
-    Page cache that a group is charged with does not count, since the kernel can drop it.
+    Page cache charged to a group counts as available, since the kernel can reclaim it.
     """
     left = []
     for group in groups_of("memory") if groups is None else groups:
@@ -159,7 +159,7 @@ def memory_left(groups: Sequence[Path] | None = None) -> int | None:
 
 
 def memory_events(group: str) -> int:
-    """Return how often a group has met its memory limits until now."""
+    """Return how often a group has reached its memory limits so far."""
     counts = _counts(Path(group) / "memory.events")
     return sum(counts.get(n, 0) for n in ("high", "max", "oom")) or (
         _number(Path(group) / "memory.failcnt") or 0
@@ -167,7 +167,7 @@ def memory_events(group: str) -> int:
 
 
 def most_threads(groups: Sequence[Path] | None = None) -> tuple[int, str] | None:
-    """Return how many threads the tightest ``pids.max`` leaves, and its group; None if none."""
+    """Return how many threads the tightest ``pids.max`` still permits, and its group, or None."""
     left = [
         (max(0, limit - (_number(group / "pids.current") or 0)), str(group))
         for group in (groups_of("pids") if groups is None else groups)
@@ -177,7 +177,7 @@ def most_threads(groups: Sequence[Path] | None = None) -> tuple[int, str] | None
 
 
 def io_limits(groups: Sequence[Path] | None = None) -> list[IoLimit]:
-    """Return the I/O limits of this process's groups: the tightest of each kind for each device."""
+    """Return the tightest I/O limit of each kind for each device."""
     tightest: dict[tuple[str, _Kind], IoLimit] = {}
     for group in groups_of("blkio") if groups is None else groups:
         for device, kind, text in (*_io_max(group), *_io_throttle(group)):

@@ -1,7 +1,7 @@
-"""A program that carries out one run: started in a session of its own, watched, and ended.
+"""Base of child programs that execute one run: start, watching, time limit and end.
 
-Every engine that is a program of its own runs through here. What differs is what it prints, how
-that becomes an outcome (``finish``), and how long it may take (``overdue``).
+All engines that are separate programs use it. Subclasses define how output becomes an outcome
+(``finish``), and may redefine when a run counts as hung (``overdue``).
 """
 
 from __future__ import annotations
@@ -31,47 +31,49 @@ from storlab.process.open_files import allow_open_files
 from storlab.process.parent_death import start_child
 from storlab.process.session_cpu import SessionTrace, is_alive
 
-GRACE_NS = 600 * NS_PER_S  # beyond what a run should take, before it counts as hung
-STEP_NS = 5_000_000  # of the wall clock against the run's clock: it was set
+GRACE_NS = 600 * NS_PER_S  # a run counts as hung this long after its expected end
+# larger movements of the wall clock against the run's clock mean that it was set
+STEP_NS = 5_000_000
 ENDED = Snapshot("done", 0)
-_MOST_TEXT = 32 * 1024  # bytes from either end of what a program printed
+_MOST_TEXT = 32 * 1024  # bytes kept from either end of a program's output
 _LAST_LINES = 6  # of standard error, in a failure
 
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """How to start a program. What it prints goes to ``stdout.txt`` and ``stderr.txt``."""
+    """Parameters of a child program. Its output goes to ``stdout.txt`` and ``stderr.txt``."""
 
-    name: str  # for people
+    name: str  # name in messages
     command: Sequence[str]
-    environment: Mapping[str, str]  # beside what it inherits
+    environment: Mapping[str, str]  # in addition to inherited variables
     work_dir: Path
-    place: Path | None = None  # of the data, whose device is watched
-    kill_after_s: float = 5.0  # from the interrupt on
-    limit_ns: int | None = None  # after which it counts as hung
-    death_signal: signal.Signals = signal.SIGKILL  # when storlab has gone
-    secrets: Mapping[str, str] = field(default_factory=dict)  # environment that is never shown
-    inherits: Callable[[str], bool] = lambda _: True  # which variables
-    alone: bool = False  # it starts no others whose CPU time counts
+    place: Path | None = None  # directory of the data, whose device is monitored
+    kill_after_s: float = 5.0  # grace period after SIGINT
+    limit_ns: int | None = None  # time limit, after which the run counts as hung
+    death_signal: signal.Signals = signal.SIGKILL  # sent if storlab dies
+    # environment variables that are never shown
+    secrets: Mapping[str, str] = field(default_factory=dict)
+    inherits: Callable[[str], bool] = lambda _: True  # filter for inherited variables
+    alone: bool = False  # starts no processes whose CPU time counts
 
     @property
     def text(self) -> str:
-        """As one would type it, with the names of the variables that hold secrets."""
+        """Command line as typed in a shell, with secrets replaced by their variables' names."""
         hidden = [f'{name}="${name}"' for name in self.secrets]
         shown = [f"{name}={shlex.quote(value)}" for name, value in self.environment.items()]
         return " ".join([*hidden, *shown, shlex.join(self.command)])
 
     def child_environment(self, inherited: Mapping[str, str]) -> dict[str, str]:
-        """What it gets."""
+        """Return the child's environment."""
         kept = {name: value for name, value in inherited.items() if self.inherits(name)}
         return {**kept, **self.environment, **self.secrets}
 
 
 class ChildRun(ABC):
-    """A run in progress. Every method may be called from any thread."""
+    """Run in progress by a child program. Every method may be called from any thread."""
 
-    piped: ClassVar[bool] = False  # standard output goes to ``line``, and to no file
-    look_s: ClassVar[float] = 0.25  # between two readings of counters
+    piped: ClassVar[bool] = False  # standard output goes to ``line`` instead of a file
+    look_s: ClassVar[float] = 0.25  # interval in seconds between readings of counters
     account_note: ClassVar[str] = (
         "of the whole program: its start and what it does at its end included"
     )
@@ -83,11 +85,11 @@ class ChildRun(ABC):
         self.ended_ns = self.started_ns
         self.cancelled = False
         self.hung = False
-        self.used_s = (0.0, 0.0)  # user and system time of all of it, once it has ended
+        self.used_s = (0.0, 0.0)  # user and system time, set after the end
         self._outcome: RunOutcome | None = None
         self._ended = threading.Event()
         self._cpu_percent: float | None = None
-        self._unread: BaseException | None = None  # why its output is read no more
+        self._unread: BaseException | None = None  # exception that ended the reading of output
         allow_open_files()
         self._process = self._start()
         self.trace = SessionTrace(
@@ -103,33 +105,33 @@ class ChildRun(ABC):
 
     @abstractmethod
     def finish(self) -> RunOutcome:
-        """The outcome of a program that has ended. Called once, by the watching thread."""
+        """Return the outcome of a program that has ended. Called once, by the watching thread."""
 
     def line(self, text: str) -> None:  # noqa: B027  (only of what is piped)
-        """A line of standard output, where that is piped, when it arrives."""
+        """Handle a line of standard output on arrival, if it is piped."""
 
     def looked(self) -> None:  # noqa: B027  (few have to know)
-        """The counters have been read once more."""
+        """Handle a new reading of the counters."""
 
     def overdue(self) -> bool:
-        """Whether it takes so long that it counts as hung."""
+        """Return whether the run exceeds its time limit and counts as hung."""
         limit_ns = self.launch.limit_ns
         return limit_ns is not None and monotonic_ns() - self.started_ns > limit_ns
 
     def cancel(self) -> None:
-        """SIGINT to all of it, and SIGKILL when that does not end it."""
+        """Send SIGINT to the process group, and SIGKILL if it does not end."""
         self.cancelled = True
         self._interrupt()
 
     def wait(self, timeout_s: float | None = None) -> RunOutcome | None:
-        """The outcome, or None when the time-out passed first."""
+        """Return the outcome, or None if the timeout expires first."""
         if not self._ended.wait(timeout_s):
             return None
         self._watcher.join()
         return self._outcome
 
     def snapshot(self) -> Snapshot:
-        """Phase and time: nothing more is told before the end."""
+        """Return phase and elapsed time; without further knowledge of the program, no rates."""
         if self.has_ended:
             return ENDED
         elapsed_ns = monotonic_ns() - self.started_ns
@@ -137,17 +139,17 @@ class ChildRun(ABC):
 
     @property
     def pid(self) -> int:
-        """The child's process id."""
+        """Process id of the child."""
         return self._process.pid
 
     @property
     def has_ended(self) -> bool:
-        """Whether there is an outcome."""
+        """Whether the outcome is available."""
         return self._ended.is_set()
 
     @property
     def exit_code(self) -> int:
-        """Of the program, once it has ended; negative: the signal that ended it."""
+        """Exit code of a program that has ended; negative for the signal that ended it."""
         return self._process.returncode or 0
 
     def _start(self) -> subprocess.Popen[Any]:
@@ -165,7 +167,7 @@ class ChildRun(ABC):
                 stderr=stderr,
                 cwd=launch.work_dir,
                 env=launch.child_environment(os.environ),
-                start_new_session=True,  # Ctrl-C reaches it through cancel() only
+                start_new_session=True,  # Ctrl-C must reach it through cancel() only
                 text=True,
                 errors="replace",
             )
@@ -178,13 +180,13 @@ class ChildRun(ABC):
             timer.start()
 
     def _signal(self, number: signal.Signals) -> None:
-        """To its process group."""
+        """Send a signal to the child's process group."""
         if not self.has_ended:
-            with suppress(ProcessLookupError):  # it ended a moment ago
+            with suppress(ProcessLookupError):  # it has just ended
                 os.killpg(self._process.pid, number)
 
     def _kill(self) -> None:
-        """All of it, also what has gone into sessions of its own, as ranks of MPI do."""
+        """Kill the process group and all descendants, such as MPI ranks in their own sessions."""
         self._signal(signal.SIGKILL)
         for pid, born in self.trace.relatives.items():
             if is_alive(pid, born):
@@ -207,7 +209,7 @@ class ChildRun(ABC):
                 while not self._reaped():
                     self._look()
                     end.wait(self.look_s)
-            self._kill()  # what it has left behind
+            self._kill()  # remaining descendants
             if self.piped:
                 self._reader.join(self.launch.kill_after_s)
                 self._check_reader()
@@ -218,7 +220,7 @@ class ChildRun(ABC):
         finally:
             self._outcome = self._outcome or self._defect(sys.exception())
             if self._process.returncode is None:
-                self._kill()  # nobody looks after it any more
+                self._kill()  # it is no longer watched
                 with suppress(subprocess.TimeoutExpired):
                     self._process.wait(self.launch.kill_after_s)
             self._ended.set()
@@ -250,18 +252,18 @@ class ChildRun(ABC):
             return False
         self._process.returncode = os.waitstatus_to_exitcode(status)
         self.used_s = usage.ru_utime, usage.ru_stime
-        self.trace.read()  # the device once more; then the account of all that was waited for
+        self.trace.read()  # last device reading; the exact account of all reaped processes follows
         self.trace.end(*self.used_s)
         return True
 
     def _shown(self, content: bytes) -> bytes:
-        """Without the secrets."""
+        """Return text without the secrets."""
         if not self.launch.secrets:
             return content
         return hide(content.decode(errors="replace"), self.launch.secrets.values()).encode()
 
     def printed(self, name: str) -> bytes:
-        """``stdout.txt`` or ``stderr.txt`` without secrets; of much of it both ends."""
+        """Return ``stdout.txt`` or ``stderr.txt`` without secrets, shortened in the middle."""
         content = (self.launch.work_dir / name).read_bytes()
         if len(content) > 2 * _MOST_TEXT:
             left_out = f"\n... {len(content) - 2 * _MOST_TEXT:,} bytes left out ...\n".encode()
@@ -269,7 +271,7 @@ class ChildRun(ABC):
         return self._shown(content)
 
     def account(self) -> dict[str, object]:
-        """``process.json``."""
+        """Return the content of ``process.json``."""
         return {
             "exit_code": self.exit_code,
             "cpu_s": self.trace.latest()[1] / NS_PER_S,
@@ -278,7 +280,7 @@ class ChildRun(ABC):
         }
 
     def raw(self) -> dict[str, bytes]:
-        """What is kept of every run."""
+        """Return the files that are kept of every run."""
         names = ["stderr.txt"] if self.piped else ["stdout.txt", "stderr.txt"]
         return {
             "command.txt": f"{self.launch.text}\n".encode(),
@@ -287,7 +289,7 @@ class ChildRun(ABC):
         }
 
     def failure(self, fix: str) -> Failure | None:
-        """Of the program itself: it hung, or ended with an error. Its last words are in it."""
+        """Return a failure with the last lines of output if the program hung or failed."""
         if self.hung:
             return self.hung_failure()
         if self.cancelled or self.exit_code == 0:
@@ -300,11 +302,11 @@ class ChildRun(ABC):
         return Failure(message=message, fix=fix)
 
     def hung_failure(self, fix: str = "see raw/") -> Failure:
-        """Of a program that was ended for the time it took."""
+        """Return the failure of a program that exceeded its time limit."""
         return Failure(message=f"{self.launch.name} did not end in time", fix=fix)
 
     def unmeasured(self) -> RunOutcome:
-        """An outcome with nothing in it yet: its window lies, empty, at the end."""
+        """Return an outcome without results, with an empty window at the end."""
         return RunOutcome(
             status="cancelled" if self.cancelled else "finished",
             engine=self.info,
@@ -318,7 +320,14 @@ class ChildRun(ABC):
     def measured(
         self, events: Sequence[Events], window: tuple[int, int], interval_ns: int, workers: int
     ) -> RunOutcome:
-        """Window, samples, totals and CPU."""
+        """Return an outcome with window, samples, totals and CPU from recorded events.
+
+        Args:
+            events: The events of each kind of operation.
+            window: Start and end of the measure window, in ns on the run's clock.
+            interval_ns: The length of a sample.
+            workers: The number of workers, which limits the cores that the child can use.
+        """
         start_ns, end_ns = window
         outcome = self.unmeasured()
         outcome.window_start_ns, outcome.window_end_ns = window
@@ -334,20 +343,20 @@ class ChildRun(ABC):
 
 
 def ending(exit_code: int) -> str:
-    """``with exit code 1``, ``by signal 9``."""
+    """Describe an exit code: ``with exit code 1``, ``by signal 9``."""
     return f"with exit code {exit_code}" if exit_code >= 0 else f"by signal {-exit_code}"
 
 
 class _EndWatch:
-    """Waits for the end of a process, or for some time. The process is not reaped by it."""
+    """Wait for the end of a process with a timeout, without reaping it."""
 
     def __init__(self, pid: int) -> None:
         self._fd: int | None = None
-        with suppress(OSError):  # a kernel or a container without it: then the end is polled for
+        with suppress(OSError):  # unavailable in old kernels and some containers: then it polls
             self._fd = os.pidfd_open(pid)
 
     def wait(self, seconds: float) -> None:
-        """At most so long."""
+        """Wait until the process ends, at most ``seconds``."""
         if self._fd is None:
             threading.Event().wait(seconds)
             return
@@ -356,6 +365,6 @@ class _EndWatch:
         poll.poll(round(seconds * 1000))
 
     def close(self) -> None:
-        """Release the descriptor."""
+        """Close the descriptor."""
         if self._fd is not None:
             os.close(self._fd)

@@ -1,4 +1,4 @@
-"""What a program that storlab starts for a run tells it: ``result.json`` in its directory.
+"""Child's side of the protocol: it reports to storlab by ``result.json`` in its directory.
 
 Only the standard library is used, so that a child in another Python can import it.
 """
@@ -11,7 +11,7 @@ from typing import Any
 
 
 class ChildError(Exception):
-    """What ended the run: a document for ``result.json``."""
+    """Error that ends the run, with the failure to store in ``result.json``."""
 
     def __init__(self, failure: dict[str, Any]) -> None:
         super().__init__(failure["message"])
@@ -19,7 +19,7 @@ class ChildError(Exception):
 
 
 def failure_of(error: OSError, operation: str | None = None) -> dict[str, Any]:
-    """An error of the system as a document. One from a worker of a loader has its traceback on."""
+    """Describe an OSError for ``result.json``; errors of loader workers contain their traceback."""
     words = error.strerror or str(error).strip().rpartition("\n")[2]
     return {
         "message": f"{error.filename or ''}: {words}".removeprefix(": "),
@@ -30,7 +30,7 @@ def failure_of(error: OSError, operation: str | None = None) -> dict[str, Any]:
 
 
 def store_result(work_dir: Path, result: dict[str, Any]) -> None:
-    """``result.json``, whole or not at all."""
+    """Write ``result.json`` atomically."""
     aside = work_dir / "result.json.part"
     aside.write_text(json.dumps(result))
     aside.replace(work_dir / "result.json")

@@ -1,4 +1,4 @@
-"""Counters that are read all along a run, because its window is known only when it has ended."""
+"""Counters sampled throughout a run, since its window is only known afterwards."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from typing import Self
 from storlab.base.clock import monotonic_ns
 
 PERIOD_S = 0.05
-MOST_READINGS = 100_000  # then every second one goes, and the period doubles
+MOST_READINGS = 100_000  # beyond this, every second reading is dropped and the period doubled
 
 
 @dataclass(frozen=True, slots=True)
 class CounterReading:
-    """What the counters said at a moment of the run's clock."""
+    """Values of counters at a time of the run's clock."""
 
     time_ns: int
     values: tuple[int, ...]
 
 
 class CounterWatch:
-    """Calls ``read`` every ``period_s`` inside a ``with`` block, and at both ends of it.
+    """Thread that calls ``read`` every ``period_s`` and at both ends of a ``with`` block.
 
-    When ``read`` raises OSError it is not called again.
+    After ``read`` has raised OSError, it is not called again.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class CounterWatch:
 
     @property
     def readings(self) -> list[CounterReading]:
-        """In order of time. Complete once the block has ended."""
+        """Readings in order of time; complete after the block."""
         return self._readings
 
     def _run(self) -> None:

@@ -1,7 +1,6 @@
-"""The outcome of a run whose engine broke in storlab's own part: failed, never missing.
+"""Outcome of a run that ended by an exception in storlab's own code.
 
-Whoever waits for a run waits for its outcome; a watching thread that dies without one would let
-them wait for ever.
+Callers wait for an outcome, so a watching thread must not die without producing one.
 """
 
 from __future__ import annotations
@@ -30,11 +29,11 @@ DEFECTS = (
     struct.error,
     zlib.error,
 )
-"""What goes wrong where files of another program are read."""
+"""Exceptions that occur when output of other programs is read."""
 
 
 def defect_outcome(info: EngineInfo, error: BaseException | None) -> RunOutcome:
-    """A failed outcome with an empty window; ``raw/defect.txt`` says where it broke."""
+    """Return a failed outcome with an empty window and the traceback in ``raw/defect.txt``."""
     now_ns = monotonic_ns()
     trace = "".join(traceback.format_exception(error)) if error else "no exception\n"
     what = f"{type(error).__name__}: {error}" if error else "it ended without an outcome"

@@ -1,9 +1,8 @@
-"""What the block device behind a directory has read and written, by the kernel's counters.
+"""Kernel counters of the bytes read from and written to a directory's block device.
 
-Only the standard library is used, so that a child in another Python can import it.
-
-Source: Documentation/ABI/stable/sysfs-block and admin-guide/iostats.rst of the kernel: sectors
-of 512 bytes, counted when an I/O has completed.
+Only the standard library is used, so that a child in another Python can import it. Source: the
+kernel's Documentation/ABI/stable/sysfs-block and admin-guide/iostats.rst: sectors of 512 bytes,
+counted on completion.
 """
 
 from __future__ import annotations
@@ -15,9 +14,10 @@ SECTOR_BYTES = 512
 
 
 def counter_of(place: Path) -> Path | None:
-    """The file with the counters of the device that ``place`` lies on.
+    """Return the file with the counters of the block device that holds ``place``.
 
-    None where no block device is behind it: memory, a network, a layered file system.
+    Returns:
+        None if there is no block device: memory, a network or a layered file system.
     """
     try:
         number = place.stat().st_dev
@@ -28,7 +28,7 @@ def counter_of(place: Path) -> Path | None:
 
 
 def moved_bytes(counter: Path | None) -> tuple[int, int] | None:
-    """Bytes read and written since the device was there; None where nothing counts them."""
+    """Return the bytes read and written since the device appeared, or None if not counted."""
     if counter is None:
         return None
     try:
@@ -38,7 +38,10 @@ def moved_bytes(counter: Path | None) -> tuple[int, int] | None:
 
 
 def counted_bytes(counter: Path) -> tuple[int, int]:
-    """As ``moved_bytes``. Raises OSError for a file that cannot be read or counts nothing."""
+    """Return the bytes read and written.
+
+    Raises OSError if the file cannot be read or is not one of counters.
+    """
     fields = counter.read_text().split()
     if len(fields) < 7:
         raise OSError("not the counters of a block device")

@@ -1,4 +1,4 @@
-"""Events that an engine's child recorded, as totals and as samples of intervals."""
+"""Conversion of events that an engine's child recorded to totals and samples."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NONE: Ints = np.empty(0, dtype=np.int64)
 
 @dataclass(frozen=True, slots=True)
 class Events:
-    """Operations of one kind. ``latency_ns`` is empty where nobody measured it."""
+    """Events of one kind of operation. ``latency_ns`` is empty if not measured."""
 
     operation: Operation
     end_ns: Ints  # on the run's clock
@@ -27,11 +27,11 @@ class Events:
 
     @classmethod
     def of_rows(cls, operation: Operation, rows: Ints) -> Events:
-        """From rows of end (ns), latency (ns) and bytes."""
+        """Create events from rows of end (ns), latency (ns) and bytes."""
         return cls(operation, rows[:, 0], rows[:, 2], rows[:, 1])
 
     def totals(self) -> OperationTotals:
-        """Of all of them."""
+        """Return the totals of all events."""
         return OperationTotals(
             operations=len(self.end_ns),
             bytes=int(self.bytes.sum()),
@@ -40,7 +40,7 @@ class Events:
 
 
 def totals(events: Sequence[Events]) -> dict[Operation, OperationTotals]:
-    """By kind of operation; kinds without any are left out."""
+    """Return totals by kind of operation, without kinds that have no events."""
     return {kind.operation: kind.totals() for kind in events if len(kind.end_ns)}
 
 
@@ -50,10 +50,15 @@ def samples(
     interval_ns: int,
     cpu_ns: Callable[[int, int], int] | None = None,
 ) -> list[Sample]:
-    """One sample for each interval of the window (start, end; ns) and kind of operation.
+    """Return one sample for each interval of the window and kind of operation.
 
-    An event at the very end counts in the last interval. ``cpu_ns`` tells the CPU time that was
-    used between two moments.
+    An event exactly at the window's end counts in the last interval.
+
+    Args:
+        events: The events of each kind of operation.
+        window: Start and end of the measure window, in ns on the run's clock.
+        interval_ns: The length of a sample.
+        cpu_ns: Returns the CPU time used between two times.
     """
     start_ns, end_ns = window
     edges = [*range(start_ns, end_ns, interval_ns), end_ns]

@@ -1,4 +1,4 @@
-"""Running one job to its end: poll, report, and stop when the user says so."""
+"""Execution of a job until it ends: polling, progress reports, and stop requests."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _LAST_TRIES = 100
 
 
 class Interrupted(Exception):  # noqa: N818  (not an error: the user's wish)
-    """The user asked to stop. What was finished is stored."""
+    """Stop requested by the user. Finished runs are stored."""
 
 
 class StopRequest:
-    """Ctrl-C, SIGTERM, and SIGHUP of a terminal that has gone.
+    """Stop requests by Ctrl-C, SIGTERM, or SIGHUP of a closed terminal.
 
-    The first asks the campaign to stop cleanly. The second of Ctrl-C or SIGTERM ends it at once; a
-    lost terminal sends several SIGHUP, which ask no more than one does.
+    The first stops the campaign cleanly, a second Ctrl-C or SIGTERM ends the process at once. A
+    closed terminal sends several SIGHUP, which together count as one.
     """
 
     def __init__(self) -> None:
@@ -34,29 +34,29 @@ class StopRequest:
 
     @property
     def requested(self) -> bool:
-        """Whether somebody asked."""
+        """Whether a stop was requested."""
         return self._event.is_set()
 
     def ask(self) -> None:
-        """Ask, as the first Ctrl-C does."""
+        """Request a stop, like the first Ctrl-C."""
         self._event.set()
 
     def pause(self, seconds: float) -> None:
-        """Wait so long. Raises Interrupted as soon as somebody asks to stop."""
+        """Wait ``seconds``. Raises Interrupted as soon as a stop is requested."""
         if self._event.wait(seconds):
             raise Interrupted
 
     @contextmanager
     def installed(self) -> Iterator[StopRequest]:
-        """Listen to the signals inside the block; in another thread than the main one, to none.
+        """Handle the signals inside the block, if called in the main thread.
 
-        Under nohup SIGHUP stays without effect.
+        SIGHUP remains ignored under nohup.
         """
         with _handled(_SIGNALS, self._on_signal):
             yield self
 
     def _on_signal(self, number: int, _frame: FrameType | None) -> None:
-        if number != signal.SIGHUP:  # of which a terminal that goes may send several
+        if number != signal.SIGHUP:  # a closed terminal may send several
             if self._asked_by_name:
                 signal.signal(number, signal.SIG_DFL)
                 os.kill(os.getpid(), number)
@@ -66,7 +66,7 @@ class StopRequest:
 
 @contextmanager
 def ended_as_by_ctrl_c() -> Iterator[None]:
-    """Inside the block SIGTERM and SIGHUP raise KeyboardInterrupt: what is open gets closed."""
+    """Make SIGTERM and SIGHUP raise KeyboardInterrupt inside the block, so that clean-up runs."""
 
     def interrupt(_number: int, _frame: FrameType | None) -> None:
         raise KeyboardInterrupt
@@ -79,7 +79,7 @@ def ended_as_by_ctrl_c() -> Iterator[None]:
 def _handled(
     signals: tuple[signal.Signals, ...], handler: Callable[[int, FrameType | None], None]
 ) -> Iterator[None]:
-    """Only the main thread has handlers; what is ignored from outside stays so."""
+    """Install a handler for signals that are not ignored; only possible in the main thread."""
     terminals = [fd for fd in _OUTPUTS if os.isatty(fd)]
 
     def on_signal(number: int, frame: FrameType | None) -> None:
@@ -100,7 +100,7 @@ def _handled(
 
 
 def _leave(terminals: list[int]) -> None:
-    """What is still to be said goes nowhere: a terminal that has gone takes nothing."""
+    """Redirect output from a closed terminal to /dev/null, since writing would fail."""
     nowhere = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
     for fd in terminals:
         os.dup2(nowhere, fd)
@@ -115,9 +115,11 @@ _OUTPUTS = (1, 2)
 def finish(
     handle: RunHandle, stop: StopRequest, on_progress: Callable[[Snapshot], None]
 ) -> RunOutcome:
-    """Wait for a run, reporting snapshots. Cancels it and raises Interrupted on a stop request.
+    """Wait for a run and report snapshots. Cancel the run on a stop request.
 
-    Raises RunError for an engine that has ended and gives no outcome.
+    Raises:
+        Interrupted: A stop was requested.
+        RunError: The engine ended without an outcome.
     """
     try:
         while True:
@@ -132,14 +134,18 @@ def finish(
             on_progress(snapshot)
     except BaseException:
         handle.cancel()
-        while handle.wait(POLL_S) is None:  # in flight I/O must not outlive the run
+        while handle.wait(POLL_S) is None:  # in-flight I/O must not outlive the run
             if handle.snapshot().phase == "done":
                 _outcome_of_ended(handle)
         raise
 
 
 def _outcome_of_ended(handle: RunHandle) -> RunOutcome:
-    """A handle that has ended answers ``wait`` at once: without an outcome, for ever the same."""
+    """Return the outcome of an ended run, with a limited number of attempts.
+
+    ``wait`` returns at once if the run has ended, so an engine that produces no outcome would be
+    polled for ever.
+    """
     for _ in range(_LAST_TRIES):
         outcome = handle.wait(POLL_S)
         if outcome is not None:

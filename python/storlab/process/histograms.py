@@ -1,4 +1,4 @@
-"""Latencies of single operations, as another program recorded them, in storlab's histograms."""
+"""Conversion of latencies that other programs recorded to histograms."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Ints = npt.NDArray[np.int64]
 
 
 def histogram(values_ns: Ints) -> Histogram:
-    """Of these values; the least is 1 ns."""
+    """Return a histogram of latencies, counting values below 1 ns as 1 ns."""
     result = Histogram()
     values, counts = np.unique(np.maximum(values_ns, 1), return_counts=True)
     for value, count in zip(values.tolist(), counts.tolist(), strict=True):
@@ -21,7 +21,7 @@ def histogram(values_ns: Ints) -> Histogram:
 
 
 def summary(values_ns: Ints) -> LatencySummary | None:
-    """Of these values; mean, bounds and deviation are exact. None where there is none."""
+    """Return a summary of latencies with exact mean, bounds and deviation, or None without any."""
     if not len(values_ns):
         return None
     merged = histogram(values_ns)

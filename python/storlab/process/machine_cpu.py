@@ -1,4 +1,4 @@
-"""What all cores of this machine were busy with over time, whoever used them."""
+"""CPU use of the whole machine over time, by any process."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from typing import Any, NamedTuple
 
 from storlab.base.clock import monotonic_ns
 
-_IDLE, _WAITING, _STOLEN = 3, 4, 7  # ticks of /proc/stat
-_FIELDS = 8  # those of guests, behind them, are in user time already
+_IDLE, _WAITING, _STOLEN = 3, 4, 7  # columns of /proc/stat
+_FIELDS = 8  # later columns are guest time, already included in user time
 
 
 class MachineTicks(NamedTuple):
-    """Of all cores, since the machine began."""
+    """Ticks of all cores since boot."""
 
     busy: int
-    stolen: int  # by its host, for others
+    stolen: int  # by the hypervisor, for other guests
     all: int
 
 
 def machine_ticks() -> MachineTicks:
-    """Until now. Raises OSError where the kernel does not tell."""
+    """Return the ticks so far. Raises OSError if /proc/stat cannot be read."""
     first = Path("/proc/stat").read_text().split("\n", 1)[0]
     ticks = [int(field) for field in first.split()[1 : 1 + _FIELDS]]
     busy = sum(ticks) - ticks[_IDLE] - ticks[_WAITING]
@@ -29,17 +29,17 @@ def machine_ticks() -> MachineTicks:
 
 
 class MachineTrace:
-    """Readings of ``/proc/stat``; between two of them ticks are taken to grow evenly."""
+    """Series of ``/proc/stat`` readings; ticks are interpolated linearly between them."""
 
     def __init__(self) -> None:
-        self._readings: list[tuple[int, ...]] = []  # time; ticks: busy, stolen, all
+        self._readings: list[tuple[int, ...]] = []  # time; busy, stolen and all ticks
 
     def read(self) -> None:
         """Add a reading."""
         self._readings.append((monotonic_ns(), *machine_ticks()))
 
     def between(self, start_ns: int, end_ns: int) -> dict[str, Any]:
-        """Fields of ``CpuUse`` about the machine; None where nothing was read."""
+        """Return the machine's fields of ``CpuUse``; percentages are None without readings."""
         busy, stolen = self._percent(start_ns, end_ns) or (None, None)
         return {
             "machine_busy_percent": busy,
@@ -50,7 +50,7 @@ class MachineTrace:
     def _percent(self, start_ns: int, end_ns: int) -> tuple[float, float] | None:
         if len(self._readings) < 2:
             return None
-        import numpy as np  # a fifth of what a client of a cluster imports, and few need it
+        import numpy as np  # imported late: rarely needed, and a fifth of a client's import time
 
         times, *kept = zip(*self._readings, strict=True)
         busy, stolen, every = (

@@ -1,4 +1,4 @@
-"""Members of a target as programs of others are given them."""
+"""Members of a target as arguments of other programs."""
 
 from __future__ import annotations
 
@@ -10,13 +10,16 @@ from storlab.model.job import Member
 
 
 def absolute(member: Member) -> str:
-    """Its path for a program that runs in a directory of its own."""
+    """Return a member's absolute path, for a program with another working directory."""
     return str(Path(member.path).absolute())
 
 
 def check_lengths(members: Iterable[Member], harm: str) -> None:
-    """Raises EngineError for a file that is missing or shorter than its job needs; ``harm`` says
-    what the program would do to it.
+    """Raise EngineError if a file is missing or shorter than its job needs.
+
+    Args:
+        members: The members to check.
+        harm: What the program would do to such a file, for the message.
     """
     for member in members:
         if member.kind != "file":

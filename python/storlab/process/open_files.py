@@ -1,14 +1,14 @@
-"""How many files and sockets a process may have open: what it is given at first is little."""
+"""Limit of open files and sockets of a process, whose default is too low."""
 
 from __future__ import annotations
 
 import resource
 
-_MOST = 1 << 20  # some programs walk through all that they may have
+_MOST = 1 << 20  # some programs iterate over all possible descriptors
 
 
 def allow_open_files() -> None:
-    """Raise the soft limit to the hard one, for this process and all that it starts."""
+    """Raise the soft limit to the hard limit, for this process and its children."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = most_open_files()
     if soft != resource.RLIM_INFINITY and soft < wanted:
@@ -16,6 +16,6 @@ def allow_open_files() -> None:
 
 
 def most_open_files() -> int:
-    """That a run may have open at once."""
+    """Return how many files a run may open at once."""
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     return _MOST if hard == resource.RLIM_INFINITY else min(hard, _MOST)

@@ -1,4 +1,4 @@
-"""A run by a program of storlab's own, which leaves ``result.json`` and its events."""
+"""Base of runs by storlab's own child programs, which write ``result.json`` and events."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from storlab.process.child import ChildRun, Launch
 
 
 class OwnChildRun(ChildRun):
-    """A run in progress. Every method may be called from any thread."""
+    """Run in progress by one of storlab's programs. Every method may be called from any thread."""
 
-    fix: ClassVar[str]  # of a child that ends without saying why
+    fix: ClassVar[str]  # fix for a child that ends without a reason
 
     def __init__(self, launch: Launch, info: EngineInfo, notes: list[str]) -> None:
         self._notes = notes
         super().__init__(launch, info)
 
     def result(self) -> dict[str, Any]:
-        """``result.json``; empty where the child ended before it had anything to tell."""
+        """Return the content of ``result.json``, or an empty dict if the child wrote none."""
         try:
             content = (self.launch.work_dir / "result.json").read_bytes()
         except OSError:
@@ -28,12 +28,12 @@ class OwnChildRun(ChildRun):
         return document
 
     def raw(self) -> dict[str, bytes]:
-        """As of every program, and its order."""
+        """Return the files that are kept of every run, with the child's order."""
         order = (self.launch.work_dir / "order.json").read_bytes()
         return {**super().raw(), "order.json": order}
 
     def failure_in(self, document: dict[str, Any], outcome: RunOutcome) -> Failure | None:
-        """What the child says of its failure, or how it ended without a result."""
+        """Return the failure that the child reported, or that it ended without a result."""
         told = document.get("failure")
         if told is not None and not self.cancelled and not self.hung:
             return Failure.model_validate({"fix": self.fix, **told})

@@ -1,8 +1,8 @@
-"""Children that end when their parent does, however it ends: also by SIGKILL.
+"""Child processes that end with their parent, even if that is killed by SIGKILL.
 
-The kernel tells a child of the end of the *thread* that started it. Programs are therefore started
-by one thread that lives as long as storlab does, through a small program that first asks to be
-told, then looks whether storlab is still there, and only then becomes what it was to start.
+The kernel sends the parent-death signal at the end of the *thread* that started a child. So all
+programs are started by one thread that lives as long as storlab. A small launcher requests the
+signal, then checks that storlab is still its parent, and then executes the program.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 _PR_SET_PDEATHSIG = 1
-# Python ignores two signals, and what is ignored stays so in the program that it becomes.
+# Python ignores two signals, and exec preserves that: the launcher restores the defaults.
 _BECOME = f"""
 import ctypes, os, signal, sys
 parent, number, report = map(int, sys.argv[1:4])
@@ -42,17 +42,25 @@ def start_child(
     pass_fds: Sequence[int] = (),
     **options: Any,
 ) -> subprocess.Popen[Any]:
-    """A program that is running, and gets ``death_signal`` when this process ends.
+    """Start a program that receives ``death_signal`` when this process ends.
 
-    Further options are those of ``subprocess.Popen``. Raises OSError where it cannot be run.
+    Args:
+        command: The program and its arguments.
+        death_signal: The signal to send.
+        pass_fds: Descriptors that the program inherits.
+        **options: Further options of ``subprocess.Popen``.
+
+    Raises:
+        OSError: The program cannot be executed.
     """
     return _STARTER.submit(_start, command, death_signal, pass_fds, options).result()
 
 
 def die_with_parent() -> None:
-    """From now on the kernel kills this process when its parent ends, or that has ended already.
+    """Make the kernel kill this process when its parent ends, or exit if it has already ended.
 
-    It counts the thread of the parent that started this process: for the last moments of it.
+    The kernel watches the parent's thread that started this process, and that thread may end before
+    the parent. So call this only shortly before this process ends.
     """
     parent = os.getppid()
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
@@ -63,10 +71,16 @@ def die_with_parent() -> None:
 def run_child(
     command: Sequence[str], timeout_s: float, **options: Any
 ) -> subprocess.CompletedProcess[bytes]:
-    """What such a program prints, once it has ended.
+    """Run a program that ends with this process, and return its output.
 
-    Raises OSError where it cannot be run, ``subprocess.TimeoutExpired`` where it takes longer: it
-    is then gone.
+    Args:
+        command: The program and its arguments.
+        timeout_s: The time limit.
+        **options: Further options of ``subprocess.Popen``.
+
+    Raises:
+        OSError: The program cannot be executed.
+        subprocess.TimeoutExpired: It took too long and was killed.
     """
     with start_child(
         command,
@@ -100,7 +114,7 @@ def _start(
             )
         finally:
             os.close(report_child)
-        number = answer.read()  # empty, and at its end, once the program has begun
+        number = answer.read()  # empty at end of file, after a successful exec
     if number:
         process.communicate()
         raise OSError(int(number), os.strerror(int(number)), command[0])
@@ -108,7 +122,7 @@ def _start(
 
 
 def end_with(parent: int) -> None:
-    """This process, forked by ``parent``'s main thread, is killed when that one ends."""
+    """Make the kernel kill this forked process when the main thread of ``parent`` ends."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
         os._exit(1)

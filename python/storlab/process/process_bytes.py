@@ -1,11 +1,9 @@
-"""Bytes that a process asked block devices for, by the kernel's I/O accounting.
+"""Bytes that a process transferred to and from block devices, by the kernel's accounting.
 
-Unlike the counters of a device, these hold nothing that other programs did. Reads from a cache are
-not counted.
-
-Source: /proc/PID/io, in Documentation/filesystems/proc.rst of the kernel. Reads are counted when
-they are handed to a block device, buffered writes when pages become dirty, direct writes when they
-are handed over. The account includes all threads, and children that have ended.
+Unlike device counters, they exclude other programs. Reads served by a cache are not counted.
+Source: /proc/PID/io, in Documentation/filesystems/proc.rst of the kernel. Reads and direct writes
+are counted when submitted to a block device, buffered writes when pages become dirty. The account
+includes all threads, and children that have ended.
 """
 
 from __future__ import annotations
@@ -16,10 +14,10 @@ from storlab.process.counters import CounterWatch
 
 
 class ProcessBytes(CounterWatch):
-    """Reads the account of this process every 50 ms inside a ``with`` block.
+    """Byte counts of this process, read every 50 ms inside a ``with`` block.
 
-    ``child`` may be set to the id of a child that makes the load: until it has ended, its account
-    is not part of this process's.
+    ``child`` may be set to the id of a child that generates the load: its counts are only part of
+    this process's counts after it has ended.
     """
 
     def __init__(self) -> None:
@@ -35,7 +33,7 @@ class ProcessBytes(CounterWatch):
             except (FileNotFoundError, ProcessLookupError, PermissionError):
                 more = (0, 0)  # it has ended
             read, written = read + more[0], written + more[1]
-        # A child that ends between the two readings is in neither, for one reading.
+        # A child that ends between the two readings is in neither of them, once: keep the maximum.
         self._most = (max(self._most[0], read), max(self._most[1], written))
         return self._most
 

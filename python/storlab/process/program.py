@@ -1,4 +1,4 @@
-"""Programs of others: where they are, and what they say of themselves."""
+"""External programs: lookup, and queries of their version and features."""
 
 from __future__ import annotations
 
@@ -17,10 +17,15 @@ AnswerT = TypeVar("AnswerT")
 
 
 def find_program(name: str, install: str, file: str = "") -> Path:
-    """The program of an engine: that of ``STORLAB_<NAME>``, else the one on the path, which is
-    called as the engine or ``file``.
+    """Return the path of an engine's program, from ``STORLAB_<NAME>`` or PATH.
 
-    Raises EngineError, with ``install`` as the cure, when there is none.
+    Args:
+        name: The name of the engine.
+        install: How to install the program, for the message.
+        file: The name of the program's file, if it is not the engine's.
+
+    Raises:
+        EngineError: There is no such program.
     """
     variable = f"STORLAB_{name.upper()}"
     asked = os.environ.get(variable)
@@ -32,10 +37,14 @@ def find_program(name: str, install: str, file: str = "") -> Path:
 
 
 def executable(name: str, places: str | None = None) -> Path | None:
-    """The program of that name or path, in ``places`` or on the path; None where there is none.
+    """Return the absolute path of a program in ``places`` or on PATH, or None.
 
-    Absolute, as a run has a directory of its own; a link stays one, by which a Python knows its
-    environment.
+    It is absolute because a run has its own working directory. Links are not resolved, since a
+    Python finds its virtual environment by them.
+
+    Args:
+        name: The name or path of the program.
+        places: Directories separated by colons.
     """
     path = shutil.which(name, path=places)
     return None if path is None else Path(path).absolute()
@@ -47,7 +56,10 @@ def ask_program(
     timeout_s: float = 30.0,
     environment: Mapping[str, str] | None = None,
 ) -> subprocess.CompletedProcess[str]:
-    """What it prints. Raises EngineError, with ``install`` as the cure, where it does not run."""
+    """Run a program and return its output.
+
+    Raises EngineError, with ``install`` as fix, if it fails.
+    """
     try:
         return subprocess.run(
             command,
@@ -65,7 +77,7 @@ def ask_program(
 def probe_python(
     python: str, script: str, install: str, timeout_s: float = 120.0
 ) -> dict[str, Any]:
-    """The JSON that a script prints in that Python. Raises EngineError where it does not run."""
+    """Return the JSON that a script prints in another Python. Raises EngineError if it fails."""
     done = ask_program([python, "-c", script], install, timeout_s)
     try:
         answer: dict[str, Any] = json.loads(done.stdout)
@@ -75,7 +87,7 @@ def probe_python(
 
 
 def asked_once(ask: Callable[[Path], AnswerT]) -> Callable[[Path], AnswerT]:
-    """What a program says of itself, remembered for as long as its file is the same."""
+    """Cache a query of a program until the program's file changes."""
 
     @cache
     def answer(program: Path, _modified_ns: int, _size: int) -> AnswerT:

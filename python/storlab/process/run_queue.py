@@ -1,6 +1,7 @@
-"""What was kept from its core along a run: the threads that make the load, and the whole machine.
+"""Time that load threads waited for a core during a run, and time stolen from the machine.
 
-The engine tells how long its workers waited in the whole window; this tells when that was.
+The engine reports the total wait of its workers in the window; this module records when it
+occurred.
 """
 
 from __future__ import annotations
@@ -14,20 +15,28 @@ from storlab.process.counters import CounterWatch
 from storlab.process.machine_cpu import machine_ticks
 
 PERIOD_S = 1.0
-_WORKER = re.compile(r"storlab-[a-z]+\d")  # as crates/run names them; others have no number
+# names set by crates/run; other threads' names end without a number
+_WORKER = re.compile(r"storlab-[a-z]+\d")
 _TASKS = Path("/proc/self/task")
 
 
 class CoreWaits(CounterWatch):
-    """Reads once a second inside a ``with`` block; nothing where the kernel does not tell."""
+    """Readings of waits once per second inside a ``with`` block, if the kernel counts them."""
 
     def __init__(self, period_s: float = PERIOD_S) -> None:
         super().__init__(_RunQueues().read, "storlab-waits", period_s)
 
     def course(self, start_ns: int, end_ns: int, least: float, most: int) -> dict[str, list[int]]:
-        """The readings around a window, ``most`` of them, as ``model.run_course.WAITS`` says.
+        """Return the readings around a window, in the columns of ``model.run_course.WAITS``.
 
-        Empty where nobody was kept from a core for the ``least`` share of any stretch.
+        Args:
+            start_ns: The start of the window on the run's clock.
+            end_ns: The end of the window.
+            least: The share of time below which waiting is negligible.
+            most: The approximate number of readings to return.
+
+        Returns:
+            An empty dict if waits are negligible between all readings.
         """
         times = [reading.time_ns for reading in self.readings]
         first = max((n for n, time in enumerate(times) if time <= start_ns), default=0)
@@ -47,15 +56,15 @@ def _is_kept(before: tuple[int, ...], after: tuple[int, ...], least: float) -> b
 
 
 class _RunQueues:
-    """Of this process's workers, which come and go."""
+    """Run-queue waits of this process's worker threads, which come and go."""
 
     def __init__(self) -> None:
-        self._workers: set[str] = set()  # threads
-        self._before: dict[str, int] | None = None  # by thread
+        self._workers: set[str] = set()  # thread ids
+        self._before: dict[str, int] | None = None  # wait by thread id
         self._longest_ns = 0
 
     def read(self) -> tuple[int, int, int]:
-        """Counted until now: the longest wait of each stretch, and ticks stolen and in all."""
+        """Return three counters: longest wait summed over intervals, stolen ticks, all ticks."""
         now = dict(self._waits())
         if self._before is not None:
             more = (waited - self._before.get(thread, 0) for thread, waited in now.items())
@@ -68,11 +77,11 @@ class _RunQueues:
         for task in _TASKS.iterdir():
             try:
                 if task.name not in self._workers:
-                    # A thread names itself, some time after it has begun: others are asked again.
+                    # A thread sets its name some time after its start, so others are checked again.
                     if not _WORKER.match((task / "comm").read_text()):
                         continue
                     self._workers.add(task.name)
-                # On a core, in run queues, turns.
+                # Fields: time on a core, time in run queues, number of time slices.
                 yield task.name, int((task / "schedstat").read_text().split()[1])
             except (FileNotFoundError, ProcessLookupError):
                 continue  # it has ended

@@ -1,6 +1,6 @@
-"""CPU time of a server that storlab itself runs, inside a run's measure window.
+"""CPU time of a server that storlab runs, within a run's measure window.
 
-The window is known only when the run has ended, so the server's counters are read all along.
+The window is only known after the run, so the server's counters are sampled throughout.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from storlab.process.counters import CounterWatch
 
 
 class CpuReading(NamedTuple):
-    """What the counters said at a moment of the run's clock; all in ns."""
+    """CPU counters at a time of the run's clock, all in ns."""
 
     time_ns: int
     user_ns: int
@@ -23,24 +23,30 @@ class CpuReading(NamedTuple):
 
 
 class ServerCpu(CounterWatch):
-    """Reads ``read() -> (user_ns, system_ns)`` every 50 ms inside a ``with`` block.
+    """CPU counters of a server, read every 50 ms inside a ``with`` block until it has ended.
 
-    A server that has gone is read no more.
+    ``read`` returns user and system time in ns.
     """
 
     def __init__(self, read: Callable[[], tuple[int, int]]) -> None:
         super().__init__(read, "storlab-server-cpu")
 
     def within(self, start_ns: int, end_ns: int) -> CpuUse | None:
-        """CPU used from ``start_ns`` to ``end_ns``; None where the readings do not span that."""
+        """Return the CPU use between two times, or None if the readings do not span them."""
         readings = [CpuReading(reading.time_ns, *reading.values) for reading in self.readings]
         return cpu_between(readings, start_ns, end_ns)
 
 
 def cpu_between(readings: list[CpuReading], start_ns: int, end_ns: int) -> CpuUse | None:
-    """CPU used between two moments, from counters read around them, straight lines in between.
+    """Return the CPU use between two times, interpolated linearly between readings.
 
-    ``readings`` are in the order of time. None where they do not reach from start to end.
+    Args:
+        readings: Readings in order of time.
+        start_ns: The start on the run's clock.
+        end_ns: The end on the run's clock.
+
+    Returns:
+        None if the readings do not span start and end.
     """
     if len(readings) < 2 or not readings[0].time_ns <= start_ns < end_ns <= readings[-1].time_ns:
         return None
@@ -53,7 +59,7 @@ def cpu_between(readings: list[CpuReading], start_ns: int, end_ns: int) -> CpuUs
 
 
 def _at(readings: list[CpuReading], time_ns: int) -> tuple[float, float]:
-    """User and system time at a moment that lies within the readings."""
+    """Interpolate user and system time at a time within the readings."""
     place = max(1, bisect_left(readings, time_ns, key=lambda reading: reading.time_ns))
     before, after = readings[place - 1], readings[place]
     length = after.time_ns - before.time_ns

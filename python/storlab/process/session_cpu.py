@@ -1,12 +1,13 @@
-"""CPU time of a child and of all its descendants over time, and what a device read meanwhile.
+"""CPU time of a child and all its descendants over time, and bytes read from a device.
 
-The window of a run is cut from it afterwards. The kernel's account of a process counts in ticks of
-10 ms (``/proc/PID/stat``); between two readings CPU time is taken to grow evenly.
+The values of a run's window are cut out afterwards. The kernel accounts CPU time in ticks of 10 ms
+(``/proc/PID/stat``); between two readings it is interpolated linearly.
 
-Some children start others (mpirun its ranks, a loader its workers), some of them in sessions of
-their own. The time of those that have ended and were waited for is in the account of their parents.
-``/proc`` is read by hand: parent, times and birth of a process are wanted of one moment, several
-times a second of all processes, and psutil would be a dependency for these few lines.
+Some children start other processes (mpirun its ranks, a loader its workers), partly in new
+sessions. CPU time of processes that have ended and were reaped is in their parents' account.
+
+``/proc`` is parsed here, not by psutil: parent, times and start of all processes must be read
+together several times a second, and the few lines do not justify a dependency.
 """
 
 from __future__ import annotations
@@ -28,10 +29,13 @@ _BORN = 21
 
 
 class SessionTrace:
-    """Readings of ``leader`` with its descendants, of the machine, and of the device behind
-    ``place``, from the start of the leader to its end.
+    """Series of readings of a process with its descendants, the machine, and a device.
 
-    ``alone``: it starts no others, so that none are looked for among all processes.
+    Args:
+        leader: The id of the process.
+        started_ns: When the process started, on the run's clock.
+        place: A directory on the device to monitor.
+        alone: Whether the process starts no others, so that no descendants are searched.
     """
 
     def __init__(
@@ -45,10 +49,11 @@ class SessionTrace:
         self._machine = MachineTrace()
         self._counter = None if place is None else counter_of(place)
         self._device: list[tuple[int, int]] = []  # time, bytes read
-        self.relatives: dict[int, int] = {}  # descendants as last seen: pid, and when it was born
+        # descendants at the last reading: pid -> start time in ticks
+        self.relatives: dict[int, int] = {}
 
     def read(self) -> None:
-        """Add a reading; of CPU time nothing when the child has gone."""
+        """Add a reading. If the child has ended, its CPU time is not updated."""
         used = account(self._leader) if self._alone else family(self._leader)
         if used:
             self.relatives = {pid: times[2] for pid, times in used.items() if pid != self._leader}
@@ -60,7 +65,7 @@ class SessionTrace:
             self._device.append((monotonic_ns(), moved[0]))
 
     def end(self, user_s: float, system_s: float) -> None:
-        """The exact account of the whole child, when it has ended."""
+        """Add the exact CPU time of the child, after its end."""
         self._add(monotonic_ns(), round(user_s * NS_PER_S), round(system_s * NS_PER_S))
 
     def _add(self, now_ns: int, user_ns: int, system_ns: int) -> None:
@@ -69,8 +74,8 @@ class SessionTrace:
         self._system.append(max(self._system[-1], system_ns))
 
     def between(self, start_ns: int, end_ns: int) -> tuple[int, int]:
-        """User and system time that was used between two moments of the run's clock, in ns."""
-        import numpy as np  # as in machine_cpu
+        """Return the user and system time used between two times of the run's clock, in ns."""
+        import numpy as np  # imported late, as in machine_cpu
 
         moments = [start_ns, end_ns]
         user = np.interp(moments, self._times, self._user)
@@ -78,15 +83,15 @@ class SessionTrace:
         return round(user[1] - user[0]), round(system[1] - system[0])
 
     def latest(self) -> tuple[int, int]:
-        """Time of the last reading, and CPU time used until then, in ns."""
+        """Return the time of the last reading and the CPU time used until then, in ns."""
         return self._times[-1], self._user[-1] + self._system[-1]
 
     def machine(self, start_ns: int, end_ns: int) -> dict[str, Any]:
-        """Fields of ``CpuUse`` about the whole machine, between two moments."""
+        """Return the machine's fields of ``CpuUse`` between two times."""
         return self._machine.between(start_ns, end_ns)
 
     def cpu_use(self, start_ns: int, end_ns: int, cores: int) -> CpuUse:
-        """Between two moments of the run's clock, of a child that could use so many cores."""
+        """Return the child's CPU use between two times; ``cores`` is how many it could use."""
         user_ns, system_ns = self.between(start_ns, end_ns)
         return CpuUse(
             user_ns=user_ns,
@@ -96,7 +101,7 @@ class SessionTrace:
         )
 
     def device_read_bytes(self, start_ns: int, end_ns: int) -> int | None:
-        """What the device read between two moments, between readings evenly; None: not counted."""
+        """Return the bytes read from the device between two times, interpolated, or None."""
         if len(self._device) < 2:
             return None
         import numpy as np
@@ -107,7 +112,7 @@ class SessionTrace:
 
 
 def account(pid: int) -> dict[int, tuple[int, int, int]]:
-    """As ``family``, of the process alone and without its children."""
+    """Return the entry of ``family`` for one process, without its children."""
     fields = _fields(pid)
     if not fields:
         return {}
@@ -116,8 +121,9 @@ def account(pid: int) -> dict[int, tuple[int, int, int]]:
 
 
 def family(leader: int) -> dict[int, tuple[int, int, int]]:
-    """Of a process and of all its descendants, by pid: user and system ticks, those of waited-for
-    children included, and the tick of its birth. Empty when it has gone.
+    """Return user ticks, system ticks and start tick of a process and its descendants, by pid.
+
+    Ticks include those of reaped children. The result is empty if the process has ended.
     """
     used: dict[int, tuple[int, int, int]] = {}
     children: dict[int, list[int]] = {}
@@ -137,17 +143,17 @@ def family(leader: int) -> dict[int, tuple[int, int, int]]:
 
 
 def is_alive(pid: int, born: int) -> bool:
-    """Whether that very process is still there, and has not just its number."""
+    """Return whether a process is alive; its start tick guards against reuse of the pid."""
     fields = _fields(pid)
     return bool(fields) and int(fields[_BORN - 2]) == born and fields[0] != b"Z"
 
 
 def _fields(pid: int) -> list[bytes]:
-    """Of ``/proc/PID/stat`` from the state on; none when the process has ended."""
+    """Return the fields of ``/proc/PID/stat`` from the state on; empty if the process has ended."""
     try:
-        # Bytes by the shortest way: during a run every process of the machine is read, often.
+        # Unbuffered for speed: during a run, all processes of the machine are read frequently.
         with open(f"/proc/{pid}/stat", "rb", buffering=0) as file:  # noqa: PTH123
             text = file.read()
     except OSError:
         return []
-    return text.rpartition(b")")[2].split()  # the name before it may hold anything
+    return text.rpartition(b")")[2].split()  # the process name before it may contain any character

@@ -1,9 +1,9 @@
-"""What NVMe drives say of their temperature, by the kernel's sensors; asking needs no privilege.
+"""Temperatures of NVMe drives from the kernel's sensors, which need no privileges.
 
 Source: the kernel's ``Documentation/hwmon/sysfs-interface`` (thousandths of a degree Celsius) and
-its driver nvme, which asks the drive by its admin queue: whoever reads does so seldom. Drives
-behind drivetemp are not asked: its command waits until all that is queued has ended, and would
-itself be the dip.
+its nvme driver, which sends an admin command per reading, so readings must be rare. Drives served
+by drivetemp are not read: its command waits until the drive's queue is empty, which would disturb
+the measurement.
 """
 
 from __future__ import annotations
@@ -15,18 +15,22 @@ from storlab.process.counters import CounterWatch
 
 _SENSORS = (
     "device/hwmon*/temp1_input",
-    "device/device/hwmon/hwmon*/temp1_input",  # of older kernels
-    "device/nvme*/hwmon*/temp1_input",  # of several paths
+    "device/device/hwmon/hwmon*/temp1_input",  # older kernels
+    "device/nvme*/hwmon*/temp1_input",  # multipath
 )
 EVERY_S = 10.0
-"""How often a drive is asked at most."""
-_DEEPEST = 8  # of devices that are made of others
+"""Shortest interval between two readings of a drive, in seconds."""
+_DEEPEST = 8  # nesting of devices that consist of others
 
 
 def temperature_files(disk: Path, depth: int = 0) -> dict[str, Path]:
-    """By drive, the file of its temperature. ``disk`` is its directory in sysfs.
+    """Return the temperature file of each drive.
 
-    A device that is made of others (LVM, md, crypt) has those of its parts.
+    A device that consists of others (LVM, md, crypt) yields those of its components.
+
+    Args:
+        disk: The directory of the device in sysfs.
+        depth: The depth of recursion.
     """
     files = (file for pattern in _SENSORS for file in sorted(disk.glob(pattern)))
     file = next(files, None)
@@ -42,9 +46,10 @@ def temperature_files(disk: Path, depth: int = 0) -> dict[str, Path]:
 
 
 class TemperatureWatch(CounterWatch):
-    """Asks drives all along a ``with`` block, seldom. ``files`` as ``temperature_files`` has them.
+    """Infrequent temperature readings of drives inside a ``with`` block.
 
-    When one of them no longer answers, none is asked again.
+    ``files`` is the result of ``temperature_files``. After one drive has failed to answer, no drive
+    is read again.
     """
 
     def __init__(self, files: Mapping[str, Path]) -> None:
@@ -60,7 +65,7 @@ class TemperatureWatch(CounterWatch):
         super().__init__(read, "storlab-temperature", EVERY_S)
 
     def by_drive(self) -> dict[str, list[tuple[int, float]]]:
-        """Times (ns of the run's clock) with temperatures."""
+        """Return times (ns of the run's clock) and temperatures in degrees Celsius by drive."""
         return {
             drive: [(reading.time_ns, reading.values[place] / 1000) for reading in self.readings]
             for place, drive in enumerate(self._drives)
@@ -68,7 +73,7 @@ class TemperatureWatch(CounterWatch):
 
 
 def celsius(file: Path) -> float | None:
-    """What the sensor says; None where it does not."""
+    """Return the temperature of a sensor, or None if it cannot be read."""
     try:
         return int(file.read_text()) / 1000
     except (OSError, ValueError):
