@@ -1,4 +1,4 @@
-"""A run spread over clients by MPI: hosts, launch, and messages between the ranks.
+"""Runs on several clients through MPI: hosts, launch, and messages between ranks.
 
-Nothing here imports mpi4py before a rank asks for it: it comes with the extra ``cluster``.
+mpi4py comes with the extra ``cluster``, and is imported only when a rank needs it.
 """

@@ -1,4 +1,4 @@
-"""A client's end of a task: it says how it goes, and hears when to begin and when to stop."""
+"""Client's side of a cluster task: reports progress, and receives start and stop messages."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ SNAPSHOT_NS = NS_PER_S
 
 
 class ClientEnd:
-    """Of one task. ``stop`` is asked when rank 0 says so, or says nothing for too long."""
+    """Client's connection to rank 0 during one task.
+
+    ``stop`` is requested when rank 0 asks for it, or is silent for too long.
+    """
 
     def __init__(self, link: Link, stop: StopRequest) -> None:
         self._link = link
@@ -32,34 +35,34 @@ class ClientEnd:
 
     @property
     def place(self) -> ClientPlace:
-        """Who this client is."""
+        """Return this client's entry in the order."""
         return next(c for c in self.order.clients if c.rank == self._link.rank)
 
     def deadline(self) -> int:
-        """When rank 0 is lost."""
+        """Return the time in ns at which rank 0 counts as lost if it stays silent."""
         return monotonic_ns() + 2 * self.order.lost_after_ns
 
     def give_facts(self, facts: dict[str, Any]) -> None:
-        """What this client is. Its process id goes with it: mpiexec blames by that."""
+        """Send this client's facts, with its process id, which mpiexec's messages refer to."""
         told = json.dumps({**facts, "pid": os.getpid()}).encode()
         self._link.gather(messages.FACTS, told, self.deadline())
 
     def take_input(self) -> bytes:
-        """What the lab has for this client alone; empty where that is nothing."""
+        """Return the input for this client alone; empty if there is none."""
         return self._link.broadcast(messages.INPUTS, None, self.deadline())
 
     def barrier(self) -> None:
-        """Until all clients are here."""
+        """Wait until all clients have arrived."""
         self._link.barrier(self.deadline() + self.order.facts_within_ns)
 
     def give_seen(self, seen: list[str]) -> None:
-        """Whose nonces this client sees, after its clock was measured twice."""
+        """Report whose nonces this client sees, after two measurements of its clock."""
         self._link.answer_offsets(self.deadline() + self.order.clocks_ns)
         self._link.answer_offsets(self.deadline() + self.order.clocks_ns)
         self._link.gather(messages.SHARED, json.dumps(seen).encode(), self.deadline())
 
     def listen(self) -> None:
-        """Take what rank 0 says meanwhile. Without rank 0 the load ends."""
+        """Take messages of rank 0; if rank 0 is lost, request a stop."""
         while (message := self._link.try_receive(messages.BEAT, CONTROLLER)) is not None:
             if message[1] == messages.STOP_LOAD:
                 self.stop.ask()
@@ -67,7 +70,7 @@ class ClientEnd:
             self.stop.ask()
 
     def tell(self, snapshot: dict[str, Any], *, now: bool = False) -> None:
-        """How it goes; most calls send nothing. Never waits."""
+        """Send a snapshot of progress, at most about once per second; never blocks."""
         self.listen()
         time_ns = monotonic_ns()
         due = now or time_ns - self._said_ns >= SNAPSHOT_NS
@@ -76,16 +79,16 @@ class ClientEnd:
             self._link.send(CONTROLLER, messages.SNAPSHOT, json.dumps(snapshot).encode())
 
     def ask(self, tag: int, content: bytes) -> None:
-        """Send rank 0 what it answers with another message. Never waits."""
+        """Send rank 0 a message that it will answer; never blocks."""
         self._link.send(CONTROLLER, tag, content)
 
     def answer(self, tag: int) -> bytes | None:
-        """What rank 0 has answered; None: nothing yet."""
+        """Return the answer of rank 0, or None if it has not arrived."""
         message = self._link.try_receive(tag, CONTROLLER)
         return None if message is None else message[1]
 
     def wait_for_start(self) -> int:
-        """Say that all is ready; when the load begins, on this clock. Raises Interrupted."""
+        """Report readiness and return the load's start time on this clock, or raise Interrupted."""
         self._link.send(CONTROLLER, messages.ARMED, b"")
         self._await(messages.CLOCK)
         self._link.answer_offsets(self.deadline() + self.order.clocks_ns)
@@ -104,16 +107,17 @@ class ClientEnd:
             sleep_s(NAP_S)
 
     def end(self, outcome: bytes) -> None:
-        """Hand over what came of the task, and leave together with the others.
+        """Send the outcome of the task, and leave together with the other clients.
 
-        Raises ClientsSilent where rank 0 has gone.
+        Raises:
+            ClientsSilent: Rank 0 is gone.
         """
         self._link.send(CONTROLLER, messages.OUTCOME, outcome)
         self._link.flush(self.deadline())
         self.leave()
 
     def leave(self) -> None:
-        """Go when rank 0 has all that it needs. Raises ClientsSilent where it has gone."""
+        """Leave when rank 0 has everything it needs; raise ClientsSilent if it is gone."""
         while self._link.try_receive(messages.END, CONTROLLER) is None:
             if self._link.try_receive(messages.CLOCK, CONTROLLER) is not None:
                 self._link.answer_offsets(self.deadline() + self.order.clocks_ns)

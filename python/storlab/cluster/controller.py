@@ -1,4 +1,4 @@
-"""Rank 0: makes no load, keeps time, and writes down what the clients say as they say it."""
+"""Controller (rank 0) of a cluster task: synchronises clients and stores their messages."""
 
 from __future__ import annotations
 
@@ -28,13 +28,14 @@ from storlab.cluster.task import (
 BEAT_NS = NS_PER_S // 2
 SHOW_NS = NS_PER_S // 4
 AWAY_NS = NS_PER_S // 4
-LEAD_NS = 50_000_000  # from the last ping to the common start, and
-LEAD_PER_CLIENT_NS = 2_000_000  # for each client, whose message is sent after the others'
+LEAD_NS = 50_000_000  # time from the last ping to the common start
+# added for each client, because messages are sent one after the other
+LEAD_PER_CLIENT_NS = 2_000_000
 _TIME = struct.Struct("<q")
 
 
 class Controller:
-    """One task of all clients. ``run`` returns when all is written; silent clients are named."""
+    """Controller of one task of all clients; clients that fall silent are named."""
 
     def __init__(self, link: Link, order: Order) -> None:
         self._link = link
@@ -54,7 +55,7 @@ class Controller:
         self._meetings = Meetings(link, set(self._names))
 
     def run(self) -> bool:
-        """Carry the task out. False where clients fell silent: the other ranks are to be ended."""
+        """Execute the task; return False if clients fell silent, and ranks must be ended."""
         try:
             facts = self._gather_facts()
             if self._order.task == "check":
@@ -66,7 +67,7 @@ class Controller:
             self._send_all(messages.END)
             self._link.finish(self._deadline())
         except ClientsSilent as error:
-            # Facts of those that answered alone: those of all would be a complete check.
+            # Only clients that answered separately; facts of all clients would be a complete check.
             if self._order.task == "check":
                 told = {rank: text for rank, text in self._facts.items() if rank not in error.ranks}
                 self._save_outcomes(told)
@@ -84,7 +85,10 @@ class Controller:
         return monotonic_ns() + self._order.lost_after_ns
 
     def _gather_facts(self) -> dict[int, bytes]:
-        """Connections are made before the clock counts: MPI makes each with its first message."""
+        """Send the order and collect the facts of all clients.
+
+        MPI connects with the first message, so connections are made before a deadline counts.
+        """
         self._show()
         self._link.warm_up(self._deadline())
         text = self._order.model_dump_json().encode()
@@ -98,7 +102,7 @@ class Controller:
         if self._order.task != "check":
             return facts
         self._phase = "check"
-        self._link.barrier(self._deadline())  # each has written its nonce
+        self._link.barrier(self._deadline())  # each client has written its nonce
         for _ in range(2):
             self._clocks.append(self._measure_offsets())
         self._save_clocks()
@@ -113,7 +117,7 @@ class Controller:
         return {rank: file.read_bytes() if file.exists() else b"" for rank, file in files.items()}
 
     def _follow(self) -> None:
-        """Until every client has ended its task."""
+        """Exchange messages until all clients have ended their task."""
         self._phase = "arm" if self._order.loads else "work"
         now = monotonic_ns()
         self._link.received_ns.update(dict.fromkeys(self._names, now))
@@ -144,11 +148,11 @@ class Controller:
             rank, content = message
             self._save_outcomes({rank: content})
             self._ended.add(rank)
-            # A run in which somebody did not begin is over for all.
+            # If one client did not start, the run is over for all.
             self._stopping |= self._order.loads and not self._started
 
     def _start(self) -> None:
-        """All wait at their gates: agree on the time, and let the load begin."""
+        """Agree on a start time and send it, once all clients are ready."""
         self._send_all(messages.CLOCK)
         offsets = self._measure_offsets()
         self._clocks.append(offsets)
@@ -168,7 +172,8 @@ class Controller:
             return
         self._beat_ns, self._stopping = now, stopping
         for rank in self._names:
-            if self._link.pending(rank) < 4:  # else it does not listen, and is about to be lost
+            # otherwise the client does not listen, and will soon count as lost
+            if self._link.pending(rank) < 4:
                 content = messages.STOP_LOAD if stopping else b""
                 self._link.send(rank, messages.BEAT, content)
 
@@ -180,7 +185,8 @@ class Controller:
         now = monotonic_ns()
         received_ns = self._link.received_ns
         if now - self._looked_ns > AWAY_NS:
-            # This rank itself was kept from its work: what came meanwhile is yet to be taken.
+            # This rank was not running itself, so messages that arrived meanwhile are not yet
+            # received.
             for rank in self._names:
                 received_ns[rank] = received_ns.get(rank, 0) + now - self._looked_ns
         self._looked_ns = now
@@ -227,5 +233,5 @@ class Controller:
 
 
 def start_of(message: bytes) -> int:
-    """The time in a START message, in ns."""
+    """Return the time in ns from a START message."""
     return int(_TIME.unpack(message)[0])

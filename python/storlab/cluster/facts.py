@@ -1,4 +1,4 @@
-"""What a client is: compared before anything is measured."""
+"""Facts about a client, which are compared before anything is measured."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
 def client_facts(place: ClientPlace) -> dict[str, Any]:
-    """Of this machine, as JSON has it: sizes in bytes, speeds in bit/s."""
+    """Return the facts of this machine as JSON values: sizes in bytes, speeds in bit/s."""
     probed = json.loads(_native.probe())
     return {
         "host": socket.gethostname(),
-        "boot": _BOOT_ID.read_text().strip(),  # containers of one machine have the same
+        "boot": _BOOT_ID.read_text().strip(),  # equal for containers of one machine
         "storlab": __version__,
         "build": "optimised" if probed["optimised"] else "for tests",
         "native": native_digest(Path(_native.__file__)),
@@ -60,9 +60,10 @@ _ENDS = 1 << 20
 
 
 def native_digest(library: Path) -> str:
-    """Tells builds of the native library apart: by its size, its beginning and its end.
+    """Return a digest that distinguishes builds of the native library.
 
-    The linker's build id, a hash of all of it, is in its beginning. A build for tests is large.
+    It covers size, beginning and end of the file, because a build for tests is large. The linker's
+    build id, a hash of the whole file, is near the beginning.
     """
     with library.open("rb") as file:
         size = os.fstat(file.fileno()).st_size
@@ -73,9 +74,9 @@ def native_digest(library: Path) -> str:
 
 
 def code_digest(package: Path) -> str:
-    """Digest of the names and contents of all Python files of a package.
+    """Return a digest of the names and contents of all Python files of a package.
 
-    Two working copies of one version differ in it, which ``storlab --version`` does not show.
+    It distinguishes two working copies of one version, unlike ``storlab --version``.
     """
     digest = hashlib.sha256()
     for path in sorted(package.rglob("*.py")):
@@ -84,7 +85,7 @@ def code_digest(package: Path) -> str:
     return digest.hexdigest()[:12]
 
 
-# Of the x86-64 psABI, by the kernel's names.
+# From the x86-64 psABI, with the kernel's names for the flags.
 _LEVELS = {
     "x86-64-v4": "avx512f avx512bw avx512cd avx512dq avx512vl",
     "x86-64-v3": "avx2 bmi1 bmi2 fma f16c movbe abm",
@@ -93,7 +94,7 @@ _LEVELS = {
 
 
 def cpu_level() -> str:
-    """The level of x86-64 that this processor has; of others their architecture."""
+    """Return the x86-64 level of this CPU, or the architecture of other CPUs."""
     if platform.machine() != "x86_64":
         return platform.machine()
     text = CPUINFO.read_text(errors="replace")
@@ -104,9 +105,10 @@ def cpu_level() -> str:
 
 
 def mount_facts(directory: Path, mount: str | None) -> dict[str, Any] | None:
-    """The file system that a directory lies on; None where that is not mounted below ``mount``.
+    """Return the file system of a directory; None if it is not mounted at or below ``mount``.
 
-    Load for a shared system once went to the local disk, in a directory of the same name.
+    The check prevents load for a shared file system from going to a local directory of the same
+    name.
     """
     try:
         under = file_system_of(directory) if mount is None else None
@@ -129,7 +131,7 @@ def mount_facts(directory: Path, mount: str | None) -> dict[str, Any] | None:
 
 
 def is_network(system: FileSystem) -> bool:
-    """Whether its data are elsewhere, as far as its kind tells."""
+    """Return whether a file system is remote, judged by its type and source."""
     kind = system.kind
     return ":" in system.source or kind.startswith(
         (
@@ -149,7 +151,7 @@ def is_network(system: FileSystem) -> bool:
 
 
 def nic_speed(name: str) -> int | None:
-    """Bit/s of a network interface; None where the kernel does not tell, as of virtual ones."""
+    """Return the speed of a network interface in bit/s; None if unreported, as for virtual ones."""
     try:
         speed = int((_NETWORK / name / "speed").read_text())
     except (OSError, ValueError):
@@ -158,16 +160,18 @@ def nic_speed(name: str) -> int | None:
 
 
 def nic_exists(name: str) -> bool:
-    """Whether this machine has a network interface of that name."""
+    """Return whether this machine has a network interface of that name."""
     return (_NETWORK / name).exists()
 
 
 def nic_bytes(names: list[str]) -> tuple[int, ...]:
-    """Received and sent bytes of each interface, two numbers for each.
+    """Return received and sent bytes of each interface, two numbers per interface.
 
-    RDMA passes the network stack by. An InfiniBand port counts all that it moves, IP too; one whose
-    link layer is Ethernet (RoCE) counts RDMA alone. Raises OSError for an interface that is not
-    there.
+    RDMA bypasses the network stack. An InfiniBand port counts all its traffic, including IP; a port
+    with Ethernet as link layer (RoCE) counts only RDMA.
+
+    Raises:
+        OSError: An interface does not exist.
     """
     counted: list[int] = []
     for name in names:
@@ -186,15 +190,15 @@ def nic_bytes(names: list[str]) -> tuple[int, ...]:
 class _PortBytes(NamedTuple):
     received: int
     sent: int
-    ethernet: bool  # the link layer
+    ethernet: bool  # whether the link layer is Ethernet
 
 
 def _port_bytes(name: str) -> _PortBytes | None:
-    """Of the InfiniBand port of an interface; None: it has none, or one that does not count."""
+    """Return the byte counters of an interface's InfiniBand port, or None without any."""
     for device in sorted((_NETWORK / name / "device" / "infiniband").glob("*")):
         port = _INFINIBAND / device.name / "ports" / "1"
         with suppress(OSError, ValueError):
-            # In units of four bytes: InfiniBand Architecture Specification, PortCounters.
+            # Unit: four bytes (InfiniBand Architecture Specification, PortCounters).
             received, sent = (
                 4 * int((port / "counters" / counter).read_text())
                 for counter in ("port_rcv_data", "port_xmit_data")

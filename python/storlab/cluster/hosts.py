@@ -1,6 +1,6 @@
-"""Lists of hosts in the forms that launchers of MPI and schedulers of jobs write them.
+"""Parser of host lists as MPI launchers and job schedulers write them.
 
-A list with a range in it (``c[01-12]``) is written out; what could mean two things is refused.
+Ranges (``c[01-12]``) are expanded; ambiguous lists are refused.
 """
 
 from __future__ import annotations
@@ -23,26 +23,32 @@ _SETTING = re.compile(r"\s*([A-Za-z_-]+)\s*=\s*(\S+)")
 _SGE = re.compile(r"\s+(\d+)(?:\s+\S+\s+\S+)?\s*")  # slots, queue, processors
 _SLOTS = {"slots", "slot", "cpu", "cpus", "count"}
 _MOST = {"max_slots", "max-slots", "maxslots"}
-_IGNORED = {"binding", "ifhn", "ifname"}  # where ranks run on a host, which is not asked here
+_IGNORED = {"binding", "ifhn", "ifname"}  # placement of ranks on a host, which is not used here
 _TASKS = re.compile(r"(\d+)(?:\(x(\d+)\))?")
 _ONCE = "name each host once; how many jobs run on a client is told by the study's jobs"
 
 
 @dataclass(frozen=True, slots=True)
 class HostLine:
-    """A host of a host file: how many ranks its owner allows (None: not told)."""
+    """Host in a host file, with the number of ranks allowed on it (None if not stated)."""
 
     name: str
     slots: int | None = None
     max_slots: int | None = None
-    line: int | None = None  # of the file, from 1; None where it is from no file
+    line: int | None = None  # line in the file, from 1; None if not from a file
 
 
 def expand(patterns: Iterable[str], where: str = "hosts") -> list[str]:
-    """Names of all hosts, in order: ``["c[01-03]", "x1,x7"]`` gives c01, c02, c03, x1, x7.
+    """Expand host lists to names: ``["c[01-03]", "x1,x7"]`` gives c01, c02, c03, x1, x7.
 
-    Zeros in front are kept. Raises StudyError, with ``where`` in it, for what is no such list, for
-    a host that is named twice, and for more than MOST_HOSTS.
+    Leading zeros are kept.
+
+    Args:
+        patterns: Host names, also with ranges and commas.
+        where: Place of the list for error messages.
+
+    Raises:
+        StudyError: The list is invalid, names a host twice, or has more than MOST_HOSTS hosts.
     """
     hosts: list[str] = []
     for pattern in patterns:
@@ -60,11 +66,14 @@ def expand(patterns: Iterable[str], where: str = "hosts") -> list[str]:
 
 
 def read_hostfile(text: str, where: str = "hostfile") -> list[HostLine]:
-    """The hosts of a file, each once, in the order in which they are first named.
+    """Return the hosts of a host file, without duplicates, in file order.
 
     Lines are ``host``, ``host:4`` (MPICH), ``host slots=4 max_slots=8`` (Open MPI), ``host 4``
-    (LSF, Grid Engine), lists with ranges (Slurm), or one line for each slot (PBS); ``#`` begins a
-    comment. Raises StudyError, with the line in it, for anything else.
+    (LSF, Grid Engine), lists with ranges (Slurm), or one line per slot (PBS). ``#`` starts a
+    comment.
+
+    Raises:
+        StudyError: A line is invalid; names the line.
     """
     by_name: dict[str, list[HostLine]] = {}
     for number, raw in enumerate(text.splitlines(), 1):
@@ -79,10 +88,12 @@ def read_hostfile(text: str, where: str = "hostfile") -> list[HostLine]:
 
 
 def from_slurm(environ: Mapping[str, str]) -> list[HostLine]:
-    """The hosts of the Slurm job that this process runs in, with their tasks as slots.
+    """Return the hosts of the current Slurm job, with their numbers of tasks as slots.
 
-    Within a step (``srun storlab``) the tasks are those of the step, and tell nothing. Raises
-    PreflightError outside of a job, and where its variables cannot be read.
+    Within a step (``srun storlab``) the tasks are those of the step, so slots are unknown.
+
+    Raises:
+        PreflightError: This is no Slurm job, or its variables are invalid.
     """
     name = "SLURM_JOB_NODELIST" if "SLURM_JOB_NODELIST" in environ else "SLURM_NODELIST"
     if not environ.get(name):
@@ -103,7 +114,7 @@ def from_slurm(environ: Mapping[str, str]) -> list[HostLine]:
 
 
 def _split(pattern: str, where: str) -> Iterator[str]:
-    """At commas that stand outside of brackets."""
+    """Split at commas outside of brackets."""
     outside = _GROUP.sub(lambda group: group[0].replace(",", ";"), pattern)
     begin = 0
     for part in outside.split(","):
@@ -115,7 +126,7 @@ def _split(pattern: str, where: str) -> Iterator[str]:
 
 
 def _names(pattern: str, where: str) -> Iterator[str]:
-    pieces = _GROUP.split(pattern)  # text, inside of brackets, text, ...
+    pieces = _GROUP.split(pattern)  # alternating: text, content of brackets, text, ...
     if any(set(text) & set("[]") for text in pieces):
         raise StudyError(
             where, f'"{pattern}" has a bracket without its other', 'write it as "c[01-12]"'
@@ -132,7 +143,7 @@ def _names(pattern: str, where: str) -> Iterator[str]:
 
 
 def _numbers(inside: str, pattern: str, where: str) -> list[str]:
-    """``01-03,7`` as 01, 02, 03, 7."""
+    """Expand ``01-03,7`` to 01, 02, 03, 7."""
     numbers: list[str] = []
     for part in inside.split(","):
         match = _RANGE.fullmatch(part.strip())
@@ -202,7 +213,7 @@ def _host_line(content: str, number: int, where: str) -> list[HostLine]:
 
 
 def _settings(rest: str, content: str, place: str) -> tuple[int | None, int | None]:
-    """What follows the name: slots and max_slots."""
+    """Return slots and max_slots from the text after a host name."""
     sge = _SGE.fullmatch(rest)
     if sge is not None:
         return _count(sge[1], content, place), None
@@ -248,7 +259,7 @@ def _count(text: str, content: str, place: str) -> int:
 
 
 def _merged(lines: list[HostLine], where: str) -> HostLine:
-    """PBS writes a host once for each of its slots; lines that tell slots stand alone."""
+    """Merge lines of one host: PBS repeats a host per slot; lines with slots must be unique."""
     first = lines[0]
     if len(lines) == 1:
         return first
@@ -264,7 +275,7 @@ def _merged(lines: list[HostLine], where: str) -> HostLine:
 
 
 def _tasks(text: str, hosts: int) -> list[int]:
-    """``2(x3),1`` as 2, 2, 2, 1."""
+    """Expand ``2(x3),1`` to 2, 2, 2, 1."""
     counts: list[int] = []
     for part in text.split(","):
         match = _TASKS.fullmatch(part.strip())

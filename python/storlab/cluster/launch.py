@@ -1,7 +1,7 @@
-"""Start the ranks of a run, watch mpiexec from outside, and end it.
+"""Start of the ranks of a task by mpiexec, which is monitored from outside and ended.
 
-The lab is no rank: a rank that dies takes rank 0 with it. What mpiexec says when it ends tells
-nothing of the run; that is judged by what rank 0 has gathered.
+The main storlab process is not a rank, because a rank that dies takes rank 0 with it. mpiexec's
+exit code says nothing about the task; the files of rank 0 decide.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from storlab.cluster.mpiexec import Launcher, Ranks, command, environment, slurm
 from storlab.cluster.order import framed
 from storlab.process.parent_death import start_child
 
-KEPT_BYTES = 64 * 1024  # of what all ranks print
+KEPT_BYTES = 64 * 1024  # of the output of all ranks
 MARK = "STORLAB_MPI_JOB"
 _LOOK_S = 0.05
-_REAP_S = 0.2  # of the grace, for the end after SIGKILL
+_REAP_S = 0.2  # part of the grace period after SIGKILL
 
 
 class MpiJob:
-    """An mpiexec that was started. All methods may be called from any thread."""
+    """Running mpiexec; all methods are thread-safe."""
 
     def __init__(self, process: subprocess.Popen[Any], mark: str, size: int) -> None:
         self.size = size
@@ -46,37 +46,43 @@ class MpiJob:
 
     @property
     def pid(self) -> int:
-        """Of mpiexec, which leads a session and a process group of its own."""
+        """Return the process id of mpiexec, which leads its own session and process group."""
         return self._process.pid
 
     @property
     def printed(self) -> str:
-        """The last KEPT_BYTES of what mpiexec and all ranks printed; secrets are not hidden."""
+        """Return the last KEPT_BYTES printed by mpiexec and all ranks, without hiding secrets."""
         with self._lock:
             return self._printed.decode(errors="replace")
 
     def poll(self) -> int | None:
-        """Exit code of mpiexec (negative: the signal that ended it), or None while it runs."""
+        """Return the exit code of mpiexec (negative for a signal), or None while it runs."""
         return self._process.poll()
 
     def wait(self, timeout_s: float) -> int | None:
-        """As ``poll``, after at most so long."""
+        """Like ``poll``, after waiting at most ``timeout_s``."""
         with suppress(subprocess.TimeoutExpired):
             return self._process.wait(timeout_s)
         return None
 
     def end(self, grace_s: float = 5.0) -> int | None:
-        """End all of it that is on this machine; exit code of mpiexec, or None where it stays.
+        """End all processes of the job on this machine.
 
-        SIGTERM first, so that clients elsewhere are told; SIGKILL before ``grace_s`` is over. Never
-        waits longer, whether processes have gone or not: one that waits for a disk cannot be ended.
+        SIGTERM is sent first, so that remote clients are ended, and SIGKILL before ``grace_s`` is
+        over. It never waits longer: a process blocked in disk I/O cannot be ended.
+
+        Args:
+            grace_s: Time limit in seconds.
+
+        Returns:
+            Exit code of mpiexec, or None if it still runs.
         """
         deadline_ns = monotonic_ns() + round(grace_s * NS_PER_S)
         pids = leftovers.processes_of(self.pid, self._mark)
         files = {file for pid in pids for file in leftovers.shared_memory_of(pid)}
         if self.poll() is None:
             with suppress(OSError):
-                # To mpiexec alone: its helpers then end by its word and leave no files behind.
+                # Only to mpiexec: it ends its helpers, which then leave no files.
                 os.kill(self.pid, signal.SIGTERM)
             self._wait_until(deadline_ns - round(min(_REAP_S, grace_s / 4) * NS_PER_S))
         elif pids:
@@ -92,11 +98,11 @@ class MpiJob:
         return self.poll()
 
     def await_output(self, limit_s: float) -> None:
-        """Once mpiexec has ended: until all that it printed is read, or a rank outlives it."""
+        """After mpiexec has ended, wait until its output is read, at most ``limit_s``."""
         self._reader.join(limit_s)
 
     def _wait_until(self, deadline_ns: int) -> None:
-        """For mpiexec and its ranks here."""
+        """Wait for the end of mpiexec and its local ranks."""
         while monotonic_ns() < deadline_ns:
             if self.poll() is not None and not leftovers.processes_of(self.pid, self._mark):
                 return
@@ -117,11 +123,21 @@ def start(
     order: bytes,
     work_dir: Path | None = None,
 ) -> MpiJob:
-    """Start ``program`` as every rank; rank 0 gets ``order`` (``order.read_order``).
+    """Start ``program`` as every rank; rank 0 reads ``order`` with ``order.read_order``.
 
-    The order travels in memory that only this process and mpiexec have open: it may hold secrets.
-    When storlab ends, however that is, mpiexec does, and the ranks with it. Raises EngineError
-    where mpiexec cannot be run, UsageError where hosts and clients do not fit.
+    The order may hold secrets, so it is passed in a memory file that only this process and mpiexec
+    have open. If this process ends in any way, mpiexec and the ranks end too.
+
+    Args:
+        launcher: Program that starts ranks.
+        ranks: Hosts and number of ranks.
+        program: Command of each rank.
+        order: Content for rank 0.
+        work_dir: Working directory of mpiexec.
+
+    Raises:
+        EngineError: mpiexec cannot be executed.
+        UsageError: Hosts and number of clients do not match.
     """
     words = command(launcher, ranks, program)
     settings = environment(launcher, ranks)
@@ -156,7 +172,7 @@ def start(
 
 
 def _memory(name: str, content: bytes) -> IO[bytes]:
-    """A file without a name, to be read from its beginning."""
+    """Return an anonymous memory file with the content, positioned at its start."""
     file = os.fdopen(os.memfd_create(name), "w+b")
     file.write(content)
     file.seek(0)

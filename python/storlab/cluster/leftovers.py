@@ -1,4 +1,4 @@
-"""Local processes of an MPI job, and what its library leaves on this machine."""
+"""Local processes of an MPI job, and files that MPI leaves on this machine."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from pathlib import Path
 _MAPPED = re.compile(r"/dev/shm/mpich_shm_[0-9a-f]+_\d+(?= \(deleted\)|$)")  # noqa: S108  (MPICH's)
 _FOLDER = "storlab-client-"
 _folders: set[Path] = set()  # of this process
-_SESSION = 3  # fields of /proc/PID/stat after the name: state, parent, group, session
+_SESSION = 3  # index in /proc/PID/stat after the name: state, parent, group, session
 
 
 def processes_of(session: int, mark: str) -> list[int]:
-    """Pids of all that runs in that session, or has ``mark`` (NAME=value) in its environment.
+    """Return processes of a session, or with ``mark`` (NAME=value) in their environment.
 
-    Ranks go into sessions of their own, and outlive the launcher; the mark stays with them.
+    Ranks create sessions of their own and may outlive the launcher, but they keep the mark.
     """
     processes = []
     for entry in Path("/proc").iterdir():
@@ -35,14 +35,14 @@ def processes_of(session: int, mark: str) -> list[int]:
 
 
 def kill(pids: list[int]) -> None:
-    """SIGKILL to each."""
+    """Send SIGKILL to each process."""
     for pid in pids:
         with suppress(OSError):
             os.kill(pid, signal.SIGKILL)
 
 
 def shared_memory_of(pid: int) -> set[Path]:
-    """Files of MPICH in /dev/shm that a process has mapped. None of one that has gone."""
+    """Return MPICH's files in /dev/shm that a process has mapped; empty if it is gone."""
     with suppress(OSError):
         lines = Path(f"/proc/{pid}/maps").read_text().splitlines()
         matches = (_MAPPED.search(line) for line in lines)
@@ -51,7 +51,7 @@ def shared_memory_of(pid: int) -> set[Path]:
 
 
 def remove(files: set[Path]) -> None:
-    """Remove files that may be gone already."""
+    """Remove files, some of which may not exist any more."""
     for file in files:
         with suppress(OSError):
             file.unlink()
@@ -59,17 +59,17 @@ def remove(files: set[Path]) -> None:
 
 @contextmanager
 def client_folder() -> Iterator[Path]:
-    """Make a temporary folder for one task of a client, and remove it and stale ones of this user.
+    """Create a temporary folder for one task of a client, and remove it and stale ones at the end.
 
-    A client that is killed leaves its folder. Each folder is locked as long as its owner lives, so
-    that the next client on the host tells stale ones by their free locks.
+    A killed client leaves its folder. Each folder is locked while its owner lives, so that the next
+    client on the host recognises this user's stale folders by their free locks.
     """
     remove_stale_folders()
     folder = Path(tempfile.mkdtemp(prefix=f"storlab-new-{_FOLDER}"))
     lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        # Under this name only once it is locked: another client may look at it at any moment.
+        # Renamed only after it is locked, because another client may check it at any time.
         folder = folder.rename(folder.with_name(folder.name.removeprefix("storlab-new-")))
         _folders.add(folder)
         yield folder
@@ -80,13 +80,13 @@ def client_folder() -> Iterator[Path]:
 
 
 def remove_own_folders() -> None:
-    """Remove the folders of this process, which is about to end without unwinding."""
+    """Remove the folders of this process, which is about to exit without unwinding."""
     for folder in list(_folders):
         shutil.rmtree(folder, ignore_errors=True)
 
 
 def remove_stale_folders() -> None:
-    """Remove folders of this user's clients whose process has gone."""
+    """Remove folders of this user's clients whose process is gone."""
     for folder in Path(tempfile.gettempdir()).glob(f"{_FOLDER}*"):
         with suppress(OSError):
             if folder.lstat().st_uid != os.geteuid():
@@ -100,7 +100,7 @@ def remove_stale_folders() -> None:
 
 
 def remove_session(pid: int) -> None:
-    """The folder in which an Open MPI that was killed kept its state."""
+    """Remove the state folder of a killed Open MPI."""
     folder = Path(tempfile.gettempdir()) / f"ompi.{pid}"
     with suppress(OSError):
         if folder.lstat().st_uid == os.geteuid():

@@ -1,10 +1,10 @@
-"""Messages between rank 0 and the clients, none of which waits without a deadline.
+"""Messages between rank 0 and clients, which never wait without a deadline.
 
-MPI's own blocking calls spin a core for as long as they wait, and a rank that is stopped makes them
-wait for ever. So every message is nonblocking and is looked after between naps, and whoever does
-not answer in time is named (``ClientsSilent``).
+MPI's blocking calls keep a core busy while they wait, and wait for ever if a rank is stopped. So
+all messages are nonblocking and polled with sleeps in between, and ranks that do not answer in time
+are named (``ClientsSilent``).
 
-All of a link is used by one thread, the one that made it.
+A link must only be used by the thread that created it.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ if TYPE_CHECKING:
 
 NAP_S = 0.002
 CONTROLLER = 0
-SIZE_VARIABLE = "STORLAB_MPI_SIZE"  # set by the launcher, for every rank
+SIZE_VARIABLE = "STORLAB_MPI_SIZE"  # set by the launcher for each rank
 VENDOR_VARIABLE = "STORLAB_MPI_VENDOR"
-FIRST_OWN_TAG = 30_000  # of the link itself; MPI promises tags up to 32,767
+FIRST_OWN_TAG = 30_000  # tags of the link itself; MPI guarantees tags up to 32,767
 MOST_BYTES = 2**31 - 1
-CLEAR_NS = 40_000  # between the least and the most that an offset can be
+CLEAR_NS = 40_000  # target width of the interval in which an offset lies
 MOST_ROUNDS = 4
-_ENOUGH = -1  # in place of a ping's time
-# A ping is looked for without naps first, for less time than a busy machine would let a process run
-# at a stretch, then with short ones: who sleeps is soon let run again, who spins is put aside.
+_ENOUGH = -1  # replaces the time in a ping to end the measurement
+# A ping is first polled without sleeps, for less than a time slice of a busy machine, then with
+# short sleeps: the scheduler favours processes that sleep over those that spin.
 _SPIN_NS = 200_000
 _SHORT_NAP_S = 50e-6
 _ALERT_NS = 100_000_000
@@ -41,7 +41,7 @@ _TIME = struct.Struct("<q")
 _WARM_UP, _ACKNOWLEDGE, _ENTER, _LEAVE, _CLOCK, _READY, _PING, _PONG = range(
     FIRST_OWN_TAG, FIRST_OWN_TAG + 8
 )
-_LIBRARIES = {  # of which MPI a launcher starts ranks; srun those of any
+_LIBRARIES = {  # MPI libraries whose ranks a launcher can start; srun can start any
     "mpich": {"MPICH", "MVAPICH", "Intel MPI"},
     "intel": {"MPICH", "MVAPICH", "Intel MPI"},
     "openmpi": {"Open MPI"},
@@ -50,10 +50,10 @@ _SAME_MPI = "let mpiexec be that library's, or set MPI4PY_LIBMPI to the library 
 _INSTALL = 'pip install "storlab[cluster]", on every client'
 
 
-class ClientsSilent(RunError):  # noqa: N818  (said of clients, as `Interrupted` of a user)
-    """Ranks that did not answer before the deadline.
+class ClientsSilent(RunError):  # noqa: N818  (names a state of clients, like `Interrupted`)
+    """Error for ranks that did not answer before the deadline.
 
-    ``ranks`` are those, ``received`` what the others sent until then.
+    ``ranks`` are the silent ones, ``received`` has the messages of the others.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ def _name(rank: int, names: Mapping[int, str]) -> str:
 
 @dataclass(slots=True)
 class _Incoming:
-    """A message that has been matched, and may not be here whole."""
+    """Incoming message that MPI has matched, but that may still be incomplete."""
 
     buffer: bytearray
     request: MPI.Request
@@ -93,11 +93,14 @@ class _Incoming:
 
 
 def connect(expected_size: int | None = None) -> Link:
-    """Initialise MPI (thread level funneled) and give the link of this rank.
+    """Initialise MPI (thread level funneled) and return the link of this rank.
 
-    Without ``expected_size``: that of the environment, where the launcher has set it. Raises
-    EngineError without mpi4py or a library of MPI, and where mpiexec belongs to another MPI: then
-    the ranks do not find one another, and are many jobs of one rank.
+    Args:
+        expected_size: Number of ranks; None for the value that the launcher set in the environment.
+
+    Raises:
+        EngineError: mpi4py or an MPI library is missing, or mpiexec belongs to another MPI, so that
+            each rank is a job of its own.
     """
     world, size = _initialise(), expected_size
     if size is None and os.environ.get(SIZE_VARIABLE, "").isdigit():
@@ -113,7 +116,7 @@ def _initialise() -> MPI.Intracomm:
         import mpi4py
 
         mpi4py.rc.initialize = False
-        mpi4py.rc.finalize = False  # in `finish`: at the end of Python it could wait for ever
+        mpi4py.rc.finalize = False  # done in `finish`, because it could hang at the exit of Python
         from mpi4py import MPI
     except ImportError as error:
         if error.name == "mpi4py":
@@ -134,7 +137,7 @@ def _initialise() -> MPI.Intracomm:
 
 
 class Link:
-    """This rank's end. ``names`` (rank to host), once they are known, are used in errors."""
+    """Endpoint of one rank; ``names`` (rank to host), once set, are used in errors."""
 
     def __init__(self, world: MPI.Intracomm) -> None:
         from mpi4py import MPI
@@ -144,7 +147,7 @@ class Link:
         self.rank: int = world.Get_rank()
         self.size: int = world.Get_size()
         self.names: dict[int, str] = {}
-        self.received_ns: dict[int, int] = {}  # when the last message of each rank was taken
+        self.received_ns: dict[int, int] = {}  # time of the last message received from each rank
         self._broadcasts = 0
         self._abandoned: list[object] = []  # MPI may still write to their buffers
         self._outgoing: deque[tuple[int, MPI.Request, bytes]] = deque()
@@ -152,16 +155,16 @@ class Link:
 
     @property
     def clients(self) -> range:
-        """Ranks of all clients, seen from anywhere."""
+        """Return the ranks of all clients."""
         return range(1, self.size)
 
     @property
     def is_controller(self) -> bool:
-        """Whether this is rank 0."""
+        """Return whether this is rank 0."""
         return self.rank == CONTROLLER
 
     def check_size(self, expected: int) -> None:
-        """Raises EngineError where another number of ranks found one another."""
+        """Raise EngineError if the number of connected ranks differs from the expected one."""
         if self.size == expected:
             return
         library = self._mpi.Get_library_version().splitlines()[0].strip("\0 ")
@@ -173,9 +176,12 @@ class Link:
         )
 
     def send(self, rank: int, tag: int, payload: bytes) -> None:
-        """Begin to send; returns at once. It goes on whenever the link is used; see ``flush``.
+        """Start to send a message, and return at once.
 
-        Raises UsageError for more than MOST_BYTES.
+        It makes progress whenever the link is used; see ``flush``.
+
+        Raises:
+            UsageError: The message has more than MOST_BYTES.
         """
         if len(payload) > MOST_BYTES:
             raise UsageError(
@@ -188,22 +194,22 @@ class Link:
         self._outgoing.append((rank, request, payload))
 
     def advance(self) -> None:
-        """Let messages that are under way move on; call it now and then while load runs."""
+        """Let pending messages progress; call it now and then during a load."""
         if self._outgoing:
             self._outgoing = deque(sent for sent in self._outgoing if not sent[1].Test())
 
     def pending(self, rank: int | None = None) -> int:
-        """How many messages (to that rank) have not left. A snapshot is better left out then."""
+        """Return the number of unsent messages (to a rank); if there are any, skip snapshots."""
         self.advance()
         return sum(rank in (None, to) for to, _, _ in self._outgoing)
 
     def flush(self, deadline_ns: int) -> None:
-        """Wait until all that was sent has left. Raises ClientsSilent."""
+        """Wait until all messages are sent; raise ClientsSilent at the deadline."""
         if not _wait(lambda: self.pending() == 0, deadline_ns):
             raise self._silent({to for to, _, _ in self._outgoing}, "messages to them")
 
     def try_receive(self, tag: int, rank: int | None = None) -> tuple[int, bytes] | None:
-        """A message of that tag (and rank) that is here whole, with its sender; or None."""
+        """Return a complete message of that tag (and rank) with its sender, or None."""
         self.advance()
         self._match(tag)
         queues = self._incoming.get(tag, {})
@@ -213,13 +219,13 @@ class Link:
                 del queues[sender]
                 message = queue.popleft()
                 if queue:
-                    queues[sender] = queue  # behind the others: none waits for ever
+                    queues[sender] = queue  # moved to the end, so that no rank starves
                 self.received_ns[sender] = monotonic_ns()
                 return sender, bytes(message.buffer)
         return None
 
     def receive(self, tag: int, deadline_ns: int, rank: int | None = None) -> tuple[int, bytes]:
-        """The next message of that tag (and rank), with its sender. Raises ClientsSilent."""
+        """Wait for a message of that tag (and rank); raise ClientsSilent at the deadline."""
         messages: list[tuple[int, bytes]] = []
 
         def look() -> bool:
@@ -239,9 +245,19 @@ class Link:
         deadline_ns: int,
         ranks: Iterable[int] | None = None,
     ) -> dict[int, bytes]:
-        """What each client gives: at rank 0 by rank, elsewhere empty (once it has left).
+        """Collect a message from each client at rank 0.
 
-        ``ranks`` leaves others out. Raises ClientsSilent, with what came until then.
+        Args:
+            tag: Tag of the messages.
+            payload: Message of this client.
+            deadline_ns: Time limit.
+            ranks: Clients to collect from; None for all.
+
+        Returns:
+            Messages by rank at rank 0; empty at a client, after its message was sent.
+
+        Raises:
+            ClientsSilent: Clients did not answer; has the messages of the others.
         """
         if not self.is_controller:
             self.send(CONTROLLER, tag, payload or b"")
@@ -256,9 +272,13 @@ class Link:
         deadline_ns: int,
         ranks: Iterable[int] | None = None,
     ) -> bytes:
-        """What rank 0 gives, at every rank. Rank 0 knows afterwards that all clients have it.
+        """Send a message from rank 0 to all clients, which acknowledge it.
 
-        Raises ClientsSilent: at rank 0 with those that did not, at a client with rank 0.
+        Returns:
+            The message, at each rank.
+
+        Raises:
+            ClientsSilent: At rank 0 clients did not acknowledge; at a client rank 0 is silent.
         """
         if not self.is_controller:
             _, numbered = self.receive(tag, deadline_ns, CONTROLLER)
@@ -270,13 +290,18 @@ class Link:
         )
 
     def send_each(self, tag: int, payloads: Mapping[int, bytes], deadline_ns: int) -> bytes:
-        """At rank 0: to each client its own; clients ``broadcast(tag, None, ...)`` beside it.
+        """Send each client its own message from rank 0; clients call ``broadcast``.
 
-        Gives the last payload. Raises ClientsSilent with those that did not acknowledge.
+        Returns:
+            The last message.
+
+        Raises:
+            ClientsSilent: Clients did not acknowledge.
         """
         last = b""
         self._broadcasts += 1
-        number = _TIME.pack(self._broadcasts)  # a late answer to an earlier one is none to this
+        # number, so that a late answer to an earlier message does not count
+        number = _TIME.pack(self._broadcasts)
         for rank, last in payloads.items():
             self.send(rank, tag, number + last)
         waited_for = f"broadcast {tag}"
@@ -284,7 +309,7 @@ class Link:
         return last
 
     def barrier(self, deadline_ns: int) -> None:
-        """Until every rank is here. Raises ClientsSilent with those that are not."""
+        """Wait until all ranks have arrived; raise ClientsSilent with those that have not."""
         if self.is_controller:
             self._collect(_ENTER, None, deadline_ns, "barrier")
             for rank in self.clients:
@@ -295,19 +320,23 @@ class Link:
             self.receive(_LEAVE, deadline_ns, CONTROLLER)
 
     def warm_up(self, deadline_ns: int) -> None:
-        """Exchange a message between rank 0 and each client: connections are made with the first.
+        """Exchange a message between rank 0 and each client, so that MPI connects them.
 
-        Raises ClientsSilent.
+        Raises:
+            ClientsSilent: Clients did not answer.
         """
         self.broadcast(_WARM_UP, b"", deadline_ns)
 
     def measure_offsets(self, deadline_ns: int, rounds: int = 100) -> dict[int, ClockOffset]:
-        """At rank 0: CLOCK_MONOTONIC of each client against this one's, by so many pings.
+        """Measure the CLOCK_MONOTONIC offset of each client at rank 0, with ``rounds`` pings.
 
-        Where these leave more than CLEAR_NS open, by up to MOST_ROUNDS times as many. Clients call
-        ``answer_offsets`` beside it. Raises ClientsSilent. One client after another: two at a time
-        would wait for one another's cores. But all are asked first: whoever is silent would take
-        the time of those after it.
+        If the offset is not known to CLEAR_NS, up to MOST_ROUNDS times as many pings are sent.
+        Clients call ``answer_offsets`` at the same time. Clients are measured one after the other,
+        because parallel pings would compete for cores. All are contacted first, so that a silent
+        client does not use up the time of later ones.
+
+        Raises:
+            ClientsSilent: Clients did not answer.
         """
         for rank in self.clients:
             self.send(rank, _CLOCK, b"")
@@ -319,12 +348,12 @@ class Link:
         return offsets
 
     def answer_offsets(self, deadline_ns: int) -> None:
-        """At a client: answer the pings of ``measure_offsets``. Raises ClientsSilent."""
+        """Answer the pings of ``measure_offsets`` at a client, or raise ClientsSilent."""
         self.receive(_CLOCK, deadline_ns, CONTROLLER)
         answer, ping = bytearray(_TIME.size), bytearray(_TIME.size)
         asked = self._world.Irecv([ping, self._mpi.BYTE], CONTROLLER, _PING)
         self.send(CONTROLLER, _READY, b"")
-        _wait(asked.Test, deadline_ns)  # for its turn, without taking the others' cores
+        _wait(asked.Test, deadline_ns)  # waits for its turn without using cores of the others
         while True:
             self._alert(asked.Test, deadline_ns, CONTROLLER, (asked, ping))
             _TIME.pack_into(answer, 0, monotonic_ns())
@@ -346,7 +375,7 @@ class Link:
         return pings
 
     def _ping(self, rank: int, deadline_ns: int) -> tuple[int, int, int]:
-        """Before, the client's clock, after."""
+        """Send a ping; return times before, on the client's clock, and after."""
         pong = bytearray(_TIME.size)
         answered = self._world.Irecv([pong, self._mpi.BYTE], rank, _PONG)
         before = monotonic_ns()
@@ -359,21 +388,21 @@ class Link:
     def _alert(
         self, done: Callable[[], bool], deadline_ns: int, rank: int, kept: tuple[object, ...]
     ) -> None:
-        """Wait for what comes at any moment. What MPI may still write to is kept where it fails."""
+        """Wait for a message due at any moment; after a failure keep the buffers for MPI."""
         if not _wait_alert(done, deadline_ns):
             self._abandoned += kept
             raise self._silent({rank}, "clock")
 
     def finish(self, deadline_ns: int) -> None:
-        """The good end: all ranks meet, and MPI is finalised. Raises ClientsSilent."""
+        """Meet all ranks and finalise MPI; raise ClientsSilent at the deadline."""
         self.flush(deadline_ns)
         self.barrier(deadline_ns)
         self._mpi.Finalize()
 
     def abort(self, code: int = 1) -> NoReturn:
-        """End all ranks, this one too, as far as they can be reached."""
+        """End all reachable ranks, including this one."""
         self._world.Abort(code)
-        os._exit(code)  # where the library came back
+        os._exit(code)  # if the library returns
 
     def _collect(
         self,
@@ -383,7 +412,7 @@ class Link:
         waited_for: str,
         wanted: bytes | None = None,
     ) -> dict[int, bytes]:
-        """One message of each; others than the wanted one are dropped."""
+        """Receive one message from each rank, dropping those that differ from ``wanted``."""
         missing = set(self.clients if ranks is None else ranks)
         answers: dict[int, bytes] = {}
 
@@ -401,7 +430,7 @@ class Link:
         return dict(sorted(answers.items()))
 
     def _match(self, tag: int) -> None:
-        """Begin to receive all of a tag that has been announced; of one rank in order."""
+        """Start to receive all announced messages of a tag; order is kept per rank."""
         while True:
             status = self._mpi.Status()
             message = self._world.Improbe(self._mpi.ANY_SOURCE, tag, status)
@@ -419,7 +448,7 @@ class Link:
 
 
 def _wait(done: Callable[[], bool], deadline_ns: int) -> bool:
-    """Whether it was done before the deadline; looked at with naps."""
+    """Poll with sleeps until done; return False at the deadline."""
     while not done():
         if monotonic_ns() >= deadline_ns:
             return False
@@ -428,7 +457,7 @@ def _wait(done: Callable[[], bool], deadline_ns: int) -> bool:
 
 
 def _wait_alert(done: Callable[[], bool], deadline_ns: int) -> bool:
-    """As ``_wait``, for what comes at any moment and whose time is taken."""
+    """Like ``_wait``, with short delays for messages that are timed."""
     begin_ns = monotonic_ns()
     while not done():
         now_ns = monotonic_ns()

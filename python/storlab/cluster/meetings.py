@@ -1,4 +1,4 @@
-"""Where shares of one work meet: clients say when they will be ready, rank 0 says when all are."""
+"""Meetings of clients that divide work: clients predict when they are ready, rank 0 answers."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from storlab.cluster import messages
 from storlab.cluster.link import NAP_S, Link
 from storlab.cluster.offsets import ClockOffset
 
-# Who waits for a message that is to come soon looks for it often, but not for long: a share that is
-# stalled may be late by seconds, and whoever looks takes a core from it.
+# A message that is due soon is polled often, but only briefly: a stalled share may be late by
+# seconds, and polling takes a core from it.
 SOON_S = 100e-6
 SOON_NS = 50 * NS_PER_MS
 READY = struct.Struct("<Qq")
@@ -20,17 +20,17 @@ MET = struct.Struct("<q")
 
 
 class Meetings:
-    """At rank 0: gathers who is ready, and tells all when the last of them will be."""
+    """Meetings at rank 0: collects predictions, and sends all clients the latest time."""
 
     def __init__(self, link: Link, ranks: set[int]) -> None:
         self._link = link
         self._ranks = ranks
-        self._waiting: dict[int, int] = {}  # by rank: ready, on this clock
+        self._waiting: dict[int, int] = {}  # time of readiness on this clock, by rank
         self._since_ns = 0
-        self.broken = False  # somebody waits for a share that has ended
+        self.broken = False  # whether a client waits for a share that has ended
 
     def look(self, offsets: Mapping[int, ClockOffset], ended: set[int]) -> None:
-        """Take what was said; where all have said it, tell them."""
+        """Receive predictions; when all clients have sent theirs, send the latest time to all."""
         while (message := self._link.try_receive(messages.MEET)) is not None:
             rank, (_, ready_ns) = message[0], READY.unpack(message[1])
             if not self._waiting:
@@ -46,6 +46,6 @@ class Meetings:
 
     @property
     def nap_s(self) -> float:
-        """How long rank 0 may sleep now."""
+        """Return how long rank 0 may sleep now, in seconds."""
         soon = self._waiting and monotonic_ns() - self._since_ns < SOON_NS
         return SOON_S if soon else NAP_S

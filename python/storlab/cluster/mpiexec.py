@@ -1,4 +1,4 @@
-"""Which mpiexec there is, of which MPI, and how it is told what to start where."""
+"""Search for mpiexec, its MPI implementation, and its command line and environment."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from storlab.cluster.slurm import own_node, plugin_for
 Vendor = Literal["mpich", "openmpi", "intel", "slurm"]
 LOCAL = "localhost"
 _VERSION_S = 30.0
-_ANYWHERE = "/"  # where ranks run: the folder that mpiexec is in need not be on the clients
+_ANYWHERE = "/"  # working directory of ranks, because mpiexec's may not exist on clients
 _MPIEXEC_FIX = 'pip install "storlab[cluster]" brings one; or name yours: [cluster] mpiexec = "..."'
 _SIGNS: tuple[tuple[Vendor, re.Pattern[str]], ...] = (  # Intel MPI's Hydra before MPICH's
     ("intel", re.compile(r"Intel\(R\) MPI Library.*?Version\s+(\S+)", re.DOTALL)),
@@ -36,21 +36,22 @@ _LIBRARY: dict[Vendor, tuple[str, ...]] = {
     "intel": ("release/libmpi.so.12", "libmpi.so.12"),
     "slurm": (),
 }
-# Messages are few and small: TCP is everywhere, and leaves the fast network to what is measured.
-# Shared memory would be left behind in /dev/shm.
+# Messages are few and small: TCP is always available, and leaves the fast network to the load.
+# Shared memory would leave files in /dev/shm.
 _SETTINGS: dict[Vendor, dict[str, str]] = {
     "mpich": {"MPIR_CVAR_NOLOCAL": "1", "FI_PROVIDER": "tcp", "UCX_TLS": "tcp,self"},
     "openmpi": {
         "OMPI_MCA_pml": "ob1",
         "OMPI_MCA_btl": "tcp,self",
-        # Rank 0 aborts when a peer's socket closes; prterun knows of which rank, a moment later.
+        # Rank 0 aborts when a peer's socket closes; a moment later prterun reports which rank it
+        # was.
         "OMPI_MCA_opal_abort_delay": "2",
     },
     "intel": {"I_MPI_FABRICS": "ofi", "FI_PROVIDER": "tcp", "I_MPI_PIN": "0"},
     "slurm": {
         "MPIR_CVAR_NOLOCAL": "1",
-        # By UCX, MPICH tells Slurm 4 KiB of an address, and Slurm reads no more than 1 KiB of what
-        # it is told: whether that does depends on how many of those bytes are 0.
+        # With UCX, MPICH publishes a 4 KiB address through Slurm, which reads only 1 KiB. Whether
+        # this works depends on how many of these bytes are 0.
         "MPIR_CVAR_CH4_NETMOD": "ofi",
         "FI_PROVIDER": "tcp",
         "UCX_TLS": "tcp,self",
@@ -69,41 +70,41 @@ _PASSED_ON = re.compile(r"(PATH|LD_LIBRARY_PATH|PYTHON.*|VIRTUAL_ENV|MPI4PY_.*|S
 
 @dataclass(frozen=True, slots=True)
 class Launcher:
-    """A program that starts ranks."""
+    """Program that starts ranks: mpiexec or srun."""
 
     program: Path
     vendor: Vendor
     version: str
-    plugin: str | None = None  # for srun: its --mpi; None: as Slurm is set up
+    plugin: str | None = None  # value of srun's --mpi; None for Slurm's default
 
 
 @dataclass(frozen=True, slots=True)
 class Ranks:
-    """Where ranks run: rank 0 on this machine, then one for each client.
+    """Placement of ranks: rank 0 on this machine, then one rank per client.
 
-    ``hosts`` has one host for each client, or is ``["localhost"]``: then all are on this machine.
-    ``agent`` is a program that is called as ``agent HOST COMMAND...`` in place of ssh.
+    ``hosts`` has one host per client, or is ``["localhost"]`` to run all on this machine. ``agent``
+    is a program called as ``agent HOST COMMAND...`` instead of ssh.
     """
 
     hosts: Sequence[str]
     clients: int
     mpi_args: Sequence[str] = ()
     agent: str | None = None
-    interface: str | None = None  # name of the network interface for MPI's own messages
-    environment: Mapping[str, str] = field(default_factory=dict)  # for every rank; no secrets
+    interface: str | None = None  # network interface for MPI's own messages
+    environment: Mapping[str, str] = field(default_factory=dict)  # for each rank; without secrets
 
     @property
     def size(self) -> int:
-        """Of the job: clients and rank 0."""
+        """Return the number of ranks: clients and rank 0."""
         return self.clients + 1
 
     @property
     def local(self) -> bool:
-        """Whether all are on this machine."""
+        """Return whether all ranks run on this machine."""
         return list(self.hosts) == [LOCAL]
 
     def check(self) -> None:
-        """Raises UsageError where hosts and clients do not fit."""
+        """Raise UsageError if hosts and clients do not match, or a variable holds a secret."""
         if self.clients < 1:
             raise UsageError("clients", f"is {self.clients}", "a cluster has at least 1 client")
         if not self.local and len(self.hosts) < self.clients:
@@ -118,11 +119,13 @@ class Ranks:
 
 
 def find_launcher(explicit: str | None = None, kind: Literal["mpi", "slurm"] = "mpi") -> Launcher:
-    """The mpiexec (or srun) to use, asked for its version.
+    """Find the mpiexec (or srun) to use, and its version.
 
-    That is ``explicit``, else that of the environment variable STORLAB_MPIEXEC, else the one beside
-    this Python, which the wheels bring, else the one on the path. Raises EngineError where there is
-    none, or where nothing is known of its kind.
+    The first of these: ``explicit``, the environment variable STORLAB_MPIEXEC, the program next to
+    this Python (from the wheels), the program on the path.
+
+    Raises:
+        EngineError: There is no such program, or its MPI is unknown.
     """
     program = _find_program(explicit, "srun" if kind == "slurm" else "mpiexec")
     try:
@@ -146,7 +149,7 @@ def find_launcher(explicit: str | None = None, kind: Literal["mpi", "slurm"] = "
 
 
 def vendor_of(text: str, program: Path) -> tuple[Vendor, str]:
-    """From what ``--version`` prints. Raises EngineError for what is not known."""
+    """Parse the output of ``--version``; raise EngineError for an unknown MPI."""
     for vendor, sign in _SIGNS:
         match = sign.search(text)
         if match:
@@ -174,7 +177,7 @@ def _find_program(explicit: str | None, name: str) -> Path:
 
 
 def command(launcher: Launcher, ranks: Ranks, program: Sequence[str]) -> list[str]:
-    """What is to be run. Raises UsageError where hosts and clients do not fit."""
+    """Return the command line; raise UsageError if hosts and clients do not match."""
     ranks.check()
     build = {"openmpi": _openmpi, "slurm": _slurm}.get(launcher.vendor, _hydra)
     return [str(launcher.program), *build(launcher, ranks), *ranks.mpi_args, *program]
@@ -183,9 +186,9 @@ def command(launcher: Launcher, ranks: Ranks, program: Sequence[str]) -> list[st
 def environment(
     launcher: Launcher, ranks: Ranks, inherited: Mapping[str, str] | None = None
 ) -> dict[str, str]:
-    """All of the launcher's environment: this process's less its secrets, and what MPI needs.
+    """Return the launcher's environment: this process's without secrets, plus settings for MPI.
 
-    What the user has set for MPI stays as it is.
+    Settings for MPI that the user has made are kept.
     """
     own = os.environ if inherited is None else inherited
     kept = {name: value for name, value in own.items() if not names_secret(name)}
@@ -193,7 +196,7 @@ def environment(
     if ranks.interface is not None:
         wanted |= dict.fromkeys(_INTERFACE[launcher.vendor], ranks.interface)
     elif ranks.local and launcher.vendor == "openmpi":
-        wanted["OMPI_MCA_btl_tcp_if_include"] = "lo"  # which it leaves out unless it is named
+        wanted["OMPI_MCA_btl_tcp_if_include"] = "lo"  # which Open MPI only uses if named
     elif ranks.local and launcher.vendor == "mpich" and not _has_routes():
         wanted["MPIR_CVAR_CH4_NETMOD"] = "ofi"  # UCX finds no route to a loopback address
     if launcher.vendor == "openmpi" and ranks.agent is not None:
@@ -206,15 +209,15 @@ def environment(
 
 
 def _has_routes() -> bool:
-    """Return whether this machine has a route for IPv4, apart from loopback."""
+    """Return whether this machine has an IPv4 route besides loopback."""
     try:
-        return len(_ROUTES.read_text().splitlines()) > 1  # the first has the names of columns
+        return len(_ROUTES.read_text().splitlines()) > 1  # the first line has column names
     except OSError:
         return False
 
 
 def _library(launcher: Launcher) -> Path | None:
-    """The library of that mpiexec, where it lies beside it as that of a wheel does."""
+    """Return the MPI library installed next to mpiexec, as by a wheel, or None."""
     prefix = launcher.program.parent.parent
     for folder in ("lib", "lib64"):
         for name in _LIBRARY[launcher.vendor]:
@@ -224,20 +227,20 @@ def _library(launcher: Launcher) -> Path | None:
 
 
 def _places(ranks: Ranks, here: str = LOCAL) -> list[str]:
-    """The host of each rank."""
+    """Return the host of each rank."""
     return [here, *([here] * ranks.clients if ranks.local else ranks.hosts[: ranks.clients])]
 
 
 def _hydra(launcher: Launcher, ranks: Ranks) -> list[str]:
-    """MPICH, and Intel MPI's descendant of it."""
+    """Return the arguments for Hydra, the launcher of MPICH and Intel MPI."""
     words = ["-n", str(ranks.size), "-wdir", _ANYWHERE]
     if launcher.vendor == "mpich":
         words += ["-bind-to", "none"]
     if ranks.local:
         words += ["-hosts", LOCAL, "-launcher", "fork"]
     else:
-        # By its own name: others are told that name to connect to, and localhost would be theirs.
-        # In a Slurm job mpiexec itself asks srun, which knows nodes by their names alone.
+        # By its host name, because clients connect to it by that name. In a Slurm job mpiexec uses
+        # srun, which accepts only names of nodes.
         by_srun = ranks.agent is None and "-launcher" not in ranks.mpi_args
         here = (own_node(os.environ) if by_srun else None) or socket.gethostname()
         words += ["-hosts", ",".join(f"{host}:1" for host in _places(ranks, here))]
@@ -258,21 +261,21 @@ def _openmpi(launcher: Launcher, ranks: Ranks) -> list[str]:
     else:
         words += ["--host", ",".join(f"{host}:1" for host in _places(ranks))]
     for name in environment(launcher, ranks):
-        # Those of Open MPI it passes on itself; others' would be many.
+        # Open MPI passes on its own variables.
         if name in ranks.environment or _PASSED_ON.fullmatch(name):
             words += ["-x", name]
     return words
 
 
 def _slurm(launcher: Launcher, ranks: Ranks) -> list[str]:
-    """Standard input goes to rank 0 alone; ``launch`` hands over which rank is where."""
+    """Return the arguments for srun; standard input goes to rank 0 only."""
     words = [] if launcher.plugin is None else [f"--mpi={launcher.plugin}"]
     words += [f"--ntasks={ranks.size}", "--distribution=arbitrary", "--input=0"]
     words += [
         "--cpu-bind=none",
         f"--chdir={_ANYWHERE}",
         "--overlap",
-        "--overcommit",  # rank 0 and a client on one node, of which the job may have one core
+        "--overcommit",  # rank 0 and a client share a node, on which the job may have only one core
         "--kill-on-bad-exit=1",
         "--export=ALL",
         "--unbuffered",
@@ -281,7 +284,7 @@ def _slurm(launcher: Launcher, ranks: Ranks) -> list[str]:
 
 
 def slurm_places(ranks: Ranks, environ: Mapping[str, str]) -> str:
-    """Lines of SLURM_HOSTFILE: the node of each rank, in order. Raises as ``own_node``."""
+    """Return the lines of SLURM_HOSTFILE, the node of each rank; raise as ``own_node``."""
     here = own_node(environ)
     if here is None:
         raise PreflightError(

@@ -1,4 +1,4 @@
-"""Clocks of clients against the controller's, from pings."""
+"""Offsets between the clocks of clients and the controller, estimated from pings."""
 
 from __future__ import annotations
 
@@ -8,28 +8,31 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class ClockOffset:
-    """``offset_ns``: CLOCK_MONOTONIC of the client less that of the controller at one moment.
+    """Offset ``offset_ns``: CLOCK_MONOTONIC of a client minus that of the controller.
 
-    ``round_trip_ns`` is the least of the pings: the offset is wrong by half of that at most.
+    ``round_trip_ns`` is the shortest ping; the error of the offset is at most half of it.
     """
 
     offset_ns: int
     round_trip_ns: int
 
     def client_ns(self, controller_ns: int) -> int:
-        """That moment of the controller's clock on the client's."""
+        """Convert a time on the controller's clock to the client's clock."""
         return controller_ns + self.offset_ns
 
     def controller_ns(self, client_ns: int) -> int:
-        """That moment of the client's clock on the controller's."""
+        """Convert a time on the client's clock to the controller's clock."""
         return client_ns - self.offset_ns
 
 
 def estimate(pings: Iterable[tuple[int, int, int]]) -> ClockOffset:
-    """From at least one ping: the times before, at the client, and after, in ns.
+    """Estimate the offset from at least one ping.
 
-    It is the middle of what all pings agree on. Where they contradict one another, since a clock
-    was slewed meanwhile, it is the middle of the quickest.
+    The result is the middle of the interval that all pings allow. If the pings contradict each
+    other, because a clock was slewed, it is the middle of the shortest ping's interval.
+
+    Args:
+        pings: Times before, at the client, and after, in ns.
     """
     taken = list(pings)
     before, client, after = min(taken, key=lambda ping: ping[2] - ping[0])
@@ -40,10 +43,10 @@ def estimate(pings: Iterable[tuple[int, int, int]]) -> ClockOffset:
 
 
 def agreement(pings: Iterable[tuple[int, int, int]]) -> tuple[int, int]:
-    """The least and the most that the offset is by what all pings say, in ns.
+    """Return the smallest and largest offset in ns that all pings allow.
 
-    Each says between which two values it lies. All together are better than the quickest: on a busy
-    machine one is late on its way to the client, and another on its way back.
+    Each ping gives an interval. Their intersection is narrower than that of the shortest ping,
+    because on a busy machine some pings are delayed on the way there, others on the way back.
     """
     taken = list(pings)
     least = max(client - after for _, client, after in taken)

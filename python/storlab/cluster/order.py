@@ -1,4 +1,4 @@
-"""What the lab tells rank 0 through mpiexec's standard input, in a frame."""
+"""Order for rank 0 in a frame, passed through the standard input of mpiexec."""
 
 from __future__ import annotations
 
@@ -8,19 +8,20 @@ import struct
 from storlab.base.errors import EngineError
 from storlab.cluster.link import Link
 
-_FRAME = struct.Struct("<8sIQ")  # magic, size of the job, bytes that follow
+_FRAME = struct.Struct("<8sIQ")  # magic, number of ranks, length of the order in bytes
 _MAGIC = b"storlab1"
 
 
 def framed(order: bytes, size: int) -> bytes:
-    """An order for a job of so many ranks, rank 0 included, as ``read_order`` reads it."""
+    """Return the framed order for a job of ``size`` ranks, including rank 0."""
     return _FRAME.pack(_MAGIC, size, len(order)) + order
 
 
 def read_order(link: Link, fd: int = 0) -> bytes:
-    """At rank 0: what ``launch.start`` was given.
+    """Read the order at rank 0 from standard input.
 
-    Raises EngineError where it is not there whole, or meant for another number of ranks.
+    Raises:
+        EngineError: The order is incomplete, or is for another number of ranks.
     """
     with os.fdopen(os.dup(fd), "rb") as source:
         head = source.read(_FRAME.size)

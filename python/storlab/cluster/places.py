@@ -1,4 +1,4 @@
-"""The clients of a study: which hosts, in which order, and what is different on each."""
+"""Clients of a study: their hosts, order and individual settings."""
 
 from __future__ import annotations
 
@@ -13,20 +13,22 @@ from storlab.model.cluster import LOCALHOST, Cluster
 
 
 class ClusterError(StudyError):
-    """What ``[cluster]`` says of its clients cannot be. ``field`` is a path in the study."""
+    """Error in the ``[cluster]`` table; ``field`` is the path of the field in the study."""
 
     def __init__(self, field: tuple[str, ...], what: str, fix: str) -> None:
         self.field = field
-        is_key = len(field) == 2  # else a table: [cluster.host.c7]
+        is_key = len(field) == 2  # otherwise a table: [cluster.host.c7]
         where = f"[{field[0]}] {field[1]}" if is_key else f"[{'.'.join(field)}]"
         super().__init__(where, what, fix)
 
 
 def client_hosts(cluster: Cluster, base: Path) -> list[str]:
-    """Names of all hosts, in the order in which they are used. ``base`` is where paths start.
+    """Return the names of all hosts in the order of use; relative paths start at ``base``.
 
-    Raises ClusterError for a list that names none, StudyError for a line of a host file,
-    PreflightError outside of a Slurm job.
+    Raises:
+        ClusterError: The list is invalid.
+        StudyError: A line of the host file is invalid.
+        PreflightError: The hosts come from Slurm, and this is no Slurm job.
     """
     if cluster.from_ is not None:
         return [line.name for line in from_slurm(os.environ)]
@@ -35,7 +37,7 @@ def client_hosts(cluster: Cluster, base: Path) -> list[str]:
             hosts = expand(cluster.hosts)
         except StudyError as error:
             raise ClusterError(("cluster", "hosts"), error.what, error.fix) from error
-        # Of a scheduler's hosts a job has some today and others tomorrow: there it is no mistake.
+        # Not an error for hosts of a scheduler, because each job gets different ones.
         unknown = sorted(set(cluster.host) - set(hosts))
         if unknown:
             field = ("cluster", "host", unknown[0])
@@ -51,7 +53,7 @@ def client_hosts(cluster: Cluster, base: Path) -> list[str]:
 
 
 def client_counts(cluster: Cluster, hosts: list[str]) -> list[int]:
-    """How many clients a study sweeps. Raises ClusterError for more than there are hosts."""
+    """Return the swept numbers of clients; raise ClusterError if there are too few hosts."""
     wanted = cluster.clients
     counts = [len(hosts)] if wanted is None else wanted if isinstance(wanted, list) else [wanted]
     most = max(counts)
@@ -65,7 +67,7 @@ def client_counts(cluster: Cluster, hosts: list[str]) -> list[int]:
 
 
 def places(cluster: Cluster, hosts: list[str], count: int) -> list[ClientPlace]:
-    """The first ``count`` clients. On one machine they have numbers for names."""
+    """Return the first ``count`` clients; local clients are named by number."""
     if cluster.is_local:
         names = [f"client-{number}" for number in range(1, count + 1)]
         pairs = [(name, LOCALHOST) for name in names]

@@ -1,4 +1,4 @@
-"""What a rank does first and last: find the others, and end, when its parent has at the latest."""
+"""Start and end of a rank's process, which connects to others and ends with its parent."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from storlab.cluster.link import Link, connect
 from storlab.process.parent_death import die_with_parent
 
 _LOOK_S = 0.5
-_GONE = 75  # exit code of a rank whose launcher has gone
+_GONE = 75  # exit code of a rank whose launcher is gone
 
 
 def live(work: Callable[[], None]) -> None:
-    """Do the work of a rank, watched from before it begins until this process has ended.
+    """Execute the work of a rank, and make sure that the process ends.
 
-    Where the work fails the process ends here, without Python's own end, which waits for threads
-    and lets libraries put away what they have: what hangs there, as on a file system that has gone,
-    nobody would end, since Python has stopped the watching thread by then. After work that is done
-    the kernel watches instead. The process then takes its time: one that is quick to go while
-    others still take leave of MPI counts as failed for MPICH, which kills them.
+    If the work fails, the process exits at once without Python's finalisation, which waits for
+    threads and libraries: if that hung, for example on a lost file system, nothing would end the
+    process, because Python has stopped the monitoring thread by then. After successful work, the
+    kernel kills the process when its parent dies. The process then exits normally, because MPICH
+    treats a rank that exits while others still finalise MPI as failed, and kills them.
     """
     end_with_parent()
     try:
         work()
-    except BaseException:  # noqa: BLE001 (whatever it is, this process ends here)
+    except BaseException:  # noqa: BLE001 (any error ends this process)
         traceback.print_exc()
         for stream in (sys.stdout, sys.stderr):
             with suppress(OSError, ValueError):
@@ -41,28 +41,30 @@ def live(work: Callable[[], None]) -> None:
 
 
 def join() -> Link:
-    """This process connected to the other ranks, and with nothing left behind in /dev/shm.
+    """Connect this process to the other ranks, without leaving files in /dev/shm.
 
-    Raises EngineError as ``link.connect`` does.
+    Raises:
+        EngineError: See ``link.connect``.
     """
     try:
         return connect()
     finally:
-        # Mapped by all that need it: without a name it goes when they do, also by SIGKILL.
+        # The files are mapped by all processes that need them; unlinked, they vanish even after
+        # SIGKILL.
         leftovers.remove(leftovers.shared_memory_of(os.getpid()))
 
 
 def end_with_parent() -> None:
-    """From now on this process ends at once when the one that started it has gone.
+    """End this process as soon as its parent has ended.
 
-    That is MPI's own process on this host, which goes when mpiexec or the way to it does. The
-    watcher waits in the kernel and uses no CPU time.
+    The parent is MPI's process on this host, which ends with mpiexec or the connection to it. The
+    monitoring thread waits in the kernel, without CPU time.
     """
     threading.Thread(target=_watch, args=(os.getppid(),), name="parent", daemon=True).start()
 
 
 def _watch(parent: int) -> None:
-    with suppress(OSError):  # a kernel or a container without it: then it is looked for
+    with suppress(OSError):  # polls below if the kernel or container lacks pidfd
         fd = os.pidfd_open(parent)
         if os.getppid() == parent:
             poll = select.poll()

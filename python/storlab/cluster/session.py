@@ -1,8 +1,8 @@
-"""A task of all clients, seen from the lab: it is outside of MPI, and trusts only files.
+"""Task of all clients as seen by the main storlab process, which is not an MPI rank.
 
-What mpiexec says when it ends counts for nothing: with a killed proxy all data can be there and its
-code be 255, and with a link down it may never end. A task is done when every client's outcome is
-there.
+Only files decide, not the exit code of mpiexec: with a killed proxy it may be 255 although all data
+have arrived, and with a link down it may never end. A task is done when the outcome of every client
+has arrived.
 """
 
 from __future__ import annotations
@@ -28,33 +28,33 @@ from storlab.model.result import Failure
 
 START_NS = 120 * NS_PER_S  # from mpiexec to the first sign of rank 0
 _LOOK_S = 0.05
-_LONGEST_LOOK_NS = NS_PER_S  # of the time between two looks, what counts as silence of rank 0
-_OUTPUT_S = 2.0  # for what mpiexec printed last
-_STARTS = 3  # of mpiexec, where MPI itself does not come up
-_GRACE_S = 2.0  # of mpiexec, once all has been gathered
+_LONGEST_LOOK_NS = NS_PER_S  # upper limit of the silence counted between two checks
+_OUTPUT_S = 2.0  # for the last output of mpiexec
+_STARTS = 3  # attempts to start mpiexec if MPI fails to initialise
+_GRACE_S = 2.0  # for mpiexec to end after everything was collected
 
 
 @dataclass(frozen=True, slots=True)
 class Gathered:
-    """What came of a task."""
+    """Result of a task, collected from the files of rank 0."""
 
-    outcomes: dict[int, bytes]  # by rank; of clients that are lost, none
+    outcomes: dict[int, bytes]  # by rank, without lost clients
     clocks: list[dict[str, ClockOffset]]  # by client: before the load, and after it
     failure: Failure | None = None
-    lost: dict[str, str] = field(default_factory=dict)  # clients, and why
-    printed: str = ""  # by mpiexec and all ranks, the end of it
+    lost: dict[str, str] = field(default_factory=dict)  # reasons by lost client
+    printed: str = ""  # end of the output of mpiexec and all ranks
 
 
 class Session:
-    """One mpiexec from its start to its end. ``directory`` is empty and its own."""
+    """One mpiexec from start to end, with an empty ``directory`` of its own."""
 
     def __init__(
         self, launcher: Launcher, ranks: Ranks, program: list[str], order: Order, directory: Path
     ) -> None:
         self._order = order
         self._directory = directory
-        self._stamp = 0  # of the last sign of rank 0
-        self._silent_ns = 0  # since then
+        self._stamp = 0  # time of the last sign of rank 0
+        self._silent_ns = 0  # silence since then
         self._result: Gathered | None = None
         self._starts_left = _STARTS
         self._launch = partial(
@@ -63,17 +63,17 @@ class Session:
         self._start()
 
     def live(self) -> dict[str, Any]:
-        """What rank 0 last wrote: ``phase``, ``armed``, and ``clients`` by name."""
+        """Return the last state from rank 0: ``phase``, ``armed``, and ``clients`` by name."""
         with suppress(OSError, ValueError):
             return dict(json.loads((self._directory / LIVE).read_bytes()))
         return {"phase": "start", "armed": 0, "clients": {}}
 
     def stop(self) -> None:
-        """Ask the clients to end their load. Returns at once."""
+        """Ask the clients to end their load, without waiting."""
         (self._directory / STOP).touch()
 
     def wait(self, timeout_s: float) -> Gathered | None:
-        """What came of it, or None when the time-out passed first."""
+        """Wait for the result; return None if the time limit passes first."""
         deadline_ns = monotonic_ns() + round(timeout_s * NS_PER_S)
         while self._result is None and monotonic_ns() < deadline_ns:
             self._result = self._look()
@@ -82,7 +82,7 @@ class Session:
         return self._result
 
     def end(self) -> None:
-        """End all of it that is on this machine. Clients elsewhere end without rank 0."""
+        """End all local processes; remote clients end because rank 0 is gone."""
         self._job.end(0.5)
 
     def _start(self) -> None:
@@ -112,10 +112,10 @@ class Session:
         return None
 
     def _can_start_again(self) -> bool:
-        """MPI itself gave up before rank 0 gave a sign: nothing has begun, and nobody was lost.
+        """Return whether MPI failed before rank 0 gave a sign, so that a restart is safe.
 
-        Seen with MPICH under Slurm: now and then its ranks cannot exchange their addresses. Then
-        mpiexec may end, or wait for ever.
+        Seen with MPICH under Slurm, whose ranks sometimes cannot exchange their addresses. mpiexec
+        may then end or hang.
         """
         begun = (self._directory / LIVE).exists()
         return not begun and self._starts_left > 0 and bool(_NO_MPI.search(self._job.printed))
@@ -128,9 +128,10 @@ class Session:
         ]
 
     def _is_whole(self, code: int | None) -> bool:
-        """After a load the clocks are measured again; without that, too, the outcome counts.
+        """Return whether the result is complete, given that all outcomes have arrived.
 
-        A directory is given up when all clients have ended: that, too, is waited for.
+        After a load this includes a second clock measurement, unless mpiexec has ended. If
+        directories are given up, all clients must have ended.
         """
         if code is not None or self._is_mute():
             return True
@@ -139,7 +140,7 @@ class Session:
         return not self._order.loads or len(self._read(CLOCKS) or [0, 0]) > 1
 
     def _is_mute(self) -> bool:
-        """Rank 0 gave no sign for too long, as far as this process was run to see one."""
+        """Return whether rank 0 was silent for too long, while this process was running."""
         now = monotonic_ns()
         self._silent_ns += min(now - self._looked_ns, _LONGEST_LOOK_NS)
         self._looked_ns = now
@@ -159,14 +160,14 @@ class Session:
         return Failure(message=message, fix=_LOST_FIX), clients
 
     def _died(self, code: int) -> tuple[Failure, dict[str, str]]:
-        """mpiexec has ended without all outcomes: which client, only its words tell."""
+        """Return the failure if mpiexec ended without all outcomes; its output names clients."""
         missing = [c.name for c in self._order.clients if c.rank in self._missing()]
         blamed = [name for name in self._blamed() if name in missing] or missing
         message = f"{', '.join(blamed)}: ended without an outcome (mpiexec: {code}): {self._tail()}"
         return Failure(message=message, fix=_LOST_FIX), dict.fromkeys(missing, "ended")
 
     def _blamed(self) -> list[str]:
-        """Whom mpiexec speaks of: a client by its rank, by its process, or all of one host."""
+        """Return the clients that mpiexec's output names, by rank, process id or host."""
         clients, printed = self._order.clients, self._job.printed
         if (ended := _TASK.search(printed)) is not None:
             return [client.name for client in clients if str(client.rank) == ended[1]]
@@ -212,7 +213,7 @@ class Session:
 
 
 def program(python: str | None, module: str) -> list[str]:
-    """What every rank runs; it finds its modules as this process does."""
+    """Return the command of each rank, with this process's Python by default."""
     return [python or sys.executable, "-m", module]
 
 
@@ -221,11 +222,11 @@ def _names_host(text: str, host: str) -> bool:
 
 
 # MPICH and Intel MPI: "PID 123 RUNNING AT c1"; Open MPI: "with PID 123 on node c1". Hydra, the
-# launcher of the former, kills all others of the host before it looks who has ended, and may print
-# the process of one of those.
+# launcher of the former, kills all other processes of the host before it checks which one ended,
+# and may print one of those.
 _KILLED = re.compile(r"\bPID\s+(\d+)\s+(RUNNING AT|on node)\s+([^\s,]+)")
 _HYDRA = "RUNNING AT"
-# Slurm: "srun: error: n2: task 2: Killed"; the others are terminated for it.
+# Slurm: "srun: error: n2: task 2: Killed"; the other tasks are terminated for it.
 _TASK = re.compile(r"^srun: error: \S+: task (\d+): (?!Terminated)", re.MULTILINE)
 # MPICH and Intel MPI: "Fatal error in internal_Init_thread" or PMPI_Init_thread; Open MPI: "It
 # looks like MPI_INIT failed", "*** An error occurred in MPI_Init_thread"; Slurm, whose PMI2 may

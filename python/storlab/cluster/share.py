@@ -1,4 +1,4 @@
-"""A client's share of one work, and the messages of its meetings with the other shares."""
+"""Client's share of divided work, with the messages of its meetings with other shares."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from storlab.model.result import RunOutcome, Snapshot
 
 
 class MeetingRun:
-    """At a client: carries messages between its share and rank 0 while somebody waits for the run.
+    """Handle of a client's share that passes its meeting messages to rank 0 during ``wait``.
 
-    Implements ``contracts.engine.RunHandle``. Only ``wait`` may use the link, in the thread that
-    made it.
+    Implements ``contracts.engine.RunHandle``. Only ``wait`` uses the link, so it must be called in
+    the thread that created the link.
     """
 
     def __init__(self, run: SharedRun, end: ClientEnd) -> None:
@@ -26,7 +26,7 @@ class MeetingRun:
         self._asked_ns: int | None = None
 
     def snapshot(self) -> Snapshot:
-        """Of the share."""
+        """Return live figures of the share."""
         return self._run.snapshot()
 
     def cancel(self) -> None:
@@ -34,7 +34,7 @@ class MeetingRun:
         self._run.cancel()
 
     def wait(self, timeout_s: float | None = None) -> RunOutcome | None:
-        """The outcome, or None when the time-out passed first."""
+        """Wait for the outcome; return None if the time limit passes first."""
         limit = float("inf") if timeout_s is None else monotonic_ns() + timeout_s * NS_PER_S
         while True:
             outcome = self._run.wait(0.0)

@@ -1,4 +1,4 @@
-"""Inside of a Slurm job: the node that storlab is on, and what srun and the ranks speak."""
+"""Slurm support: the node that storlab runs on, and the PMI plugin for srun."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from storlab.base.errors import PreflightError
 from storlab.cluster.hosts import from_slurm
 
 _ASK_S = 30.0
-# What a library of MPI can speak with srun, by the name that mpi4py has for it. Of PMIx there are
-# many versions, and of others Slurm's default is left as it is.
+# PMI plugins that MPI libraries support, by mpi4py's name of the library. PMIx has many versions,
+# and for other libraries Slurm's default is kept.
 _SPOKEN = {
     "MPICH": ("pmi2", "cray_shasta"),
     "MVAPICH": ("pmi2",),
@@ -30,10 +30,13 @@ _DEFAULT = re.compile(r"^MpiDefault\s*=\s*(\S+)", re.MULTILINE)
 
 
 def own_node(environ: Mapping[str, str]) -> str | None:
-    """This machine's name as a node of the Slurm job that storlab runs in; None: in no job.
+    """Return this machine's node name in the current Slurm job; None outside of a job.
 
-    Raises PreflightError where storlab is not on a node of its job: rank 0 has to be where storlab
-    is, whose clock its meters use, and Slurm starts ranks on nodes of the job alone.
+    Rank 0 must run on the same machine as storlab, because meters use its clock, and Slurm starts
+    ranks only on nodes of the job.
+
+    Raises:
+        PreflightError: Storlab does not run on a node of its job.
     """
     if "SLURM_JOB_ID" not in environ:
         return None
@@ -49,9 +52,9 @@ def own_node(environ: Mapping[str, str]) -> str | None:
 
 
 def plugin_for(srun: Path, environ: Mapping[str, str]) -> str | None:
-    """The ``--mpi`` of srun that this Python's library of MPI understands; None: as Slurm is set.
+    """Return the srun ``--mpi`` value for this Python's MPI library; None to use Slurm's default.
 
-    Slurm's own default is ``none``, with which every rank is alone.
+    Slurm's own default is ``none``, with which each rank is a job of its own.
     """
     if environ.get("SLURM_MPI_TYPE"):
         return None
@@ -64,7 +67,7 @@ def plugin_for(srun: Path, environ: Mapping[str, str]) -> str | None:
 
 
 def _asked(words: Sequence[str]) -> str:
-    """All that a program prints; nothing where it cannot be run."""
+    """Return the output of a program; empty if it cannot be executed."""
     with suppress(OSError, subprocess.TimeoutExpired):
         done = subprocess.run(
             words,

@@ -1,14 +1,14 @@
-"""What the lab asks of the ranks, and the files in which rank 0 leaves what it heard of them.
+"""Order of a cluster task, and the files through which rank 0 reports to the main process.
 
 ::
 
     pids.json             process id of each client, on its host
-    live.json             renewed several times a second: what each client does now
+    live.json             current progress of each client, renewed several times per second
     clocks.json           offsets of the clients' clocks, before and after the load
-    client-<rank>.input   written by the lab before the start: for that client alone
-    client-<rank>.outcome what a client gave, whole or not there
+    client-<rank>.input   written by the main process before the start: input of one client
+    client-<rank>.outcome outcome of one client, complete or absent
     lost.json             clients that were silent for too long
-    stop                  written by the lab: the clients are to end their load
+    stop                  written by the main process: clients must end their load
 """
 
 from __future__ import annotations
@@ -28,17 +28,18 @@ Task = Literal["check", "prepare", "fill", "overwrite", "run", "after", "clean",
 
 
 class ClientPlace(Table):
-    """One client, and where it finds things."""
+    """Client with its host, rank and individual paths."""
 
-    name: str  # host name; numbered where one host runs several
+    name: str  # host name, with a number if the host runs several clients
     host: str
     rank: int  # from 1
     mount: str | None = None
     data_nics: list[str] = Field(default_factory=list)
-    targets: dict[str, HostTarget] = Field(default_factory=dict)  # which it has elsewhere
+    # targets with other paths on this client
+    targets: dict[str, HostTarget] = Field(default_factory=dict)
 
     def path_of(self, directory: str, mount: str | None) -> Path:
-        """A directory below the study's mount point, where this client has that mount."""
+        """Convert a path below the study's mount point to the client's mount point."""
         path = PurePosixPath(directory)
         if mount is None or self.mount is None or self.mount == mount:
             return Path(path)
@@ -46,50 +47,50 @@ class ClientPlace(Table):
 
 
 class Order(Table):
-    """To all ranks, the same. Holds secrets of stores: never written to a file."""
+    """Order to all ranks; holds secrets of stores, and must never be written to a file."""
 
     task: Task
-    work_dir: str  # of rank 0
+    work_dir: str  # directory of rank 0
     clients: list[ClientPlace]
     lost_after_ns: int
     arm_within_ns: int = 600 * NS_PER_S
-    facts_within_ns: int = 0  # beyond lost_after_ns: to look at something before they are told
+    facts_within_ns: int = 0  # time beyond lost_after_ns that clients need to collect their facts
     nonce: str
-    arguments: dict[str, Any]  # for whoever does the task on a client
+    arguments: dict[str, Any]  # arguments for the client's part of the task
 
     @property
     def clocks_ns(self) -> int:
-        """How long the clocks of all clients may take: they are measured one after the other."""
+        """Return the time limit in ns for measuring the clocks of all clients in turn."""
         return len(self.clients) * CLOCK_NS
 
     @property
     def loads(self) -> bool:
-        """The task makes load that begins everywhere at once."""
+        """Return whether the task has a load that starts on all clients at once."""
         return self.task in ("overwrite", "run")
 
     @property
     def gives_up(self) -> bool:
-        """With its end, clients may give up what the campaign holds."""
+        """Return whether clients may give up the campaign's directories at the end."""
         return self.task in ("clean", "verify")
 
     @property
     def takes_inputs(self) -> bool:
-        """Each client gets what is for it alone."""
+        """Return whether each client gets an input of its own."""
         return self.task == "verify"
 
 
 def input_file(directory: Path, rank: int) -> Path:
-    """What the lab has for that client alone."""
+    """Return the path of one client's input."""
     return directory / f"client-{rank}.input"
 
 
 def outcome_file(directory: Path, rank: int) -> Path:
-    """Where rank 0 writes what that client gave."""
+    """Return the path to which rank 0 writes one client's outcome."""
     return directory / f"client-{rank}.outcome"
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """A file that others read at any time. It need not outlive a loss of power."""
+    """Write a file atomically for concurrent readers; it need not survive a power loss."""
     temporary = path.with_name(f".{path.name}.new")
     temporary.write_bytes(content)
     temporary.rename(path)

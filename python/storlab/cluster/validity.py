@@ -1,4 +1,4 @@
-"""What bends the numbers of a run on several clients: flags, each with the client's name."""
+"""Flags for distortions of a run on several clients, each with the client's name."""
 
 from __future__ import annotations
 
@@ -19,9 +19,11 @@ _NAMED = 5
 
 
 def cluster_flags(cluster: ClusterRun | None, *, cached: bool = False) -> list[Flag]:
-    """Warnings that belong beside the numbers of a run; none of one that this machine made.
+    """Return the flags of a run on clients; none without a cluster.
 
-    ``cached``: clients may read from their page caches, since the target is not direct.
+    Args:
+        cluster: Results of the clients, or None.
+        cached: Whether clients may read from their page caches, because the target is not direct.
     """
     if cluster is None:
         return []
@@ -51,7 +53,10 @@ def _clocks(cluster: ClusterRun) -> Iterator[Flag]:
 
 
 def _shares(cluster: ClusterRun) -> Iterator[Flag]:
-    """The sum hides a client that is held back: one at a tenth of its link took 6 % of a share."""
+    """Yield a flag for clients far below the mean rate, which the sum would hide.
+
+    In a measurement, a client at a tenth of its link speed took 6 % of a fair share.
+    """
     if cluster.divided:
         return
     rates = cluster.rates
@@ -76,7 +81,7 @@ def _limits(cluster: ClusterRun) -> Iterator[Flag]:
 
 
 def _is_unseen(cluster: ClusterRun) -> bool:
-    """Of what each client moved, its interfaces counted next to nothing."""
+    """Return whether interfaces counted next to none of the bytes that each client transferred."""
     counted = [
         (client, client.nic_received_bytes + client.nic_sent_bytes)
         for client in cluster.clients
@@ -88,7 +93,10 @@ def _is_unseen(cluster: ClusterRun) -> bool:
 
 
 def _unseen(cluster: ClusterRun) -> Iterator[Flag]:
-    """One client may have all in a cache that is none of the kernel's; not each of them."""
+    """Yield a flag for network counters that miss the data.
+
+    A single client could have read everything from a cache outside the kernel, but not all clients.
+    """
     worst = max((c.nic_received_bytes or 0) + (c.nic_sent_bytes or 0) for c in cluster.clients)
     yield Flag(
         kind="network-unseen",

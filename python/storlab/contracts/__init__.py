@@ -1,1 +1,1 @@
-"""What the parts promise one another: protocols and typed records, and how parts are found."""
+"""Interfaces between the parts of storlab: protocols, typed records and the registry of parts."""

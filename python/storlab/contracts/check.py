@@ -1,4 +1,4 @@
-"""One finding of ``storlab doctor``."""
+"""Result of one check of ``storlab doctor``."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""A verb of the command, as the command lists it without importing what it needs.
+"""Description of a command-line verb that is listed without importing its code.
 
-A family brings its own under ``[project.entry-points."storlab.commands"]``: the entry point names
-a :class:`Verb`, in a file that imports nothing else.
+A family adds verbs under ``[project.entry-points."storlab.commands"]``: the entry point names a
+:class:`Verb`, in a file that imports nothing else.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 
 class Verb(NamedTuple):
-    """One verb."""
+    """Command-line verb, with the place of its function."""
 
-    place: str  # module and function, with a colon between
-    summary: str  # first paragraph of its help, which a test compares with the function's
+    place: str  # module and function, separated by a colon
+    summary: str  # first paragraph of its help; a test compares it with the function's

@@ -1,8 +1,8 @@
-"""What an engine tells of a run that only its family knows, typed: the base of each family's model.
+"""Family-specific details of a run, as reported by its engine: base of each family's model.
 
-A result keeps it as plain JSON (``RunRecord.details``); a family reads it as its own model, which
-is also checked when a stored run is read. Fields that it does not know are kept: a newer storlab,
-or another engine, may tell more. Fields that older versions did not tell have defaults.
+Results store them as plain JSON (``RunRecord.details``); a family reads them with its own model,
+which also validates stored runs. Unknown fields are kept, because newer versions or other engines
+may add some. Fields that older versions did not write have defaults.
 """
 
 from __future__ import annotations
@@ -14,52 +14,52 @@ from pydantic import BaseModel, ConfigDict
 
 
 class HasDetails(Protocol):
-    """An outcome or a record."""
+    """Protocol of objects with details: run outcomes and run records."""
 
     @property
     def details(self) -> Mapping[str, Any]:
-        """As JSON."""
+        """Return the details as JSON values."""
         ...
 
 
 class Told(BaseModel):
-    """A table that an engine or the lab filled in."""
+    """Table that an engine or the lab fills in; unknown fields are kept."""
 
     model_config = ConfigDict(extra="allow", frozen=True)
 
 
 class BytesCounted(Told):
-    """Bytes by a counter that is read every 50 ms, around the measure window and inside it."""
+    """Bytes of a counter read every 50 ms, around the measure window and inside it."""
 
     read_bytes: int  # from the last reading before the window to the first one after it
     written_bytes: int = 0
-    over_ns: int = 0  # between these two readings
+    over_ns: int = 0  # time between these two readings
     inside_read_bytes: int = 0  # from the first reading in the window to the last one in it
     inside_written_bytes: int = 0
-    inside_ns: int = 0  # between those two; 0: fewer than two, or not told
+    inside_ns: int = 0  # time between those two; 0 if there are fewer than two
 
 
 class DeviceMoved(BytesCounted):
-    """Bytes that the devices behind a target moved during a run, by whatever program."""
+    """Bytes that the devices below a target transferred during a run, for all programs."""
 
     devices: tuple[str, ...] = ()
 
 
 class MediumTold(Told):
-    """Findings about the layers below a target's files or devices, in clauses for messages."""
+    """Findings about the layers below a target's files or devices, as phrases for messages."""
 
-    memory: tuple[str, ...] = ()  # layers that are memory
-    cached: tuple[str, ...] = ()  # layers that go through the page cache
-    unknown: tuple[str, ...] = ()  # why devices are not known
+    memory: tuple[str, ...] = ()  # layers in memory
+    cached: tuple[str, ...] = ()  # layers that use the page cache
+    unknown: tuple[str, ...] = ()  # reasons why devices are unknown
     holes: tuple[str, ...] = ()  # files with a share that was never written
     blank: tuple[str, ...] = ()  # members whose sampled blocks held one repeated byte
-    unsampled: tuple[str, ...] = ()  # why no blocks were sampled before reads of them
+    unsampled: tuple[str, ...] = ()  # reasons why no blocks were sampled before reads
 
 
 class StageTimes(Told):
-    """One stage of work that consists of them, one after the other. Clock readings in ns.
+    """Times and sizes of one stage, for work that consists of successive stages; clocks in ns.
 
-    Of a run that failed not every engine tells all of it.
+    Some engines do not report all fields for failed runs.
     """
 
     name: str = ""
@@ -70,25 +70,26 @@ class StageTimes(Told):
     output_bytes: int = 0
     cpu_ns: int = 0
     peak_memory_bytes: int = 0
-    parts: int = 0  # that it makes one by one
-    resumed_parts: int = 0  # of these, what an earlier process had done
-    tasks: int = 0  # that workers take side by side; 0: as many as parts
-    passes: int = 1  # over its input
-    device_read_bytes: int | None = None  # None: nobody counted it
+    parts: int = 0  # number of parts that the stage produces one by one
+    resumed_parts: int = 0  # parts that an earlier process had finished
+    tasks: int = 0  # tasks that workers process in parallel; 0: as many as parts
+    passes: int = 1  # number of passes over the input
+    device_read_bytes: int | None = None  # None if not counted
     device_written_bytes: int | None = None
 
 
 class Details(Told):
-    """What every family's details may have."""
+    """Details that runs of every family may have."""
 
     device: DeviceMoved | None = None
-    # Parts of the machine that were stand-ins, each as a reason why nothing of the run is measured.
+    # Emulated parts of the machine, each as a reason why results are not measurements.
     stand_ins: tuple[str, ...] = ()
-    process: BytesCounted | None = None  # what the load's process asked block devices for
-    medium: MediumTold | None = None  # None: not looked for
-    stages: tuple[StageTimes, ...] = ()  # that were finished
+    # bytes that the load's process requested from block devices
+    process: BytesCounted | None = None
+    medium: MediumTold | None = None  # None if not examined
+    stages: tuple[StageTimes, ...] = ()  # finished stages
 
     @classmethod
     def of(cls, run: HasDetails) -> Self:
-        """Of a run. Raises pydantic's ValidationError."""
+        """Validate the details of a run; raise pydantic's ValidationError."""
         return cls.model_validate(run.details)

@@ -1,4 +1,4 @@
-"""What executes a run."""
+"""Interfaces of engines, which execute runs."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from storlab.model.result import EngineInfo, RunOutcome, Snapshot
 
 
 class RunHandle(Protocol):
-    """A run in progress. Every method may be called from any thread."""
+    """Handle of a run in progress; all methods are thread-safe."""
 
     def snapshot(self) -> Snapshot:
-        """What is happening now."""
+        """Return live figures of the run."""
         ...
 
     def cancel(self) -> None:
@@ -22,88 +22,95 @@ class RunHandle(Protocol):
         ...
 
     def wait(self, timeout_s: float | None = None) -> RunOutcome | None:
-        """The outcome, or None when the time-out passed first."""
+        """Wait for the outcome; return None if the time limit passes first."""
         ...
 
 
 class HeldRun(RunHandle, Protocol):
-    """A run that makes everything ready, and whose load then waits to be told when to start."""
+    """Run that prepares everything and then waits for the start time of its load."""
 
     def armed(self) -> bool:
-        """True once all is ready. A run that failed on its way there never is: it ends."""
+        """Return whether the run is ready; a run that fails earlier ends without being ready."""
         ...
 
     def open_at(self, start_ns: int) -> None:
-        """Start the load at a time of this machine's CLOCK_MONOTONIC; at once where it has passed.
+        """Start the load at a time on CLOCK_MONOTONIC, or at once if it has passed.
 
-        May be called before all is ready, and once only. ``cancel`` ends the wait.
+        Call it at most once; the run need not be ready yet. ``cancel`` ends the wait.
         """
         ...
 
 
 class SharedRun(HeldRun, Protocol):
-    """A held run that does a share of a work, and meets the other shares on its way.
+    """Held run that executes one share of divided work, and synchronises with the other shares.
 
-    It announces each meeting as soon as it knows when it will be ready; then it is told when all
-    are. Times are of this machine's CLOCK_MONOTONIC.
+    It announces each meeting (synchronisation point) as soon as it can predict when it will be
+    ready, and is then given the time when all shares are. Times are on this machine's
+    CLOCK_MONOTONIC.
     """
 
     def announced(self, number: int, timeout_s: float) -> int | None:
-        """When it will be ready for meeting ``number`` (from 0); None: not announced in time."""
+        """Return when it will be ready for meeting ``number`` (from 0); None after the limit."""
         ...
 
     def tell(self, ready_ns: int) -> None:
-        """When all are ready for its next meeting that it was not told of yet."""
+        """Pass on when all shares will be ready for the next meeting."""
         ...
 
     def met(self) -> list[tuple[int, int, int]]:
-        """Of each meeting: when it was announced, when it was told, and when all were ready."""
+        """Return for each meeting the times of announcement, answer and readiness of all."""
         ...
 
 
 class Engine(Protocol):
-    """Executes jobs."""
+    """Program that executes jobs of some workload families."""
 
     name: str
-    kinds: tuple[str, ...]  # workload kinds it can run
+    kinds: tuple[str, ...]  # workload kinds that it supports
 
     def describe(self) -> EngineInfo:
-        """Name and version. Raises EngineError, with the cure, when it is missing or too old."""
+        """Return name and version.
+
+        Raises:
+            EngineError: The engine is missing or too old; the error has a fix.
+        """
         ...
 
     def refuse(self, job: Job) -> str | None:
-        """Why this engine cannot run this job as it stands, or None."""
+        """Return why this engine cannot execute a job, or None."""
         ...
 
     def start(self, job: Job, work_dir: Path) -> RunHandle:
-        """Start one run of a kind in ``kinds``. ``work_dir`` is empty and belongs to this run.
+        """Start one run of a kind in ``kinds``.
 
-        ``job.secrets()`` holds what the run needs and nobody may store.
+        Args:
+            job: Job of the run; ``job.secrets()`` are passed to the engine but must not be stored.
+            work_dir: Empty directory for this run only.
         """
         ...
 
 
 @runtime_checkable
 class HoldsRuns(Protocol):
-    """An engine that can start its load at an absolute time, as clients of a cluster do."""
+    """Engine that can start its load at an absolute time, as needed for clusters."""
 
     def hold(self, job: Job, work_dir: Path) -> HeldRun:
-        """As ``Engine.start``, with the load held back until it is told when to start."""
+        """Start a run like ``Engine.start``, with a load that waits for its start time."""
         ...
 
 
 @runtime_checkable
 class SharesRuns(Protocol):
-    """An engine whose runs may be shares of one work."""
+    """Engine that can execute shares of divided work."""
 
     def share(self, job: Job, work_dir: Path) -> SharedRun:
-        """As ``HoldsRuns.hold``, of a job that is one share of several."""
+        """Start a run like ``HoldsRuns.hold``, for a job that is one of several shares."""
         ...
 
 
 @runtime_checkable
 class ChecksPlans(Protocol):
-    """An engine whose limits follow from a job alone, so that ``storlab plan`` knows them."""
+    """Engine whose limits follow from the job alone, so that ``storlab plan`` can check them."""
 
     def problem(self, job: Job) -> Problem | None:
         """Return why the engine cannot run a job, with the field of the study to change."""

@@ -1,4 +1,4 @@
-"""Results of other tools, read as runs: what an importer promises."""
+"""Interfaces of importers, which read results of other tools as runs."""
 
 from __future__ import annotations
 
@@ -12,66 +12,66 @@ from storlab.model.types import Provenance
 
 @dataclass(frozen=True, slots=True)
 class ImportedRun:
-    """One run as its file tells it. ``fields`` are those of its workload table in a study."""
+    """Run read from a file of another tool; ``fields`` are those of its workload table."""
 
-    kind: str  # of the workload
+    kind: str  # kind of the workload
     fields: dict[str, Any]
-    label: str | None  # of the workload, where the file names one
-    target: str  # name, as far as the file tells
-    locations: list[str]  # paths of the target, as far as the file tells
-    direct: bool | None  # past the page cache; None where the file does not tell
-    engine: str  # a registered engine's name
+    label: str | None  # label of the workload, if the file has one
+    target: str  # name of the target, if the file has one
+    locations: list[str]  # paths of the target, if the file has them
+    direct: bool | None  # whether the page cache was bypassed; None if the file does not say
+    engine: str  # name of a registered engine
     outcome: RunOutcome
-    metrics: list[Metric]  # given ones that cannot be derived again
+    metrics: list[Metric]  # stated metrics that cannot be derived from samples
     started_at: str  # UTC, ISO 8601
     ramp_ns: int
     runtime_ns: int
     provenance: Provenance = "measured"
-    clients: int | None = None  # of a cluster, where clients made the load
-    facts: dict[str, Any] = field(default_factory=dict)  # of the target, as in a study
-    s3: str | None = None  # of a store: endpoint and bucket, as in a study
-    params: dict[str, Any] = field(default_factory=dict)  # of the point, beside the fields' own
+    clients: int | None = None  # number of clients of a cluster
+    facts: dict[str, Any] = field(default_factory=dict)  # facts about the target, as in a study
+    s3: str | None = None  # endpoint and bucket of a store, as in a study
+    params: dict[str, Any] = field(default_factory=dict)  # further parameters of the point
 
 
 @runtime_checkable
 class FileImporter(Protocol):
-    """How one tool's result file is recognised and read. It may be compressed with zstd."""
+    """Importer of one tool's result file, which may be compressed with zstd."""
 
     name: str
-    hint: str  # which file it wants, for who gave another: "the output of `fio ...`"
+    hint: str  # description of the expected file for messages: "the output of `fio ...`"
 
     def matches(self, text: str) -> bool:
-        """True when the text looks like this format: what it starts with, not its name."""
+        """Return whether the text is in this format, judged by its content."""
         ...
 
     def read(self, text: str, file: str) -> list[ImportedRun]:
-        """Its runs. Raises ResultError naming the file and the field that is wrong."""
+        """Return the runs of a file; raise ResultError that names the file and the wrong field."""
         ...
 
     def suffix(self, text: str) -> str:
-        """Of the name of the copy that a result keeps: .json, .csv."""
+        """Return the file suffix for the copy that a result keeps, such as .json or .csv."""
         ...
 
     def cleaned(self, text: str) -> str:
-        """The text without secrets that the tool wrote down, for the copy in a result."""
+        """Return the text without secrets, for the copy in a result."""
         ...
 
 
 @runtime_checkable
 class DirectoryImporter(Protocol):
-    """How one tool's results are found and read that are directories of files."""
+    """Importer of one tool's results that are directories of files."""
 
     name: str
-    main: str  # the file that each run leaves, by which its directory is known
+    main: str  # name of a file that each run writes, by which its directory is recognised
 
     def directories(self, place: Path) -> list[Path]:
-        """Those of runs, in a directory: itself, or below it."""
+        """Return the directories of runs: the given one, or those below it."""
         ...
 
     def files(self, directory: Path) -> dict[str, bytes]:
-        """The files of a run that are read and kept. Raises OSError."""
+        """Read the files of a run that are parsed and kept; raise OSError on failure."""
         ...
 
     def read(self, directory: Path, files: dict[str, bytes]) -> list[ImportedRun]:
-        """Its runs. Raises ResultError."""
+        """Return the runs of a directory; raise ResultError if a file is invalid."""
         ...

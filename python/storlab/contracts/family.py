@@ -1,4 +1,4 @@
-"""What a family of work promises the floors above it."""
+"""Interface of a workload family."""
 
 from __future__ import annotations
 
@@ -20,55 +20,61 @@ from storlab.model.study import Header, Target, WorkloadSpec
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """What one run of a point costs, before it runs."""
+    """Estimated cost of one run of a point."""
 
     duration_ns: int  # ramp + window + settle
-    bytes_written: int | None  # None: bounded by time, not by bytes
-    writes: bool  # does the point write to its target at all
-    files: int  # for directory targets: how many files the point needs
-    write_share: float = 0.0  # written bytes over moved bytes, 0 to 1
-    frees: bool = False  # does it trim or punch holes: fewer blocks are allocated after it
-    reads: bool = True  # does the point read data that must be there before
-    data_bytes: int = 0  # of the data set that ``prepare`` makes for it; 0: the lab lays it out
-    data_objects: int = 0  # requests that make it, where each object is one; 0: bytes decide
-    data_set: str = ""  # which one that is: points that say the same share it; its name in a home
-    space_bytes: int | None = None  # most that a run's own files take at once; None: bytes_written
-    buffer_bytes: int = 0  # of memory that its I/O takes at once
-    buffer_fields: tuple[str, ...] = ()  # whose product that is, about: smaller, they need less
-    histograms: int = 0  # of each worker; 0: one for each operation of the family's page
-    compared_bytes: int = 0  # read before the load, to compare what arrives, and how long it takes
+    bytes_written: int | None  # None if bounded by time instead of bytes
+    writes: bool  # whether the point writes to its target
+    files: int  # number of files that the point needs in a directory target
+    write_share: float = 0.0  # bytes written over bytes transferred, 0 to 1
+    # whether it trims or punches holes, so that fewer blocks are allocated afterwards
+    frees: bool = False
+    reads: bool = True  # whether it reads data that must exist before
+    # size of the data set that ``prepare`` creates; 0 if the lab creates the files
+    data_bytes: int = 0
+    # number of requests to create it, if each object takes one; 0 if bytes decide
+    data_objects: int = 0
+    data_set: str = ""  # name of the data set in a home; points with the same name share it
+    space_bytes: int | None = None  # largest space of a run's own files; None for bytes_written
+    buffer_bytes: int = 0  # memory of I/O buffers
+    # fields whose product the buffers are roughly proportional to
+    buffer_fields: tuple[str, ...] = ()
+    histograms: int = 0  # histograms per worker; 0 for one per operation of the family's page
+    # bytes read before the load to verify data; compared_ns is the time for it
+    compared_bytes: int = 0
     compared_ns: int = 0
-    compared_once: str = ""  # runs of a target that say the same compare once what none has changed
-    continues: bool = False  # a run goes on with what an interrupted one of its id has left
-    open_files: int = 0  # at once, sockets included, about; 0: few
-    raw_files: tuple[Path, ...] = ()  # of somebody's, that it reads; absolute
-    cautions: tuple[str, ...] = ()  # what will bend its numbers and is known before it runs
+    compared_once: str = ""  # runs of a target with equal text verify unchanged data only once
+    continues: bool = False  # whether a run continues from the files of its interrupted predecessor
+    open_files: int = 0  # approximate number of open files with sockets; 0 for few
+    raw_files: tuple[Path, ...] = ()  # absolute paths of user files that it reads
+    cautions: tuple[str, ...] = ()  # known reasons why results will be distorted
 
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """What the guard grants of a target: files and devices, a prefix of a bucket, or a directory.
+    """Access that the guard grants to a target: files and devices, a bucket prefix, or a directory.
 
-    ``home``, of a directory target, is for families whose estimate needs no ``files``: all that is
-    in it belongs to storlab. Data sets lie in ``<home>/<Estimate.data_set>/``, what a run writes in
+    ``home``, of a directory target, is for families that create their own files; its whole content
+    belongs to storlab. Data sets are in ``<home>/<Estimate.data_set>/``, files of a run in
     directories named by its run id.
     """
 
     members: list[Member] = field(default_factory=list)
     s3: S3Access | None = None
-    home: Path | None = None  # absolute; exists, but where the guard only looks
+    home: Path | None = None  # absolute path; exists unless the guard only looks
 
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """Which share of a work that is made for all clients one of them does."""
+    """Share of divided work that one client executes."""
 
     index: int = 0
     count: int = 1
 
     def of(self, total: int) -> range:
-        """Of so many pieces, numbered from 0: neighbours, and as many as any other share or one
-        fewer. Each piece is of exactly one share.
+        """Return the numbers (from 0) of the pieces in this share, out of ``total``.
+
+        Shares are contiguous, disjoint and differ in size by at most one piece.
         """
         return range(total * self.index // self.count, total * (self.index + 1) // self.count)
 
@@ -78,79 +84,80 @@ WHOLE = Share()
 
 @dataclass(frozen=True, slots=True)
 class JobContext:
-    """What the lab knows and a workload needs to make its job."""
+    """Context from which a workload builds the job of a run."""
 
     header: Header
     target: Target
     access: Access
-    seed: int  # of this run: study seed, point and repeat combined
-    work_dir: Path  # of this run
+    seed: int  # seed of this run: study seed, point and repeat combined
+    work_dir: Path  # directory of this run
     run_id: str = ""
-    share: Share = WHOLE  # of the work of a family that divides it
+    share: Share = WHOLE  # share of divided work
 
     @property
     def members(self) -> list[Member]:
-        """Files and devices of the target."""
+        """Return files and devices of the target."""
         return self.access.members
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A job outside of all measurement: it makes what a run needs, or removes what one left.
+    """Job outside of all measurement that prepares a target or cleans up after a run.
 
-    The native engine carries it out. Doing it again changes nothing.
+    The native engine executes it. Steps are idempotent.
     """
 
-    text: str  # for people: "making 2,500 objects"
+    text: str  # description for progress, such as "making 2,500 objects"
     job: Job
-    total_bytes: int | None = None  # for the progress bar; None: not known
+    total_bytes: int | None = None  # for the progress bar; None if unknown
 
 
 class Workload(Protocol):
-    """One family of work."""
+    """Workload family."""
 
     kind: str
-    fixed_work: bool  # a run ends when its work is done: no ramp, no runtime, no steady state
+    # whether a run ends when its work is done: without ramp, runtime and steady state
+    fixed_work: bool
     spec: type[WorkloadSpec]
-    details: type[Details]  # of what engines tell of its runs
-    places: tuple[str, ...]  # fields of a target that say where: path, paths, directory, s3
+    details: type[Details]  # model of the details that engines report
+    places: tuple[str, ...]  # supported location fields of a target: path, paths, directory, s3
     page: Page
     figures: tuple[FigureKind, ...]  # in the order of the brief
 
     def check(self, params: dict[str, Any], target: Target) -> list[Problem]:
-        """Why these values cannot run on this target; none where they can.
+        """Return why parameters cannot run on a target; empty if they can.
 
-        A field is one of the workload where it has such a field, else one of the target.
+        A problem's field belongs to the workload if it has such a field, otherwise to the target.
         """
         ...
 
     def estimate(self, point: Point, header: Header, target: Target) -> Estimate:
-        """Time and bytes of one run."""
+        """Estimate time and bytes of one run."""
         ...
 
     def job(self, point: Point, context: JobContext) -> Job:
-        """The engine's order for one run."""
+        """Build the job of one run for its engine."""
         ...
 
     def prepare(self, points: Sequence[Point], context: JobContext) -> list[Step]:
-        """What these points of one target need before the first run of a session.
+        """Return the steps that points of one target need before the first run of a session.
 
-        ``context.seed`` is the study's, and ``run_id`` is empty.
+        ``context.seed`` is the study's seed, and ``run_id`` is empty.
         """
         ...
 
     def after(self, point: Point, context: JobContext) -> list[Step]:
-        """What is to be put right after each run, whether it finished or failed."""
+        """Return the clean-up steps after each run, whether it finished or failed."""
         ...
 
     def concurrency(self, point: Point, outcome: RunOutcome) -> Concurrency:
-        """Configured and implied outstanding I/O."""
+        """Return configured and implied outstanding I/O."""
         ...
 
     def metrics(self, point: Point, outcome: RunOutcome) -> list[Metric]:
-        """The named quantities of one run."""
+        """Return the metrics of one run."""
         ...
 
     def flags(self, point: Point, target: Target, outcome: RunOutcome) -> list[Flag]:
-        """Warnings that belong beside its numbers."""
+        """Return warnings to show next to the numbers of a run."""
         ...

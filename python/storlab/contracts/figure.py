@@ -1,7 +1,7 @@
-"""Figures as data: what is drawn of which quantities, and under which heading.
+"""Figures as data: which quantities are drawn in which form, and under which heading.
 
-A family lists its kinds; most consist of parts that exist once for all families, in
-``storlab.figures``. What is its own is named as ``module:function``, and loaded when it is drawn.
+A family lists its kinds of figures. Most consist of parts in ``storlab.figures`` that all families
+share. A family's own drawing code is named as ``module:function``, and imported when it is used.
 """
 
 from __future__ import annotations
@@ -11,32 +11,33 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 When = Literal["always", "swept", "single"]
-"""Whether a part is drawn: only where the axis has several places, or only where it has one."""
+"""Condition for drawing a part: always, or only if the axis has several places, or only one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bars:
-    """Quantities side by side at the far point of the axis."""
+    """Bar chart of quantities at the far point of the axis."""
 
     what: str  # "time"
-    keys: Mapping[str, str]  # words below the bars, "|" where they break: key of the quantity
-    name: str = ""  # in the file's name; by default that of the kind
-    axis: str = ""  # title of the vertical axis; by default what it is, with the unit
-    ratio: str = ""  # key of the quantity that the title compares; by default the first
+    keys: Mapping[str, str]  # quantity key by label; "|" marks line breaks in labels
+    name: str = ""  # name in the file name; default: name of the kind
+    axis: str = ""  # title of the vertical axis; default: the quantity with its unit
+    ratio: str = ""  # key of the quantity that the title compares; default: the first
     when: When = "always"
 
 
 @dataclass(frozen=True, slots=True)
 class OverSweep:
-    """A quantity against the axis that the study sweeps: a line for each target."""
+    """Line chart of a quantity over the swept axis, with a line per target."""
 
-    keys: tuple[str, ...]  # of quantities: the first that was measured is drawn
+    keys: tuple[str, ...]  # candidate quantities: the first that was measured is drawn
     name: str
-    words: str  # what it is, in a sentence
-    ratio: str = "{larger}’s {what} is {times} {smaller}’s"  # of the title
-    log: bool = False  # the vertical axis
-    # Functions of comparison, section and small multiple, as "module:function": by target the place
-    # on the axis whose mean has a ring; and the title, where it is not the ratio at the far end.
+    words: str  # description in a sentence
+    ratio: str = "{larger}’s {what} is {times} {smaller}’s"  # template of the title
+    log: bool = False  # whether the vertical axis is logarithmic
+    # Functions as "module:function" that take comparison, section and small multiple. ``rings``
+    # returns the ringed place on the axis by target. ``title`` returns the title, if it is not the
+    # ratio at the far end.
     rings: str = ""
     title: str = ""
     when: When = "swept"
@@ -44,37 +45,37 @@ class OverSweep:
 
 @dataclass(frozen=True, slots=True)
 class StackOverSweep:
-    """A quantity of which less is better, as a stack of its parts, against the swept axis."""
+    """Stacked chart of a lower-is-better quantity by its parts, over the swept axis."""
 
-    whole: str  # its key
-    keys: Mapping[str, str]  # words of the parts, from the bottom: key of the quantity
-    undivided: str  # what it is where a part has no value: "the whole run"
+    whole: str  # key of the whole quantity
+    keys: Mapping[str, str]  # quantity key by label of the part, from the bottom
+    undivided: str  # label if a part has no value: "the whole run"
     name: str
-    what: str  # energy
-    axis: str  # title of the vertical axis, without the unit
-    words: str  # "energy of a run in Wh by stage"
+    what: str  # name of the quantity: "energy"
+    axis: str  # title of the vertical axis, without unit
+    words: str  # description: "energy of a run in Wh by stage"
     when: When = "always"
 
 
 @dataclass(frozen=True, slots=True)
 class Crew:
-    """Times of ranks, accelerators and the like, one beside the other, the longest marked."""
+    """Bar chart of times by worker (ranks, accelerators), with the longest one marked."""
 
     pieces: str  # kind of the pieces of a run: write, restore, epoch
     worker: str  # rank, accelerator
-    title: str  # of the vertical axis
-    what: str  # "the longest stall"
+    title: str  # title of the vertical axis
+    what: str  # description of the longest: "the longest stall"
     name: str
-    summed: bool = False  # over the pieces of a run; else their mean
+    summed: bool = False  # whether times are summed over the pieces of a run, otherwise averaged
     when: When = "always"
 
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """A figure of its own at a far point.
+    """Figure with drawing code of its own, at the far point.
 
-    ``place`` is ``module:function`` of comparison, section, small multiple and point, and gives a
-    figure, or None where there is nothing to draw. It is given ``arguments``, too.
+    ``place`` is a ``module:function`` that takes comparison, section, small multiple, point and
+    ``arguments``, and returns a figure, or None if there is nothing to draw.
     """
 
     place: str
@@ -87,19 +88,18 @@ Part: TypeAlias = Bars | OverSweep | StackOverSweep | Crew | Drawn
 
 @dataclass(frozen=True, slots=True)
 class FigureKind:
-    """A kind of figure, and the heading that it stands under.
+    """Kind of figure, with its heading and scope.
 
-    Drawn once per mix those of scope "section"; once for all mixes those of scope "family" (before
-    them), "workload" (in the brief's section about ratios), "power" (in that about power) and "own"
-    (in the section that the family has beside its metrics, if any). Scope "campaign" belongs to no
-    family.
+    Figures of scope "section" are drawn once per mix. Others are drawn once for all mixes: "family"
+    before them, "workload" in the brief's section on ratios, "power" in that on power, and "own" in
+    a further section of the family. Scope "campaign" belongs to no family.
     """
 
     name: str
     scope: Literal["section", "family", "workload", "power", "own", "campaign"]
     heading: str
     lead: str
-    parts: tuple[Part, ...] = ()  # drawn in this order at the far point of every small multiple
-    place: str = ""  # "module:function" of comparison and sections, where it has no parts
-    # With more figures than this in a section, a page folds them until they are asked for; 0: all.
+    parts: tuple[Part, ...] = ()  # drawn in this order at the far point of each small multiple
+    place: str = ""  # "module:function" that takes comparison and sections, if there are no parts
+    # With more figures than this in a section, a page folds them; 0 folds always.
     most_open: int = 99

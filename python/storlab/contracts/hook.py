@@ -1,6 +1,6 @@
-"""Code of a family that floors above it load when they need it, by the words ``module:function``.
+"""Loading of a family's code by its name ``module:function`` when it is needed.
 
-A page names it, and does not import it: what draws or writes stays out of the way of ``plan``.
+Pages name such code instead of importing it, so that ``plan`` does not load drawing code.
 """
 
 from __future__ import annotations
@@ -10,6 +10,6 @@ from typing import Any
 
 
 def load(place: str) -> Any:
-    """What ``module:name`` names. Raises what its import raises, and AttributeError."""
+    """Return the object named ``module:name``; raise ImportError or AttributeError on failure."""
     module, _, name = place.partition(":")
     return getattr(import_module(module), name)

@@ -1,4 +1,4 @@
-"""What reads power or energy."""
+"""Interfaces of meters, which read power or energy."""
 
 from __future__ import annotations
 
@@ -19,37 +19,37 @@ class Discovered:
     available: bool
     rate: str  # "1 Hz", "on request"
     accuracy: str
-    privilege: str  # what reading it needs: "root", "group video", "none"
-    how: str  # to use it in a study, or to make it available
+    privilege: str  # privilege to read it: "root", "group video", "none"
+    how: str  # how to use it in a study, or to make it available
 
 
 class Meter(Protocol):
-    """An open meter. All methods but ``close`` are called from one thread of the lab's own."""
+    """Open meter; all methods except ``close`` are called from one dedicated thread."""
 
     def describe(self) -> list[SensorInfo]:
-        """Its sensors."""
+        """Return the sensors of the meter."""
         ...
 
     def sample(self) -> list[Reading]:
-        """Read now, stamped on the run's clock. Raises MeterError when the sensor is gone."""
+        """Read all sensors, with times on the run's clock; raise MeterError if a sensor is gone."""
         ...
 
     def after_run(self, outcome: RunOutcome) -> list[Reading]:
-        """Readings known only when the run is over (declared, imported); mostly none."""
+        """Return readings available only after a run (declared, imported); usually empty."""
         ...
 
     def close(self) -> None:
-        """Release what is held, and restore what was set."""
+        """Release resources, and restore settings."""
         ...
 
 
 class MeterModule(Protocol):
-    """What each file of this folder offers."""
+    """Interface of each module with a meter kind."""
 
     def discover(self) -> list[Discovered]:
-        """What this machine has. Never raises; says in ``how`` what is missing."""
+        """Return the meters of this machine without raising; ``how`` explains what is missing."""
         ...
 
     def open_meter(self, spec: MeterSpec, target: Target) -> Meter:
-        """Open for a study. Raises MeterError, or StudyError for bad fields."""
+        """Open a meter for a study; raise MeterError, or StudyError for invalid fields."""
         ...

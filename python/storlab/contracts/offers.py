@@ -1,8 +1,8 @@
-"""What a family may offer the lab beside its own runs, each optional: the lab asks who does it.
+"""Optional capabilities of families, which the lab uses for all families.
 
-The lab lays out files, brings targets to a steady state, reads again what was written and clears
-buckets, for the points of every family. How such an order looks only a family knows. The first
-registered family that offers it makes it.
+The lab creates files, preconditions targets, rereads written data and empties buckets for the
+points of any family. Only a family can build the jobs for that; the first registered family with
+the capability builds them.
 """
 
 from __future__ import annotations
@@ -26,200 +26,206 @@ T = TypeVar("T")
 
 @runtime_checkable
 class FillsMembers(Protocol):
-    """Writes files and devices of a target whole."""
+    """Family that can write files and devices of a target completely."""
 
     def fill_job(self, member: Member, grain: int, *, direct: bool, seed: int) -> Job:
-        """Write a member once from start to end, incompressibly, ``grain`` bytes at a time."""
+        """Return a job that fills a member with incompressible data, ``grain`` bytes at a time."""
         ...
 
     def overwrite_job(
         self, target: Target, spec: Precondition, members: Sequence[Member], seed: int
     ) -> Job:
-        """Overwrite members in random order for the time of one round of preconditioning."""
+        """Return a job that overwrites members randomly for one preconditioning round."""
         ...
 
 
 @runtime_checkable
 class RereadsMembers(Protocol):
-    """Has a verify mode: its jobs can be read again behind their runs, in a later process too."""
+    """Family with a verify mode, whose jobs can be reread after their runs, even much later."""
 
     def stored_job(self, content: bytes) -> RereadJob:
-        """A job from what ``stored`` gave. Raises pydantic's ValidationError."""
+        """Load a job from the output of ``stored``; raise pydantic's ValidationError."""
         ...
 
 
 @runtime_checkable
 class ProvesMedium(Protocol):
-    """Judges whether the medium served what a run moved."""
+    """Family that can judge whether the medium served a run's I/O."""
 
     def proof(self, point: Point, target: Target, outcome: RunOutcome) -> Proof | None:
-        """Return the judgement; None if the run moved nothing, or nothing was looked at."""
+        """Return the judgement; None if the run moved no bytes, or nothing was examined."""
         ...
 
 
 @runtime_checkable
 class ClearsBuckets(Protocol):
-    """Deletes from buckets."""
+    """Family that can delete objects from buckets."""
 
     def clear(self, access: S3Access, below: str) -> Job:
-        """Delete every object and open upload below a prefix that ends with a slash."""
+        """Return a job that deletes all objects and uploads below a prefix ending with a slash."""
         ...
 
 
 @runtime_checkable
 class KeepsInBuckets(Protocol):
-    """Puts something below a campaign's prefix: the first words of it, before a dash."""
+    """Family that stores objects below a campaign's prefix, with the given name prefixes."""
 
-    data_tops: tuple[str, ...]  # of data sets: ``<top>-<8 hexadecimal digits>/``
-    run_tops: tuple[str, ...]  # of what a run writes: ``<top>-<run id>/``
+    data_tops: tuple[str, ...]  # name prefixes of data sets: ``<top>-<8 hexadecimal digits>/``
+    run_tops: tuple[str, ...]  # name prefixes of run output: ``<top>-<run id>/``
 
 
 @runtime_checkable
 class StartsStudies(Protocol):
-    """Has workload tables for the study that ``storlab init`` writes."""
+    """Family with workload tables for the study that ``storlab init`` writes."""
 
     def starter_tables(self, files: Sequence[str], device: str | None) -> list[str]:
-        """TOML. ``files`` are names of file targets, ``device`` that of a drive, as TOML strings.
+        """Return workload tables in TOML; tables for other targets are commented out.
 
-        What needs other targets than these files is commented out.
+        Args:
+            files: Names of file targets, as TOML strings.
+            device: Name of a drive as a TOML string, or None.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What one client's engine told of its share of a run."""
+    """Details of one client's share of a run, for merging."""
 
     client: str
     host: str
-    offset_ns: int  # of its clock, ahead of that on which the whole is told
+    offset_ns: int  # client's clock minus that of the merged run
     details: Mapping[str, Any]
-    memory_bytes: int | None = None  # of its host
+    memory_bytes: int | None = None  # memory of the client's host
 
 
 @runtime_checkable
 class MergesDetails(Protocol):
-    """Knows what the details of clients come to that each did the whole work.
+    """Family that merges the details of clients that each did the whole work.
 
-    Without this offer, and without that of ``DividesWork``, a run has its first client's.
+    Without this capability and ``DividesWork``, a run has the details of its first client.
     """
 
     def merge_details(self, parts: Sequence[Part]) -> dict[str, Any]:
-        """Details of the whole run, from those of all clients."""
+        """Merge the details of all clients into those of the run."""
         ...
 
 
 @runtime_checkable
 class DividesWork(Protocol):
-    """Its work is one for all clients of a cluster: each does a share, ``JobContext.share``.
+    """Family whose work is divided among the clients of a cluster, see ``JobContext.share``.
 
-    Without this offer every client does the whole of a timed work, in a folder of its own.
+    Without this capability each client does the whole work, in a folder of its own.
     """
 
-    pieces_word: str  # what is divided, for people: "ranks"
-    shares_data: bool  # all clients use one place, where each makes its share of the data sets
+    pieces_word: str  # what is divided, for messages: "ranks"
+    # whether all clients use one directory, in which each creates its share of the data
+    shares_data: bool
 
     def pieces(self, point: Point) -> int:
-        """How many a run has: the most clients that can have a share.
+        """Return the number of pieces of a run, which is the largest number of clients.
 
-        Raises StudyError for a point that cannot be.
+        Raises:
+            StudyError: The point is invalid.
         """
         ...
 
     def merge_details(self, parts: Sequence[Part]) -> dict[str, Any]:
-        """Details of the whole run, from those of all clients in order of their shares."""
+        """Merge the details of all clients, given in the order of their shares."""
         ...
 
 
 @runtime_checkable
 class SpreadsOtherwise(Protocol):
-    """Cannot be divided among clients, and knows what else a user can do."""
+    """Family that cannot be divided among clients, with an alternative to suggest."""
 
     spread_fix: str
 
 
 @runtime_checkable
 class NeedsMachine(Protocol):
-    """Has points that machines may be too small for, which is said before anything runs."""
+    """Family with points that a machine may be too small for, checked before runs."""
 
     def check_machine(self, params: dict[str, Any]) -> list[Problem]:
-        """Why these values can never run on this machine. Not asked where clients make the load."""
+        """Return why parameters can never run on this machine; not called if clients run them."""
         ...
 
 
 @runtime_checkable
 class NeedsEngine(Protocol):
-    """Has values that only some engines offer."""
+    """Family with parameters that only some engines support."""
 
     def check_engine(self, params: dict[str, Any], engine: str) -> list[Problem]:
-        """Return why these values cannot run on an engine; ``engine`` is its name."""
+        """Return why these parameters cannot run on an engine; ``engine`` is its name."""
         ...
 
 
 @runtime_checkable
 class ExaminesTargets(Protocol):
-    """Knows what its runs need of a machine and of a target beyond what doctor looks at anyway.
+    """Family with preflight checks of its own for machines and targets.
 
-    Neither writes anything, and neither may hang: what may, is done in a child with a time-out.
+    The checks write nothing and must not hang: code that may hang runs in a child process with a
+    time limit.
     """
 
     def examine_machine(self, points: Sequence[Point] = ()) -> Sequence[Check]:
-        """Of this machine alone: few lines where it plainly has nothing for the family.
-        ``points``: the family's of a study; none where there is no study.
+        """Return checks of this machine; few if it plainly lacks what the family needs.
+
+        ``points`` are the family's points in a study, empty without a study.
         """
         ...
 
     def examine_target(
         self, target: Target, points: Sequence[Point], places: Sequence[Path]
     ) -> Sequence[Check]:
-        """Of this target for the family's points on it. ``places``: its files, or its directory."""
+        """Return checks of a target for the family's points, given its files or directory."""
         ...
 
 
 @runtime_checkable
 class ExaminesRuns(Protocol):
-    """Looks at the machine that carried out a run, for facts that decide what its numbers are."""
+    """Family that collects facts about the machine after a run, to interpret its results."""
 
     def run_facts(self, job: Job, outcome: RunOutcome) -> dict[str, Any]:
-        """Facts for the run's details, looked up right after it on the host that made the load.
+        """Return facts for the run's details, collected after the run on the host of the load.
 
-        ``stand_ins`` among them (see :class:`storlab.contracts.details.Details`) gives the run and
-        its metrics the provenance ``emulated``.
+        A ``stand_ins`` entry (see :class:`storlab.contracts.details.Details`) sets the provenance
+        of the run and its metrics to ``emulated``.
         """
         ...
 
 
 def divides(kind: str) -> DividesWork | None:
-    """The offer of a family to divide its work; None where it makes none."""
+    """Return a family that divides its work among clients; None if it does not."""
     family = FAMILIES[kind]
     return family if isinstance(family, DividesWork) else None
 
 
 def starts_studies() -> list[StartsStudies]:
-    """All families that do."""
+    """Return all families with tables for the starter study."""
     return [family for family in FAMILIES.values() if isinstance(family, StartsStudies)]
 
 
 def kept_in_buckets() -> tuple[frozenset[str], frozenset[str]]:
-    """Of all families: tops of data sets, and of runs."""
+    """Return the object name prefixes of all families: for data sets, and for runs."""
     keepers = [f for f in FAMILIES.values() if isinstance(f, KeepsInBuckets)]
     data = frozenset(top for keeper in keepers for top in keeper.data_tops)
     return data, frozenset(top for keeper in keepers for top in keeper.run_tops)
 
 
 def fills_members() -> FillsMembers:
-    """Raises EngineError where no family does it; as the next two."""
+    """Return the family that fills files and devices; raise EngineError if there is none."""
     return _first((f for f in FAMILIES.values() if isinstance(f, FillsMembers)), "lays out files")
 
 
 def rereads_members() -> RereadsMembers:
-    """The family whose stored jobs can be read again."""
+    """Return the family that rereads stored jobs; raise EngineError if there is none."""
     families = (f for f in FAMILIES.values() if isinstance(f, RereadsMembers))
     return _first(families, "reads again what runs wrote")
 
 
 def clears_buckets() -> ClearsBuckets:
-    """The family that deletes from buckets."""
+    """Return the family that empties buckets; raise EngineError if there is none."""
     return _first((f for f in FAMILIES.values() if isinstance(f, ClearsBuckets)), "clears buckets")
 
 

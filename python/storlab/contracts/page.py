@@ -1,4 +1,4 @@
-"""How the parameters and operations of a family lie on a page: names, axes and order."""
+"""Description of a family for reports: names, axes, order and metrics of its pages."""
 
 from __future__ import annotations
 
@@ -11,67 +11,69 @@ from storlab.contracts.question import USUAL, Question
 from storlab.model.result import RunRecord
 
 RUNS = "runs"
-"""The group of quantities that stand in the table of all runs."""
+"""Group of quantities that are shown in the table of all runs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """What the audit computes a metric from once more, to check a brief.
+    """Source from which the audit recomputes a metric, to check a brief.
 
-    Entries of a run's details with ``start_ns`` and ``bytes``, all of them: as a mean time or, in
-    MB/s, as bytes over time. Without entries: from the first to the last of the metric's spans.
+    The source is a list in a run's details whose entries have ``start_ns`` and ``bytes``. The
+    metric is their mean time or, in MB/s, bytes over time. Without a list, the time from the first
+    to the last span of the metric's kind is used.
     """
 
-    entries: str = ""  # name of a list in the details: writes
-    end: str = "end_ns"  # when one of them ended
+    entries: str = ""  # name of a list in the details, such as writes
+    end: str = "end_ns"  # field with the end of an entry
 
 
 @dataclass(frozen=True, slots=True)
 class Quantity:
-    """A metric that the family has beside rates and latencies: its words, and where it stands."""
+    """Metric of a family besides rates and latencies: its names, and the table that shows it."""
 
-    name: str  # of the metric: durable_time_s
-    title: str  # in a sentence: "time to durable"
+    name: str  # name of the metric, such as durable_time_s
+    title: str  # name in a sentence, such as "time to durable"
     unit: str
     better: Literal["more", "less", ""]
-    group: str  # the table that it stands in, by its caption
+    group: str  # caption of the table that shows it
     operation: str = "all"
-    short: str = ""  # as the head of a column; by default the title
-    power: bool = False  # rests on a meter: taken at the boundary that the brief shows
-    compared: bool = False  # divided by the baseline
-    time: str = ""  # a distribution: latency, or one of the page's own times
-    most: float | None = None  # the largest value that there can be
-    published: str = ""  # what the audit of publications calls it: duration, energy
-    counted: Counted | None = None  # None: the audit takes it as recorded
+    short: str = ""  # column head; default: the title
+    power: bool = False  # whether it is based on power, and so shown at the brief's boundary
+    compared: bool = False  # whether it is compared with the baseline
+    time: str = ""  # name of its distribution: latency, or one of the page's own times
+    most: float | None = None  # largest possible value
+    published: str = ""  # name in published tables, such as duration or energy
+    counted: Counted | None = None  # None if the audit accepts the recorded value
 
     @property
     def key(self) -> str:
-        """``durable_time_s.all``."""
+        """Return the key of its column, such as ``durable_time_s.all``."""
         return f"{self.name}.{self.operation}"
 
 
 @dataclass(frozen=True, slots=True)
 class FlagMeaning:
-    """What a kind of flag means: its letter and words in legends, and what it asks of others."""
+    """Meaning of a kind of flag: its letter and text in legends, and its effect on other values."""
 
-    kind: str  # of ``storlab.model.result.Flag``: client-bound
-    letter: str  # beside numbers; no other kind has it
-    meaning: str  # in the legend
-    severity: Literal["", "note", "warning"] = ""  # of the audit's finding; empty: it says nothing
-    why: str = ""  # the finding matters
-    # Beginnings of the names of metrics that it stands beside; empty: all of them.
+    kind: str  # kind in ``storlab.model.result.Flag``, such as client-bound
+    letter: str  # unique letter shown next to numbers
+    meaning: str  # text in the legend
+    # severity of the audit's finding; empty for no finding
+    severity: Literal["", "note", "warning"] = ""
+    why: str = ""  # reason why the finding matters
+    # Name prefixes of the metrics that it marks; empty for all metrics.
     about: tuple[str, ...] = ()
-    latencies: bool = False  # stands beside latencies only
-    energies: bool = False  # stands beside power and energies, too
-    caveat: bool = False  # is named before the numbers
-    claims: bool = False  # must stand beside a claim that rests on a flagged run
-    advice: str = ""  # beside the answer of a search that rests on a flagged run
-    tells: str = ""  # the provenance that needs no mark of its own beside it: emulated
+    latencies: bool = False  # whether it marks only latencies
+    energies: bool = False  # whether it also marks power and energies
+    caveat: bool = False  # whether it is named before the numbers
+    claims: bool = False  # whether it must be shown next to claims based on flagged runs
+    advice: str = ""  # text next to a search result based on flagged runs
+    tells: str = ""  # provenance that then needs no mark of its own, such as emulated
 
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """A term of the family in the section about method."""
+    """Term of a family in the brief's section on method, with its definition."""
 
     term: str
     text: str
@@ -79,62 +81,63 @@ class Definition:
 
 @dataclass(frozen=True, slots=True)
 class Time:
-    """A distribution of times of the family's own: its metrics, and whose histograms it has.
+    """Distribution of times specific to a family, with its metrics and histograms.
 
-    Its samples are those of latencies of ``operation``. It is not the latency of an I/O, which
-    depends on the concurrency that it was taken at.
+    Its samples are stored as latencies of ``operation``. Unlike the latency of an I/O, it does not
+    depend on concurrency.
     """
 
-    name: str  # its metrics begin with it: step_wait
+    name: str  # name prefix of its metrics, such as step_wait
     words: str
     operation: str
 
 
 @dataclass(frozen=True, slots=True)
 class PieceColumn:
-    """A column of the table of pieces. ``flagged`` is the metric whose marks stand beside it."""
+    """Column of the table of pieces; ``flagged`` is the metric whose marks are shown with it."""
 
     name: str
     head: str
     unit: str
     flagged: str = ""
-    # Of the repeats the mean; the value that most of them have; or whether it is true of all.
+    # Aggregation over repeats: the mean, the most frequent value, or whether it is true for all.
     shown: Literal["mean", "usual", "every"] = "mean"
 
 
 @dataclass(frozen=True, slots=True)
 class PieceValues:
-    """What one piece of a run came to."""
+    """Values of one piece of a run."""
 
-    values: Mapping[str, float]  # by name, the unit last in it
-    workers: Mapping[int, float]  # s, by rank or accelerator
-    clients: Mapping[int, str] = field(default_factory=dict)  # of a cluster, that they were on
+    values: Mapping[str, float]  # by name, which ends with the unit
+    workers: Mapping[int, float]  # seconds by rank or accelerator
+    # names of clients by rank or accelerator
+    clients: Mapping[int, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class PieceKind:
-    """What a run of fixed work does again and again: epochs, checkpoints, restores.
+    """Kind of repeated unit of fixed work: epoch, checkpoint or restore.
 
-    ``read`` gives them in order, as the engine told of them, and each has a span; the energy of
-    its span is added to its values.
+    ``read`` returns the pieces in order, as the engine reported them. Each has a span, whose energy
+    is added to its values.
     """
 
-    kind: str  # of its span
+    kind: str  # kind of its span
     read: Callable[[RunRecord], Sequence[PieceValues]]
     word: str
-    caption: str  # "Epoch by epoch"
+    caption: str  # such as "Epoch by epoch"
     columns: tuple[PieceColumn, ...]
-    worker: str = ""  # whose times have a table of their own: rank
+    worker: str = ""  # kind of worker whose times get a table, such as rank; empty for none
 
 
 @dataclass(frozen=True, slots=True)
 class Headline:
-    """What tells a family's targets apart in one number, and the words of the comparison."""
+    """Quantity that compares targets in one number, with the phrases of the comparison."""
 
-    keys: tuple[str, ...]  # of columns; the first that was measured
-    more: str  # "{target} <more> {baseline}": where the number is larger
+    keys: tuple[str, ...]  # column keys; the first that was measured is used
+    more: str  # verb phrase in "{target} <more> {baseline}" if the number is larger
     less: str
-    noun: str  # "its throughput"
+    noun: str  # such as "its throughput"
 
 
 THROUGHPUT = Headline(
@@ -150,10 +153,12 @@ def margins(
     times: Mapping[str, float] = MappingProxyType({}),
     reported: tuple[str, ...] = (),
 ) -> Mapping[str, float | None]:
-    """What two engines are compared by: the margin of each metric, as a share.
+    """Return the margin for each metric when two engines are compared, as a fraction.
 
-    ``rates`` and ``times`` are the family's own beside throughput and latencies; what is
-    ``reported`` has no margin and is never judged.
+    Args:
+        rates: Margins of the family's rates, besides throughput.
+        times: Margins of the family's times, besides latencies.
+        reported: Metrics that are shown without being judged.
     """
     return {
         "throughput_mb_s": 0.05,
@@ -170,139 +175,150 @@ def margins(
 
 
 def rate(name: str, title: str, unit: str = "1/s", short: str = "") -> Quantity:
-    """What counts a family's operations: ``requests_s``, in ``requests/s``."""
+    """Return the quantity that counts a family's operations, such as ``requests_s``."""
     return Quantity(name, title, unit, "more", RUNS, short=short)
 
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """What ``storlab capacity`` looks for: the most of a parameter at which a metric stays up."""
+    """Search of ``storlab capacity``: the largest parameter value that keeps a metric up."""
 
-    parameter: str  # accelerators
-    noun: str  # of one: accelerator
-    metric: str  # at or above a threshold, in percent: au_percent
+    parameter: str  # such as accelerators
+    noun: str  # singular, such as accelerator
+    metric: str  # metric in percent to keep at or above a threshold, such as au_percent
 
 
 @dataclass(frozen=True, slots=True)
 class Implementations:
-    """Whose code is measured, and how the brief tells what each takes for the same work."""
+    """Comparison of implementations (engines) by what each needs for the same work."""
 
-    parameter: str  # its values are engines, and no references for one another
-    heads: Mapping[str, str]  # keys of the table's columns, in order, and their heads
-    ratios: Mapping[str, str]  # of these, those that are divided by the first's: "time"
-    note: str = ""  # below the table
+    parameter: str  # parameter whose values are engines to compare
+    heads: Mapping[str, str]  # column heads by key of the quantity, in order
+    # columns that are divided by the first implementation's, with their names
+    ratios: Mapping[str, str]
+    note: str = ""  # text below the table
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """What the brief knows of a family without knowing the family.
+    """Description of a family for the brief and other reports.
 
-    A swept parameter is the horizontal axis, the small multiple, or tells sections apart.
+    A swept parameter becomes the horizontal axis or small multiples, or it separates sections.
     """
 
-    operations: tuple[str, ...]  # that do the work, in the order of the page
-    moved: tuple[str, ...]  # of these, the ones whose bytes are transferred
-    axes: tuple[str, ...]  # the first that is swept is the horizontal axis
-    rate: Quantity  # counts operations; its unit is that of what is made of it: per watt, per TB
-    series: tuple[str, ...] = ()  # whose bytes make up throughput over time; by default ``moved``
-    # Operations that are shown with a rate and latencies of their own, but are part of no sum over
-    # operations: flushes.
+    operations: tuple[str, ...]  # operations that do the work, in display order
+    moved: tuple[str, ...]  # operations whose bytes count as transferred
+    axes: tuple[str, ...]  # candidates for the horizontal axis; the first that is swept is used
+    # quantity that counts operations; its unit is used for derived ones, per watt or per TB
+    rate: Quantity
+    series: tuple[str, ...] = ()  # operations for throughput over time; default: ``moved``
+    # Operations such as flushes that have a rate and latencies of their own, but are part of no
+    # sum.
     beside: tuple[str, ...] = ()
-    facet: str | None = None  # small multiples
-    small: int = 0  # small multiples of at most so many bytes are drawn by their rate: IOPS
-    mix: str | None = None  # names a section even where it is not swept
-    # Values of a parameter that tells sections apart, in the order of the page; others by size.
+    facet: str | None = None  # parameter of small multiples
+    small: int = 0  # small multiples of at most this many bytes are drawn by rate (IOPS)
+    mix: str | None = None  # parameter that names a section even if it is not swept
+    # Display order of the values of a parameter that separates sections; others are sorted.
     order: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     sizes: tuple[str, ...] = ()  # parameters in bytes
     durations: tuple[str, ...] = ()  # parameters in ns
-    titles: Mapping[str, str] = field(default_factory=dict)  # parameter names for people
-    # A parameter's value as a phrase (``70/30 read/write``), or None for the usual one; empty where
-    # another parameter's phrase says it. Sees all parameters of the point.
+    titles: Mapping[str, str] = field(default_factory=dict)  # display names of parameters
+    # Function that formats a parameter's value as a phrase (``70/30 read/write``), given all
+    # parameters of the point. None for the default format, empty if another phrase includes it.
     phrase: Callable[[str, Mapping[str, Any]], str | None] = lambda _name, _params: None
-    whole_window: bool = False  # rates are over the window, what lies between spans included
-    buffered: bool = False  # reads and writes through the page cache, whatever the target says
-    implementations: Implementations | None = None  # of families that compare them
-    names: Mapping[str, str] = field(default_factory=dict)  # operations for people: get -> GET
-    mix_words: str = ""  # what a phrase of the mix ends with, left out on axes: ``read/write``
-    split: bool = False  # throughput and rate stand in tables by operation, too
-    percentiles: tuple[str, ...] = ("p99",)  # of latencies in tables; several get their own table
-    first_byte: tuple[str, ...] = ()  # operations that have a time to first byte
-    # Texts with parameters in braces: of an axis, and of the work as a whole. What is swept
-    # elsewhere has no one value there, and is left out.
+    # whether rates are over the whole window, including pauses between spans
+    whole_window: bool = False
+    buffered: bool = False  # whether reads and writes always use the page cache
+    implementations: Implementations | None = None  # for families that compare implementations
+    # display names of operations: get -> GET
+    names: Mapping[str, str] = field(default_factory=dict)
+    mix_words: str = ""  # end of a mix's phrase that is left out on axes: ``read/write``
+    split: bool = False  # whether throughput and rate are also shown by operation
+    # latency percentiles in tables; several get a table of their own
+    percentiles: tuple[str, ...] = ("p99",)
+    first_byte: tuple[str, ...] = ()  # operations with a time to first byte
+    # Templates with parameters in braces, for axis titles and the work as a whole. Parameters that
+    # vary are left out.
     axis_titles: Mapping[str, str] = field(default_factory=dict)
     work: str = "I/O"
-    # Metrics that are divided by mean power, and what the quotient is called.
+    # Metrics to divide by mean power, with the name of the quotient.
     per_watt: Mapping[str, str] = field(default_factory=dict)
-    told: tuple[str, ...] = ()  # said of the work as a whole wherever it does not vary
-    far: str = "the far end of its axis"  # where findings look: "the largest number of jobs"
+    # parameters that are stated for the work as a whole if they do not vary
+    told: tuple[str, ...] = ()
+    # description of the point of findings: "the largest number of jobs"
+    far: str = "the far end of its axis"
     headline: Headline = THROUGHPUT
-    questions: tuple[Question, ...] = USUAL  # that a study may ask, those asked by default first
-    # The family's own metrics, in the order of its tables; with them no table but these.
+    # questions that a study may ask, with those asked by default first
+    questions: tuple[Question, ...] = USUAL
+    # The family's own metrics, in table order; if given, other tables are left out.
     quantities: tuple[Quantity, ...] = ()
-    line: tuple[str, ...] = ()  # keys of those that stand for a run in one line; empty: the rate
-    times: tuple[Time, ...] = ()  # distributions beside latency
-    costs: tuple[Quantity, ...] = ()  # beside rates and latencies; of group RUNS: of every run
+    # keys of the metrics that describe a run in one line; empty for the rate
+    line: tuple[str, ...] = ()
+    times: tuple[Time, ...] = ()  # distributions besides latency
+    # costs besides rates and latencies; those of group RUNS are shown for each run
+    costs: tuple[Quantity, ...] = ()
     pieces: tuple[PieceKind, ...] = ()
-    # What the brief says beside its metrics, as "module:Class": see storlab.brief.extra.
+    # Further section of the brief as "module:Class", see storlab.brief.extra.
     extra: str = ""
-    # "module:function" of a comparison, which yields findings of the audit: their rule is its name.
+    # Audit function as "module:function" that takes a comparison and yields findings; its name is
+    # the rule.
     audit: str = ""
-    findings: tuple[str, ...] = ()  # keys that findings are made of; empty: rates and latencies
+    findings: tuple[str, ...] = ()  # keys of metrics for findings; empty for rates and latencies
     published: tuple[str, ...] = ()  # words in the names of published workloads of this kind
-    # Whether a point does what those did: their claims stand beside no others.
+    # Function that returns whether a point is comparable with the published ones.
     published_for: Callable[[Mapping[str, Any]], bool] = lambda _params: True
-    flags: tuple[FlagMeaning, ...] = ()  # that it raises, beside those of all families
-    definitions: tuple[Definition, ...] = ()  # of its terms, in the section about method
-    margins: Mapping[str, float | None] = field(default_factory=margins)  # between two engines
-    # Whether a parameter that all points share says anything: not of what is not done.
+    flags: tuple[FlagMeaning, ...] = ()  # flags that the family raises, in addition to common ones
+    definitions: tuple[Definition, ...] = ()  # terms for the section on method
+    # margins between two engines
+    margins: Mapping[str, float | None] = field(default_factory=margins)
+    # Function that returns whether a parameter affects the point, and so is worth stating.
     says: Callable[[str, Mapping[str, Any]], bool] = lambda _name, _params: True
     search: Search | None = None
-    workers: str = ""  # the parameter that says how many threads of the client do the work
-    # As many, where no one parameter says it. 0: nobody knows.
+    workers: str = ""  # parameter with the number of worker threads on a client
+    # Function for the number of threads, if no single parameter has it; 0 if unknown.
     threads: Callable[[Mapping[str, Any]], int] | None = None
-    # The parameter by which clients of a cluster add up, as far as what is outstanding goes: a
-    # client's concurrency. By default its workers.
+    # Parameter that sets a client's concurrency, and so adds up over clients; default: workers.
     load: str = ""
-    # Parameters that say how much is outstanding, with the names of their columns in publications,
-    # in lower case: first the usual one.
+    # Parameters for outstanding I/O, the usual one first, with lower-case column names in
+    # publications.
     outstanding: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    paced: str = ""  # the parameter that makes an open loop, which has no concurrency of its own
-    by_bytes: str = ""  # the parameter that, where it is given, ends the window
-    access: str = ""  # the parameter that says in which order offsets come: random, sequential
-    # What a point's figures have to say of work that is smaller than its name: ``scaled to 1 %``.
+    paced: str = ""  # parameter that selects an open loop, which has no fixed concurrency
+    by_bytes: str = ""  # parameter that, if given, ends the window after that many bytes
+    access: str = ""  # parameter with the order of offsets: random, sequential
+    # Function that describes work scaled down from its name: ``scaled to 1 %``; empty if it is not.
     shrunk: Callable[[Mapping[str, Any]], str] = lambda _params: ""
-    # Of what the engine tells of a run (its details): the kinds of spans of which an earlier
-    # process did a part, so that their times and energies are not those of the whole work.
+    # Function of a run's details that returns the kinds of spans partly done by an earlier process,
+    # whose times and energies therefore do not cover the whole work.
     resumed: Callable[[Mapping[str, Any]], frozenset[str]] = lambda _details: frozenset()
 
     @property
     def searched(self) -> Search:
-        """What is looked for. Raises ValueError of a family that has no such search."""
+        """Return the family's search; raise ValueError if it has none."""
         if self.search is None:
             raise ValueError("this family has nothing to search for")
         return self.search
 
     def workers_of(self, params: Mapping[str, Any]) -> int:
-        """How many threads of the client do the work of a point; 0: nobody knows."""
+        """Return the number of worker threads of a point on a client; 0 if unknown."""
         if self.threads is not None:
             return self.threads(params)
         return int(params.get(self.workers) or 0)
 
     @property
     def transferred(self) -> tuple[str, ...]:
-        """The operations whose bytes make up throughput over time."""
+        """Return the operations whose bytes make up throughput over time."""
         return self.series or self.moved
 
     @property
     def per_client(self) -> str:
-        """The parameter that clients of a cluster multiply; empty where there is none."""
+        """Return the parameter that adds up over the clients of a cluster, or ""."""
         return self.load or self.workers
 
     @property
     def rate_short(self) -> str:
-        """The rate as the head of a column: ``IOPS``, ``requests/s``."""
+        """Return the rate as a column head: ``IOPS``, ``requests/s``."""
         return self.rate.short or self.rate.title
 
     def name_of(self, operation: str) -> str:
-        """An operation for people: ``read``, ``GET``."""
+        """Return the display name of an operation: ``read``, ``GET``."""
         return self.names.get(operation, operation)

@@ -1,4 +1,4 @@
-"""How parts are found: through the entry points of ours and of other packages."""
+"""Registries of parts, which are found through entry points of storlab and other packages."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ T = TypeVar("T")
 
 
 class Registry(Mapping[str, T], Generic[T]):
-    """Parts of one group by name, each imported when it is asked for.
+    """Mapping of the parts of one group by name, each imported on first use.
 
-    ``loaded`` holds those that were, a class as its one instance.
+    ``loaded`` holds the imported parts; a class is replaced by its single instance.
     """
 
     def __init__(self, group: str) -> None:
@@ -26,7 +26,7 @@ class Registry(Mapping[str, T], Generic[T]):
 
     @cached_property
     def points(self) -> dict[str, EntryPoint]:
-        """What is registered, by name."""
+        """Return registered entry points by name; raise StudyError if two have one name."""
         from importlib.metadata import entry_points  # a third of the time of a light verb
 
         by_name: dict[str, EntryPoint] = {}
@@ -41,7 +41,7 @@ class Registry(Mapping[str, T], Generic[T]):
         return by_name
 
     def __getitem__(self, name: str) -> T:
-        """Raises KeyError for a name that is not registered, and what its import raises."""
+        """Import a part; raise KeyError if it is not registered, or the errors of its import."""
         if name not in self.loaded:
             part = self.points[name].load()
             self.loaded[name] = part() if isinstance(part, type) else part

@@ -1,7 +1,7 @@
-"""What a study may ask of its targets, as data of a family's page: which metric answers, in words.
+"""Questions that a study may ask about its targets, as data: the metrics and phrases of the answer.
 
-A question is answered by a verdict: who is ahead, by how much, how sure. Those that every family
-may be asked are made here; a family adds its own.
+The answer to a question is a verdict: which target is ahead, by how much, and how certain.
+Questions common to all families are defined here; a family can add its own.
 """
 
 from __future__ import annotations
@@ -10,29 +10,31 @@ from dataclasses import dataclass
 from typing import Literal
 
 Per = Literal["", "tb", "money"]
-"""A fact of the target that the metric is divided by: its capacity, its price."""
+"""Fact about the target by which a metric is divided: its capacity or price."""
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """One question. ``does`` completes a sentence that begins with the target that is ahead.
+    """Question with its metrics; ``does`` completes a sentence about the leading target.
 
-    ``{times}`` is by how much, as "2.1 times" or "at least 1.5 times"; ``{other}`` the target
-    behind it.
+    ``{times}`` is the ratio, as "2.1 times" or "at least 1.5 times"; ``{other}`` is the second
+    target.
     """
 
-    name: str  # in a study: durable_time
-    title: str  # over its findings: "Time to durable"
-    keys: tuple[str, ...]  # columns that answer it; the first that was measured
+    name: str  # name in a study, such as durable_time
+    title: str  # heading of its findings, such as "Time to durable"
+    keys: tuple[str, ...]  # columns that answer it; the first that was measured is used
     does: str  # "moves {times} as much data per second as {other}"
     per: Per = ""
-    # The sentence where nothing is decided, for those whose ``does`` says who is better: {times}
-    # is an interval around 1, {ahead} and {other} the targets.
+    # Sentence if the difference is unclear and ``does`` states which target is better: {times} is
+    # an interval around 1, {ahead} and {other} are the targets.
     unsure: str = ""
-    # What answers in words, before the ratio does: "module:function" of a comparison and the
-    # family's sections, which yields target, words, and where that was measured.
+    # Function as "module:function" for a textual answer that takes precedence over the ratio. It
+    # takes the comparison and the family's sections, and yields target, text, and where it was
+    # measured.
     told: str = ""
-    # By default asked: always, where there is an answer (a meter, a price), or only by a study.
+    # Default: asked always, only if there is an answer (a meter, a price), or only if the study
+    # names it.
     asked: Literal["always", "answered", "named"] = "named"
 
 
@@ -42,12 +44,12 @@ def throughput(
     *,
     asked: Literal["always", "named"] = "named",
 ) -> Question:
-    """How much is moved or done per second."""
+    """Build the question about throughput."""
     return Question("throughput", "Throughput", keys, does, asked=asked)
 
 
 def latency(keys: tuple[str, ...], does: str) -> Question:
-    """How long the slowest of a hundred operations take."""
+    """Build the question about the 99th percentile of latency."""
     return Question("latency", "Latency", keys, does)
 
 
@@ -55,21 +57,21 @@ def efficiency(
     keys: tuple[str, ...] = ("efficiency_mb_s_w.all",),
     does: str = "moves {times} as much data per joule as {other}",
 ) -> Question:
-    """What a watt brings; asked where meters were read."""
+    """Build the question about data per joule, asked if meters were read."""
     return Question("efficiency", "Per watt", keys, does, asked="answered")
 
 
 def density(key: str = "throughput_mb_s.all", does: str = "") -> Question:
-    """What a terabyte of capacity brings."""
+    """Build the question about throughput per terabyte of capacity."""
     words = does or "moves {times} as much data per second and terabyte as {other}"
     return Question("density", "Per terabyte", (key,), words, per="tb")
 
 
 def cost(key: str = "throughput_mb_s.all", does: str = "") -> Question:
-    """What money brings; asked where prices are declared."""
+    """Build the question about throughput per money, asked if prices are declared."""
     words = does or "moves {times} as much data per second as {other} for the same money"
     return Question("cost", "For the money", (key,), words, per="money", asked="answered")
 
 
 USUAL = (throughput(asked="always"), efficiency(), cost(), density())
-"""Of a family that moves data and has nothing of its own to ask."""
+"""Questions of a family that moves data and has none of its own."""

@@ -1,8 +1,8 @@
-"""Families, engines, meters and importers, found through entry points: ours like those of others.
+"""Registries of families, engines, meters and importers, found through entry points.
 
-A package adds one under ``[project.entry-points."storlab.families"]`` (``storlab.engines``,
-``storlab.meters``, ``storlab.importers``) of its ``pyproject.toml``; nothing of storlab changes.
-Higher floors have ``storlab.exporters`` and ``storlab.commands``. See CONTRIBUTING.md.
+A package adds parts under ``[project.entry-points."storlab.families"]`` (``storlab.engines``,
+``storlab.meters``, ``storlab.importers``) of its ``pyproject.toml``, without changes to storlab.
+Higher layers also use ``storlab.exporters`` and ``storlab.commands``. See CONTRIBUTING.md.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ IMPORTERS: Registry[FileImporter | DirectoryImporter] = Registry("storlab.import
 
 
 def study_class(kinds: Collection[str] | None = None) -> type[StudyBase]:
-    """The model of a study file with the families of those kinds, or with every registered one."""
+    """Return the study model with the families of the given kinds, or with all registered ones."""
     return _study_class(tuple(kind for kind in FAMILIES if kinds is None or kind in kinds))
 
 
@@ -37,9 +37,10 @@ def _study_class(kinds: tuple[str, ...]) -> type[StudyBase]:
 
 
 def get_engine(name: str) -> Engine:
-    """The engine of that name.
+    """Return the engine of that name.
 
-    Raises EngineError for a name that is not registered, and for one that cannot be imported.
+    Raises:
+        EngineError: The name is not registered, or the engine cannot be imported.
     """
     try:
         return ENGINES[name]
@@ -54,7 +55,7 @@ def get_engine(name: str) -> Engine:
 
 
 def get_meter(kind: str) -> MeterModule:
-    """The module of that kind. Raises StudyError for a kind that is not registered."""
+    """Return the module of a meter kind; raise StudyError if it is not registered."""
     if kind not in METERS:
         raise StudyError("meters", f'"{kind}" is not a meter', f"use one of {', '.join(METERS)}")
     return METERS[kind]

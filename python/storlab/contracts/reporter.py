@@ -1,4 +1,4 @@
-"""Who is told what happens in a campaign."""
+"""Interface of progress reporters of a campaign."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from storlab.model.result import RunRecord, Snapshot
 
 @dataclass(frozen=True, slots=True)
 class Gauge:
-    """What one instrument beside the load says now."""
+    """Current value of one instrument during a run."""
 
     kind: Literal["power", "temperature", "read", "written"]
     target: str
-    place: str  # the boundary of a power, else the device
-    value: float  # in W or degrees Celsius; bytes that the device has counted until now
+    place: str  # boundary of power, otherwise the device
+    value: float  # W or degrees Celsius; for bytes the device's cumulative counter
 
 
 class Reporter:
-    """Told by the runner what happens. A context manager around the campaign.
+    """Receiver of progress, as a context manager around the campaign.
 
-    A reporter that derives from it says nothing of what it does not override.
+    Methods that a subclass does not override do nothing.
     """
 
     def __enter__(self) -> Self:
-        """Begin."""
+        """Start reporting."""
         return self
 
     def __exit__(
@@ -37,28 +37,28 @@ class Reporter:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """End, also after an error."""
+        """Stop reporting, also after an error."""
 
     def campaign(self, runs: int, done: int, left_ns: int) -> None:
-        """``runs`` in all, ``done`` before this session, ``left_ns`` estimated for the rest."""
+        """Report the total of runs, those done before, and the estimated time left in ns."""
 
     def step(self, text: str, total: float | None = None) -> None:
-        """A prepare step begins. ``total`` in the unit of ``step_progress``, when it is known."""
+        """Report the start of a preparation step; ``total`` has the unit of ``step_progress``."""
 
     def step_progress(self, done: float, snapshot: Snapshot | None = None) -> None:
-        """The prepare step has come so far."""
+        """Report how much of the preparation step is done."""
 
     def run_started(self, run: PlannedRun, point: Point, expected_ns: int) -> None:
-        """A run begins; it should take ``expected_ns``."""
+        """Report the start of a run with its expected duration."""
 
     def run_progress(self, snapshot: Snapshot) -> None:
-        """The run goes on."""
+        """Report live figures of the run."""
 
     def run_ended(self, record: RunRecord) -> None:
-        """The run is stored."""
+        """Report that the run is stored."""
 
     def gauges(self, read: Callable[[], Sequence[Gauge]]) -> None:
-        """From now on power and temperatures may be asked for, from any thread. Most need none."""
+        """Offer a thread-safe function that reads power and temperatures; often ignored."""
 
     def note(self, text: str) -> None:
-        """Something the user should know."""
+        """Report something that the user should know."""

@@ -1,4 +1,4 @@
-"""Bounds of fields that a value breaks, in the unit that people write: "1ms", "4KiB"."""
+"""Messages for values that break a field's bound, in the units that users write ("1ms", "4KiB")."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ def bound_text(detail: Mapping[str, Any], schema: Callable[[], object]) -> str |
 
     Args:
         detail: One of the errors of pydantic's ValidationError.
-        schema: Returns the JSON Schema of the field, which tells sizes and durations from numbers;
-            called only for a bound, since making it takes milliseconds.
+        schema: Function that returns the JSON Schema of the field, which distinguishes sizes and
+            durations from numbers. Called only for broken bounds, since it takes milliseconds.
 
     Returns:
-        The text, or None if the error is of another kind.
+        The message, or None if the error is of another kind.
     """
     if detail["type"] not in _BOUNDS:
         return None
     key, words = _BOUNDS[detail["type"]]
     written = _UNITS.get(find_in_schema(schema(), "pattern") or "", exact_number)
-    given = detail["input"]  # of optional fields the text, of others the number
+    given = detail["input"]  # text for optional fields, otherwise a number
     shown = given if isinstance(given, str) else written(given)
     return f"must be {words} {written(detail['ctx'][key])}, not {shown}"
 
@@ -48,8 +48,8 @@ def schema_of(model: type[BaseModel], path: Sequence[str | int]) -> object:
     """Return the JSON Schema of the field at a path below a model; an empty one if there is none.
 
     Args:
-        model: The outermost table.
-        path: As pydantic has it in ``loc``: names of fields, and indices of lists.
+        model: Model of the outermost table.
+        path: Names of fields and indices of lists, as in pydantic's ``loc``.
     """
     names = [part for part in path if isinstance(part, str)]
     owner: type[BaseModel] | None = model
@@ -74,8 +74,8 @@ def find_in_schema(schema: object, key: str) -> Any:
     """Return the first value of ``key`` anywhere in a JSON Schema, outermost first; None if none.
 
     Args:
-        schema: The schema, or a part of it.
-        key: A keyword such as "default".
+        schema: JSON Schema, or a part of it.
+        key: Keyword, such as "default".
     """
     if isinstance(schema, dict):
         if schema.get(key) is not None:

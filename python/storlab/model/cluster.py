@@ -1,4 +1,4 @@
-"""Clients of a cluster: ``[cluster]`` of a study, and what a run says of each client."""
+"""Clients of a cluster: the ``[cluster]`` table of a study, and the results of each client."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from storlab.model.types import Amount, Count, Duration, StudyTable, Swept, Tabl
 Clients = Annotated[int, Field(ge=1, le=65_536)]
 LOCALHOST = "localhost"
 MOST_LOCAL = 256
-LEAST_LOST_NS = 3 * NS_PER_S  # clients tell each second how it goes
+LEAST_LOST_NS = 3 * NS_PER_S  # clients report their progress every second
 
 
 def is_whole_path(path: str) -> bool:
-    """From the root, and below every directory that it names."""
+    """Return whether a path is absolute and has no ``..`` component."""
     return path.startswith("/") and ".." not in PurePosixPath(path).parts
 
 
@@ -43,7 +43,7 @@ class HostTarget(StudyTable):
 
     @property
     def locations(self) -> list[str]:
-        """Paths on this client; none where they are the target's."""
+        """Return the paths on this client; empty if the target's own paths apply."""
         return [self.path] if self.path is not None else list(self.paths or [])
 
 
@@ -190,12 +190,12 @@ class Cluster(StudyTable):
 
     @property
     def most_asked(self) -> int:
-        """The largest number of clients that is asked for; 0: all hosts."""
+        """Return the largest number of clients that is requested; 0 means all hosts."""
         return max(self.clients) if isinstance(self.clients, list) else self.clients or 0
 
     @property
     def is_local(self) -> bool:
-        """All clients run on this machine."""
+        """Return whether all clients run on this machine."""
         return self.hosts == [LOCALHOST]
 
 
@@ -209,46 +209,49 @@ class ByWorker(Table):
 class ClientRun(Table):
     """What one client did in a run. Times in ns."""
 
-    name: str  # of the client: its host, numbered where one host runs several
+    name: str  # host name, with a number if the host runs several clients
     host: str
-    offset_ns: int  # its clock less that of the controller, before the run
-    round_trip_ns: int  # the least that was seen while measuring it
-    drift_ns: int  # how much the offset changed until after the run
-    armed_ns: int | None = None  # from the order to: files open, buffers there, workers waiting
-    first_io_late_ns: int | None = None  # its first I/O, after the common start
-    last_worker_late_ns: int | None = None  # likewise of its worker that began last
-    done_ns: int | None = None  # after the first began: it had done its share; None: no fixed work
-    window_share: float = 1.0  # of its window that is part of the common one
+    offset_ns: int  # client's clock minus the controller's, before the run
+    round_trip_ns: int  # smallest round-trip time of the clock measurement
+    drift_ns: int  # change of the offset until after the run
+    armed_ns: int | None = None  # from the order until files, buffers and workers are ready
+    first_io_late_ns: int | None = None  # first I/O, relative to the common start
+    last_worker_late_ns: int | None = None  # first I/O of the worker that started last
+    # end of the client's share, after the first client's start; None unless work is fixed
+    done_ns: int | None = None
+    window_share: float = 1.0  # share of the client's window that lies in the common window
     operations: Count = 0
     bytes: Count = 0
-    by_worker: ByWorker | None = None  # None: the engine does not tell
+    by_worker: ByWorker | None = None  # None if the engine does not report it
     bytes_read: Count = 0
     bytes_s: Amount = 0.0
     operations_s: Amount = 0.0
     latency_mean_ns: Amount | None = None
     latency_p99_ns: Count | None = None
-    cpu_percent: float | None = None  # of its cores, by whomever, in the window
+    cpu_percent: float | None = None  # CPU use of all cores by all programs in the window
     cores: int | None = None
-    nic_received_bytes: int | None = None  # of the data interfaces; None: not seen
+    nic_received_bytes: int | None = None  # bytes of the data interfaces; None if not counted
     nic_sent_bytes: int | None = None
-    nic_busy_percent: float | None = None  # of the faster direction, where the speed is known
+    # utilisation of the busier direction; None if the link speed is unknown
+    nic_busy_percent: float | None = None
 
 
 class ClusterRun(Table):
     """How the clients of a run came together."""
 
     clients: list[ClientRun]
-    # Between the clients, of their first I/O; None: the engine does not tell.
+    # Largest difference of first I/O between clients; None if the engine does not report it.
     start_skew_ns: int | None = None
-    # Share of the planned window, or of the longest that bytes ended, that all had together.
+    # Share of the planned window (or of the longest one, for work by bytes) common to all clients.
     window_kept: float
-    divided: bool = False  # one work for all: what each client did was given
-    # Of all clients, until the first had done its share; None: no fixed work, or one client.
+    divided: bool = False  # whether the clients divided one work, each with a given share
+    # Throughput of all clients until the first was done; None unless work is fixed and clients
+    # several.
     bytes_s_till_first_done: float | None = None
-    nics_seen: bool = False  # network bytes could be read on every client
+    nics_seen: bool = False  # whether network bytes were counted on all clients
 
     @property
     def rates(self) -> dict[str, float]:
-        """What each client did: bytes per second, or operations where none moved a byte."""
+        """Return each client's bytes per second, or operations per second without bytes."""
         by_bytes = any(client.bytes_s for client in self.clients)
         return {c.name: c.bytes_s if by_bytes else c.operations_s for c in self.clients}

@@ -1,4 +1,4 @@
-"""Facts for density and cost figures: the rack that targets stand in, and what they cost."""
+"""Tables for density and cost figures: the rack that holds targets, and what targets cost."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Power = Annotated[
         }
     ),
 ]
-"""Watts, from ``"15kW"`` or a number."""
+"""Power in watts, from ``"15kW"`` or a number."""
 
 
 class Rack(StudyTable):

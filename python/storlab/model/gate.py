@@ -1,4 +1,4 @@
-"""Rules that results are held to: ``[[gate]]`` of a study, or of a file of their own."""
+"""Acceptance rules for results: ``[[gate]]`` tables of a study or of a file of rules."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LIMIT = re.compile(rf"\s*({_NUMBER})\s*(x\s*baseline|[^\s0-9][^0-9]*)?\s*")
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """A number with its unit as written, or a multiple of the baseline."""
+    """Bound of a gate rule: a number with a unit, or a multiple of the baseline."""
 
     text: str
     number: float
@@ -27,7 +27,11 @@ class Limit:
 
     @classmethod
     def parse(cls, text: str | float) -> Limit:
-        """From ``2``, ``"2ms"`` or ``"0.95 x baseline"``. Raises ValueError with an example."""
+        """Parse ``2``, ``"2ms"`` or ``"0.95 x baseline"``.
+
+        Raises:
+            ValueError: The text is not a limit; the message has examples.
+        """
         match = _LIMIT.fullmatch(str(text))
         if match is None or isinstance(text, bool):
             raise ValueError(
@@ -79,12 +83,12 @@ class GateRule(StudyTable):
 
     @property
     def bounds(self) -> list[tuple[str, Limit]]:
-        """``at_most`` and ``at_least``, as far as they are given."""
+        """Return the bounds that are given, by name (``at_most``, ``at_least``)."""
         given = (("at_most", self.at_most), ("at_least", self.at_least))
         return [(name, Limit.parse(value)) for name, value in given if value is not None]
 
 
 class GateFile(StudyTable):
-    """A file of rules."""
+    """File that holds only gate rules."""
 
     gate: list[GateRule] = Field(min_length=1, description="the rules")

@@ -1,7 +1,7 @@
-"""The engine's order: everything one run needs, with nothing left to decide.
+"""Job of an engine: the complete description of one run.
 
-A workload makes a job of its family from a point; every engine that knows the family takes it. This
-file has what all families share.
+A workload builds a job of its family from a point, and every engine that supports the family
+accepts it. This module has the parts common to all families.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from pydantic import Field
 from storlab.base.units import NS_PER_S
 from storlab.model.types import Table
 
-LARGEST_IO = 1 << 30  # of the engine, in bytes
-MOST_IN_FLIGHT = 65_535  # of the engine
+LARGEST_IO = 1 << 30  # in bytes; limit of the native engine
+MOST_IN_FLIGHT = 65_535  # limit of the native engine
 MemberKind = Literal["file", "block_device", "null"]
 
 
 class Job(Table):
-    """What the orders of all families share. ``kind`` tells an engine which family it is."""
+    """Fields common to the jobs of all families; ``kind`` is the family."""
 
     kind: ClassVar[str]
 
@@ -32,41 +32,41 @@ class Job(Table):
     seed: int = 1
 
     def stored(self) -> bytes:
-        """As it is kept beside a run. A job holds no secret in any field that is dumped."""
+        """Return the JSON text to store with a run; no dumped field holds a secret."""
         return (self.model_dump_json(indent=2) + "\n").encode()
 
     def secrets(self) -> dict[str, str]:
-        """What the engine needs and nobody may store: handed over apart from the order."""
+        """Return secrets that the engine needs; they travel separately and are never stored."""
         return {}
 
     def touches(self) -> list[Member]:
-        """Files and devices that it writes to; what they held is then gone."""
+        """Return the files and devices that the job writes to, and whose content is lost."""
         return []
 
     def places(self) -> list[Member]:
-        """Return the files and devices of which its measured I/O is, to be judged by them."""
+        """Return the files and devices of the measured I/O, for checks before and after it."""
         return []
 
 
 class Member(Table):
-    """One file or device of a target. The job touches ``[offset, offset + size)`` bytes of it."""
+    """File or device of a target; the job uses its bytes ``[offset, offset + size)``."""
 
-    path: str  # what to open; /proc/PID/fd/N where the guard holds the device
-    name: str  # what to call it in messages
+    path: str  # path to open; /proc/PID/fd/N if the guard holds the device
+    name: str  # name for messages
     kind: MemberKind
     size: int = Field(gt=0)
     offset: int = Field(default=0, ge=0)
 
 
 class WeightedSize(Table):
-    """A block size in bytes and how often it is drawn, relative to the others."""
+    """Block size in bytes, with its relative frequency."""
 
     bytes: int = Field(gt=0)
     weight: float = Field(default=1.0, gt=0)
 
 
 class RereadJob(Job, ABC):
-    """A job whose run keeps a record of what it wrote, in verify mode, to be read again by."""
+    """Job that in verify mode records what it wrote, so that it can be reread later."""
 
     members: list[Member] = Field(min_length=1)
 
@@ -77,19 +77,19 @@ class RereadJob(Job, ABC):
     @property
     @abstractmethod
     def state(self) -> str | None:
-        """The file of that record; None: nothing is to be read again."""
+        """Return the path of the record of written blocks; None without verify mode."""
 
     @abstractmethod
     def with_state(self, path: Path) -> Self:
-        """The same job with its record in that file. Of a job in verify mode."""
+        """Return the job with its record in another file; only for verify mode."""
 
 
 class CheckedJob(Job, ABC):
-    """A job that checks its members before its load, but those that an earlier run did."""
+    """Job that checks its files before the load, except for files that an earlier run checked."""
 
     @abstractmethod
     def remembering(self, path: Path) -> Self:
-        """The same job, which keeps in that file what was checked."""
+        """Return the job with a file that remembers which members were checked."""
 
 
 class Arrival(Table):

@@ -1,4 +1,4 @@
-"""What the histograms of samples say, read off their encodings: columns of ``samples.parquet``."""
+"""Latency columns of ``samples.parquet``, computed from encoded histograms."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class LatencyColumns(NamedTuple):
-    """Of each sample, in ns."""
+    """Latency statistics of each sample, in ns."""
 
     mean: Sequence[float]
     p50: Sequence[int]
@@ -16,7 +16,7 @@ class LatencyColumns(NamedTuple):
 
 
 def latencies_of(histograms: Iterable[bytes]) -> LatencyColumns:
-    """Of V2 encodings; all zeros where nothing was counted. Raises ``ValueError`` for damage."""
+    """Compute the statistics of V2 encodings (zeros if empty); raise ``ValueError`` for damage."""
     from storlab._native import latency_columns
 
     return LatencyColumns(*latency_columns([*histograms]))

@@ -1,7 +1,7 @@
-"""The parameters of a point, typed. A family declares each once, for its points and its table.
+"""Typed parameters of a point, which each family declares once.
 
-The table of a study has the same fields, but may list what is swept, and spells some values as
-people do.
+The family's table in a study is derived from them: it has the same fields, but accepts lists for
+swept parameters and values with units.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ ItemT = TypeVar("ItemT")
 _SWEPT = "swept"
 
 Sweep = Annotated[ItemT, _SWEPT]
-"""A parameter that a study may sweep: one value in a point, one or a list of them in the table."""
+"""Parameter that a study may sweep: one value in a point, one or several in the study's table."""
 
 
 @dataclass(frozen=True, slots=True)
 class InStudy:
-    """What the table takes where a point has another type."""
+    """Annotation for the type that a study's table accepts if the point has another type."""
 
     form: Any
 
@@ -45,39 +45,39 @@ def _spelled(value: object) -> object:
 
 
 Nanoseconds = Annotated[int, BeforeValidator(_spelled), Field(ge=0), InStudy(Duration)]
-"""Of a point: a number is nanoseconds, where the table takes seconds."""
+"""Duration of a point in ns; the study's table reads numbers as seconds."""
 
 
 class Params(BaseModel):
-    """What one point of a family says. What it does not know is left out: importers say more."""
+    """Parameters of one point of a family; unknown ones are ignored, as importers add some."""
 
     model_config = ConfigDict(
         strict=True, frozen=True, extra="ignore", validate_default=True, allow_inf_nan=False
     )
 
     absent: ClassVar[Mapping[str, Any]] = {}
-    """What results from before a parameter mean by not having it, where that is no default."""
+    """Meaning of missing parameters in old results, if it differs from the default."""
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> Self:
-        """Of a point or a stored run. Raises pydantic's ValidationError, which names the field."""
+        """Validate the parameters of a point or stored run; raise pydantic's ValidationError."""
         return cls.model_validate({**cls.absent, **values})
 
     @classmethod
     def combined(cls, values: Mapping[str, Any]) -> Self:
-        """Of a combination that a study's table has read, and that is not checked again."""
+        """Build parameters from values that the study's table has validated, without checks."""
         return cls.model_construct(**values)
 
     @classmethod
     def every(cls, combinations: Iterable[Mapping[str, Any]]) -> list[Self]:
-        """Of many of them."""
+        """Build the parameters of several combinations without checks, see :meth:`combined`."""
         return [cls.combined(values) for values in combinations]
 
 
 def table_fields(params: type[Params]) -> tuple[tuple[str, ...], dict[str, Any]]:
-    """Which parameters a study may sweep, and all fields of its table by name, for pydantic.
+    """Return the parameters that a study may sweep, and the fields of its table for pydantic.
 
-    A parameter without a description is no field: storlab itself adds it to a point.
+    Parameters without a description are not fields of the table: storlab sets them.
     """
     hints = get_type_hints(params, include_extras=True)
     described = {n: info for n, info in params.model_fields.items() if info.description}

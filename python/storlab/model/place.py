@@ -1,4 +1,4 @@
-"""Where a family keeps files or objects of its own: a directory, or a prefix of a bucket."""
+"""Place for a family's own files or objects: a directory, or a prefix of a bucket."""
 
 from __future__ import annotations
 
@@ -9,18 +9,20 @@ from storlab.model.types import Table
 
 
 class DataPlace(Table):
-    """Exactly one of ``directory`` and ``store``. All that is in it belongs to storlab."""
+    """Directory or bucket prefix (exactly one of them) whose content all belongs to storlab."""
 
-    directory: str | None = None  # absolute; exists
-    direct: bool = True  # O_DIRECT, of a directory
+    directory: str | None = None  # absolute path of an existing directory
+    direct: bool = True  # whether to use O_DIRECT in the directory
     store: S3Store | None = None
-    prefix: str = ""  # of a store, ends with a slash
-    # Of requests to a store:
-    request_timeout_ns: int = Field(default=60_000_000_000, gt=0)  # without the answer, or a byte
-    retries: int = Field(default=0, ge=0)  # further attempts of one that failed
-    backoff_ns: int = Field(default=0, ge=0)  # before the first of them, doubled for each further
+    prefix: str = ""  # prefix in the store, ending with a slash
+    # Settings for requests to a store:
+    # time limit without an answer or a byte of it
+    request_timeout_ns: int = Field(default=60_000_000_000, gt=0)
+    retries: int = Field(default=0, ge=0)  # further attempts after a failure
+    # pause before the first retry, doubled for each further one
+    backoff_ns: int = Field(default=0, ge=0)
 
     def secrets(self) -> dict[str, str]:
-        """The store's credentials; empty for a directory."""
+        """Return the store's credentials; empty for a directory."""
         credentials = None if self.store is None else self.store.credentials
         return {} if credentials is None else credentials.as_dict()

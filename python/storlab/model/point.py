@@ -1,4 +1,4 @@
-"""Points and runs: what a study unfolds into."""
+"""Points and planned runs of a study, and the plan that holds them."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ class Point(Table):
     """One target, one workload, one value of each swept parameter."""
 
     target: str
-    workload: str  # the workload's label
+    workload: str  # label of the workload
     workload_index: int
     kind: str
     engine: str
     params: dict[str, Any]
-    clients: int | None = None  # of a cluster; None: this machine makes the load
+    clients: int | None = None  # number of clients; None if this machine generates the load
 
     @property
     def point_id(self) -> str:
-        """Stable over edits elsewhere in the study: a hash of what the point says, nothing else."""
+        """Return a hash of the point's own content, stable when other parts of the study change."""
         left_out = {"workload_index"} | ({"clients"} if self.clients is None else set())
         fields = self.model_dump(mode="json", exclude=left_out)
         text = json.dumps(fields, sort_keys=True, separators=(",", ":"))
@@ -40,12 +40,12 @@ class PlannedRun(Table):
 
     @property
     def run_id(self) -> str:
-        """Directory name of the run; the same in every resume of the campaign."""
+        """Return the directory name of the run, equal in all sessions of the campaign."""
         return f"{self.point_id}-r{self.repeat}"
 
 
 def about_run(run: PlannedRun, point: Point) -> dict[str, Any]:
-    """Return the fields of a run's record that its plan decides."""
+    """Return the fields of a run's record that the plan determines."""
     return {
         "run_id": run.run_id,
         "point_id": run.point_id,
@@ -68,22 +68,24 @@ class Plan(Table):
     runs: list[PlannedRun]
     estimated_ns: int
     estimated_ns_by_target: dict[str, int] = Field(default_factory=dict)
-    bytes_written: int  # closed-loop writes are bounded by time, not counted: see notes
+    bytes_written: int  # without closed-loop writes, which are bounded by time: see notes
     data_bytes_by_target: dict[str, int] = Field(default_factory=dict)
-    destructive: list[str] = Field(default_factory=list)  # block devices that would be overwritten
-    devices: dict[str, dict[str, str | int]] = Field(default_factory=dict)  # what they are, by path
-    # The same of the clients of a cluster: by client, then by path there. Empty facts: not known.
+    destructive: list[str] = Field(default_factory=list)  # block devices to overwrite
+    # facts about these devices, by path
+    devices: dict[str, dict[str, str | int]] = Field(default_factory=dict)
+    # Facts about devices by client, then by path on the client; empty if unknown.
     client_devices: dict[str, dict[str, dict[str, str | int]]] = Field(default_factory=dict)
-    files: dict[str, dict[str, int]] = Field(default_factory=dict)  # read, of somebody's, by path
+    # user files that are read, by path
+    files: dict[str, dict[str, int]] = Field(default_factory=dict)
     notes: list[str] = Field(default_factory=list)
 
     @property
     def plan_hash(self) -> str:
-        """What a reviewer consents to: covers points, order, sizes, and which devices and files."""
+        """Return the hash to consent to: covers points, order, sizes, devices and files."""
         fields = self.model_dump(mode="json")
         for later in ("devices", "client_devices", "files"):
             if not fields[later]:
-                del fields[later]  # plans from before it keep their hash
+                del fields[later]  # keeps the hash of plans from versions without the field
         for point in fields["points"].values():
             if point["clients"] is None:
                 del point["clients"]

@@ -1,6 +1,7 @@
-"""Power readings and what sensors say about themselves.
+"""Power readings and descriptions of sensors.
 
-Boundary, sensor, rate and accuracy belong to every reading; a value without them is no measurement.
+Each reading has a boundary, sensor, rate and accuracy; a power value without them is not a
+measurement.
 """
 
 from __future__ import annotations
@@ -15,40 +16,41 @@ from storlab.model.types import Provenance, Table
 Boundary = Literal["device", "enclosure", "host", "wall"]
 Supply = Literal["ac", "dc", "unknown"]
 Sampling = Literal["instantaneous", "interval_mean", "counter"]
-"""How a value relates to time: a moment's power, the mean over the sensor's own interval, or energy
-counted so far."""
+"""Kind of a sensor's value: instantaneous power, mean over an interval, or energy counter."""
 
 
 class SensorInfo(Table):
     """One sensor of a meter. Units: W for power, J for counters, ns for times."""
 
     sensor: str  # unique within a run, such as "rapl:package-0"
-    kind: str  # of the meter: rapl, hwmon, nvme, ...
+    kind: str  # kind of the meter: rapl, hwmon, nvme, ...
     description: str
     boundary: Boundary
     supply: Supply = "unknown"
     sampling: Sampling
     unit: Literal["W", "J"]
-    sensor_interval_ns: int | None = None  # an interval mean's own interval
-    counter_max: float | None = None  # J; the counter wraps to 0 behind it
-    gain_accuracy: float | None = None  # relative, 0.02 = 2 %; None: not stated
+    sensor_interval_ns: int | None = None  # averaging interval of an interval mean
+    counter_max: float | None = None  # largest value in J, after which the counter wraps to 0
+    gain_accuracy: float | None = None  # relative, 0.02 = 2 %; None if not stated
     offset_accuracy_w: float | None = None
     quantum: float | None = None  # smallest step, in the unit
-    clock_uncertainty_ns: int = 0  # of its time stamps against the run's clock
-    share: float = Field(default=1.0, gt=0, le=1)  # of the reading that the target is charged
-    share_rule: str = ""  # why that share, in words; printed beside the numbers
-    whole: str = ""  # sensors of one boundary and whole are its parts and are added up
+    clock_uncertainty_ns: int = 0  # of its timestamps against the run's clock
+    # share of the reading that is attributed to the target
+    share: float = Field(default=1.0, gt=0, le=1)
+    share_rule: str = ""  # reason for the share, printed next to the numbers
+    whole: str = ""  # sensors with equal boundary and whole measure parts, which are summed
     provenance: Provenance = "measured"
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A value of one sensor at a time on the run's clock (CLOCK_MONOTONIC, ns)."""
+    """Value of one sensor at a time on the run's clock (CLOCK_MONOTONIC, ns)."""
 
     sensor: str
     time_ns: int
     value: float  # in the sensor's unit
-    sensor_time: str | None = None  # the sensor's own stamp, as it prints it; unchanged means stale
+    # timestamp of the sensor itself as text; if unchanged, the value is stale
+    sensor_time: str | None = None
 
 
 class PowerSummary(Table):
@@ -63,8 +65,8 @@ class PowerSummary(Table):
     peak_w: float | None = None
     idle_before_w: float | None = None
     idle_after_w: float | None = None
-    idle_step_w: float = 0.0  # one step of a counter, over the shorter of these pauses
-    coverage: float = 0.0  # share of the window that readings span
+    idle_step_w: float = 0.0  # one step of a counter, over the shorter of the two idle pauses
+    coverage: float = 0.0  # share of the window that readings cover
     notes: list[str] = Field(default_factory=list)
 
 
@@ -74,7 +76,7 @@ class SpanPower(Table):
     A span without enough readings has none of these.
     """
 
-    span: int  # its place in the run's ``spans``
+    span: int  # index in the run's ``spans``
     boundary: Boundary
     provenance: Provenance
     energy_j: float
@@ -87,7 +89,7 @@ class AppliedPowerState(Table):
 
     device: str
     index: int
-    max_power_w: float | None = None  # from the identify table, as all that follow
+    max_power_w: float | None = None  # from the identify table, like the following fields
     entry_latency_us: int | None = None
     exit_latency_us: int | None = None
-    former_index: int  # before the campaign, and restored after it
+    former_index: int  # state before the campaign, restored afterwards

@@ -1,6 +1,7 @@
-"""``power.parquet``: every reading of every sensor of a run, as it was taken.
+"""Power readings of a run in ``power.parquet``: each reading of each sensor, unprocessed.
 
-The columns are part of the result format (version in the file's metadata under ``storlab.schema``).
+The columns are part of the result format; its version is in the file's metadata as
+``storlab.schema``.
 """
 
 from __future__ import annotations
@@ -20,12 +21,15 @@ _FIELDS: list[pa.Field[Any]] = [
     pa.field("value", pa.float64(), nullable=False),
 ]
 POWER_SCHEMA: pa.Schema = pa.schema(_FIELDS, metadata={SCHEMA_KEY: SCHEMA_VALUE})
-"""Times are of CLOCK_MONOTONIC in ns; a value is in its sensor's unit (W or J), before its share of
-the target is taken. Readings before and after the measure window are included."""
+"""Columns of ``power.parquet``.
+
+Times are on CLOCK_MONOTONIC in ns. Values are in the sensor's unit (W or J), not scaled by the
+target's share. Readings before and after the measure window are included.
+"""
 
 
 def readings_to_parquet(readings: Iterable[Reading]) -> bytes:
-    """The content of a ``power.parquet`` file (zstd), in the order given."""
+    """Encode readings as a ``power.parquet`` file (zstd), in the given order."""
     rows = list(readings)
     columns = {
         "sensor": [r.sensor for r in rows],
@@ -38,9 +42,10 @@ def readings_to_parquet(readings: Iterable[Reading]) -> bytes:
 
 
 def readings_from_parquet(content: bytes) -> pa.Table:
-    """The table in a ``power.parquet`` file's content.
+    """Read the table of a ``power.parquet`` file.
 
-    Raises ``ValueError`` when it is not Parquet, or has another schema or version.
+    Raises:
+        ValueError: The content is not Parquet, or has another schema or version.
     """
     table = pq.read_table(pa.BufferReader(content))
     schema = (table.schema.metadata or {}).get(SCHEMA_KEY)

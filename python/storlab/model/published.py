@@ -1,7 +1,7 @@
-"""Published results: numbers printed in public documents, as data, one row per printed number.
+"""Published results: numbers from public documents, one row per printed number.
 
-The schema of the tables is ``COLUMNS``; ``README.md`` beside the tables says the same to people.
-``load_published`` finds the tables that ship with storlab by name, and any other by its path.
+``COLUMNS`` is the schema of the tables; ``README.md`` next to the tables explains it.
+``load_published`` finds tables that ship with storlab by name, and others by path.
 """
 
 from __future__ import annotations
@@ -42,16 +42,16 @@ COLUMNS: dict[str, str] = {
 REQUIRED = ("config", "metric", "value")
 NOT_STATED = "not_stated"
 REMEMBERED = 1 << 16
-"""What was worked out for that many rows is kept: every rule asks for it again."""
+"""Cache size in rows for numbers found in printed text, because each rule asks for them again."""
 
 _NUMBER = re.compile(r"(?<![\w.])(\d{1,3}(?:,\d{3})+|\d+)(?:\.(\d+))?")
-_SCALES = (1.0, 1e6, 1e3, 1e9, 1e12, 1e-3)  # "5.2 million", "405B" and the like
+_SCALES = (1.0, 1e6, 1e3, 1e9, 1e12, 1e-3)  # factors as in "5.2 million" or "405B"
 _FORMS = re.compile(r"ratio|speedup|increase|reduction|slower|faster")
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One printed number; the columns of a published table (see ``COLUMNS``)."""
+    """Printed number with its columns in a published table (see ``COLUMNS``)."""
 
     id: str
     config: str
@@ -63,7 +63,7 @@ class Row:
     x_name: str
     x_value: str
     value: float | None
-    """None where the cell is not a number."""
+    """Value of the row; None if the cell is not a number."""
     unit: str
     qualifier: str
     kind: str
@@ -72,37 +72,37 @@ class Row:
 
     @property
     def is_measured(self) -> bool:
-        """Whether the row is a measurement, as opposed to a claim, a limit or a setting."""
+        """Return whether the row is a measurement, not a claim, limit or setting."""
         return self.kind == "measured"
 
     @property
     def x(self) -> float | None:
-        """The swept parameter as a number, or None."""
+        """Return the swept parameter as a number, or None."""
         return _number(self.x_value)
 
     @property
     def decimals(self) -> int:
-        """Digits printed after the point."""
+        """Return the number of printed digits after the decimal point."""
         return self._printed_digits()[1]
 
     @property
     def rounding_unit(self) -> float:
-        """One unit of the last printed digit, in the unit of ``value``."""
+        """Return one unit of the last printed digit, in the unit of ``value``."""
         scale, decimals = self._printed_digits()
         return float(scale * 10.0**-decimals)
 
     @property
     def has_printed_number(self) -> bool:
-        """Whether ``printed`` shows the value in digits, and not in words such as "double"."""
+        """Return whether ``printed`` shows the value in digits, not in words such as "double"."""
         return _find_printed(self.printed, self.value) is not None
 
     @property
     def printed_scale(self) -> float:
-        """What the printed number is multiplied by: 1e6 for "5.2 million"."""
+        """Return the factor of the printed number, such as 1e6 for "5.2 million"."""
         return self._printed_digits()[0]
 
     def _printed_digits(self) -> tuple[float, int]:
-        """Scale and digits after the point of the printed number."""
+        """Return the factor and the number of decimals of the printed number."""
         span = _find_printed(self.printed, self.value)
         if span is not None:
             return span
@@ -122,7 +122,7 @@ def _number(text: str) -> float | None:
 
 @lru_cache(maxsize=REMEMBERED)
 def _find_printed(printed: str, value: float | None) -> tuple[float, int] | None:
-    """Scale and decimals of the number in ``printed`` that is ``value``; None when none is."""
+    """Find ``value`` in a printed text; return its factor and decimals, or None."""
     if value is None:
         return None
     for scale in _SCALES:
@@ -135,9 +135,9 @@ def _find_printed(printed: str, value: float | None) -> tuple[float, int] | None
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """Which publication a table is of, as the TOML file beside the CSV says; empty where none is.
+    """Publication of a table, from the TOML file next to the CSV; fields are empty without one.
 
-    A date is as exact as it is known: ``2025``, ``2025-11``, ``2025-11-20``.
+    Dates are as exact as known: ``2025``, ``2025-11``, ``2025-11-20``.
     """
 
     title: str = ""
@@ -147,7 +147,7 @@ class About:
 
     @property
     def text(self) -> str:
-        """For a reader; empty where even the title is unknown."""
+        """Return the citation as text; empty if the title is unknown."""
         if not self.title:
             return ""
         publisher = f"{self.publisher}, " if self.publisher else ""
@@ -157,26 +157,29 @@ class About:
 
 @dataclass(frozen=True, slots=True)
 class PublishedTable:
-    """The rows of one publication, in the order of the file."""
+    """Rows of one publication, in file order."""
 
     name: str
     path: str
     rows: tuple[Row, ...]
     about: About = field(default_factory=About)
     memo: dict[str, list[Any]] = field(default_factory=dict, repr=False, compare=False)
-    """What rules read out of all rows, so that each reads it once."""
+    """Values that rules derive from all rows, cached by rule."""
 
     def select(self, **equal: str | Collection[str]) -> list[Row]:
-        """Rows whose columns equal a text, or are one of several."""
+        """Return the rows whose columns equal a text, or one of several texts."""
         wanted = {k: {v} if isinstance(v, str) else set(v) for k, v in equal.items()}
         return [r for r in self.rows if all(getattr(r, k) in v for k, v in wanted.items())]
 
 
 def read_table(path: str | Path) -> PublishedTable:
-    """The table of a CSV file (UTF-8, a header line, columns as in ``COLUMNS``, in any order).
+    """Read a published table from a CSV file (UTF-8, with a header line).
 
-    Columns that are not in ``COLUMNS`` are left out; optional ones that are missing read as "".
-    Raises ``ResultError`` naming file, line and column.
+    Columns are those of ``COLUMNS`` in any order. Others are ignored; missing optional ones are
+    empty.
+
+    Raises:
+        ResultError: The file is invalid; names file, line and column.
     """
     place = Path(path)
     try:
@@ -191,7 +194,7 @@ def read_table(path: str | Path) -> PublishedTable:
 
 
 def _about(place: Path) -> About:
-    """What lies beside the CSV. Raises ``ResultError`` for a file that is not of this kind."""
+    """Read the TOML file next to a CSV; raise ``ResultError`` if it is invalid."""
     try:
         document = tomllib.loads(read_input(place).decode())
     except FileNotFoundError:
@@ -251,7 +254,7 @@ def _check_header(place: Path, header: list[str]) -> None:
 def _row(cells: dict[str, str], number: int) -> Row:
     known = {name: cells.get(name, "") for name in COLUMNS}
     known["id"] = known["id"] or f"{number:03d}"
-    # Spreadsheets write whole numbers of a column of floats as 1687.0: no digit of the publication.
+    # Spreadsheets write whole numbers as 1687.0, which adds a digit that was not published.
     known["printed"] = known["printed"] or re.sub(r"^(-?\d+)\.0$", r"\1", known["value"])
     if not known["kind"]:
         claim = known["compare_config"] or _FORMS.search(known["metric"])
@@ -261,19 +264,20 @@ def _row(cells: dict[str, str], number: int) -> Row:
 
 
 def published_dir() -> Path:
-    """Where the tables that ship with storlab lie."""
+    """Return the directory of the tables that ship with storlab."""
     return Path(__file__).resolve().parents[1] / "published"
 
 
 def published_names() -> list[str]:
-    """Names of the tables that ship with storlab."""
+    """Return the names of the tables that ship with storlab."""
     return sorted(path.stem for path in published_dir().glob("*.csv"))
 
 
 def load_published(name_or_path: str | Path) -> PublishedTable:
-    """A table that ships with storlab, by name, or any CSV file, by path.
+    """Load a table that ships with storlab by name, or a CSV file by path.
 
-    Raises ``ResultError`` when there is neither, or the table cannot be read.
+    Raises:
+        ResultError: There is no such table, or it cannot be read.
     """
     place = Path(name_or_path)
     if place.suffix == ".csv" or place.is_file():

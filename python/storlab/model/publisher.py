@@ -1,4 +1,4 @@
-"""``[brief]`` of a study, and the components of its targets: what only the publisher knows."""
+"""Publisher's ``[brief]`` table of a study, and the components of its targets."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Section = Literal[
     "configuration",
 ]
 ALWAYS = ("findings", "numbers", "runs", "method", "flags", "audit")
-"""Sections that every brief has: without them nobody could check it."""
+"""Sections that cannot be left out, because the brief could not be verified without them."""
 
 
 class BriefTable(StudyTable):
@@ -69,7 +69,7 @@ class BriefTable(StudyTable):
 
 
 class BriefFile(StudyTable):
-    """A file that has ``[brief]``; whatever else a study says in it does not count."""
+    """File with a ``[brief]`` table; its other tables are ignored."""
 
     model_config = ConfigDict(extra="ignore")
 

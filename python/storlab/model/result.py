@@ -1,4 +1,4 @@
-"""What a run leaves behind: ``RunOutcome`` from the engine, ``RunRecord`` in ``run.json``."""
+"""Results of a run: ``RunOutcome`` from the engine, and ``RunRecord`` in ``run.json``."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from storlab.model.power import AppliedPowerState, Boundary, PowerSummary, SpanP
 from storlab.model.types import Amount, Count, Provenance, Table
 
 Operation = str
-"""A kind of operation: read, write, trim, sync; get, put, head, list, delete, multi_delete; ..."""
+"""Kind of operation: read, write, trim, sync; get, put, head, list, delete, multi_delete; ..."""
 READS = ("read", "get")
-"""Of these, the ones whose bytes come from the target."""
+"""Operations whose bytes come from the target."""
 WRITES = ("write", "put")
-"""And the ones whose bytes go there."""
+"""Operations whose bytes go to the target."""
 RunStatus = Literal["finished", "failed", "cancelled"]
 
 
@@ -45,14 +45,16 @@ class OperationTotals(Table):
     operations: Count  # completed inside the window
     bytes: Count
     late_operations: Count = 0  # open loop: due inside the window, completed after it
-    # Closed loop: in flight at the window's end; in no other figure.
+    # Closed loop: in flight at the end of the window, and not part of other figures.
     unfinished_operations: Count = 0
-    unfinished_longest_ns: Count = 0  # of them, from submission to the end
+    unfinished_longest_ns: Count = 0  # longest time of these from submission to the end
     latency: LatencySummary | None = None  # submission to completion
-    latency_mean_ns: Amount | None = None  # where the engine tells no more of it than this
-    intended: LatencySummary | None = None  # open loop only: from the intended start
-    ttfb: LatencySummary | None = None  # to the first byte of the answer's body, where it has one
-    errors: dict[str, Count] = Field(default_factory=dict)  # failed ones, by kind, apart
+    latency_mean_ns: Amount | None = None  # mean latency, if the engine reports no distribution
+    intended: LatencySummary | None = None  # open loop: from the intended start
+    # time to the first byte of the response body, if there is one
+    ttfb: LatencySummary | None = None
+    # failed operations by kind, not part of other figures
+    errors: dict[str, Count] = Field(default_factory=dict)
 
 
 class CpuUse(Table):
@@ -61,15 +63,17 @@ class CpuUse(Table):
     user_ns: Count
     system_ns: Count
     cores: Count  # cores that the workers could use: min(jobs, cores of the machine or cpuset)
-    worker_ns: Count | None = None  # worker threads only; None where the engine does not tell
+    worker_ns: Count | None = None  # worker threads only; None if the engine does not report it
     busiest_worker_percent: float | None = None
-    machine_busy_percent: float | None = None  # of all cores of the client, by whomever
-    machine_cores: int | None = None  # of the client, whoever may use them
-    machine_steal_percent: float | None = None  # of all cores: time that its host gave to others
-    waited_ns: Count | None = None  # of the worker threads in run queues; None: not told
-    longest_wait_percent: float | None = None  # of the window, by the worker that waited longest
-    quota_cores: float | None = None  # of the control group, by the smallest quota; None: no quota
-    throttled_percent: float | None = None  # of the window, that a quota kept threads from cores
+    machine_busy_percent: float | None = None  # all cores of the client, by all programs
+    machine_cores: int | None = None  # all cores of the client
+    # share of all cores that the hypervisor gave to others
+    machine_steal_percent: float | None = None
+    waited_ns: Count | None = None  # run-queue wait of the worker threads; None if not reported
+    # share of the window, for the worker that waited longest
+    longest_wait_percent: float | None = None
+    quota_cores: float | None = None  # smallest CPU quota of the cgroups; None without a quota
+    throttled_percent: float | None = None  # share of the window in which a quota throttled threads
 
 
 class Failure(Table):
@@ -82,12 +86,12 @@ class Failure(Table):
     operation: str | None = None
     offset: int | None = None
     path: str | None = None
-    # What another program did to the file at ``path`` during the run.
+    # Change that another program made to the file at ``path`` during the run.
     changed: Literal["removed", "replaced", "resized", "freed", "written"] | None = None
 
     @property
     def text(self) -> str:
-        """The failure's message, and on a line below it the fix if there is one."""
+        """Return the message, followed by a line with the fix if there is one."""
         return with_fix(self.message, self.fix)
 
 
@@ -127,14 +131,14 @@ class VerifyReport(Table):
 
     @property
     def ok(self) -> bool:
-        """True when every checked block held what was last acknowledged."""
+        """Return whether all checked blocks held what was last acknowledged."""
         return not any(self.bad_blocks.values())
 
 
 class Span(Table):
     """A stretch of the window with a name of its own: one checkpoint's write, an epoch, a stage."""
 
-    kind: str  # what it is one of: write, restore, epoch, ...
+    kind: str  # write, restore, epoch, ...
     name: str
     start_ns: int  # on the run's clock
     end_ns: int
@@ -143,7 +147,7 @@ class Span(Table):
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One interval of one operation kind. Histograms are HdrHistogram V2 bytes (ns, 3 digits)."""
+    """Interval of one kind of operation; histograms are HdrHistogram V2 (ns, 3 digits)."""
 
     interval: int
     start_ns: int  # on the run's clock (CLOCK_MONOTONIC)
@@ -154,17 +158,17 @@ class Sample:
     latency: builtins.bytes
     intended: builtins.bytes | None = None
     worker_cpu_ns: int = 0
-    ttfb: builtins.bytes | None = None  # to the first byte of the answer's body
-    errors: int = 0  # operations that failed in it; in no other figure of the sample
+    ttfb: builtins.bytes | None = None  # time to the first byte of the response body
+    errors: int = 0  # failed operations, not part of other figures
 
 
 sample_row = attrgetter(*(field.name for field in fields(Sample)))
-"""What a sample is made of, in the order of its fields."""
+"""Return the fields of a sample as a tuple, in the order of their declaration."""
 
 
 @dataclass(slots=True)
 class RunOutcome:
-    """What an engine returns from one run."""
+    """Outcome of one run, as the engine returns it."""
 
     status: RunStatus
     engine: EngineInfo
@@ -177,19 +181,21 @@ class RunOutcome:
     notes: list[str] = field(default_factory=list)
     final_sync_ns: int | None = None
     drain_ns: int = 0
-    first_io_late_ns: int | None = None  # first operation, from the load's planned start
-    last_worker_late_ns: int | None = None  # of the worker that began last; None: not told
+    # first operation, relative to the planned start of the load
+    first_io_late_ns: int | None = None
+    # same for the worker that started last; None if not reported
+    last_worker_late_ns: int | None = None
     verify: VerifyReport | None = None
-    raw: dict[str, bytes] = field(default_factory=dict)  # file name -> content, for raw/
-    server_cpu: CpuUse | None = None  # of a server that storlab itself runs, inside the window
-    details: dict[str, Any] = field(default_factory=dict)  # what only its family knows; JSON
-    spans: list[Span] = field(default_factory=list)  # in order of time
-    cluster: ClusterRun | None = None  # how its clients came together
-    by_worker: ByWorker | None = None  # None: not told
-    flags: list[Flag] = field(default_factory=list)  # of the site that made the load
+    raw: dict[str, bytes] = field(default_factory=dict)  # content by file name, for raw/
+    server_cpu: CpuUse | None = None  # CPU of storlab's own server in the window
+    details: dict[str, Any] = field(default_factory=dict)  # facts specific to the family, as JSON
+    spans: list[Span] = field(default_factory=list)  # in time order
+    cluster: ClusterRun | None = None  # results of the clients of a cluster
+    by_worker: ByWorker | None = None  # None if not reported
+    flags: list[Flag] = field(default_factory=list)  # flags from the site that generated the load
 
     def conclude(self, failure: Failure | None) -> None:
-        """Failed, where there is a failure; else it stays as it has ended."""
+        """Mark the run as failed if there is a failure; otherwise keep its status."""
         self.failure = failure
         if failure is not None:
             self.status = "failed"
@@ -197,36 +203,39 @@ class RunOutcome:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """The live view of a run in progress."""
+    """Live figures of a run in progress."""
 
     phase: Literal["prepare", "armed", "ramp", "measure", "drain", "done"]
     elapsed_ns: int  # since the phase began
     phase_ns: int | None = None  # expected length of the phase
-    operations_s: float | None = None  # over the last interval; None: the engine does not tell
+    # over the last interval; None if the engine does not report it
+    operations_s: float | None = None
     bytes_s: float | None = None
     latency_p99_ns: int | None = None
-    cpu_percent: float | None = None  # of one core
-    note: str = ""  # what else is worth seeing: "slowest c07, 80 MB/s"
-    latency_bins: Sequence[Sequence[int]] = ()  # [bin, operations]; bin n begins at 2^(n/2) ns
-    flush_p99_ns: int | None = None  # of flushes, which are no part of the figures above
+    cpu_percent: float | None = None  # 100 % is one core
+    note: str = ""  # further text to show, such as "slowest c07, 80 MB/s"
+    # pairs of bin and operations; bin n starts at 2^(n/2) ns
+    latency_bins: Sequence[Sequence[int]] = ()
+    flush_p99_ns: int | None = None  # flushes, which are not part of the figures above
 
 
 class Metric(Table):
     """A named quantity derived from the samples. The unit stands last in the name."""
 
-    name: str  # e.g. throughput_mb_s, latency_p99_ns
+    name: str  # such as throughput_mb_s or latency_p99_ns
     value: float
     unit: str
     operation: Operation = "all"
     provenance: Provenance = "measured"
-    boundary: Boundary | None = None  # what the power behind it includes; None: no power in it
-    uncertainty: float | None = None  # standard uncertainty, in the unit; None: not known
+    # boundary of the power it is based on; None if it is not based on power
+    boundary: Boundary | None = None
+    uncertainty: float | None = None  # standard uncertainty in the unit; None if unknown
 
 
 class Flag(Table):
     """A warning that belongs beside the numbers of a run."""
 
-    kind: str  # e.g. client-bound, concurrency-mismatch, page-cache
+    kind: str  # such as client-bound, concurrency-mismatch, page-cache
     message: str
 
 
@@ -234,7 +243,7 @@ class Proof(Table):
     """Whether the medium is known to have served the reads and writes of a run."""
 
     state: Literal["proven", "unproven", "contradicted"]
-    reasons: list[str] = Field(default_factory=list)  # why it is not proven; empty where it is
+    reasons: list[str] = Field(default_factory=list)  # why it is not proven; empty if it is
 
 
 class Concurrency(Table):
@@ -255,47 +264,49 @@ class RunRecord(Table):
     workload: str
     kind: str
     params: dict[str, Any]
-    clients: int | None = None  # of a cluster; None: this machine made the load
+    clients: int | None = None  # number of clients; None if this machine generated the load
     provenance: Provenance = "measured"
     status: RunStatus
     failure: Failure | None = None
     engine: EngineInfo
     started_at: str  # UTC, ISO 8601
-    attempts: list[Attempt] = Field(default_factory=list)  # before this one, in order of time
+    attempts: list[Attempt] = Field(default_factory=list)  # earlier failed attempts, in time order
     window_start_ns: int
     window_end_ns: int
-    wall_at_start_ns: int | None = None  # CLOCK_REALTIME at window_start_ns, since 1970
+    wall_at_start_ns: int | None = None  # CLOCK_REALTIME at window_start_ns, in ns since 1970
     totals: dict[Operation, OperationTotals]
-    by_worker: ByWorker | None = None  # None: not told, or of a cluster, whose clients have theirs
+    # None if not reported, or in a cluster, whose clients have their own
+    by_worker: ByWorker | None = None
     cpu: CpuUse | None = None
-    server_cpu: CpuUse | None = None  # of a server that storlab itself ran; on the same machine
-    details: dict[str, Any] = Field(default_factory=dict)  # what only its family knows
-    spans: list[Span] = Field(default_factory=list)  # in order of time
-    cluster: ClusterRun | None = None  # how its clients came together
+    server_cpu: CpuUse | None = None  # CPU of storlab's own server on the same machine
+    details: dict[str, Any] = Field(default_factory=dict)  # facts specific to the family
+    spans: list[Span] = Field(default_factory=list)  # in time order
+    cluster: ClusterRun | None = None  # results of the clients of a cluster
     concurrency: Concurrency | None = None
     steady: dict[str, Any] | None = None
-    proof: Proof | None = None  # None: of a family that does not judge it, or nothing was moved
+    proof: Proof | None = None  # None if the family does not judge it, or no bytes were moved
     metrics: list[Metric] = Field(default_factory=list)
     flags: list[Flag] = Field(default_factory=list)
     notes: list[str] = Field(default_factory=list)
     final_sync_ns: Count | None = None
     drain_ns: Count = 0
-    first_io_late_ns: int | None = None  # first operation submitted, from the planned start
-    last_worker_late_ns: int | None = None  # likewise of the worker that began last
+    first_io_late_ns: int | None = None  # first operation, relative to the planned start
+    last_worker_late_ns: int | None = None  # same for the worker that started last
     verify: VerifyReport | None = None
     samples_sha256: str | None = None
     histograms: dict[str, dict[str, str]] = Field(default_factory=dict)  # see model.samples.merged
     raw: list[str] = Field(default_factory=list)
     power: list[PowerSummary] = Field(default_factory=list)  # one per sensor
     span_power: list[SpanPower] = Field(default_factory=list)  # by span and boundary
-    power_boundary: Boundary | None = None  # the headline's; None where the target has no meter
+    # boundary that power is reported at; None without a meter
+    power_boundary: Boundary | None = None
     power_states: list[AppliedPowerState] = Field(default_factory=list)
-    power_sha256: str | None = None  # of power.parquet; None where the run has no readings
+    power_sha256: str | None = None  # digest of power.parquet; None without readings
 
     def metric(self, name: str, operation: str = "all") -> float | None:
-        """The value of a metric, or None when this run has none of that name.
+        """Return the value of a metric, or None if the run does not have it.
 
-        Of a metric that rests on power, the one at the headline's boundary.
+        Metrics based on power are taken at the boundary that power is reported at.
         """
         for metric in self.metrics:
             if (metric.name, metric.operation) == (name, operation) and metric.boundary in (

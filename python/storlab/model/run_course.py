@@ -1,15 +1,17 @@
-"""What lies beside the samples of a run for its course over time: ``raw/course.json``."""
+"""Counters of a run over time in ``raw/course.json``, next to its samples."""
 
 from __future__ import annotations
 
 COURSE_FILE = "course.json"
-"""Counters of the devices behind the target, and temperatures of drives, along the window.
+"""Name of the file with device counters and drive temperatures over the window.
 
-``time_ns`` (of the run's clock), and of the same length ``read_bytes`` and ``written_bytes``, as
-the kernel had counted them then; ``celsius``: by drive, pairs of a time and a temperature;
-``WAITS``.
+``time_ns`` (on the run's clock) has the same length as ``read_bytes`` and ``written_bytes``, the
+kernel's counters at these times. ``celsius`` has pairs of time and temperature by drive. ``WAITS``
+is optional.
 """
 WAITS = "waits"
-"""What was kept from its core: ``time_ns``, and counted until then ``waited_ns`` (of each stretch
-the worker that waited longest), ``stolen`` and all ``ticks`` of the machine's cores.
+"""Key of the CPU wait counters in ``course.json``.
+
+The value has ``time_ns`` and the cumulative ``waited_ns`` (in each interval of the worker that
+waited longest), ``stolen``, and all ``ticks`` of the machine's cores.
 """

@@ -1,6 +1,6 @@
-"""S3 targets: the options of a study, and where the objects are once everything is resolved.
+"""S3 targets: options in a study, and the resolved store, prefix and credentials.
 
-Secrets are in none of these tables but :class:`Credentials`, which is never dumped.
+Only :class:`Credentials` holds secrets, and it is never dumped.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from storlab.model.types import StudyTable, Table
 
 Addressing = Literal["path", "virtual"]
 EMBEDDED = "embedded:"
-LEAST_PART = 5 << 20  # of an upload in parts, but for the last one
-LARGEST_PART = 5 << 30  # also the largest object that is uploaded in one request
+LEAST_PART = 5 << 20  # smallest part of a multipart upload, except for the last part
+LARGEST_PART = 5 << 30  # also the largest object for an upload in one request
 MOST_PARTS = 10_000
 LARGEST_OBJECT = 5 << 40
 
@@ -72,7 +72,7 @@ class S3Options(StudyTable):
     @model_validator(mode="before")
     @classmethod
     def _no_secrets(cls, given: Any) -> Any:
-        """Before the fields are looked at, whose findings carry the values."""
+        """Refuse secrets before fields are validated, because validation errors would show them."""
         if not isinstance(given, dict):
             return given
         problems = [
@@ -93,36 +93,38 @@ class S3Options(StudyTable):
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """What signs a request. Its text form shows nothing."""
+    """Keys that sign requests; their text form shows no secrets."""
 
     access_key: str = field(repr=False)
     secret_key: str = field(repr=False)
     session_token: str | None = field(default=None, repr=False)
-    token_place: str = field(default="AWS_SESSION_TOKEN", compare=False)  # where it belongs
+    # variable that the token belongs in, for messages
+    token_place: str = field(default="AWS_SESSION_TOKEN", compare=False)
 
     def as_dict(self) -> dict[str, str]:
-        """For the engine: ``access_key``, ``secret_key`` and, where there is one, a token."""
+        """Return ``access_key``, ``secret_key`` and, if there is one, the token, for the engine."""
         fields = {"access_key": self.access_key, "secret_key": self.secret_key}
         return fields | ({"session_token": self.session_token} if self.session_token else {})
 
 
 class S3Store(Table):
-    """A bucket, and how to talk to it."""
+    """Bucket, with its endpoints and access settings."""
 
-    endpoints: list[str] = Field(min_length=1)  # http://host:port or https://host:port, no path
+    # http://host:port or https://host:port, without path
+    endpoints: list[str] = Field(min_length=1)
     bucket: str
     region: str = "us-east-1"
     addressing: Addressing = "path"
-    ca_file: str | None = None  # absolute
+    ca_file: str | None = None  # absolute path
     verify_tls: bool = True
     credentials: Credentials | None = Field(default=None, exclude=True, repr=False)
 
 
 class S3Access(Table):
-    """What the lab grants a workload on an S3 target: a store, and a prefix of its own in it.
+    """Access to an S3 target that is granted to a workload: a store, and a prefix of its own.
 
-    Keys below ``prefix``: ``storlab.json`` (whose it is), ``pool-<hash>/`` (objects made before the
-    runs) and ``run-<run id>/`` (objects that a run wrote).
+    Keys below ``prefix``: ``storlab.json`` (owner), ``pool-<hash>/`` (objects prepared before runs)
+    and ``run-<run id>/`` (objects written by a run).
     """
 
     store: S3Store

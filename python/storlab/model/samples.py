@@ -1,7 +1,7 @@
-"""``samples.parquet``: one row per interval and operation kind, histograms included.
+"""Samples of a run in ``samples.parquet``: one row per interval and operation, with histograms.
 
-The columns are part of the result format (its version stands in the file's metadata under
-``storlab.schema``). DuckDB reads a campaign at once: ``SELECT * FROM 'runs/*/samples.parquet'``.
+The columns are part of the result format; its version is in the file's metadata as
+``storlab.schema``. DuckDB reads a campaign at once: ``SELECT * FROM 'runs/*/samples.parquet'``.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from storlab.model.result import LatencySummary, Sample, sample_row
 
 SCHEMA_KEY = b"storlab.schema"
 SCHEMA_VALUE = b"2"
-_BEFORE = b"1"  # had no ttfb_hist and no errors
+_BEFORE = b"1"  # version without ttfb_hist and errors
 
 _FIELDS: list[pa.Field[Any]] = [
     pa.field("interval", pa.int32(), nullable=False),
@@ -39,9 +39,10 @@ _FIELDS: list[pa.Field[Any]] = [
 ]
 _ADDED = ("ttfb_hist", "errors")
 SAMPLES_SCHEMA: pa.Schema = pa.schema(_FIELDS, metadata={SCHEMA_KEY: SCHEMA_VALUE})
-"""Columns of ``samples.parquet``. Times are of CLOCK_MONOTONIC; histograms HdrHistogram V2 (ns).
+"""Columns of ``samples.parquet``.
 
-``errors`` counts operations that failed; they are in no other column.
+Times are on CLOCK_MONOTONIC; histograms are HdrHistogram V2 (ns). ``errors`` counts failed
+operations, which are in no other column.
 """
 _FIRST_SCHEMA: pa.Schema = pa.schema(
     [field for field in _FIELDS if field.name not in _ADDED], metadata={SCHEMA_KEY: _BEFORE}
@@ -49,9 +50,10 @@ _FIRST_SCHEMA: pa.Schema = pa.schema(
 
 
 def summarise_latency(histogram_v2: bytes) -> LatencySummary:
-    """The summary of one HdrHistogram V2 encoding (ns). All zeros when it is empty.
+    """Summarise one HdrHistogram V2 encoding (ns); all values are zero if it is empty.
 
-    Raises ``ValueError`` when the bytes are not such an encoding.
+    Raises:
+        ValueError: The bytes are not such an encoding.
     """
     from storlab._native import Histogram
 
@@ -75,14 +77,16 @@ def summarise_latency(histogram_v2: bytes) -> LatencySummary:
 
 
 TIMES = {"latency": "latency_hist", "intended_latency": "intended_hist", "ttfb": "ttfb_hist"}
-"""Distributions of times, and the columns that hold their histograms."""
+"""Columns that hold histograms, by the name of the distribution."""
 
 
 def merged(samples: Sequence[Sample]) -> dict[str, dict[str, str]]:
-    """The histograms of a whole run: by a key of ``TIMES``, then operation, in base64.
+    """Merge the histograms of a run, by a key of ``TIMES``, then operation; encoded in base64.
 
-    A record carries them, so that a comparison of many runs reads no samples. Empty ones are left
-    out. Raises ``ValueError`` when a sample's histogram is damaged.
+    Records hold them, so that comparing many runs needs no samples. Empty ones are left out.
+
+    Raises:
+        ValueError: A histogram of a sample is damaged.
     """
     from storlab._native import Histogram
 
@@ -104,23 +108,24 @@ def merged(samples: Sequence[Sample]) -> dict[str, dict[str, str]]:
 
 
 def samples_to_table(samples: Sequence[Sample]) -> pa.Table:
-    """A table in :data:`SAMPLES_SCHEMA`, one row per sample, in the order given.
+    """Convert samples to a table in :data:`SAMPLES_SCHEMA`, one row per sample in the given order.
 
-    Raises ``ValueError`` when a sample's histogram is damaged.
+    Raises:
+        ValueError: A histogram of a sample is damaged.
     """
     rows = [sample_row(sample) for sample in samples]
     return rows_to_table(rows, latencies_of(sample.latency for sample in samples))
 
 
 def rows_to_table(rows: Sequence[tuple[Any, ...]], latencies: LatencyColumns) -> pa.Table:
-    """The same of ``sample_row`` of each, whose histograms somebody has read."""
+    """Like :func:`samples_to_table`, for rows of ``sample_row`` with computed latencies."""
     columns = [*zip(*rows, strict=True)] or [()] * (len(_FIELDS) - len(latencies))
     at = SAMPLES_SCHEMA.get_field_index("latency_mean_ns")
     return pa.table([*columns[:at], *latencies, *columns[at:]], schema=SAMPLES_SCHEMA)
 
 
 def table_to_samples(table: pa.Table) -> list[Sample]:
-    """The samples of a table in :data:`SAMPLES_SCHEMA`; the inverse of :func:`samples_to_table`."""
+    """Convert a table back to samples; the inverse of :func:`samples_to_table`."""
     return [
         Sample(
             interval=row["interval"],
@@ -140,17 +145,19 @@ def table_to_samples(table: pa.Table) -> list[Sample]:
 
 
 def samples_to_parquet(samples: Sequence[Sample]) -> bytes:
-    """The content of a ``samples.parquet`` file (zstd)."""
+    """Encode samples as a ``samples.parquet`` file (zstd)."""
     sink = pa.BufferOutputStream()
     pq.write_table(samples_to_table(samples), sink, compression="zstd")
     return sink.getvalue().to_pybytes()
 
 
 def table_from_parquet(content: bytes) -> pa.Table:
-    """The table in a ``samples.parquet`` file's content, in :data:`SAMPLES_SCHEMA`.
+    """Read the table of a ``samples.parquet`` file, in :data:`SAMPLES_SCHEMA`.
 
-    Files of version 1 are read, too: nothing of theirs had a time to first byte, or went on after
-    an error. Raises ``ValueError`` when it is not Parquet, or has another schema or version.
+    Files of version 1 are converted: they had no time to first byte, and no errors.
+
+    Raises:
+        ValueError: The content is not Parquet, or has another schema or version.
     """
     table = pq.read_table(pa.BufferReader(content))
     schema = (table.schema.metadata or {}).get(SCHEMA_KEY)
@@ -164,7 +171,7 @@ def table_from_parquet(content: bytes) -> pa.Table:
 
 
 def _filled_in(table: pa.Table) -> pa.Table:
-    """A table of version 1 in the schema of today."""
+    """Add the columns that a table of version 1 lacks."""
     rows = table.num_rows
     table = table.append_column(SAMPLES_SCHEMA.field("ttfb_hist"), pa.nulls(rows, pa.binary()))
     table = table.append_column(SAMPLES_SCHEMA.field("errors"), pa.array([0] * rows, pa.int64()))

@@ -1,7 +1,7 @@
-"""The study file: targets, workloads and how often to repeat them.
+"""Study file: targets, workloads and settings of runs.
 
-The workload tables come from the families in ``storlab.workloads`` (a floor above), which build the
-whole model with :func:`study_model`; this floor knows only what all families share.
+The workload tables come from the families in ``storlab.workloads``, a higher layer that builds the
+whole model with :func:`study_model`. This module has only what families have in common.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ __all__ = [
 ]
 
 MOST_POINTS = 20_000
-"""Largest number of points of a study. Planning more would take minutes."""
+"""Largest number of points of a study; planning more would take minutes."""
 MOST_TABLES = 1_000
 """Largest number of targets, and of workloads, of a study."""
 SHORTEST_INTERVAL = NS_PER_MS
-"""Shorter samples would measure the hand-over between workers at their ends."""
+"""Shortest sampling interval; shorter ones would be distorted by hand-over between workers."""
 MOST_INTERVALS = 1_000_000
-"""Samples of a window: eleven days of seconds, or a quarter of an hour of milliseconds."""
+"""Largest number of intervals in a window: eleven days of seconds, or 1,000 s of milliseconds."""
 
 
 class Header(StudyTable):
@@ -141,14 +141,16 @@ class UseCase(StudyTable):
 
 
 class WorkloadSpec(StudyTable):
-    """What the tables of all workload families share. A field in ``swept`` may be a list."""
+    """Fields common to the tables of all workload families; a field in ``swept`` may be a list."""
 
-    params: ClassVar[type[Params]] = Params  # of its points; the fields follow: study_table
+    # parameters of its points, from which study_table adds fields
+    params: ClassVar[type[Params]] = Params
     swept: ClassVar[tuple[str, ...]] = ()
     shared: ClassVar[frozenset[str]] = frozenset({"kind", "name", "engine", "targets", "use_case"})
-    # Parameters that leave the work as it is: who does it, and what is worked out from its results.
+    # Parameters that do not change the work: which implementation does it, and what is derived from
+    # results.
     asides: ClassVar[frozenset[str]] = frozenset()
-    # Of these what two results share all the same: what is worked out, or what is itself compared.
+    # Those of ``asides`` that must still be equal for two results to be compared.
     matched: ClassVar[frozenset[str]] = frozenset()
 
     kind: str = Field(description="the workload family")
@@ -166,7 +168,7 @@ class WorkloadSpec(StudyTable):
     @field_validator("use_case")
     @classmethod
     def _read_matches(cls, use_cases: list[UseCase]) -> list[UseCase]:
-        """Values in a match are read as the field reads them: ``"4MiB"`` becomes 4194304."""
+        """Parse the values of ``match`` like the fields themselves: ``"4MiB"`` becomes 4194304."""
         hints = get_type_hints(cls, include_extras=True)
         problems: list[Problem] = []
         read: list[UseCase] = []
@@ -212,27 +214,27 @@ class WorkloadSpec(StudyTable):
         return self
 
     def problems(self, values: list[dict[str, Any]]) -> list[Problem]:
-        """What is wrong with the combinations in ``values``, beyond their single fields."""
+        """Return what is wrong with combinations of parameters, beyond their single fields."""
         del values
         return []
 
     @classmethod
     def compared(cls, params: Mapping[str, Any]) -> dict[str, Any]:
-        """What two results share where their numbers are compared: all but who did the work."""
+        """Return the parameters that must be equal for two results to be compared."""
         return {n: v for n, v in params.items() if n not in cls.asides - cls.matched}
 
     @property
     def label(self) -> str:
-        """The name, or the kind where there is none."""
+        """Return the name, or the kind if there is no name."""
         return self.name or self.kind
 
     def engine_of(self, params: dict[str, Any]) -> str | None:
-        """The engine of one point; None: the study's. ``params`` are one of ``values()``."""
+        """Return the engine of one point; None for that of the study."""
         del params
         return self.engine
 
     def values(self) -> list[dict[str, Any]]:
-        """One dict of plain values per point, in written order and each once."""
+        """Return the parameters of each point, in written order and without duplicates."""
         points: dict[str, dict[str, Any]] = {}
         for combination in self.product():
             point = self.reduced(combination)
@@ -240,15 +242,15 @@ class WorkloadSpec(StudyTable):
         return list(points.values())
 
     def reduced(self, params: dict[str, Any]) -> dict[str, Any]:
-        """One combination without what it has no use for: what is left tells points apart."""
+        """Remove the parameters that have no effect, so that duplicates can be found."""
         return params
 
     def default_of(self, name: str) -> Any:
-        """The value of a field that nobody writes."""
+        """Return the default value of a field."""
         return type(self).model_fields[name].get_default()
 
     def product(self) -> list[dict[str, Any]]:
-        """Every combination of the swept lists, as they are written."""
+        """Return all combinations of the swept lists, in written order."""
         plain = self.model_dump(mode="python", exclude=set(self.shared))
         axes = [
             value if name in self.swept and isinstance(value, list) else [value]
@@ -263,7 +265,7 @@ SpecT = TypeVar("SpecT", bound=WorkloadSpec)
 
 
 def study_table(params: type[Params]) -> Callable[[type[SpecT]], type[SpecT]]:
-    """Gives the table of a workload the fields of its points, and says which are swept."""
+    """Return a decorator that adds the parameters of a family's points to its table."""
 
     def complete(table: type[SpecT]) -> type[SpecT]:
         swept, fields = table_fields(params)
@@ -309,7 +311,7 @@ class StudyBase(StudyTable):
     @model_validator(mode="before")
     @classmethod
     def _few_points(cls, data: Any) -> Any:
-        """Refuse lists that multiply to too many points before any value in them is looked at."""
+        """Refuse lists that multiply to too many points, before their values are validated."""
         tables = data.get("workload") if isinstance(data, dict) else None
         count = 0
         for table in tables if isinstance(tables, list) else []:
@@ -355,11 +357,11 @@ class StudyBase(StudyTable):
 
     @property
     def baseline(self) -> str:
-        """Name of the target that ratios divide by."""
+        """Return the name of the target that ratios divide by."""
         return self.study.baseline or self.target[-1].name
 
     def target_named(self, name: str) -> Target:
-        """The target of that name; KeyError where there is none."""
+        """Return the target of that name; raise KeyError if there is none."""
         for target in self.target:
             if target.name == name:
                 return target
@@ -369,9 +371,11 @@ class StudyBase(StudyTable):
 def study_model(
     families: list[type[WorkloadSpec]], questions: Sequence[str] = ()
 ) -> type[StudyBase]:
-    """The study model whose ``[[workload]]`` tables are these families, told apart by ``kind``.
+    """Build the study model with the given families for ``[[workload]]``, selected by ``kind``.
 
-    ``questions`` are those that a study may ask of them.
+    Args:
+        families: Workload tables.
+        questions: Names of the questions that a study may ask.
     """
     family: Any = families[0]
     if len(families) > 1:

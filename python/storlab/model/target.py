@@ -1,4 +1,4 @@
-"""``[[target]]`` of a study: what is measured, its meters, and facts about it."""
+"""``[[target]]`` table of a study: its location, meters and facts."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class MeterSpec(StudyTable):
 
     @model_validator(mode="after")
     def _no_secrets(self) -> MeterSpec:
-        """Here and not only in the meters: a study is copied into its result before they open."""
+        """Refuse secrets before meters open, because the result copies the study first."""
         problems = secret_problems(self.model_extra or {})
         if problems:
             raise FieldProblems(problems)
@@ -267,7 +267,10 @@ class Target(StudyTable):
 
     @property
     def locations(self) -> list[str]:
-        """The paths as the study gives them (a directory target: the directory; s3: none)."""
+        """Return the paths as the study gives them; for a directory target its directory.
+
+        Empty for s3 targets.
+        """
         if self.s3 is not None:
             return []
         if self.paths is not None:
@@ -276,17 +279,17 @@ class Target(StudyTable):
 
     @property
     def is_embedded(self) -> bool:
-        """True for ``s3 = "embedded:DIR"``."""
+        """Return whether the target is ``s3 = "embedded:DIR"``."""
         return self.s3 is not None and self.s3.startswith(EMBEDDED)
 
     @property
     def is_null(self) -> bool:
-        """True for ``path = "null:"``."""
+        """Return whether the target is ``path = "null:"``."""
         return self.path == "null:"
 
 
 def s3_address_problem(address: str) -> tuple[str, str] | None:
-    """What is wrong with ``s3 = "..."`` and its fix, or None."""
+    """Return what is wrong with the address of an s3 target, and the fix; or None."""
     if address.startswith(EMBEDDED):
         if address.removeprefix(EMBEDDED).strip():
             return None
@@ -309,7 +312,7 @@ def s3_address_problem(address: str) -> tuple[str, str] | None:
 
 
 def _option_problems(address: str, options: S3Options) -> Iterable[Problem]:
-    """What of the options does not fit the address, each with its field."""
+    """Yield the options that contradict the address, each with its field."""
     parts = urlsplit(address)
     for index, given in enumerate(options.endpoints):
         problem = _endpoint_problem(given, parts.scheme)
@@ -334,7 +337,7 @@ def _option_problems(address: str, options: S3Options) -> Iterable[Problem]:
 def _endpoint_problem(given: str, scheme: str) -> str | None:
     try:
         parts = urlsplit(given)
-        _ = parts.port  # raises for one that is no number
+        _ = parts.port  # raises ValueError if the port is not a number
     except ValueError:
         return "is not an address"
     if parts.scheme not in ("http", "https") or not parts.hostname:
@@ -351,7 +354,7 @@ def _endpoint_problem(given: str, scheme: str) -> str | None:
 def _host_of(address: str) -> str:
     try:
         return urlsplit(address).hostname or ""
-    except ValueError:  # said of the endpoint itself
+    except ValueError:  # the endpoint's own check reports it
         return ""
 
 

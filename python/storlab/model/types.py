@@ -1,4 +1,4 @@
-"""Field types shared by every model: sizes and durations that read from text, and strict tables."""
+"""Field types common to all models: sizes and durations with units, and strict tables."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from pydantic import (
 from storlab.base.units import parse_duration, parse_size
 
 Count = Annotated[int, Field(ge=0)]
-"""A number of things, bytes or nanoseconds: not negative."""
+"""Non-negative number of things, bytes or nanoseconds."""
 Amount = Annotated[float, Field(ge=0)]
-"""A quantity that is not negative."""
+"""Non-negative quantity."""
 Provenance = Literal["measured", "declared", "modelled", "published", "emulated"]
 
 SIZE_PATTERN = r"^\s*[0-9][0-9_]*(\.[0-9]+)?\s*([KMGTPkmgtp][Ii]?[Bb]|[Bb])?\s*$"
@@ -40,7 +40,7 @@ Size = Annotated[
         }
     ),
 ]
-"""Bytes, from ``"256KiB"`` or an integer."""
+"""Size in bytes, from ``"256KiB"`` or an integer."""
 
 Duration = Annotated[
     int,
@@ -55,7 +55,7 @@ Duration = Annotated[
         }
     ),
 ]
-"""Nanoseconds, from ``"300s"`` or a number of seconds."""
+"""Duration in nanoseconds, from ``"300s"`` or a number of seconds."""
 
 ItemT = TypeVar("ItemT")
 
@@ -82,22 +82,22 @@ Swept = Annotated[
     | Annotated[list[ItemT], Field(min_length=1), AfterValidator(_distinct), Tag("many")],
     Discriminator(_one_or_many),
 ]
-"""One value, or a list of values that is swept. Errors come from the form that was used."""
+"""One value, or a list of values to sweep; errors refer to the form that was used."""
 
 
 class Table(BaseModel):
-    """A strict record: unknown fields are errors, so that a misspelled one cannot pass silently."""
+    """Strict record: unknown fields are errors, so that misspelled fields are noticed."""
 
     model_config = ConfigDict(
         extra="forbid", frozen=True, validate_default=True, allow_inf_nan=False
     )
 
     def dump(self) -> dict[str, Any]:
-        """Plain JSON-ready values."""
+        """Return plain values that JSON can represent."""
         return self.model_dump(mode="json")
 
 
 class StudyTable(Table):
-    """A table that people write: no silent conversion (``"8"`` or ``true`` is not a number)."""
+    """Table that users write; values are not converted (``"8"`` or ``true`` is not a number)."""
 
     model_config = ConfigDict(strict=True)
