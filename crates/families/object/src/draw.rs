@@ -1,4 +1,4 @@
-//! What the next request is: its kind and its object, each from its own seeded stream.
+//! Draws of the next request: its kind and its object, each from its own seeded random stream.
 
 use rand_core::Rng as _;
 use storlab_base::{Error, Offsets, Result, Rng, Share, stream};
@@ -7,14 +7,15 @@ use super::kind::ObjectKind;
 use super::pool::{Object, Objects};
 use super::spec::ObjectJob;
 
-/// Where deletes have taken most of a pool, so many draws are tried before one is folded.
+/// Draws to try if deletes have removed most of the pool, before a draw is folded into the objects
+/// that are left.
 const TRIES: usize = 64;
 
-/// Draws requests for one worker.
+/// Generator of the requests of one worker.
 pub struct Draw {
     /// Upper end of each kind's share of 2^64.
     kinds: Vec<(u64, ObjectKind)>,
-    /// Over the numbers of the pool's objects.
+    /// Sampler of the indices of the pool's objects.
     keys: Option<Offsets>,
     kind_rng: Rng,
     object_rng: Rng,
@@ -23,11 +24,11 @@ pub struct Draw {
 }
 
 impl Draw {
-    /// For worker `index`.
+    /// Create the generator of worker `index`.
     pub fn new(job: &ObjectJob, index: usize) -> Result<Self> {
         let index = index as u64;
         let objects = job.pool.as_ref().map_or(0, |pool| pool.objects);
-        // Which objects are hot is decided by the seed alone, so that workers agree.
+        // The seed alone decides which objects are hot, so that workers agree.
         let share = Share { index, count: u64::MAX };
         let keys = (objects > 0)
             .then(|| Offsets::new(&job.keys, objects, 1, 1, share, job.seed))
@@ -43,17 +44,17 @@ impl Draw {
         })
     }
 
-    /// Kind of the next request.
+    /// Draw the kind of the next request.
     pub fn kind(&mut self) -> ObjectKind {
         let draw = self.kind_rng.next_u64();
         let drawn = self.kinds.iter().find(|(bound, _)| draw < *bound);
         drawn.or(self.kinds.last()).map_or(ObjectKind::Get, |&(_, kind)| kind)
     }
 
-    /// The object of the next GET or HEAD, pinned; `None` where there is none.
+    /// Draw the object of the next GET or HEAD and pin it; `None` if no object exists.
     ///
-    /// Objects that the run wrote, where they may be read, are as likely together as their share of
-    /// all objects, and equally likely among themselves.
+    /// If objects that the run wrote may be read, they are drawn as often as their share of all
+    /// objects, each with equal probability.
     pub fn readable(&mut self, objects: &Objects) -> Option<Object> {
         let (live, joined) = (objects.live(), objects.joined());
         if joined > 0 && below(&mut self.object_rng, live + joined) >= live {
@@ -72,19 +73,20 @@ impl Draw {
         })
     }
 
-    /// Where a GET of `want` bytes of an object of `size` bytes begins, and how long it is.
+    /// Draw the range of a GET of `want` bytes from an object of `size` bytes. Return offset and
+    /// length.
     pub fn range(&mut self, size: u64, want: u64) -> (u64, u64) {
         let len = want.min(size);
         (below(&mut self.range_rng, size - len + 1), len)
     }
 
-    /// A shard of the pool.
+    /// Draw a shard of the pool.
     pub fn shard(&mut self, shards: u64) -> u64 {
         below(&mut self.shard_rng, shards)
     }
 }
 
-/// Offsets are what the law of keys is drawn by; its user knows it as keys.
+/// Rename the field `offsets` of an error to `keys`, which is its name in the order.
 fn about_keys(error: Error) -> Error {
     match error {
         Error::Spec { field, what, fix } => {
@@ -94,7 +96,7 @@ fn about_keys(error: Error) -> Error {
     }
 }
 
-/// A draw from `0..n`, even to 2^-64 x n.
+/// Draw uniformly from `0..n`, with a bias below n * 2^-64.
 fn below(random: &mut Rng, n: u64) -> u64 {
     ((u128::from(random.next_u64()) * u128::from(n)) >> 64) as u64
 }
@@ -121,7 +123,7 @@ mod tests {
 
     const POOL: u64 = 1000;
 
-    /// How often each object of the pool is drawn, by two workers together.
+    /// Count how often two workers draw each object of the pool.
     fn counts(keys: &Value, draws: u64) -> Vec<u64> {
         let job = job_with(|j| {
             j["pool"]["objects"] = json!(POOL);
@@ -148,9 +150,11 @@ mod tests {
     fn uniform_keys_are_uniform() {
         let counts = counts(&json!({"kind": "uniform"}), 200_000);
         let chi = chi_square(&counts, |_| 200.0);
-        // 999 degrees of freedom: mean 999, sigma 44.7. Both ends: too even is no chance either.
+        // 999 degrees of freedom: mean 999, sigma 44.7. Both tails are tested: too uniform is
+        // suspicious as well.
         assert!((chi - 999.0).abs() < 5.0 * 44.7, "{chi}");
-        // The hottest tenth has about a tenth: 31.5 % in the tool whose "random" keys are not.
+        // The hottest tenth gets about a tenth of the draws. In a tool with defective "random" keys
+        // it gets 31.5 %.
         let mut sorted = counts;
         sorted.sort_unstable_by(|a, b| b.cmp(a));
         let hottest = sorted[..100].iter().sum::<u64>() as f64 / 200_000.0;
@@ -166,7 +170,7 @@ mod tests {
         counts.sort_unstable_by(|a, b| b.cmp(a));
         let total: f64 = (1..=POOL).map(|k| 1.0 / k as f64).sum();
         let law = |rank: usize| 400_000.0 / total / (rank + 1) as f64;
-        // Of the ranks that sorting cannot exchange.
+        // Compare only the ranks that sampling noise cannot swap.
         for (rank, &seen) in counts[..10].iter().enumerate() {
             let expected = law(rank);
             assert!((seen as f64 - expected).abs() < 5.0 * expected.sqrt(), "{rank}: {seen}");
@@ -195,7 +199,7 @@ mod tests {
         for _ in 0..100_000 {
             counts[draw.kind() as usize] += 1;
         }
-        // Five standard deviations of a binomial with n = 100,000.
+        // Tolerance: five standard deviations of a binomial with n = 100,000.
         for (count, percent) in counts.into_iter().zip(percents) {
             let share: f64 = percent / 100.0;
             let sigma = (100_000.0 * share * (1.0 - share)).sqrt();

@@ -1,8 +1,8 @@
-//! Single HTTP requests by the endpoint and server address that they went to.
+//! Counters of single HTTP requests by endpoint and server address.
 //!
-//! The run's own figures are sums over all endpoints, in which one slow node of three disappears.
-//! Here each request counts where it went: an upload in parts is many requests, and an attempt that
-//! is retried counts as failed.
+//! The run's own metrics are sums over all endpoints, in which one slow node of three disappears.
+//! Here each request is counted where it went: a multipart upload is many requests, and an attempt
+//! that is retried counts as failed.
 
 use std::net::SocketAddr;
 
@@ -13,8 +13,8 @@ use serde_json::{Value, json};
 use storlab_base::Histogram;
 use storlab_s3::Call;
 
-/// Rows that an endpoint has at most. Stores behind many addresses change them every few seconds;
-/// requests to more of them are counted without an address.
+/// Most rows per endpoint. Stores with many addresses change them every few seconds; requests to
+/// further addresses are counted without an address.
 const MOST_ROWS: usize = 64;
 
 /// Kind of a single HTTP request.
@@ -23,18 +23,18 @@ const MOST_ROWS: usize = 64;
 pub enum WireKind {
     Get,
     Put,
-    /// Part of an upload with the full part size.
+    /// Part of a multipart upload that has the full part size.
     Part,
     Head,
     List,
     Delete,
     MultiDelete,
-    /// Every other request of an upload in parts: create, last part, complete, abort.
+    /// Every other request of a multipart upload: create, last part, complete, abort.
     Upload,
 }
 
 impl WireKind {
-    /// Classifies a call that sends `object_bytes` of an object, in parts of `part_size` bytes.
+    /// Classify a call that sends `object_bytes` of an object, in parts of `part_size` bytes.
     pub fn of(call: &Call<'_>, object_bytes: u64, part_size: Option<u64>) -> Self {
         match (&call.method, call.query.first()) {
             (&Method::GET, None) => WireKind::Get,
@@ -48,7 +48,7 @@ impl WireKind {
         }
     }
 
-    /// Word used in results.
+    /// Return the name of the kind in results.
     const fn name(self) -> &'static str {
         match self {
             WireKind::Get => "get",
@@ -63,8 +63,8 @@ impl WireKind {
     }
 }
 
-/// Endpoint, by its place in the order; address of the server, `None` if no connection was made;
-/// and kind of request.
+/// Destination of a request: index of the endpoint in the order; address of the server, `None` if
+/// no connection was made; kind of request.
 pub type Destination = (usize, Option<SocketAddr>, WireKind);
 
 /// Requests of one kind to one address of an endpoint.
@@ -73,7 +73,7 @@ struct Row {
     /// Server; `None` without a connection, or if the endpoint has too many addresses.
     peer: Option<SocketAddr>,
     kind: WireKind,
-    /// Requests that succeeded; bytes and latencies are theirs.
+    /// Successful requests; bytes and latencies are theirs.
     requests: u64,
     /// Bytes of objects.
     bytes: u64,
@@ -88,7 +88,7 @@ struct Row {
 pub struct EndpointTable(Vec<Vec<Row>>);
 
 impl EndpointTable {
-    /// Counts a request that succeeded.
+    /// Count a successful request.
     pub fn succeed(&mut self, to: Destination, latency_ns: u64, bytes: u64) {
         let row = self.row(to);
         row.requests += 1;
@@ -97,12 +97,12 @@ impl EndpointTable {
         row.latency.record(latency_ns);
     }
 
-    /// Counts a request that failed.
+    /// Count a failed request.
     pub fn fail(&mut self, to: Destination) {
         self.row(to).errors += 1;
     }
 
-    /// Adds the counters of another worker.
+    /// Add the counters of another worker.
     pub fn add(&mut self, other: &EndpointTable) {
         for (endpoint, rows) in other.0.iter().enumerate() {
             for row in rows {
@@ -116,8 +116,8 @@ impl EndpointTable {
         }
     }
 
-    /// Returns the counters as JSON, in order of endpoint, address and kind. Histograms are base64
-    /// of `HdrHistogram` V2.
+    /// Return the counters as JSON, sorted by endpoint, address and kind. Histograms are
+    /// `HdrHistogram` V2 in base64.
     pub fn rows<'n>(&mut self, name: impl Fn(usize) -> &'n str) -> Vec<Value> {
         let mut values = Vec::new();
         for (endpoint, rows) in self.0.iter_mut().enumerate() {

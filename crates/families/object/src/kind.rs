@@ -1,8 +1,8 @@
-//! The kinds of request.
+//! Kinds of requests.
 
 use storlab_run::sampling::Kind;
 
-/// What a request does.
+/// Kind of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[allow(missing_docs)]
 pub enum ObjectKind {
@@ -25,7 +25,7 @@ impl ObjectKind {
         ObjectKind::MultiDelete,
     ];
 
-    /// The word used in orders, results and messages.
+    /// Return the name used in orders, results and messages.
     pub const fn name(self) -> &'static str {
         match self {
             ObjectKind::Get => "get",
@@ -37,12 +37,12 @@ impl ObjectKind {
         }
     }
 
-    /// By its word.
+    /// Return the kind with this name.
     pub fn from_name(name: &str) -> Option<ObjectKind> {
         ObjectKind::ALL.into_iter().find(|kind| kind.name() == name)
     }
 
-    /// Its place in tables.
+    /// Return the kind's entry in tables of counters.
     pub const fn entry(self) -> Kind {
         Kind::new(self as usize, self.name())
     }

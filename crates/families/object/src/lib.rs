@@ -1,8 +1,8 @@
-//! Load on an object store.
+//! Workload family `object`: load on an S3 object store.
 //!
-//! Each worker is a thread with a runtime of its own, and as many request slots as its share of the
-//! concurrency. A slot has one request in flight at a time, over keep-alive connections that nobody
-//! else uses. Workers share which objects there are, and nothing else while requests are out.
+//! Each worker is a thread with its own async runtime and a share of the request slots. A slot has
+//! one request in flight at a time, on keep-alive connections of its own. While requests are in
+//! flight, workers share only the record of which objects exist.
 
 mod draw;
 mod endpoints;

@@ -1,4 +1,4 @@
-//! Objects that are uploaded in parts.
+//! Multipart uploads.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -15,7 +15,7 @@ use super::slot::{Links, OpenUpload, Slot};
 use super::spec::PayloadMode;
 use super::worker::{ABORT, Worker};
 
-/// Sends parts of an object over these connections, one after the other.
+/// Return a function that sends parts of an object over these connections, one after the other.
 fn send_part(
     worker: &Worker,
     links: &mut Links,
@@ -25,7 +25,7 @@ fn send_part(
     async move |call: Call<'_>, part: Part| {
         let out = Outgoing { content: Content::of(key), at: part.at, len: part.len };
         let crc = Arc::new(AtomicU32::new(0));
-        // The object's latency began with its first request.
+        // Set, because the latency of the object began with its first request.
         let start_ns = &mut Some(0);
         let sent = async {
             let answer = Wire { worker, links, start_ns }.send_object(call, out, &crc).await?;
@@ -35,7 +35,8 @@ fn send_part(
         };
         let ended = sent.await;
         if ended.is_err() {
-            // The upload's other parts in flight end with it: their endpoints did not fail.
+            // The upload's other parts in flight are cancelled with this one: their endpoints did
+            // not fail.
             worker.gives_up.set(true);
         }
         ended
@@ -43,7 +44,7 @@ fn send_part(
 }
 
 impl Slot {
-    /// Create, parts, complete. Where that fails, [`Slot::abort_upload`] has something to do.
+    /// Upload an object: create, parts, complete. After a failure, call [`Slot::abort_upload`].
     pub(super) async fn put_parts(
         &mut self,
         key: &str,
@@ -87,8 +88,8 @@ impl Slot {
         Ok(())
     }
 
-    /// Give up an upload that was begun, or may have been, before its request ended with `failure`.
-    /// Its parts would take space for ever.
+    /// Abort an upload that was created, or may have been before its request ended with `failure`.
+    /// Otherwise its parts would occupy space indefinitely.
     pub(super) async fn abort_upload(&mut self, failure: &Failure) {
         let Some(OpenUpload { key, id }) = self.upload.take() else { return };
         let worker = self.worker.clone();
@@ -105,7 +106,7 @@ impl Slot {
         }
     }
 
-    /// One that is gone is no error.
+    /// Abort an upload; succeed if it does not exist.
     async fn abort(&mut self, key: &str, id: &str) -> Result<(), Failure> {
         match self.wire(&mut None).abort(key, id).await {
             Err(failure) if !is_missing(&failure) => Err(failure),
@@ -113,7 +114,7 @@ impl Slot {
         }
     }
 
-    /// Give up every upload of a key: the answer that names the id of ours was lost.
+    /// Abort every upload of a key, if the answer with the id of this slot's upload was lost.
     async fn abort_all(&mut self, key: &str) -> Result<(), Failure> {
         let mut after = None;
         loop {

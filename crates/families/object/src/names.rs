@@ -1,15 +1,15 @@
-//! Names and sizes of objects that are there before a run.
+//! Keys and sizes of the objects in a pool, which exist before a run.
 
 use serde::Deserialize;
 use storlab_base::Result;
 
 use super::sizes::{Sizes, SizesSpec};
 
-/// Series of sizes: the pool's, then those of the workers.
+/// Series of sizes of the pool; the series of workers follow.
 pub(super) const POOL_SERIES: u64 = 0;
 
-/// `<prefix><shard, 4 digits or more>/<number, 8 or more>`, in hexadecimal. Written digit by digit:
-/// one is made for each request.
+/// Format a key as `<prefix><shard, at least 4 digits>/<number, at least 8>`, in hexadecimal.
+/// Written digit by digit for speed: each request needs one.
 pub(super) fn hex_key(prefix: &str, shard: u64, number: u64) -> String {
     let mut key = String::with_capacity(prefix.len() + 2 * 16 + 1);
     key.push_str(prefix);
@@ -27,24 +27,24 @@ fn push_hex(into: &mut String, number: u64, digits: u32) {
     }
 }
 
-/// Objects that are there before a run.
+/// Pool of objects that exist before a run.
 #[derive(Clone, Debug, Deserialize)]
 pub struct PoolSpec {
-    /// What their keys begin with; ends with a slash.
+    /// Prefix of their keys; ends with a slash.
     pub prefix: String,
-    /// How many.
+    /// Number of objects.
     pub objects: u64,
-    /// Prefixes that they are spread over.
+    /// Number of prefixes over which the objects are spread.
     #[serde(default = "crate::spec::single")]
     pub shards: u64,
-    /// Their sizes.
+    /// Distribution of their sizes.
     pub sizes: SizesSpec,
-    /// Of the sizes.
+    /// Seed of the sizes.
     #[serde(default = "crate::spec::single")]
     pub seed: u64,
 }
 
-/// Names and sizes of a pool's objects.
+/// Keys and sizes of a pool's objects.
 #[derive(Clone, Debug)]
 pub struct Names {
     prefix: String,
@@ -53,40 +53,40 @@ pub struct Names {
 }
 
 impl Names {
-    /// Of the pool that `spec` describes.
+    /// Create the names of the pool that `spec` describes.
     pub fn new(spec: &PoolSpec) -> Result<Self> {
         let sizes = Sizes::new(&spec.sizes, spec.seed, "pool.sizes")?;
         Ok(Names { prefix: spec.prefix.clone(), shards: spec.shards, sizes })
     }
 
-    /// What the keys of one shard begin with.
+    /// Return the prefix of the keys of a shard.
     pub fn shard(&self, shard: u64) -> String {
         format!("{}{:04x}/", self.prefix, shard % self.shards)
     }
 
-    /// How many shards.
+    /// Return the number of shards.
     pub fn shards(&self) -> u64 {
         self.shards
     }
 
-    /// Key of object `index`.
+    /// Return the key of object `index`.
     pub fn key(&self, index: u64) -> String {
         hex_key(&self.prefix, index % self.shards, index)
     }
 
-    /// Which object has this key.
+    /// Return the index of the object with this key; `None` for keys outside the pool.
     pub fn index(&self, key: &str) -> Option<u64> {
         let (_, number) = key.strip_prefix(&self.prefix)?.split_once('/')?;
         let index = u64::from_str_radix(number, 16).ok()?;
         (self.key(index) == key).then_some(index)
     }
 
-    /// Size of object `index`.
+    /// Return the size of object `index` in bytes.
     pub fn size(&self, index: u64) -> u64 {
         self.sizes.of(POOL_SERIES, index)
     }
 
-    /// No object of the pool is larger.
+    /// Return an upper bound of the objects' sizes in bytes.
     pub fn largest(&self) -> u64 {
         self.sizes.largest()
     }

@@ -1,9 +1,9 @@
-//! Which objects there are: those made before the run, and those that the run itself writes and
+//! Record of which objects exist: those of the pool, and those that the run itself writes and
 //! deletes.
 //!
-//! A run that deletes must not read what it has just deleted, or its own doing would show as errors
-//! of the store. So where there are deletes, an object that is being read is pinned, and a pinned
-//! one is deleted later.
+//! A run that deletes must not read objects that it has just deleted, or its own actions would
+//! appear as errors of the store. So if a run deletes, objects are pinned while they are read, and
+//! pinned objects are deleted later.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Mutex;
@@ -15,47 +15,48 @@ use super::names::{Names, hex_key};
 use super::sizes::Sizes;
 use super::spec::ObjectJob;
 
-/// An object by number.
+/// Identifier of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Object {
-    /// Of the pool.
+    /// Object of the pool, by index.
     Pool(u64),
-    /// The `serial`-th that worker `worker` wrote.
+    /// Object that a worker wrote during the run.
     Written {
-        /// Which worker.
+        /// Index of the worker.
         worker: u32,
-        /// From 0.
+        /// Serial number among the worker's objects, from 0.
         serial: u64,
     },
 }
 
-/// What the run wrote and has not deleted, oldest first.
+/// Objects that the run wrote and has not deleted, oldest first.
 #[derive(Default)]
 struct Written {
     queue: VecDeque<Object>,
-    /// Being read, and by how many.
+    /// Number of readers of each object that is being read.
     pinned: HashMap<Object, u32>,
-    /// Chosen to be deleted, and still there: they were being read, or the store refused.
+    /// Objects that were chosen for deletion but still exist: they were being read, or the store
+    /// refused.
     leftover: Vec<Object>,
 }
 
-/// All objects that a run may use. Shared by its workers.
+/// All objects that a run may use, shared by its workers.
 pub struct Objects {
     names: Option<Names>,
     write_prefix: String,
     write_sizes: Option<Sizes>,
-    /// Objects `0..live` of the pool are there.
+    /// Objects `0..live` of the pool exist.
     live: AtomicU64,
     joins: bool,
     deletes: bool,
-    /// Of each object of the pool, where the run deletes.
+    /// Number of readers of each object of the pool; empty if the run does not delete.
     readers: Vec<AtomicU32>,
     written: Mutex<Written>,
     written_len: AtomicU64,
 }
 
 impl Objects {
-    /// Of a run; `deletes`: it has requests that delete.
+    /// Create the record; `deletes` says whether the run sends deletes.
     pub fn new(job: &ObjectJob, deletes: bool) -> Result<Self> {
         let names = job.pool.as_ref().map(Names::new).transpose()?;
         let sizes = job.sizes.as_ref();
@@ -75,27 +76,27 @@ impl Objects {
         })
     }
 
-    /// The pool.
+    /// Return keys and sizes of the pool, if there is one.
     pub fn names(&self) -> Option<&Names> {
         self.names.as_ref()
     }
 
-    /// Below which the run writes.
+    /// Return the prefix of all keys that the run writes.
     pub fn write_prefix(&self) -> &str {
         &self.write_prefix
     }
 
-    /// How many objects of the pool are there.
+    /// Return the number of pool objects that exist.
     pub fn live(&self) -> u64 {
         self.live.load(SeqCst)
     }
 
-    /// How many written objects may be read.
+    /// Return the number of written objects that may be read.
     pub fn joined(&self) -> u64 {
         if self.joins { self.written_len.load(SeqCst) } else { 0 }
     }
 
-    /// Key of an object.
+    /// Return the key of an object.
     pub fn key(&self, object: Object) -> String {
         match object {
             Object::Pool(index) => self.names.as_ref().map(|n| n.key(index)).unwrap_or_default(),
@@ -105,7 +106,7 @@ impl Objects {
         }
     }
 
-    /// Size of an object.
+    /// Return the size of an object in bytes.
     pub fn size(&self, object: Object) -> u64 {
         match object {
             Object::Pool(index) => self.names.as_ref().map_or(0, |n| n.size(index)),
@@ -116,7 +117,7 @@ impl Objects {
         }
     }
 
-    /// An object was written: from now on it may be read and deleted.
+    /// Record an object that was written: from now on it may be read and deleted.
     pub fn add(&self, object: Object) {
         if self.joins || self.deletes {
             let mut written = lock(&self.written);
@@ -125,14 +126,14 @@ impl Objects {
         }
     }
 
-    /// Use object `index` of the pool for a read; `None` when it is there no more. Every pinned one
-    /// is given back with [`Objects::unpin`].
+    /// Pin object `index` of the pool for a read; `None` if it no longer exists. Release it with
+    /// [`Objects::unpin`].
     pub fn pin(&self, index: u64) -> Option<Object> {
         let Some(readers) = self.readers.get(index as usize) else {
             return (index < self.live()).then_some(Object::Pool(index));
         };
-        // First pinned, then looked at; whoever deletes does it the other way round. One of them
-        // sees the other.
+        // Readers increment, then check `live`; deleters lower `live`, then check the readers. With
+        // sequential consistency, at least one of them sees the other.
         readers.fetch_add(1, SeqCst);
         if index < self.live() {
             return Some(Object::Pool(index));
@@ -141,8 +142,7 @@ impl Objects {
         None
     }
 
-    /// Use a written object for a read: the one at `place` of all that are there, as a share of
-    /// 2^64.
+    /// Pin a written object for a read: the one at position `place` * 2^-64 of all that exist.
     pub fn pin_written(&self, place: u64) -> Option<Object> {
         let mut written = lock(&self.written);
         let at = (u128::from(place) * written.queue.len() as u128) >> 64;
@@ -153,7 +153,7 @@ impl Objects {
         Some(object)
     }
 
-    /// It is no longer being read.
+    /// Release an object after a read.
     pub fn unpin(&self, object: Object) {
         if !self.deletes {
             return;
@@ -171,8 +171,8 @@ impl Objects {
         }
     }
 
-    /// Up to `count` objects to delete, nobody else's from now on: the oldest that the run wrote,
-    /// then from the pool's end. Empty when nothing is left.
+    /// Choose up to `count` objects to delete and reserve them for the caller: the oldest written
+    /// ones, then the last ones of the pool. Empty if none are left.
     pub fn take(&self, count: usize) -> Vec<Object> {
         let mut taken = Vec::with_capacity(count);
         let mut written = lock(&self.written);
@@ -209,7 +209,8 @@ impl Objects {
         taken
     }
 
-    /// The store did not delete them: they are tried again, and not read any more.
+    /// Record objects that the store did not delete: they are chosen again later, and no longer
+    /// read.
     pub fn not_deleted(&self, objects: impl IntoIterator<Item = Object>) {
         lock(&self.written).leftover.extend(objects);
     }
@@ -306,7 +307,7 @@ mod tests {
 
     #[test]
     fn nothing_is_read_and_deleted_at_once() {
-        // Readers and deleters meet on 2,000 objects; a deleted one must never be pinned.
+        // Readers and deleters compete for 2,000 objects; a deleted one must never be pinned.
         let objects = objects(2_000);
         let gone: Vec<AtomicU32> = (0..2_000).map(|_| AtomicU32::new(0)).collect();
         std::thread::scope(|scope| {

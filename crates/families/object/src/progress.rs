@@ -1,4 +1,4 @@
-//! How far a fill or clean has come.
+//! Progress of a fill or clean.
 
 use std::collections::VecDeque;
 use std::sync::Mutex;
@@ -9,12 +9,12 @@ use tokio::sync::{Barrier, Notify};
 
 use super::spec::{ObjectJob, Task};
 
-/// Pages of keys that wait to be deleted.
+/// Most pages of keys that wait for deletion.
 const BACKLOG: usize = 32;
 
-/// How far a fill or clean has come. Shared by all workers.
+/// Progress of a fill or clean, shared by all workers.
 pub struct Progress {
-    /// Objects of the pool that are there already.
+    /// Whether each object of the pool exists already.
     pub(super) present: Vec<AtomicBool>,
     pub(super) next_shard: AtomicU64,
     pub(super) next_object: AtomicU64,
@@ -24,18 +24,18 @@ pub struct Progress {
     pub(super) pages: Pages,
 }
 
-/// Of keys to be deleted.
+/// Pages of keys to delete.
 #[derive(Default)]
 pub(super) struct Pages {
     pub(super) waiting: Mutex<VecDeque<Vec<String>>>,
-    /// Put in and not yet deleted.
+    /// Number of pages that were put in and are not deleted yet.
     pub(super) open: AtomicU64,
     pub(super) over: AtomicBool,
     pub(super) changed: Notify,
 }
 
 impl Progress {
-    /// Nothing is done yet.
+    /// Create the initial state.
     pub fn new(job: &ObjectJob) -> Self {
         let objects = match (job.task, &job.pool) {
             (Task::Fill, Some(pool)) => pool.objects,
@@ -52,7 +52,8 @@ impl Progress {
         }
     }
 
-    /// Of a fill: what it has written, and what it has to write in all; 0 while that is not known.
+    /// Return the bytes that a fill has written, and those that it must write in total; 0 while
+    /// unknown.
     pub fn bytes(&self) -> (u64, u64) {
         (self.bytes_done.load(Relaxed), self.bytes_all.load(Relaxed))
     }

@@ -1,4 +1,4 @@
-//! The requests themselves: from a draw to the last byte of the answer.
+//! Requests on the wire: from a drawn request to the last byte of the response.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -21,36 +21,36 @@ use super::slot::{Links, Moved, Request, Slot};
 use super::spec::{PayloadMode, Task};
 use super::worker::Worker;
 
-/// Answers to anything but a GET are shorter: a listing of 1,000 keys of 1 KiB.
+/// Upper bound of the body of any response except a GET's: a listing has 1,000 keys of 1 KiB.
 const ANSWER_BYTES: usize = 8 << 20;
 
-/// A part of an object on its way to the store.
+/// Byte range of an object to send.
 #[derive(Clone, Copy)]
 pub struct Outgoing {
-    /// Of the object.
+    /// Content of the object.
     pub content: Content,
-    /// Where the part begins.
+    /// Offset of the range.
     pub at: u64,
-    /// How long it is.
+    /// Length of the range.
     pub len: u64,
 }
 
-/// A request on its way. When dropped it counts at its endpoint: as failed, unless
-/// [`Tracked::succeed`] was called, so that a request that times out is not forgotten.
+/// Request in flight. On drop it is counted at its endpoint, as failed unless [`Tracked::succeed`]
+/// was called, so that requests that time out are counted too.
 pub struct Tracked<'s> {
     worker: &'s Worker,
     routed: Routed<'s>,
     kind: WireKind,
     sent_ns: u64,
     succeeded: bool,
-    /// Server that the request is sent to; None before the connection is made.
+    /// Server that the request is sent to; `None` before the connection is made.
     pub peer: Option<SocketAddr>,
-    /// Bytes of an object that the request sends or its answer brings.
+    /// Bytes of an object that the request sends or its response contains.
     pub bytes: u64,
 }
 
 impl<'s> Tracked<'s> {
-    /// Begins with a request that is about to connect or be sent, at `sent_ns` of the run's clock.
+    /// Track a request that is about to connect or be sent, at `sent_ns` of the run's clock.
     pub fn new(
         worker: &'s Worker,
         routed: Routed<'s>,
@@ -61,7 +61,7 @@ impl<'s> Tracked<'s> {
         Tracked { worker, routed, kind, sent_ns, succeeded: false, peer: None, bytes }
     }
 
-    /// Ends with an answer that came whole and says success.
+    /// End with a complete and successful response.
     pub fn succeed(mut self) {
         self.succeeded = true;
     }
@@ -85,7 +85,7 @@ impl Drop for Tracked<'_> {
     }
 }
 
-/// An answer whose body has not been read.
+/// Response whose body has not been read.
 pub struct Answer<'s> {
     response: Response,
     home: &'s mut Option<Connection>,
@@ -93,12 +93,12 @@ pub struct Answer<'s> {
 }
 
 impl Answer<'_> {
-    /// What the answer's head says.
+    /// Return the headers of the response.
     pub fn headers(&self) -> Headers {
         self.response.headers()
     }
 
-    /// Read the rest; what does not say success is a failure.
+    /// Read the rest of the response; fail unless it reports success.
     pub async fn whole(mut self) -> Result<Bytes, Failure> {
         if !self.response.status().is_success() {
             return Err(self.refused().await);
@@ -117,24 +117,23 @@ impl Answer<'_> {
     }
 }
 
-/// How a request goes out: over a worker's kept connections.
+/// Sender of one request over a slot's keep-alive connections.
 pub struct Wire<'s> {
-    /// Whose they are.
+    /// Worker that owns the connections.
     pub worker: &'s Worker,
-    /// By endpoint.
+    /// Connections by endpoint.
     pub links: &'s mut Links,
-    /// Set when the request is sent, signature done and connection not yet made, unless it is set
-    /// already.
+    /// Time at which the request is sent: after signing and before connecting. Kept if set already.
     pub start_ns: &'s mut Option<u64>,
 }
 
 impl<'s> Wire<'s> {
-    /// Send a call.
+    /// Send a call. Return its response.
     pub async fn exchange(self, call: &Call<'_>, body: RequestBody) -> Result<Answer<'s>, Failure> {
         self.send(call, 0, |_| body).await
     }
 
-    /// `object_bytes`: bytes of an object in the body.
+    /// Send a call whose body contains `object_bytes` bytes of an object.
     async fn send(
         self,
         call: &Call<'_>,
@@ -165,8 +164,8 @@ impl<'s> Wire<'s> {
         Ok(Answer { response, home, request })
     }
 
-    /// Send a part of an object, by the job's payload mode. `crc` is told the part's CRC32 where
-    /// the mode has one.
+    /// Send a range of an object in the job's payload mode. The CRC32 of the range is stored in
+    /// `crc` if the mode has one.
     pub async fn send_object(
         self,
         call: Call<'_>,
@@ -183,7 +182,7 @@ impl<'s> Wire<'s> {
             PayloadMode::Streaming if signs => {
                 (PayloadHash::Streaming { decoded_length: len }, signed_length(len, piece))
             }
-            // Without credentials nothing is signed.
+            // Without credentials, requests are not signed.
             _ => (PayloadHash::Unsigned, len),
         };
         let call = Call { payload, content_length: wire, ..call };
@@ -200,7 +199,7 @@ impl<'s> Wire<'s> {
         self.send(&call, len, body).await
     }
 
-    /// One page of a listing.
+    /// Fetch one page of a listing.
     pub async fn list(self, prefix: &str, after: Option<&str>) -> Result<Bytes, Failure> {
         let max_keys = self.worker.shared.job.list_max_keys.to_string();
         let mut query = vec![("list-type", "2"), ("max-keys", &max_keys), ("prefix", prefix)];
@@ -209,7 +208,7 @@ impl<'s> Wire<'s> {
         self.exchange(&call, RequestBody::none()).await?.whole().await
     }
 
-    /// Delete keys with one request.
+    /// Delete keys with one multi-delete request. Return those that were not deleted.
     pub async fn delete_all(self, keys: &[String]) -> Result<Vec<xml::NotDeleted>, Failure> {
         let body = xml::delete_body(keys.iter().map(String::as_str));
         let headers = [(HeaderName::from_static("content-md5"), content_md5(&body))];
@@ -230,7 +229,7 @@ impl<'s> Wire<'s> {
         self.exchange(&call, RequestBody::none()).await?.whole().await.map(drop)
     }
 
-    /// Give up one upload.
+    /// Abort a multipart upload.
     pub async fn abort(self, key: &str, id: &str) -> Result<(), Failure> {
         let query = [("uploadId", id)];
         let call = Call { query: &query, ..Call::new(Method::DELETE, Some(key)) };
@@ -238,7 +237,7 @@ impl<'s> Wire<'s> {
     }
 }
 
-/// Keeps of `keys` those that a batch left undeleted; why it did.
+/// Keep in `keys` those that a multi-delete did not delete. Return the failure, if there are any.
 pub fn partly(keys: &mut Vec<String>, left: &[xml::NotDeleted]) -> Option<Failure> {
     let first = left.first()?;
     keys.retain(|key| is_left(key, left));
@@ -257,12 +256,12 @@ fn is_left(key: &str, left: &[xml::NotDeleted]) -> bool {
 }
 
 impl Slot {
-    /// Over its own connections.
+    /// Return a sender over the slot's own connections.
     pub(super) fn wire<'s>(&'s mut self, start_ns: &'s mut Option<u64>) -> Wire<'s> {
         Wire { worker: &self.worker, links: &mut self.links, start_ns }
     }
 
-    /// One attempt. An error leaves nothing behind but, of a multipart upload, its id.
+    /// Make one attempt at a request. An error leaves no state except the id of a multipart upload.
     pub(super) async fn attempt(
         &mut self,
         request: &mut Request,
@@ -344,7 +343,7 @@ impl Slot {
                 answer.request.succeed();
                 Ok(moved)
             }
-            // It ended with the connection, and that may be all that is wrong.
+            // The connection ended before the end of the body, and no other fault is known.
             bytes if bytes < len && !says_its_end => Err(Failure::ShortBody),
             bytes => Err(Failure::WrongBody(format!("{bytes} bytes came instead of {len}"))),
         }
@@ -371,7 +370,7 @@ impl Slot {
         Ok(())
     }
 
-    /// In one piece, or in parts where the job says so.
+    /// Upload an object in one request, or in parts if the job says so and it is larger than one.
     pub(super) async fn put(
         &mut self,
         key: &str,
@@ -410,7 +409,7 @@ mod tests {
         assert_eq!(keys, ["b", "c"]);
         assert_eq!(failure.kind(), "AccessDenied (200)");
         assert!(failure.to_string().contains("2 keys were not deleted, such as b"), "{failure}");
-        // Nothing is sent again for keys of others.
+        // Keys of others that were not deleted cause no retry.
         let failure = partly(&mut asked(), &[not_deleted("x")]).unwrap();
         assert!(!failure.retryable() && failure.to_string().contains("such as x"), "{failure}");
     }

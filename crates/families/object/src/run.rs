@@ -1,4 +1,4 @@
-//! A run: its workers, each a thread with a runtime of its own, and how it ends.
+//! Run of the object family: its worker threads, each with its own async runtime, and its outcome.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -33,19 +33,20 @@ use super::spec::{ObjectJob, Task};
 use super::tasks;
 use super::worker::Worker;
 
-/// Where nothing has succeeded for so long, and so many attempts have failed, nothing will: the
-/// store is not asked for hours what it refuses.
+/// Thresholds for giving up a run early: if nothing succeeds for this long and this many attempts
+/// have failed, do not go on for hours.
 const HOPELESS_NS: u64 = 30_000_000_000;
 const HOPELESS_ERRORS: u64 = 1_000;
-/// So many pauses say the same: attempts that nobody hears are spaced.
+/// This many pauses count as enough failures: after connections are refused or broken, attempts are
+/// spaced.
 const HOPELESS_RESTS: u64 = 100;
 
-/// Start a run. The load begins when all workers are ready and, where the run is held, not before
-/// it is told to. Without credentials, requests are not signed.
+/// Start a run. The load begins when all workers are ready, and if `held`, when the run is
+/// released. Without credentials, requests are not signed.
 ///
 /// # Errors
-/// [`storlab_base::Error::Spec`] for an impossible order or store, [`storlab_base::Error::Io`] for
-/// an endpoint's name that does not resolve or a file that cannot be read.
+/// [`storlab_base::Error::Spec`] for an invalid order or store, [`storlab_base::Error::Io`] if the
+/// name of an endpoint does not resolve or a file cannot be read.
 pub fn start(order: &str, secrets: &Secrets, held: bool) -> Result<Run> {
     begin(ObjectJob::from_json(order)?, Credentials::from_map(secrets)?, held)
 }
@@ -88,7 +89,7 @@ impl Load for Shared {
         }
     }
 
-    /// Of a fill, by what it has done until now.
+    /// Estimate the duration of a fill from its progress so far.
     fn expected_ns(&self, window: &Window) -> Option<u64> {
         let (done, all) = self.progress.bytes();
         let passed = monotonic_ns().saturating_sub(window.start_ns);
@@ -164,7 +165,7 @@ impl Shared {
     }
 }
 
-/// The work of worker `index`'s thread.
+/// Run worker `index` on this thread.
 fn work(shared: &Arc<Shared>, index: usize) -> Result<WorkerEnd> {
     let no = |e| Error::io("start", format!("a runtime for worker {index}"), 0, e);
     if shared.job.open_loop() {
@@ -172,13 +173,13 @@ fn work(shared: &Arc<Shared>, index: usize) -> Result<WorkerEnd> {
     }
     let clock = Clock::new();
     let draw = Draw::new(&shared.job, index)?;
-    // One queue for slots and connections: a LocalSet within a runtime would have two of them, with
-    // a round through both for each answer.
+    // A local runtime has one queue for slots and connections. A LocalSet inside a runtime would
+    // have two, with a pass through both for each response.
     let mut builder = Builder::new_current_thread();
     let runtime = builder.enable_all().build_local(LocalOptions::default()).map_err(no)?;
     let nudge = Arc::new(Nudge::default());
     shared.control.add_waker(nudge.clone());
-    // What bodies are made of, and compared with, is made before the load.
+    // Initialise the content of bodies before the load.
     Content::of("");
     shared.send(Message::Ready);
     let window = shared.wait_at_gate();
@@ -189,7 +190,7 @@ fn work(shared: &Arc<Shared>, index: usize) -> Result<WorkerEnd> {
     })
 }
 
-/// Load, measure, drain.
+/// Generate load, measure and drain.
 async fn drive(worker: &Rc<Worker>, nudge: &Nudge) -> Result<WorkerEnd> {
     let mut slots = JoinSet::new();
     let job = &worker.shared.job;
@@ -229,7 +230,7 @@ async fn drive(worker: &Rc<Worker>, nudge: &Nudge) -> Result<WorkerEnd> {
     Ok(WorkerEnd { last_completion_ns: recorder.last_completion_ns(), unserved, unfinished })
 }
 
-/// An open loop may have sent its last request long before the window ends.
+/// Wait until the window ends: an open loop may have sent its last request long before.
 async fn wait_for_the_end(worker: &Worker, nudge: &Nudge) {
     let end_ns = worker.window.end_ns;
     while end_ns != u64::MAX && !worker.shared.control.stopping() {
@@ -255,7 +256,7 @@ impl Wake for Nudge {
     }
 }
 
-/// A run in which nothing succeeded has measured nothing, and says why.
+/// Return the failure of a run in which no request succeeded, with its most frequent error.
 fn nothing_done(totals: &BTreeMap<&'static str, Totals>, examples: &Examples) -> Option<Error> {
     if totals.values().any(|t| t.operations + t.late_operations > 0) {
         return None;
@@ -276,7 +277,7 @@ mod tests {
     use super::*;
     use crate::spec::tests::job_with;
 
-    /// A run of one hour whose load began so long ago: is it given up?
+    /// Return whether a run of one hour is given up, whose load began `since_ns` ago.
     fn is_given_up(since_ns: u64, succeeded: u64, failed: u64, rests: u64) -> bool {
         let job = job_with(|j| {
             j["window_ns"] = json!(3_600_000_000_000u64);
@@ -300,7 +301,7 @@ mod tests {
         assert!(!is_given_up(long, 1, HOPELESS_ERRORS + 1, 0));
         assert!(!is_given_up(long, 0, HOPELESS_ERRORS, 0));
         assert!(!is_given_up(1_000_000_000, 0, HOPELESS_ERRORS + 1, 0));
-        // Attempts that no server hears are few, because they are spaced.
+        // Spaced attempts are few.
         assert!(is_given_up(long, 0, 200, HOPELESS_RESTS + 1));
         assert!(!is_given_up(long, 1, 200, HOPELESS_RESTS + 1));
     }

@@ -1,4 +1,4 @@
-//! What the threads of a run share.
+//! State shared by the worker threads of a run.
 
 use std::collections::BTreeMap;
 use std::ops::Deref;
@@ -17,13 +17,14 @@ use super::pool::Objects;
 use super::progress::Progress;
 use super::spec::{ObjectJob, Routing, Task};
 
-/// So many wrong bodies are named, and as many short ones.
+/// Number of wrong bodies, and of short ones, that are kept as examples.
 const BAD_BODIES: usize = 3;
-/// So many kinds of errors are told apart: a store may name a new one with each answer.
+/// Most kinds of errors that are counted separately: a store may return a new code with each
+/// answer.
 const KINDS: usize = 64;
 const OTHER_KINDS: &str = "other";
 
-/// Counted over the whole run, ramp and drain included.
+/// Counters over the whole run, ramp and drain included.
 #[derive(Default)]
 #[allow(missing_docs)]
 pub struct Counts {
@@ -37,57 +38,57 @@ pub struct Counts {
     pub failed: AtomicU64,
 }
 
-/// Failures in words, for notes and details.
+/// Examples of failures, for notes and details.
 #[derive(Default)]
 pub struct Examples {
-    /// An example of each kind of error.
+    /// One example of each kind of error.
     pub errors: BTreeMap<String, Example>,
-    /// That came whole, and are not what was stored.
+    /// Bodies that arrived completely and differ from what was stored.
     pub wrong: Bodies,
-    /// That the connection ended before their announced end.
+    /// Bodies whose connection ended before their announced length.
     pub short: Bodies,
 }
 
-/// One error of its kind.
+/// Example of one kind of error.
 pub struct Example {
-    /// The request and what became of it.
+    /// Request and failure.
     pub text: String,
-    /// How the user can mend errors of this kind.
+    /// How the user can fix errors of this kind.
     pub advice: &'static str,
 }
 
-/// Bodies of one fault.
+/// Bodies with one kind of fault.
 #[derive(Default)]
 pub struct Bodies {
-    /// The first few.
+    /// First few examples.
     pub examples: Vec<String>,
-    /// How many there were.
+    /// Number of such bodies.
     pub count: u64,
 }
 
-/// A timed run, and what object storage adds to it.
+/// Shared state of one run: the timed run plus what this family adds.
 pub struct Shared {
     timed: Timed,
     /// The order.
     pub job: ObjectJob,
-    /// Where it is carried out.
+    /// Object store under test.
     pub store: Store,
-    /// What is there.
+    /// Record of which objects exist.
     pub objects: Objects,
-    /// Of fill and clean.
+    /// Progress of a fill or clean.
     pub progress: Progress,
-    /// Worker threads.
+    /// Number of worker threads.
     pub threads: usize,
-    /// For notes and details.
+    /// Counters for notes and details.
     pub counts: Counts,
-    /// Requests by endpoint, of the workers that have ended.
+    /// Requests by endpoint, summed over the workers that have ended.
     pub endpoints: Mutex<EndpointTable>,
     busy: Vec<AtomicUsize>,
     examples: Mutex<Examples>,
 }
 
 impl Shared {
-    /// Of a run that has not begun, and what its workers will say.
+    /// Create the shared state and the receiver of the workers' messages.
     pub fn new(
         job: ObjectJob,
         store: Store,
@@ -121,7 +122,7 @@ impl Shared {
         (shared, receiver)
     }
 
-    /// The endpoint of the next request; `turn` is whose turn it is.
+    /// Choose the endpoint of the next request; `turn` counts requests for round robin.
     pub fn route(&self, turn: usize) -> Routed<'_> {
         let count = self.busy.len();
         let endpoint = match self.job.routing {
@@ -134,7 +135,8 @@ impl Shared {
         Routed { endpoint, busy: &self.busy[endpoint] }
     }
 
-    /// An attempt failed; `what` it was, such as the key. Returns the word that it is counted by.
+    /// Record a failed attempt at a request on `what`, such as a key. Return the name of the
+    /// error's kind under which it is counted.
     pub fn note_failure(&self, kind: ObjectKind, what: &str, failure: &Failure) -> String {
         self.counts.failed.fetch_add(1, Relaxed);
         let mut examples = lock(&self.examples);
@@ -159,7 +161,7 @@ impl Shared {
         word
     }
 
-    /// What has been noted until now.
+    /// Remove and return the examples recorded so far.
     pub fn take_examples(&self) -> Examples {
         std::mem::take(&mut lock(&self.examples))
     }
@@ -173,8 +175,8 @@ impl Deref for Shared {
     }
 }
 
-/// The endpoint with the fewest requests, which has one more from now on. Of several, the first one
-/// from `turn` on. Threads that choose at the same time see each other's choice.
+/// Choose the endpoint with the fewest requests in flight and count one more there. Ties go to the
+/// first one from `turn` on. Threads that choose concurrently see each other's choice.
 fn join_least_busy(busy: &[AtomicUsize], turn: usize) -> usize {
     let count = busy.len();
     loop {
@@ -190,9 +192,9 @@ fn join_least_busy(busy: &[AtomicUsize], turn: usize) -> usize {
     }
 }
 
-/// A request is on its way to an endpoint, as long as this lives.
+/// Request in flight at an endpoint; counted until this is dropped.
 pub struct Routed<'s> {
-    /// Which.
+    /// Index of the endpoint.
     pub endpoint: usize,
     busy: &'s AtomicUsize,
 }
@@ -207,7 +209,7 @@ impl Drop for Routed<'_> {
 mod tests {
     use super::*;
 
-    /// Two threads come to each pair of endpoints together, as often as they can.
+    /// Two threads choose from each pair of endpoints at the same time.
     #[test]
     fn threads_that_choose_at_once_share_endpoints_evenly() {
         const ROUNDS: usize = 20_000;
@@ -216,7 +218,7 @@ mod tests {
         let choose = || {
             for (round, busy) in pairs.iter().enumerate() {
                 arrived.fetch_add(1, Relaxed);
-                // A thread that sleeps here would come too late to meet the other.
+                // Spin, because a thread that sleeps here would choose too late to compete.
                 let mut looks = 0;
                 while arrived.load(Relaxed) < 2 * (round + 1) {
                     looks += 1;

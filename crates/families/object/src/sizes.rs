@@ -1,49 +1,49 @@
-//! How large objects are. The size of an object is a function of a seed and its number alone, so
-//! that nobody has to remember it.
+//! Distributions of object sizes. The size of an object is a function of a seed and its index, so
+//! it need not be stored.
 
 use rand_core::Rng as _;
 use serde::Deserialize;
 use storlab_base::{Error, Result, Rng, stream};
 use storlab_run::order::WeightedSize;
 
-/// How sizes are drawn.
+/// Distribution of sizes in the order.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum SizesSpec {
-    /// One.
+    /// One size.
     Fixed {
-        /// Exactly one.
+        /// Exactly one size.
         sizes: Vec<WeightedSize>,
     },
-    /// Some, by weight.
+    /// Several sizes, drawn by weight.
     Weighted {
-        /// At least one.
+        /// At least one size.
         sizes: Vec<WeightedSize>,
     },
-    /// Evenly.
+    /// Uniform distribution.
     Uniform {
-        /// The smallest.
+        /// Smallest size in bytes.
         low: u64,
-        /// The largest.
+        /// Largest size in bytes.
         high: u64,
     },
-    /// Many small ones, few large ones.
+    /// Log-normal distribution: many small objects and few large ones.
     Lognormal {
-        /// Half are smaller.
+        /// Median in bytes.
         median: u64,
-        /// Of the natural logarithm.
+        /// Standard deviation of the natural logarithm.
         sigma: f64,
-        /// The smallest.
+        /// Smallest size in bytes.
         low: u64,
-        /// The largest.
+        /// Largest size in bytes.
         high: u64,
     },
 }
 
-/// Draws outside the bounds are repeated so often; then the nearer bound is taken.
+/// Most draws outside the bounds; then the nearer bound is used.
 const TRIES: usize = 1000;
 
-/// Sizes of a pool, or of what a run writes.
+/// Sampler of sizes of a pool, or of the objects that a run writes.
 #[derive(Clone, Debug)]
 pub struct Sizes {
     seed: u64,
@@ -68,7 +68,7 @@ enum Law {
 }
 
 impl Sizes {
-    /// By the law of `spec`; `field` names it in messages.
+    /// Create the sampler; `field` names the distribution in error messages.
     pub fn new(spec: &SizesSpec, seed: u64, field: &str) -> Result<Self> {
         let wrong = |what: String, fix: &str| Err(Error::spec(field, what, fix));
         let law = match *spec {
@@ -107,7 +107,8 @@ impl Sizes {
         Ok(Sizes { seed, law })
     }
 
-    /// Of object `index` of series `series`: the pool is one, and so is what each worker writes.
+    /// Return the size of object `index` of a series: the pool is one, and so are the objects that
+    /// each worker writes.
     pub fn of(&self, series: u64, index: u64) -> u64 {
         if let Law::Fixed(bytes) = self.law {
             return bytes;
@@ -122,7 +123,7 @@ impl Sizes {
                 drawn.or(bounds.last()).map_or(0, |&(_, bytes)| bytes)
             }
             Law::Uniform { low, high } => {
-                // At most 2^-40 from even for sizes below 16 MiB: far below what can be seen.
+                // Bias below 2^-40 for sizes below 16 MiB, which is not observable.
                 let span = u128::from(high - low) + 1;
                 low + ((u128::from(random.next_u64()) * span) >> 64) as u64
             }
@@ -132,7 +133,7 @@ impl Sizes {
         }
     }
 
-    /// No object is larger.
+    /// Return an upper bound of all sizes in bytes.
     pub fn largest(&self) -> u64 {
         match self.law {
             Law::Fixed(bytes) => bytes,
@@ -163,9 +164,9 @@ fn lognormal(random: &mut Rng, median: f64, sigma: f64, low: u64, high: u64) -> 
     (last as u64).clamp(low, high)
 }
 
-/// One draw of the standard normal law (Box and Muller 1958).
+/// Draw from the standard normal distribution (Box and Muller 1958).
 fn normal(random: &mut Rng) -> f64 {
-    // 53 bits each; the first in (0, 1], so that its logarithm is finite.
+    // 53 random bits each; the first is in (0, 1], so that its logarithm is finite.
     let unit = |x: u64| (x >> 11) as f64 / (1u64 << 53) as f64;
     let radius = (-2.0 * (1.0 - unit(random.next_u64())).ln()).sqrt();
     radius * (std::f64::consts::TAU * unit(random.next_u64())).cos()

@@ -1,4 +1,4 @@
-//! One request slot: draws a request, sends it, records how it ended, and begins again.
+//! Request slot: draws a request, sends it, records its result, and repeats.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -11,37 +11,37 @@ use super::kind::ObjectKind;
 use super::pool::Object;
 use super::worker::Worker;
 
-/// So many draws are made before it is clear that there is nothing to do.
+/// Number of draws without a usable object before the slot concludes that there is none.
 const DRAWS: usize = 1000;
-/// Where the objects that a request needs are still to be written, the slot looks this often.
+/// Polling interval while the objects that a request needs are not written yet.
 const WAIT: Duration = Duration::from_millis(1);
-/// The first pause where no server hears a slot's requests, doubled for each further one.
+/// First pause after a slot's connections are refused or broken, doubled with each further one.
 const REST_NS: u64 = 1_000_000;
-/// The longest is so much for each slot of the run: all together send about 1,000 such requests a
-/// second.
+/// The longest pause is this times the number of slots: all slots together then send about 1,000
+/// such requests per second.
 const REST_EACH_NS: u64 = 1_000_000;
 const LONGEST_REST_NS: (u64, u64) = (100_000_000, 10_000_000_000);
 
-/// Keep-alive connections to each endpoint; none before the first request and while one is out.
+/// Keep-alive connections by endpoint; `None` before the first request and while one is in flight.
 pub type Links = Vec<Option<Connection>>;
 
-/// What a slot does next.
+/// Request that a slot sends next.
 #[derive(Debug)]
 pub enum Request {
-    /// Read an object or, where there is a range, `len` bytes of it from `at` on.
+    /// Read an object, or `range` (offset and length) of it.
     Get { object: Object, key: String, size: u64, range: Option<(u64, u64)> },
-    /// Write one.
+    /// Write an object.
     Put { object: Object, key: String, size: u64 },
-    /// Ask for its size.
+    /// Ask for an object's size.
     Head { object: Object, key: String, size: u64 },
-    /// One page of a listing.
+    /// Fetch one page of a listing.
     List { prefix: String },
-    /// One of them, or all with one request.
+    /// Delete one object, or all with one multi-delete request if `batch`.
     Delete { batch: bool, objects: Vec<Object>, keys: Vec<String> },
 }
 
 impl Request {
-    /// Its kind.
+    /// Return the kind of the request.
     pub fn kind(&self) -> ObjectKind {
         match self {
             Request::Get { .. } => ObjectKind::Get,
@@ -53,7 +53,7 @@ impl Request {
         }
     }
 
-    /// What it is about, for messages.
+    /// Return the key or prefix, for messages.
     pub fn what(&self) -> &str {
         match self {
             Request::Get { key, .. } | Request::Put { key, .. } | Request::Head { key, .. } => key,
@@ -63,40 +63,40 @@ impl Request {
     }
 }
 
-/// What a request that succeeded has moved.
+/// Result of a successful request.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Moved {
-    /// Of objects.
+    /// Bytes of objects that were sent or received.
     pub bytes: u64,
-    /// When the first byte of an object was there.
+    /// Arrival of the first byte of an object.
     pub first_byte_ns: Option<u64>,
-    /// When the last one was, where something was done after that.
+    /// Arrival of the last byte, if the slot did more work after it.
     pub ended_ns: Option<u64>,
 }
 
-/// A multipart upload; without an id until the store has named it.
+/// Multipart upload in progress; its id is unknown until the store returns it.
 pub struct OpenUpload {
     /// Key of the object that the upload creates.
     pub key: String,
-    /// The store's name for the upload.
+    /// Upload id assigned by the store.
     pub id: Option<String>,
 }
 
-/// See the module.
+/// Request slot of a worker, which has one request in flight at a time.
 pub struct Slot {
     pub(super) worker: Rc<Worker>,
     lane: Option<ObjectKind>,
     pub(super) links: Links,
-    /// Of parts that are sent at the same time; the first part in flight uses `links`.
+    /// Connections for parts that are sent in parallel; the first part in flight uses `links`.
     pub(super) part_links: Vec<Links>,
-    /// A multipart upload that was begun, or may have been, and has not ended.
+    /// Multipart upload that was created, or may have been, and has not ended.
     pub(super) upload: Option<OpenUpload>,
-    /// Attempts, one after the other, that no server heard.
+    /// Consecutive attempts whose connection was refused or broken before an answer.
     unheard: u32,
 }
 
 impl Slot {
-    /// Of a worker; `lane`: the only kind that it does.
+    /// Create a slot of a worker; with a `lane`, it sends only requests of this kind.
     pub fn new(worker: Rc<Worker>, lane: Option<ObjectKind>) -> Self {
         let job = &worker.shared.job;
         let endpoints = worker.shared.store.endpoints();
@@ -106,7 +106,7 @@ impl Slot {
         Slot { links: links(), part_links, upload: None, unheard: 0, lane, worker }
     }
 
-    /// Until the window is over.
+    /// Send requests until the window is over.
     pub async fn run(mut self) {
         while let Some(due_ns) = self.worker.next_due().await {
             match self.draw().await {
@@ -120,15 +120,15 @@ impl Slot {
                     return;
                 }
             }
-            // An open loop has its rate.
+            // An open loop is paced by its rate.
             if !self.worker.shared.job.open_loop() {
                 self.rest().await;
             }
         }
     }
 
-    /// A pause after requests that no server heard: a closed loop would go on as fast as it is
-    /// refused, with a core of its own and for nothing.
+    /// Pause after consecutive refused or broken connections. Without it, a closed loop would retry
+    /// as fast as it is refused and keep a core busy.
     async fn rest(&self) {
         let Some(doublings) = self.unheard.checked_sub(2) else { return };
         let slots = self.worker.shared.job.slots().len() as u64;
@@ -137,7 +137,7 @@ impl Slot {
         self.worker.rest((REST_NS << doublings.min(32)).min(longest_ns)).await;
     }
 
-    /// The next request; `None` when the run ends before there is one.
+    /// Draw the next request; `None` if the run ends before there is one.
     async fn draw(&mut self) -> Result<Option<Request>> {
         let worker = self.worker.clone();
         let job = &worker.shared.job;
@@ -163,14 +163,14 @@ impl Slot {
             }
             worker.count(|counts| &counts.repeated_draws, repeated.max(1));
             tokio::time::sleep(WAIT).await;
-            // Objects may come until the window ends.
+            // Objects may still be written until the window ends.
             if worker.over() {
                 return Ok(None);
             }
         }
     }
 
-    /// A request of this kind; `None` where there is no object for it.
+    /// Build a request of this kind; `None` if there is no object for it.
     fn request(&self, kind: ObjectKind) -> Option<Request> {
         let shared = &self.worker.shared;
         let (job, objects) = (&shared.job, &shared.objects);
@@ -212,10 +212,10 @@ impl Slot {
         })
     }
 
-    /// Send a request, as often as retries allow, and record how it ended.
+    /// Send a request with retries, and record its result.
     ///
-    /// Latency is that of the whole: from when the first attempt was about to connect or send until
-    /// the last byte of the answer, back-off included.
+    /// Latency covers all attempts: from just before the first one connects or is sent until the
+    /// last byte of the response, back-off included.
     async fn serve(&mut self, mut request: Request, due_ns: u64) {
         let worker = self.worker.clone();
         let _flying = worker.fly();
@@ -253,13 +253,14 @@ impl Slot {
         }
         self.settle(&request, ended.is_ok());
         if ended.is_err() {
-            // An error may come without ever waiting. Nothing is slowed down by this, but the
-            // worker's other slots and its clock get their turn.
+            // A failure may occur without any await. Yield, so that the worker's other slots and
+            // its clock make progress.
             tokio::task::yield_now().await;
         }
     }
 
-    /// One attempt, within its time. A failure is counted here, whether or not another follows.
+    /// Make one attempt within its timeout. A failure is counted here, whether or not it is
+    /// retried.
     pub(super) async fn try_once(
         &mut self,
         request: &mut Request,
@@ -279,7 +280,7 @@ impl Slot {
         ended
     }
 
-    /// What is there, now that the request has ended.
+    /// Update the record of existing objects after a request.
     fn settle(&self, request: &Request, succeeded: bool) {
         let objects = &self.worker.shared.objects;
         match request {
@@ -296,12 +297,12 @@ impl Slot {
     }
 }
 
-/// Before retry `retry`, from 0: doubled each time.
+/// Return the pause before retry `retry` (from 0) in nanoseconds: doubled each time.
 pub fn pause_ns(first_ns: u64, retry: u32) -> u64 {
     first_ns.saturating_mul(1 << retry.min(32))
 }
 
-/// Nothing, where that is 0.
+/// Sleep for `pause_ns`; return at once if it is 0.
 pub async fn pause(pause_ns: u64) {
     if pause_ns > 0 {
         tokio::time::sleep(Duration::from_nanos(pause_ns)).await;

@@ -11,20 +11,20 @@ use super::kind::ObjectKind;
 use super::names::{Names, PoolSpec};
 use super::sizes::{Sizes, SizesSpec};
 
-/// What the run is for.
+/// Purpose of a run.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
 pub enum Task {
-    /// The load itself.
+    /// Generate load and measure it.
     #[default]
     Run,
-    /// Make what the pool lacks.
+    /// Write the missing objects of the pool.
     Fill,
-    /// Delete what is below the write prefix.
+    /// Delete everything below the write prefix.
     Clean,
 }
 
-/// Percent of requests by kind.
+/// Percentages of requests by kind.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(default)]
 #[allow(missing_docs)]
@@ -38,39 +38,39 @@ pub struct ObjectMix {
 }
 
 impl ObjectMix {
-    /// In the order of [`ObjectKind::ALL`].
+    /// Return the percentages in the order of [`ObjectKind::ALL`].
     pub fn shares(self) -> [f64; 6] {
         [self.get, self.put, self.head, self.list, self.delete, self.multi_delete]
     }
 }
 
-/// What the signature says about the body of a PUT.
+/// Payload hash in the signature of a PUT.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "kebab-case")]
 pub enum PayloadMode {
-    /// Nothing.
+    /// `UNSIGNED-PAYLOAD`: the signature does not cover the body.
     #[default]
     Unsigned,
-    /// Its SHA-256.
+    /// SHA-256 of the whole body.
     Signed,
-    /// Signed in chunks.
+    /// Body signed in chunks.
     Streaming,
-    /// Its CRC32 follows it.
+    /// Trailing CRC32 after the body.
     TrailerCrc,
 }
 
-/// Which endpoint a request goes to.
+/// Policy that selects the endpoint of a request.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
 pub enum Routing {
-    /// In turn.
+    /// Endpoints take turns.
     #[default]
     RoundRobin,
-    /// The one with the fewest requests of this process in flight.
+    /// The endpoint with the fewest requests of this process in flight.
     LeastBusy,
 }
 
-/// One run against an object store.
+/// Order for one run against an object store.
 #[derive(Clone, Debug, Deserialize)]
 #[allow(missing_docs)]
 pub struct ObjectJob {
@@ -137,7 +137,7 @@ fn thousand() -> u32 {
 }
 
 const CONCURRENCY_MAX: usize = 65_535;
-/// Of S3.
+/// Most parts of a multipart upload; a limit of S3.
 const PARTS_MAX: u64 = 10_000;
 /// Keys have 8 hexadecimal digits for the number and 4 for the shard.
 const OBJECTS_MAX: u64 = 1 << 32;
@@ -262,7 +262,7 @@ impl ObjectJob {
         }
     }
 
-    /// The kinds of request of this order, each once.
+    /// Return the kinds of requests of this order.
     pub fn kinds(&self) -> Vec<ObjectKind> {
         match (self.task, &self.lanes) {
             (Task::Fill, _) => vec![ObjectKind::Put, ObjectKind::List],
@@ -280,7 +280,7 @@ impl ObjectJob {
         }
     }
 
-    /// Which kind each request slot is bound to; `None` for slots that draw it.
+    /// Return the kind to which each request slot is bound; `None` for slots that draw it.
     pub fn slots(&self) -> Vec<Option<ObjectKind>> {
         match (self.task, &self.lanes) {
             (Task::Run, Some(lanes)) => {
@@ -292,7 +292,7 @@ impl ObjectJob {
         }
     }
 
-    /// True when requests are due by a schedule.
+    /// Return whether requests are sent in an open loop.
     pub fn open_loop(&self) -> bool {
         self.task == Task::Run && self.arrival.open_loop()
     }
@@ -303,7 +303,7 @@ pub(crate) mod tests {
     use super::*;
     use serde_json::{Value, json};
 
-    /// A valid order for tests: GETs of a pool of 4 KiB objects.
+    /// Return a valid order for tests: GETs of a pool of 4 KiB objects.
     pub(crate) fn job_json() -> Value {
         let sizes = json!({"kind": "fixed", "sizes": [{"bytes": 4096, "weight": 1.0}],
                            "low": 0, "high": 0, "median": 0, "sigma": 0.0});

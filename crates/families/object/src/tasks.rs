@@ -1,7 +1,7 @@
-//! Before and after the load: the pool is filled, and what a run wrote is deleted.
+//! Fill and clean: write the pool before the load, and delete the run's objects after it.
 //!
-//! Both end the run as failed at the first error that lasts: a pool with a hole in it, or objects
-//! that stay behind, must not go unnoticed.
+//! Both fail the run at the first persistent error, because an incomplete pool or leftover objects
+//! must not go unnoticed.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
@@ -19,15 +19,15 @@ use super::requests::partly;
 use super::slot::{Slot, pause, pause_ns};
 use super::spec::Task;
 
-/// An error that passes is tried again so often,
+/// Most retries after a transient error.
 const RETRIES: u32 = 5;
-/// after this long, doubled each time.
+/// Pause before the first retry, doubled each time.
 const BACK_OFF_NS: u64 = 50_000_000;
-/// While objects still arrive, a prefix is looked through again so often.
+/// Most passes over a prefix while new objects keep appearing in it.
 const PASSES: usize = 10;
 
-/// One slot's share of filling a pool: list what is there, then write what is missing or has the
-/// wrong size.
+/// Run one slot's share of a fill: list existing objects, then write those that are missing or have
+/// the wrong size.
 pub async fn fill(mut slot: Slot) {
     let worker = slot.worker.clone();
     let shared = &worker.shared;
@@ -79,8 +79,8 @@ async fn list_shard(slot: &mut Slot, names: &Names, shard: u64) -> Result<(), Er
     }
 }
 
-/// One slot's share of deleting everything below the write prefix. The first slot lists, and
-/// deletes itself what the others have no time for.
+/// Run one slot's share of a clean, which deletes everything below the write prefix. The first slot
+/// lists, and deletes pages itself if the others fall behind.
 pub async fn clean(mut slot: Slot, first: bool) {
     let worker = slot.worker.clone();
     let pages = &worker.shared.progress.pages;
@@ -142,8 +142,8 @@ async fn delete_pages(slot: &mut Slot) -> Result<(), Error> {
     }
 }
 
-/// Give up every upload below a prefix. MinIO matches a prefix here only as a whole key: where
-/// nothing is found by it, the uploads of the whole bucket are looked through.
+/// Abort all multipart uploads below a prefix. MinIO matches a prefix here only as a whole key, so
+/// if none is found, the uploads of the whole bucket are listed.
 async fn abort_uploads(slot: &mut Slot, prefix: &str) -> Result<(), Error> {
     for _ in 0..PASSES {
         if !abort_listed(slot, prefix, prefix).await? && !abort_listed(slot, "", prefix).await? {
@@ -154,7 +154,8 @@ async fn abort_uploads(slot: &mut Slot, prefix: &str) -> Result<(), Error> {
     Err(Error::dependency(what, "look for another program that writes there"))
 }
 
-/// Give up those below `prefix` of all that are listed below `asked`. Whether there were any.
+/// Abort the uploads below `prefix` among those listed below `asked`. Return whether there were
+/// any.
 async fn abort_listed(slot: &mut Slot, asked: &str, prefix: &str) -> Result<bool, Error> {
     let (mut any_listed, mut after) = (false, None);
     loop {
@@ -180,8 +181,8 @@ fn lasting_error(task: Task, kind: ObjectKind, what: &str, failure: &Failure) ->
 }
 
 impl Slot {
-    /// Try until it succeeds, or an error comes that does not pass. An attempt gives the bytes that
-    /// it moved and what it brought.
+    /// Repeat an attempt until it succeeds or its error is not transient. An attempt returns the
+    /// bytes that it moved and its result.
     async fn lasting<T>(
         &mut self,
         kind: ObjectKind,
@@ -293,8 +294,8 @@ impl Slot {
                     xml::goes_on(after, page.next.as_ref())?;
                     Ok((0, page))
                 }
-                // A store without multipart uploads has none to give up. Who may list only below
-                // his prefix has been answered already.
+                // A store without multipart uploads has none to abort. A user who may list only
+                // below the own prefix has had that listing already.
                 Err(Failure::Http { status: 501, .. }) => Ok((0, xml::UploadPage::default())),
                 Err(Failure::Http { status: 403, .. }) if prefix.is_empty() => {
                     Ok((0, xml::UploadPage::default()))
@@ -317,7 +318,7 @@ impl Slot {
     }
 }
 
-/// Some stores know no multi-delete.
+/// Return whether the store does not support multi-delete.
 fn lacks_multi_delete(failure: &Failure) -> bool {
     matches!(failure, Failure::Http { status: 405 | 501, .. })
 }

@@ -1,4 +1,4 @@
-//! Waits that end when they should: the runtime's own timers are 1 ms coarse.
+//! Precise timer for open loops: the async runtime's own timers have a resolution of 1 ms.
 
 #![allow(unsafe_code)]
 
@@ -13,22 +13,22 @@ use rustix::time::{
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
-/// A timer of the kernel on `CLOCK_MONOTONIC`.
+/// Kernel timer (timerfd) on `CLOCK_MONOTONIC`.
 pub struct Timer {
     fd: AsyncFd<OwnedFd>,
 }
 
 impl Timer {
-    /// Within a runtime.
+    /// Create a timer; must be called within a runtime.
     pub fn new() -> io::Result<Self> {
         let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
         let fd = timerfd_create(TimerfdClockId::Monotonic, flags)?;
-        // SAFETY: the descriptor is owned: it stays open, and the same, until both are dropped.
+        // SAFETY: the descriptor is owned, so it stays open and unchanged until both are dropped.
         let fd = unsafe { AsyncFd::register_with_interest(fd, Interest::READABLE) }?;
         Ok(Timer { fd })
     }
 
-    /// Until `at_ns` on the monotonic clock.
+    /// Sleep until `at_ns` on the monotonic clock.
     pub async fn sleep_until(&mut self, at_ns: u64) -> io::Result<()> {
         self.set(at_ns)?;
         loop {
@@ -43,7 +43,7 @@ impl Timer {
     }
 
     fn set(&self, at_ns: u64) -> io::Result<()> {
-        // All zeros would be no time at all, but turn the timer off.
+        // A value of zero would disarm the timer.
         let at_ns = at_ns.max(1);
         let time = Itimerspec {
             it_interval: Timespec::default(),

@@ -1,4 +1,4 @@
-//! One worker: a thread with its own runtime, request slots, histograms and random state.
+//! Worker: a thread with its own async runtime, request slots, histograms and random state.
 
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
@@ -20,23 +20,23 @@ use super::pool::Object;
 use super::shared::{Routed, Shared};
 use super::timer::Timer;
 
-/// For giving up an upload: the load goes on meanwhile elsewhere.
+/// Timeout for aborting an upload; other slots go on with the load meanwhile.
 pub const ABORT: Duration = Duration::from_secs(5);
-/// Timers fire up to so much late.
+/// Most that a timer may fire late.
 const TIMERS: Duration = Duration::from_millis(100);
 
-/// The schedule of an open loop. Whoever holds it waits for the next due time; the others wait for
-/// it, in order.
+/// Schedule of an open loop. The slot that holds its lock waits for the next due time; the others
+/// queue for the lock.
 struct Pacer {
     pacing: Pacing,
     timer: Timer,
 }
 
-/// What the slots of one worker share.
+/// State shared by the slots of one worker.
 pub struct Worker {
-    /// With the other workers.
+    /// State shared with the other workers.
     pub shared: Arc<Shared>,
-    /// Draws requests.
+    /// Generator of requests.
     pub draw: RefCell<Draw>,
     pub(super) index: usize,
     clock: Cell<Clock>,
@@ -44,16 +44,16 @@ pub struct Worker {
     pub(super) recorder: RefCell<Recorder>,
     /// Single HTTP requests of a measured run, by endpoint.
     pub(super) endpoints: RefCell<EndpointTable>,
-    /// True while requests are dropped that have not failed themselves.
+    /// True while requests are cancelled that have not failed themselves.
     pub(super) gives_up: Cell<bool>,
     pacer: Option<Mutex<Pacer>>,
-    /// Open loop: since when nothing is sent any more; 0 for not yet.
+    /// Open loop: time at which the last request was sent; 0 while more are to be sent.
     issued_until_ns: Cell<u64>,
-    /// Open loop: requests that were due inside the window and never sent.
+    /// Open loop: requests that were due in the window and never sent.
     unserved: Cell<u64>,
     in_flight: Cell<usize>,
-    /// When the first request was due, once it is known: at the load's start, or later in open
-    /// loop.
+    /// Due time of the first request, when it is decided: the start of the load, or later in an
+    /// open loop.
     first_due_ns: Cell<Option<u64>>,
     begun: Cell<bool>,
     succeeded: Cell<bool>,
@@ -62,7 +62,7 @@ pub struct Worker {
 }
 
 impl Worker {
-    /// Of a worker whose window is known.
+    /// Create a worker whose window is fixed.
     pub fn new(
         shared: &Arc<Shared>,
         index: usize,
@@ -103,12 +103,13 @@ impl Worker {
             begun: Cell::new(false),
             succeeded: Cell::new(false),
             serial: Cell::new(0),
-            // Workers begin at different endpoints.
+            // Workers start round robin at different endpoints.
             turn: Cell::new(index),
         })
     }
 
-    /// When requests in flight are given up: later than each of them would end by itself.
+    /// Return when requests in flight are abandoned: later than each of them would time out by
+    /// itself.
     pub fn give_up_ns(&self) -> u64 {
         let job = &self.shared.job;
         let abort = if job.part_size.is_some() { ABORT } else { Duration::ZERO };
@@ -116,31 +117,32 @@ impl Worker {
         let end_ns = self.window.end_ns;
         match (&self.pacer, self.issued_until_ns.get()) {
             (None, _) => end_ns.saturating_add(drain_ns),
-            // A backlog may be sent for one time-out, and drain for another.
+            // A backlog may be sent for one drain timeout, and drain for another.
             (Some(_), 0) => end_ns.saturating_add(2 * drain_ns),
             (Some(_), issued) => issued.max(end_ns).saturating_add(drain_ns),
         }
     }
 
-    /// Whether a request that is sent after a pause ends before it would be given up.
+    /// Return whether a request that is sent after a pause would end before it is abandoned.
     pub fn has_time_after(&self, pause_ns: u64) -> bool {
         let limit_ns = self.shared.job.request_timeout_ns + TIMERS.as_nanos() as u64;
         let ended_ns = self.now().saturating_add(pause_ns).saturating_add(limit_ns);
         ended_ns <= self.give_up_ns()
     }
 
-    /// Requests in flight have been given up.
+    /// Fail the run because requests in flight were abandoned.
     pub fn fail_as_hung(&self) {
         self.shared.fail_as_hung(self.index, self.in_flight.get());
     }
 
-    /// Those that nobody took, and those that somebody took and could not send.
+    /// Count the requests that were due and never sent: not taken by a slot, or taken but not
+    /// sendable.
     pub async fn count_unserved(&self) -> u64 {
         let Some(pacer) = self.pacer.as_ref().filter(|_| !self.shared.control.stopping()) else {
             return 0;
         };
         let mut pacer = pacer.lock().await;
-        // Slots that waited for objects until the end have not seen that nothing is sent any more.
+        // Slots that waited for objects until the end have not recorded the end of sending.
         let now = match self.issued_until_ns.get() {
             0 => self.now(),
             issued => issued,
@@ -151,7 +153,7 @@ impl Worker {
         self.unserved.get()
     }
 
-    /// Open loop: a request that was due and taken is never sent, for want of an object.
+    /// Open loop: count a due request that is not sent, because there is no object for it.
     pub fn drop_due(&self, due_ns: u64) {
         if self.pacer.is_some() && !self.shared.control.stopping() {
             self.leave_unserved(due_ns, self.now(), 1);
@@ -166,8 +168,8 @@ impl Worker {
         }
     }
 
-    /// When the next request of a slot may be sent, in open loop when it was due; `None` when there
-    /// is none any more.
+    /// Wait until the next request may be sent. Return its due time, 0 in a closed loop; `None`
+    /// after the last one.
     pub async fn next_due(&self) -> Option<u64> {
         let Some(pacer) = &self.pacer else {
             return (!self.over()).then_some(0);
@@ -175,7 +177,7 @@ impl Worker {
         let mut pacer = pacer.lock().await;
         loop {
             let now = self.now();
-            // What was due in the window is still sent after it, but not for ever.
+            // Requests due in the window are still sent after it, within the drain timeout.
             let over = self.over();
             let due = pacer.pacing.due_ns().filter(|&due| due < self.window.end_ns);
             let Some(due) = due.filter(|_| !over) else {
@@ -197,26 +199,26 @@ impl Worker {
         }
     }
 
-    /// Nothing more is to be sent.
+    /// Return whether no more requests may be sent.
     pub fn over(&self) -> bool {
         let more_ns = self.pacer.as_ref().map_or(0, |_| self.shared.job.drain_timeout_ns);
         let end_ns = self.window.end_ns.saturating_add(more_ns);
         self.shared.control.stopping() || self.now() >= end_ns
     }
 
-    /// A pause, which ends with the window.
+    /// Sleep for `rest_ns`, or until the window ends.
     pub async fn rest(&self, rest_ns: u64) {
         let left_ns = self.window.end_ns.saturating_sub(self.now());
         tokio::time::sleep(Duration::from_nanos(rest_ns.min(left_ns))).await;
     }
 
-    /// The run's clock.
+    /// Return the time on the run's clock.
     #[inline]
     pub fn now(&self) -> u64 {
         self.clock.get().now_ns()
     }
 
-    /// Hand over the interval that ended, if one did. Returns the time.
+    /// Hand over the interval that ended, if one did. Return the time.
     #[inline]
     pub fn tick(&self) -> u64 {
         let now = self.now();
@@ -230,27 +232,27 @@ impl Worker {
         now
     }
 
-    /// The endpoint of the next request.
+    /// Choose the endpoint of the next request.
     pub fn route(&self) -> Routed<'_> {
         let turn = self.turn.get();
         self.turn.set(turn.wrapping_add(1));
         self.shared.route(turn)
     }
 
-    /// A new object to write.
+    /// Return a new object to write.
     pub fn next_object(&self) -> Object {
         let serial = self.serial.get();
         self.serial.set(serial + 1);
         Object::Written { worker: self.index as u32, serial }
     }
 
-    /// A request is in flight as long as what is returned lives.
+    /// Count a request as in flight until the returned value is dropped.
     pub fn fly(&self) -> Flying<'_> {
         self.in_flight.set(self.in_flight.get() + 1);
         Flying(&self.in_flight)
     }
 
-    /// A request is sent.
+    /// Record that a request is sent; the first one is reported to the run.
     pub fn sent(&self, at_ns: u64) {
         if !self.begun.replace(true) {
             let load_start_ns = self.window.load_start_ns;
@@ -259,7 +261,7 @@ impl Worker {
         }
     }
 
-    /// A request ended well, just now or at `ended_ns`.
+    /// Record a successful request that ended now, or at `ended_ns`.
     pub fn succeed(&self, done: &Success, ended_ns: Option<u64>) {
         if !self.succeeded.replace(true) {
             self.count(|counts| &counts.workers_served, 1);
@@ -268,20 +270,20 @@ impl Worker {
         self.recorder.borrow_mut().succeed(done, ended_ns.unwrap_or(now));
     }
 
-    /// An attempt at a request failed, just now.
+    /// Record a failed attempt that ended now.
     pub fn fail(&self, kind: ObjectKind, what: &str, failure: &Failure, due_ns: u64) {
         let word = self.shared.note_failure(kind, what, failure);
         let now = self.tick();
         self.recorder.borrow_mut().fail(kind as usize, &word, due_ns, now);
     }
 
-    /// A request that timed out is given up, just now.
+    /// Record a request that timed out and is not retried.
     pub fn time_out(&self, kind: ObjectKind, due_ns: u64) {
         let now = self.tick();
         self.recorder.borrow_mut().time_out(kind as usize, due_ns, now);
     }
 
-    /// A request that was first sent at `start_ns` failed, just now, and is not tried again.
+    /// Record a request, first sent at `start_ns`, that failed and is not retried.
     pub fn give_up(&self, kind: ObjectKind, start_ns: u64) {
         let now = self.tick();
         self.recorder.borrow_mut().give_up(kind as usize, start_ns, now);
@@ -293,7 +295,7 @@ impl Worker {
     }
 }
 
-/// A request in flight.
+/// Request in flight; counted until this is dropped.
 pub struct Flying<'w>(&'w Cell<usize>);
 
 impl Drop for Flying<'_> {

@@ -1,11 +1,11 @@
-//! Figures of each endpoint and server address.
+//! Tests of the counters by endpoint and server address.
 
 use http::Method;
 use storlab_testing::Fault;
 
 use super::*;
 
-/// Number of a row, summed over the rows of an endpoint and kind.
+/// Sum a number over the rows of an endpoint and kind.
 fn sum(outcome: &Outcome, endpoint: &str, kind: &str, number: &str) -> u64 {
     let rows = outcome.summary.details["endpoints"].as_array().unwrap();
     let own = rows.iter().filter(|row| row["endpoint"] == endpoint && row["kind"] == kind);
@@ -18,7 +18,7 @@ fn requests_errors_and_time_outs_count_where_they_went() {
     let (ports, names) = (server.ports.clone(), server.endpoints());
     let mut job = job(&server);
     fill(&job);
-    // Long enough that a machine that stands still does not fail requests of the first server.
+    // Long enough that requests to the first server do not fail on a stalled machine.
     job["request_timeout_ns"] = json!(1_000_000_000);
     job["window_ns"] = json!(2_000_000_000u64);
     let slow = ports[2];
@@ -31,7 +31,7 @@ fn requests_errors_and_time_outs_count_where_they_went() {
     let totals = &outcome.summary.totals["get"];
     let each = |number| names.iter().map(|name| sum(&outcome, name, "get", number)).collect();
     let (requests, errors): (Vec<u64>, Vec<u64>) = (each("requests"), each("errors"));
-    // A request that ends with the window may count in one and not in the other.
+    // A request that ends with the window may be counted in only one of the two.
     assert!(requests.iter().sum::<u64>().abs_diff(totals.operations) <= 4, "{requests:?}");
     let all: u64 = totals.errors.values().sum();
     assert!(errors.iter().sum::<u64>().abs_diff(all) <= 4, "{errors:?} of {all}");
@@ -70,7 +70,7 @@ fn parts_that_end_with_their_upload_are_no_errors_of_their_endpoint() {
     job["sizes"] = sizes(70_000);
     job["part_size"] = json!(20_000);
     job["part_concurrency"] = json!(3);
-    // Parts wait at two endpoints until the third has refused one of theirs.
+    // Parts stall at two endpoints until the third has refused one of its parts.
     server.judge(move |seen| match seen.query.contains_key("partNumber") {
         true if seen.port == ports[0] => Fault::Refuse(503, "SlowDown"),
         true if seen.method == Method::PUT => Fault::Stall,

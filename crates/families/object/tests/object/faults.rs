@@ -1,11 +1,11 @@
-//! What a store that misbehaves shows: every error is counted by kind, and in no other figure.
+//! Tests with a misbehaving store: every error is counted by kind, and in no other metric.
 
 use http::Method;
 use storlab_testing::{Fault, Seen};
 
 use super::*;
 
-/// A filled pool, and from then on every third request treated so.
+/// Fill a pool, and from then on apply a fault to every third request.
 fn every_third(fault: Fault) -> (Server, Value) {
     let server = Server::start();
     let job = job(&server);
@@ -14,7 +14,7 @@ fn every_third(fault: Fault) -> (Server, Value) {
     (server, job)
 }
 
-/// One kind of error, and successes that it does not touch.
+/// Assert that exactly one kind of error was counted, and that successes are unaffected.
 fn counted(outcome: &Outcome, kind: &str) {
     let totals = &outcome.summary.totals["get"];
     let all = errors(outcome, "get");
@@ -48,7 +48,7 @@ fn a_body_that_ends_early_is_named_with_its_key() {
     counted(&outcome, "short body");
     assert!(note(&outcome, "get of p/pool-1/00"));
     assert!(!note(&outcome, "not what was stored"), "{:?}", outcome.summary.notes);
-    // One line says how many, then come the first 20.
+    // One note with the count, and up to 20 examples.
     assert!(outcome.summary.notes.len() <= 21, "{:?}", outcome.summary.notes);
 }
 
@@ -66,13 +66,13 @@ fn without_verify_the_length_is_still_checked() {
     let (_server, mut job) = every_third(Fault::Corrupt);
     job["verify"] = json!(false);
     assert_eq!(all_errors(&good(&job)), 0);
-    // A store that holds other objects than the pool's.
+    // A store whose objects differ in size from the pool's.
     job["pool"]["sizes"] = sizes(19_999);
     let outcome = run(&job);
     assert_eq!(outcome.summary.status, Status::Failed);
     assert_eq!(errors(&outcome, "get")[0].0, "wrong body");
     job["pool"]["sizes"] = sizes(20_001);
-    // The answer is whole: no connection is to blame.
+    // The response is complete, so the connection is not to blame.
     assert_eq!(errors(&run(&job), "get")[0].0, "wrong body");
 }
 
@@ -111,7 +111,7 @@ fn retries_are_counted_as_what_failed_and_end_as_what_succeeds() {
     job["backoff_ns"] = json!(1000);
     let outcome = good(&job);
     counted(&outcome, "InternalError (500)");
-    // Whatever fails when the window ends is not sent again: one request for each slot.
+    // Requests that fail when the window ends are not retried: up to one per slot.
     let (failed, retries) = (errors(&outcome, "get")[0].1, detail(&outcome, "retries"));
     assert!(retries > 4 && retries + 4 >= failed, "{retries} retries of {failed} errors");
 }
@@ -191,7 +191,7 @@ fn a_request_that_could_not_end_in_time_is_not_sent_again() {
     for limit in ["request_timeout_ns", "drain_timeout_ns"] {
         job[limit] = json!(300_000_000);
     }
-    // The store falls silent in the window: that is no reason to throw the run away.
+    // The store stops responding during the window, which must not fail the run.
     let outcome = good(&job);
     assert_eq!(errors(&outcome, "get")[0].0, "time-out");
 }
@@ -284,7 +284,7 @@ fn a_refused_connection_is_tried_at_a_bounded_rate_and_the_note_says_so() {
     drop(server);
     let outcome = run(&job);
     let refused = errors(&outcome, "get")[0].1;
-    // Four slots in 0.3 s: 1, 2, 4, ... ms apart. Without pauses there are thousands.
+    // Four slots in 0.3 s, with pauses of 1, 2, 4, ... ms. Without pauses there would be thousands.
     assert!(refused < 100, "{refused} attempts");
     assert!(note(&outcome, "storlab paused"), "{:?}", outcome.summary.notes);
 }
@@ -328,7 +328,7 @@ fn a_success_with_an_error_in_it_is_none() {
 fn a_starved_open_loop_counts_what_was_due() {
     let server = Server::start();
     let mut job = job(&server);
-    // Nothing is ever written, so that there is never anything to delete.
+    // Nothing is ever written, so there is never anything to delete.
     job["mix"] = json!({"delete": 99.999_999_9, "put": 0.000_000_1});
     job["pool"] = json!(null);
     job["arrival"] = json!({"kind": "constant", "rate_iops": 1000.0});
@@ -338,7 +338,7 @@ fn a_starved_open_loop_counts_what_was_due() {
     let totals = &outcome.summary.totals["delete"];
     let intended = totals.intended.as_ref().unwrap();
     assert_eq!(intended.count, 300, "{:?}", outcome.summary.notes);
-    // Each waited from when it was due until nothing was sent any more.
+    // Each waited from its due time until the end of sending.
     assert!(intended.min_ns >= 190_000_000, "{}", intended.min_ns);
     assert!(note(&outcome, "300 requests were due in the window and never sent"));
 }

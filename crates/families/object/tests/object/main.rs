@@ -1,4 +1,4 @@
-//! Runs against a small S3 server in this process.
+//! Tests with runs against a small in-process S3 server.
 
 #![allow(clippy::pedantic, missing_docs)]
 
@@ -18,7 +18,7 @@ fn sizes(bytes: u64) -> Value {
            "low": 0, "high": 0, "median": 0, "sigma": 0.0})
 }
 
-/// GETs of a pool of 40 objects of 20,000 bytes, for 0.8 s.
+/// Return an order of GETs of a pool of 40 objects of 20,000 bytes, for 0.8 s.
 fn job(server: &Server) -> Value {
     json!({
         "version": 1, "ramp_ns": 0, "interval_ns": 50_000_000,
@@ -59,15 +59,15 @@ fn run(job: &Value) -> Outcome {
     finish(&begin(job))
 }
 
-/// A run that ends well.
+/// Run, and assert that the run finishes.
 fn good(job: &Value) -> Outcome {
     let outcome = run(job);
     assert_eq!(outcome.summary.status, Status::Finished, "{:?}", outcome.summary.failure);
     outcome
 }
 
-/// A good run in which at least so many requests of each of these kinds succeeded. A busy machine
-/// serves few of them: it gets a window twice as long, up to sixteen times.
+/// Run until at least `least` requests of each of `kinds` succeeded. On a busy machine the window
+/// is doubled, up to four times.
 fn serving(job: &Value, least: u64, kinds: &[&str]) -> Outcome {
     let mut job = job.clone();
     for _ in 0..4 {
@@ -77,7 +77,7 @@ fn serving(job: &Value, least: u64, kinds: &[&str]) -> Outcome {
         }
         job["window_ns"] = json!(job["window_ns"].as_u64().unwrap() * 2);
         if job["mix"]["delete"].as_f64() > Some(0.0) {
-            fill(&job); // what this try has deleted
+            fill(&job); // replace what this try has deleted
         }
     }
     let outcome = good(&job);

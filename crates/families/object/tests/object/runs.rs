@@ -1,4 +1,4 @@
-//! What a healthy store shows.
+//! Tests with a healthy store.
 
 use super::*;
 
@@ -16,7 +16,7 @@ fn gets_are_verified_timed_and_counted() {
     assert_eq!((latency.count, ttfb.count), (totals.operations, totals.operations));
     assert!(ttfb.mean_ns <= latency.mean_ns && totals.intended.is_none());
     assert_eq!(all_errors(&outcome), 0);
-    // Keep-alive: a connection for each slot, and no more.
+    // Keep-alive: exactly one connection per slot.
     assert_eq!(detail(&outcome, "connections"), 4);
     let rows = &outcome.rows;
     assert_eq!(rows.iter().map(|row| row.operations).sum::<u64>(), totals.operations);
@@ -57,7 +57,7 @@ fn all_kinds_together_do_not_disturb_each_other() {
     assert_eq!(all_errors(&outcome), 0, "{:?}", outcome.summary.details["error_examples"]);
     assert_eq!(outcome.summary.totals["list"].bytes, 0);
     assert!(detail(&outcome, "deleted_keys") > 0);
-    assert!(!note(&outcome, "deleted")); // a fact of the run, in its details, and no warning
+    assert!(!note(&outcome, "deleted")); // reported in the details, not as a warning
 }
 
 #[test]
@@ -113,7 +113,7 @@ fn every_payload_mode_and_parts_bring_the_same_bytes() {
             job["payload"] = json!(payload);
             job["part_size"] = part_size.clone();
             job["part_concurrency"] = json!(3);
-            // Of ten objects one is larger than a part.
+            // About one object in ten is larger than a part.
             let outcome = serving(&job, 10, &["get", "put"]);
             let message = &outcome.summary.details["error_examples"];
             assert_eq!(all_errors(&outcome), 0, "{payload} {part_size}: {message}");
@@ -134,7 +134,7 @@ fn an_open_loop_sends_what_is_due_and_nothing_else() {
     job["arrival"] = json!({"kind": "constant", "rate_iops": 300.0});
     job["window_ns"] = json!(500_000_000);
     let before = server.held().log.len();
-    // The store stands still in the middle: everything is late then, and nothing is left out.
+    // The store stalls in the middle: requests are late, but none is left out.
     server.judge(move |seen| {
         if seen.number == before + 50 {
             std::thread::sleep(Duration::from_millis(200));
@@ -147,7 +147,7 @@ fn an_open_loop_sends_what_is_due_and_nothing_else() {
     let intended = totals.intended.as_ref().unwrap();
     assert_eq!(intended.count, 150);
     assert!(intended.max_ns >= 190_000_000, "{intended:?}");
-    // Requests that were due while it stood still: about 60, a fast closed loop would have four.
+    // About 60 requests were due during the stall; a fast closed loop would show only four.
     assert!(intended.p90_ns > 20_000_000, "{intended:?}");
 }
 
@@ -167,7 +167,7 @@ fn what_an_overloaded_store_never_served_still_counts() {
     });
     let outcome = good(&job);
     let totals = &outcome.summary.totals["get"];
-    // 600 were due, give or take 5 sigma; at 10 ms each, 40 were served.
+    // About 600 were due (within 5 sigma); at 10 ms each, 40 were served.
     let due = totals.operations + totals.late_operations + all_errors(&outcome);
     assert!(due.abs_diff(600) < 125 && totals.operations < 100, "{due} {}", totals.operations);
     assert!(note(&outcome, "never sent"));
@@ -185,7 +185,7 @@ fn requests_are_routed_over_all_endpoints() {
     good(&job);
     let [a, b] = [0, 1].map(|i| count(server.ports[i], before));
     assert!(a.abs_diff(b) <= 8, "{a} {b}");
-    // Least busy: the slow endpoint is avoided, round robin is not.
+    // Unlike round robin, least busy avoids the slow endpoint.
     let slow = server.ports[0];
     server.judge(move |seen| match seen.port == slow {
         true => storlab_testing::Fault::Stall,
@@ -194,7 +194,8 @@ fn requests_are_routed_over_all_endpoints() {
     job["routing"] = json!("least_busy");
     job["drain_timeout_ns"] = json!(100_000_000);
     job["request_timeout_ns"] = json!(60_000_000_000u64);
-    // Until enough was served, not for a time: of what has been asked for, four may be in flight.
+    // Run until enough was served rather than for a fixed time; up to four requests may be in
+    // flight.
     job["window_ns"] = json!(50_000_000_000u64);
     let before = server.held().log.len();
     let going = begin(&job);
@@ -218,7 +219,7 @@ fn deletes_that_run_out_of_objects_end_the_run() {
     assert_eq!(outcome.summary.status, Status::Failed);
     let failure = outcome.summary.failure.unwrap();
     assert!(failure.message.contains("all objects") && failure.fix.contains("pool larger"));
-    // What the other slots had in flight when one found nothing left may never have arrived.
+    // Deletes of other slots that were in flight at the end may not have arrived.
     assert!(server.held().objects.len() < 4, "{}", server.held().objects.len());
 }
 

@@ -1,4 +1,4 @@
-//! Filling a pool, and cleaning up.
+//! Tests of filling a pool and of cleaning up.
 
 use bytes::Bytes;
 use storlab_testing::{Fault, Seen};
@@ -161,7 +161,7 @@ fn a_listing_of_a_million_objects_is_paged_through() {
     let mut job = job(&server);
     job["pool"] = json!({"prefix": "p/pool-1/", "objects": 1_000_000, "shards": 100,
                          "sizes": sizes(1), "seed": 1});
-    // All but the last one are there.
+    // All objects except the last one exist.
     server.held().invented = Some(("p/pool-1/".to_owned(), 999_999, 100));
     let outcome = fill(&job);
     assert_eq!(operations(&outcome, "list"), 1_000);
