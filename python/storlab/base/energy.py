@@ -82,12 +82,12 @@ class PowerLine:
 
     @property
     def start_ns(self) -> int:
-        """Start of the function."""
+        """Time of the first point."""
         return int(self.times_ns[0])
 
     @property
     def end_ns(self) -> int:
-        """End of the function."""
+        """Time of the last point."""
         return int(self.times_ns[-1])
 
     def scaled(self, factor: float) -> PowerLine:

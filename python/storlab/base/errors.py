@@ -87,7 +87,7 @@ class Problem:
 
     @property
     def text(self) -> str:
-        """Problem as ``field: what; fix``, for text without separate parts."""
+        """Problem as one line of text: ``field: what; fix``."""
         field = ".".join(map(str, self.field))
         return f"{field}: {self.what}" + (f"; {self.fix}" if self.fix else "")
 
@@ -140,7 +140,7 @@ class UsageError(StorlabError):
 
 
 class PreflightError(StorlabError):
-    """Machine lacks something that the study needs."""
+    """Refusal to start because the machine lacks something that the study needs."""
 
     exit_code = ExitCode.PREFLIGHT
 
@@ -152,30 +152,30 @@ class GuardError(StorlabError):
 
 
 class RunError(StorlabError):
-    """Run that ended as failed."""
+    """Failure of a run."""
 
     exit_code = ExitCode.RUN_FAILED
 
 
 class UnreachableError(StorlabError):
-    """Campaign stopped because a target stayed unreachable. Finished runs are stored."""
+    """Stop of a campaign because a target stayed unreachable. Finished runs are stored."""
 
     exit_code = ExitCode.UNREACHABLE
 
 
 class ResultError(StorlabError):
-    """Result directory that cannot be read."""
+    """Error in reading a result directory."""
 
     exit_code = ExitCode.RESULT
 
 
 class MeterError(StorlabError):
-    """Meter that cannot be opened or read."""
+    """Error in opening or reading a meter."""
 
     exit_code = ExitCode.PREFLIGHT
 
 
 class EngineError(StorlabError):
-    """Engine that is missing, too old, or cannot do what the study requests."""
+    """Error of an engine: it is missing, too old, or cannot do what the study requests."""
 
     exit_code = ExitCode.ENGINE

@@ -197,7 +197,7 @@ def make_folder(path: Path, mode: int = 0o777) -> None:
 
 
 def fsync_directory(directory: Path) -> None:
-    """Make the names in a directory durable."""
+    """Call fsync on a directory, which makes the names in it durable."""
     handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(handle)

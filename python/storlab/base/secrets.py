@@ -103,7 +103,7 @@ def _in_value(field: tuple[str | int, ...], value: object) -> list[Problem]:
 
 
 def _carried(text: str) -> tuple[str, str] | None:
-    """Return what secret a text contains, and the field to use instead, or None."""
+    """Return the kind of secret in a text and the field to use instead, or None."""
     if "://" in text:
         return _in_address(text)
     header = _HEADER.match(text)

@@ -1,1 +1,1 @@
-"""Engines, one folder each. ``storlab.contracts.registry`` finds them."""
+"""Engines that execute runs, one folder each, found by ``storlab.contracts.registry``."""

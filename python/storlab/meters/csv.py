@@ -74,7 +74,7 @@ class CsvOptions(MeterOptions):
 
     @property
     def how(self) -> Sampling:
-        """Relation of the values to time."""
+        """Kind of values: instantaneous power, interval means or an energy counter."""
         return self.sampling or ("counter" if self.unit in ("J", "Wh", "kWh") else "instantaneous")
 
 

@@ -58,7 +58,7 @@ class DeclaredOptions(MeterOptions):
 
     @property
     def given(self) -> set[str]:
-        """Fields that have a value."""
+        """Names of the fields that have a value."""
         return {name for name in type(self).model_fields if getattr(self, name) is not None}
 
     def joules(self, operation: str, size: int) -> float:
@@ -125,7 +125,7 @@ class DeclaredMeter:
 
 
 def _costs(outcome: RunOutcome, options: DeclaredOptions) -> dict[int, float]:
-    """Return the energy of the bytes moved, by the end of their interval.
+    """Return the energy of the bytes moved, in J, by the end of their sample interval.
 
     Without samples, all bytes count at the window's end.
     """

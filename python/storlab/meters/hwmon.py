@@ -56,7 +56,7 @@ class Input:
 
     @property
     def sensor(self) -> str:
-        """Name of the sensor in results."""
+        """Name of this input in results, such as ``hwmon:acpi_power_meter:power1``."""
         place = f"{self.chip} {self.device}" if self.device else self.chip
         return f"hwmon:{place}:{self.name}"
 

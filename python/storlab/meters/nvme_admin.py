@@ -87,7 +87,7 @@ class NvmeAdmin:
         self.close()
 
     def close(self) -> None:
-        """Close the device."""
+        """Close the controller's device."""
         self._transport.close()
 
     @property
@@ -97,7 +97,7 @@ class NvmeAdmin:
 
     @property
     def firmware(self) -> str:
-        """Firmware revision."""
+        """Firmware revision of the drive."""
         return self._identify()[64:72].decode("ascii", "replace").strip(" \0")
 
     def power_states(self) -> list[PowerState]:

@@ -68,7 +68,7 @@ class Transport(Protocol):
         ...
 
     def close(self) -> None:
-        """Close the device."""
+        """Close the controller's device."""
         ...
 
 

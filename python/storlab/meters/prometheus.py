@@ -107,7 +107,7 @@ class PrometheusOptions(MeterOptions):
 
     @property
     def selector(self) -> str:
-        """Series in PromQL notation."""
+        """Metric name and labels of the series in PromQL notation."""
         labels = ",".join(f'{name}="{value}"' for name, value in self.labels.items())
         return f"{self.metric}{{{labels}}}" if labels else self.metric
 
@@ -151,7 +151,7 @@ class Exporter:
 
     @property
     def uncertainty_ns(self) -> int:
-        """Half of the longest scrape so far."""
+        """Uncertainty of time stamps: half of the longest scrape so far, in ns."""
         return self._watch.uncertainty_ns
 
     def scrape(self) -> _Scrape:
@@ -208,7 +208,7 @@ class Exporter:
         raise MeterError(self.where, what, fix)
 
     def close(self) -> None:
-        """Close the connection."""
+        """Close the connection to the exporter."""
         self._client.close()
 
 
@@ -234,13 +234,13 @@ class PrometheusMeter:
         self._latest_ns = -1
         self._stamp: str | None = None
         self._raw: float | None = None  # last value of the counter
-        self._before = 0.0  # sum of the counter before its resets
+        self._before = 0.0  # energy counted before resets of the counter
         series, time_ns = self._scrape()
         self._reading(series, time_ns)
         self._stamped = series.timestamp_s is not None
 
     def describe(self) -> list[SensorInfo]:
-        """Return the only sensor."""
+        """Return one sensor: the series of the exporter."""
         options = self._options
         uncertainty = self._exporter.uncertainty_ns
         stamping = "stamped when it was scraped"
@@ -357,7 +357,7 @@ class PrometheusMeter:
         return []
 
     def close(self) -> None:
-        """Close the connection."""
+        """Close the connection to the exporter."""
         self._exporter.close()
 
 

@@ -84,7 +84,7 @@ class Qis:
         self.close()
 
     def close(self) -> None:
-        """Close the connection."""
+        """Close the connection to QIS."""
         self._socket.close()
 
     def _greeting(self) -> None:

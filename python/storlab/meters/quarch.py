@@ -83,7 +83,7 @@ class QuarchMeter:
         qis.ask("rec trig mode manual", device)
 
     def describe(self) -> list[SensorInfo]:
-        """Return the only sensor."""
+        """Return one sensor: the power module, with its rails and period."""
         period = self._header.period_ns
         rails = " + ".join(rail[0].name for rail in self._rails)
         info = self._options.info(

@@ -46,12 +46,12 @@ class Zone:
 
     @property
     def file(self) -> Path:
-        """File of the counter."""
+        """File of the energy counter in sysfs."""
         return self.directory / "energy_uj"
 
     @property
     def is_default(self) -> bool:
-        """Whether the default sum includes it: a package, or memory, which its package excludes."""
+        """Whether the counter is read by default: a package, or memory, which packages exclude."""
         top, _, inner = self.name.partition("/")
         return top.startswith("package") and inner in ("", "dram")
 

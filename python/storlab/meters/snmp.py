@@ -170,7 +170,7 @@ class SnmpMeter:
         return []
 
     def close(self) -> None:
-        """Close the socket."""
+        """Close the socket to the agent."""
         self._client.close()
 
     @property

@@ -87,7 +87,7 @@ class Client:
         return answers
 
     def close(self) -> None:
-        """Close the socket."""
+        """Close the socket to the agent and the event loop."""
         if not self._loop.is_closed():
             self._engine.close_dispatcher()
             # the transport closes on the event loop

@@ -11,7 +11,7 @@ from typing import Literal
 
 Unit = Literal["W", "kW", "J", "Wh", "kWh"]
 FACTORS: dict[Unit, float] = {"W": 1, "kW": 1e3, "J": 1, "Wh": 3.6e3, "kWh": 3.6e6}
-"""Factors to W or J."""
+"""Factors that convert units of power to W, and of energy to J."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class Mib:
     stamp: str | None = None  # time of the reading
 
     def at(self, template: str, pdu: int, outlet: int) -> str:
-        """Return the object's name for one outlet."""
+        """Return the name (OID) of an SNMP object for one outlet."""
         return template.format(pdu=pdu, outlet=outlet)
 
 

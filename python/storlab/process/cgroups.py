@@ -23,7 +23,7 @@ _NS_PER_US = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Quota:
-    """CPU quota of a control group."""
+    """CPU quota of a control group, in cores."""
 
     cores: float
     group: str  # directory of the group
@@ -105,7 +105,7 @@ def _number(place: Path) -> int | None:
 
 
 def _counts(place: Path) -> dict[str, int]:
-    """Parse a file of names and numbers."""
+    """Parse a cgroup file that has a name and a number on each line."""
     lines = (line.split() for line in _text(place).splitlines())
     return {line[0]: int(line[1]) for line in lines if len(line) == 2 and line[1].isdigit()}
 
@@ -129,7 +129,7 @@ def throttled_ns(group: str) -> int:
 
 
 def memory_limit(groups: Sequence[Path] | None = None) -> tuple[int, str] | None:
-    """Return the smallest memory limit in bytes, ``memory.high`` included, and its group."""
+    """Return the smallest memory limit (or ``memory.high``) in bytes, and its group, or None."""
     names = ("memory.max", "memory.high", "memory.limit_in_bytes")
     limits = [
         (limit, str(group))
@@ -177,7 +177,7 @@ def most_threads(groups: Sequence[Path] | None = None) -> tuple[int, str] | None
 
 
 def io_limits(groups: Sequence[Path] | None = None) -> list[IoLimit]:
-    """Return the tightest I/O limit of each kind for each device."""
+    """Return the tightest I/O limits of this process's control groups, by device and kind."""
     tightest: dict[tuple[str, _Kind], IoLimit] = {}
     for group in groups_of("blkio") if groups is None else groups:
         for device, kind, text in (*_io_max(group), *_io_throttle(group)):

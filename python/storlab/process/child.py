@@ -43,7 +43,7 @@ _LAST_LINES = 6  # of standard error, in a failure
 class Launch:
     """Parameters of a child program. Its output goes to ``stdout.txt`` and ``stderr.txt``."""
 
-    name: str  # name in messages
+    name: str  # the program's name in messages
     command: Sequence[str]
     environment: Mapping[str, str]  # in addition to inherited variables
     work_dir: Path
@@ -64,7 +64,7 @@ class Launch:
         return " ".join([*hidden, *shown, shlex.join(self.command)])
 
     def child_environment(self, inherited: Mapping[str, str]) -> dict[str, str]:
-        """Return the child's environment."""
+        """Return the child's environment variables: inherited ones, its own, and secrets."""
         kept = {name: value for name, value in inherited.items() if self.inherits(name)}
         return {**kept, **self.environment, **self.secrets}
 
@@ -107,11 +107,11 @@ class ChildRun(ABC):
     def finish(self) -> RunOutcome:
         """Return the outcome of a program that has ended. Called once, by the watching thread."""
 
-    def line(self, text: str) -> None:  # noqa: B027  (only of what is piped)
-        """Handle a line of standard output on arrival, if it is piped."""
+    def line(self, text: str) -> None:  # noqa: B027  (optional)
+        """Hook for subclasses, called for each line of piped standard output on arrival."""
 
-    def looked(self) -> None:  # noqa: B027  (few have to know)
-        """Handle a new reading of the counters."""
+    def looked(self) -> None:  # noqa: B027  (optional)
+        """Hook for subclasses, called after each reading of the CPU and device counters."""
 
     def overdue(self) -> bool:
         """Return whether the run exceeds its time limit and counts as hung."""
@@ -131,7 +131,7 @@ class ChildRun(ABC):
         return self._outcome
 
     def snapshot(self) -> Snapshot:
-        """Return phase and elapsed time; without further knowledge of the program, no rates."""
+        """Return phase and elapsed time; subclasses that can parse progress add rates."""
         if self.has_ended:
             return ENDED
         elapsed_ns = monotonic_ns() - self.started_ns
@@ -182,7 +182,7 @@ class ChildRun(ABC):
     def _signal(self, number: signal.Signals) -> None:
         """Send a signal to the child's process group."""
         if not self.has_ended:
-            with suppress(ProcessLookupError):  # it has just ended
+            with suppress(ProcessLookupError):  # the child has just ended
                 os.killpg(self._process.pid, number)
 
     def _kill(self) -> None:
@@ -220,7 +220,7 @@ class ChildRun(ABC):
         finally:
             self._outcome = self._outcome or self._defect(sys.exception())
             if self._process.returncode is None:
-                self._kill()  # it is no longer watched
+                self._kill()  # nothing watches the child any more
                 with suppress(subprocess.TimeoutExpired):
                     self._process.wait(self.launch.kill_after_s)
             self._ended.set()
@@ -257,7 +257,7 @@ class ChildRun(ABC):
         return True
 
     def _shown(self, content: bytes) -> bytes:
-        """Return text without the secrets."""
+        """Return output of the child with its secrets replaced by ``***``."""
         if not self.launch.secrets:
             return content
         return hide(content.decode(errors="replace"), self.launch.secrets.values()).encode()
@@ -271,7 +271,7 @@ class ChildRun(ABC):
         return self._shown(content)
 
     def account(self) -> dict[str, object]:
-        """Return the content of ``process.json``."""
+        """Return exit code, CPU time and wall time of the child, for ``process.json``."""
         return {
             "exit_code": self.exit_code,
             "cpu_s": self.trace.latest()[1] / NS_PER_S,
@@ -365,6 +365,6 @@ class _EndWatch:
         poll.poll(round(seconds * 1000))
 
     def close(self) -> None:
-        """Close the descriptor."""
+        """Close the descriptor of the process."""
         if self._fd is not None:
             os.close(self._fd)

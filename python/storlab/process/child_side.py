@@ -30,7 +30,7 @@ def failure_of(error: OSError, operation: str | None = None) -> dict[str, Any]:
 
 
 def store_result(work_dir: Path, result: dict[str, Any]) -> None:
-    """Write ``result.json`` atomically."""
+    """Write the result of a run to ``result.json`` atomically."""
     aside = work_dir / "result.json.part"
     aside.write_text(json.dumps(result))
     aside.replace(work_dir / "result.json")

@@ -38,9 +38,10 @@ def moved_bytes(counter: Path | None) -> tuple[int, int] | None:
 
 
 def counted_bytes(counter: Path) -> tuple[int, int]:
-    """Return the bytes read and written.
+    """Return the bytes read and written since the device appeared.
 
-    Raises OSError if the file cannot be read or is not one of counters.
+    Raises:
+        OSError: The file cannot be read or does not contain device counters.
     """
     fields = counter.read_text().split()
     if len(fields) < 7:

@@ -31,7 +31,7 @@ class Events:
         return cls(operation, rows[:, 0], rows[:, 2], rows[:, 1])
 
     def totals(self) -> OperationTotals:
-        """Return the totals of all events."""
+        """Return operations, bytes and latencies of all events."""
         return OperationTotals(
             operations=len(self.end_ns),
             bytes=int(self.bytes.sum()),

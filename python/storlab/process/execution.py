@@ -17,7 +17,7 @@ POLL_S = 0.25
 _LAST_TRIES = 100
 
 
-class Interrupted(Exception):  # noqa: N818  (not an error: the user's wish)
+class Interrupted(Exception):  # noqa: N818  (not an error: the user asked for it)
     """Stop requested by the user. Finished runs are stored."""
 
 

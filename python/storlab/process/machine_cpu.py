@@ -13,7 +13,7 @@ _FIELDS = 8  # later columns are guest time, already included in user time
 
 
 class MachineTicks(NamedTuple):
-    """Ticks of all cores since boot."""
+    """CPU ticks of all cores since boot: busy, stolen and total."""
 
     busy: int
     stolen: int  # by the hypervisor, for other guests
@@ -21,7 +21,7 @@ class MachineTicks(NamedTuple):
 
 
 def machine_ticks() -> MachineTicks:
-    """Return the ticks so far. Raises OSError if /proc/stat cannot be read."""
+    """Return the CPU ticks of the machine since boot. Raises OSError without /proc/stat."""
     first = Path("/proc/stat").read_text().split("\n", 1)[0]
     ticks = [int(field) for field in first.split()[1 : 1 + _FIELDS]]
     busy = sum(ticks) - ticks[_IDLE] - ticks[_WAITING]
@@ -35,11 +35,14 @@ class MachineTrace:
         self._readings: list[tuple[int, ...]] = []  # time; busy, stolen and all ticks
 
     def read(self) -> None:
-        """Add a reading."""
+        """Add a reading of ``/proc/stat``."""
         self._readings.append((monotonic_ns(), *machine_ticks()))
 
     def between(self, start_ns: int, end_ns: int) -> dict[str, Any]:
-        """Return the machine's fields of ``CpuUse``; percentages are None without readings."""
+        """Return the fields of ``CpuUse`` that describe the whole machine, between two times.
+
+        Percentages are None if there are fewer than two readings.
+        """
         busy, stolen = self._percent(start_ns, end_ns) or (None, None)
         return {
             "machine_busy_percent": busy,

@@ -31,7 +31,7 @@ class ProcessBytes(CounterWatch):
             try:
                 more = _bytes_of(str(self.child))
             except (FileNotFoundError, ProcessLookupError, PermissionError):
-                more = (0, 0)  # it has ended
+                more = (0, 0)  # the child has ended
             read, written = read + more[0], written + more[1]
         # A child that ends between the two readings is in neither of them, once: keep the maximum.
         self._most = (max(self._most[0], read), max(self._most[1], written))

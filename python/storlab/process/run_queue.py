@@ -84,4 +84,4 @@ class _RunQueues:
                 # Fields: time on a core, time in run queues, number of time slices.
                 yield task.name, int((task / "schedstat").read_text().split()[1])
             except (FileNotFoundError, ProcessLookupError):
-                continue  # it has ended
+                continue  # the thread has ended

@@ -53,7 +53,7 @@ class SessionTrace:
         self.relatives: dict[int, int] = {}
 
     def read(self) -> None:
-        """Add a reading. If the child has ended, its CPU time is not updated."""
+        """Add a reading of CPU times and device. An ended child's CPU time is not updated."""
         used = account(self._leader) if self._alone else family(self._leader)
         if used:
             self.relatives = {pid: times[2] for pid, times in used.items() if pid != self._leader}
@@ -87,7 +87,7 @@ class SessionTrace:
         return self._times[-1], self._user[-1] + self._system[-1]
 
     def machine(self, start_ns: int, end_ns: int) -> dict[str, Any]:
-        """Return the machine's fields of ``CpuUse`` between two times."""
+        """Return the fields of ``CpuUse`` that describe the whole machine between two times."""
         return self._machine.between(start_ns, end_ns)
 
     def cpu_use(self, start_ns: int, end_ns: int, cores: int) -> CpuUse:

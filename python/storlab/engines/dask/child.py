@@ -163,7 +163,7 @@ class ClusterRun(Run):
         return unit.bytes or round(raw * unit.share * len(unit.columns) / len(COLUMNS))
 
     def vocabulary_units(self, columns: Sequence[str]) -> Sequence[Unit]:
-        """Return the units of the vocabulary stage: leaves, branches and root of each tree."""
+        """Return the units that count and merge the values of each column, as a tree of tasks."""
         place = self._directory / "vocabulary" / _TREES
         clear_trees(self._directory)
         place.mkdir()
@@ -196,7 +196,7 @@ class ClusterRun(Run):
 
 
 def clear_trees(directory: Path) -> None:
-    """Remove the intermediate tallies of the vocabulary stage."""
+    """Remove the intermediate value counts of the vocabulary stage."""
     place = directory / "vocabulary" / _TREES
     if place.is_dir():
         for path in place.iterdir():

@@ -11,7 +11,7 @@ from storlab.engines.dask.tasks import Reading
 
 @dataclass(slots=True)
 class Member:
-    """Worker process of a cluster run."""
+    """Dask worker process of a run: host, versions, CPU time and peak memory."""
 
     host: str
     cores: int = 0
@@ -101,7 +101,7 @@ class Crew:
         return sum(member.is_lost for member in self.members.values())
 
     def document(self) -> list[dict[str, Any]]:
-        """Return one entry per worker for ``result.json``."""
+        """Return a description of each worker (host, versions, CPU time) for ``result.json``."""
         return [
             {
                 "address": address,

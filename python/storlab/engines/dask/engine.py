@@ -21,7 +21,7 @@ class DaskEngine(DataframeEngine):
     module = "storlab.engines.dask.child"
     run: type[DataframeRun] = DaskRun
 
-    def environment(self, job: PreprocessJob) -> dict[str, str]:  # noqa: ARG002  (always one)
+    def environment(self, job: PreprocessJob) -> dict[str, str]:  # noqa: ARG002  (constant)
         """Return environment variables that limit each worker to one thread."""
         return {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 

@@ -72,7 +72,7 @@ class ClusterWorker(Worker):
         return max(self.memory_bytes // self.library.bytes_per_value, 1)
 
     def ingest(self, part: Part) -> int:
-        """Convert one part to Parquet, then write its sidecar. Return the number of passes."""
+        """Convert a part of the input to Parquet, then write its sidecar. Return 1 (one pass)."""
         with _attempt(part.parquet.parent) as place:
             own = replace(part, parquet=place / part.parquet.name)
             passes = super().ingest(own)

@@ -1,4 +1,4 @@
-"""Tree-shaped merge of vocabularies: sorted tallies of values are merged a few at a time.
+"""Tree-shaped merge of vocabularies: tallies (values with counts) are merged a few at a time.
 
 Tasks exchange tallies through files in the run's directory, so that a lost worker loses no tally. A
 reader holds only one block of each tally in memory.
@@ -22,7 +22,7 @@ FAN_IN = 8
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """Location of a stored tally, whose values are in ascending order."""
+    """Location of a stored tally: distinct values, ascending, with their counts."""
 
     place: Path
     name: str
@@ -38,7 +38,7 @@ class Stored:
 
 
 class Reader:
-    """Sequential reader of a stored tally."""
+    """Sequential reader of a tally (values with counts) in files."""
 
     def __init__(self, stored: Stored) -> None:
         self._paths = stored.paths
@@ -59,7 +59,7 @@ class Reader:
 
 
 def by_value(tally: Tally) -> Tally:
-    """Return a tally sorted by ascending value."""
+    """Return a tally (values with counts) sorted by ascending value."""
     order = np.argsort(tally.values)
     return Tally(tally.values[order], tally.counts[order])
 
@@ -146,7 +146,7 @@ class Leaf:
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """Task that merges several tallies into one."""
+    """Task that merges several tallies (values with counts) into one."""
 
     out: Stored
     tallies: tuple[Stored, ...]

@@ -76,7 +76,7 @@ class MemoryWatch(threading.Thread):
         self.start()
 
     def run(self) -> None:
-        """Sample until ``end`` is called."""
+        """Sample memory use until ``end`` is called."""
         while not self._ended.wait(_LOOK_S):
             self._look()
 
@@ -90,7 +90,7 @@ class MemoryWatch(threading.Thread):
         return self._most
 
     def end(self) -> None:
-        """Stop sampling and wait for the thread."""
+        """Stop sampling memory and wait for the thread to end."""
         self._ended.set()
         self.join()
 
@@ -174,7 +174,7 @@ class Run:
         return ticks * TICK_NS
 
     def vocabulary_units(self, columns: Sequence[str]) -> Sequence[Unit]:
-        """Return the units that build the vocabularies of some columns."""
+        """Return one unit of work per column, which builds the column's vocabulary."""
         files = self._files()
         return [Unit(name, self._worker.vocabulary, (name, files), 0, (name,)) for name in columns]
 

@@ -88,7 +88,7 @@ class Journal:
             path.write_text(head)
 
     def add(self, name: str) -> None:
-        """Record that the named unit is finished."""
+        """Record that a unit of the encode stage is finished."""
         with self._path.open("a") as file:
             file.write(f"\n{name};")
 

@@ -29,7 +29,7 @@ _NO_MATTER = {
     *("version", "task", "directory", "clicks", "ramp_ns", "interval_ns", "drain_timeout_ns"),
     *("seed", "workers", "memory_bytes", "cpus", "cold", "resume", "malformed"),
 }
-"""Fields of an order that do not affect its output."""
+"""Fields of a job that do not affect its output."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class Part:
         return self.parquet.with_suffix(".json")
 
     def is_done(self) -> bool:
-        """Return whether the part is complete, from an earlier process."""
+        """Return whether an earlier process has completed the part."""
         return self.sidecar.exists() and self.parquet.exists()
 
 

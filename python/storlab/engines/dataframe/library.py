@@ -16,7 +16,7 @@ Values = npt.NDArray[np.uint32]
 Counts = npt.NDArray[np.int64]
 Ids = npt.NDArray[np.int32]
 KEYS = 1 << 32  # categories are smaller than this
-FEATURE_ROWS = 1 << 15  # rows per block of features, to limit memory: their integers are float64
+FEATURE_ROWS = 1 << 15  # rows per block of features; limits memory, as integers become float64
 
 
 class Tally(NamedTuple):
@@ -66,7 +66,7 @@ class Library(Protocol):
         ...
 
     def merge(self, tallies: Sequence[Tally]) -> Tally:
-        """Add up tallies."""
+        """Add up the counts of equal values."""
         ...
 
     def features(self, paths: Sequence[Path]) -> Iterator[Features]:

@@ -15,7 +15,7 @@ class PandasEngine(DataframeEngine):
     packages = ("pandas", "pyarrow", "numpy")
     costs = PANDAS
 
-    def environment(self, job: PreprocessJob) -> dict[str, str]:  # noqa: ARG002  (always one)
+    def environment(self, job: PreprocessJob) -> dict[str, str]:  # noqa: ARG002  (constant)
         """Return environment variables that limit each worker to one thread."""
         return {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 

@@ -43,7 +43,7 @@ class Done(NamedTuple):
 
 
 def pool_of(library: Library, workers: int) -> Executor:
-    """Start workers and return their pool."""
+    """Start the worker processes or threads of a run and return their pool."""
     if library.threads:
         return ThreadPoolExecutor(workers)
     context = multiprocessing.get_context("fork")  # fork, so that libraries are imported only once

@@ -68,7 +68,7 @@ class Run:
     """Values and counts of one pass in order of ids, in files that are read once, sequentially."""
 
     def __init__(self, place: Path, name: str, tally: Tally) -> None:
-        """Write a tally to temporary files."""
+        """Write values and counts to temporary files."""
         self.paths = [aside(place / f"{name}.{kind}") for kind in KINDS]
         self.left = len(tally.values)
         self._at = 0

@@ -109,7 +109,7 @@ class PandasLibrary:
         return Tally(*np.unique(values, return_counts=True))
 
     def merge(self, tallies: Sequence[Tally]) -> Tally:
-        """Add up tallies with ``groupby``."""
+        """Add up counts of equal values with ``groupby``."""
         if not tallies:
             return Tally(np.empty(0, dtype=np.uint32), np.empty(0, dtype=np.int64))
         if len(tallies) == 1:

@@ -63,7 +63,7 @@ class PolarsLibrary:
         return _tally(frame.group_by("value").agg(count=pl.len()))
 
     def merge(self, tallies: Sequence[Tally]) -> Tally:
-        """Add up tallies with ``group_by`` and ``sum``."""
+        """Add up counts of equal values with ``group_by`` and ``sum``."""
         if len(tallies) == 1:
             return tallies[0]
         schema = {"value": pl.UInt32, "count": pl.Int64}
@@ -80,7 +80,7 @@ class PolarsLibrary:
             yield Features(labels, piece.select((integers + 3).log()).to_numpy())
 
     def index(self, values: Values) -> pl.LazyFrame:
-        """Return a frame of values and ids."""
+        """Return a frame with the id of each vocabulary value."""
         ids = np.arange(1, len(values) + 1, dtype=np.int32)
         return pl.LazyFrame({"value": values, "id": ids})
 

@@ -50,12 +50,12 @@ class Worker:
 
     @property
     def directory(self) -> Path:
-        """Directory of the run."""
+        """Directory that holds all files of the preprocessing run."""
         return Path(self.job["directory"])
 
     @property
     def modulo(self) -> int:
-        """Modulus of the categories."""
+        """Modulus to which categorical values are reduced."""
         return int(self.job["modulo"] or KEYS)
 
     @property
@@ -98,7 +98,7 @@ class Worker:
         return max(self.memory_bytes // 4 * 3 // self.library.bytes_per_id, _LEAST_VALUES)
 
     def ingest(self, part: Part) -> int:
-        """Convert one part to Parquet, then write its sidecar. Return the number of passes."""
+        """Convert a part of the input to Parquet, then write its sidecar. Return 1 (one pass)."""
         screen: Screen[Any] = Screen(
             self.library.parse, self.library.errors, self.job["malformed_samples"]
         )
@@ -119,7 +119,7 @@ class Worker:
         return 1
 
     def vocabulary(self, column: str, files: Files) -> int:
-        """Build the vocabulary of a column. Return the number of passes."""
+        """Build the vocabulary of a column. Return the number of passes over its data."""
         room = self.memory_bytes // self.library.bytes_per_value
         # a whole file is counted before its number of values is known
         largest = max(rows for _, rows in files)

@@ -162,7 +162,7 @@ def prepare(job: TrainingJob, work_dir: Path, *, model_table: bool = False) -> N
 
 
 def command(program: Path, mpirun: Path | None, job: TrainingJob, work_dir: Path) -> list[str]:
-    """Return the command line; ``mpirun`` is None for a single accelerator."""
+    """Return DLIO's command line; ``mpirun`` is None for a single accelerator."""
     dlio = [
         str(program),
         "--config-dir",

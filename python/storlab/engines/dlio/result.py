@@ -72,7 +72,7 @@ class Results:
 
     @property
     def metric(self) -> dict[str, Any]:
-        """DLIO's own metrics."""
+        """Metrics that DLIO computed itself, from its summary."""
         metrics: dict[str, Any] = self.summary.get("metric") or {}
         return metrics
 
@@ -209,7 +209,7 @@ def _checkpoints(stats: Mapping[int, dict[str, Any]]) -> list[Moved]:
 class Timeline:
     """Steps of a run on the run's clock, the input of the family's metrics."""
 
-    epochs: list[dict[str, Any]]  # in the form that the native engine uses
+    epochs: list[dict[str, Any]]  # with the native engine's field names
     events: list[Events]
     spans: list[Span]
 

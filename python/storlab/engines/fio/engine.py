@@ -107,7 +107,7 @@ class FioEngine:
 
 @dataclass(frozen=True, slots=True)
 class _Order:
-    """fio's job file and environment for a job, with notes for the result."""
+    """Translation of a job for fio: job file, environment, and notes for the result."""
 
     block: BlockJob
     text: str

@@ -58,12 +58,12 @@ class Gate:
 
     @property
     def first_late_ns(self) -> int | None:
-        """Delay of the first job after that time, or None if none has passed the gate."""
+        """Delay of the first job after the start time, or None if none has passed the gate."""
         return self._late(self._left_ns[:1])
 
     @property
     def last_late_ns(self) -> int | None:
-        """Delay of the last job after that time, or None until all have passed the gate."""
+        """Delay of the last job after the start time, or None until all have passed the gate."""
         return self._late(self._left_ns[self._jobs - 1 :])
 
     def open_at(self, start_ns: int) -> None:
@@ -78,7 +78,7 @@ class Gate:
         self._told.set()
 
     def close(self) -> None:
-        """End both threads and close the pipes."""
+        """End the gate's threads and close its pipes."""
         self._over.set()
         self._told.set()
         self._opener.join()

@@ -117,7 +117,7 @@ class FioImport:
             run.outcome.notes[:0] = notes
         return runs
 
-    def suffix(self, text: str) -> str:  # noqa: ARG002  (it has one form)
+    def suffix(self, text: str) -> str:  # noqa: ARG002  (same for every text)
         """Return the suffix of a kept copy: JSON."""
         return ".json"
 

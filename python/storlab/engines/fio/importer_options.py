@@ -191,7 +191,7 @@ def untold(options: Options) -> dict[str, str]:
 
 
 def _overfull(options: Options) -> Iterator[str]:
-    """Yield options that have a field which cannot express their value."""
+    """Yield options whose value cannot be expressed by the field that they map to."""
     rw = options.get("rw", "")
     if ":" in rw or "trimwrite" in rw:  # repeated offsets, or trim followed by write
         yield "rw"

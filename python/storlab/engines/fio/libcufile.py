@@ -79,7 +79,7 @@ def as_block(job: GpuDirectJob) -> BlockJob:
 
 
 def used(job: GpuDirectJob) -> list[Member]:
-    """Return the members that workers use."""
+    """Return the members of the target that at least one worker uses."""
     return job.members[: -(-job.workers // job.workers_per_file)]
 
 

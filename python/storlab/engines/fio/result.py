@@ -82,7 +82,7 @@ class Figures:
 
     @property
     def runtime_ms(self) -> int:
-        """Length of the window with its drain."""
+        """Length of the measure window and its drain, in ms."""
         return max((d.runtime_ms for d in self.directions.values()), default=0)
 
     @property

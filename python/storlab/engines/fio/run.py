@@ -36,7 +36,7 @@ _QUICK = 1  # gzip level: low, since compression runs beside fio
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """Status document with its time of arrival."""
+    """Status document of fio with its time of arrival."""
 
     arrival_ns: int
     status: PackedStatus

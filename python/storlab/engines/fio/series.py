@@ -20,7 +20,7 @@ _START_TOLERANCE_MS = 300
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """Parsed status document."""
+    """Parsed status document of fio: counters since the end of the ramp."""
 
     timestamp_ms: int  # UNIX time by fio's clock
     figures: Figures
@@ -35,7 +35,7 @@ class PackedStatus:
 
     @property
     def figures(self) -> Figures:
-        """Parsed results; parsed at every access."""
+        """Results in the document, which is parsed at every access."""
         return merge(read_document(json.loads(gzip.decompress(self.packed))))
 
 

@@ -86,7 +86,7 @@ def _threads(job: GpuDirectJob, workers: int) -> int:
 
 
 def xfer_type(job: GpuDirectJob) -> int | None:
-    """Return the value of ``-x``, or None if gdsio has none for this path and API."""
+    """Return gdsio's ``-x`` (transfer type), or None if it has none for this path and API."""
     if not job.direct:
         return CACHED_BOUNCE if (job.path, job.api) == ("bounce", "sync") else None
     return XFER_TYPES.get((job.path, job.api))

@@ -29,7 +29,7 @@ class GdsioFormatError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """Result of one gdsio configuration."""
+    """Result of one gdsio configuration: operations, bytes, time and mean latency."""
 
     io_type: str  # READ, WRITE, RANDREAD or RANDWRITE
     xfer_type: str  # such as GPUD or CPUONLY

@@ -122,7 +122,7 @@ class GdsioRun(ChildRun):
         return notes
 
     def _names(self) -> dict[str, str]:
-        """Return the members' names by the names of the links that gdsio opens."""
+        """Return the name of each member by the name of the link through which gdsio opens it."""
         members = {}
         for group in gdsio_command.groups(self._job):
             for (name, _), member in zip(group.links(), group.members, strict=True):

@@ -1,4 +1,4 @@
-"""Native engine: an adapter over ``storlab._native.Run``."""
+"""Native engine: adapter of the Rust extension (``storlab._native.Run``) to storlab's engines."""
 
 from __future__ import annotations
 
@@ -54,11 +54,11 @@ class NativeEngine:
             clock=probed["clock"]["source"],
         )
 
-    def refuse(self, job: Job) -> str | None:  # noqa: ARG002  (it runs every job of its kinds)
+    def refuse(self, job: Job) -> str | None:  # noqa: ARG002  (no job of its kinds is refused)
         """Return None: the engine accepts every job of its kinds, and reports problems at start."""
         return None
 
-    def start(self, job: Job, work_dir: Path) -> NativeRun:  # noqa: ARG002  (leaves no files)
+    def start(self, job: Job, work_dir: Path) -> NativeRun:  # noqa: ARG002  (writes no files)
         """Start a run. If a member cannot be opened, the returned run has failed already.
 
         Raises:
@@ -66,14 +66,14 @@ class NativeEngine:
         """
         return _begin(job, held=False)
 
-    def hold(self, job: Job, work_dir: Path) -> NativeRun:  # noqa: ARG002  (leaves no files)
+    def hold(self, job: Job, work_dir: Path) -> NativeRun:  # noqa: ARG002  (writes no files)
         """Prepare a run like ``start``, but hold its load back.
 
         See ``contracts.engine.HoldsRuns``.
         """
         return _begin(job, held=True)
 
-    def share(self, job: Job, work_dir: Path) -> NativeRun:  # noqa: ARG002  (leaves no files)
+    def share(self, job: Job, work_dir: Path) -> NativeRun:  # noqa: ARG002  (writes no files)
         """Prepare one of several shares of a run, held back.
 
         See ``contracts.engine.SharesRuns``.
@@ -104,7 +104,7 @@ class NativeRun:
         self._met: list[tuple[int, int, int]] = []
 
     def share(self) -> None:
-        """Make the run synchronise with the other shares at meetings."""
+        """Let the run wait for the other shares at synchronisation points (meetings)."""
         if self._run is not None:
             self._run.share()
 

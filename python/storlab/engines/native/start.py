@@ -23,10 +23,10 @@ class _Start:
         self.error: BaseException | None = None
 
     def work(self) -> None:
-        """Start the run; executed in the thread."""
+        """Start the run and keep it or the exception; executed in the thread."""
         try:
             run = self._start()
-        except BaseException as error:  # noqa: BLE001 (who waits raises it; a panic of Rust, too)
+        except BaseException as error:  # noqa: BLE001 (the waiting thread raises it)
             self.error = error
             return
         with self._lock:

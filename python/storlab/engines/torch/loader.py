@@ -325,7 +325,7 @@ class Accelerator:
             pipe.send(times)
 
     def run_epoch(self) -> dict[str, Any]:
-        """Run one epoch and return its times, in the form that the native engine uses."""
+        """Run one epoch and return its times under the native engine's field names."""
         job, log = self._job, self._log
         computing_s = job["computation_ns"] / NS_PER_S
         names = ("steps", "compute_ns", "wait_ns", "barrier_ns", "bytes")

@@ -20,7 +20,7 @@ from storlab.process.parent_death import end_with
 
 Order = dict[str, Any]
 KINDS = ("read", "step", "write", "sync")
-"""Kinds of operation; their indices are used in the event files."""
+"""Kinds of operation. Event files store their indices."""
 FORK = multiprocessing.get_context("fork")  # fork, so that PyTorch is imported once
 
 
@@ -32,7 +32,7 @@ class Log:
         self._rows: list[tuple[int, int, int, int]] = []
 
     def add(self, kind: str, start_ns: int, end_ns: int, size: int) -> None:
-        """Record one operation."""
+        """Record one operation with its start, end (ns) and bytes."""
         self._rows.append((KINDS.index(kind), end_ns, end_ns - start_ns, size))
 
     def save(self) -> None:

@@ -71,7 +71,7 @@ class Shelf:
         self.aside = publish == "rename"
 
     def open(self) -> None:
-        """Create the directory if necessary, and remove what a crashed run did not publish."""
+        """Create the directory if needed, and remove unpublished checkpoints of a crashed run."""
         self.home.mkdir(exist_ok=True)
         for path in self.home.glob(f"{PARTIAL}*"):
             shutil.rmtree(path)
@@ -124,7 +124,7 @@ class Shelf:
             flush(self.home)
 
     def discard(self, number: int) -> None:
-        """Remove what exists of a failed checkpoint, which may have been renamed already."""
+        """Remove a failed checkpoint, under its temporary and its final name."""
         with suppress(OSError):
             self.delete(number)
         shutil.rmtree(self.partial(number), ignore_errors=True)
@@ -255,7 +255,7 @@ class Coordinator:
         self.crew.carry_out({"record": True})
 
     def span(self, kind: str, name: str, start_ns: int, end_ns: int, size: int) -> None:
-        """Append a span to the result."""
+        """Append a time span of the run, such as one checkpoint, to the result."""
         self.result["spans"].append(
             {"kind": kind, "name": name, "start_ns": start_ns, "end_ns": end_ns, "bytes": size}
         )
@@ -296,7 +296,7 @@ class Rank:
             pipe.send(answer)
 
     def ready(self, _: bool) -> dict[str, Any]:
-        """Answer that the process is ready."""
+        """Answer that this rank has created its tensors."""
         return {}
 
     def record(self, _: bool) -> dict[str, Any]:
@@ -362,7 +362,7 @@ class Rank:
             raise ChildError({**failure, "operation": "verify", "path": str(path)})
 
     def times(self, start_ns: int, moved_ns: int, end_ns: int, size: int) -> dict[str, Any]:
-        """Return times in the form that the native engine uses."""
+        """Return this rank's bytes and times under the native engine's field names."""
         return {
             "rank": self.rank,
             "bytes": size,

@@ -27,7 +27,7 @@ def inherits(name: str) -> bool:
 
 
 def benchmark(job: ObjectJob) -> str | None:
-    """Return warp's benchmark for the job's mix, or None if there is none."""
+    """Return the name of warp's benchmark for the job's mix of operations, or None."""
     kinds = [kind for kind, percent in job.mix.dump().items() if percent > 0]
     if len(kinds) == 1:
         return _ALONE.get(kinds[0])
@@ -258,7 +258,7 @@ def _uploads(job: ObjectJob) -> list[str]:
 
 
 def load_ns(job: ObjectJob) -> int:
-    """Return how long warp sends requests: ramp, window and a margin."""
+    """Return how long warp sends requests, in ns: ramp, window and a margin."""
     return job.ramp_ns + (job.window_ns or 0) + _MARGIN_NS
 
 

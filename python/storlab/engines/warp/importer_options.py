@@ -69,7 +69,7 @@ def duration_ns(text: str) -> int:
 
 
 def endpoints_of(flags: Flags) -> list[str]:
-    """Return the endpoints that the options name."""
+    """Return the S3 endpoints that warp's options name."""
     scheme = "https" if flags.get("tls") == "true" else "http"
     hosts = [host for host in flags.get("host", "").split(",") if host and "{" not in host]
     return [f"{scheme}://{host}" for host in hosts]
@@ -130,7 +130,7 @@ def untold(flags: Flags) -> dict[str, str]:
 
 
 def _overfull(flags: Flags) -> Iterator[str]:
-    """Yield options that have a field which cannot express their value."""
+    """Yield options whose value cannot be expressed by the field that they map to."""
     if flags["benchmark"] not in _BENCHMARKS:
         yield "benchmark"
     if "range" in flags and "range-size" not in flags:

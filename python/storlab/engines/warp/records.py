@@ -79,7 +79,7 @@ class Records:
     """Requests as parallel arrays, with UNIX times in ns; ``ttfb_ns`` is -1 if unavailable."""
 
     command: str  # command line of warp, as far as the file has it
-    names: tuple[Operation, ...]  # kinds of operation
+    names: tuple[Operation, ...]  # kinds of operation that ``name`` refers to
     name: Ints  # index in ``names``
     messages: tuple[str, ...]  # warp's distinct error messages; the first is "" (no error)
     message: Ints  # index in ``messages``
@@ -95,7 +95,7 @@ class Records:
 
     @property
     def end_ns(self) -> Ints:
-        """End of each request."""
+        """End of each request, in ns of UNIX time."""
         return self.start_ns + self.duration_ns
 
     @property
@@ -306,7 +306,7 @@ class Window:
     offset_ns: int = 0
 
     def edges(self) -> list[int]:
-        """Return the bounds of its intervals; the last interval may be shorter."""
+        """Return the bounds of the window's intervals; the last one may be shorter."""
         inner = range(self.start_ns, self.end_ns, self.interval_ns)
         return [*inner, self.end_ns]
 

@@ -79,7 +79,7 @@ class OperationSummary:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """Content of a summary file."""
+    """Content of warp's summary: version, command line and aggregates by operation."""
 
     version: str
     command: str
