@@ -185,7 +185,7 @@ class Controller:
         now = monotonic_ns()
         received_ns = self._link.received_ns
         if now - self._looked_ns > AWAY_NS:
-            # This rank was not running itself, so messages that arrived meanwhile are not yet
+            # This rank was not scheduled for a while: messages that arrived then are not yet
             # received.
             for rank in self._names:
                 received_ns[rank] = received_ns.get(rank, 0) + now - self._looked_ns

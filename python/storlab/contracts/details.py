@@ -23,7 +23,7 @@ class HasDetails(Protocol):
 
 
 class Told(BaseModel):
-    """Table that an engine or the lab fills in; unknown fields are kept."""
+    """Table that an engine or a site fills in; unknown fields are kept."""
 
     model_config = ConfigDict(extra="allow", frozen=True)
 

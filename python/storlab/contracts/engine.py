@@ -54,7 +54,7 @@ class SharedRun(HeldRun, Protocol):
         ...
 
     def tell(self, ready_ns: int) -> None:
-        """Pass on when all shares will be ready for the next meeting."""
+        """Set the time at which all shares will be ready for the next meeting."""
         ...
 
     def met(self) -> list[tuple[int, int, int]]:

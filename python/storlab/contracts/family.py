@@ -30,7 +30,7 @@ class Estimate:
     # whether it trims or punches holes, so that fewer blocks are allocated afterwards
     frees: bool = False
     reads: bool = True  # whether it reads data that must exist before
-    # size of the data set that ``prepare`` creates; 0 if the lab creates the files
+    # size of the data set that ``prepare`` creates; 0 if storlab lays out the files
     data_bytes: int = 0
     # number of requests to create it, if each object takes one; 0 if bytes decide
     data_objects: int = 0

@@ -1,6 +1,6 @@
-"""Optional capabilities of families, which the lab uses for all families.
+"""Optional capabilities of workload families that storlab uses for the points of all families.
 
-The lab creates files, preconditions targets, rereads written data and empties buckets for the
+Storlab creates files, preconditions targets, rereads written data and empties buckets for the
 points of any family. Only a family can build the jobs for that; the first registered family with
 the capability builds them.
 """
@@ -196,7 +196,7 @@ class ExaminesRuns(Protocol):
 
 
 def divides(kind: str) -> DividesWork | None:
-    """Return a family that divides its work among clients; None if it does not."""
+    """Return the family of a kind if it divides its work among clients, otherwise None."""
     family = FAMILIES[kind]
     return family if isinstance(family, DividesWork) else None
 

@@ -76,7 +76,7 @@ class LocalReach:
 
 
 def store_absences(hold: S3Hold) -> Iterator[Absence]:
-    """Yield the endpoints of a store that do not answer, or whose proxy answers for them."""
+    """Yield the endpoints of a store that do not answer, or for which only a proxy answers."""
     store = hold.access.store
     for endpoint in store.endpoints:
         try:

@@ -223,7 +223,7 @@ def read_again(
 
 
 class ClusterGuard(Guard):
-    """Guard of the campaign process: holds stores; each client holds its own files and devices."""
+    """Guard of the main process: holds stores; each client holds its own files and devices."""
 
     def _members(self, target: Target, stack: Any) -> list[Any]:
         del target, stack
