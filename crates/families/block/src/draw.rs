@@ -1,4 +1,4 @@
-//! What the next operation is: its kind, length and place, each from its own seeded stream.
+//! Draws of the next operation: kind, length and offset, each from its own seeded random stream.
 
 use storlab_base::{Offsets, OpKind, Result};
 use storlab_run::mix::{KindDraw, SizeDraw};
@@ -6,7 +6,7 @@ use storlab_run::mix::{KindDraw, SizeDraw};
 use crate::layout::Layout;
 use crate::spec::BlockJob;
 
-/// Draws operations for one job.
+/// Generator of the operations of one job.
 pub struct Draw {
     kinds: KindDraw,
     sizes: SizeDraw,
@@ -14,12 +14,12 @@ pub struct Draw {
 }
 
 impl Draw {
-    /// For job `index`, over its layout's space.
+    /// Create the generator of job `index`, over the space of its layout.
     pub fn new(job: &BlockJob, index: usize, layout: &Layout) -> Result<Self> {
         let share = layout.share;
         let unit = job.offsets.unit(job.unit(), layout.space);
-        // Independent offsets for every job, whatever it shares; the pattern's own permutations are
-        // keyed by the seed alone, so that jobs agree on what is hot.
+        // Jobs have independent offsets even if they share members. Permutations of the pattern
+        // depend on the seed only, so that jobs agree on which blocks are hot.
         let offsets = Offsets::new(
             &job.offsets,
             layout.space,
@@ -35,19 +35,19 @@ impl Draw {
         })
     }
 
-    /// Kind of the next operation.
+    /// Draw the kind of the next operation.
     #[inline]
     pub fn kind(&mut self) -> OpKind {
         self.kinds.draw()
     }
 
-    /// Length of the next operation.
+    /// Draw the length of the next operation in bytes.
     #[inline]
     pub fn len(&mut self) -> u32 {
         self.sizes.draw()
     }
 
-    /// Place of an operation of `len` bytes, in the layout's flat space.
+    /// Draw the offset of an operation of `len` bytes in the layout's flat space.
     #[inline]
     pub fn offset(&mut self, len: u32) -> u64 {
         self.offsets.next(u64::from(len))
@@ -75,7 +75,7 @@ mod tests {
         for _ in 0..100_000 {
             counts[draw.kind() as usize] += 1;
         }
-        // Five standard deviations of a binomial with n = 100,000.
+        // Tolerance: five standard deviations of a binomial with n = 100,000.
         for (count, percent) in counts.into_iter().zip([70.0, 25.0, 5.0, 0.0]) {
             let share = percent / 100.0;
             let sigma = (100_000.0f64 * share * (1.0 - share)).sqrt();

@@ -1,42 +1,45 @@
-//! Where a job's operations land: from one flat space of bytes to members of the target.
+//! Layout of a job: maps a flat space of bytes to members of the target.
 
 use storlab_base::{Error, Result, Share};
 
 use crate::spec::{BlockJob, LayoutKind};
 
-/// An operation in more parts than this measures the splitting, not the devices.
+/// Most parts of an operation. With more, a run would measure the splitting, not the devices.
 const PARTS_MAX: u64 = 256;
 
-/// The bytes of an operation that go to one member.
+/// Part of an operation that goes to one member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part {
     /// Index of the member.
     pub member: u16,
-    /// In the file or device.
+    /// Offset in the file or device.
     pub offset: u64,
-    /// Bytes.
+    /// Length in bytes.
     pub len: u32,
 }
 
-/// The space of one job.
+/// Mapping from the flat space of one job to its members.
 #[derive(Clone, Debug)]
 pub struct Layout {
     /// Index and first byte of each member that the job uses.
     members: Vec<(u16, u64)>,
-    /// Bytes on one member before the next one's turn; of no meaning with a single member.
+    /// Consecutive bytes on one member before the next member; unused with a single member.
     chunk: u64,
     /// Size of the flat space.
     pub space: u64,
-    /// The job's place among those that share this space.
+    /// Share of this job among those that use the same space.
     pub share: Share,
 }
 
 impl Layout {
-    /// Of job `index`. With `jbod`, job `j` uses member `j % members`; where there are fewer jobs
-    /// than members, the members `m` with `m % jobs == j`, block by block in turn.
+    /// Create the layout of job `index`.
+    ///
+    /// With `jbod`, job `j` uses member `j % members`. If there are fewer jobs than members, it
+    /// uses the members `m` with `m % jobs == j`, one block on each in turn.
     ///
     /// # Errors
-    /// [`Error::Spec`] for a layout that has no member for the job, or no room.
+    /// [`Error::Spec`] if the layout has no member for the job, the space is smaller than a block,
+    /// or the stripe chunk cuts a block into too many parts.
     pub fn for_job(job: &BlockJob, index: usize) -> Result<Self> {
         let (count, jobs) = (job.members.len(), job.jobs);
         let (chosen, share): (Vec<usize>, Share) = match job.layout {
@@ -90,14 +93,14 @@ impl Layout {
         Ok(Layout { members, chunk, space, share })
     }
 
-    /// The only part, where the job uses one member.
+    /// Map an operation to its only part if the job uses a single member; `None` otherwise.
     #[inline]
     pub fn whole(&self, offset: u64, len: u32) -> Option<Part> {
         let [(member, base)] = self.members[..] else { return None };
         Some(Part { member, offset: base + offset, len })
     }
 
-    /// The first part of `len` bytes at `offset` of the flat space; the rest begins behind it.
+    /// Return the first part of `len` bytes at `offset` of the flat space.
     #[inline]
     pub fn part(&self, offset: u64, len: u32) -> Part {
         if let Some(part) = self.whole(offset, len) {
@@ -113,7 +116,7 @@ impl Layout {
         }
     }
 
-    /// All parts of `len` bytes at `offset`, each with where it begins in the operation.
+    /// Yield all parts of `len` bytes at `offset`, each with its offset within the operation.
     #[inline]
     pub fn parts(&self, offset: u64, len: u32) -> impl Iterator<Item = (u32, Part)> + '_ {
         let mut at = 0;
@@ -126,12 +129,12 @@ impl Layout {
         })
     }
 
-    /// The most parts that an operation of `len` bytes can have.
+    /// Return the most parts that an operation of `len` bytes can have.
     pub fn parts_max(&self, len: u64) -> usize {
         if self.members.len() == 1 { 1 } else { (len.div_ceil(self.chunk) + 1) as usize }
     }
 
-    /// Indexes of the members that the job uses.
+    /// Yield the indices of the members that the job uses.
     pub fn members(&self) -> impl ExactSizeIterator<Item = u16> + '_ {
         self.members.iter().map(|&(member, _)| member)
     }

@@ -1,4 +1,4 @@
-//! Block I/O on devices and files.
+//! Workload family `block`: block I/O on devices and files, with an optional verify mode.
 
 mod draw;
 mod layout;

@@ -1,4 +1,4 @@
-//! A run of block I/O: opens the files, and starts the workers together.
+//! Run of the block family: opens the files, starts the workers and builds the outcome.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,15 +19,15 @@ use crate::spec::{BackendKind, BlockJob};
 use crate::verify::Verifier;
 use crate::worker::Worker;
 
-/// Threads of one job of the posix backend, unless its queue is deeper.
+/// Most threads of one job of the posix backend, unless its queue is deeper.
 const THREADS_MAX: usize = 512;
 
-/// Open the files and start. The load begins when all workers are ready and, where the run is
-/// held, not before it is told to.
+/// Open the files and start a run. The load begins when all workers are ready, and if `held`, when
+/// the run is released.
 ///
 /// # Errors
-/// [`Error::Spec`] for an impossible order, [`Error::Io`] for what cannot be opened,
-/// [`Error::Backend`] where the backend asked for is forbidden here.
+/// [`Error::Spec`] for an invalid order, [`Error::Io`] if a member or the verify state cannot be
+/// opened, [`Error::Backend`] if the requested backend is not permitted on this machine.
 pub fn start(order: &str, _: &Secrets, held: bool) -> Result<Run> {
     begin(BlockJob::from_json(order)?, held)
 }
@@ -104,19 +104,22 @@ impl Load for Shared {
 }
 
 impl Shared {
-    /// That job `index` is on: its own, and those of backend `posix` that do its I/O.
+    /// Return the number of threads of job `index`: its worker, and the helper threads of backend
+    /// `posix`.
     fn threads_of(&self, index: usize) -> usize {
         match (self.backend, Layout::for_job(&self.job, index)) {
             (BackendKind::Posix, Ok(layout)) => match in_flight_at_once(&self.job, &layout) {
-                1 => 1, // it does the I/O itself
+                1 => 1, // the worker does the I/O itself
                 helpers => 1 + helpers,
             },
             _ => 1,
         }
     }
 
-    /// Memory may hold so much that this takes an hour. A user who ends the run does not wait for
-    /// it, and then there is no time of it: the thread is left behind.
+    /// Flush all members after the load. Return the duration in nanoseconds.
+    ///
+    /// A full page cache may take an hour to flush. If the user ends the run, the flush is
+    /// abandoned in its thread and `None` is returned.
     fn final_sync(&self) -> Option<u64> {
         if !self.job.sync.at_end || self.control.stopping() {
             return None;
@@ -171,12 +174,13 @@ fn work_on_backend(shared: &Shared, index: usize) -> Result<WorkerEnd> {
     }
 }
 
-/// The most that one operation has.
+/// Return the most parts that one operation has.
 fn parts_of(job: &BlockJob, layout: &Layout) -> usize {
     layout.parts_max(job.longest_block()).max(layout.members().len())
 }
 
-/// By threads: all parts of all operations, as far as threads for them are bearable.
+/// Return the most parts in flight on backend `posix`: those of all operations, limited by the
+/// number of threads.
 fn in_flight_at_once(job: &BlockJob, layout: &Layout) -> usize {
     (job.queue_depth * parts_of(job, layout)).min(job.queue_depth.max(THREADS_MAX))
 }

@@ -1,4 +1,4 @@
-//! What the threads of a run share.
+//! State shared by the worker threads of a run.
 
 use std::ops::Deref;
 use std::sync::mpsc::Receiver;
@@ -11,28 +11,28 @@ use storlab_run::timed::{Message, Plan, Timed};
 use crate::spec::{BackendKind, BlockJob};
 use crate::verify::{Verifier, VerifyReport};
 
-/// A timed run, and what block I/O adds to it. Gone when the run has ended, and files and verify
-/// state with it.
+/// Shared state of one run: the timed run plus what this family adds. Dropped when the run has
+/// ended, which closes files and verify state.
 pub struct Shared {
     timed: Timed,
     /// The order.
     pub job: BlockJob,
-    /// `uring`, `posix` or `null`.
+    /// Backend in use: `uring`, `posix` or `null`.
     pub backend: BackendKind,
-    /// One for each member; none for the null backend.
+    /// Open file of each member; empty for the null backend.
     pub files: Arc<Vec<File>>,
-    /// In verify mode.
+    /// Verifier, in verify mode.
     pub verifier: Option<Verifier>,
-    /// What reads found during the load.
+    /// Result of checking reads during the load.
     pub verified: Mutex<Option<VerifyReport>>,
-    /// Of the backend, once a worker has one.
+    /// Features of the backend, set by the first worker.
     pub features: OnceLock<Vec<&'static str>>,
-    /// Why it is this backend, where that was not asked for.
+    /// Reason why this backend was chosen, if `auto` could not use `uring`.
     pub note: Option<String>,
 }
 
 impl Shared {
-    /// Of a run that has not begun, and what its workers will say.
+    /// Create the shared state and the receiver of the workers' messages.
     pub fn new(
         job: BlockJob,
         backend: BackendKind,

@@ -1,5 +1,5 @@
-//! Which buffers are free. Reads and writes have their own: a read would leave old data in a
-//! write's payload.
+//! Pools of free buffers. Reads and writes have separate buffers, because a read would leave old
+//! data in the payload of a later write.
 
 use std::collections::VecDeque;
 
@@ -8,14 +8,14 @@ use storlab_base::OpKind;
 /// Free buffers of one job.
 pub struct Slots {
     first_write: u32,
-    /// The last one freed is warm in the cache.
+    /// Last in, first out: the buffer that was freed last is warm in the CPU cache.
     reads: Vec<u32>,
-    /// In turn, so that the payload pool is used evenly.
+    /// First in, first out: the payload pool is used evenly.
     writes: VecDeque<u32>,
 }
 
 impl Slots {
-    /// `reads` buffers for reads, then `writes` for writes.
+    /// Create the pools with `reads` buffers for reads, followed by `writes` buffers for writes.
     pub fn new(reads: usize, writes: usize) -> Self {
         let (reads, writes) = (reads as u32, writes as u32);
         Slots {
@@ -25,7 +25,7 @@ impl Slots {
         }
     }
 
-    /// A free buffer for an operation of this kind; trims and flushes need none.
+    /// Take a free buffer for an operation of this kind; trims and flushes need none.
     #[inline]
     pub fn take(&mut self, kind: OpKind) -> Option<u32> {
         match kind {
@@ -35,7 +35,7 @@ impl Slots {
         }
     }
 
-    /// The operation is over.
+    /// Return a buffer after the operation.
     #[inline]
     pub fn give_back(&mut self, kind: OpKind, slot: u32) {
         match kind {
@@ -45,13 +45,13 @@ impl Slots {
         }
     }
 
-    /// Number of a write buffer within the payload pool.
+    /// Return the index of a write buffer within the payload pool.
     #[inline]
     pub fn payload_index(&self, slot: u32) -> usize {
         (slot - self.first_write) as usize
     }
 
-    /// All buffers for writes, when none is in use.
+    /// Yield all buffers for writes, while none is in use.
     pub fn write_slots(&self) -> impl Iterator<Item = u32> + '_ {
         self.writes.iter().copied()
     }

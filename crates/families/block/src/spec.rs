@@ -1,4 +1,4 @@
-//! The order for one run of block I/O.
+//! The order (JSON job description) for one run of block I/O.
 
 use std::path::PathBuf;
 
@@ -12,34 +12,35 @@ use storlab_run::order::{
 };
 use storlab_run::sampling::Kind;
 
-/// How jobs and members meet.
+/// Assignment of members to jobs.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
 pub enum LayoutKind {
-    /// Jobs are spread over the members; a job with several takes block-sized turns.
+    /// Jobs are spread over the members; a job with several members uses them in turn, one block at
+    /// a time.
     Jbod,
-    /// Every job uses all members, in chunks.
+    /// Every job uses all members, striped in chunks.
     Stripe,
     /// Job `j` uses member `j`.
     PerJob,
 }
 
-/// Which backend does the I/O.
+/// I/O backend.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
 pub enum BackendKind {
-    /// `uring` where the kernel allows it, else `posix`.
+    /// `uring` if the kernel permits it, otherwise `posix`.
     Auto,
     /// `io_uring`.
     Uring,
-    /// A thread for each outstanding I/O.
+    /// One thread per outstanding I/O.
     Posix,
-    /// Completes at once.
+    /// No I/O: operations complete immediately.
     Null,
 }
 
 impl BackendKind {
-    /// Of the backend that does the work.
+    /// Return the name of the backend that does the I/O.
     pub fn name(self) -> &'static str {
         match self {
             BackendKind::Null => "null",
@@ -49,87 +50,87 @@ impl BackendKind {
     }
 }
 
-/// Which flush a job sends.
+/// System call used for flushes.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
 pub enum SyncKind {
-    /// None.
+    /// No flushes.
     None,
-    /// Data and metadata.
+    /// `fsync`: data and metadata.
     Fsync,
-    /// Data, and the metadata needed to read it back.
+    /// `fdatasync`: data, and the metadata needed to read it back.
     Fdatasync,
 }
 
-/// Flush cadence.
+/// When a job flushes its members.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Sync {
-    /// Which flush.
+    /// System call used for flushes.
     pub kind: SyncKind,
-    /// After so many writes of a job; 0 for never.
+    /// Writes of a job between two flushes; 0 disables them.
     pub every_writes: u64,
-    /// One flush of every member after the load.
+    /// Whether every member is flushed once after the load.
     #[serde(rename = "final")]
     pub at_end: bool,
 }
 
-/// Verify mode.
+/// Parameters of verify mode.
 #[derive(Clone, Debug, Deserialize)]
 pub struct VerifySpec {
-    /// Keeps every block's issued and acknowledged generation.
+    /// Path of the state file, which records the issued and acknowledged generation of every block.
     pub state: PathBuf,
-    /// Verification granule.
+    /// Size of a verification block in bytes.
     pub block: u64,
-    /// Check what reads return while the load runs.
+    /// Whether reads are checked during the load.
     pub check_reads: bool,
 }
 
-/// One run of block I/O.
+/// Order for one run: members, layout, load, window and verification.
 #[derive(Clone, Debug, Deserialize)]
 pub struct BlockJob {
-    /// Which backend.
+    /// I/O backend.
     pub backend: BackendKind,
-    /// Files or devices.
+    /// Files or block devices.
     pub members: Vec<Member>,
-    /// How jobs and members meet.
+    /// Assignment of members to jobs.
     pub layout: LayoutKind,
-    /// Of a stripe.
+    /// Chunk size of a stripe in bytes.
     pub stripe_chunk: Option<u64>,
-    /// `O_DIRECT`.
+    /// Whether members are opened with `O_DIRECT`.
     pub direct: bool,
-    /// Worker threads.
+    /// Number of worker threads.
     pub jobs: usize,
-    /// Outstanding operations of each job.
+    /// Operations that each job keeps in flight.
     pub queue_depth: usize,
-    /// Most operations handed over by one system call.
+    /// Most operations submitted with one system call.
     pub batch: usize,
-    /// Job `j` is pinned to `cpus[j % len]`.
+    /// CPUs; job `j` is pinned to `cpus[j % len]`.
     pub cpus: Option<Vec<usize>>,
-    /// Operation kinds.
+    /// Percentages of operations by kind.
     pub mix: Mix,
-    /// Operation sizes.
+    /// Block sizes with their weights.
     pub block_sizes: Vec<WeightedSize>,
-    /// Where operations go.
+    /// Access pattern: distribution of offsets.
     pub offsets: Pattern,
-    /// When operations are due.
+    /// Arrival process: closed loop, or open loop with a rate.
     pub arrival: Arrival,
-    /// Flush cadence.
+    /// When a job flushes its members.
     pub sync: Sync,
-    /// What is written.
+    /// Compressibility and redundancy of written data.
     pub payload: PayloadSpec,
-    /// Verify mode.
+    /// Verify mode, if enabled.
     pub verify: Option<VerifySpec>,
-    /// Load before the window.
+    /// Length of the ramp before the window, in nanoseconds.
     pub ramp_ns: u64,
-    /// Window by time.
+    /// Length of a window by time, in nanoseconds.
     pub window_ns: Option<u64>,
-    /// Window by bytes, over all jobs.
+    /// Length of a window by bytes, summed over all jobs.
     pub window_bytes: Option<u64>,
-    /// Length of a sample.
+    /// Length of an interval (one sample), in nanoseconds.
     pub interval_ns: u64,
-    /// How long to wait for operations in flight when the load ends.
+    /// How long to wait for operations in flight when the load ends, in nanoseconds.
     pub drain_timeout_ns: u64,
-    /// Of offsets, mix and payload.
+    /// Seed of offsets, mix and payload.
     pub seed: u64,
 }
 
@@ -162,7 +163,8 @@ impl Order for BlockJob {
 }
 
 impl BlockJob {
-    /// Every operation must consist of whole granules, or a part of one would go unverified.
+    /// Check that every operation consists of whole verification blocks, because a partial one
+    /// would not be verified.
     fn check_verify(&self) -> Result<()> {
         let Some(granule) = self.verify.as_ref().map(|v| v.block.max(1)) else { return Ok(()) };
         let whole = |bytes: u64| bytes.is_multiple_of(granule);
@@ -201,23 +203,25 @@ impl BlockJob {
         bearable_buffers(needed, "jobs x queue_depth x block_size", fix)
     }
 
-    /// Length of the longest operation.
+    /// Return the largest block size in bytes.
     pub fn longest_block(&self) -> u64 {
         self.block_sizes.iter().map(|s| s.bytes).max().unwrap_or(0)
     }
 
-    /// The largest length of which all block sizes are multiples.
+    /// Return the greatest common divisor of all block sizes, in bytes.
     pub fn unit(&self) -> u64 {
         self.block_sizes.iter().fold(0, |unit, s| gcd(unit, s.bytes)).max(1)
     }
 
-    /// What offsets and lengths are multiples of.
+    /// Return the alignment of offsets and lengths in bytes.
     pub fn alignment(&self) -> u64 {
         alignment(self.unit(), self.direct)
     }
 
-    /// Bytes that job `index` moves in a window by bytes: whole blocks, the first jobs one more
-    /// where they do not come out even; the last job takes what is no whole block.
+    /// Return the bytes that job `index` moves in a window by bytes.
+    ///
+    /// Jobs move whole blocks; if these do not divide evenly, the first jobs move one more. The
+    /// last job also moves the remainder that is less than a block.
     pub fn window_bytes_of(&self, index: usize) -> Option<u64> {
         let (total, unit) = (self.window_bytes?, self.unit());
         let share = Share { index: index as u64, count: self.jobs as u64 };
@@ -226,13 +230,13 @@ impl BlockJob {
         Some(share.of(total / unit) * unit + rest)
     }
 
-    /// Buffers for reads that each job needs.
+    /// Return the number of read buffers per job.
     pub fn read_slots(&self) -> usize {
         if self.mix.reads() { self.queue_depth } else { 0 }
     }
 
-    /// Buffers for writes that each job needs: with repeated chunks asked for, enough of them that
-    /// their share comes out right.
+    /// Return the number of write buffers per job. With deduplication, there are enough of them to
+    /// reach the requested share of repeated chunks.
     pub fn write_slots(&self) -> usize {
         if !self.mix.writes() {
             return 0;
@@ -243,12 +247,12 @@ impl BlockJob {
         self.queue_depth.max(wanted)
     }
 
-    /// True when operations are due by a schedule.
+    /// Return whether operations are issued in an open loop.
     pub fn open_loop(&self) -> bool {
         self.arrival.open_loop()
     }
 
-    /// What the files are opened for.
+    /// Return the access mode with which members are opened.
     pub fn access(&self) -> Access {
         Access {
             read: self.mix.reads(),
@@ -257,7 +261,7 @@ impl BlockJob {
         }
     }
 
-    /// The kinds of operation that this load has.
+    /// Return the kinds of operations of this load.
     pub fn kinds(&self) -> Vec<Kind> {
         let syncs = self.sync.kind != SyncKind::None && self.sync.every_writes > 0;
         self.mix.kinds(syncs)
@@ -269,7 +273,7 @@ pub(crate) mod tests {
     use super::*;
     use serde_json::{Value, json};
 
-    /// A valid order for tests: 4 KiB uniform reads of members of 1 MiB.
+    /// Return a valid order for tests: 4 KiB uniform reads of members of 1 MiB.
     pub(crate) fn job_json(layout: &str, members: usize, jobs: usize, chunk: Option<u64>) -> Value {
         let members: Vec<Value> = (0..members)
             .map(|i| {

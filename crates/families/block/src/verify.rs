@@ -1,10 +1,10 @@
-//! Verify mode: every block carries a header, and a state file remembers what each should hold.
+//! Verify mode: detects lost, torn, stale and misplaced writes.
 //!
-//! A granule (`verify.block` bytes) is the unit of verification. Its first bytes name the state,
-//! the member, the offset, the generation and a checksum over everything in it. The state file
-//! keeps, for each granule, the generation issued last and the one acknowledged last: the granule
-//! may hold anything between the two, because a write that was in flight when the load died may or
-//! may not have arrived.
+//! A granule (`verify.block` bytes) is the unit of verification. It starts with a header that
+//! contains the id of the state, member, offset, generation, and a checksum of the whole granule. A
+//! state file records for each granule the generation issued last and the generation acknowledged
+//! last. The granule may hold any generation between the two, because a write that was in flight
+//! when the load died may or may not have arrived.
 
 #[cfg(test)]
 mod crash_tests;
@@ -30,58 +30,59 @@ use mapping::Mapping;
 pub use report::{BadBlock, BadKind, VerifyReport};
 use state::State;
 
-/// Every device writes so many bytes at once or not at all.
+/// Unit that every device writes atomically, in bytes.
 const SECTOR_BYTES: u64 = 512;
 const GRANULE_MAX: u64 = 1 << 30;
 
-/// Stamps and checks blocks; one for all jobs of a run.
+/// Stamps blocks before writes and checks them after reads; shared by all jobs of a run.
 ///
-/// All I/O must cover whole granules, counted from the member's offset: a granule that is written
+/// All I/O must cover whole granules, counted from the member's offset; a granule that is written
 /// in part is no longer checked. In verify mode the headers, and 8 bytes in each 512, replace
 /// payload.
 ///
-/// # What survives what
-/// *A killed process*: everything, since the state file is a shared mapping. *A power cut*: the
-/// state as of the last [`Verifier::flush`] or later, so it should lie on other media than the
-/// target, best on another machine. A state that is behind its target makes the
-/// check milder, never wrong: newer generations than it knows are accepted (and learnt), and after
-/// a restart of the machine a mix of an unknown newer generation counts as a write that was in
-/// flight. *Acknowledged* means completed, not flushed: writes acknowledged by a volatile cache
-/// (the page cache, or a drive's without power-loss protection) may well be lost or stale after a
-/// power cut, and are reported.
+/// # Durability
+/// *Process killed*: no record is lost, because the state file is a shared mapping. *Power cut*:
+/// the state is that of the last [`Verifier::flush`] or later, so it should be on other media than
+/// the target, preferably on another machine. A state that is older than its target makes the check
+/// less strict, but never wrong: generations newer than the recorded ones are accepted (and
+/// recorded), and after a restart of the machine, a torn block with a newer generation counts as a
+/// write that was in flight. *Acknowledged* means completed, not flushed: writes acknowledged by a
+/// volatile cache (the page cache, or a drive's without power-loss protection) may be lost or stale
+/// after a power cut, and are reported.
 #[derive(Debug)]
 pub struct Verifier {
     state: State,
     granule: u64,
     ranges: Vec<Range>,
-    /// A bit for each granule that an operation in flight touches.
+    /// One bit per granule, set while an operation in flight uses it.
     claims: Mapping,
 }
 
-/// A member's granules.
+/// Granules of a member.
 #[derive(Debug)]
 struct Range {
     name: String,
     path: PathBuf,
     offset: u64,
-    /// Number of its first granule among all members'.
+    /// Number of its first granule, counted over all members.
     first: usize,
     count: usize,
 }
 
 impl Range {
-    /// Where one of its granules lies in the file or device.
+    /// Return the offset of a granule in the file or device; `bytes` is the granule size.
     fn place(&self, granule: usize, bytes: u64) -> u64 {
         self.offset + granule as u64 * bytes
     }
 }
 
 impl Verifier {
-    /// Reopens the state file, or makes it.
+    /// Open the state file, or create it.
     ///
-    /// # Errors [`Error::Spec`] where the block size is unfit, or the state file belongs to other
-    /// members or block sizes, is in use, or is something else. [`Error::Io`] where it cannot be
-    /// opened or made.
+    /// # Errors
+    /// [`Error::Spec`] if the block size is invalid, or the state file is in use, belongs to other
+    /// members or block sizes, or is not a state file. [`Error::Io`] if it cannot be opened or
+    /// created.
     pub fn open(spec: &VerifySpec, members: &[Member], seed: u64) -> Result<Verifier> {
         let granule = spec.block;
         if granule == 0 || granule > GRANULE_MAX || !granule.is_multiple_of(SECTOR_BYTES) {
@@ -103,8 +104,8 @@ impl Verifier {
         Ok(Verifier { state, granule, ranges, claims })
     }
 
-    /// Claims every granule of the range for one operation. False when another operation has one
-    /// of them in flight: draw another offset. `offset` is in the file or device.
+    /// Claim every granule of a range for one operation. Return false if another operation in
+    /// flight has claimed one of them; then draw another offset. `offset` is in the file or device.
     pub fn try_claim(&self, member: usize, offset: u64, len: u64) -> bool {
         for (done, (word, mask)) in self.claim_words(member, offset, len).enumerate() {
             let taken = word.fetch_or(mask, Ordering::Acquire) & mask;
@@ -119,15 +120,15 @@ impl Verifier {
         true
     }
 
-    /// Gives a claimed range back.
+    /// Release a claimed range.
     pub fn release(&self, member: usize, offset: u64, len: u64) {
         for (word, mask) in self.claim_words(member, offset, len) {
             word.fetch_and(!mask, Ordering::Release);
         }
     }
 
-    /// Puts the next generation's header into each granule of `buf`, about to be written at
-    /// `offset`, and records it as issued. The range must be claimed.
+    /// Write the next generation's header into each granule of `buf`, which is about to be written
+    /// at `offset`, and record the generation as issued. The range must be claimed.
     pub fn before_write(&self, member: usize, offset: u64, buf: &mut [u8]) {
         let range = &self.ranges[member];
         let whole = self.whole(range, offset, buf.len() as u64);
@@ -153,7 +154,7 @@ impl Verifier {
         }
     }
 
-    /// Records that the write issued last was acknowledged. The range must still be claimed.
+    /// Record the generation issued last as acknowledged. The range must still be claimed.
     pub fn after_write(&self, member: usize, offset: u64, len: u64) {
         let range = &self.ranges[member];
         for granule in self.whole(range, offset, len) {
@@ -162,8 +163,8 @@ impl Verifier {
         }
     }
 
-    /// Checks what a read of a claimed range returned. Granules never written by this state's jobs
-    /// are neither checked nor counted.
+    /// Check the data of a read of a claimed range. Granules that were never written under this
+    /// state are neither checked nor counted.
     pub fn check_read(&self, member: usize, offset: u64, buf: &[u8], report: &mut VerifyReport) {
         let range = &self.ranges[member];
         for granule in self.whole(range, offset, buf.len() as u64) {
@@ -172,10 +173,10 @@ impl Verifier {
         }
     }
 
-    /// Waits until the state file is on its media.
+    /// Write the state file to its media, and wait for it.
     ///
     /// # Errors
-    /// [`Error::Io`] where the kernel could not write it.
+    /// [`Error::Io`] if the kernel cannot write it.
     pub fn flush(&self) -> Result<()> {
         self.state.flush()
     }
@@ -276,7 +277,7 @@ impl Verifier {
         format!("generation {generation} of {name}, offset {offset}{damage}")
     }
 
-    /// Granules of a member that lie within the bytes.
+    /// Return the granules of a member that lie completely within the bytes.
     fn whole(&self, range: &Range, offset: u64, len: u64) -> std::ops::Range<usize> {
         let start = offset.saturating_sub(range.offset);
         let end = offset.saturating_add(len).saturating_sub(range.offset);
@@ -284,7 +285,7 @@ impl Verifier {
         (start.div_ceil(self.granule) as usize).min(last)..last
     }
 
-    /// Granules of a member that have a part in the bytes.
+    /// Return the granules of a member that overlap the bytes.
     fn touched(&self, range: &Range, offset: u64, len: u64) -> std::ops::Range<usize> {
         let start = offset.saturating_sub(range.offset);
         let end = offset.saturating_add(len).saturating_sub(range.offset);
@@ -312,10 +313,10 @@ impl Verifier {
     }
 }
 
-/// Of one granule.
+/// Result of checking one granule.
 enum Verdict {
     Good,
-    /// Whole, and newer than the state knows: the state lost its last records.
+    /// Intact, and newer than recorded: the state has lost its last records.
     Newer(u32),
     TornInFlight,
     Bad(BadKind),

@@ -1,10 +1,10 @@
-//! Block I/O: one worker for each job, which owns its ring, buffers, histograms and random state.
+//! Worker of a block run, one per job. It owns its ring, buffers, histograms and random state.
 //!
-//! A turn of the loop hands over up to `batch` operations with one system call, reads the clock,
-//! and takes what has completed. The clock is read once before the call and once after it: all
-//! operations of a batch are submitted by that call, and none of its completions can be seen before
-//! it returns. No more than `batch` are taken in one turn either: what waits in the completion
-//! queue is still outstanding, as it is for any program that handles its I/O one by one.
+//! Each turn of the loop submits up to `batch` operations with one system call, reads the clock,
+//! and reaps completions. The clock is read once before the call and once after it: all operations
+//! of a batch are submitted by that call, and none of its completions can be seen before it
+//! returns. At most `batch` completions are reaped per turn: operations that wait in the completion
+//! queue are still outstanding, as for any program that handles its I/O one by one.
 
 #[cfg(test)]
 mod allocations;
@@ -37,12 +37,13 @@ use crate::spec::SyncKind;
 use crate::verify::VerifyReport;
 use ops::{part_op, tag};
 
-/// What is left to the kernel when the load ends early, before it is asked to give up.
+/// Time for operations to end by themselves after the load stops early, before they are cancelled.
 const GRACE_NS: u64 = 100_000_000;
-/// Where other jobs hold all of them, their completions wake nobody here: look this often.
+/// Polling interval if other jobs have claimed all blocks: their completions do not wake this
+/// worker.
 const BLOCKED_NS: u64 = 50_000;
 
-/// An operation in flight.
+/// Operation in flight.
 #[derive(Clone, Copy)]
 struct Flight {
     kind: OpKind,
@@ -72,16 +73,17 @@ const NO_FLIGHT: Flight = Flight {
     submitted_ns: 0,
 };
 
-/// What came of an attempt to start something.
+/// Outcome of [`Worker::start`].
 enum Started {
     Operation,
-    /// It was due before the operation, which is to come yet.
+    /// A flush that precedes the due operation, which is still to be started.
     Flush,
-    /// No block is free of another operation in flight (verify mode).
+    /// Every drawn block is used by another operation in flight (verify mode), or no buffer is
+    /// free.
     Nothing,
 }
 
-/// One job at work.
+/// Worker that executes one job.
 pub struct Worker<'r, B: Backend, T: TimeSource> {
     shared: &'r Shared,
     index: usize,
@@ -104,7 +106,7 @@ pub struct Worker<'r, B: Backend, T: TimeSource> {
 }
 
 impl<'r, B: Backend, T: TimeSource> Worker<'r, B, T> {
-    /// Fills the payload pool; everything else waits for [`Worker::run`].
+    /// Create the worker and fill its payload pool.
     pub fn new(shared: &'r Shared, index: usize, backend: B, clock: T) -> Result<Self> {
         let job = &shared.job;
         let layout = Layout::for_job(job, index)?;
@@ -144,17 +146,17 @@ impl<'r, B: Backend, T: TimeSource> Worker<'r, B, T> {
         }
     }
 
-    /// Load, measure, drain. The window is known when this is called.
+    /// Generate load, measure and drain.
     ///
     /// # Errors
-    /// Of the backend itself; errors of operations are left in the shared state.
+    /// If the backend itself fails; failures of operations are stored in the shared state.
     pub fn run(mut self, window: Window) -> Result<WorkerEnd> {
         let job = &self.shared.job;
         let (load_start_ns, jobs) = (window.load_start_ns, job.jobs);
         let pacing = Pacing::new(&job.arrival, self.index, jobs, load_start_ns, job.seed);
         let now = self.schedule.begin(window, pacing, &self.clock);
         let reading = Reading { at_ns: now, ..self.reading() };
-        // Where it is pinned, its helpers are, too.
+        // If the worker is pinned, so are its helpers.
         let cores = available_cores().min(1 + self.backend.helpers());
         self.recorder.begin(window, cores, reading);
         self.shared.cpu.pass(&window, now);
@@ -162,7 +164,8 @@ impl<'r, B: Backend, T: TimeSource> Worker<'r, B, T> {
         self.drain(now)
     }
 
-    /// Submit what is fresh, and take at most `limit` completions. Returns the time of the latter.
+    /// Submit fresh operations and reap at most `limit` completions. Return the time after the
+    /// call.
     #[inline]
     fn hand_in(&mut self, wait: bool, timeout: Option<Duration>, limit: usize) -> Result<u64> {
         let submitted = self.clock.now_ns();
@@ -186,7 +189,7 @@ impl<'r, B: Backend, T: TimeSource> Worker<'r, B, T> {
         Ok(now)
     }
 
-    /// Whether the next call waits for a completion, and how long at most.
+    /// Return whether the next submission waits for a completion, and for how long at most.
     #[inline]
     fn waiting(&self, now: u64) -> (bool, Option<Duration>) {
         if self.free.is_empty() {
@@ -202,8 +205,8 @@ impl<'r, B: Backend, T: TimeSource> Worker<'r, B, T> {
         (true, until.map(|until| Duration::from_nanos(until.saturating_sub(now))))
     }
 
-    /// Start the operation that is due, or the flush before it, as flight `number`, which is the
-    /// last free one.
+    /// Start the operation that is due, or the flush before it, as flight `number`, which must be
+    /// the last free one.
     #[inline]
     fn start(&mut self, number: u16, intended_ns: u64, now: u64) -> Started {
         let sync = &self.shared.job.sync;
@@ -246,7 +249,8 @@ impl<'r, B: Backend, T: TimeSource> Worker<'r, B, T> {
         self.fresh.push(number);
     }
 
-    /// What goes to several members. Not inlined: an operation on one member needs no loop.
+    /// Push the parts of an operation on several members. Not inlined, because an operation on one
+    /// member needs no loop.
     #[inline(never)]
     fn push_parts(&mut self, number: u16) {
         let flight = &mut self.flights[usize::from(number)];
@@ -258,7 +262,8 @@ impl<'r, B: Backend, T: TimeSource> Worker<'r, B, T> {
         }
     }
 
-    /// One flush of each member that the job uses; over when all of them are.
+    /// Start a flush of each member that the job uses, as one operation that ends with the last of
+    /// them.
     fn start_sync(&mut self, number: u16, intended_ns: u64) {
         self.free.pop();
         let members: Vec<u16> = self.layout.members().collect();
@@ -285,11 +290,11 @@ impl<'r, B: Backend, T: TimeSource> Worker<'r, B, T> {
         }
     }
 
-    /// Makes the payload unique, and writes the headers of verify mode over it.
+    /// Make the payload unique, and write the headers of verify mode over it.
     #[inline]
     fn prepare_write(&mut self, slot: u32, offset: u64, len: u32) {
         self.serial += 1;
-        // SAFETY: the slot was free, so that nothing of it is in flight.
+        // SAFETY: the slot was free, so no I/O in flight uses it.
         #[allow(unsafe_code)]
         let buffer = unsafe { &mut self.backend.arena().slot_mut(slot)[..len as usize] };
         self.payload.stamp(self.slots.payload_index(slot), buffer, self.serial);
@@ -319,7 +324,7 @@ impl<'r, B: Backend, T: TimeSource> Worker<'r, B, T> {
         self.free.push(number);
     }
 
-    /// True when the part was sent again.
+    /// Handle a part that failed or was short. Return true if it was submitted again.
     #[cold]
     fn part_failed(&mut self, number: u16, completion: Completion) -> bool {
         let part_number = (completion.tag >> 16) as u16;
@@ -342,7 +347,7 @@ impl<'r, B: Backend, T: TimeSource> Worker<'r, B, T> {
             return true;
         }
         self.flights[number as usize].failed = true;
-        // What the kernel was asked to give up ends in one of these ways.
+        // Operations that the kernel was asked to cancel end in one of these ways.
         if !(stopping && (passing || errno == libc::ECANCELED)) {
             let path = self.shared.job.members[usize::from(op.file)].name.clone();
             let operation = op.kind.name();
@@ -378,8 +383,8 @@ impl<'r, B: Backend, T: TimeSource> Worker<'r, B, T> {
         if self.shared.verifier.is_some() {
             self.verify_finished(number);
         }
-        // Field by field, as it was stored: a load that spans a smaller store just made would wait
-        // for that, and copies of the whole are made of such loads.
+        // Copy field by field: copying the struct would use wide loads that span a narrower store
+        // just made, which stalls store forwarding.
         let Flight { kind, failed, slot, len, intended_ns, submitted_ns, .. } =
             self.flights[usize::from(number)];
         if !failed {
@@ -395,7 +400,7 @@ impl<'r, B: Backend, T: TimeSource> Worker<'r, B, T> {
         self.slots.give_back(kind, slot);
     }
 
-    /// A boundary has passed: hand over the interval that ended.
+    /// Hand over the interval that ended.
     #[cold]
     fn cross(&mut self, now: u64) {
         let (backend, clock) = (&self.backend, &self.clock);
@@ -412,8 +417,10 @@ impl<'r, B: Backend, T: TimeSource> Worker<'r, B, T> {
         self.flights.len() - self.free.len()
     }
 
-    /// Nothing new is started; wait for what is in flight. After an early stop the kernel is asked
-    /// to give up; where it cannot, within the time-out, the buffers are left to it.
+    /// Start no more operations, and wait for those in flight.
+    ///
+    /// After an early stop they are cancelled. If some do not end within the drain timeout, the run
+    /// fails and their buffers are leaked to the kernel.
     fn drain(mut self, mut now: u64) -> Result<WorkerEnd> {
         let load_end_ns = now;
         self.schedule.stop();
@@ -466,7 +473,7 @@ impl<B: Backend, T: TimeSource> Turns for Worker<'_, B, T> {
         &self.schedule
     }
 
-    /// As many as a batch, the depth and the schedule allow.
+    /// Start as many operations as batch, queue depth and schedule allow.
     #[inline]
     fn issue(&mut self, now: u64) {
         self.blocked = false;
@@ -476,7 +483,7 @@ impl<B: Backend, T: TimeSource> Turns for Worker<'_, B, T> {
             let Some(intended) = self.schedule.due(now) else { return };
             match self.start(number, intended, now) {
                 Started::Operation => self.schedule.advance(),
-                Started::Flush => {} // it is no part of the rate, and takes nobody's due time
+                Started::Flush => {} // flushes do not count toward the rate, nor consume a due time
                 Started::Nothing => {
                     self.blocked = true;
                     return;
@@ -495,7 +502,7 @@ impl<B: Backend, T: TimeSource> Turns for Worker<'_, B, T> {
         Sent { at_ns: submitted_ns, due_ns: intended_ns }
     }
 
-    /// One system call, and what it brought.
+    /// Submit with one system call, and reap completions.
     #[inline]
     fn turn(&mut self, now: u64) -> Result<u64> {
         let (wait, timeout) = self.waiting(now);

@@ -1,4 +1,4 @@
-//! Whole runs, on the null backend and on small files.
+//! Tests of whole runs, on the null backend and on small files.
 
 use std::time::Duration;
 
@@ -49,7 +49,7 @@ fn a_sleeping_open_loop_is_cancelled_at_once() {
 
 #[test]
 fn cpu_after_the_window_is_not_the_windows() {
-    // A backlog that takes several times the window.
+    // A backlog that takes several times the length of the window.
     let run = start(|j| {
         j["arrival"] = json!({"kind": "constant", "rate_iops": 3e7});
         j["drain_timeout_ns"] = json!(400_000_000);
@@ -60,7 +60,7 @@ fn cpu_after_the_window_is_not_the_windows() {
     assert_eq!(summary.window_end_ns - summary.window_start_ns, 100_000_000);
     let cpu = summary.cpu.unwrap();
     let (percent, waited) = (cpu.busiest_worker_percent, cpu.longest_wait_percent.unwrap_or(0.0));
-    // One that waits for a core through all of the window uses none of it.
+    // A worker that waits for a core through the whole window uses no CPU.
     assert!(percent > 0.0 || waited > 50.0, "{percent} {waited}");
     assert!(percent <= 100.0 && waited <= 100.0, "{percent} {waited}");
 }
@@ -139,7 +139,8 @@ fn helpers_of_a_job_are_not_taken_for_one_core() {
         j["window_ns"] = json!(1_000_000_000);
     });
     let cpu = finish(&run).summary.cpu.unwrap();
-    // Memory serves them, so that they keep all cores busy; rounded, as times of threads are.
+    // Reads hit the page cache, so they keep all cores busy; the tolerance covers the resolution of
+    // thread CPU times.
     assert!(cpu.busiest_worker_percent <= 110.0, "{cpu:?}");
     assert_eq!(cpu.cores, available_cores().min(17));
 }
@@ -175,12 +176,12 @@ fn direct_io_leaves_out_what_is_no_whole_sector() {
             j["members"] = json!([{"path": path, "name": "d", "kind": "file", "size": size}]);
             j["offsets"] = json!({"kind": "sequential"});
             j["window_ns"] = json!(null);
-            // As many bytes, or a second: a busy machine may run nothing for part of it.
+            // A window by bytes, or of one second: a busy machine may be stalled for part of it.
             j[window] = json!(if window == "window_ns" { 1_000_000_000 } else { 10_000_000 });
         });
         let summary = finish(&run).summary;
         match summary.failure {
-            // tmpfs before Linux 6.6 has no O_DIRECT.
+            // tmpfs does not support O_DIRECT before Linux 6.6.
             Some(failure) if failure.message.contains("open with O_DIRECT") => return,
             failure => assert!(failure.is_none(), "{failure:?}"),
         }

@@ -1,5 +1,5 @@
-//! Verify mode against random histories of writes, crashes and power cuts: never a false alarm,
-//! and never a missed loss of what was acknowledged.
+//! Property tests of verify mode with random histories of writes, crashes and power cuts: no false
+//! alarm, and no missed loss of acknowledged data.
 
 use std::fs;
 use std::path::Path;
@@ -14,7 +14,7 @@ const BLOCK: usize = 4096;
 const BLOCKS: usize = 12;
 const SECTOR: usize = 512;
 
-/// How far a write got before the crash: sectors of its whole range, in order.
+/// Step of a history. `Crash` is a write of which only the first `sectors` sectors arrive.
 #[derive(Clone, Debug)]
 enum Step {
     Write { first: usize, count: usize },
@@ -38,7 +38,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..40)
 }
 
-/// A device in memory, and a state file that a power cut sets back to its last flush.
+/// Simulated machine: a device in memory, and a state file that a power cut resets to its last
+/// flush.
 struct World {
     dir: tempfile::TempDir,
     device: Vec<u8>,
@@ -101,8 +102,8 @@ impl World {
             Step::PowerCut => {
                 self.verifier = None;
                 let mut state = self.flushed.clone();
-                state[24..32].fill(0x5a); // booted as another machine's life
-                state[32..36].fill(0); // and not closed
+                state[24..32].fill(0x5a); // a different boot id
+                state[32..36].fill(0); // not closed cleanly
                 fs::write(self.dir.path().join("state"), state).unwrap();
                 self.verifier = Some(open(self.dir.path()));
             }

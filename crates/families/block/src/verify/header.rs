@@ -1,23 +1,23 @@
-//! The header at the start of every granule, 48 bytes, little-endian:
-//! magic 8, state id 8, offset 8, member 4, generation 4, length 4, header check 4, checksum 8.
+//! Header at the start of every granule: 48 bytes, little-endian. Fields and their lengths: magic
+//! 8, state id 8, offset 8, member 4, generation 4, length 4, header check 4, checksum 8.
 //!
-//! The header check tells a whole header from a damaged one; the checksum covers header and body.
-//! Each further sector of 512 bytes starts with a tag of 8 that changes with the header, so that a
-//! mix of two generations is seen even where their payload is the same.
+//! The header check detects a damaged header; the checksum covers header and body. Each further
+//! sector of 512 bytes starts with an 8-byte tag derived from the header, so that a mix of two
+//! generations is detected even if their payload is identical.
 
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
-/// Bytes of a header.
+/// Length of a header in bytes.
 pub(super) const HEADER_BYTES: usize = 48;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"storlab\x01");
 const CHECK: usize = 36;
 const CHECKSUM: usize = 40;
 const TAG_STEP: u64 = 0x9e37_79b9_7f4a_7c15;
-/// What devices write whole or not at all.
+/// Unit that devices write atomically, in bytes.
 const SECTOR_BYTES: usize = 512;
 
-/// What a header says.
+/// Fields of a header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Header {
     pub(super) state: u64,
@@ -27,20 +27,20 @@ pub(super) struct Header {
     pub(super) length: u32,
 }
 
-/// What stands at the start of a granule.
+/// Content at the start of a granule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Found {
-    /// Nothing but zeros in the whole granule.
+    /// The whole granule is zero.
     Zeros,
-    /// No header.
+    /// No header of storlab.
     Foreign,
-    /// A header, possibly of another state. `sound`: the header itself is whole;
-    /// `intact`: header and body are.
+    /// A header, possibly of another state. `sound`: the header itself is undamaged; `intact`:
+    /// header and body are undamaged.
     Header { header: Header, sound: bool, intact: bool },
 }
 
 impl Header {
-    /// Puts the header over the start of `granule`, and the tags of its sectors.
+    /// Write the header over the start of `granule`, and the tags of its sectors.
     pub(super) fn write(self, granule: &mut [u8]) {
         if granule.len() < HEADER_BYTES {
             return;
@@ -62,7 +62,7 @@ impl Header {
         granule[CHECKSUM..HEADER_BYTES].copy_from_slice(&checksum.to_le_bytes());
     }
 
-    /// What a granule holds.
+    /// Parse the start of a granule, and verify its checksums.
     pub(super) fn read(granule: &[u8]) -> Found {
         if granule.len() < HEADER_BYTES || word64(granule, 0) != MAGIC {
             let zeros = granule.iter().all(|&byte| byte == 0);

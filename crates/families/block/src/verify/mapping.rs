@@ -1,4 +1,4 @@
-//! Memory that several threads share as plain atomic words.
+//! Shared memory accessed as atomic words.
 
 use std::fs::File;
 use std::io;
@@ -6,25 +6,25 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 
 use memmap2::{MmapOptions, MmapRaw};
 
-/// Zero-filled anonymous memory, or a file that is written back by the kernel.
+/// Zero-filled anonymous memory, or a shared file mapping that the kernel writes back.
 #[derive(Debug)]
 pub(super) struct Mapping(MmapRaw);
 
 impl Mapping {
-    /// Zeros, page-aligned.
+    /// Map zero-filled anonymous memory, page-aligned.
     pub(super) fn anonymous(bytes: usize) -> io::Result<Self> {
         Ok(Mapping(MmapOptions::new().len(bytes).no_reserve_swap().map_anon()?.into()))
     }
 
-    /// The first `bytes` of a file at least as long.
+    /// Map the first `bytes` of a file, which must be at least that long.
     pub(super) fn shared(file: &File, bytes: usize) -> io::Result<Self> {
         Ok(Mapping(MmapOptions::new().len(bytes).map_raw(file)?))
     }
 
     #[allow(unsafe_code)]
     pub(super) fn words32(&self) -> &[AtomicU32] {
-        // SAFETY: page-aligned, zero or file content (any bits are valid), and alive as long as
-        // `self`. Other users of the memory, in any process, use atomics too.
+        // SAFETY: page-aligned; zeros or file content, of which any bits are valid; and mapped as
+        // long as `self` lives. Other users of the memory, in any process, also use atomics.
         unsafe { std::slice::from_raw_parts(self.0.as_ptr().cast(), self.0.len() / 4) }
     }
 
@@ -34,7 +34,7 @@ impl Mapping {
         unsafe { std::slice::from_raw_parts(self.0.as_ptr().cast(), self.0.len() / 8) }
     }
 
-    /// Waits until the file holds what the memory holds.
+    /// Write the memory back to the file, and wait for it.
     pub(super) fn sync(&self) -> io::Result<()> {
         self.0.flush()
     }

@@ -1,73 +1,74 @@
-//! What verification found: `VerifyReport` of `storlab/model/result.py`.
+//! Result of verification: `VerifyReport` in `storlab/model/result.py`.
 
 use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-/// Bad blocks listed in full; later ones are counted.
+/// Most bad blocks listed as examples; further ones are only counted.
 const EXAMPLES_MAX: usize = 1000;
 
-/// What is wrong with a block.
+/// Kind of damage of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BadKind {
-    /// An acknowledged write left no trace: zeros, or data that no verified write made.
+    /// An acknowledged write is missing: the block has zeros, or data that no verified write
+    /// produced.
     Lost,
-    /// A header of ours over a body that is not its own.
+    /// The header is storlab's, but the body does not match it.
     Torn,
-    /// Whole, but older than what was acknowledged last.
+    /// Intact, but older than the last acknowledged generation.
     Stale,
-    /// Whole, but written for another place.
+    /// Intact, but written for another place.
     Misplaced,
-    /// The device refused to read it.
+    /// The device failed to read the block.
     Unreadable,
 }
 
-/// One block that failed verification.
+/// Block that failed verification.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct BadBlock {
-    /// What is wrong.
+    /// Kind of damage.
     pub kind: BadKind,
-    /// The member's name.
+    /// Name of the member.
     pub path: String,
-    /// In the file or device, in bytes.
+    /// Offset in the file or device, in bytes.
     pub offset: u64,
-    /// What should be there, for people.
+    /// Expected content, as text.
     pub expected: String,
-    /// What is there, for people.
+    /// Actual content, as text.
     pub found: String,
 }
 
-/// How many blocks were checked, and what was wrong.
+/// Number of checked blocks, and the bad ones.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct VerifyReport {
-    /// Blocks that had been written in verify mode.
+    /// Number of checked blocks; only blocks written in verify mode are checked.
     pub checked_blocks: u64,
-    /// How many were bad, by kind.
+    /// Number of bad blocks by kind.
     pub bad_blocks: BTreeMap<BadKind, u64>,
-    /// The first 1,000.
+    /// The first 1,000 bad blocks.
     pub examples: Vec<BadBlock>,
-    /// Blocks that hold a mix of an acknowledged generation and one whose write never completed:
-    /// what a crash leaves on a device that does not promise atomic writes of this size. Not bad.
+    /// Blocks that mix an acknowledged generation with one whose write never completed. A crash
+    /// leaves them on a device without atomic writes of this size; they are not bad.
     #[serde(skip)]
     pub torn_in_flight: u64,
-    /// How it was done, where that is worth a note beside the result.
+    /// Notes about how the verification was done.
     #[serde(skip)]
     pub notes: Vec<String>,
 }
 
 impl VerifyReport {
-    /// True when no checked block was bad.
+    /// Return whether no checked block was bad.
     pub fn ok(&self) -> bool {
         self.bad_blocks.values().all(|&count| count == 0)
     }
 
-    /// Blocks of a kind.
+    /// Return the number of bad blocks of a kind.
     pub fn count(&self, kind: BadKind) -> u64 {
         self.bad_blocks.get(&kind).copied().unwrap_or(0)
     }
 
-    /// Adds what another job or pass found.
+    /// Add the report of another job or pass.
     pub fn merge(&mut self, other: VerifyReport) {
         self.checked_blocks += other.checked_blocks;
         self.torn_in_flight += other.torn_in_flight;
@@ -81,7 +82,7 @@ impl VerifyReport {
         }
     }
 
-    /// Counts a bad block; `describe` is asked only while there is room for examples.
+    /// Count a bad block; `describe` is called only while there is room for examples.
     pub(super) fn bad(&mut self, kind: BadKind, describe: impl FnOnce() -> BadBlock) {
         *self.bad_blocks.entry(kind).or_default() += 1;
         if self.examples.len() < EXAMPLES_MAX {

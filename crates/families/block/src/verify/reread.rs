@@ -1,4 +1,5 @@
-//! The later pass: reads back everything that was ever written, past the page cache.
+//! Verification pass after the load: reads back everything that was ever written, bypassing the
+//! page cache.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -12,24 +13,26 @@ use storlab_base::{Error, Result};
 use super::report::{BadKind, VerifyReport};
 use super::{Range, Verifier};
 
-/// Bytes of one read.
+/// Size of one read in bytes.
 const WINDOW_BYTES: u64 = 1 << 20;
-/// Satisfies every device: logical blocks are 512 or 4,096 bytes.
+/// Alignment for `O_DIRECT` that every device accepts: logical blocks are 512 or 4,096 bytes.
 const DIRECT_ALIGNMENT: u64 = 4096;
 
 impl Verifier {
-    /// Reads every granule that was ever written, past the page cache, and reports. With `direct`
-    /// by `O_DIRECT` where the target allows it; otherwise cached pages are synced and dropped
-    /// first. An unreadable granule is reported and the pass goes on. No load may run meanwhile.
+    /// Read and check every granule that was ever written. No load may run meanwhile.
+    ///
+    /// With `direct`, reads use `O_DIRECT` if the target supports it; otherwise, cached pages are
+    /// synced and dropped first. An unreadable granule is reported, and the pass goes on.
     ///
     /// # Errors
-    /// [`Error::Io`] where a member cannot be opened.
+    /// [`Error::Io`] if a member cannot be opened.
     pub fn pass(&self, direct: bool) -> Result<VerifyReport> {
         self.pass_while(direct, &|| true)
     }
 
-    /// As [`Verifier::pass`], but stops early, with a note, once `keep_going` returns false. It is
-    /// asked for each 1 MiB: a pass over terabytes has to be one that can be ended.
+    /// Like [`Verifier::pass`], but stop early, with a note, when `keep_going` returns false.
+    ///
+    /// It is called once per 1 MiB, so that a pass over terabytes can be cancelled.
     ///
     /// # Errors
     /// As [`Verifier::pass`].
@@ -84,7 +87,7 @@ impl Verifier {
     }
 }
 
-/// `data` in granules, then empty ones: a file that ends early holds nothing there.
+/// Split `data` into granules, followed by empty ones for what lies beyond the end of the file.
 fn pieces(data: &[u8], granule: u64) -> impl Iterator<Item = &[u8]> {
     data.chunks(granule as usize).chain(std::iter::repeat(&[][..]))
 }
@@ -116,7 +119,7 @@ impl Reader {
         Ok(reader)
     }
 
-    /// From here on through the page cache, emptied first.
+    /// Switch to reads through the page cache, which is synced and dropped first.
     fn leave_direct(&mut self, report: &mut VerifyReport) {
         if std::mem::take(&mut self.direct) {
             report.note(format!(
@@ -128,11 +131,11 @@ impl Reader {
         if let Err(error) = self.file.sync_data() {
             report.note(format!("{} could not be synced before verification: {error}", self.name));
         }
-        // Refusal does no harm.
+        // A refusal is harmless.
         let _ = fadvise(&self.file, 0, None, Advice::DontNeed);
     }
 
-    /// `len` bytes from `offset`, or fewer where the file ends.
+    /// Read `len` bytes from `offset`, or fewer at the end of the file.
     fn read(&mut self, offset: u64, len: u64, report: &mut VerifyReport) -> io::Result<&[u8]> {
         let mut filled = self.fill(offset, len);
         if self.direct && matches!(&filled, Err(e) if e.raw_os_error() == Some(libc::EINVAL)) {
@@ -145,7 +148,8 @@ impl Reader {
         Ok(&self.buffer[skip..end])
     }
 
-    /// Reads at least the wanted range: where it starts in the buffer, and bytes in the buffer.
+    /// Read at least the wanted range. Return its start in the buffer, and the number of bytes
+    /// read.
     fn fill(&mut self, offset: u64, len: u64) -> io::Result<(usize, usize)> {
         let alignment = if self.direct { DIRECT_ALIGNMENT } else { 1 };
         let start = offset / alignment * alignment;

@@ -1,11 +1,12 @@
-//! The state file: which generation of each granule was issued, and which was acknowledged.
+//! State file: the issued and the acknowledged generation of each granule.
 //!
-//! Layout, little-endian: magic 8, version 4, length of the description 4, its checksum 8, boot 8,
-//! clean 4, restarts 4, padding to 64, the description (JSON); then, from the next multiple of
-//! 4,096 on, two words of 4 bytes for each granule of each member: issued, acknowledged.
+//! Layout, little-endian; fields and their lengths: magic 8, version 4, length of the description
+//! 4, its checksum 8, boot id 8, clean flag 4, restarts 4, padding to 64, the description (JSON).
+//! From the next multiple of 4,096 on, two 4-byte words per granule of each member: issued,
+//! acknowledged.
 //!
-//! The file is mapped and shared: what was recorded survives the death of the process. It does not
-//! survive a power cut unless it was flushed; see [`super::Verifier`].
+//! The file is a shared mapping, so its records survive the death of the process. They do not
+//! survive a power cut unless they were flushed; see [`super::Verifier`].
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
@@ -27,16 +28,17 @@ const MAGIC: &[u8; 8] = b"storlabV";
 const VERSION: u32 = 1;
 const FIXED_BYTES: usize = 64;
 const BODY_ALIGNMENT: usize = 4096;
-/// Of the changing words, in units of their own size.
+/// Positions of the mutable words, each in units of its own size.
 const BOOT_WORD64: usize = 3;
 const CLEAN_WORD32: usize = 8;
 const RESTARTS_WORD32: usize = 9;
-/// Of a granule between two restarts, far more than can be lost.
+/// Bits of a generation number below the count of restarts: far more generations than a restart can
+/// lose.
 const GENERATION_BITS: u32 = 20;
 const RESTARTS_MAX: u32 = (1 << (32 - GENERATION_BITS)) - 1;
 const NEW_STATE: &str = "give another path, or delete the file to start a new state";
 
-/// What the state belongs to. Two openings must agree on granule and members.
+/// Target that the state belongs to. Granule size and members must match when it is reopened.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Description {
     id: u64,
@@ -52,7 +54,7 @@ struct DescribedMember {
     offset: u64,
 }
 
-/// The open state file, locked against other processes.
+/// Open state file, locked against other processes.
 #[derive(Debug)]
 pub(super) struct State {
     map: Mapping,
@@ -65,7 +67,7 @@ pub(super) struct State {
 }
 
 impl State {
-    /// Opens the file at `path`, or makes it.
+    /// Open the file at `path`, or create it.
     pub(super) fn open(path: &Path, granule: u64, members: &[Member], seed: u64) -> Result<State> {
         let wanted = Description {
             id: new_id(seed),
@@ -111,7 +113,7 @@ impl State {
         Ok(state)
     }
 
-    /// Tells this state's headers from those of others.
+    /// Return the id of this state, which its headers contain.
     pub(super) fn id(&self) -> u64 {
         self.id
     }
@@ -124,12 +126,14 @@ impl State {
         &self.map.words32()[self.body_word32 + 2 * granule + 1]
     }
 
-    /// True when the machine went down with the state open: the last records may be missing.
+    /// Return whether the machine ever went down while the state was open, so that its last records
+    /// may be missing.
     pub(super) fn outlived_restart(&self) -> bool {
         self.map.words32()[RESTARTS_WORD32].load(Ordering::Relaxed) > 0
     }
 
-    /// New generations are above it: numbers whose record a power cut took are not given again.
+    /// Return the floor above which new generations start, so that numbers whose record was lost in
+    /// a power cut are not reused.
     pub(super) fn generation_floor(&self) -> u32 {
         self.generation_floor
     }
@@ -144,7 +148,8 @@ impl State {
         &self.map.words64()[BOOT_WORD64]
     }
 
-    /// Marks the state as open; says how many restarts of the machine found it so.
+    /// Mark the state as open. Return the number of machine restarts that happened while it was
+    /// open.
     fn begin_session(&self) -> Result<u32> {
         let words = self.map.words32();
         let boot = boot_id();
@@ -160,7 +165,8 @@ impl State {
 
 impl Drop for State {
     fn drop(&mut self) {
-        // A failed flush only leaves the state marked as open, which makes later checks milder.
+        // A failed flush only leaves the state marked as open, which makes later checks less
+        // strict.
         if self.map.sync().is_ok() {
             self.map.words32()[CLEAN_WORD32].store(1, Ordering::Relaxed);
             let _ = self.map.sync();
@@ -168,7 +174,7 @@ impl Drop for State {
     }
 }
 
-/// The file at `path`, locked; None where there is none yet.
+/// Open and lock the file at `path`; `None` if it does not exist or is empty.
 fn existing(path: &Path) -> Result<Option<LockedFile>> {
     let refused = |source| Error::io("open", path.display().to_string(), 0, source);
     match fs::metadata(path) {
@@ -185,7 +191,7 @@ fn existing(path: &Path) -> Result<Option<LockedFile>> {
     Ok(Some(lock(path, file)?))
 }
 
-/// A new state file, whole before it bears its name.
+/// Create a state file, complete before it gets its final name.
 fn create(path: &Path, description: &Description, granules: u64) -> Result<LockedFile> {
     let refused = |source| Error::io("create", path.display().to_string(), 0, source);
     let text = encode(path, description)?;
@@ -243,7 +249,8 @@ fn read_description(path: &Path, file: &File) -> Result<Description> {
     serde_json::from_slice(&text).map_err(|_| foreign("is damaged"))
 }
 
-/// The state knows blocks by their place: it is of no use for another set of places.
+/// Fail unless the recorded description matches the wanted one: records are by position, so they
+/// are useless for other members.
 fn agree(path: &Path, recorded: &Description, wanted: &Description) -> Result<()> {
     let path = path.display();
     let what = if recorded.granule != wanted.granule {
@@ -261,7 +268,7 @@ fn agree(path: &Path, recorded: &Description, wanted: &Description) -> Result<()
     Err(Error::spec(FIELD, what, NEW_STATE))
 }
 
-/// The state must not lie in what it describes.
+/// Fail if the state file is one of the members.
 fn check_place(path: &Path, members: &[Member]) -> Result<()> {
     let Ok(state) = fs::metadata(path) else { return Ok(()) };
     for member in members {
@@ -275,13 +282,14 @@ fn check_place(path: &Path, members: &[Member]) -> Result<()> {
     Ok(())
 }
 
-/// Locked for this opening alone, in this process and all others.
+/// File locked against other openings, in this process and all others.
 #[derive(Debug)]
 struct LockedFile(File);
 
 impl Drop for LockedFile {
     fn drop(&mut self) {
-        // Closing is not enough: a process being forked elsewhere holds a copy until it executes.
+        // Closing is not enough: a process that is being forked holds a copy of the descriptor
+        // until it executes.
         let _ = self.0.unlock();
     }
 }
@@ -299,7 +307,7 @@ fn lock(path: &Path, file: File) -> Result<LockedFile> {
     }
 }
 
-/// Space for the whole file now: a full disk would otherwise kill the process at a later store.
+/// Allocate the whole file now: a store to the mapping on a full disk would kill the process.
 fn reserve(file: &File, bytes: u64) -> io::Result<()> {
     file.set_len(bytes)?;
     match fallocate(file, FallocateFlags::empty(), 0, bytes) {
@@ -325,13 +333,13 @@ fn file_bytes(path: &Path, body: usize, granules: u64) -> Result<usize> {
     })
 }
 
-/// Differs between any two states, however alike their runs.
+/// Return a random id that differs between any two states, even with the same seed.
 fn new_id(seed: u64) -> u64 {
     use std::hash::BuildHasher as _;
     std::hash::RandomState::new().hash_one(seed)
 }
 
-/// Changes with every start of the machine; 0 where the kernel does not tell.
+/// Return a hash of the boot id, which changes with each boot; 0 if the kernel does not provide it.
 fn boot_id() -> u64 {
     fs::read("/proc/sys/kernel/random/boot_id").map_or(0, |text| xxh3_64(&text) | 1)
 }

@@ -1,4 +1,4 @@
-//! What a verify state refuses, and what it leaves alone.
+//! Tests of which files a verify state refuses and leaves unchanged.
 
 use std::fs;
 use std::path::PathBuf;
@@ -59,7 +59,7 @@ fn what_cannot_be_a_state_is_left_alone() {
     refused(with_state(dir.to_owned()), "verify.state", "not a regular file");
     refused(with_state("/dev/storlab-state".into()), "verify.state", "under /dev");
     assert!(matches!(with_state(rig.path("none/state")), Err(Error::Io { .. })));
-    // A cut or damaged state is not believed.
+    // A truncated or damaged state is refused.
     drop(rig.open());
     let whole = fs::read(rig.path("state")).unwrap();
     fs::write(rig.path("state"), &whole[..whole.len() - 8]).unwrap();

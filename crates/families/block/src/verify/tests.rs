@@ -1,4 +1,4 @@
-//! Verify mode against real files, corrupted in every way it must tell.
+//! Tests of verify mode on real files, with every kind of corruption that it must detect.
 
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead as _, BufReader};
@@ -17,7 +17,7 @@ pub(super) const BLOCK: u64 = 4096;
 pub(super) const REGION: u64 = 64 * BLOCK;
 const OFFSET: u64 = 8 * BLOCK;
 
-/// Two files of which a part is under verification.
+/// Two files, each of which has a region under verification.
 pub(super) struct Rig {
     pub(super) dir: TempDir,
 }
@@ -48,7 +48,7 @@ impl Rig {
         OpenOptions::new().read(true).write(true).open(path).unwrap()
     }
 
-    /// An acknowledged write.
+    /// Make an acknowledged write.
     fn write(&self, verifier: &Verifier, member: usize, offset: u64, len: u64) {
         write(verifier, &self.file(member), member, offset, len);
     }
@@ -63,7 +63,8 @@ impl Rig {
         self.file(member).write_all_at(bytes, offset).unwrap();
     }
 
-    /// Everything must be told alike by a read, by a pass, after reopening, and by another process.
+    /// Assert that reads, passes, a reopened state and another process all find the same. Return
+    /// the report.
     fn found_everywhere(&self, verifier: Verifier) -> VerifyReport {
         let mut by_reads = VerifyReport::default();
         for (member, _) in self.members().iter().enumerate() {
@@ -118,12 +119,12 @@ fn write(verifier: &Verifier, file: &File, member: usize, offset: u64, len: u64)
     verifier.release(member, offset, len);
 }
 
-/// What Python sees.
+/// Convert a report to the JSON that Python receives.
 fn plain(report: &VerifyReport) -> serde_json::Value {
     serde_json::to_value(report).unwrap()
 }
 
-/// This test program again, running one of the `child_*` functions on `dir`.
+/// Return a command that runs one of the `child_*` functions of this test program on `dir`.
 fn child(name: &str, dir: &Path) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command
@@ -203,7 +204,7 @@ fn torn_writes() {
     let old = rig.bytes(0, OFFSET, BLOCK);
     rig.write(&verifier, 0, OFFSET, BLOCK);
     let new = rig.bytes(0, OFFSET, BLOCK);
-    // The payload of both is the same: one old sector must be seen nevertheless.
+    // Both have the same payload, yet one old sector must be detected.
     let last = BLOCK as usize - 512;
     rig.put(0, OFFSET, &[&new[..last], &old[last..]].concat());
     let report = rig.found_everywhere(verifier);
@@ -259,8 +260,8 @@ fn misplaced_blocks() {
 
 #[test]
 fn an_unreadable_block_does_not_end_the_pass() {
-    // The first page of a process is never mapped: the kernel answers EIO there, as a bad sector
-    // would.
+    // The first page of a process is never mapped, so the kernel returns EIO there, as for a bad
+    // sector.
     let rig = Rig::new();
     let mut members = rig.members();
     members[0] = Member {
@@ -298,7 +299,7 @@ fn a_write_in_flight_may_be_there_or_not_or_in_part() {
         assert!(report.ok(), "{report:?}");
         assert_eq!((report.checked_blocks, report.torn_in_flight), (1, torn));
     }
-    // But nothing older than the acknowledged one, and nothing else.
+    // Anything older than the acknowledged generation, and anything else, is bad.
     rig.put(0, OFFSET, &[0; BLOCK as usize]);
     let report = rig.open().pass(true).unwrap();
     one_bad(&report, BadKind::Lost, OFFSET, "generation 1 to 2 at offset 32768", "zeros");
@@ -314,7 +315,7 @@ fn other_block_sizes_and_large_regions() {
         let file = File::create_new(&member.path).unwrap();
         let members = [member];
         let verifier = Verifier::open(&spec(dir.path(), block), &members, 1).unwrap();
-        // The file itself ends with the last block, at no multiple of 4,096.
+        // The file ends with the last block, not at a multiple of 4,096.
         write(&verifier, &file, 0, 1536, block);
         write(&verifier, &file, 0, 1536 + block * 2, block * (count - 2));
         for direct in [false, true] {
@@ -429,7 +430,7 @@ fn child_writer() {
     let verifier = open(&dir);
     let open_file = |m: Member| OpenOptions::new().write(true).open(m.path).unwrap();
     let files: Vec<File> = members(&dir).into_iter().map(open_file).collect();
-    // Killed long before the end, unless the other test is gone.
+    // The parent kills this process long before the end.
     for turn in 0..2_000_000u64 {
         let count = turn % 7 + 1;
         let offset = OFFSET + (turn * 11 % (64 - count)) * BLOCK;

@@ -1,4 +1,4 @@
-//! The loop of a worker allocates no memory, also across the ends of intervals.
+//! Test that the loop of a worker allocates no memory, not even at the ends of intervals.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -19,7 +19,7 @@ use crate::spec::{BackendKind, BlockJob, tests::job_json};
 const START_NS: u64 = 1_000_000_000;
 const INTERVAL_NS: u64 = 100_000;
 
-/// Counts what each thread allocates.
+/// Allocator that counts the allocations of each thread.
 struct Counting;
 
 thread_local! {
@@ -30,7 +30,7 @@ fn count() {
     let _ = ALLOCATIONS.try_with(|count| count.set(count.get() + 1));
 }
 
-// SAFETY: all is done by the system's allocator.
+// SAFETY: all calls are forwarded to the system's allocator.
 #[allow(unsafe_code)]
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
@@ -56,7 +56,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static COUNTING: Counting = Counting;
 
-/// A clock that goes on by 1 us at each reading, with a coordinator that is never late.
+/// Clock that advances by 1 us at each reading, combined with a coordinator that is never late.
 struct Steps {
     now_ns: Cell<u64>,
     intervals: Cell<u64>,
@@ -83,7 +83,7 @@ impl TimeSource for StepClock {
     }
 }
 
-/// By a run of so many intervals.
+/// Return the number of allocations of a run with this many intervals.
 fn allocations(intervals: u64, change: impl Fn(&mut Value)) -> u64 {
     let mut job = job_json("jbod", 1, 1, None);
     job["interval_ns"] = json!(INTERVAL_NS);
@@ -117,7 +117,7 @@ fn no_end_of_an_interval_allocates_memory() {
         job["arrival"] = json!({"kind": "constant", "rate_iops": 200_000.0});
         job["mix"] = json!({"read": 50.0, "write": 50.0, "trim": 0.0});
     };
-    allocations(2, closed); // the first run of a process fills statics
+    allocations(2, closed); // the first run of a process initialises statics
     assert_eq!(allocations(200, closed), allocations(2, closed));
     assert_eq!(allocations(200, open), allocations(2, open));
 }

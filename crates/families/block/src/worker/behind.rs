@@ -1,5 +1,5 @@
-//! A worker behind its schedule on a real ring, over operations that the kernel ends by work that
-//! it puts off until the thread asks for it.
+//! Test of a worker behind its schedule on a real ring, with operations that the kernel completes
+//! by deferred task work, which runs only when the thread enters the kernel to get events.
 
 use std::cell::Cell;
 use std::fs;
@@ -23,7 +23,7 @@ const DEPTH: usize = 32;
 const BLOCK: usize = 512;
 const READS: usize = 300;
 
-/// It goes on whenever it is looked at, so that a fast schedule is never caught up with.
+/// Clock that advances at each reading, so that the worker never catches up with a fast schedule.
 struct Hasty(Cell<u64>);
 
 impl TimeSource for Hasty {
@@ -33,8 +33,9 @@ impl TimeSource for Hasty {
     }
 }
 
-/// Pipes that have what was asked for only after the kernel began to wait for it. There is one for
-/// each buffer, since what one read has yet to take could end another one at once.
+/// Backend over pipes that receive the data for a read only after the read was submitted. Each
+/// buffer has its own pipe, because data left over from one read could complete another one at
+/// once.
 struct Fed<'m> {
     ring: UringBackend,
     writers: Vec<fs::File>,
@@ -117,7 +118,7 @@ fn pipe(path: &Path) -> (fs::File, File) {
     (writer, File::open(path, "pipe", access).unwrap())
 }
 
-/// What has ended, and is not seen, would be counted as latency until the queue is full.
+/// Completions that are not seen would count as latency until the queue is full.
 #[test]
 fn completions_are_seen_while_an_open_loop_is_behind_its_schedule() {
     let dir = tempfile::tempdir().unwrap();
@@ -132,7 +133,7 @@ fn completions_are_seen_while_an_open_loop_is_behind_its_schedule() {
     let (writers, pipes) = (0..slots).map(|slot| pipe(&dir.path().join(slot.to_string()))).unzip();
     let arena = Arena::new(slots, BLOCK).unwrap();
     let Ok(ring) = UringBackend::new(Arc::new(pipes), arena, 1, DEPTH) else {
-        return; // a kernel or a sandbox that forbids rings
+        return; // the kernel or a sandbox forbids rings
     };
     let seen = Seen::default();
     let backend = Fed { ring, writers, owed: Vec::new(), in_flight: 0, seen: &seen };

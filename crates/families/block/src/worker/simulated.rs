@@ -1,5 +1,4 @@
-//! A device in virtual time, for tests of the worker: it does what it is told, without a clock, a
-//! thread or a kernel between.
+//! Device in virtual time, for tests of the worker without a clock, threads or the kernel.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -23,36 +22,36 @@ use crate::spec::{BackendKind, BlockJob, tests::job_json};
 use crate::verify::Verifier;
 
 pub const MS: u64 = 1_000_000;
-/// Of a system call; also what keeps a polling worker from standing still in time.
+/// Duration of a system call; it also keeps virtual time moving while a worker polls.
 const CALL_NS: u64 = 200;
-/// The load starts here.
+/// Start of the load in nanoseconds.
 pub const START: u64 = 1_000_000_000;
 
-/// When an operation that begins at a time ends, and with what result; `None`: never.
+/// Function from an operation and its start to its end time and result; `None` if it never ends.
 pub type Serve = Box<dyn FnMut(&Op, u64) -> Option<(u64, i32)>>;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum OnCancel {
-    /// As a hung device does.
+    /// Ignored, as by a hung device.
     Nothing,
-    /// What is in flight ends with this errno.
+    /// Operations in flight end with this errno.
     Ends(i32),
 }
 
 pub struct Device {
     now: u64,
     serve: Serve,
-    /// Tag of its completions in place of the operation's own.
+    /// Maps the tag of an operation to that of its completion.
     retag: fn(u64) -> u64,
     pushed: Vec<Op>,
     in_flight: Vec<(u64, Completion)>,
     hung: Vec<u64>,
     on_cancel: OnCancel,
-    /// Things that happen to the worker, and wake it.
+    /// Events that wake the worker, with their times.
     events: VecDeque<(u64, Box<dyn FnOnce()>)>,
-    /// Things that happen elsewhere, and wake nobody.
+    /// Events that do not wake the worker, with their times.
     elsewhere: VecDeque<(u64, Box<dyn FnOnce()>)>,
-    /// Every operation, and when it was handed over.
+    /// Every operation with its submission time.
     pub log: Vec<(u64, Op)>,
     pub abandoned: bool,
 }
@@ -75,7 +74,7 @@ impl Device {
         self.in_flight.iter().any(|&(end, _)| end <= self.now)
     }
 
-    /// To the next completion, event or time-out.
+    /// Advance time to the next completion, event or timeout.
     fn wait(&mut self, timeout: Option<Duration>) {
         if self.ready() {
             return;
@@ -180,27 +179,27 @@ impl Backend for SimulatedBackend {
     }
 }
 
-/// A worker with its device, about to run.
+/// Worker with its simulated device, ready to run.
 pub struct Bench {
     pub shared: Arc<Shared>,
     messages: Receiver<Message>,
     device: Rc<RefCell<Device>>,
 }
 
-/// What is left of it.
+/// Results of a simulated run.
 pub struct Ran {
     pub end: WorkerEnd,
     pub rows: Vec<Row>,
     pub stats: Vec<KindStats>,
     pub log: Vec<(u64, Op)>,
     pub abandoned: bool,
-    /// Rates that the live view showed, by interval as it was reported.
+    /// Rates shown by the live view, one per reported interval.
     pub live: Vec<f64>,
     pub ended_ns: u64,
 }
 
-/// 4 KiB reads of 1 MiB by one job at depth 4, for 100 ms in 20 ms intervals, if nothing is
-/// changed.
+/// Build a bench. By default: 4 KiB reads of 1 MiB by one job at depth 4, for 100 ms in 20 ms
+/// intervals.
 pub fn bench(change: impl Fn(&mut Value), serve: Serve) -> Bench {
     let mut job = job_json("jbod", 1, 1, None);
     change(&mut job);
@@ -224,25 +223,25 @@ pub fn bench(change: impl Fn(&mut Value), serve: Serve) -> Bench {
     Bench { shared: Arc::new(shared), messages, device: Rc::new(RefCell::new(device)) }
 }
 
-/// Every operation succeeds after so many ns.
+/// Let every operation succeed after this many nanoseconds.
 pub fn after(ns: u64) -> Serve {
     Box::new(move |op, now| Some((now + ns, op.len as i32)))
 }
 
 impl Bench {
-    /// Wakes the worker at a time, and does something. In order of time.
+    /// Schedule an event that wakes the worker. Call in order of time.
     pub fn at(self, ns: u64, event: impl FnOnce() + 'static) -> Self {
         self.device.borrow_mut().events.push_back((ns, Box::new(event)));
         self
     }
 
-    /// Does something that the worker is not told of.
+    /// Schedule an event that does not wake the worker.
     pub fn elsewhere_at(self, ns: u64, event: impl FnOnce() + 'static) -> Self {
         self.device.borrow_mut().elsewhere.push_back((ns, Box::new(event)));
         self
     }
 
-    /// Makes the device answer for something else than it was asked.
+    /// Let the device report completions with other tags.
     pub fn retagged(self, retag: fn(u64) -> u64) -> Self {
         self.device.borrow_mut().retag = retag;
         self
@@ -253,13 +252,13 @@ impl Bench {
         self
     }
 
-    /// The window's end, as the coordinator sees it.
+    /// Return the end of the window as the coordinator sees it.
     pub fn end_ns(&self) -> u64 {
         let job = &self.shared.job;
         job.window_ns.map_or(u64::MAX, |length| START + job.ramp_ns + length)
     }
 
-    /// Wakes the worker every 100 ms past the window's end, as the coordinator does.
+    /// Wake the worker every 100 ms after the end of the window, as the coordinator does.
     pub fn nudged(mut self) -> Self {
         for nudge in 0..1000 {
             self = self.at_end(nudge * 100 * MS);

@@ -1,5 +1,5 @@
-//! The worker on a device in virtual time: exact numbers, and failures that no real disk gives on
-//! demand.
+//! Tests of the worker on a device in virtual time, with exact numbers and with failures that a
+//! real disk does not produce on demand.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -19,7 +19,7 @@ fn constant(rate: f64) -> Value {
 #[test]
 fn a_closed_loop_at_fixed_latency_has_the_rate_of_littles_law() {
     let ran = bench(nothing, after(MS)).nudged().run();
-    // 4 in flight, 1 ms each, 100 ms; a system call's time is lost on each round.
+    // 4 in flight, 1 ms each, for 100 ms, minus the time of a system call per round.
     assert!((392..=400).contains(&ran.stats[0].operations), "{}", ran.stats[0].operations);
     assert_eq!(ran.stats[0].bytes, ran.stats[0].operations * 4096);
     assert_eq!(ran.stats[0].latency.count(), ran.stats[0].operations);
@@ -36,7 +36,7 @@ fn cpu_that_a_worker_used_before_it_saw_the_end_is_no_more_than_the_window() {
             return Some((now + MS, op.len as i32));
         }
         has_burnt = true;
-        // As of a thread that a hypervisor stops: the clock of its CPU time goes on.
+        // Burn CPU time, as if a hypervisor had stopped the thread while its CPU clock runs on.
         let begin_ns = thread_cpu_ns();
         while thread_cpu_ns() - begin_ns < 120 * MS {}
         Some((now + 120 * MS, op.len as i32))
@@ -75,7 +75,7 @@ fn a_stall_of_the_device_counts_for_all_who_were_due() {
         let ran = bench(change, serve).nudged().run();
         let intended = ran.stats[0].intended.as_ref().unwrap();
         assert_eq!(intended.count(), 1000);
-        // 200 waited 0 to 200 ms, 100 ms in the mean.
+        // 200 operations waited between 0 and 200 ms, 100 ms on average.
         let (mean_ms, p90_ms) = (intended.mean_ns() / 1e6, intended.percentile(90.0) as f64 / 1e6);
         assert!((mean_ms / 20.0 - 1.0).abs() < 0.03, "depth {depth}: {mean_ms}");
         assert!((p90_ms / 100.0 - 1.0).abs() < 0.03, "depth {depth}: {p90_ms}");
@@ -113,7 +113,7 @@ fn blocks_that_other_jobs_hold_are_waited_for() {
     };
     let bench = bench(change, after(MS));
     let shared = bench.shared.clone();
-    // All of it is another job's, whose completion wakes nobody here.
+    // Another job holds all blocks; its completion does not wake this worker.
     assert!(shared.verifier.as_ref().unwrap().try_claim(0, 0, 1 << 20));
     let release = move || shared.verifier.as_ref().unwrap().release(0, 0, 1 << 20);
     let ran = bench.elsewhere_at(START + 30 * MS, release).run();
@@ -252,11 +252,11 @@ fn flushes_take_no_due_time_of_an_open_loop() {
             j["sync"] = json!({"kind": "fsync", "every_writes": 1, "final": false});
         };
         let ran = bench(change, after(100_000)).nudged().run();
-        // One flush before each write but the first.
+        // One flush before each write except the first.
         let done: Vec<u64> = ran.stats.iter().map(|stats| stats.operations).collect();
         assert_eq!(done, [100, 99], "depth {depth}");
         let due = ran.stats[0].intended.as_ref().unwrap();
-        // Where the flush has the only place, the write that is due waits for it.
+        // At depth 1 the flush uses the only slot, so the due write waits for it.
         let longest = if depth == 1 { 220_000 } else { 110_000 };
         assert!(due.count() == 100 && due.max_ns() < longest, "{depth}: {}", due.max_ns());
     }
@@ -282,7 +282,7 @@ fn the_first_operation_is_late_by_what_it_comes_after_its_time() {
     let shared = bench.shared.clone();
     bench.run();
     assert_eq!(shared.first_io.latest_ns(), Some(0));
-    // One that is due long after the load's start is not late for that.
+    // An operation that is due long after the start of the load is not late because of that.
     let paced = |j: &mut Value| j["arrival"] = json!({"kind": "poisson", "rate_iops": 50.0});
     let bench = super::simulated::bench(paced, after(MS)).nudged();
     let shared = bench.shared.clone();
@@ -307,7 +307,7 @@ fn closed_loop_operations_in_flight_at_the_end_are_counted_apart() {
     assert_eq!(stats.latency.count(), stats.operations);
     assert!(stats.latency.max_ns() < 2 * MS, "{}", stats.latency.max_ns());
 
-    // An open loop has them in its latency, and a window by bytes ends with the last operation.
+    // An open loop includes them in its latency; a window by bytes ends with the last operation.
     let open = |j: &mut Value| j["arrival"] = constant(1000.0);
     let ran = bench(open, serve()).nudged().run();
     assert!(ran.stats[0].late > 0 && ran.stats[0].latency.max_ns() >= 299 * MS);
@@ -320,8 +320,8 @@ fn closed_loop_operations_in_flight_at_the_end_are_counted_apart() {
     assert_eq!((ran.stats[0].operations, ran.stats[0].unfinished.operations), (400, 0));
 }
 
-/// Latencies by a Pareto distribution with shape 1.5 and a p99.9 of 10 ms, seeded. Every operation
-/// is noted as its start and end.
+/// Latencies from a seeded Pareto distribution with shape 1.5 and a p99.9 of 10 ms. Start and end
+/// of every operation are recorded in `noted`.
 fn pareto(seed: u64, noted: &Rc<RefCell<Vec<(u64, u64)>>>) -> Serve {
     let (mut random, noted) = (stream(seed, "latency", 0), noted.clone());
     Box::new(move |op, now| {
@@ -350,7 +350,7 @@ fn operations_in_flight_at_the_end_would_bias_p999_of_a_closed_loop() {
         }
         unfinished += ran.stats[0].unfinished.operations;
     }
-    // Those that ended on the device just before the window did may have been seen after it.
+    // Operations that ended on the device just before the window may have been seen after it.
     let noted = with_unfinished.count() - reported.count();
     assert!(unfinished == 1600 && (1590..=1600).contains(&noted), "{unfinished} {noted}");
     let p999_ms = |histogram: &Histogram| histogram.percentile(99.9) as f64 / MS as f64;

@@ -1,15 +1,16 @@
-//! Verify mode: no two operations meet on a block, and what is read is compared.
+//! Verify mode in the worker: operations in flight never share a block, and reads are checked.
 
 use storlab_base::{OpKind, TimeSource};
 use storlab_io::Backend;
 
 use super::Worker;
 
-/// An operation must not meet another one on its block: so many draws are tried.
+/// Most draws for an operation whose blocks no other operation in flight uses.
 const CLAIM_TRIES: usize = 64;
 
 impl<B: Backend, T: TimeSource> Worker<'_, B, T> {
-    /// Draw a place; in verify mode one where nothing else is in flight.
+    /// Draw an offset; in verify mode one whose blocks no other operation in flight uses. `None` if
+    /// there is none after several draws.
     #[inline]
     pub(super) fn place(&mut self, len: u32) -> Option<u64> {
         if self.shared.verifier.is_none() {
@@ -21,7 +22,7 @@ impl<B: Backend, T: TimeSource> Worker<'_, B, T> {
         })
     }
 
-    /// True when nothing else is in flight on any block of the range, which is now ours.
+    /// Claim all blocks of a range. Return false if another operation in flight uses one.
     fn claim(&self, offset: u64, len: u32) -> bool {
         let Some(verifier) = &self.shared.verifier else { return true };
         for (at, part) in self.layout.parts(offset, len) {
@@ -49,7 +50,7 @@ impl<B: Backend, T: TimeSource> Worker<'_, B, T> {
             if flight.kind == OpKind::Write && !flight.failed {
                 verifier.after_write(member, part.offset, len);
             } else if flight.kind == OpKind::Read && !flight.failed && check {
-                // SAFETY: the read is over and its slot not yet given back.
+                // SAFETY: the read is over, and its slot is not returned yet.
                 #[allow(unsafe_code)]
                 let buffer = unsafe { self.backend.arena().slot_mut(flight.slot) };
                 let piece = &buffer[at as usize..(at + part.len) as usize];
