@@ -1,7 +1,7 @@
-"""The claims audit: do printed numbers agree with each other and with physics?
+"""Audit of published claims: do the printed numbers agree with each other and with physics?
 
-One rule per module. A rule has ``SUMMARY`` (one line) and ``check(table)``, which yields findings.
-Rules know columns, units and names of metrics; no rule knows a publication.
+Each rule is one module with ``SUMMARY`` (one line) and ``check(table)``, which yields findings.
+Rules depend on columns, units and metric names, never on a particular publication.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ RULES: dict[str, str] = {
     "missing": "storlab.audit.check_missing",
     "series": "storlab.audit.check_series",
 }
-"""Name of each rule, in the order in which they are listed, and its module."""
+"""Rule names, in listing order, and the module of each rule."""
 
 
 def _rule(name: str) -> Any:
@@ -57,14 +57,19 @@ def _rule(name: str) -> Any:
 
 
 def rule_summaries() -> dict[str, str]:
-    """Name of each rule and one line that says what it checks."""
+    """Return the one-line summary of each rule by rule name."""
     return {name: str(_rule(name).SUMMARY) for name in RULES}
 
 
 def audit_table(table: PublishedTable, rules: Iterable[str] | None = None) -> list[Finding]:
-    """Findings of all rules, or of those named: errors first, then by row.
+    """Check a published table and return the findings, errors first, then in row order.
 
-    Raises ``UsageError`` for a rule that does not exist.
+    Args:
+        table: The table of published numbers.
+        rules: Names of the rules to apply; all rules if None.
+
+    Raises:
+        UsageError: A rule name does not exist.
     """
     modules = [_rule(name) for name in (RULES if rules is None else rules)]
     findings = [finding for module in modules for finding in module.check(table)]
@@ -72,7 +77,7 @@ def audit_table(table: PublishedTable, rules: Iterable[str] | None = None) -> li
 
 
 def sort_findings(findings: Iterable[Finding], row_ids: Iterable[str] = ()) -> list[Finding]:
-    """Errors, warnings, notes; within them in the order of the table's rows."""
+    """Sort findings by severity (error, warning, note), then by the table's row order."""
     order = {row: place for place, row in enumerate(row_ids)}
 
     def place(finding: Finding) -> tuple[int, int]:

@@ -1,4 +1,4 @@
-"""The cells of a table as values: which numbers stand for the same thing at the same place."""
+"""Table cells as typed values, and pairs of values that describe the same quantity and place."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from storlab.base.units import exact_number
 from storlab.model.published import REMEMBERED
 
 Place = tuple[str, str, str, str, str, str]
-"""Workload, mix, block size, operation, name and value of the operating point; normalised."""
+"""Normalised workload, mix, block size, operation, and name and value of the operating point."""
 
 HEADLINES = {"up_to", "headline", "range_min", "range_max", "max", "table_max"}
 MEANS = {"avg", "geomean"}
@@ -32,34 +32,34 @@ MAXIMUM = re.compile(r"max|best|peak|highest")
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """A number of one configuration, printed or derived."""
+    """Number of one configuration, printed in the table or derived from printed numbers."""
 
     config: str
     place: Place
     quantity: Quantity
     rows: tuple[Row, ...]
     interval: Interval
-    """In B, s, J, operations where ``unit`` is empty, otherwise in that unit."""
+    """Possible true values, in B, s, J or operations if ``unit`` is empty, else in ``unit``."""
     rounded: Interval
     unit: str = ""
     text: str = ""
 
 
 def configs_of(name: str) -> list[str]:
-    """The configurations that a cell names: one, or several with " / " between them."""
+    """Split a configuration cell into its names; several names are separated by " / "."""
     return [part.strip() for part in name.split(" / ")] if " / " in name else [name]
 
 
 @lru_cache(maxsize=REMEMBERED)
 def normal(text: str) -> str:
-    """A cell in a form that can be compared: case, spaces and trailing zeros do not count."""
+    """Return a cell's text for comparison: lower case, without spaces and trailing zeros."""
     clean = re.sub(r"\s+", "", text).lower()
     return re.sub(r"^(\d+)\.0+$", r"\1", clean)
 
 
 @lru_cache(maxsize=REMEMBERED)
 def place_of(row: Row) -> Place:
-    """Where a row's number was taken."""
+    """Return the workload and operating point at which a row's number was measured."""
     x_value = "" if row.x_value == NOT_STATED else normal(row.x_value)
     return (
         normal(row.workload),
@@ -75,19 +75,19 @@ _OPERATIONS = {"read", "write", "get", "put", "total"}
 
 
 def is_one_mix(value: Value) -> bool:
-    """Whether reads and writes ran together there: the workload or its mix says so."""
+    """Return whether reads and writes ran together, judging by the workload or mix column."""
     shares = value.place[1].split("/")
     return "mix" in value.place[0] or (len(shares) == 2 and not {"0", "100"} & set(shares))
 
 
 def is_headline(row: Row) -> bool:
-    """Whether a claim is about several cells at once: an extreme, a range or a headline."""
+    """Return whether a claim covers several cells: a maximum or minimum, a range or a headline."""
     bounded = quantity_of(row).bound != ""
     return row.kind == "headline_claim" or row.qualifier.lower() in HEADLINES or bounded
 
 
 def values_of(row: Row) -> Iterator[Value]:
-    """The row's number for each configuration that it names."""
+    """Yield the row's number once for each configuration that the row names."""
     printed, rounded = intervals.printed_interval(row), rounded_interval(row)
     if printed is None or rounded is None:
         return
@@ -112,7 +112,7 @@ def values_of(row: Row) -> Iterator[Value]:
 
 
 def shown(row: Row) -> str:
-    """The number as printed, with its unit where the token has none."""
+    """Return the number as printed, with its unit added if the printed text has none."""
     text = row.printed or ("" if row.value is None else exact_number(row.value))
     has_unit = re.search(r"[A-Za-z%]", text)
     unit = row.unit if row.unit not in ("x", "count", "version", "model", "%") else ""
@@ -121,7 +121,7 @@ def shown(row: Row) -> str:
 
 
 def measured(table: PublishedTable) -> list[Value]:
-    """Every measured number of the table; claims, settings and ends of ranges apart."""
+    """Return all measured numbers of the table, without claims, settings and range ends."""
     if "measured" not in table.memo:
         rows = [r for r in table.rows if r.kind == "measured" and not quantity_of(r).is_claim]
         table.memo["measured"] = [
@@ -131,7 +131,7 @@ def measured(table: PublishedTable) -> list[Value]:
 
 
 def facts(table: PublishedTable) -> list[Value]:
-    """Settings and limits: capacities, prices, power limits, counts."""
+    """Return settings and limits of the table: capacities, prices, power limits, counts."""
     if "facts" not in table.memo:
         kinds = ("config", "limit")
         rows = [r for r in table.rows if r.kind in kinds and not quantity_of(r).is_claim]
@@ -141,29 +141,32 @@ def facts(table: PublishedTable) -> list[Value]:
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """The same quantity at the same place, of a claim's configuration and of its counterpart."""
+    """Values of one quantity at one place for a claim's configuration and for its counterpart."""
 
     config: Value
     compare: Value
 
     @property
     def ratio(self) -> Interval:
-        """Configuration over counterpart; what the printed numbers leave possible."""
+        """Ratio configuration / counterpart, as the range that the printed precision allows."""
         return self.config.interval / self.compare.interval
 
     @property
     def rounded(self) -> Interval:
-        """The same, had both been rounded and not truncated."""
+        """Like ``ratio``, but assuming that both numbers were rounded rather than truncated."""
         return self.config.rounded / self.compare.rounded
 
     @property
     def rows(self) -> list[str]:
-        """Ids of the rows that both rest on."""
+        """Ids of the table rows behind both values."""
         return [row.id for row in (*self.config.rows, *self.compare.rows)]
 
 
 def pairs(claim: Row, values: list[Value]) -> list[Pair]:
-    """Pairs that the claim may be about: what it leaves open may be anything, equal in both."""
+    """Return the value pairs that a claim may refer to.
+
+    Columns that the claim leaves empty match anything, provided both values of a pair agree.
+    """
     quantity = quantity_of(claim)
     wanted = place_of(claim)
     config_values = _candidates(quantity, wanted, configs_of(claim.config), values)
@@ -172,7 +175,7 @@ def pairs(claim: Row, values: list[Value]) -> list[Pair]:
         Pair(a, b)
         for a in config_values
         for b in compare_values
-        if a.config != b.config  # a gain within one configuration is over a swept parameter
+        if a.config != b.config  # else a gain over a swept parameter
         and a.quantity.same == b.quantity.same
         and a.unit == b.unit
         and same_place(a, b)
@@ -180,7 +183,10 @@ def pairs(claim: Row, values: list[Value]) -> list[Pair]:
 
 
 def across_sizes(claim: Row, values: list[Value]) -> list[Pair]:
-    """Pairs as of :func:`pairs`, but of two block sizes: what a gain may have been read from."""
+    """Like :func:`pairs`, but return pairs of values at two different block sizes.
+
+    They reveal a gain that was computed between unequal block sizes.
+    """
     quantity, wanted = quantity_of(claim), place_of(claim)
     anywhere: Place = (wanted[0], wanted[1], "", *wanted[3:])
     config_values = _candidates(quantity, anywhere, configs_of(claim.config), values)
@@ -198,7 +204,7 @@ def across_sizes(claim: Row, values: list[Value]) -> list[Pair]:
 
 
 def across_words(claim: Row, readings: list[Interval], values: list[Value]) -> str:
-    """Which two block sizes give a ratio that no common one gives; empty where none do."""
+    """Return a sentence on two block sizes whose ratio matches the claim, or an empty string."""
     for pair in across_sizes(claim, values):
         turned = Interval(1.0, 1.0) / pair.ratio
         if any(r.meets(pair.ratio) or r.meets(turned) for r in readings):
@@ -211,7 +217,10 @@ def across_words(claim: Row, readings: list[Interval], values: list[Value]) -> s
 
 
 def same_place(a: Value, b: Value) -> bool:
-    """Whether both were taken at one place; limits hold at the operating point they name."""
+    """Return whether two values belong to the same place.
+
+    Limits have no operating point value, so only workload, mix, block size and operation count.
+    """
     if a.rows[0].kind == "limit":
         return a.place[:4] == b.place[:4]
     return a.place == b.place
@@ -228,7 +237,7 @@ def _candidates(
 
 
 def is_about(claim: Quantity, value: Quantity) -> bool:
-    """Return whether a claim about one quantity may rest on values of another."""
+    """Return whether a claim about one quantity may be checked against values of another."""
     part = [word for word in claim.part.split("_") if word and word not in _OPERATIONS]
     if claim.name == "other" and value.name in ("other", "count"):
         return _is_named_after(claim, value)
@@ -242,7 +251,7 @@ def is_about(claim: Quantity, value: Quantity) -> bool:
 
 
 def _is_named_after(claim: Quantity, value: Quantity) -> bool:
-    """Whether a claim about a quantity that has no rules has the name of the value."""
+    """Return whether a claim about an unrecognised quantity carries the same name as the value."""
     words = [word for word in re.split("[^a-z0-9]+", value.part) if word not in NEUTRAL]
     return bool(words) and "_".join(sorted(words)) == claim.part
 
@@ -254,10 +263,10 @@ def _fits(wanted: Place, value: Value) -> bool:
 
 
 def claimed_ratios(row: Row) -> list[Interval]:
-    """Ratios config / counterpart that the words of a claim admit; none when the unit is unknown.
+    """Return the ratios configuration / counterpart that the wording of a claim admits.
 
-    A ratio of latencies may be printed either way round; "x % faster" of a time may mean
-    1 / (1 + x) or 1 - x. Every reading that an author could defend is admitted.
+    A latency ratio may be printed either way round, and "x % faster" of a time may mean 1 / (1 + x)
+    or 1 - x, so every defensible reading is returned. The list is empty if the unit is unknown.
     """
     quantity, printed = quantity_of(row), intervals.printed_interval(row)
     unit = quantity.unit

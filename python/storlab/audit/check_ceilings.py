@@ -1,4 +1,4 @@
-"""Numbers above what the stated hardware can do: network, PCIe, drives, capacity, power limit."""
+"""Audit rule: numbers above the limits of the stated network, PCIe, drives, capacity or power."""
 
 from __future__ import annotations
 
@@ -25,16 +25,18 @@ from storlab.base.units import significant
 
 SUMMARY = "throughput, IOPS, capacity and power above what the stated hardware can do"
 
-# Per lane and direction, after encoding; PCI Express base specifications 1 to 6.
+# Bytes per second per lane and direction after encoding; PCI Express base specifications 1 to 6.
 PCIE_LANE_B_S = {1: 0.25e9, 2: 0.5e9, 3: 0.985e9, 4: 1.97e9, 5: 3.94e9, 6: 7.56e9}
 NVME_LANES = 4
-# The outer tracks of the fastest single-actuator drives reach about 300 MB/s; with deep queues a
+# The outer tracks of the fastest single-actuator drives reach about 300 MB/s. At high queue depth a
 # drive serves about 100 to 500 random reads per second.
 HDD_B_S = 300e6
 HDD_RANDOM_READS_S = 500.0
-HDD_RANDOM_S = 1000.0  # caches of drives and controllers collect and sort writes
+HDD_RANDOM_S = (
+    1000.0  # above the read limit: caches of drives and controllers collect and sort writes
+)
 HDD_SMALL_BYTES = 64 * 1024
-DDR_MT_S = {3: 2133.0, 4: 3200.0, 5: 9200.0}  # fastest JEDEC grade of each generation
+DDR_MT_S = {3: 2133.0, 4: 3200.0, 5: 9200.0}  # fastest JEDEC grade, in MT/s
 
 _NIC_RATE = re.compile(r"(storage_|server_|node_)?(nic|network|port|link)_(rate|speed|bandwidth)")
 _NICS = re.compile(r"nics|nic_count|(nics|ports)_per_(node|server)|network_ports")
@@ -47,7 +49,7 @@ _POWER_LIMIT = re.compile(r"(max_)?power_(limit|max|budget)|max(imum)?_power|tdp
 
 
 def check(table: PublishedTable) -> Iterable[Finding]:
-    """Findings for each configuration, worst place only where several break one ceiling."""
+    """Yield findings per configuration; only the worst place if several exceed the same limit."""
     places = Places(table)
     for config in places.configs():
         yield from _throughput(table, places, config)
@@ -59,7 +61,7 @@ def check(table: PublishedTable) -> Iterable[Finding]:
 
 
 def _flows(places: Places, config: str) -> list[tuple[Place, Value]]:
-    """Every total throughput of a configuration: printed, or IOPS x block size."""
+    """Return the total throughput values of a configuration, printed or as IOPS x block size."""
     flows = []
     for place in places.of_config(config):
         known = places.throughput(config, place)
@@ -78,7 +80,7 @@ def _throughput(table: PublishedTable, places: Places, config: str) -> Iterator[
         over = []
         for place, value in flows:
             share = read_share(place[1])
-            # Links carry both directions at once: of a mix each takes its part.
+            # Links are full duplex, so a mix loads each direction only with its own share.
             part = 1.0 if share is None else max(share, 1 - share)
             one_way = value.span.scaled(part if share is not None else 0.5)
             if one_way.low > limit * 1.01:
@@ -104,7 +106,10 @@ def _gb(span: Interval) -> str:
 def _links(
     table: PublishedTable, config: str
 ) -> Iterator[tuple[float, tuple[str, ...], str, Severity]]:
-    """Limits in B/s and one direction, with rows, words, and error where nothing is assumed."""
+    """Yield link limits as (B/s in one direction, row ids, wording, severity).
+
+    The severity is "error" only if every factor of the limit is stated in the table.
+    """
     nodes, clients = node_count(table, config), client_count(table, config)
     for count, rate, per, end in (
         (nodes, _NIC_RATE, _NICS, "storage nodes"),
@@ -148,7 +153,7 @@ def _drive_links(
 
 
 def _exactly(row: Row) -> float:
-    """A nominal rate in B/s: settings are not rounded."""
+    """Return the nominal rate of a setting in B/s; settings are exact, so no rounding applies."""
     return (row.value or 0.0) * (factor_of(row) or 0.0)
 
 
@@ -195,7 +200,7 @@ def _drive_finding(
 
 
 def _power(table: PublishedTable, places: Places, config: str) -> Iterator[Finding]:
-    """Mean power above the stated limit of a single drive, printed or implied."""
+    """Yield a finding if a single drive's mean power exceeds its stated limit."""
     drives = drive_count(table, config)
     limits = [
         row
@@ -206,7 +211,7 @@ def _power(table: PublishedTable, places: Places, config: str) -> Iterator[Findi
     if drives is None or drives.value.high != 1 or not spans:
         return
     if set(boundaries(table, config)) - {"device"}:
-        return  # the watts are said to include more than the drive
+        return  # the stated boundary includes more than the drive
     limit = hull(spans)
     for place in places.of_config(config):
         for watts in watts_of(places, config, place):
@@ -224,7 +229,7 @@ def _power(table: PublishedTable, places: Places, config: str) -> Iterator[Findi
 
 
 def _stated_limits(table: PublishedTable, places: Places, config: str) -> Iterator[Finding]:
-    """Rates above a limit that the table states for the configuration itself."""
+    """Yield findings for rates above a limit that the table itself states for the configuration."""
     for row in table.rows:
         name, limit = quantity_of(row).name, si_interval(row)
         is_limit = row.kind == "limit" and row.config == config and not quantity_of(row).is_claim
@@ -258,7 +263,7 @@ _REDUCED = re.compile(r"dedup|compress|reduction|reduced|effective")
 
 
 def _capacity(table: PublishedTable) -> Iterator[Finding]:
-    """Usable above raw, and data sets above the capacity they lie on."""
+    """Yield a finding for each configuration whose usable capacity exceeds its raw capacity."""
     capacities: dict[str, dict[str, list[Row]]] = {}
     for row in table.rows:
         words = set(metric_name(row).split("_"))
@@ -270,7 +275,7 @@ def _capacity(table: PublishedTable) -> Iterator[Finding]:
             capacities.setdefault(row.config, {}).setdefault(kind, []).append(row)
     for config, kinds in capacities.items():
         if any(_REDUCED.search(metric_name(row)) for row in settings(table, config, _ANY)):
-            continue  # usable may then be meant as effective
+            continue  # "usable" may then mean effective capacity, after data reduction
         raw, usable = kinds.get("raw", []), kinds.get("usable", [])
         spans = [[s for row in rows if (s := si_interval(row))] for rows in (raw, usable)]
         if all(spans) and hull(spans[1]).low > hull(spans[0]).high:
@@ -286,7 +291,7 @@ def _capacity(table: PublishedTable) -> Iterator[Finding]:
 
 
 def _memory(table: PublishedTable) -> Iterator[Finding]:
-    """A memory generation beside a rate that it does not have."""
+    """Yield a finding if a memory transfer rate exceeds the fastest grade of its DDR generation."""
     kinds = [row for row in table.rows if row.unit == "ddr_gen" and row.value is not None]
     rates = [row for row in table.rows if row.unit.upper() in ("MT/S", "MTS") and row.value]
     for kind in kinds:

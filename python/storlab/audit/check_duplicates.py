@@ -1,4 +1,4 @@
-"""One cell printed twice with different values."""
+"""Audit rule: one cell printed twice with different values."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ SUMMARY = "a cell that is printed twice has one value, in whatever unit"
 RULE = "duplicates"
 
 _SWEPT = {"jobs", "queue_depth", "share"}
-# Sizes that a set-up has several of, because they are swept.
+# Kinds of size that are usually swept, so a configuration has several values of them.
 _SWEPT_SIZE = re.compile(r"block|transfer|object|io|request|record|file|chunk|stripe|checkpoint")
 _SETTINGS = {"capacity", "memory", "count", "price", "power", "duration", "rate", "size"}
 
 
 def check(table: PublishedTable) -> Iterable[Finding]:
-    """Values of one cell whose intervals have nothing in common; versions that differ."""
+    """Yield findings for cells with incompatible printed values and for differing versions."""
     groups: defaultdict[tuple[object, ...], list[Value]] = defaultdict(list)
     for row in table.rows:
         if row.kind == "context" or not row.has_printed_number:
@@ -40,7 +40,7 @@ def check(table: PublishedTable) -> Iterable[Finding]:
 
 
 def _is_swept(row: Row) -> bool:
-    """Whether a setting is one of a list of settings that were tried."""
+    """Return whether a setting is one of several that were tried."""
     quantity = quantity_of(row)
     if row.kind != "config":
         return False
@@ -51,7 +51,8 @@ def _is_swept(row: Row) -> bool:
 
 def _cell(row: Row, value: Value) -> tuple[object, ...]:
     quantity = quantity_of(row)
-    # No operation and all operations may be two things here: only named equals are compared.
+    # An empty operation column may mean "no operation" or "all operations": compare such rows only
+    # with each other.
     op = operation_of(row) if row.op else f"{value.place[3]}?"
     whole = row.metric.lower() if quantity.name in ("other", "count") else ""
     unit = value.unit if value.unit else ""
@@ -83,12 +84,12 @@ def _differing(group: list[Value], seen: set[tuple[str, ...]]) -> Iterator[Findi
 
 
 def _is_one(a: Value, b: Value) -> bool:
-    """Whether one number is the other, rounded or truncated, or said in another way."""
+    """Return whether two numbers agree after rounding, truncation or a change of wording."""
     readings = [claimed_ratios(v.rows[0]) for v in (a, b)]
     if a.rows[0].unit != b.rows[0].unit and any(
         x.meets(y) for x in readings[0] for y in readings[1]
     ):
-        return True  # 33 % more and 1.33x
+        return True  # for example "33 % more" and "1.33x"
     known = [v.rounded.middle for v in (a, b)]
     if not a.interval.meets(b.interval):
         return False
@@ -97,7 +98,10 @@ def _is_one(a: Value, b: Value) -> bool:
 
 
 def _severity(a: Row, b: Row) -> Severity:
-    """Settings may be of two machines, and unnamed operating points may be two points."""
+    """Return the severity of a disagreement.
+
+    It is below "error" if the rows may describe two machines or two unnamed operating points.
+    """
     if a.kind == "config" and not a.config:
         return "note"
     is_open = NOT_STATED in (a.x_value, b.x_value) or not any(place_of(a))
@@ -146,6 +150,6 @@ def _version(row: Row) -> str:
 
 
 def _one_version(a: str, b: str) -> bool:
-    """Equal, or one is the other with fewer places: 20.04 and 20.04.6."""
+    """Return whether two versions are equal or one is a shorter form, as 20.04 of 20.04.6."""
     short, long = sorted((a, b), key=len)
     return long == short or (long.startswith(short) and not long[len(short)].isalnum())

@@ -1,4 +1,4 @@
-"""Latencies that are compared were taken at different effective concurrency."""
+"""Audit rule: latencies compared at different effective concurrency."""
 
 from __future__ import annotations
 
@@ -17,11 +17,14 @@ FAR = 1.10
 
 
 def check(table: PublishedTable) -> Iterable[Finding]:
-    """One finding for each pair of configurations and place: a warning under a claimed ratio."""
+    """Yield at most one finding per pair of configurations and place.
+
+    It is a warning if the table claims a latency ratio for the pair, otherwise a note.
+    """
     places = Places(table)
     x_names = {row.x_name for row in table.rows if row.is_measured}
     if is_paced(table, "", x_names):
-        return  # at one rate of arrival, operations in flight are the outcome, not the load
+        return  # open loop: operations in flight are an outcome, not the load
     claimed: dict[tuple[str, str, Place], list[Row]] = {}
     for row in table.rows:
         if quantity_of(row).is_claim and quantity_of(row).name in ("latency", "ttfb"):

@@ -1,4 +1,4 @@
-"""Headlines, ranges and "up to" against the cells that a table prints itself."""
+"""Audit rule: headlines, ranges and "up to" claims must be supported by cells of the same table."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ from storlab.base.units import exact_number
 
 SUMMARY = 'headlines, ranges and "up to" are supported by the cells of the table'
 RULE = "headlines"
-FEW = 3  # of two cells, a reader sees which one the maximum is
-ALIKE = 1.05  # cells within 5 % of each other: their maximum says no more than they do
+FEW = 3  # with fewer places than this, a reader sees which one the maximum is
+ALIKE = 1.05  # max / min of the cells up to which their maximum is not misleading
 
 PlaceKey = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Support:
-    """A cell that a headline may rest on: config over counterpart, or the number itself."""
+    """Evidence for a headline: the ratio of two cells or one claimed ratio, or a single value."""
 
     interval: Interval
     place: PlaceKey
@@ -52,7 +52,7 @@ class Support:
 
 @dataclass(frozen=True, slots=True)
 class Cells:
-    """What the table offers as support."""
+    """The values of a table against which headlines are checked."""
 
     table: PublishedTable
     direct: list[Value]
@@ -60,7 +60,7 @@ class Cells:
 
 
 def check(table: PublishedTable) -> Iterable[Finding]:
-    """Headlines of one kind are reported once, with all the rows that repeat them."""
+    """Yield findings on headlines and ranges; rows that repeat one headline share one finding."""
     cells = Cells(table, [*measured(table), *facts(table)], derived(table))
     groups: defaultdict[tuple[object, ...], list[Row]] = defaultdict(list)
     for row in table.rows:
@@ -81,7 +81,7 @@ def check(table: PublishedTable) -> Iterable[Finding]:
 
 
 def _end(row: Row) -> str:
-    """Which end of the cells a headline is about: max, min, or any."""
+    """Return which end of the cells a headline states: "max", "min" or "any"."""
     bound, words = quantity_of(row).bound, row.qualifier.lower()
     if bound == "min" or words == "range_min":
         return "min"
@@ -105,7 +105,9 @@ def _ratio(rows: list[Row], cells: Cells) -> Iterator[Finding]:
             yield _unsupported(rows)
         return
     if _end(claim) == "any" and any(_within(r, supports) for r in readings):
-        yield from _one_of_many(rows, supports, cells)  # a mean, or less than the cells would bear
+        yield from _one_of_many(
+            rows, supports, cells
+        )  # a mean, or less than the cells would support
         return
     fitting = [r for r in readings if r.meets(_extreme(supports, _direction(r, _end(claim))))]
     if fitting:
@@ -117,12 +119,12 @@ def _ratio(rows: list[Row], cells: Cells) -> Iterator[Finding]:
 
 
 def _on_side(readings: list[Interval], above_one: bool) -> Interval:
-    """The reading that lies on the same side of 1 as the cells, or else the first."""
+    """Return the first reading on the same side of 1 as the cells, or the first reading of all."""
     return next((r for r in readings if (r.middle > 1) == above_one), readings[0])
 
 
 def _within(reading: Interval, supports: list[Support]) -> bool:
-    """Whether a headline that names no end of the cells says no more than the best of them."""
+    """Return whether a headline without "up to" or "at least" stays within the cells' best."""
     cells = hull(s.interval for s in supports)
     if reading.middle >= 1:
         return reading.low <= cells.high and (cells.low >= 1 or reading.meets(cells))
@@ -130,7 +132,7 @@ def _within(reading: Interval, supports: list[Support]) -> bool:
 
 
 def _direction(reading: Interval, end: str) -> str:
-    """Whether the highest or the lowest ratio of the cells is meant."""
+    """Return "max" or "min": whether the reading means the highest or lowest ratio of the cells."""
     if reading.middle >= 1:
         return "min" if end == "min" else "max"
     return "max" if end == "min" else "min"
@@ -142,7 +144,11 @@ def _extreme(supports: list[Support], direction: str) -> Interval:
 
 
 def _supports(claim: Row, cells: Cells) -> list[Support]:
-    """Measured pairs, pairs of derived values where these lack, and claims about one cell."""
+    """Return the evidence for a claim, one entry per place.
+
+    Measured pairs come first, then pairs of derived values for places without measured ones, then
+    claims about single cells.
+    """
     supports = _by_place([_of_pair(p, True) for p in pairs(claim, cells.direct)])
     known = {s.place for s in supports}
     mixed = [_of_pair(p, False) for p in pairs(claim, [*cells.direct, *cells.made])]
@@ -151,7 +157,7 @@ def _supports(claim: Row, cells: Cells) -> list[Support]:
 
 
 def _by_place(supports: list[Support]) -> list[Support]:
-    """One support for each place: what any of its printed or derived numbers leaves possible."""
+    """Merge evidence for the same place into one entry that spans all its intervals."""
     groups: defaultdict[PlaceKey, list[Support]] = defaultdict(list)
     for support in supports:
         groups[support.place].append(support)
@@ -178,7 +184,7 @@ def _of_pair(pair: Pair, is_direct: bool) -> Support:
 
 
 def _cell_claims(claim: Row, table: PublishedTable, given_supports: list[Support]) -> list[Support]:
-    """Claims about one cell, read the way round that the measured pairs have."""
+    """Return evidence from claims about single cells, inverted if the measured pairs require it."""
     wanted, q, known = place_of(claim), quantity_of(claim), {s.place for s in given_supports}
     supports = []
     for row in table.rows:
@@ -205,7 +211,7 @@ def _same_subject(a: Quantity, b: Quantity) -> bool:
 
 
 def _has_values(claim: Row, table: PublishedTable) -> bool:
-    """Whether values of both sides are printed after all, as ends of ranges or at other places."""
+    """Return whether the table prints values of both sides, at any place or as range ends."""
     sides = (configs_of(claim.config), configs_of(claim.compare_config))
     rows = [r for r in table.rows if r.is_measured and r.value is not None]
     about = [r for r in rows if _same_subject(quantity_of(claim), quantity_of(r))]
@@ -256,7 +262,7 @@ def _misfit(rows: list[Row], reading: Interval, supports: list[Support], cells: 
 
 
 def _is_complete(claim: Row, supports: list[Support], table: PublishedTable) -> bool:
-    """Whether the table shows no sign of cells of this quantity that were left out."""
+    """Return whether the table shows no sign of omitted cells of the claimed quantity."""
     if any(s.x_value == NOT_STATED or not s.is_direct for s in supports):
         return False
     wanted, covered = place_of(claim)[:3], {s.place[:3] for s in supports}
@@ -272,7 +278,7 @@ def _is_complete(claim: Row, supports: list[Support], table: PublishedTable) -> 
 
 
 def _swept(supports: list[Support], table: PublishedTable) -> set[str]:
-    """Operating points that the set-up names as tried, of the parameter that the cells sweep."""
+    """Return the operating points that the table lists as tried for the cells' swept parameter."""
     names = {s.place[4] for s in supports if s.place[4]}
     return {
         normal(exact_number(row.value))
@@ -283,7 +289,7 @@ def _swept(supports: list[Support], table: PublishedTable) -> set[str]:
 
 
 def _one_of_many(rows: list[Row], supports: list[Support], cells: Cells) -> Iterator[Finding]:
-    """A note where a maximum stands without the range that it was picked from."""
+    """Yield a note if a maximum is stated without the range it was picked from."""
     claim = rows[0]
     places = {s.place for s in supports}
     middles = [s.interval.middle for s in supports]
@@ -313,7 +319,7 @@ def _is_maximum_word(claim: Row) -> bool:
 
 
 def _has_low_end(claim: Row, table: PublishedTable) -> bool:
-    """Whether the table states the low end of the same range as well."""
+    """Return whether the table also states the low end of the same range."""
     q = quantity_of(claim)
     return any(
         {r.config, r.compare_config} == {claim.config, claim.compare_config}
@@ -324,7 +330,7 @@ def _has_low_end(claim: Row, table: PublishedTable) -> bool:
 
 
 def _plain(rows: list[Row], cells: Cells) -> Iterator[Finding]:
-    """A headline that states a value of one configuration: 3 ms to 5 ms, below 1 MB/s."""
+    """Yield findings for a headline with a value of one configuration, as "3 ms to 5 ms"."""
     claim = rows[0]
     values = _values(claim, cells)
     printed = printed_interval(claim)
@@ -381,7 +387,7 @@ def _values(claim: Row, cells: Cells) -> list[Support]:
 
 
 def _maxima(values: list[Value]) -> Iterator[Finding]:
-    """A cell that is a maximum over operating points is at least each of them."""
+    """Yield an error for each value above the stated maximum over all operating points."""
     tops = [v for v in values if MAXIMUM.search(v.place[5])]
     for top in tops:
         for peak in values:

@@ -1,4 +1,4 @@
-"""Identities between metrics: what one printed number makes of another by definition."""
+"""Audit rule: metrics that are linked by definition, such as MB/s/W and TB/kWh, must agree."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from storlab.audit.table import PublishedTable, Row
 SUMMARY = "metrics that follow from each other by definition do so (MB/s/W and TB/kWh, per TB ...)"
 RULE = "identities"
 
-# Where a statistic stands in a distribution; the mean lies between the extremes.
+# Rank of each statistic in a distribution; the mean is ordered only against minimum and maximum.
 _RANKS = {
     "min": 0.0,
     "p25": 25.0,
@@ -49,7 +49,10 @@ _SPREAD_OUT = ("latency", "ttfb", "power")
 
 
 def check(table: PublishedTable) -> Iterable[Finding]:
-    """Identities that are broken, save where mixed-up units explain it (see ``units``)."""
+    """Yield findings for broken identities.
+
+    Those that a mix-up of units explains are left to the rule ``units``.
+    """
     for broken in (*broken_identities(table), *broken_quotients(table)):
         if broken.slip is None:
             severity: Severity = "warning" if broken.rerounded else "error"
@@ -62,7 +65,7 @@ def check(table: PublishedTable) -> Iterable[Finding]:
 
 
 def _order(values: list[Value]) -> Iterator[Finding]:
-    """A higher percentile is never the lower number."""
+    """Yield an error if a higher percentile of a distribution is the lower number."""
     groups: defaultdict[tuple[object, ...], list[Value]] = defaultdict(list)
     for v in values:
         if v.quantity.name in _SPREAD_OUT and (v.quantity.statistic or v.quantity.name == "power"):
@@ -88,7 +91,7 @@ def _rank(value: Value) -> float:
 
 
 def _ordered(low: Value, high: Value) -> bool:
-    """Whether the statistics have an order; the mean has one with the extremes only."""
+    """Return whether two statistics have a fixed order; the mean has one only with min and max."""
     names = {low.quantity.statistic, high.quantity.statistic}
     if len(names) == 1:
         return False
@@ -102,7 +105,7 @@ def _named(value: Value) -> str:
 
 
 def _equal_ratios(table: PublishedTable) -> Iterator[Finding]:
-    """Two configurations have one ratio of MB/s/W and of TB/kWh: the factor 3.6 cancels."""
+    """Yield a finding if the ratios of MB/s/W and TB/kWh differ; the factor 3.6 cancels."""
     values = [*measured(table), *facts(table)]
     groups: defaultdict[tuple[object, ...], list[Row]] = defaultdict(list)
     for row in table.rows:
@@ -121,7 +124,7 @@ def _equal_ratios(table: PublishedTable) -> Iterator[Finding]:
 
 
 def apart(first: list[Interval], second: list[Interval]) -> str:
-    """What re-rounding would explain of two ratios that should be one; empty where it cannot."""
+    """Return a sentence if re-rounding explains why equal ratios differ, else an empty string."""
     pairs = [Broken((), "", "", "", left, other) for left in first for other in second]
     return min(pairs, key=lambda pair: pair.off).rerounded if pairs else ""
 

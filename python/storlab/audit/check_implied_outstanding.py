@@ -1,4 +1,4 @@
-"""Little's law: outstanding I/O implied by rate x latency against the configured number."""
+"""Audit rule: operations in flight by Little's law against the configured number."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _WHY = (
 
 
 def check(table: PublishedTable) -> Iterable[Finding]:
-    """One finding for each configuration whose latencies do not fit its load."""
+    """Yield one finding per configuration whose latencies do not fit its load."""
     places = Places(table)
     for config in places.configs():
         off = [
@@ -44,7 +44,7 @@ def check(table: PublishedTable) -> Iterable[Finding]:
 def _off(
     table: PublishedTable, places: Places, config: str, place: Place
 ) -> tuple[Place, list[str], str, str] | None:
-    """The place, its rows, what is implied and what is configured, when they cannot agree."""
+    """Return (place, row ids, implied load, configured load), or None if the two can agree."""
     pairs = list(_pairs(table, places, config, place))
     sides = {_side(implied_load, fact) for implied_load, fact in pairs}
     if not pairs or len(sides) != 1 or "" in sides:
@@ -75,14 +75,14 @@ def _pairs(
         return
     for implied_load in implied(places, config, place):
         if x_name and not implied_load.point and x_name in names:
-            continue  # swept, and neither side says where: nothing to hold it against
+            continue  # swept, but neither side states its operating point: not comparable
         fact = configured(table, config, x_name, implied_load.point)
         if fact is not None:
             yield implied_load, fact
 
 
 def _side(implied_load: Implied, fact: Fact) -> str:
-    """ "less", "more", or "" where both may agree within the factor of two."""
+    """Return "less" or "more" if the implied load is off by more than ``OFF``, else ""."""
     if implied_load.whole and implied_load.span.high * OFF < fact.value.low:
         return "less"
     if fact.complete and implied_load.span.low > fact.value.high * OFF:

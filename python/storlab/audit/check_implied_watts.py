@@ -1,4 +1,4 @@
-"""Implied watts: throughput over power efficiency, or energy over time, against the siblings."""
+"""Audit rule: watts implied by throughput / efficiency or energy / time, against sibling cells."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from storlab.audit.table import PublishedTable, Row
 from storlab.audit.watts import Watts, watts_of
 
 SUMMARY = "watts implied by throughput / efficiency (or energy / time), against sibling cells"
-TIGHT = 0.12  # deviation (of logarithms) up to which the siblings are a family
-FAR = 1.3  # from the median of such a family
-BEYOND_NEIGHBOURS = 1.15  # beyond both of the mixes next to it
+TIGHT = 0.12  # largest log deviation from the median at which siblings count as a family
+FAR = 1.3  # factor from the family's median beyond which a cell is an outlier
+BEYOND_NEIGHBOURS = 1.15  # factor beyond both neighbouring mixes for an outlier
 FEWEST = 4
-CLEARLY = 1.03  # how far implied watts must lie on the other side of equal
+CLEARLY = 1.03  # how far implied watts must lie on the other side of 1 to contradict a claim
 
 
 def check(table: PublishedTable) -> Iterable[Finding]:
-    """Places whose implied watts are out of family, one finding each."""
+    """Yield one finding per cell whose implied watts are an outlier, and per contradicted claim."""
     places = Places(table)
     for config in places.configs():
         every = [
@@ -36,9 +36,10 @@ def check(table: PublishedTable) -> Iterable[Finding]:
 
 
 def _families(every: list[Watts]) -> list[list[Watts]]:
-    """Cells of one kind of work and operating point.
+    """Group cells by kind of work and operating point.
 
-    Where points are not stated, the one at which the cells agree best: the author's best case.
+    If operating points are not stated, only the point with the least scatter is used: the most
+    favourable reading for the author.
     """
     kinds: dict[str, dict[str, list[Watts]]] = {}
     for watts in every:
@@ -54,7 +55,7 @@ def _families(every: list[Watts]) -> list[list[Watts]]:
 
 
 def _kind(place: Place) -> str:
-    """Only like is compared with like: mixes with mixes, reads with reads."""
+    """Return a grouping key: mixes are compared only with mixes, reads only with reads."""
     share = read_share(place[1])
     direction = "" if share is None else f"{share:g}" if share in (0.0, 1.0) else "mixed"
     pattern = re.search(r"rand|seq", place[0], re.I)
@@ -63,7 +64,10 @@ def _kind(place: Place) -> str:
 
 
 def _scatter(group: list[Watts]) -> float:
-    """Largest deviation from the median, as a logarithm; a third of a large group may be off."""
+    """Return the log deviation from the median that two thirds of the group stay within.
+
+    In a group of up to three cells it is the largest deviation.
+    """
     logs = [math.log(w.span.middle) for w in group]
     centre = statistics.median(logs)
     deviations = sorted(abs(value - centre) for value in logs)
@@ -84,7 +88,7 @@ def _outliers(config: str, family: list[Watts], every: list[Watts]) -> Iterator[
                 outliers.append((watts, expected))
         left = [watts for watts in left if all(watts is not out for out, _ in outliers)]
     if len(outliers) * 2 >= len(family):
-        return  # with so many outside there is no family
+        return  # too many outliers: there is no family
     for watts, expected in outliers:
         siblings = ", ".join(other.words for other in family if other is not watts)
         at = f" at {watts.point}" if watts.point else ""
@@ -101,13 +105,13 @@ def _outliers(config: str, family: list[Watts], every: list[Watts]) -> Iterator[
 
 
 def _has_company(watts: Watts, others: list[Watts], test: object) -> bool:
-    """Whether cells of its block size or of its mix lie where it lies, or there are none.
+    """Return whether a cell agrees with others of its block size or mix, or cannot be compared.
 
-    Small blocks draw less than large ones, and writes more than reads.
+    Small blocks draw less power than large ones, and writes more than reads.
     """
     same_block = [w for w in others if w.place[2] == watts.place[2]]
     if test is _far_from and size_bytes(watts.place[2]) and not same_block:
-        return True  # nothing to hold it against
+        return True  # no cell of this block size to compare with
     for column in (1, 2):
         alike = [w for w in others if w.place[column] and w.place[column] == watts.place[column]]
         logs = [math.log(w.span.middle / watts.span.middle) for w in alike]
@@ -119,7 +123,7 @@ def _has_company(watts: Watts, others: list[Watts], test: object) -> bool:
 
 
 def _fits(watts: Watts, others: list[Watts]) -> bool:
-    """Whether the cell would be in the family if it had been taken at this other point."""
+    """Return whether a cell agrees with the family under another assumed operating point."""
     return _far_from(watts, others) is None and _beyond_neighbours(watts, others) is None
 
 
@@ -133,7 +137,7 @@ def _far_from(watts: Watts, others: list[Watts]) -> str | None:
 
 
 def _beyond_neighbours(watts: Watts, others: list[Watts]) -> str | None:
-    """Power between two mixes lies near the power of those two."""
+    """Return a sentence on the neighbouring mixes if a cell's power lies outside of theirs."""
     share = read_share(watts.place[1])
     known = [(read_share(w.place[1]), w) for w in others if w.place[2] == watts.place[2]]
     if share is None:
@@ -151,7 +155,7 @@ def _beyond_neighbours(watts: Watts, others: list[Watts]) -> str | None:
 
 
 def _claims(table: PublishedTable) -> Iterator[Finding]:
-    """Gains that imply more watts where the table claims fewer, or the other way round."""
+    """Yield a note if two gains imply more power and the table claims less, or the reverse."""
     power = [row for row in table.rows if quantity_of(row).name == "power" and _ratio(row)]
     for (config, compared, place, _), claims in _gains(table).items():
         for above, below in (("throughput", "power_efficiency"), ("energy", "duration")):
@@ -179,7 +183,7 @@ def _claims(table: PublishedTable) -> Iterator[Finding]:
 
 
 def _gains(table: PublishedTable) -> dict[tuple[str, str, Place, str], dict[str, Row]]:
-    """The exact claims of each cell and operating point, by quantity."""
+    """Return the exact ratio claims by cell and operating point, then by quantity."""
     gains: dict[tuple[str, str, Place, str], dict[str, Row]] = {}
     for row in table.rows:
         exact = row.kind == "ratio_claim" and row.compare_config and not is_headline(row)
@@ -201,7 +205,10 @@ def _opposes(row: Row, config: str, compared: str, implied: Interval) -> bool:
 
 
 def _ratio(row: Row) -> Interval | None:
-    """A claim as config over compared; None for open ends, and for words that leave it open."""
+    """Return a claim as the ratio configuration / counterpart.
+
+    None if the claim is open-ended or its wording does not fix the direction.
+    """
     form, span = quantity_of(row).form, si_interval(row)
     if span is None or not (math.isfinite(span.low) and math.isfinite(span.high)):
         return None

@@ -1,4 +1,4 @@
-"""What a reader needs in order to check the numbers, and the table does not state."""
+"""Audit rule: facts that a reader needs to check the numbers but the table does not state."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _DIRECT = re.compile(
 
 
 def check(table: PublishedTable) -> Iterable[Finding]:
-    """At most one note for each kind of thing that is missing."""
+    """Yield at most one note per kind of missing fact."""
     results = [row for row in table.rows if _is_result(row)]
     if not results:
         return
@@ -78,12 +78,12 @@ def _is_result(row: Row) -> bool:
         return False
     if row.kind in ("config", "limit", "context"):
         return False
-    # A limit of power is a property of the device, not a result.
+    # A power limit is a property of the device, not a result.
     return not (quantity.name == "power" and quantity.is_claim and quantity.statistic == "max")
 
 
 def _values_behind(table: PublishedTable) -> Iterator[Finding]:
-    """Ratios whose values are printed for neither side."""
+    """Yield a note on ratios for which no value of either side is printed."""
     known = {
         (row.config, quantity_of(row).name)
         for row in table.rows
@@ -108,7 +108,7 @@ def _values_behind(table: PublishedTable) -> Iterator[Finding]:
 
 
 def _operating_point(table: PublishedTable) -> Iterator[Finding]:
-    """Measurements at no stated load, where nothing else in the table fixes it."""
+    """Yield a note on measurements without a stated load, unless other rows fix the load."""
     swept = {
         (row.config, place_of(row))
         for row in table.rows
@@ -122,7 +122,7 @@ def _operating_point(table: PublishedTable) -> Iterator[Finding]:
         if name in ("throughput_per_tb", "iops_per_tb", "duration", "energy"):
             continue
         if name in POWERED and (row.config, place_of(row)) in swept:
-            continue  # the rule about operating points says this, with more weight
+            continue  # reported with more weight by the rule "operating_point"
         if "overall" in metric_name(row):
             continue  # a mean over all loads
         load = configured(table, row.config, "", "")
@@ -140,7 +140,7 @@ def _operating_point(table: PublishedTable) -> Iterator[Finding]:
 
 
 def _has_load(table: PublishedTable, config: str) -> bool:
-    """Whether one load is stated in words of its own: ranks, processes, clients."""
+    """Return whether the configuration states a single load, such as a number of clients."""
     stated: dict[str, set[float | None]] = {}
     for row in table.rows:
         if row.kind == "config" and covers(row, config) and _LOAD.search(metric_name(row)):
@@ -149,7 +149,7 @@ def _has_load(table: PublishedTable, config: str) -> bool:
 
 
 def _repetition(table: PublishedTable, results: list[Row], names: list[str]) -> Iterator[Finding]:
-    # samples per second are no repeats
+    # "samples per second" is not a number of repeats
     repeated = any(_REPEATS.search(name) for name in names if "_per_second" not in name)
     if not repeated:
         why = "Without repeats a reader cannot tell whether a difference would come back."

@@ -1,4 +1,4 @@
-"""Efficiency and performance, or the two sides of a ratio, read at different operating points."""
+"""Audit rule: efficiency and performance, or sides of a ratio, at different operating points."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _AT_BEST = re.compile(r"(\w+?)_(?:at|for)_max(?:imum)?_(?:performance|throughput
 
 
 def check(table: PublishedTable) -> Iterable[Finding]:
-    """Findings about values, about claims, and about configurations at their own best points."""
+    """Yield findings on values and claims whose operating points differ or are not stated."""
     yield from _efficiency_values(table)
     yield from _claims_apart(table)
     yield from _claims_off_peak(table)
@@ -28,7 +28,7 @@ def check(table: PublishedTable) -> Iterable[Finding]:
 
 
 def _efficiency_values(table: PublishedTable) -> Iterator[Finding]:
-    """Efficiency without a point beside throughput with several, or at a point of its own."""
+    """Yield findings on efficiencies whose operating point is unstated or has no throughput."""
     points: dict[tuple[str, Place], set[str]] = {}
     rates: dict[tuple[str, Place], list[str]] = {}
     for row in table.rows:
@@ -77,7 +77,7 @@ def _order(text: str) -> tuple[float, str]:
 
 
 def _claims_apart(table: PublishedTable) -> Iterator[Finding]:
-    """Claims about efficiency and about performance of one cell at different points."""
+    """Yield findings if efficiency and performance claims of a cell are at different points."""
     claims: dict[tuple[str, str, Place], dict[str, list[Row]]] = {}
     for row in table.rows:
         quantity = quantity_of(row)
@@ -106,7 +106,7 @@ def _claims_apart(table: PublishedTable) -> Iterator[Finding]:
 
 
 def _claims_off_peak(table: PublishedTable) -> Iterator[Finding]:
-    """Gains at a point that is not the one at which the table says performance is best."""
+    """Yield notes on gains at a point other than the one stated as best for performance."""
     best: dict[tuple[str, str], list[Row]] = {}
     for row in table.rows:
         if row.value is not None and _AT_BEST.fullmatch(row.metric.strip().lower()):
@@ -131,7 +131,7 @@ def _claims_off_peak(table: PublishedTable) -> Iterator[Finding]:
 
 
 def _ratios_across(table: PublishedTable) -> Iterator[Finding]:
-    """A ratio that no common point gives, and two different points do."""
+    """Yield findings on ratios that match values at two different points but at no common one."""
     for row in table.rows:
         quantity, printed = quantity_of(row), si_interval(row)
         if quantity.form != "ratio" or printed is None or row.kind != "ratio_claim":
@@ -179,14 +179,14 @@ def _ratio(above: Row, below: Row) -> Interval | None:
 
 
 def _agrees(ratio: Interval | None, printed: Interval) -> bool:
-    """A ratio may be printed either way round: latency ratios are printed as gains."""
+    """Return whether a ratio or its inverse matches; latency ratios are often printed as gains."""
     if ratio is None:
         return False
     return ratio.meets(printed) or (Interval(1, 1) / ratio).meets(printed)
 
 
 def _different_points(table: PublishedTable) -> Iterator[Finding]:
-    """Configurations printed side by side, each at a different load: one note per table."""
+    """Yield one note if configurations are printed side by side without a common load."""
     rows_by_config: dict[tuple[str, str, Place], dict[str, list[Row]]] = {}
     for row in table.rows:
         quantity = quantity_of(row)

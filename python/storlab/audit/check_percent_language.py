@@ -1,4 +1,4 @@
-"""What percentages can mean: nothing is more than 100 % slower, and two of them must agree."""
+"""Audit rule: percentages must be possible (at most 100 % slower) and agree with each other."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ONE = Interval(1.0, 1.0)
 
 
 def check(table: PublishedTable) -> Iterable[Finding]:
-    """Impossible reductions, then pairs of claims that state one fact in two ways."""
+    """Yield findings on impossible reductions and on pairs of claims that contradict each other."""
     claims = [r for r in table.rows if quantity_of(r).is_claim and r.value is not None]
     yield from _impossible(claims)
     yield from _time_and_throughput(claims)
@@ -33,7 +33,7 @@ def _percent(row: Row) -> bool:
 
 
 def _impossible(claims: list[Row]) -> Iterator[Finding]:
-    """Less of something that cannot be negative, by more than all of it."""
+    """Yield an error for each reduction of a non-negative quantity by more than 100 %."""
     groups: defaultdict[tuple[str, str, str, float], list[Row]] = defaultdict(list)
     for row in claims:
         if _percent(row) and _takes_away(row) and (row.value or 0.0) > 100:
@@ -53,7 +53,7 @@ def _impossible(claims: list[Row]) -> Iterator[Finding]:
 
 
 def _takes_away(row: Row) -> bool:
-    """Whether the claim says that a quantity which is never negative is lower."""
+    """Return whether the claim states a decrease of a quantity that cannot be negative."""
     q = quantity_of(row)
     rates = q.name in HIGHER_IS_BETTER or q.name == "other"
     by_form = {
@@ -65,7 +65,7 @@ def _takes_away(row: Row) -> bool:
 
 
 def _work(row: Row) -> tuple[object, ...]:
-    """What was done: the place of a claim without its operation."""
+    """Return the place of a claim without its operation."""
     place = place_of(row)
     return (*place[:3], *place[4:])
 
@@ -75,7 +75,7 @@ def _is_loose(row: Row) -> bool:
 
 
 def _time_and_throughput(claims: list[Row]) -> Iterator[Finding]:
-    """The same work in 2.5 x the time is 1 / 2.5 of the throughput."""
+    """Yield findings if time and throughput of the same work are not reciprocal."""
     times = [r for r in claims if quantity_of(r).name == "duration"]
     rates = [r for r in claims if quantity_of(r).name in ("throughput", "iops")]
     groups: defaultdict[tuple[object, ...], list[tuple[Row, Row]]] = defaultdict(list)
@@ -105,7 +105,7 @@ def _time_and_throughput(claims: list[Row]) -> Iterator[Finding]:
 
 
 def _about_work(time: Row, rate: Row) -> bool:
-    """Whether both are of the whole of one named work: neither of a part, nor of a ramp."""
+    """Return whether both claims cover the whole of the same work, not a part or one operation."""
     parts = quantity_of(time).part or quantity_of(rate).part
     return not parts and not rate.op.strip() and any(place_of(time))
 
@@ -116,7 +116,7 @@ def _in_percent(ratio: Interval) -> str:
 
 
 def _exact_ratios(row: Row) -> list[Interval]:
-    """Ratios as if the claim stood without "up to"."""
+    """Return the ratios that the claim admits if a qualifier such as "up to" is ignored."""
     return claimed_ratios(replace(row, qualifier="exact"))
 
 
@@ -125,7 +125,7 @@ def _reciprocal(time: Row, rate: Row) -> bool:
 
 
 def _both_directions(claims: list[Row]) -> Iterator[Finding]:
-    """A is 25 % above B exactly where B is 20 % below A."""
+    """Yield an error if A to B and B to A disagree: 25 % above is 20 % below in reverse."""
     for place, a in enumerate(claims):
         for b in claims[place + 1 :]:
             turned = a.config == b.compare_config and a.compare_config == b.config
@@ -149,7 +149,7 @@ def _both_directions(claims: list[Row]) -> Iterator[Finding]:
 
 
 def _ratio_and_percent(claims: list[Row]) -> Iterator[Finding]:
-    """2.5 x is 150 % more, not 250 % more."""
+    """Yield an error if a ratio and a percentage disagree: 2.5 x is 150 % more, not 250 %."""
     groups: defaultdict[tuple[object, ...], list[Row]] = defaultdict(list)
     for row in claims:
         if not _is_loose(row) and configs_of(row.config):

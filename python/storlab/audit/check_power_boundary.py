@@ -1,4 +1,4 @@
-"""Power of configurations that are compared, measured at unequal or unstated boundaries."""
+"""Audit rule: power compared between configurations at unequal or unstated boundaries."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _SAYS = re.compile(
 
 
 def check(table: PublishedTable) -> Iterable[Finding]:
-    """One finding for each pair of unequal boundaries, or one note where none is stated."""
+    """Yield one finding per pair with unequal boundaries, and one note on unstated boundaries."""
     compared: dict[tuple[str, str], list[Row]] = {}
     for row in table.rows:
         quantity = quantity_of(row)
@@ -49,7 +49,7 @@ def check(table: PublishedTable) -> Iterable[Finding]:
 
 
 def _may_be_one(first_stated: set[str], other_stated: set[str]) -> bool:
-    """Whether the boundaries can be the same; what is stated in other words may be anything."""
+    """Return whether two configurations may share a boundary; unrecognised wording matches any."""
     return bool(first_stated & other_stated) or _NAMED in first_stated | other_stated
 
 
@@ -97,7 +97,7 @@ def _unstated(rows: list[str], stated: dict[str, dict[str, list[str]]]) -> Findi
 
 
 def boundaries(table: PublishedTable, config: str) -> dict[str, list[str]]:
-    """The boundaries that the table names for a configuration, with the rows that name them."""
+    """Return the power boundaries stated for a configuration, each with the ids of its rows."""
     rows: dict[str, list[str]] = {}
     for row in table.rows:
         for scope in _scopes(row, config):

@@ -1,4 +1,4 @@
-"""Ratios and percentages against the cells that they were computed from."""
+"""Audit rule: ratios and percentages must follow from the cells that they compare."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from storlab.audit.table import PublishedTable, Row
 
 SUMMARY = "ratios and percentages agree with the cells that they compare"
 RULE = "ratio_arithmetic"
-COARSE = 1.1  # a ratio that may be 10 % higher than its low end is known to one digit
+COARSE = 1.1  # high / low end of a ratio above which it is known to about one digit only
 
 
 def check(table: PublishedTable) -> Iterable[Finding]:
-    """Claims about one cell; those about several belong to ``headlines``."""
+    """Yield findings on claims about one cell; ``headlines`` checks claims about several."""
     values = [*measured(table), *facts(table)]
     others = derived(table)
     for claim in table.rows:
@@ -108,7 +108,7 @@ def _why(claim: Row, candidates: list[Pair]) -> str:
 
 
 def _too_fine(claim: Row, fitting: list[Pair]) -> Iterable[Finding]:
-    """A note where the printed cells do not carry the digits of the claim."""
+    """Yield a note if the claim has more digits than the printed cells support."""
     best = min(fitting, key=lambda p: _spread(p.rounded))
     turned = best.rounded.high < 1 and (claim.value or 0) > 1
     known = Interval(1 / best.rounded.high, 1 / best.rounded.low) if turned else best.rounded

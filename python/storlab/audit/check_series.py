@@ -1,4 +1,4 @@
-"""A series over a swept parameter that leaves its trend for a few points and returns to it."""
+"""Audit rule: a series over a swept parameter that leaves its trend and returns to it."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from storlab.audit.table import PublishedTable
 from storlab.base.units import exact_number
 
 SUMMARY = "series over a swept parameter that leave their trend and return to it"
-FEWEST = 4  # points on the trend; fewer show none
-BEYOND = 1.15  # factor between an excursion and the nearer of the points around it
-UNEVEN = 1.1  # factor of steps against the trend, up to which the other points have one
-SLOW = 1.25  # factor by which a series may still creep back after it has turned
-CLEAR = 4  # times the unevenness of the other points, by which an excursion must exceed it
+FEWEST = 4  # points on the trend; fewer points show no trend
+BEYOND = 1.15  # smallest factor between an excursion and the nearer of its neighbours
+UNEVEN = 1.1  # largest factor of steps against the trend within which the other points form a trend
+SLOW = 1.25  # largest factor of reversals in a series that counts as turning only once
+CLEAR = 4  # factor by which an excursion must exceed the unevenness of the other points
 
 Series = list[tuple[float, Value]]
-"""Values by the swept parameter, in its order."""
+"""Pairs of swept parameter and value, in order of the parameter."""
 
 
 def check(table: PublishedTable) -> Iterable[Finding]:
@@ -96,7 +96,7 @@ def _excursion(points: Sequence[Interval], start: int, stop: int) -> float:
 
 
 def _uneven(points: Sequence[Interval]) -> float:
-    """Return the largest factor by which a later point certainly lies below an earlier one."""
+    """Return the largest factor by which a later point surely lies below an earlier one."""
     highest, worst = points[0].low, 1.0
     for point in points[1:]:
         worst = max(worst, highest / point.high)

@@ -1,4 +1,4 @@
-"""Gains between two points of a swept parameter against the cells at these points."""
+"""Audit rule: gains between two points of a swept parameter must follow from their cells."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ from storlab.audit.table import PublishedTable, Row
 
 SUMMARY = "gains between two points of a swept parameter follow from the cells at these points"
 RULE = "swept_gains"
-BLOCK, POINT = 2, 5  # fields of a Place that hold the block size and the operating point
+BLOCK, POINT = 2, 5  # indices in a Place of block size and operating point
 NEAREST = 2  # pairs of cells that a finding names
-RATES = ("throughput", "iops")  # what a gain that names no quantity may be about
+RATES = ("throughput", "iops")  # assumed quantities of a gain that names none
 
 _BLOCK_WORDS = re.compile(r"(?<![a-z])(?:(?:block|io|transfer|object|request)_?size|bs)(?![a-z])")
 _SCALING = re.compile(r"scaling|scalability")
@@ -42,19 +42,19 @@ _COUNTED = ("size", "jobs", "queue_depth", "count")
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
-    """A swept parameter that a gain within one configuration is claimed over."""
+    """Swept parameter over which a gain within one configuration is claimed."""
 
     axes: tuple[int, ...]
-    """BLOCK, POINT, or both if the claim leaves it open."""
+    """Indices in a Place: BLOCK, POINT, or both if the claim leaves the parameter open."""
     ends: frozenset[str]
-    """Points that the claim names: none, one or two."""
+    """Points that the claim names, at most two."""
 
 
 def sweep_of(claim: Row) -> Sweep | None:
-    """Return what a gain within one configuration is over; None for any other claim.
+    """Return the parameter over which a claim states a gain, or None for other claims.
 
-    A claim without a counterpart may compare with something that the table does not hold, so it
-    counts only if it names the swept parameter or two points of it.
+    A claim without a counterpart may refer to something outside the table, so it counts only if it
+    names the swept parameter or two of its points.
     """
     if claim.kind not in ("ratio_claim", "headline_claim") or not quantity_of(claim).is_claim:
         return None
@@ -91,7 +91,7 @@ def check(table: PublishedTable) -> Iterable[Finding]:
 
 
 def _pairs(claim: Row, sweep: Sweep, values: list[Value]) -> list[Pair]:
-    """Return pairs of values that differ in the swept parameter alone, both ways round."""
+    """Return ordered pairs of values that differ only in the swept parameter."""
     groups: defaultdict[tuple[object, ...], list[Value]] = defaultdict(list)
     for value in values:
         if claim.config and value.config not in configs_of(claim.config):
@@ -126,7 +126,7 @@ def _is_about(claim: Quantity, value: Quantity) -> bool:
 
 
 def _fits(claim: Row, sweep: Sweep, axis: int, value: Value) -> bool:
-    """Return whether a value lies where the claim was taken, the swept parameter apart."""
+    """Return whether a value matches the claim's place, ignoring the swept parameter."""
     wanted = list(place_of(claim))
     wanted[axis] = ""
     if axis == POINT:
@@ -137,7 +137,7 @@ def _fits(claim: Row, sweep: Sweep, axis: int, value: Value) -> bool:
 
 
 def _judge(claim: Row, readings: list[Interval], candidates: list[Pair]) -> Iterator[Finding]:
-    """Yield a finding if no pair gives the gain and it is no mean of pairs of the same points."""
+    """Yield a finding if neither a pair nor a mean over pairs of the same points gives the gain."""
     of_ends: defaultdict[tuple[str, ...], list[Interval]] = defaultdict(list)
     for pair in candidates:
         name = pair.config.quantity.name
@@ -165,7 +165,7 @@ def _point(value: Value) -> str:
 
 
 def _distance(ratio: Interval, reading: Interval) -> float:
-    """Return by which factor the nearest ends of the two lie apart; at least 1."""
+    """Return the factor between the nearest ends of two intervals, or 1 if they overlap."""
     return max(ratio.low / reading.high, reading.low / ratio.high, 1.0)
 
 

@@ -1,4 +1,4 @@
-"""Wholes against their parts: GET + PUT, reads + writes, drives x capacity, shares, costs."""
+"""Audit rule: totals must agree with their parts (GET + PUT, drives x capacity, shares, costs)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ RULE = "totals"
 
 
 def check(table: PublishedTable) -> Iterable[Finding]:
-    """Sums and products that do not come out, save where 1,000 and 1,024 explain it."""
+    """Yield findings on sums and products that do not match.
+
+    Products that differ only by the units 1,000 and 1,024 are left to the rule ``units``.
+    """
     yield from _operations(measured(table))
     yield from _shares(table)
     yield from _mixes(table)
@@ -32,7 +35,7 @@ def check(table: PublishedTable) -> Iterable[Finding]:
 
 
 def _operations(values: list[Value]) -> Iterator[Finding]:
-    """GET + PUT = total, and reads + writes = all, of one place."""
+    """Yield an error if GET + PUT or reads + writes at one place differ from the printed total."""
     cells: defaultdict[tuple[object, ...], dict[str, list[Value]]] = defaultdict(dict)
     for v in values:
         if v.quantity.name in ("throughput", "iops") and v.quantity.statistic in ("", "avg"):
@@ -47,7 +50,10 @@ def _operations(values: list[Value]) -> Iterator[Finding]:
 
 
 def _is_named_total(value: Value) -> bool:
-    """Reads, writes and a mix may be three tests; a total is a total of what stands beside it."""
+    """Return whether a value is labelled as a total.
+
+    Without the label, reads, writes and a mix may be three separate tests.
+    """
     words = {value.rows[0].op.lower(), *quantity_of(value.rows[0]).part.split("_")}
     return bool(words & {"total", "sum", "aggregate", "combined", "get+put"})
 
@@ -58,7 +64,7 @@ def _sum(first: list[Value], second: list[Value], totals: list[Value]) -> Iterat
         if any(total.interval.meets(made) for made, _, _ in sums):
             continue
         made, a, b = sums[0]
-        # Requests also list, stat and delete; and maxima of parts need not fall together.
+        # Other requests (list, stat, delete) add to a total, and maxima of parts need not coincide.
         requests = total.quantity.name == "iops" and a.place[3] == "get"
         maxima = any(_is_maximum(v) for v in (total, a, b))
         if (requests and made.below(total.interval)) or (maxima and total.interval.below(made)):
@@ -92,7 +98,7 @@ def _finding(severity: Severity, values: tuple[Value, ...], made: str, why: str)
 
 
 def _shares(table: PublishedTable) -> Iterator[Finding]:
-    """Shares of reads and writes of one place make 100 %."""
+    """Yield an error if the shares of reads and writes at one place do not add up to 100 %."""
     groups: defaultdict[tuple[str, ...], dict[str, Value]] = defaultdict(dict)
     for row in table.rows:
         if quantity_of(row).name == "share" and quantity_of(row).part in ("read", "write"):
@@ -109,7 +115,7 @@ def _shares(table: PublishedTable) -> Iterator[Finding]:
 
 
 def _mixes(table: PublishedTable) -> Iterator[Finding]:
-    """A mix such as 70/30 makes 100; 2/1 and the like are proportions."""
+    """Yield an error if a mix such as 70/30 does not add up to 100; 2/1 is a proportion."""
     seen: dict[str, list[str]] = {}
     for row in table.rows:
         match = re.fullmatch(r"(\d{1,3})/(\d{1,3})", normal(row.rw_mix))
@@ -129,7 +135,7 @@ def _mixes(table: PublishedTable) -> Iterator[Finding]:
 
 
 def _costs(table: PublishedTable) -> Iterator[Finding]:
-    """server_cost + network_cost + ... = total_cost; likewise parts of power and energy."""
+    """Yield findings if the parts of a total cost, power or energy do not add up to it."""
     groups: defaultdict[tuple[object, ...], dict[str, list[Value]]] = defaultdict(dict)
     for row in table.rows:
         q = quantity_of(row)
@@ -176,7 +182,7 @@ _WHOLES = {
 
 
 def broken_products(table: PublishedTable) -> Iterator[Broken]:
-    """Wholes that are not count times size: drives x capacity, DIMMs x size, files x size."""
+    """Yield printed totals that are not count x size, for drives, DIMMs and files."""
     wholes = [r for r in table.rows if r.kind == "config" and r.value is not None]
     for row in wholes:
         for part, pattern in _WHOLES.items():
@@ -211,15 +217,15 @@ def _product(table: PublishedTable, whole: Row, part: str) -> Iterator[Broken]:
 
 
 def _apart(a: float, b: float) -> float:
-    """By which factor two sizes differ, as a logarithm; endlessly, where one is none."""
+    """Return the absolute log ratio of two sizes, infinite if either is not positive."""
     return abs(math.log(a / b)) if a > 0 and b > 0 else math.inf
 
 
 def _is_another(table: PublishedTable, whole: Row, made: list[Product], part: str) -> bool:
-    """Whether the row may be about something else than the products.
+    """Return whether the row may be about something other than the products.
 
-    A rated capacity may be that of one drive; what names no configuration may be of another
-    machine, when the same metric stands once more and fits.
+    A rated capacity may be that of one drive. A row without a configuration may describe another
+    machine if a second row of the same metric fits.
     """
     words = set(whole.metric.lower().split("_"))
     value = next(iter(values_of(whole)))
@@ -237,7 +243,7 @@ def _is_another(table: PublishedTable, whole: Row, made: list[Product], part: st
 
 
 def _sizes(product: Product, part: str) -> list[Interval]:
-    """Memory is sold in GiB that are called GB: either reading of the total is admitted."""
+    """Return the sizes a product may stand for; DIMM sizes in GiB are often labelled GB."""
     readings = [product.interval]
     if part == "dimm":
         readings += [product.interval.scaled(1.024**power) for power in (-1, 1)]

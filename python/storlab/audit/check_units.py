@@ -1,4 +1,4 @@
-"""Units that were mixed up: 1,000 and 1,024, ms and us, MB and MiB."""
+"""Audit rule: mixed-up units, such as 1,000 and 1,024, ms and us, or MB and MiB."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ RULE = "units"
 
 
 def check(table: PublishedTable) -> Iterable[Finding]:
-    """Identities, totals and repeated cells that only a mix-up of units breaks."""
+    """Yield findings on broken relations and repeated cells that a unit mix-up would explain."""
     broken_relations = [
         *broken_identities(table),
         *broken_products(table),
@@ -28,7 +28,8 @@ def check(table: PublishedTable) -> Iterable[Finding]:
     wrong = {broken.rows[0].id for broken in broken_relations if broken.slip is None}
     for broken in broken_relations:
         if broken.slip is None or (broken.slip[1] in BINARY and broken.rows[0].id in wrong):
-            continue  # where another identity is broken as well, a prefix explains nothing
+            # If another identity of the value is broken too, a unit prefix does not explain it.
+            continue
         yield _slipped(broken, broken.slip)
     yield from _repeated(measured(table))
     yield from _both_ways(table)
@@ -44,7 +45,7 @@ def _slipped(broken: Broken, slip: tuple[str, float]) -> Finding:
 
 
 def slip_between(a: Value, b: Value) -> tuple[str, float] | None:
-    """What was mixed up where two values differ by just that; None where it explains nothing."""
+    """Return the unit mix-up (name and factor) that explains two values, or None if none does."""
     if a.unit or b.unit or a.interval.meets(b.interval):
         return None
     for factor, name in {**BINARY, **DECIMAL}.items():
@@ -57,14 +58,14 @@ def slip_between(a: Value, b: Value) -> tuple[str, float] | None:
 
 
 def _same_letters(a: Value, b: Value) -> bool:
-    """Whether one number stands with two units, one of them in 1,024s."""
+    """Return whether the same number is printed with two units, one of them binary (MiB)."""
     units = [v.rows[0].unit for v in (a, b)]
     values = [v.rows[0].value for v in (a, b)]
     return units[0] != units[1] and values[0] == values[1] and any("i" in u for u in units)
 
 
 def _repeated(values: list[Value]) -> Iterator[Finding]:
-    """One measured cell, printed in two units that do not convert into each other."""
+    """Yield findings if a measured cell is printed in two units that do not convert."""
     groups: defaultdict[tuple[object, ...], list[Value]] = defaultdict(list)
     for value in values:
         groups[value.config, value.place, value.quantity.same].append(value)
@@ -83,7 +84,7 @@ def _repeated(values: list[Value]) -> Iterator[Finding]:
 
 
 def _both_ways(table: PublishedTable) -> Iterator[Finding]:
-    """One size of the set-up, printed with the same number as MB and as MiB."""
+    """Yield a warning if a size is printed with the same number in MB and in MiB."""
     groups: defaultdict[tuple[object, ...], list[Value]] = defaultdict(list)
     for value in facts(table):
         if not value.unit and quantity_of(value.rows[0]).name in ("size", "capacity", "memory"):

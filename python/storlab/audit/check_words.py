@@ -1,4 +1,4 @@
-"""Qualitative words against the numbers they describe: slightly, double, orders of magnitude."""
+"""Audit rule: words such as "slightly", "double" or "orders of magnitude" must fit the numbers."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ SUMMARY = "words such as slightly, double or orders of magnitude against the num
 _N = {"an": 1, "one": 1, "a": 1, "two": 2, "three": 3, "four": 4, "five": 5, "several": 2}
 _ORDERS = re.compile(r"\b(?:(more than|over|nearly|almost|about) )?(\w+) orders? of magnitude")
 
-# Bounds of the larger over the smaller number, wide enough for ordinary usage. The first that fits
-# counts, so the longer phrases come first.
+# Lower and upper bounds of larger / smaller number, wide enough for ordinary usage. The first match
+# counts, so longer phrases come first.
 _WORDS: tuple[tuple[str, float, float], ...] = (
     (r"no (measurable |noticeable |significant )?difference|negligibl[ey]|insignificant", 1.0, 1.1),
     (r"(less|lower|fewer) than half|under half|below half", 1.9, math.inf),
@@ -40,7 +40,7 @@ _PATTERNS = tuple((re.compile(rf"\b(?:{words})\b", re.I), a, b) for words, a, b 
 
 
 def check(table: PublishedTable) -> Iterable[Finding]:
-    """One finding for each row whose words do not describe its number."""
+    """Yield one finding for each row whose wording does not fit its number."""
     for row in table.rows:
         if not quantity_of(row).is_claim and not row.compare_config:
             continue
@@ -55,13 +55,16 @@ def check(table: PublishedTable) -> Iterable[Finding]:
 
 
 def bounds(text: str) -> tuple[str, Interval] | None:
-    """The word or phrase in a text and the range of multiples that it may stand for."""
+    """Return the first qualitative phrase in a text with the range of multiples it may mean.
+
+    None if the text has no such phrase.
+    """
     match = _ORDERS.search(text.lower())
     if match is not None and match[2] in _N:
         power = _N[match[2]]
         open_end = match[1] in ("more than", "over") or match[2] == "several"
         high = math.inf if open_end else 10.0 ** (power + 1) * (1 - 1e-9)
-        # floor and rounding of the logarithm are both ordinary usage
+        # "n orders of magnitude" may be the floor or the rounding of the logarithm
         low = 10.0**power if match[1] in ("more than", "over") else 10.0 ** (power - 0.5)
         return match.group(), Interval(low, high) if open_end else _orders(power, low)
     for pattern, low, high in _PATTERNS:
@@ -76,7 +79,7 @@ def _orders(power: int, low: float) -> Interval:
 
 
 def _numbers(table: PublishedTable, row: Row) -> Iterator[tuple[Interval, tuple[str, ...], str]]:
-    """The number behind the words, as a multiple of at least 1, from every place that has one."""
+    """Yield multiples (at least 1) that the words may describe, with row ids and source."""
     own = multiple(row) if row.has_printed_number else None
     if own is not None:
         yield own, (row.id,), "the number beside the words"
@@ -98,7 +101,7 @@ def _same_cell(row: Row, other: Row) -> bool:
 
 
 def multiple(row: Row) -> Interval | None:
-    """A claim as the larger over the smaller value; None where the row is no such claim."""
+    """Return a claim as larger / smaller value, or None if the row states no ratio."""
     quantity, span = quantity_of(row), si_interval(row)
     if span is None or not math.isfinite(span.low) or not math.isfinite(span.high):
         return None
@@ -119,7 +122,10 @@ def multiple(row: Row) -> Interval | None:
 
 
 def _from_cells(table: PublishedTable, row: Row) -> tuple[Interval, tuple[str, ...]] | None:
-    """The ratio of measured values of the same cell; the range over several points."""
+    """Return the range of ratios of measured values of the same cell, with the row ids.
+
+    None if no values of both sides are printed.
+    """
     name = quantity_of(row).name
     bounds: list[Interval] = []
     ids: list[str] = []

@@ -1,4 +1,4 @@
-"""What the runs of one side of a claim say of its metric, computed once more."""
+"""Recomputation of a claim's metric from the stored runs of one side."""
 
 from __future__ import annotations
 
@@ -16,18 +16,25 @@ _PERCENTILE = re.compile(rf"({'|'.join(TIMES)})_({'|'.join(PERCENTS)})_ns\.(\w+)
 
 
 def is_percentile(metric: str) -> bool:
-    """Whether a metric is a percentile of times: it is read from merged histograms."""
+    """Return whether a metric is a time percentile, which is read from merged histograms."""
     return _PERCENTILE.fullmatch(metric) is not None
 
 
 def estimate(metric: str, records: Sequence[RunRecord], values: Sequence[float]) -> float:
-    """Of all runs together, in SI base units: their mean, or the percentile of all operations."""
+    """Return the estimate over all runs, in SI base units.
+
+    It is the percentile over all operations for percentile metrics, otherwise the mean of
+    ``values``.
+    """
     again = percentile(metric, records)
     return mean_interval(values).estimate if again is None else again
 
 
 def percentile(metric: str, records: Sequence[RunRecord]) -> float | None:
-    """In s, of the histograms that the runs recorded; None of another metric, and without them."""
+    """Return a percentile of the runs' merged histograms in seconds.
+
+    None for metrics that are not percentiles, or if a run has no histogram.
+    """
     match = _PERCENTILE.fullmatch(metric)
     if match is None:
         return None
@@ -42,14 +49,14 @@ def percentile(metric: str, records: Sequence[RunRecord]) -> float | None:
 
 
 def widened(interval: Interval, to: float) -> Interval:
-    """The interval around another estimate, which it holds."""
+    """Return the interval with ``to`` as its estimate, extended if ``to`` lies outside."""
     if interval.low is None or interval.high is None:
         return Interval(to, interval.low, interval.high, interval.n)
     return Interval(to, min(interval.low, to), max(interval.high, to), interval.n)
 
 
 def scaled(ratio: Interval, share: float) -> Interval:
-    """A ratio of what is divided by a declared fact."""
+    """Multiply the estimate and the bounds of a ratio by a constant."""
     low = None if ratio.low is None else ratio.low * share
     high = None if ratio.high is None else ratio.high * share
     return Interval(ratio.estimate * share, low, high, ratio.n)

@@ -1,4 +1,4 @@
-"""Values that follow from printed ones: totals from parts, throughput from throughput per TB."""
+"""Values derived from printed ones: totals, throughput from throughput per TB, efficiency."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from storlab.audit.quantities import Quantity
 from storlab.audit.table import PublishedTable, Row
 from storlab.base.units import exact_number
 
-# A capacity that is a part of the whole: times a count that may not be printed.
+# Words of capacities that are only a part of the whole, such as one drive or one node.
 _PIECE = re.compile(r"drive|ssd|hdd|disk|dimm|node|server|boot|client|per|range|class")
 
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """Count x size (x count): 10 drives x 7.68 TB x 6 nodes."""
+    """Product of a size and one or two counts, as in 10 drives x 7.68 TB x 6 nodes."""
 
     config: str
     interval: Interval
@@ -29,7 +29,10 @@ class Product:
 
 
 def capacities(table: PublishedTable, config: str) -> list[Value]:
-    """Whole capacities of a configuration, as printed and as drives x capacity (x nodes)."""
+    """Return total capacities of a configuration, printed or as drives x capacity (x nodes).
+
+    Capacities of a single node or server come last.
+    """
     own = [v for v in facts(table) if v.config == config and v.quantity.name == "capacity"]
     whole = [v for v in own if not _PIECE.search(v.quantity.part) and v.quantity.statistic == ""]
     plain = Quantity("capacity")
@@ -42,7 +45,7 @@ def capacities(table: PublishedTable, config: str) -> list[Value]:
 
 
 def products(table: PublishedTable, config: str, part: str) -> list[Product]:
-    """Counts times the size of a thing (drive, dimm, file), also times the nodes."""
+    """Return the products of count and size of a drive, DIMM or file, also times the node count."""
     sizes = [r for r in _of(table, config) if _names(r, part, ("size", "capacity")) and r.value]
     counts = [r for r in _of(table, config) if _counts(r, part)]
     nodes = [r for r in _of(table, config, shared=True) if _counts(r, "node")]
@@ -50,7 +53,8 @@ def products(table: PublishedTable, config: str, part: str) -> list[Product]:
     for size in sizes:
         for value in [v for v in values_of(size) if not v.unit][:1]:
             product = Product(config, value.interval, value.rounded, (size,), value.text)
-            if part == "file" and value.quantity.unit is not None:  # a setting, not rounded
+            # File sizes are settings, so not rounded.
+            if part == "file" and value.quantity.unit is not None:
                 exact = (size.value or 0.0) * value.quantity.unit.factor
                 product = replace(product, interval=Interval(exact, exact))
             for count in counts:
@@ -97,7 +101,7 @@ def _names(row: Row, part: str, kinds: tuple[str, ...]) -> bool:
 
 
 def _counts(row: Row, part: str) -> bool:
-    """Whether a row counts things of the configuration: drive_count, drives, drives_per_node."""
+    """Return whether a row counts parts of the configuration, as drive_count or drives_per_node."""
     value = row.value
     if value is None or value <= 0 or not math.isclose(value, round(value)):
         return False
@@ -110,7 +114,11 @@ def _counts(row: Row, part: str) -> bool:
 
 
 def derived(table: PublishedTable) -> list[Value]:
-    """Totals of GET and PUT or of reads and writes, and throughput from throughput per TB."""
+    """Return derived values that the table does not print.
+
+    These are totals of GET and PUT or reads and writes, throughput or IOPS from values per TB, and
+    efficiency from rate and power.
+    """
     values = measured(table)
     return [*_totals(values), *_from_density(table, values), *_over_watts(values)]
 
@@ -149,7 +157,7 @@ _OVER_WATTS = (
 
 
 def _over_watts(values: list[Value]) -> Iterator[Value]:
-    """Efficiency where rate and mean power are printed for one place, and it is not."""
+    """Yield efficiency from rate and mean power of one place unless the table prints it."""
     known = {(v.config, v.place, v.quantity.name) for v in values}
     powers = [v for v in values if v.quantity.same in (("power", "", ""), ("power", "avg", ""))]
     for power in powers:

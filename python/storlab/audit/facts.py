@@ -1,4 +1,4 @@
-"""Facts that a table states about its configurations: drives, nodes, network, outstanding I/O."""
+"""Facts that a table states about configurations: drives, nodes, network, outstanding I/O."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _COUNTED = re.compile(r"(?<![\w.])(\d+)\s*[x×]\s*(?:[\w.]+\s+)*?(HDD|SSD|disk|d
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """A number that follows from rows of the table. ``complete`` is False for a lower bound."""
+    """Number that follows from table rows; a lower bound if ``complete`` is False."""
 
     value: Interval
     rows: tuple[str, ...]
@@ -36,24 +36,27 @@ class Fact:
 
 
 def metric_name(row: Row) -> str:
-    """The metric's name in lower case with underscores."""
+    """Return the metric's name in lower case with underscores."""
     return re.sub(r"[^a-z0-9]+", "_", row.metric.strip().lower()).strip("_")
 
 
 def covers(row: Row, config: str) -> bool:
-    """Whether a row speaks about a configuration: by its name, in a list of names, or of all."""
+    """Return whether a row applies to a configuration: by name, in a list of names, or to all."""
     if row.config in ("", config):
         return True
     return config in members(row.config)
 
 
 def members(config: str) -> list[str]:
-    """The configurations that a cell such as ``A / B`` names."""
+    """Return the configurations named in a cell such as ``A / B``."""
     return [part.strip() for part in re.split(r"\s+/\s+|\s*;\s*", config) if part.strip()]
 
 
 def settings(table: PublishedTable, config: str, pattern: re.Pattern[str]) -> list[Row]:
-    """Rows of settings whose metric's name fits; those that name the configuration win."""
+    """Return setting rows whose metric name matches the pattern.
+
+    Rows that name the configuration take precedence over rows for all configurations.
+    """
     rows = [
         row
         for row in table.rows
@@ -66,7 +69,7 @@ def settings(table: PublishedTable, config: str, pattern: re.Pattern[str]) -> li
 
 
 def number(table: PublishedTable, config: str, pattern: re.Pattern[str]) -> Fact | None:
-    """One setting as the range of values that the table prints for it, exactly as printed."""
+    """Return the range of values printed for a setting, or None if it is not stated."""
     rows = settings(table, config, pattern)
     if not rows:
         return None
@@ -75,7 +78,10 @@ def number(table: PublishedTable, config: str, pattern: re.Pattern[str]) -> Fact
 
 
 def drive_count(table: PublishedTable, config: str) -> Fact | None:
-    """Drives of a configuration: stated, or per node times nodes, or counted in its name."""
+    """Return the number of drives of a configuration, or None if it is not stated.
+
+    It is stated directly, as drives per node x nodes, or in the configuration's name ("6x SSD").
+    """
     per_node = number(table, config, _DRIVES_PER_NODE)
     nodes = number(table, config, _NODES)
     if per_node is not None and nodes is not None:
@@ -93,17 +99,17 @@ def drive_count(table: PublishedTable, config: str) -> Fact | None:
 
 
 def node_count(table: PublishedTable, config: str) -> Fact | None:
-    """Storage servers of a configuration."""
+    """Return the number of storage servers of a configuration, or None if not stated."""
     return number(table, config, _NODES)
 
 
 def client_count(table: PublishedTable, config: str) -> Fact | None:
-    """Clients that load a configuration."""
+    """Return the number of clients that load a configuration, or None if not stated."""
     return number(table, config, _CLIENTS)
 
 
 def is_hdd(table: PublishedTable, config: str) -> bool:
-    """Whether the table says that this configuration is made of rotating disks only."""
+    """Return whether the table describes a configuration as made of rotating disks only."""
     rows = [row for row in table.rows if row.config and covers(row, config)]
     words = " ".join([config, *(f"{r.metric} {r.printed}" for r in rows if r.kind == "config")])
     words = words.replace("_", " ")
@@ -113,10 +119,10 @@ def is_hdd(table: PublishedTable, config: str) -> bool:
 
 
 def configured(table: PublishedTable, config: str, x_name: str, x_value: str) -> Fact | None:
-    """Outstanding I/O as configured at an operating point; None where too little is stated.
+    """Return the configured outstanding I/O at an operating point, or None if not stated.
 
-    Queue depth x jobs (x clients), or concurrent streams that hold one request each. With one of
-    depth and jobs missing it is a lower bound.
+    It is queue depth x jobs (x clients), or the number of concurrent streams with one request each.
+    If only depth or only jobs is stated, the result is a lower bound.
     """
     name = re.sub(r"[^a-z0-9]+", "_", x_name.strip().lower()).strip("_")
     x = _x_fact(x_value)
@@ -135,7 +141,7 @@ def configured(table: PublishedTable, config: str, x_name: str, x_value: str) ->
         ids = tuple(row.id for row in per_client)
         jobs = Fact(jobs_of_client * clients.value, (*ids, *clients.rows))
     elif jobs is not None and clients is not None:
-        return None  # jobs in all, or of each client: not said
+        return None  # the table does not state whether jobs are per client or in total
     if streams is not None and depth is None and jobs is None:
         return Fact(streams.value, streams.rows, True, _words(streams.value, "streams"))
     if depth is None and jobs is None:
@@ -165,7 +171,7 @@ def _words(value: Interval, word: str) -> str:
 
 
 def is_load_x(x_name: str) -> bool:
-    """Whether a swept parameter is one that sets outstanding I/O: depth, jobs, workers, clients."""
+    """Return whether a swept parameter sets outstanding I/O: depth, jobs, workers or clients."""
     name = re.sub(r"[^a-z0-9]+", "_", x_name.strip().lower()).strip("_")
     return any(p.fullmatch(name) for p in (_DEPTH, _JOBS, _STREAMS, _CLIENTS)) or name in (
         "concurrency",
@@ -181,7 +187,10 @@ _PACED = re.compile(
 
 
 def is_paced(table: PublishedTable, config: str, x_names: Iterable[str]) -> bool:
-    """Whether operations came at a given rate, so that depth and jobs are only an upper limit."""
+    """Return whether operations arrived at a set rate (open loop).
+
+    Queue depth and jobs are then only upper limits of the load.
+    """
     rows = [row for row in table.rows if row.kind == "config" and covers(row, config)]
     texts = [*x_names, *(f"{row.metric} {row.printed}" for row in rows)]
     return any(_PACED.search(re.sub(r"[^a-z0-9]+", "_", text.lower())) for text in texts)

@@ -1,4 +1,4 @@
-"""What a rule of the audit reports."""
+"""Finding of an audit rule."""
 
 from __future__ import annotations
 
@@ -10,12 +10,15 @@ from storlab.model.types import Table
 
 Severity = Literal["error", "warning", "note"]
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "note")
-"""error: arithmetic or physics that cannot be; warning: misleads as it stands; note: what a reader
-lacks to check it."""
+"""Severities of findings, most severe first.
+
+``error``: arithmetically or physically impossible; ``warning``: misleading; ``note``: a reader
+lacks a fact to check the number.
+"""
 
 
 class Finding(Table):
-    """One thing that a rule found, in words that hold before the publication's author."""
+    """One problem that a rule found in a published table."""
 
     rule: str
     severity: Severity

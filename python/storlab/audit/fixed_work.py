@@ -1,4 +1,4 @@
-"""Times, rates and energies of fixed work, computed once more from what the engine told of it."""
+"""Recomputation of times, rates and energies of fixed work from the engine's records."""
 
 from __future__ import annotations
 
@@ -12,13 +12,16 @@ from storlab.model.result import RunRecord
 
 
 def counted_quantity(name: str, record: RunRecord) -> Quantity | None:
-    """The family's quantity of that name, where it tells what it is counted from."""
+    """Return the family's quantity of this name, or None unless it declares its source counts."""
     own = page_of(record.kind).quantities
     return next((q for q in own if q.name == name and q.counted is not None), None)
 
 
 def fixed_work(quantity: Quantity, operation: str, record: RunRecord) -> float | None:
-    """A mean time in s, or a rate in B/s, sums over sums; None where the engine told nothing."""
+    """Return the mean time in seconds or the rate in B/s of fixed work, from sums over entries.
+
+    None if the engine recorded no complete entries.
+    """
     counted = quantity.counted or Counted()
     if not counted.entries:
         return completion_time_s(operation, record)
@@ -34,10 +37,10 @@ def fixed_work(quantity: Quantity, operation: str, record: RunRecord) -> float |
 
 
 def completion_time_s(operation: str, record: RunRecord) -> float | None:
-    """From the start of a span of that kind to its end, or of the first to that of the last.
+    """Return the time in seconds from the first span's start to the last span's end.
 
-    ``operation`` is a kind of spans, or ``all``. None where there is no such span, or an earlier
-    process did a part of it.
+    ``operation`` is a kind of span, or "all". None if there is no such span, or if a resumed run
+    did part of the work in an earlier process.
     """
     spans = [span for span in record.spans if operation in ("all", span.kind)]
     resumed = page_of(record.kind).resumed(record.details)
@@ -49,7 +52,10 @@ def completion_time_s(operation: str, record: RunRecord) -> float | None:
 def mean_span_energy_j(
     kind: str, records: Sequence[RunRecord], boundary: str | None
 ) -> float | None:
-    """J of a span of that kind, mean of the runs' own means; None where a span has no energy."""
+    """Return the energy in joules of one span of this kind: the mean of the runs' means.
+
+    None if the energy of any span is unknown.
+    """
     means = []
     for record in records:
         places = {n for n, span in enumerate(record.spans) if span.kind == kind}

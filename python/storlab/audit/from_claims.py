@@ -1,9 +1,9 @@
-"""The claims of storlab's own brief, recomputed from the records of their runs.
+"""Audit of the claims in storlab's own brief against the records of their runs.
 
-A brief is made of means, ratios and sentences. Each claim tells the numbers of its sentence as they
-are printed there; here they are computed once more from what the runs counted: bytes, operations,
-mean latencies and histograms over the measure window, not the metrics that the brief used. A
-difference is an error, and no brief is written.
+A brief consists of means, ratios and sentences. Each claim carries the numbers printed in its
+sentence; here they are recomputed from what the runs counted over the measure window (bytes,
+operations, mean latencies, histograms), not from the metrics that the brief used. Any difference is
+an error and stops the brief.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from storlab.workloads.common.flags import flag_meanings
 
 RULE = "own_claim"
 CONCURRENCY_TOLERANCE = 1.10
-RELATIVE_TOLERANCE = 1e-3  # between two ways to add the same numbers up
-LATENCY_TOLERANCE = 0.05  # bins of a reference engine's histogram are up to 2 % wide
+RELATIVE_TOLERANCE = 1e-3  # tolerance between two ways to add up the same numbers
+LATENCY_TOLERANCE = 0.05  # histogram bins of a reference engine are up to 2 % wide
 
 _UNITS = {"MB/s": 1e6, "ns": 1e-9, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "MB/s/W": 1e6, "TB/kWh": 1e12}
 _UNITS |= {"Wh": J_PER_WH, "J": 1.0}
-"""In SI base units, in which numbers are computed once more."""
+"""Factor of each printed unit to SI base units, in which numbers are recomputed."""
 
 NumberKind = Literal[
     "value", "baseline", "multiple", "inverse", "least more", "least less", "less", "more"
@@ -53,23 +53,24 @@ _WRONG: dict[NumberKind, str] = {
 
 @dataclass(frozen=True, slots=True)
 class ClaimNumber:
-    """A number of the sentence: of the target, of the baseline, or how they compare.
+    """Number printed in a claim's sentence: a value of either side, or how they compare.
 
-    A ``multiple`` is target over baseline, an ``inverse`` the other way round; ``least more`` and
-    ``least less`` are the near ends of their intervals. ``less`` and ``more`` are percent of the
-    baseline. ``step`` is what the last digit is worth, where it is more than it looks.
+    ``multiple`` is target / baseline, ``inverse`` is baseline / target; ``least more`` and ``least
+    less`` are the ends of their intervals nearest to 1. ``less`` and ``more`` are percentages of
+    the baseline. ``step`` is the value of one unit of the last significant digit if the printed
+    digits look finer than that.
     """
 
     kind: NumberKind
-    text: str  # as printed: 1,234
-    words: str  # with what the sentence has beside it: 1,234 MB/s
-    unit: str = ""  # of a value
+    text: str  # as printed, e.g. 1,234
+    words: str  # with adjacent text, e.g. 1,234 MB/s
+    unit: str = ""  # unit of a value
     step: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class ClaimSide:
-    """One target of a claim: the runs it rests on, and the power boundary where there is one."""
+    """One target of a claim: its runs, and the power boundary if the claim is about power."""
 
     target: str
     run_ids: tuple[str, ...]
@@ -78,11 +79,11 @@ class ClaimSide:
 
 @dataclass(frozen=True, slots=True)
 class ClaimData:
-    """What a brief asserts. ``sides`` are the target and the baseline that the ratio divides by.
+    """Claim of a brief about the ratio of two sides, target and baseline.
 
-    ``metric`` is a column's key such as ``throughput_mb_s.all``; ``beside`` holds the kinds of the
-    marks that stand beside the claim; ``numbers`` are those of the statement. ``share`` is what the
-    ratio is multiplied by, of what is divided by a declared fact such as a price.
+    ``metric`` is a column key such as ``throughput_mb_s.all``; ``beside`` holds the kinds of
+    warnings printed next to the claim; ``numbers`` are those in the statement. ``share`` multiplies
+    the ratio if the metric is divided by a declared fact such as a price.
     """
 
     statement: str
@@ -98,10 +99,10 @@ class ClaimData:
 
 @dataclass(frozen=True)
 class BriefClaims:
-    """The claims of one brief and the records they are checked against, by run id.
+    """Claims of one brief and the run records they are checked against, by run id.
 
-    ``places`` are the result directories of runs, where there are several: what they may differ in
-    is who did the work.
+    ``places`` maps run ids to result directories if there are several. Runs in different
+    directories may differ in engine settings that do not change the work.
     """
 
     claims: Sequence[ClaimData]
@@ -110,7 +111,7 @@ class BriefClaims:
 
     @cached_property
     def finished(self) -> Mapping[tuple[str | None, str], list[RunRecord]]:
-        """The finished runs of each point, by its place and id."""
+        """Finished runs of each point, by result directory and point id."""
         by_point: dict[tuple[str | None, str], list[RunRecord]] = {}
         for run_id, record in self.records.items():
             if record.status == "finished":
@@ -120,9 +121,9 @@ class BriefClaims:
 
 
 class AuditError(StorlabError):
-    """storlab's own brief contradicts its runs. Nothing was written.
+    """Contradiction between storlab's own brief and its runs; the brief is not written.
 
-    ``findings`` are the errors.
+    ``findings`` holds the errors.
     """
 
     exit_code = ExitCode.AUDIT
@@ -141,12 +142,12 @@ class AuditError(StorlabError):
 
 
 def audit_brief(model: BriefClaims) -> list[Finding]:
-    """Every way in which a claim contradicts the runs it names; empty when there is none."""
+    """Return all contradictions between the claims and the runs they name."""
     return [finding for claim in model.claims for finding in _audit(claim, model)]
 
 
 def stop_on_error(where: str, findings: Sequence[Finding]) -> None:
-    """Raise AuditError when a finding is an error."""
+    """Raise AuditError if any finding is an error."""
     errors = [finding for finding in findings if finding.severity == "error"]
     if errors:
         raise AuditError(where, errors)
@@ -212,7 +213,11 @@ def _run_problems(claim: ClaimData, model: BriefClaims) -> Iterator[str]:
 def _of_other_work(
     records: Sequence[RunRecord], places: Mapping[str, str]
 ) -> tuple[RunRecord, RunRecord] | None:
-    """Two runs of different work. Within one directory it was done in the same way, too."""
+    """Return two runs that did different work, or None if all did the same.
+
+    Runs of different directories are compared by the parameters that define the work, runs of one
+    directory by all parameters.
+    """
     own: dict[str | None, RunRecord] = {}
     for record in records:
         first, like = records[0], own.setdefault(places.get(record.run_id), record)
@@ -231,7 +236,7 @@ def _ratio_findings(claim: ClaimData, again: Interval) -> Iterator[Finding]:
                        "The ratio does not follow from the runs.")  # fmt: skip
         return
     if is_power(claim.metric):
-        return  # its interval holds the meter's uncertainty as well, which no run tells
+        return  # the interval includes the meter's uncertainty, which runs do not record
     ends = zip((claim.ratio.low, claim.ratio.high), (again.low, again.high), strict=True)
     for printed, recomputed in ends:
         if (printed is None) != (recomputed is None) or (
@@ -255,10 +260,10 @@ def _near(first: float, other: float) -> bool:
 def _number_findings(
     claim: ClaimData, estimates: Sequence[float], again: Interval
 ) -> Iterator[Finding]:
-    """Each number of the sentence against the runs, and that the sentence has it."""
+    """Yield findings on numbers that the runs do not support or the sentence does not print."""
     mean, base = estimates
     ratio = again.estimate
-    # The interval of power holds the meter's uncertainty as well, which no run tells.
+    # The interval of power includes the meter's uncertainty, which runs do not record.
     ends = claim.ratio if is_power(claim.metric) else again
     for number in claim.numbers:
         factor = _UNITS.get(number.unit, 1.0)
@@ -272,7 +277,7 @@ def _number_findings(
             "less": (100 * (1 - ratio), "% less"),
             "more": (100 * (ratio - 1), "% more"),
         }[number.kind]
-        # What is as recorded may be a mean of the runs here, and sums over sums in the brief.
+        # A metric as recorded may be a mean over runs here and a ratio of sums in the brief.
         slack = 1e-6 if not number.unit or number.unit in _UNITS else RELATIVE_TOLERANCE
         is_printed = number.text in number.words and number.words in claim.statement
         if not is_printed or not _rounds_to(number.text, truth, slack, number.step):
@@ -283,7 +288,7 @@ def _number_findings(
 def _rounds_to(printed: str, truth: float, slack: float, step: float) -> bool:
     text = printed.replace(",", "")
     decimals = len(text.partition(".")[2])
-    # No step may be larger than the number: it would excuse any.
+    # A step larger than the number would accept any value.
     half = 0.5 * max(float(f"1e-{decimals}"), min(step, abs(truth)))
     return abs(float(text) - truth) <= half * (1 + 1e-6) + slack * abs(truth)
 
@@ -291,7 +296,7 @@ def _rounds_to(printed: str, truth: float, slack: float, step: float) -> bool:
 def _context_findings(
     claim: ClaimData, runs: list[list[RunRecord]], model: BriefClaims
 ) -> Iterator[Finding]:
-    """What must stand beside the number: flags, concurrency, boundary."""
+    """Yield findings on missing warnings beside a claim: flags, concurrency, power boundary."""
     flags = {flag.kind for side in runs for record in side for flag in record.flags}
     flags |= {DRIFT for side in runs if _drifts(side[0], model)}
     beside = (
@@ -333,7 +338,7 @@ def _drifts(one: RunRecord, model: BriefClaims) -> bool:
 
 
 def is_power(metric: str) -> bool:
-    """Whether a metric of runs rests on watts or joules: those have a boundary."""
+    """Return whether a run metric rests on watts or joules and so has a power boundary."""
     name = metric.partition(".")[0]
     return name.startswith(("power", "energy", "efficiency", "idle_power", "span_energy")) or (
         name in RATES_PER_WATT
@@ -341,7 +346,10 @@ def is_power(metric: str) -> bool:
 
 
 def mean_outstanding(records: Sequence[RunRecord]) -> float | None:
-    """Little's law over some runs: the mean of operations x mean latency / window, or None."""
+    """Return the mean operations in flight by Little's law: operations x mean latency / window.
+
+    None if no run recorded latencies.
+    """
     outstanding = []
     for record in records:
         work = page_of(record.kind).operations
@@ -354,9 +362,16 @@ def mean_outstanding(records: Sequence[RunRecord]) -> float | None:
 
 
 def recompute(metric: str, record: RunRecord) -> float | None:
-    """A metric from what the run counted, in SI base units (B/s, 1/s, s, B/J); else as recorded.
+    """Return a metric in SI base units, recomputed from the run's counters if possible.
 
-    ``metric`` is a key such as ``latency_mean_ns.read``. None where the run has no such value.
+    Other metrics are returned as recorded, with nanoseconds converted to seconds.
+
+    Args:
+        metric: Column key such as ``latency_mean_ns.read``.
+        record: The run.
+
+    Returns:
+        The value in B/s, 1/s, s or B/J, or None if the run has no such value.
     """
     name, _, operation = metric.partition(".")
     quantity = counted_quantity(name, record)
@@ -375,9 +390,9 @@ def recompute(metric: str, record: RunRecord) -> float | None:
 
 
 def summed(metric: str, records: Sequence[RunRecord], boundary: str | None) -> float | None:
-    """A power metric of several runs: sums over the runs before they are divided, SI base units.
+    """Return a power metric of several runs in SI base units, from sums over the runs.
 
-    None where a run has no energy at that boundary, or the metric is no such ratio.
+    None if a run has no energy at the boundary, or if the metric is not a power metric.
     """
     joules = [_energy_j(record, boundary) for record in records]
     energy_j = sum(joule for joule in joules if joule is not None)
@@ -413,7 +428,7 @@ def _energy_j(record: RunRecord, boundary: str | None) -> float | None:
 
 
 def _record_problems(claim: ClaimData, record: RunRecord) -> Iterator[str]:
-    """A mean time that a run recorded twice, from its histograms and as its engine's total."""
+    """Yield a problem if a run's mean latency from histograms and from engine totals disagree."""
     name, _, operation = claim.metric.partition(".")
     totals = _chosen(record, operation).get(operation)
     if totals is None:

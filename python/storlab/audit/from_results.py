@@ -1,7 +1,8 @@
-"""The audit of a result directory: what its own comparison must not be read as.
+"""Audit of a result directory: caveats on its own comparison.
 
-The rules for published tables are applied to the means (see ``results_table``); the checks here
-need the runs: effective concurrency, flags, repeats, engines, power boundaries, provenance.
+The rules for published tables are applied to the means (see ``results_table``). The checks in this
+module need the runs: effective concurrency, flags, repeats, engines, power boundaries and
+provenance.
 """
 
 from __future__ import annotations
@@ -23,9 +24,9 @@ from storlab.contracts.registry import FAMILIES
 from storlab.lab.results.store import ResultStore
 from storlab.workloads.common.flags import flag_meanings
 
-# Said here from the runs themselves, with more than a table of means can tell.
+# Rules for tables that are replaced here by more precise checks on the runs.
 FROM_RUNS = ("effective_concurrency", "missing", "power_boundary")
-# Of the checks below, beside the kinds of flags and what families add.
+# Rules of the checks below, besides those of flags and of workload families.
 RUN_RULES = (
     "selection",
     "repeats",
@@ -35,11 +36,11 @@ RUN_RULES = (
     "provenance",
     "power",
 )
-SHOWN = 4  # examples in one finding
+SHOWN = 4  # examples per finding
 
 
 def result_rules() -> list[str]:
-    """Names of all rules that a finding about a result directory can have."""
+    """Return the names of all rules that can occur in findings on a result directory."""
     flags = [meaning for meaning in flag_meanings().values() if meaning.severity]
     hooks = [FAMILIES[kind].page.audit for kind in FAMILIES]
     return [
@@ -55,15 +56,21 @@ def _rule_of(flag: str) -> str:
 
 
 def audit_results(path: str | Path) -> list[Finding]:
-    """Findings about a result directory, errors first. Failed runs are part of no value.
+    """Audit a result directory and return the findings, errors first.
 
-    Raises ``ResultError`` when the directory or a run is damaged.
+    Failed runs are excluded from all values.
+
+    Raises:
+        ResultError: The directory or a run is damaged.
     """
     return audit_comparison(compare(load_dataset([ResultStore.open(Path(path))])))
 
 
 def audit_comparison(comparison: Comparison) -> list[Finding]:
-    """The same for a comparison that was made already. Rows of findings are point or run ids."""
+    """Audit an existing comparison and return the findings, errors first.
+
+    ``rows`` of the findings hold point or run ids.
+    """
     chosen = select(comparison)
     table = results_table(comparison, chosen.points)
     findings = audit_table(table, [name for name in RULES if name not in FROM_RUNS])
@@ -98,13 +105,13 @@ def _ids(*cells: Cell) -> list[str]:
 
 
 def _examples(texts: Sequence[str | Callable[[], str]]) -> str:
-    """The first ones, and how many more; what is not shown need not be worded."""
+    """Join the first examples and count the rest; callables are evaluated only if shown."""
     more = f"; and {len(texts) - SHOWN} more" if len(texts) > SHOWN else ""
     return "; ".join(t if isinstance(t, str) else t() for t in texts[:SHOWN]) + more
 
 
 def _compared(comparison: Comparison) -> Iterator[tuple[Row, Cell, Cell]]:
-    """Every pair of cells that ratios are made of: a target's and the baseline's."""
+    """Yield each measured cell of a target with the baseline's cell of the same row."""
     for row in comparison.rows.values():
         base = row.cells[comparison.baseline]
         for target in comparison.others:

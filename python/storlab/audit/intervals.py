@@ -1,8 +1,8 @@
-"""What a printed number may stand for: interval arithmetic over rounding and truncation.
+"""Interval arithmetic on printed numbers, covering rounding and truncation.
 
-A number printed as 3.1 was rounded from 3.05 .. 3.15 or truncated from 3.1 .. 3.2, so it stands for
-3.05 .. 3.2. A recomputed value agrees with a printed one when true inputs within their intervals
-can give an output within its own.
+A number printed as 3.1 was rounded from 3.05 .. 3.15 or truncated from 3.1 .. 3.2, so it may stand
+for 3.05 .. 3.2. A recomputed value agrees with a printed one if true inputs within their intervals
+can give an output within its interval.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from storlab.audit.table import Row
 from storlab.base.units import significant
 from storlab.model.published import REMEMBERED
 
-_SLACK = 1e-9  # relative: binary fractions of decimal numbers
+_SLACK = 1e-9  # relative tolerance for decimal numbers held as binary fractions
 AT_LEAST = {"more_than", "at_least", "over", "above", "greater_than", "exceeds"}
 AT_MOST = {"less_than", "at_most", "below", "under", "sub", "less", "up_to"}
 ABOUT = {
@@ -35,7 +35,7 @@ ABOUT = {
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """All numbers from ``low`` to ``high``, both included."""
+    """Closed interval from ``low`` to ``high``."""
 
     low: float
     high: float
@@ -56,24 +56,24 @@ class Interval:
         return self * Interval(1 / other.high, 1 / other.low)
 
     def scaled(self, factor: float) -> Interval:
-        """Times a number that is known exactly."""
+        """Return the interval times an exact factor."""
         return self * Interval(factor, factor)
 
     def plus(self, term: float) -> Interval:
-        """Plus a number that is known exactly."""
+        """Return the interval plus an exact term."""
         return Interval(self.low + term, self.high + term)
 
     def meets(self, other: Interval) -> bool:
-        """Whether any number lies in both."""
+        """Return whether the intervals overlap."""
         return _at_most(self.low, other.high) and _at_most(other.low, self.high)
 
     def below(self, other: Interval) -> bool:
-        """Whether every number of this lies under every number of the other."""
+        """Return whether all of this interval lies below the other one."""
         return not _at_most(other.low, self.high)
 
     @property
     def middle(self) -> float:
-        """Half-way, where both ends are finite; otherwise the finite end."""
+        """Midpoint of the interval, or its finite end if the other is infinite."""
         ends = [end for end in (self.low, self.high) if math.isfinite(end)]
         return sum(ends) / len(ends) if ends else math.nan
 
@@ -90,7 +90,10 @@ def _times(a: float, b: float) -> float:
 
 
 def _over_zero(above: Interval, below: Interval) -> Interval:
-    """Quotient by an interval that holds zero; exact where it touches zero from one side."""
+    """Return a quotient by an interval that contains zero.
+
+    It is bounded below if the divisor only touches zero from above, otherwise unbounded.
+    """
     if below.low == 0 < below.high and above.low >= 0:
         return Interval(above.low / below.high, math.inf)
     return EVERYTHING
@@ -101,13 +104,13 @@ def _at_most(a: float, b: float) -> bool:
 
 
 def hull(intervals: Iterable[Interval]) -> Interval:
-    """The smallest interval that holds all of them; at least one is needed."""
+    """Return the smallest interval that contains all given ones; at least one is required."""
     many = list(intervals)
     return Interval(min(i.low for i in many), max(i.high for i in many))
 
 
 def shown(value: float) -> str:
-    """A number for people: four significant digits, whole numbers in full."""
+    """Format a number with four significant digits, whole numbers in full."""
     if math.isnan(value):
         return "undefined"
     if math.isinf(value):
@@ -121,10 +124,10 @@ def shown(value: float) -> str:
 
 @lru_cache(maxsize=REMEMBERED)
 def rounding_unit(row: Row, digits: int = 3) -> float:
-    """One unit of the last digit that counts, in the unit of the row's value.
+    """Return the value of one unit of the last significant digit, in the row's unit.
 
-    Zeros that end a whole number beyond its third significant digit are taken as places only:
-    12,000 may have been rounded to hundreds. ``digits`` sets another digit than the third.
+    Trailing zeros of a whole number beyond the third digit may be placeholders: 12,000 may have
+    been rounded to hundreds. ``digits`` replaces the third digit by another.
     """
     unit = row.rounding_unit
     if row.value is None or row.value == 0 or unit < 1 or row.value % unit:
@@ -136,14 +139,14 @@ def rounding_unit(row: Row, digits: int = 3) -> float:
 
 
 def has_places(row: Row) -> bool:
-    """Whether zeros end the number that may be places only."""
+    """Return whether the number ends in zeros that may be placeholders."""
     return _coarse_half(row) * 2 > rounding_unit(row)
 
 
 def _coarse_half(row: Row) -> float:
-    """Half a unit of the second digit, where zeros follow it that may be places only.
+    """Return half a unit of the second digit if the zeros after it may be placeholders, else 0.
 
-    28,000 IOPS may have been rounded to thousands, and 130 % to tens. Settings are nominal.
+    28,000 IOPS may have been rounded to thousands and 130 % to tens. Settings are exact.
     """
     if row.value is None or row.kind in ("config", "limit"):
         return 0.0
@@ -153,10 +156,11 @@ def _coarse_half(row: Row) -> float:
 
 @lru_cache(maxsize=REMEMBERED)
 def printed_interval(row: Row) -> Interval | None:
-    """What the printed number may stand for, in the row's unit; None where it is no number.
+    """Return the range that a printed number may stand for, in the row's unit.
 
-    ``approx`` widens to two digits and one unit; ``more_than``, ``below`` and the like leave one
-    side open; so does ``up_to`` on a claim (on a measurement, the maximum is the number itself).
+    ``approx`` widens it to one unit of the second digit. ``more_than``, ``below`` and similar words
+    leave one end open, as does ``up_to`` on a claim; on a measurement ``up_to`` marks the maximum
+    itself. None if the row has no number.
     """
     if row.value is None:
         return None
@@ -183,7 +187,7 @@ def printed_interval(row: Row) -> Interval | None:
 
 @lru_cache(maxsize=REMEMBERED)
 def rounded_interval(row: Row) -> Interval | None:
-    """As if the number had been rounded, never truncated: the narrower reading."""
+    """Return the narrower range that assumes rounding rather than truncation."""
     if row.value is None:
         return None
     half = rounding_unit(row) / 2
@@ -192,9 +196,9 @@ def rounded_interval(row: Row) -> Interval | None:
 
 @lru_cache(maxsize=REMEMBERED)
 def si_interval(row: Row) -> Interval | None:
-    """What the printed number may stand for in B, s, J, operations; None when the unit is unknown.
+    """Return the range that a printed number may stand for in B, s, J or operations.
 
-    Numbers of versions and the like are none either.
+    None if the unit is unknown or the row states a version.
     """
     factor, printed = factor_of(row), printed_interval(row)
     if factor is None or printed is None or quantity_of(row).name == "version":

@@ -1,4 +1,4 @@
-"""Time x throughput against the size that was moved, where other cells show that it was."""
+"""Check of time x throughput against the transferred size, if other cells confirm that size."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from storlab.audit.intervals import Interval
 from storlab.audit.quantities import plain_part
 from storlab.audit.table import PublishedTable
 
-FEWEST = 2  # cells that show by agreeing that each run moved the size once
+FEWEST = 2  # cells that must agree to show that each run transferred the size once
 _SIZE = re.compile(
     r"(?:\w+_)?(?:checkpoint|data_?set|data|file|transfer|working_set|database|total)_?size"
     r"(?:_\w+)?|data_(?:read|written|moved|ingested|transferred|restored|copied|processed)"
@@ -23,19 +23,19 @@ _SIZE = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A cell with its time and throughput."""
+    """Time and throughput of one cell."""
 
     time: Value
     rate: Value
 
     @property
     def moved(self) -> Interval:
-        """Bytes, by the printed numbers."""
+        """Transferred bytes by the printed numbers."""
         return self.time.interval * self.rate.interval
 
 
 def odd_times(table: PublishedTable, rule: str) -> Iterator[Finding]:
-    """Cells whose time x throughput is not the size, although it is in most others."""
+    """Yield findings on cells whose time x throughput differs from the size most others match."""
     runs = _runs(table)
     for size in (*facts(table), *measured(table)):
         row = size.rows[0]

@@ -1,4 +1,4 @@
-"""Outstanding I/O that printed rates and latencies imply, by Little's law."""
+"""Outstanding I/O implied by printed rates and latencies (Little's law)."""
 
 from __future__ import annotations
 
@@ -13,20 +13,23 @@ from storlab.audit.table import Row
 
 @dataclass(frozen=True, slots=True)
 class Implied:
-    """Rate x mean latency of one cell. ``whole`` is False where only some operations are known."""
+    """Operations in flight of one cell, as rate x mean latency.
+
+    ``whole`` is False if only some kinds of operation have a latency.
+    """
 
     span: Interval
     rows: tuple[str, ...]
-    point: str  # the operating point of the rate
+    point: str  # operating point of the rate
     whole: bool = True
-    latencies: tuple[str, ...] = ()  # rows of latencies among ``rows``
+    latencies: tuple[str, ...] = ()  # the latency rows among ``rows``
 
 
 def implied(places: Places, config: str, place: Place, op: str = "") -> list[Implied]:
-    """What is implied for a cell: one entry for each operating point it may have been taken at.
+    """Return the implied operations in flight of a cell, one entry per operating point.
 
-    A latency whose point is not named is combined with the rate of every printed point. ``op``
-    restricts it to one kind of operation.
+    A latency without an operating point is combined with the rate at every printed point. ``op``
+    restricts the result to one kind of operation.
     """
     latency = places.latency(config, place)
     wanted = {name: rows for name, rows in latency.items() if not op or name == op}
@@ -78,7 +81,7 @@ def _is_whole(names: Iterable[str], place: Place) -> bool:
 def shared_points(first: Iterable[Implied], other: Iterable[Implied]) -> Iterator[
     tuple[Implied, Implied]
 ]:  # fmt: skip
-    """Pairs of two sides at the same operating point; all pairs where a side names none."""
+    """Yield pairs at the same operating point; an unstated point matches every point."""
     for a, b in itertools.product(first, other):
         if a.point == b.point or not a.point or not b.point:
             yield a, b

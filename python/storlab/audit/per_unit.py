@@ -1,7 +1,7 @@
-"""Numbers per node, drive, rack unit, accelerator, terabyte and unit of money, recomputed.
+"""Recomputation of numbers per node, drive, rack unit, accelerator, terabyte or currency unit.
 
-Every count and every whole that the table states for the configuration is admitted; a number is
-broken only where none of them gives it.
+All totals and counts that the table states for the configuration are tried; a number is reported
+only if no combination gives it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _PER_TIME = re.compile(r"month|year|hour|annual|day|opex|energy|tco")
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What may stand above or below the line, with the rows it comes from."""
+    """Numerator or denominator of a quotient, with the rows it comes from."""
 
     interval: Interval
     rows: tuple[Row, ...]
@@ -43,7 +43,7 @@ class Part:
 
 
 def broken_quotients(table: PublishedTable) -> Iterator[Broken]:
-    """Numbers per something that no stated whole and count give."""
+    """Yield numbers per unit that no stated total and count give."""
     values = [v for v in (*measured(table), *facts(table)) if not v.unit]
     for row in table.rows:
         left, _, right = metric_name(row).partition("_per_")
@@ -78,7 +78,7 @@ def _broken(
 
 
 def _unit(row: Row, right: str) -> tuple[Unit | None, bool]:
-    """The row's unit, and whether the unit leaves out what the name divides by."""
+    """Return the row's unit, and whether the divisor is only in the metric's name."""
     unit = parse_unit(row.unit)
     if unit is None and "/" in row.unit:
         head, _, tail = row.unit.rpartition("/")
@@ -105,13 +105,13 @@ def _is_money(right: str) -> bool:
 def _above(
     table: PublishedTable, row: Row, left: str, values: list[Value], right: str
 ) -> list[Part]:
-    """Wholes of the quantity at the row's place; at any place where the row names none."""
+    """Return totals of the quantity at the row's place, or at all places if the row names none."""
     whole_unit = {"throughput": "MB/s", "iops": "IOPS", "power": "W", "price": "USD"}
     wanted = quantity(left, "")
     if wanted.name not in _NUMERATORS or (
         wanted.name in ("throughput", "iops") and _is_size(right)
     ):
-        return []  # per TB is checked by its own identity
+        return []  # values per TB have an identity of their own
     if wanted.name == "capacity":
         return [Part(c.interval, c.rows, c.text) for c in capacities(table, row.config)]
     wanted = quantity(left, whole_unit[wanted.name])
@@ -157,7 +157,7 @@ def _below(table: PublishedTable, row: Row, right: str, is_whole: bool) -> list[
 
 
 def _counts(counted: Row, row: Row, metric: str) -> bool:
-    """Whether a row counts the things: of the set-up, or measured at the row's place."""
+    """Return whether a row counts the units, as a setting or measured under the same workload."""
     here = counted.kind == "config" or (
         counted.kind == "measured" and counted.workload == row.workload
     )
@@ -173,7 +173,7 @@ def _all_drives(table: PublishedTable, config: str) -> Iterator[Part]:
 
 
 def _sizes(table: PublishedTable, row: Row, right: str, is_whole: bool) -> list[Part]:
-    """Capacities of the configuration, those of the named kind where there are any."""
+    """Return capacities of the configuration, of the named kind (raw, usable) if there are any."""
     unit = parse_unit(_SIZE_UNITS[right.rpartition("_")[2]])
     scale = 1 / unit.factor if is_whole and unit is not None else 1.0
     sizes = capacities(table, row.config)

@@ -1,8 +1,8 @@
-"""Where configurations were measured, and what they did there: throughput, rates and latencies.
+"""Measurements by configuration and place: throughput, rates and latencies.
 
-A place is a workload, mix and block size; a configuration is measured there at one or several
-operating points. Rules that combine several metrics of one place (watts from throughput and
-efficiency, outstanding I/O from rate and latency) find their values here.
+A place is a workload, mix and block size, measured at one or several operating points. Rules that
+combine several metrics of a place (watts from throughput and efficiency, outstanding I/O from rate
+and latency) take their values from here.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ Place = tuple[str, str, str]
 ONE_SIDED = {"below", "less_than", "under", "more_than", "over", "at_least", "above", "from"}
 NOT_UNDER_LOAD = {"limit", "idle", "rated", "budget", "sleep", "standby", "state", "tdp"}
 _PARTIAL_CAPACITY = {"drive", "usable", "node", "range", "boot", "client", "class"}
-# Rates and latencies combine where both are those of the work itself: neither of a layer below
-# (transactions and the I/O of their storage) nor of one of several things.
+# Rates and latencies are combined only if both describe the work itself, not a lower layer
+# (database transactions against their storage I/O) or one of several parts.
 _OF_ONE_THING = ("throughput", "iops", "latency")
 _MEANS = ("", "avg")
 _NUMBER = re.compile(r"(\d{1,3}(,\d{3})+|\d+)(\.\d+)?")
@@ -33,32 +33,32 @@ _NUMBER = re.compile(r"(\d{1,3}(,\d{3})+|\d+)(\.\d+)?")
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """A quantity in B, s, J and operations, with the rows it was read from or computed from."""
+    """Quantity in B, s, J or operations, with the rows it comes from."""
 
     span: Interval
     rows: tuple[str, ...]
-    x: str  # the operating point; "" where none is named
+    x: str  # operating point; "" if not stated
 
 
 @lru_cache(maxsize=REMEMBERED)
 def place_of(row: Row) -> Place:
-    """Workload, mix and block size of a row."""
+    """Return workload, mix and block size of a row."""
     return (row.workload, row.rw_mix, row.block_size)
 
 
 def place_words(place: Place) -> str:
-    """A place for people: ``90/10 256KB``."""
+    """Return a place as text, for example ``90/10 256KB``."""
     return " ".join(part for part in place if part) or "the whole table"
 
 
 @lru_cache(maxsize=REMEMBERED)
 def point_of(row: Row) -> str:
-    """The operating point of a row when it is one number; "" when it is not named."""
+    """Return the operating point of a row if it is a single number, else ""."""
     return row.x_value if _NUMBER.fullmatch(row.x_value.strip()) else ""
 
 
 def points_of(row: Row) -> set[str]:
-    """The operating points that a row names: of ``4,8,16`` all three."""
+    """Return all operating points that a row names: three for ``4,8,16``."""
     parts = {part.strip() for part in re.split(r"[,;/]", row.x_value)}
     if point_of(row):
         return {row.x_value}
@@ -66,7 +66,7 @@ def points_of(row: Row) -> set[str]:
 
 
 def read_share(mix: str) -> float | None:
-    """Share of reads of a mix such as ``70/30``; None where it is not written so."""
+    """Return the read share of a mix such as ``70/30``, or None if the text is not a mix."""
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*%?\s*[/:-]\s*(\d+(?:\.\d+)?)\s*%?\s*", mix)
     if match is None or abs(float(match[1]) + float(match[2]) - 100) > 1e-9:
         return None
@@ -74,27 +74,28 @@ def read_share(mix: str) -> float | None:
 
 
 class Places:
-    """The measurements of a table, by configuration and place."""
+    """Measurements of a table, indexed by configuration and place."""
 
     def __init__(self, table: PublishedTable) -> None:
         self.table = table
         self._rows: dict[tuple[str, Place], list[Row]] = {}
-        self._rows_of: dict[tuple[str, Place, str], list[Row]] = {}  # rules ask again and again
+        # Cache: rules repeat the same queries.
+        self._rows_of: dict[tuple[str, Place, str], list[Row]] = {}
         self._rates: dict[tuple[str, Place, str], dict[str, Value]] = {}
         for row in table.rows:
             if _is_measurement(row):
                 self._rows.setdefault((row.config, place_of(row)), []).append(row)
 
     def configs(self) -> list[str]:
-        """The configurations that have measurements, in the order of the table."""
+        """Return the configurations with measurements, in table order."""
         return list(dict.fromkeys(name for name, _ in self._rows))
 
     def of_config(self, config: str) -> list[Place]:
-        """Where a configuration was measured, in the order of the table."""
+        """Return the places at which a configuration was measured, in table order."""
         return [place for name, place in self._rows if name == config]
 
     def of(self, config: str, place: Place, quantity: str) -> list[Row]:
-        """Rows of a quantity under load: means, plain values and maxima over operating points."""
+        """Return rows of a quantity under load: means, plain values and maxima."""
         asked = (config, place, quantity)
         if asked not in self._rows_of:
             self._rows_of[asked] = [
@@ -108,13 +109,16 @@ class Places:
         return self._rows_of[asked]
 
     def throughput(self, config: str, place: Place) -> dict[str, Value]:
-        """Total throughput by operating point: printed as a total, of parts, or per TB x TB."""
+        """Return total throughput by operating point.
+
+        It is printed as a total, summed from reads and writes, or throughput per TB times capacity.
+        """
         rows = self.of(config, place, "throughput")
         values = {point: value for point in _points(rows) if (value := _total(rows, point, place))}
         return values or self._from_density(config, place)
 
     def rate(self, config: str, place: Place, op: str) -> dict[str, Value]:
-        """Operations per second of one kind (or ``total``) by operating point."""
+        """Return operations per second of one kind, or "total", by operating point."""
         asked = (config, place, op)
         if asked in self._rates:
             return self._rates[asked]
@@ -130,7 +134,7 @@ class Places:
         return rates
 
     def latency(self, config: str, place: Place) -> dict[str, list[Row]]:
-        """Rows of mean latency by kind of operation: read, write or total."""
+        """Return rows of mean latency by kind of operation: read, write or total."""
         rows_of: dict[str, list[Row]] = {}
         for row in self.of(config, place, "latency"):
             if quantity_of(row).statistic in _MEANS:
@@ -138,7 +142,7 @@ class Places:
         return rows_of
 
     def capacity(self, config: str) -> Value | None:
-        """Raw capacity of a whole configuration, as the range of what the table prints for it."""
+        """Return the raw capacity of a configuration, as the range of its printed values."""
         rows = [
             row
             for row in self.table.rows
@@ -188,7 +192,7 @@ def _operation(row: Row, place: Place) -> str:
 
 
 def _single(rows: Iterable[Row], point: str, op: str, place: Place) -> Value | None:
-    """The value printed for one operation; the narrowest where it is printed several times."""
+    """Return the printed value of one operation, the most precise if it is printed repeatedly."""
     values = [
         Value(span, (row.id,), point)
         for row in rows
@@ -201,7 +205,7 @@ def _single(rows: Iterable[Row], point: str, op: str, place: Place) -> Value | N
 
 
 def _total(rows: Iterable[Row], point: str, place: Place) -> Value | None:
-    """All operations together: as printed, of the only operation, or reads plus writes."""
+    """Return the total over operations: printed, of the only operation, or reads + writes."""
     rows = list(rows)
     whole = _single(rows, point, "total", place)
     if whole is not None:
@@ -216,7 +220,7 @@ def _total(rows: Iterable[Row], point: str, place: Place) -> Value | None:
 
 
 def _shared(rows: Iterable[Row], point: str, op: str, place: Place) -> Value | None:
-    """One operation's part of the total, by the mix."""
+    """Return one operation's part of the total by the read/write mix."""
     whole, share = _total(rows, point, place), read_share(place[1])
     if op == "total" or whole is None or share is None:
         return whole if op == "total" else None
@@ -225,7 +229,7 @@ def _shared(rows: Iterable[Row], point: str, op: str, place: Place) -> Value | N
 
 
 def _divided(value: Value, place: Place) -> Value | None:
-    """Bytes per second as operations per second; KB may mean 1,000 or 1,024 bytes."""
+    """Convert bytes per second to operations per second; KB may mean 1,000 or 1,024 bytes."""
     sizes = size_bytes(place[2])
     if not sizes:
         return None

@@ -1,9 +1,9 @@
-"""What a row is about: its quantity, statistic and form, from the metric's name and the unit.
+"""Parser of metric names and units into quantity, statistic and form.
 
-This is the only place that knows spellings. Quantities: throughput, iops, latency, ttfb, power,
-energy, energy_per_work, power_efficiency, energy_efficiency, iops_per_watt, throughput_per_tb,
-iops_per_tb, capacity, size, memory, rate, count, duration, queue_depth, jobs, price, share,
-version, other.
+All recognised spellings are listed in this module. Quantities: throughput, iops, latency, ttfb,
+power, energy, energy_per_work, power_efficiency, energy_efficiency, iops_per_watt,
+throughput_per_tb, iops_per_tb, capacity, size, memory, rate, count, duration, queue_depth, jobs,
+price, share, version, other.
 """
 
 from __future__ import annotations
@@ -31,26 +31,26 @@ ADDITIVE = {"throughput", "iops", "power", "energy", "price"}
 
 @dataclass(frozen=True, slots=True)
 class Quantity:
-    """The meaning of a row's metric."""
+    """Parsed meaning of a row's metric."""
 
     name: str
     statistic: str = ""
-    """avg, p50, p99 ..., max, min, stdev; empty where the name does not say."""
+    """Statistic: avg, p50, p99 ..., max, min or stdev; empty if the name states none."""
     form: Form = "value"
     bound: Bound = ""
-    """Of a claim or headline: which end of a range it is."""
+    """End of the range that a claim or headline states."""
     part: str = ""
-    """Which part of a whole, or which of several of its kind: read, server, total, rated ..."""
+    """Qualifying words: a part of a whole or one of several kinds (read, server, total, rated)."""
     unit: Unit | None = None
 
     @property
     def is_claim(self) -> bool:
-        """Whether it compares two configurations."""
+        """Whether the metric compares two configurations."""
         return self.form != "value"
 
     @property
     def same(self) -> tuple[str, str, str]:
-        """Equal for rows that are about the same thing."""
+        """Key that is equal for rows about the same quantity."""
         return self.name, self.statistic, self.part
 
 
@@ -74,7 +74,7 @@ _STATISTICS = {
 }
 _PERCENTILE = re.compile(r"p?(\d{2})(?:th)?(?:[._](\d+))?|p(\d{3,6})")
 
-# Names of quantities: all tokens of a pattern occur, in any order; the first that fits counts.
+# Patterns of quantity names: all words must occur, in any order. The first match counts.
 _NAMES: tuple[tuple[str, str], ...] = (
     ("share", "share"),
     ("ttfb", "ttfb"),
@@ -169,11 +169,11 @@ NEUTRAL = {
 }
 
 _UNIT_OF_NAME = {"watts": "W", "watt": "W", "joules": "J"}
-_WORDS = {"watts", "joules", "iops", "b", "w", "j"}  # units that are names of quantities as well
+_WORDS = {"watts", "joules", "iops", "b", "w", "j"}  # units that are also names of quantities
 
 
 def _by_unit(unit: Unit | None) -> str | None:
-    """The quantity that a unit alone tells, or None."""
+    """Return the quantity implied by a unit alone, or None."""
     if unit is None:
         return None
     shapes = {
@@ -196,7 +196,10 @@ def _by_unit(unit: Unit | None) -> str | None:
 
 @cache
 def quantity(metric: str, unit_text: str) -> Quantity:
-    """What a metric's name and unit mean. Unknown names give ``other`` with the name as part."""
+    """Parse a metric's name and unit.
+
+    Unknown names give the quantity ``other`` with the name as its part.
+    """
     unit = _unit(unit_text)
     spelled = _unit_as_name(metric)
     if spelled is not None and (not unit_text.strip() or unit == spelled):
@@ -222,7 +225,7 @@ def quantity(metric: str, unit_text: str) -> Quantity:
 
 
 def _without_unit(tokens: list[str], has_unit: bool) -> tuple[Unit | None, list[str]]:
-    """The unit at the end of a name or before its statistic, as in power_w_avg; and the rest."""
+    """Split off the unit at the end of a name or before its statistic, as in power_w_avg."""
     end = len(tokens)
     while end > 1 and _statistic([tokens[end - 1]])[0]:
         end -= 1
@@ -235,12 +238,12 @@ def _without_unit(tokens: list[str], has_unit: bool) -> tuple[Unit | None, list[
 
 
 def _unit(text: str) -> Unit | None:
-    rates = {"k": "kIOPS", "K": "kIOPS", "M": "MIOPS"}  # a column of iops in thousands
+    rates = {"k": "kIOPS", "K": "kIOPS", "M": "MIOPS"}  # an IOPS column in thousands or millions
     return parse_unit(rates.get(text.strip(), text))
 
 
 def _unit_as_name(metric: str) -> Unit | None:
-    """The unit that a metric's name consists of, such as TB/kWh or mb_s_per_w."""
+    """Return the unit that is itself the metric's name, such as TB/kWh or mb_s_per_w."""
     for text in (metric.strip(), re.sub("_per_|_", "/", metric.strip())):
         unit = parse_unit(text)
         if unit is not None and _by_unit(unit) is not None and text.lower() not in _WORDS:
@@ -260,7 +263,7 @@ def _form(tokens: list[str], unit: Unit | None) -> Form:
 
 
 def _statistic(tokens: list[str]) -> tuple[str, list[str]]:
-    """The statistic, and the tokens without it; a percentile counts more than min or max."""
+    """Split off the statistic from a name's tokens; a percentile outranks min and max."""
     statistics: list[str] = []
     rest: list[str] = []
     skip = False
@@ -288,11 +291,11 @@ def _name(tokens: list[str], unit: Unit | None, form: Form) -> tuple[str, list[s
         words = pattern.split()
         if set(words) <= set(tokens):
             if name == "other" and is_share:
-                return name, tokens  # throughput per node is no throughput, whatever its unit
+                return name, tokens  # throughput per node is not a throughput, whatever its unit
             if form == "value" and by_unit is not None:
                 return _settled(name, by_unit), [t for t in tokens if t not in words]
             if form == "value" and unit is not None and unit.dims != _DIMS.get(name, unit.dims):
-                return "other", tokens  # a share of requests below a latency is no latency
+                return "other", tokens  # a share of requests below a latency is not a latency
             return name, [t for t in tokens if t not in words]
     if by_unit is not None:
         return by_unit, tokens
@@ -324,7 +327,7 @@ _QUOTIENTS = {
 
 
 def _settled(name: str, by_unit: str) -> str:
-    """The unit decides what a name leaves open: throughput in IOPS is iops."""
+    """Return the quantity by name or unit; for ambiguous names the unit decides."""
     if name in ("rate", "memory", "size", "queue_depth", "jobs", "count"):
         return name
     return by_unit
@@ -332,7 +335,10 @@ def _settled(name: str, by_unit: str) -> str:
 
 @lru_cache(maxsize=REMEMBERED)
 def quantity_of(row: Row) -> Quantity:
-    """What a row is about. In headlines and ranges, min and max name an end of the range."""
+    """Return the parsed quantity of a row.
+
+    In headlines and ranges, "min" and "max" mean an end of the range rather than a statistic.
+    """
     parsed = quantity(row.metric, row.unit)
     ranged = _RANGE_ENDS.get(row.qualifier.lower(), "")
     if ranged:
@@ -347,14 +353,14 @@ _RANGE_ENDS: dict[str, Bound] = {"range_min": "min", "range_max": "max"}
 
 
 def factor_of(row: Row) -> float | None:
-    """Multiplier to B, s, J, operations and money; None for an unknown unit."""
+    """Return the factor to B, s, J, operations or money, or None for an unknown unit."""
     unit = quantity_of(row).unit
     return None if unit is None else unit.factor
 
 
 @cache
 def size_bytes(text: str) -> tuple[float, ...]:
-    """Bytes that a size such as ``256KB`` may mean: KB is 1,000 or, by old habit, 1,024."""
+    """Return the byte counts that a size such as ``256KB`` may mean (KB as 1,000 or 1,024)."""
     match = re.fullmatch(r"\s*([\d.,]+)\s*([A-Za-z]+)\s*", text)
     if match is None:
         return ()
@@ -370,7 +376,7 @@ def size_bytes(text: str) -> tuple[float, ...]:
     return (number * unit.factor,) if unit is not None and unit.dims == units.BYTES else ()
 
 
-# Words of a metric's name that do not make it another thing at the place where it stands.
+# Words in a metric's name that do not make it a different quantity.
 _PLAIN = {
     *("rand", "random", "seq", "sequential", "sustained", "steady", "aggregate", "aggregated"),
     *("overall", "total", "all", "achieved", "measured", "completion", "read", "reads", "write"),
@@ -380,7 +386,7 @@ _PLAIN = {
 
 @lru_cache(maxsize=REMEMBERED)
 def plain_part(row: Row) -> str:
-    """Part of a row's metric without words that its workload, or a reader, takes for granted."""
+    """Return the qualifying words of a metric, without generic words and those of the workload."""
     workload = re.sub(r"[^a-z0-9]+", "", row.workload.lower())
     words = [w for w in quantity_of(row).part.split("_") if w and w not in _PLAIN]
     return "_".join(w for w in words if w not in workload)
@@ -396,7 +402,10 @@ _PART_NAMES = ("read", "write", "get", "put")
 
 @lru_cache(maxsize=REMEMBERED)
 def operation_of(row: Row) -> str:
-    """read, write, get, put, total, or the op as it stands; from the op column or the metric."""
+    """Return the operation: read, write, get, put, total, or the operation column's own text.
+
+    If the column is empty, the metric's name is used.
+    """
     candidates = [row.op.strip().lower()] if row.op.strip() else quantity_of(row).part.split("_")
     for word in candidates:
         if word in _TOTALS:

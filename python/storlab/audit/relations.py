@@ -1,4 +1,4 @@
-"""Relations that hold between printed numbers by definition, and how far a table breaks them."""
+"""Relations between printed numbers that hold by definition, and detection of broken ones."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ BINARY = {
     1.024**3: "GB and GiB",
     1.024**4: "TB and TiB",
 }
-# What stands in the units where prefixes of that size can have been taken for each other.
+# Letter that a unit must contain for a mix-up of these prefixes to be possible.
 _LETTERS = {1.024: "B", 1.024**2: "M", 1.024**3: "G", 1.024**4: "T"}
-COARSE = 0.1  # what a number with one digit may be off by before a reader is misled
-REROUNDED = 0.005  # half of the third digit, at most
+COARSE = 0.1  # relative error up to which a number with one digit does not mislead
+REROUNDED = 0.005  # at most half a unit of the third digit
 DECIMAL = {1e3: "a factor of 1,000", 1e6: "a factor of 1,000,000"}
 
 
 @dataclass(frozen=True, slots=True)
 class Broken:
-    """A printed number that does not follow from others. Both intervals are in one unit."""
+    """Printed number that does not follow from others. Both intervals are in the same unit."""
 
     rows: tuple[Row, ...]
     printed: str
@@ -39,11 +39,11 @@ class Broken:
     is_printed: Interval
     should_be: Interval
     binary: bool = False
-    """Whether sizes enter, so that 1,000 and 1,024 can have been mixed up."""
+    """Whether sizes are involved, so that 1,000 and 1,024 may have been mixed up."""
 
     @property
     def slip(self) -> tuple[str, float] | None:
-        """What was mixed up, where that explains the difference, and the factor."""
+        """Name and factor of a unit mix-up that explains the difference, or None."""
         texts = [text for row in self.rows for text in (row.unit, row.metric, row.block_size)]
         letters = set("".join(texts).upper())
         binary = {f: n for f, n in BINARY.items() if _LETTERS[f] in letters}
@@ -56,14 +56,17 @@ class Broken:
 
     @property
     def off(self) -> float:
-        """How far the intervals are apart, as a share of the nearer end of what should be."""
+        """Relative gap between the two intervals."""
         first, other = self.is_printed, self.should_be
         near, far = (first.low, other.high) if first.low > other.high else (other.low, first.high)
         return near / far - 1 if far > 0 else math.inf
 
     @property
     def rerounded(self) -> str:
-        """To how many digits a value in between may have been rounded, where that explains it."""
+        """Sentence on the rounding of an intermediate value, if that explains the gap.
+
+        Empty otherwise.
+        """
         if not 0 < self.off < REROUNDED:
             return ""
         digits = math.floor(1 - math.log10(2 * self.off))
@@ -73,7 +76,7 @@ class Broken:
         )
 
     def finding(self, rule: str, severity: Severity, why: str = "") -> Finding:
-        """As the audit reports it."""
+        """Return the finding for this broken relation."""
         return Finding(
             rule=rule,
             severity=severity,
@@ -85,7 +88,7 @@ class Broken:
 
 
 def broken_identities(table: PublishedTable) -> Iterator[Broken]:
-    """Every identity between metrics that the table breaks."""
+    """Yield all identities between metrics that the table breaks."""
     values = [v for v in measured(table) if not v.unit]
     groups: Groups = defaultdict(list)
     for value in values:
@@ -93,10 +96,10 @@ def broken_identities(table: PublishedTable) -> Iterator[Broken]:
     objects = {v.config for v in values if v.place[3] in ("get", "put")}
     for group in _joined(groups):
         yield from _efficiencies(group)
-        # Requests of an object store also list, stat and delete: they carry no block.
+        # Object store requests include list, stat and delete, which transfer no block.
         if group[0].place[3] != "total" or group[0].config not in objects:
             yield from _block_size(group)
-        if not MAXIMUM.search(group[0].place[5]):  # maxima need not belong together
+        if not MAXIMUM.search(group[0].place[5]):  # maxima may come from different moments
             yield from _over_power(group)
             yield from _energy(group)
     for value in values:
@@ -107,7 +110,10 @@ Groups = defaultdict[tuple[str, Place, str], list[Value]]
 
 
 def _joined(groups: Groups) -> Iterator[list[Value]]:
-    """Groups of one place; a number without an operation belongs to that of all operations."""
+    """Yield groups of values per place.
+
+    Values without an operation join those of operation "total".
+    """
     for (config, place, part), group in groups.items():
         total, general = ((*place[:3], op, *place[4:]) for op in ("total", ""))
         if place[3] == "total":
@@ -117,7 +123,7 @@ def _joined(groups: Groups) -> Iterator[list[Value]]:
 
 
 def _combinations(group: list[Value], *names: str) -> Iterator[tuple[Value, ...]]:
-    """Combinations of values of the named quantities that are means, or say nothing else."""
+    """Yield combinations of mean values, one of each named quantity."""
     lists = [
         [v for v in group if v.quantity.name == n and v.quantity.statistic in ("", "avg")]
         for n in names
@@ -218,7 +224,7 @@ def _density_words(value: Value) -> str:
 def _densities(
     table: PublishedTable, value: Value, values: list[Value]
 ) -> list[tuple[Interval, Value, Value]]:
-    """What a number per TB may be: every rate of its place over every capacity that is stated."""
+    """Return the possible numbers per TB: each rate of the place over each stated capacity."""
     wanted = _DENSITIES.get(value.quantity.name)
     if wanted is None:
         return []
@@ -233,7 +239,7 @@ def _densities(
 
 
 def coarse_densities(table: PublishedTable) -> Iterator[Broken]:
-    """Numbers per TB with one digit that are right, and far from what their cells give."""
+    """Yield numbers per TB with one digit that are rounded correctly but over 10 % off."""
     values = [v for v in measured(table) if not v.unit]
     for value in values:
         row = value.rows[0]
@@ -259,7 +265,7 @@ def coarse_densities(table: PublishedTable) -> Iterator[Broken]:
 
 
 def _digits(row: Row) -> int:
-    """Significant digits of a printed number."""
+    """Return the number of significant digits of a printed number."""
     return math.floor(math.log10(abs(row.value or 1.0) / row.rounding_unit) + 1e-9) + 1
 
 

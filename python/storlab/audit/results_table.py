@@ -1,8 +1,8 @@
-"""A result directory as a published table, so that the rules for tables hold for it as well.
+"""Conversion of a result directory into a published table, so that the same rules apply.
 
-Values are means over the repeats, with three significant digits as a brief prints them. Power is
-left out: it was measured, so nothing is implied, and efficiency is a ratio of sums over the
-repeats, not of two printed means.
+Values are means over the repeats with three significant digits, as printed in a brief. Power is
+left out: it was measured, not implied, and efficiency is a ratio of sums over the repeats, not of
+two printed means.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from storlab.contracts.page import Page
 
 
 def _metrics(page: Page) -> dict[str, tuple[str, str, str]]:
-    """Metric, operation and unit of a published table, by the key of the column.
+    """Return metric, operation and unit of a published table by column key.
 
-    Of fixed work none: its rates are of parts of a run, and have no operating point.
+    Fixed work has none: its rates cover parts of a run and have no operating point.
     """
     if page.quantities:
         return {}
@@ -41,9 +41,10 @@ def _metrics(page: Page) -> dict[str, tuple[str, str, str]]:
 def results_table(
     comparison: Comparison, points: Collection[WorkloadPoint] | None = None
 ) -> PublishedTable:
-    """The measured cells and the facts of the targets. Ids are ``point id:metric.operation``.
+    """Return the measured cells and the targets' facts as a published table.
 
-    With ``points`` of these only.
+    Row ids are ``point id:metric.operation``. If ``points`` is given, only their cells are
+    included.
     """
     rows = [*_facts(comparison)]
     keys = None if points is None else {point.key for point in points}
@@ -83,14 +84,17 @@ def _cell_rows(section: Section, point: WorkloadPoint, cell: Cell) -> Iterator[R
 
 
 def _axis(section: Section) -> str:
-    """The axis; of clients what they multiply: jobs, concurrency."""
+    """Return the parameter that is the operating point.
+
+    For a sweep over clients it is the per-client load (jobs, concurrency), if known for all points.
+    """
     load = section.page.per_client
     known = all(point.params.get(load) for point in section.points)
     return load if section.axes.x == CLIENTS and known else section.axes.x
 
 
 def _of_all(point: WorkloadPoint, name: str) -> Any:
-    """A parameter as a table means it: what each client of a cluster has is said of all."""
+    """Return a parameter as a table states it: a per-client load is multiplied by the clients."""
     value = point.params.get(name)
     if name == point.page.per_client and isinstance(value, int):
         return value * (point.clients or 1)
@@ -98,12 +102,12 @@ def _of_all(point: WorkloadPoint, name: str) -> Any:
 
 
 def _config(label: str) -> str:
-    """A target's name as that of one configuration: tables list several with "/" and ";"."""
+    """Replace the separators "/" and ";" in a target's label, which would split it in tables."""
     return label.translate({ord("/"): "\u2215", ord(";"): "\u037e"})
 
 
 def _is_plain(cell: Cell, point: WorkloadPoint) -> bool:
-    """Trims and HEADs move no bytes: rates of mixes with them are no rate x size."""
+    """Return whether a cell has only operations that transfer data, so that rate x size applies."""
     page = point.page
     others = [operation for operation in page.operations if operation not in page.moved]
     totals = [run.record.totals.get(operation) for run in cell.runs for operation in others]
@@ -111,8 +115,8 @@ def _is_plain(cell: Cell, point: WorkloadPoint) -> bool:
 
 
 def _work(section: Section, point: WorkloadPoint) -> str:
-    """Whatever tells this cell from others and has no column of its own."""
-    facet = point.page.facet if _block(point) else None  # sizes drawn at random fill no column
+    """Return the workload text, including all varying parameters without a column of their own."""
+    facet = point.page.facet if _block(point) else None  # random sizes fill no column
     own = (point.page.mix, facet, section.axes.x)
     others = [name for name in section.axes.varying if name not in own]
     text = describe(point.page, point.params, others)
@@ -130,7 +134,7 @@ def _block(point: WorkloadPoint) -> str:
 
 
 def _facts(comparison: Comparison) -> Iterator[Row]:
-    """Settings that all points share, and facts that the study declares about its targets."""
+    """Yield settings shared by all points and the targets' facts declared in the study."""
     points = comparison.dataset.points
     paced = any(p.params.get(p.page.paced) is not None for p in points)
     outstanding = {name: names[0] for p in points for name, names in p.page.outstanding.items()}

@@ -1,8 +1,8 @@
-"""Which points of a large campaign the rules for tables are applied to.
+"""Selection of the points of a large campaign to which the rules for tables are applied.
 
-Those rules compare numbers with all others of a table: at thousands of points that is work without
-end. So every cell is looked at once, by the identities that its own numbers must obey; what breaks
-one goes to the rules, with the extremes of each target and points spread evenly over the rest.
+Those rules compare all numbers of a table with each other, which is too slow for thousands of
+points. So each cell is first checked against the identities of its own numbers. Points that break
+one are selected, then the extremes of each target, then points spread evenly over the rest.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from storlab.analysis.compare import Cell, Comparison
 from storlab.analysis.points import WorkloadPoint
 from storlab.base.units import NS_PER_S
 
-MOST_POINTS = 120  # that go through the rules for tables
-OFF = 0.02  # by which two ways to the same number may differ before the rules look at it
-QUEUE_OFF = 1.8  # likewise for operations in flight; the rule itself asks for a factor of 2
+MOST_POINTS = 120  # maximum number of points passed to the rules for tables
+OFF = 0.02  # relative difference between two ways to the same number that selects a point
+QUEUE_OFF = 1.8  # factor for operations in flight that selects a point; the rule itself uses 2
 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """The points for the rules, and how many of all they are."""
+    """Selected points, the number of all points, and the number that break an identity."""
 
     points: list[WorkloadPoint]
     of: int
@@ -31,12 +31,12 @@ class Selection:
 
     @property
     def is_all(self) -> bool:
-        """True where nothing was left out."""
+        """Whether all points were selected."""
         return len(self.points) == self.of
 
 
 def select(comparison: Comparison, most: int = MOST_POINTS) -> Selection:
-    """At most ``most`` points; all of them where there are no more. In the order of the page."""
+    """Select at most ``most`` points, in page order; all of them if there are no more."""
     points = [point for section in comparison.sections for point in section.points]
     if len(points) <= most:
         return Selection(points, len(points), 0)
@@ -49,9 +49,9 @@ def select(comparison: Comparison, most: int = MOST_POINTS) -> Selection:
 
 
 def spread(count: int, wanted: int) -> list[int]:
-    """``wanted`` places from the first to the last of ``count``, evenly; all where there are less.
+    """Return ``wanted`` indices spread evenly from 0 to ``count`` - 1.
 
-    At least two are wanted.
+    Returns all indices if ``count`` is smaller; ``wanted`` must be at least 2.
     """
     if count <= wanted:
         return list(range(count))
@@ -59,7 +59,7 @@ def spread(count: int, wanted: int) -> list[int]:
 
 
 def _extremes(comparison: Comparison, points: Sequence[WorkloadPoint]) -> Iterator[int]:
-    """Of each target and quantity the points with the highest and the lowest value."""
+    """Yield the indices of the points with the extreme values of each target and quantity."""
     extremes: dict[tuple[str, str], tuple[tuple[float, int], tuple[float, int]]] = {}
     for place, point in enumerate(points):
         for label, cell in comparison.row(point).cells.items():
@@ -73,7 +73,7 @@ def _extremes(comparison: Comparison, points: Sequence[WorkloadPoint]) -> Iterat
 
 
 def is_odd(comparison: Comparison, point: WorkloadPoint) -> bool:
-    """Whether the numbers of a point's cells contradict each other at a glance."""
+    """Return whether a point's numbers contradict each other in a quick check."""
     cells = comparison.row(point).cells.values()
     return any(_is_odd(point, cell) for cell in cells if cell.measured)
 
@@ -81,7 +81,7 @@ def is_odd(comparison: Comparison, point: WorkloadPoint) -> bool:
 def _is_odd(point: WorkloadPoint, cell: Cell) -> bool:
     page = point.page
     if page.quantities:
-        return False  # of fixed work no such table is made
+        return False  # fixed work is not part of the table
     known = {key: interval.estimate for key, interval in cell.values.items()}
     rate, moved = known.get(f"{page.rate.name}.all"), known.get("throughput_mb_s.all")
     size = point.params.get(page.facet or "")
@@ -105,7 +105,7 @@ def _differ(first: float, other: float, share: float) -> bool:
 
 
 def _is_disordered(known: dict[str, float], operations: Sequence[str]) -> bool:
-    """A higher percentile is never the lower number."""
+    """Return whether a higher percentile is lower than a lower one."""
     names = [name for name in STATISTICS if name != "mean"]
     for operation in operations:
         latencies = [known.get(f"latency_{name}_ns.{operation}") for name in names]
@@ -116,7 +116,7 @@ def _is_disordered(known: dict[str, float], operations: Sequence[str]) -> bool:
 
 
 def _is_elsewhere(cell: Cell, known: dict[str, float], moved: Sequence[str]) -> bool:
-    """Rate x mean latency is the number of operations in flight."""
+    """Return whether rate x mean latency is far from the configured operations in flight."""
     flight = 0.0
     for run in cell.runs:
         window_s = (run.record.window_end_ns - run.record.window_start_ns) / NS_PER_S

@@ -1,4 +1,4 @@
-"""The table that the rules read: a publication's, or one made of a result directory."""
+"""Table type used by the audit rules, read from a publication or built from results."""
 
 from __future__ import annotations
 

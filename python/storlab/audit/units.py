@@ -1,4 +1,7 @@
-"""Units as printed, as dimensions and a factor to B, s, J and 1: MB/s/W, TB/kWh, us, k IOPS ..."""
+"""Parser of printed units (MB/s/W, TB/kWh, us, k IOPS) into dimensions and a factor.
+
+Factors convert to B, s, J, operations and currency units.
+"""
 
 from __future__ import annotations
 
@@ -31,14 +34,14 @@ OPERATIONS_PER_S: Dims = (0, -1, 0, 1, 0)
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """``value x factor`` is in B, s, J, operations and the currency; ``parts`` keeps its shape."""
+    """Parsed unit: ``value x factor`` is in B, s, J, operations and currency."""
 
     dims: Dims
     factor: float
     parts: tuple[tuple[Dims, int], ...] = ()
     """Dimension and sign of each factor as written: MB/s/TB is B, -s, -B."""
     kind: str = ""
-    """Of units without dimension: x, percent, count or version."""
+    """Kind of a dimensionless unit: x, percent, count or version."""
 
 
 def _table() -> dict[str, tuple[Dims, float, str]]:
@@ -70,7 +73,7 @@ def _table() -> dict[str, tuple[Dims, float, str]]:
 
 
 def _words() -> dict[str, tuple[Dims, float, str]]:
-    """Units that take no prefix."""
+    """Return the units that take no prefix."""
     units: dict[str, tuple[Dims, float, str]] = {}
     for names, seconds in (
         ("s sec secs second seconds", 1.0),
@@ -104,7 +107,7 @@ _UNITS = _table()
 _LOWER = {
     name.lower(): unit
     for name, unit in _UNITS.items()
-    # mb, kb and the like in lower case are bytes; a bit says so
+    # mb, kb and similar in lower case mean bytes; bits are written out
     if not re.fullmatch(r"[kKMGTPE]?i?b|[Mm]W|[Mm]J|[Mm]Wh|MW", name)
 }
 _SHORT = {
@@ -119,7 +122,7 @@ _SHORT = {
 
 @cache
 def parse_unit(text: str) -> Unit | None:
-    """The unit of a text such as ``MB/s/W``, ``GiB/s per TB`` or ``k IOPS``; None when unknown."""
+    """Parse a unit such as ``MB/s/W``, ``GiB/s per TB`` or ``k IOPS``; None if unknown."""
     clean = text.strip().replace("µ", "u").replace("μ", "u")
     if not clean:
         return None
@@ -146,12 +149,13 @@ def parse_unit(text: str) -> Unit | None:
 
 
 def unit_of_name(tokens: list[str]) -> tuple[Unit | None, int]:
-    """The unit that ends a metric's name, and how many tokens it takes: throughput_mb_s, lat_ms."""
+    """Return the unit at the end of a metric's name and its token count, as in throughput_mb_s."""
     for count in (4, 3, 2, 1):
         tail = tokens[-count:]
         if len(tokens) <= count or "per" in (tail[0], tail[-1]):
             continue
-        if tokens[-count - 1] == "per" and count == 1:  # one unit per another, or none
+        # A single unit after "per" is a divisor, not the unit.
+        if tokens[-count - 1] == "per" and count == 1:
             continue
         text = "/".join(token for token in tail if token != "per")  # noqa: S105 - a word
         if any(token in _NOT_A_SUFFIX for token in tail):
@@ -162,7 +166,7 @@ def unit_of_name(tokens: list[str]) -> tuple[Unit | None, int]:
     return None, 0
 
 
-# Words of names that look like units: a count of drives, a lower-case mbps of bits or bytes.
+# Words that look like units but are not at the end of a name, or are ambiguous (mbps).
 _NOT_A_SUFFIX = {
     *("drives", "nodes", "servers", "files", "objects", "requests", "ops", "op", "obj", "req"),
     *("ratio", "times", "fold", "x", "min", "count", "1", "model", "version", "b", "iops", "bits"),

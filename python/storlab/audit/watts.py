@@ -1,4 +1,4 @@
-"""Watts that follow from other printed numbers, or are printed."""
+"""Power that is printed or follows from other printed numbers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from storlab.audit.table import Row
 
 @dataclass(frozen=True, slots=True)
 class Watts:
-    """Power of one cell, as it follows from other numbers."""
+    """Power of one cell, printed or implied by other numbers."""
 
     place: Place
     point: str
@@ -21,17 +21,18 @@ class Watts:
     rows: tuple[str, ...]
     how: str
     is_printed: bool = False
-    is_guess: bool = False  # the efficiency's own point is not stated, and this is one of several
+    # The efficiency's operating point is not stated, and this is one candidate.
+    is_guess: bool = False
 
     @property
     def words(self) -> str:
-        """``90/10 256KB 160.8 W``."""
+        """Short text such as ``90/10 256KB 160.8 W``."""
         short = " ".join(part for part in self.place[1:] if part) or place_words(self.place)
         return f"{short} {shown(self.span.middle)} W"
 
 
 def watts_of(places: Places, config: str, place: Place) -> Iterator[Watts]:
-    """Every power that follows for a place, one for each operating point it may be of."""
+    """Yield the power values of a place, one per possible operating point."""
     throughput = places.throughput(config, place)
     seen: set[str] = set()
     for quantity in ("power_efficiency", "energy_efficiency"):
@@ -63,7 +64,7 @@ def watts_of(places: Places, config: str, place: Place) -> Iterator[Watts]:
 
 
 def _points(values: dict[str, Value], row: Row) -> list[tuple[str, Value]]:
-    """The operating points that an efficiency may be of: its own, or every printed one."""
+    """Return the operating points an efficiency may belong to: its own, or all printed ones."""
     own = point_of(row)
     if own:
         return [(own, values[own])] if own in values else []
