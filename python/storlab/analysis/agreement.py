@@ -1,24 +1,23 @@
-"""Do two engines say the same of the same point? Verdicts with a stated margin.
+"""Agreement of two engines at the same points, as verdicts with a stated margin.
 
-A ratio is native over reference, with its log-Welch-t interval. Against a margin m (the family's
-page tells it: 5 % for rates, mean and median; 10 % for p99) the zone of equivalence is
-[1 / (1 + m), 1 + m], and the verdict is
+A ratio is native over reference, with its log-Welch-t interval. The family's page sets the margin
+m: 5 % for rates, means and medians, 10 % for p99. The zone of equivalence is [1 / (1 + m), 1 + m].
+The verdict is
 
-- ``differ``: the ratio lies outside the zone, and the interval excludes 1 at the confidence that
-  holds for the whole family of comparisons (Bonferroni), so that many points do not make one
-  chance finding;
-- ``agree``: the ratio lies inside the zone, and its 95 % interval does not reach beyond the zone on
-  both sides;
-- ``inconclusive``: everything else: too few or too noisy repeats to tell.
+- ``differ``: the ratio lies outside the zone, and its interval excludes 1 at the
+  Bonferroni-corrected confidence of all comparisons, so that many points do not produce a chance
+  finding;
+- ``agree``: the ratio lies inside the zone, and its 95 % interval does not extend beyond the zone
+  on both sides;
+- ``inconclusive``: all other cases: too few or too noisy repeats.
 
-``agree`` means: within the margin, as far as the repeats can tell. The stronger claim, that the
-engines were shown to be equivalent, holds where the whole interval lies inside the zone
-(``equivalent``).
+``agree`` means: within the margin, as far as the repeats can show. ``equivalent`` is the stronger
+claim: the whole interval lies inside the zone.
 
-A point agrees when none of its metrics differs and more than half of them agree; all points
-together agree when each of them does. Anything less is inconclusive, which is no agreement.
+A point agrees if none of its metrics differs and more than half of them agree. The study agrees if
+every point agrees; anything less is inconclusive, which does not count as agreement.
 
-CPU per operation, errors and effective concurrency are reported and never judged.
+CPU per operation, errors and effective concurrency are reported but never judged.
 """
 
 from __future__ import annotations
@@ -45,18 +44,19 @@ CONFIDENCE = 0.95
 
 @dataclass(frozen=True, slots=True)
 class MetricAgreement:
-    """One metric of one point, on both sides. ``native`` and ``reference`` are means."""
+    """Agreement of two engines on one metric of one point; both values are means."""
 
     name: str
     operation: str
     unit: str
     native: float
     reference: float
-    ratio: float  # of geometric means, native over reference
+    ratio: float  # native over reference, of the geometric means
     interval: Interval
     margin: float | None
     verdict: Verdict
-    needed: int | None = None  # repeats that would decide it; None where it is, or none would do
+    # repeats that would decide it; None if decided, or if no number would
+    needed: int | None = None
 
     @property
     def outside(self) -> bool:
@@ -65,13 +65,16 @@ class MetricAgreement:
 
     @property
     def equivalent(self) -> bool | None:
-        """Whether the whole interval lies inside the zone (two one-sided tests); None unjudged."""
+        """Whether the whole interval lies in the zone of equivalence (two one-sided tests).
+
+        None if the metric is not judged or has no interval.
+        """
         if self.margin is None or self.interval.low is None or self.interval.high is None:
             return None
         return self.interval.low >= 1 / (1 + self.margin) and self.interval.high <= 1 + self.margin
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
+        """Return the fields as plain values for JSON."""
         return {
             "name": self.name,
             "operation": self.operation,
@@ -90,23 +93,24 @@ class MetricAgreement:
 
 @dataclass(frozen=True, slots=True)
 class PointAgreement:
-    """One point, run by both engines."""
+    """Agreement of two engines at one point that both ran."""
 
     target: str
     workload: str
-    where: str  # its parameters in words
+    where: str  # parameters in words
     params: Mapping[str, Any]
     native_point: str
     reference_point: str
     metrics: list[MetricAgreement]
-    failed: list[str]  # run ids, of either engine
+    failed: list[str]  # run ids of either engine
     notes: list[str]
 
     @property
     def verdict(self) -> Verdict:
-        """``differ`` when any judged metric does; ``agree`` when none does and most agree.
+        """Verdict over the judged metrics.
 
-        Where half of them or more are undecided nothing was shown, whatever the others say.
+        ``differ`` if any metric differs; ``agree`` if none differs and more than half agree;
+        otherwise ``inconclusive``.
         """
         judged = [m.verdict for m in self.metrics if m.margin is not None]
         if "differ" in judged:
@@ -115,9 +119,11 @@ class PointAgreement:
 
     @property
     def needed(self) -> int | None:
-        """Repeats of each engine that would decide this point; None where it is, or none would do.
+        """Repeats per engine that would decide this point.
 
-        One metric beyond its margin decides it alone, else so many that most of them agree.
+        A single metric beyond its margin decides the point as ``differ``; otherwise enough metrics
+        must agree to form a majority. None if the point is decided, or if no number of repeats
+        would do.
         """
         judged = [m for m in self.metrics if m.margin is not None]
         if self.verdict != "inconclusive" or not judged:
@@ -129,7 +135,7 @@ class PointAgreement:
         return min([*enough, *(number for number, outside in known if outside)], default=None)
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
+        """Return the fields as plain values for JSON."""
         return {
             "target": self.target,
             "workload": self.workload,
@@ -146,7 +152,7 @@ class PointAgreement:
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """All points that both engines ran."""
+    """Agreement of the native engine with a reference engine, over all points that both ran."""
 
     reference: str
     points: list[PointAgreement]
@@ -155,12 +161,12 @@ class Agreement:
 
     @property
     def agree(self) -> bool:
-        """True when every point agrees. False says no more than that: see ``verdict``."""
+        """Whether every point agrees; False may also mean inconclusive (see ``verdict``)."""
         return self.verdict == "agree"
 
     @property
     def verdict(self) -> Verdict:
-        """``differ`` when any point does, ``agree`` when all do, else ``inconclusive``."""
+        """``differ`` if any point differs, ``agree`` if all agree, otherwise ``inconclusive``."""
         verdicts = {point.verdict for point in self.points}
         if "differ" in verdicts:
             return "differ"
@@ -168,12 +174,12 @@ class Agreement:
 
     @property
     def repeats(self) -> int:
-        """The most repeats that any metric rests on."""
+        """Largest number of repeats behind any metric."""
         return max((m.interval.n for point in self.points for m in point.metrics), default=0)
 
     @property
     def too_few(self) -> bool:
-        """Whether some point has no two finished runs of both engines: nothing tells the spread."""
+        """Whether some point lacks two finished runs per engine, so that its spread is unknown."""
         return any(
             all(m.interval.n < 2 for m in point.metrics if m.margin is not None)
             for point in self.points
@@ -181,13 +187,13 @@ class Agreement:
 
     @property
     def needed(self) -> int | None:
-        """Repeats of each engine that would decide all points; None where no number would do."""
+        """Repeats per engine that would decide all points; None if no number would."""
         left = [point.needed for point in self.points if point.verdict == "inconclusive"]
         known = [number for number in left if number is not None]
         return max(known) if known and len(known) == len(left) else None
 
     def counts(self) -> dict[str, int]:
-        """Judged metrics by verdict, and how many were shown to be equivalent."""
+        """Return the number of judged metrics by verdict, and of those shown to be equivalent."""
         judged = [m for point in self.points for m in point.metrics if m.margin is not None]
         statistics = {
             name: sum(m.verdict == name for m in judged)
@@ -200,7 +206,7 @@ class Agreement:
         }
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON: ``agree`` first."""
+        """Return the fields as plain values for JSON, with ``agree`` first."""
         return {
             "agree": self.agree,
             "verdict": self.verdict,
@@ -214,7 +220,14 @@ class Agreement:
 
 
 def judge(ratio: float, interval: Interval, family: Interval, margin: float) -> Verdict:
-    """The verdict on one ratio; ``family`` is its interval at the family's confidence."""
+    """Return the verdict on one ratio.
+
+    Args:
+        ratio: Native over reference.
+        interval: The ratio's 95 % interval.
+        family: The ratio's interval at the Bonferroni-corrected confidence.
+        margin: Allowed relative difference, such as 0.05.
+    """
     if interval.low is None or interval.high is None:
         return "inconclusive"
     low, high = 1 / (1 + margin), 1 + margin
@@ -227,9 +240,10 @@ def judge(ratio: float, interval: Interval, family: Interval, margin: float) -> 
 
 
 def agreement(store: ResultStore, reference: str = "fio") -> Agreement:
-    """The agreement of the native engine with ``reference``, over the points that both ran.
+    """Compare the native engine with ``reference`` at the points that both ran.
 
-    Raises ResultError when there is no such point.
+    Raises:
+        ResultError: No point was run by both engines.
     """
     pairs = list(_pairs(store.plan.points, reference))
     if not pairs:
@@ -265,7 +279,7 @@ _Sides = dict[_Key, tuple[list[float], list[float]]]  # native, reference
 
 
 def _pairs(points: Mapping[str, Point], reference: str) -> Iterable[tuple[str, str]]:
-    """Point ids of the same work by both engines."""
+    """Yield pairs of point ids, native and reference, that describe the same work."""
     by_engine: dict[str, dict[str, str]] = {"native": {}, reference: {}}
     for point_id, point in points.items():
         if point.engine in by_engine:
@@ -281,7 +295,7 @@ def _finished(records: Sequence[RunRecord]) -> list[RunRecord]:
 
 
 def _sides(pair: tuple[str, str], records: Mapping[str, list[RunRecord]]) -> _Sides:
-    """Values of both sides; only where a logarithm can be taken."""
+    """Return the values of both engines by metric, for metrics whose values are all positive."""
     native, reference = (_values(_finished(records.get(point_id, []))) for point_id in pair)
     sides: _Sides = {}
     for key, values in native.items():
@@ -295,7 +309,7 @@ def _values(records: Sequence[RunRecord]) -> dict[_Key, list[float]]:
     values: dict[_Key, list[float]] = {}
     if not records:
         return values
-    page = page_of(records[0].kind)  # all are of one point
+    page = page_of(records[0].kind)  # all records are of one point
     for name in page.margins:
         kinds = _operations(name, page)
         for record in records:
@@ -307,7 +321,11 @@ def _values(records: Sequence[RunRecord]) -> dict[_Key, list[float]]:
 
 
 def _operations(name: str, page: Page) -> tuple[str, ...]:
-    """Of a mix, latencies of each kind: together they would hide which of them differs."""
+    """Return the operations that a metric is compared for.
+
+    In a mixed workload, latencies are compared per kind: merged, they would hide which kind
+    differs.
+    """
     if name.startswith(("latency_", "ttfb_")):
         return page.operations
     if name == "throughput_mb_s" and page.split:
@@ -316,7 +334,7 @@ def _operations(name: str, page: Page) -> tuple[str, ...]:
 
 
 def _where(point: Point, points: Iterable[Point]) -> str:
-    """What is swept, and what every reader asks first: size, mix and concurrency."""
+    """Describe a point by its swept parameters, and always by size, mix and concurrency."""
     page = page_of(point.kind)
     same = [WorkloadPoint.of(p).params for p in points if p.workload == point.workload]
     always = {page.facet, page.mix, *page.axes, *page.told, CLIENTS}

@@ -1,5 +1,7 @@
-"""A verdict as data, and in at most three plain sentences: the answer, what speaks against it, the
-caveat. Who finds it is :mod:`storlab.analysis.verdict`.
+"""Verdict on one question, as data and as at most three plain sentences.
+
+The sentences are the answer, the disadvantages and the caveat. Verdicts are computed by
+:mod:`storlab.analysis.verdict`.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from storlab.analysis.stats import Interval
 
 
 def inverse(ratio: Interval) -> Interval:
-    """The other way round."""
+    """Return the interval of 1 / ``ratio``."""
     low = None if not ratio.high else 1 / ratio.high
     high = None if not ratio.low else 1 / ratio.low
     return replace(ratio, estimate=1 / ratio.estimate, low=low, high=high)
@@ -24,29 +26,30 @@ Kind = Literal["winner", "depends", "undecided", "alone", "unanswered"]
 
 @dataclass(frozen=True, slots=True)
 class Advantage:
-    """One target ahead of another in one quantity at one point. ``times`` is above 1."""
+    """Lead of one target over another in one quantity at one point; ``times`` is above 1."""
 
-    key: str  # of the column
-    what: str  # "throughput", in the family's words
+    key: str  # key of the column
+    what: str  # quantity in the family's words, such as "throughput"
     ahead: str
     behind: str
     where: str
     times: Interval
     point_ids: tuple[str, ...]
     run_ids: tuple[str, ...]
-    note: str = ""  # what must stand beside it
-    less: bool = False  # less of it is better
-    own_runs: int = 0  # how many of the runs, the first, are those of the one ahead
-    share: float = 1.0  # of what is divided by a declared fact: the fact of the one over the other
+    note: str = ""  # qualification that must be printed next to the number
+    less: bool = False  # whether lower values are better
+    own_runs: int = 0  # number of leading entries of run_ids that belong to the target ahead
+    # ratio of the declared facts (ahead over behind) that the values are divided by
+    share: float = 1.0
     confidence: float = 0.95  # of the interval
 
     @property
     def ratio(self) -> Interval:
-        """The value of the one ahead over that of the other."""
+        """Value of the target ahead over that of the other."""
         return inverse(self.times) if self.less else self.times
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
+        """Return the fields as plain values for JSON."""
         return {
             "metric": self.key,
             "what": self.what,
@@ -63,18 +66,18 @@ class Advantage:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """Where one target stands against another in one quantity, over all points."""
+    """Comparison of two targets in one quantity over all points."""
 
     key: str
     what: str
     ahead: str
     behind: str
-    points: int  # at which it is decided ahead
+    points: int  # points at which the lead is decided
     of: int  # points at which both have a value
-    example: Advantage  # the middle of those points
+    example: Advantage  # point with the median lead among those
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
+        """Return the fields as plain values for JSON."""
         return {
             "metric": self.key,
             "what": self.what,
@@ -88,37 +91,37 @@ class Standing:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The answer to one question of one workload family."""
+    """Answer to one question for one workload family."""
 
-    question: str  # as a study names it
-    title: str  # "Time to durable"
+    question: str  # name of the question in the study
+    title: str  # heading, such as "Time to durable"
     kind: Kind
-    workload: str  # of the family; empty where there is only one
-    targets: tuple[str, ...]  # that were compared
+    workload: str  # name of the family; empty if the study has only one
+    targets: tuple[str, ...]  # labels of the compared targets
     winner: str = ""
-    index: int = 0  # of the winner, which decides its colour
-    does: str = ""  # the words of the question
-    unsure: str = ""  # instead of them where nothing is decided; often none are needed
-    headline: Advantage | None = None  # of a winner; else the largest difference
-    points: int = 0  # that were compared
-    won: int = 0  # of these, where the winner is decided ahead of the next best
-    ahead: dict[str, int] = field(default_factory=dict)  # by target: at how many it is ahead of one
-    comparisons: int = 0  # whose intervals hold together
-    least: float | None = None  # of a winner over the next best, from point to point
+    index: int = 0  # position of the winner among the targets, which decides its colour
+    does: str = ""  # predicate of the answer sentence, with placeholders
+    unsure: str = ""  # replacement for does if nothing is decided; often empty
+    headline: Advantage | None = None  # lead of the winner; without one, the largest difference
+    points: int = 0  # number of compared points
+    won: int = 0  # points at which the winner is decided ahead of the next best
+    ahead: dict[str, int] = field(default_factory=dict)  # by target: points at which it leads
+    comparisons: int = 0  # number of comparisons whose intervals hold simultaneously
+    least: float | None = None  # smallest lead of the winner over the next best, over all points
     most: float | None = None
-    caveat: str = ""  # the one that matters most
-    told: tuple[tuple[str, str], ...] = ()  # by target what answers in words; "" of them all
+    caveat: str = ""  # the most important one
+    told: tuple[tuple[str, str], ...] = ()  # textual answers by target; "" for all
     better: tuple[Standing, ...] = ()  # of the leader, over all points and quantities
     worse: tuple[Standing, ...] = ()
 
     @property
     def leader(self) -> str:
-        """The winner; without one the target of the largest difference; empty without any."""
+        """The winner; without one, the target ahead in the largest difference, or empty."""
         return self.winner or (self.headline.ahead if self.headline is not None else "")
 
     @property
     def amount(self) -> str:
-        """By how much: ``1.47×``, ``at least 1.5×``; empty without a winner."""
+        """Lead of the winner, such as ``1.47×`` or ``at least 1.5×``; empty without a winner."""
         if not self.winner or self.headline is None:
             return ""
         if digits.is_sizeless(self.headline.times):
@@ -127,22 +130,22 @@ class Verdict:
 
     @property
     def against(self) -> str:
-        """Of whom that is: ``over Disk``; empty without a winner."""
+        """Target that the lead is over, such as ``over Disk``; empty without a winner."""
         if not self.winner or self.headline is None:
             return ""
         if digits.is_sizeless(self.headline.times):
             return f"of {self.headline.behind}"
-        # "So many times over" of what there should be little of would be read the wrong way round.
+        # "3 times over" would be misread for a quantity of which less is better.
         return f"{'better than' if self.headline.less else 'over'} {self.headline.behind}"
 
     @property
     def interval(self) -> str:
-        """``1.43-1.51`` with a dash; empty without a winner."""
+        """Interval of the lead, such as ``1.43-1.51`` with a dash; empty without a winner."""
         return digits.ends_text(self.headline.times) if self.winner and self.headline else ""
 
     @property
     def basis(self) -> str:
-        """How sure, and picked from how many."""
+        """Confidence of the interval and the number of comparisons behind it, as a sentence."""
         if not self.comparisons:
             return ""
         if self.comparisons == 1:
@@ -158,21 +161,18 @@ class Verdict:
         return _answer(self)
 
     def sentences(self) -> list[str]:
-        """At most three plain sentences: the answer, what speaks against it, the caveat.
-
-        Before them what answers the question in words, where something does.
-        """
+        """Return the textual answer (if any), the comparison, the disadvantages and the caveat."""
         return [text for text in (_told(self), _answer(self), _against(self), self.caveat) if text]
 
     @property
     def warnings(self) -> list[str]:
-        """Those of the sentences that speak against the answer."""
+        """Sentences that qualify the answer: the winner's disadvantages and the caveat."""
         is_worse = self.kind == "winner" and bool(self.worse)
         sentences = (_against(self) if is_worse else "", self.caveat)
         return [text for text in sentences if text]
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
+        """Return the fields as plain values for JSON."""
         return {
             "question": self.question,
             "kind": self.kind,
@@ -193,7 +193,11 @@ class Verdict:
 
 
 def in_words(clauses: Iterable[tuple[str, str, str]]) -> tuple[tuple[str, str], ...]:
-    """By target what is told of it; with the places, where that differs from place to place."""
+    """Merge textual answers by target, adding the places if the text differs between places.
+
+    Args:
+        clauses: Tuples of target, text and place.
+    """
     by_target: dict[str, dict[str, list[str]]] = {}
     for target, text, place in clauses:
         by_target.setdefault(target, {}).setdefault(text, []).append(place)
@@ -209,7 +213,10 @@ def _placed(text: str, places: Sequence[str], texts: int) -> str:
 
 
 def _told(verdict: Verdict) -> str:
-    """``Disk: the device saturates at 8 workers; memory: CPU-bound at 8 workers.``"""
+    """Return the textual answers, one clause per distinct text.
+
+    Example: ``Disk: the device saturates at 8 workers; memory: CPU-bound at 8 workers.``
+    """
     if not verdict.told:
         return ""
     same: dict[str, list[str]] = {}
@@ -223,7 +230,7 @@ def _told(verdict: Verdict) -> str:
 
 
 def _answer(verdict: Verdict) -> str:
-    """The first sentence."""
+    """Return the sentence that compares the targets."""
     at = verdict.headline
     if verdict.kind == "winner" and at is not None:
         next_best = ", the next best" if len(verdict.targets) > 2 else ""
@@ -246,14 +253,14 @@ def _answer(verdict: Verdict) -> str:
 
 
 def _each_ahead(verdict: Verdict) -> str:
-    """``A is ahead at 3 of 4 points, and B at 1``."""
+    """Return a clause such as ``A is ahead at 3 of 4 points, and B at 1``."""
     (first, count), *others = [(t, n) for t, n in verdict.ahead.items() if n]
     rest = "".join(f", and {target} at {n}" for target, n in others)
     return f"{first} is ahead at {count} of {verdict.points} points{rest}"
 
 
 def _sizeless(verdict: Verdict, at: Advantage, next_best: str) -> str:
-    """Who is ahead where nothing but that is known."""
+    """Return the clause for a winner whose lead is too uncertain to quantify."""
     comma = "," if next_best else ""
     return (
         f"{at.ahead} is ahead of {at.behind}{next_best}{comma} in {at.what} at {at.where}"
@@ -263,7 +270,7 @@ def _sizeless(verdict: Verdict, at: Advantage, next_best: str) -> str:
 
 
 def _does(verdict: Verdict, at: Advantage, more: str = "") -> str:
-    """``moves 3.3 times as much data per second as Disk (2.9 to 3.7) at 4 MiB, 8 jobs``."""
+    """Return a clause such as ``moves 3.3 times as much data per second as Disk (2.9 to 3.7)``."""
     ends = "" if digits.is_loose(at.times) else digits.ends_text(at.times).replace("–", " to ")
     sure = f" ({ends})" if ends else ""
     size = digits.times(at.times, " times")
@@ -271,7 +278,7 @@ def _does(verdict: Verdict, at: Advantage, more: str = "") -> str:
 
 
 def _middle_of(verdict: Verdict) -> str:
-    """Which of the points that is."""
+    """Return the clause that says which of the points the headline is taken from."""
     if verdict.points == 1:
         return ""
     if verdict.won == verdict.points:
@@ -288,7 +295,7 @@ def _of(verdict: Verdict) -> str:
 
 
 def _against(verdict: Verdict) -> str:
-    """What speaks against the winner; where there is none, how large the difference may be."""
+    """Return the winner's disadvantages; without a winner, the possible size of the difference."""
     at = verdict.headline
     if verdict.kind == "winner":
         parts = [_worse(standing, verdict) for standing in verdict.worse[:2]]

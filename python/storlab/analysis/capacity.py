@@ -1,8 +1,8 @@
-"""How many accelerators a target feeds: what was tried, what it says, and what to try next.
+"""Search for the number of accelerators a target can feed: results so far and the next trial.
 
-A target keeps N accelerators at a threshold when the interval of their mean utilisation lies at or
-above it. Utilisation is taken to fall with N: the search doubles N until a number is not kept, and
-then halves the distance between the largest that is kept and the smallest that is not.
+A target keeps up with N accelerators if the interval of their mean utilisation lies at or above a
+threshold. Utilisation is assumed to fall with N: the search doubles N until the target fails to
+keep up, then bisects between the largest N that passed and the smallest that did not.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from storlab.model.result import RunRecord
 from storlab.workloads.common.flags import flag_meanings
 
 SCHEMA_VERSION = 1
-MOST_BATCHES = 3  # of ``repeats`` runs: an undecided number gets up to twice as many more
+MOST_BATCHES = 3  # times ``repeats`` runs: an undecided N gets up to twice as many more
 CONFIDENCE = 0.95
 
 Verdict = Literal["kept", "not-kept", "undecided", "failed"]
@@ -27,7 +27,7 @@ Outcome = Literal["found", "at-least", "undecided"]
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """What the search goes by."""
+    """Parameters of the search: utilisation threshold and repeats per trial."""
 
     threshold_percent: float = 90.0
     repeats: int = 3
@@ -35,20 +35,20 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Tried:
-    """What the runs of one number of accelerators say."""
+    """Result of the runs with one number of accelerators."""
 
     number: int
     point_id: str
     run_ids: tuple[str, ...]
-    values: tuple[float, ...]  # of the metric, of each finished run
-    interval: Interval | None  # of their mean; None where none finished
-    verdict: Verdict | None  # None: more runs are needed to tell
-    flags: tuple[str, ...]  # kinds, of any of its runs
+    values: tuple[float, ...]  # metric value of each finished run
+    interval: Interval | None  # interval of the mean; None if no run finished
+    verdict: Verdict | None  # None: more runs are needed to decide
+    flags: tuple[str, ...]  # distinct flag kinds of all its runs
     failures: tuple[str, ...]
-    power_w: float | None  # mean over the runs, at the headline's boundary
+    power_w: float | None  # mean over the runs, at the boundary of the headline
 
     def as_dict(self, search: Search) -> dict[str, Any]:
-        """For ``capacity.json``."""
+        """Return the fields as plain values for ``capacity.json``."""
         return {
             search.parameter: self.number,
             "point_id": self.point_id,
@@ -64,15 +64,15 @@ class Tried:
 
 @dataclass(slots=True)
 class CaseResult:
-    """One search as far as it has come."""
+    """State of one search."""
 
     case: Case
-    tried: list[Tried] = field(default_factory=list)  # in order of the accelerators
-    next: Try | None = None  # None: it has ended
+    tried: list[Tried] = field(default_factory=list)  # ascending by number of accelerators
+    next: Try | None = None  # None: the search has ended
 
     @property
     def largest(self) -> Tried | None:
-        """The largest number that is kept, and all tried below it; None where not even one is."""
+        """Largest number kept, below the first number not kept; None if no number is kept."""
         above = self.first_not_kept
         kept = self._with("kept")
         if above is not None:
@@ -81,13 +81,13 @@ class CaseResult:
 
     @property
     def first_not_kept(self) -> Tried | None:
-        """The smallest number that is not kept, for whatever reason."""
+        """Smallest number that was not kept, was undecided or failed; None if there is none."""
         wanted = [*self._with("not-kept"), *self._with("undecided"), *self._with("failed")]
         return min(wanted, key=lambda tried: tried.number, default=None)
 
     @property
     def outcome(self) -> Outcome:
-        """Whether the largest number that is kept is the answer, or a bound of it."""
+        """Whether the largest number kept is exact, a lower bound or undecided."""
         above = self.first_not_kept
         if above is not None and above.verdict == "undecided":
             return "undecided"
@@ -97,7 +97,7 @@ class CaseResult:
         return [tried for tried in self.tried if tried.verdict == verdict]
 
     def notes(self) -> list[str]:
-        """What a reader must know beside the number."""
+        """Return the remarks that must accompany the number, such as a client bottleneck."""
         remarks, case = [], self.case
         ended = self.next is None
         above = self.first_not_kept
@@ -137,7 +137,7 @@ class CaseResult:
         return [*remarks, *(f"flagged {m.kind}: {m.advice}" for m in known if m.advice)]
 
     def as_dict(self) -> dict[str, Any]:
-        """For ``capacity.json``."""
+        """Return the fields as plain values for ``capacity.json``."""
         point, largest, above = self.case.point, self.largest, self.first_not_kept
         search = self.case.search
         params = {n: value for n, value in point.params.items() if n != search.parameter}
@@ -163,18 +163,18 @@ _CACHED = ("page-cache", "device-bytes")
 
 @dataclass(slots=True)
 class Capacity:
-    """All searches of a study."""
+    """All capacity searches of a study."""
 
     rule: Rule
     cases: list[CaseResult]
 
     @property
     def tries(self) -> list[Try]:
-        """What to run next; nothing where all searches have ended."""
+        """Trials to run next; empty if all searches have ended."""
         return [case.next for case in self.cases if case.next is not None]
 
     def as_dict(self) -> dict[str, Any]:
-        """``capacity.json``."""
+        """Return the content of ``capacity.json``."""
         return {
             "schema_version": SCHEMA_VERSION,
             "metric": self.cases[0].case.search.metric,
@@ -187,7 +187,7 @@ class Capacity:
 
 
 def survey(cases: Sequence[Case], records: Iterable[RunRecord], rule: Rule) -> Capacity:
-    """What the stored runs say of each case, and what to try next."""
+    """Evaluate the stored runs of each search and choose the next trials."""
     by_point: dict[str, list[RunRecord]] = {}
     for record in records:
         by_point.setdefault(record.point_id, []).append(record)
@@ -216,9 +216,12 @@ def _survey_one(case: Case, by_point: Mapping[str, Sequence[RunRecord]], rule: R
 
 
 def next_number(verdicts: Mapping[int, Verdict], largest: int, smallest: int = 1) -> int | None:
-    """The number of accelerators to try next, from ``smallest`` to ``largest``.
+    """Return the number of accelerators to try next, or None if the answer is established.
 
-    None: the answer is known.
+    Args:
+        verdicts: Verdict by number of accelerators tried.
+        largest: Largest number that may be tried.
+        smallest: Smallest number that may be tried.
     """
     below = min((n for n, verdict in verdicts.items() if verdict != "kept"), default=largest + 1)
     kept = max((n for n, v in verdicts.items() if v == "kept" and n < below), default=smallest - 1)
@@ -230,7 +233,7 @@ def next_number(verdicts: Mapping[int, Verdict], largest: int, smallest: int = 1
 
 
 def judge(number: int, records: Sequence[RunRecord], rule: Rule, metric: str) -> Tried:
-    """What the runs of one point say. A run that failed, or has no such metric, is a failure."""
+    """Evaluate the runs of one point; a run that failed or lacks the metric counts as a failure."""
     readings = [record.metric(metric) for record in records]
     values = [value for value in readings if value is not None]
     failures = [
@@ -240,7 +243,7 @@ def judge(number: int, records: Sequence[RunRecord], rule: Rule, metric: str) ->
     ]
     interval = mean_interval(values, CONFIDENCE) if values else None
     if interval is not None and interval.high is not None:
-        most = max(100.0, interval.estimate)  # no share is above all of it
+        most = max(100.0, interval.estimate)  # utilisation cannot exceed 100 %
         interval = replace(interval, high=min(interval.high, most))
     power = [record.metric("power_w") for record in records]
     measured = [value for value in power if value is not None]

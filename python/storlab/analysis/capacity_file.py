@@ -1,4 +1,4 @@
-"""What a search for a capacity found, from the ``capacity.json`` of a result directory."""
+"""Reader of ``capacity.json``, the result of a capacity search, from result directories."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ FILE = "capacity.json"
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """One search: the most of a parameter that a target keeps up with."""
+    """Result of one capacity search: the largest parameter value that a target keeps up with."""
 
     target: str  # label in the comparison
-    kind: str  # of the workload
+    kind: str  # kind of the workload
     workload: str
     engine: str
-    params: dict[str, Any]  # of its points, without what was searched
+    params: dict[str, Any]  # parameters of its points, without the searched one
     threshold_percent: float
     number: int
-    at_it: Interval | None  # utilisation there, percent
-    point_id: str | None  # of the runs behind it
+    at_it: Interval | None  # utilisation at that number, in percent
+    point_id: str | None  # point of the runs that the number rests on
     power_w: float | None
     first_not_kept: int | None
     outcome: Outcome
@@ -37,7 +37,7 @@ class Found:
 
     @property
     def text(self) -> str:
-        """``at least 24``."""
+        """The number as text, such as ``at least 24``."""
         if self.outcome == "undecided":
             return f"{self.number:,} or more" if self.number else "not decided"
         before = "at least " if self.outcome == "at-least" else ""
@@ -45,9 +45,10 @@ class Found:
 
 
 def searches(comparison: Comparison) -> list[Found]:
-    """All searches of the result directories; none where they are of ordinary campaigns.
+    """Read the capacity searches of all result directories; ordinary campaigns have none.
 
-    Raises ResultError for a file that is no search's.
+    Raises:
+        ResultError: A ``capacity.json`` cannot be read or lacks required fields.
     """
     labels = {(id(c.store), c.target.name): c.label for c in comparison.dataset.targets}
     searched = []
@@ -73,7 +74,7 @@ def _cases(store: ResultStore) -> list[tuple[float, dict[str, Any]]]:
 
 
 def _outcome(case: dict[str, Any], parameter: str) -> Outcome:
-    """The verdict; of files that were written before there was one, from what was tried."""
+    """Return the stored outcome; derive it from the trials for files of older versions."""
     if "verdict" in case:
         known: Outcome = case["verdict"]
         return known

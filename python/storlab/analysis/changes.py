@@ -1,24 +1,25 @@
-"""Change points of a series: where does it begin to run at another level?
+"""Change-point detection: the places in a series at which its level shifts.
 
-E-divisive (Matteson and James, A Nonparametric Approach for Multiple Change Point Analysis of
-Multivariate Data, JASA 109, 2014): a stretch is split where the energy distance (Székely and Rizzo,
-2013) between what is before and after, weighted by their lengths, is largest. Where that is larger
-than chance allows, both parts are looked at likewise. As in the paper, what is after may end before
-the stretch does, so that a change for a while is not hidden by what follows. Our own part:
+The method is E-divisive (Matteson and James, A Nonparametric Approach for Multiple Change Point
+Analysis of Multivariate Data, JASA 109, 2014): a stretch is split where the energy distance
+(Székely and Rizzo, 2013) between the values before and after, weighted by their lengths, is
+largest. If that distance is larger than chance allows, both parts are split likewise. As in the
+paper, the part after the split may end before the stretch does, so that later values do not hide a
+temporary change. Additions to the paper:
 
-- Values become normal scores of their ranks (van der Waerden) first. Then one outlier makes no
-  change, and what chance allows depends on the number of values alone, whatever their distribution:
-  it is a table, made once by simulation (``benches/change_points.py``), and no permutation test of
-  every series.
-- On a line, energy distance is twice the integral of the squared difference of the distribution
-  functions. It is taken on a grid, in a time that grows as the number of values does.
-- The chance of a false alarm is that of the whole series: a part of it is given its share by its
-  length. Equal values are ranked in an order that has no trend.
-- What is after ends with the stretch, or 4, 8, 16, ... values after the split; these weigh less,
-  so that a change in the newest two or three values is seen.
+- Values are first converted to normal scores of their ranks (van der Waerden). A single outlier
+  therefore makes no change, and the critical values depend only on the number of values: a table
+  simulated once (``benches/change_points.py``) replaces a permutation test per series.
+- In one dimension, energy distance is twice the integral of the squared difference of the
+  distribution functions. It is evaluated on a grid, in time linear in the number of values.
+- The false-alarm probability applies to the whole series; a part gets a share in proportion to its
+  length. Ties are ranked in an order without a trend.
+- The part after the split ends with the stretch, or 4, 8, 16, ... values after the split. These
+  shorter parts get a smaller weight, so that a change in the newest two or three values is
+  detected.
 
-Values are taken to be independent of one another while nothing changes. docs/method.md has the
-share of false alarms, and of changes found.
+Values are assumed to be independent between changes. docs/method.md lists the measured rates of
+false alarms and of detected changes.
 """
 
 from __future__ import annotations
@@ -32,12 +33,13 @@ from statistics import NormalDist, fmean, geometric_mean
 import numpy as np
 from numpy.typing import NDArray
 
-SHORTEST = 2  # values on each side of a change
-KNOTS = 40  # of the grid that distribution functions are compared on
-WITHIN = 0.65  # weight of a stretch that ends before the values do
+SHORTEST = 2  # fewest values on each side of a change
+KNOTS = 40  # grid points at which distribution functions are compared
+WITHIN = 0.65  # weight of a part that ends before the stretch does
 LEVELS = (0.05, 0.01, 0.001)
-"""Chances to see as large a difference somewhere in a series of noise."""
-_ASKED = (0.035, 0.01, 0.001)  # of the columns of the table: the first one with a little room
+"""False-alarm probabilities that a change can be reported at."""
+# probabilities that TABLE was simulated for; the first is stricter, as a reserve
+_ASKED = (0.035, 0.01, 0.001)
 _GOLDEN = 0.6180339887498949
 TABLE: dict[int, tuple[float, float, float]] = {
     8: (3.71, 3.85, 3.85),
@@ -61,24 +63,29 @@ TABLE: dict[int, tuple[float, float, float]] = {
     1000: (7.93, 9.10, 11.24),
     2000: (8.35, 9.86, 12.33),
 }
-"""By number of values, what the largest difference stays below but for those chances."""
-FEWEST = min(TABLE)  # values; a change in fewer cannot be told from chance
+"""Critical values of the largest difference by number of values, one per item of ``_ASKED``."""
+FEWEST = min(TABLE)  # values; a change in fewer cannot be distinguished from chance
 
 Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """``index`` is the first value of the new level; ``chance`` one of ``LEVELS``, at most so."""
+    """Change of level in a series.
+
+    ``index`` is the first value of the new level; ``chance`` is the smallest of ``LEVELS`` at which
+    the change is significant.
+    """
 
     index: int
     chance: float
 
 
 def change_points(values: Sequence[float]) -> list[Change]:
-    """In order. Empty for fewer values than ``FEWEST``.
+    """Find the change points of a series in order; fewer than ``FEWEST`` values have none.
 
-    Raises ValueError for a value that is not finite.
+    Raises:
+        ValueError: A value is not finite.
     """
     data = np.asarray(values, dtype=np.float64)
     if not np.isfinite(data).all():
@@ -91,7 +98,7 @@ def change_points(values: Sequence[float]) -> list[Change]:
 
 
 def largest_difference(values: Floats) -> tuple[float, int]:
-    """The largest weighted energy distance, and the first value of what is after it."""
+    """Return the largest weighted energy distance and the first index after its split."""
     number = len(values)
     if number < 2 * SHORTEST:
         return 0.0, 0
@@ -112,9 +119,13 @@ def largest_difference(values: Floats) -> tuple[float, int]:
 
 
 def chance_of(difference: float, number: int, share: float = 1.0) -> float:
-    """How often noise of so many values differs as much: at most one of ``LEVELS``, or 1.
+    """Return the chance that noise differs as much: one of ``LEVELS``, or 1 if not significant.
 
-    ``share``: of a series, the part that the values are; noise in the whole of it is meant.
+    Args:
+        difference: Largest weighted energy distance of the values.
+        number: Number of values.
+        share: Share of the whole series that the values make up; the probability is for the whole
+            series.
     """
     limits = _limits(number, share)
     passed = [level for level, limit in zip(LEVELS, limits, strict=True) if difference > limit]
@@ -130,7 +141,7 @@ def _divide(data: Floats, start: int, end: int, places: list[int]) -> None:
 
 
 def _refined(data: Floats, places: list[int]) -> list[Change]:
-    """Each place between its neighbours once more; what is not told apart there is no change."""
+    """Re-estimate each change point between its neighbours; drop those no longer significant."""
     while places:
         around = [0, *places, len(data)]
         looked = [
@@ -151,7 +162,7 @@ def _refined(data: Floats, places: list[int]) -> list[Change]:
 
 
 def _counts(values: Floats) -> tuple[Floats, float]:
-    """How many of the first so many scores lie below each knot, and the knots' distance."""
+    """Count the scores below each knot for each prefix, and return the knot spacing too."""
     scores = _scores(values)
     low, high = float(scores.min()), float(scores.max())
     step = (high - low) / KNOTS
@@ -162,7 +173,7 @@ def _counts(values: Floats) -> tuple[Floats, float]:
 
 
 def _scores(values: Floats) -> Floats:
-    """Normal scores. Ties are broken by multiples of the golden ratio: evenly up and down."""
+    """Convert values to normal scores; the golden ratio orders ties without a trend."""
     scores = np.empty(len(values))
     turns = np.arange(len(values)) * _GOLDEN % 1.0
     scores[np.lexsort((turns, values))] = _quantiles(len(values))
@@ -176,14 +187,15 @@ def _quantiles(number: int) -> Floats:
 
 
 def _lengths(number: int) -> list[int]:
-    """4, 8, 16, ..., while there is a value left after them."""
+    """Return the lengths 4, 8, 16, ... that leave at least one further value."""
     return [1 << power for power in range(2, 30) if SHORTEST + (1 << power) < number]
 
 
 def _limits(number: int, share: float) -> list[float]:
-    """Of the table, between its rows by the logarithm of the number of values.
+    """Interpolate the critical values for one number of values and each of ``LEVELS``.
 
-    Between its columns, and beyond the last, by the logarithm of the chance.
+    Interpolation is linear in the logarithm of the number of values and of the probability; beyond
+    the last probability it is extrapolated.
     """
     sizes = list(TABLE)
     if number < sizes[0]:
@@ -201,7 +213,12 @@ def _limits(number: int, share: float) -> list[float]:
 
 
 def level(values: Sequence[float]) -> float:
-    """The mean of results between two changes, in their unit: geometric, as the size of a change is
-    a ratio of geometric means; arithmetic where a value is not positive. ValueError without values.
+    """Return the mean of the values between two changes, in their unit.
+
+    The mean is geometric, as the size of a change is a ratio of geometric means; it is arithmetic
+    if a value is not positive.
+
+    Raises:
+        ValueError: ``values`` is empty.
     """
     return geometric_mean(values) if min(values) > 0 else fmean(values)

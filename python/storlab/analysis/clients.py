@@ -1,4 +1,4 @@
-"""Clients of a cluster side by side: what each did, of what it should have, and when it began."""
+"""Comparison of the clients of a cluster: work done, fair share and finish times."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from storlab.model.cluster import ClientRun, ClusterRun
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A client in one run, with the others of that run."""
+    """One client in one run, with all clients of that run."""
 
     client: ClientRun
     together: ClusterRun
@@ -22,14 +22,14 @@ class Seen:
 
     @property
     def share(self) -> float | None:
-        """What it did over the mean of all clients; None where none did anything."""
+        """Rate of the client over the mean rate of all clients; None if no client did any work."""
         rates = self.together.rates
         mean = sum(rates.values()) / len(rates)
         return rates[self.client.name] / mean if mean else None
 
     @property
     def network(self) -> float | None:
-        """Bytes over its data interfaces, to and fro, over bytes moved; None where not seen."""
+        """Bytes received and sent on the data interfaces per byte moved; None if not measured."""
         received, sent = self.client.nic_received_bytes, self.client.nic_sent_bytes
         if received is None or sent is None or not self.client.bytes:
             return None
@@ -37,12 +37,12 @@ class Seen:
 
     @property
     def clock_ns(self) -> int:
-        """How well its clock is known: by the drift, or by half of the round trip."""
+        """Uncertainty of the client's clock: the larger of its drift and half the round trip."""
         return max(abs(self.client.drift_ns), self.client.round_trip_ns // 2)
 
 
 def clients_of(cell: Cell) -> list[Seen]:
-    """Every client in every run of a cell that counts."""
+    """Return every client of every finished run of a cell."""
     return [
         Seen(client, run.record.cluster, run)
         for run in cell.runs
@@ -52,7 +52,7 @@ def clients_of(cell: Cell) -> list[Seen]:
 
 
 def has_clients(comparison: Comparison) -> bool:
-    """Whether the clients of a cluster made any of the load."""
+    """Return whether clients of a cluster generated any of the load."""
     return any(point.clients is not None for point in _plans(comparison))
 
 
@@ -61,7 +61,7 @@ def _plans(comparison: Comparison) -> Iterator[WorkloadPoint]:
 
 
 def by_client(seen: list[Seen]) -> dict[str, list[Seen]]:
-    """The same by name, in the order of the study."""
+    """Group client observations by client name, in the order of the study."""
     clients: dict[str, list[Seen]] = {}
     for observed in seen:
         clients.setdefault(observed.client.name, []).append(observed)
@@ -70,29 +70,29 @@ def by_client(seen: list[Seen]) -> dict[str, list[Seen]]:
 
 @dataclass(frozen=True, slots=True)
 class Balance:
-    """How evenly the clients of one cell shared the work. Shares are means over its runs."""
+    """Distribution of work over the clients of one cell; shares are means over the runs."""
 
     shares: dict[str, float]
     clients: int
 
     @property
     def least(self) -> tuple[str, float]:
-        """The client with the smallest share."""
+        """Client with the smallest share, and the share."""
         return min(self.shares.items(), key=lambda pair: pair[1])
 
     @property
     def most(self) -> tuple[str, float]:
-        """The client with the largest."""
+        """Client with the largest share, and the share."""
         return max(self.shares.items(), key=lambda pair: pair[1])
 
     @property
     def middle(self) -> float:
-        """The median of all clients."""
+        """Median share of all clients."""
         return median(self.shares.values())
 
 
 def balance_of(cell: Cell) -> Balance | None:
-    """None with fewer than two clients, or where they did nothing."""
+    """Return the balance of a cell; None with fewer than two clients that did any work."""
     shares = {}
     for name, runs in by_client(clients_of(cell)).items():
         known = [share for run in runs if (share := run.share) is not None]
@@ -103,26 +103,26 @@ def balance_of(cell: Cell) -> Balance | None:
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """When the clients of one run had done their shares of a fixed work, after its start."""
+    """First and last client to finish a fixed amount of work in one run."""
 
     first: ClientRun
     last: ClientRun
     bytes_s_till_first: float | None
-    bytes: int  # of all clients
+    bytes: int  # moved by all clients
 
     @property
     def first_ns(self) -> int:
-        """First done."""
+        """Time from the start of the run until the first client finished."""
         return self.first.done_ns or 0
 
     @property
     def last_ns(self) -> int:
-        """Last done."""
+        """Time from the start of the run until the last client finished."""
         return self.last.done_ns or 0
 
 
 def endings_of(cell: Cell) -> list[Ending]:
-    """Of every run of a cell that counts, where several clients had a fixed work."""
+    """Return the finish times of each run of a cell in which several clients had a fixed work."""
     endings = []
     for run in cell.runs:
         together = run.record.cluster
@@ -135,9 +135,10 @@ def endings_of(cell: Cell) -> list[Ending]:
 
 
 def sections_by_clients(comparison: Comparison) -> list[Section]:
-    """Sections whose axis is the number of clients, where another axis is swept beside it.
+    """Return sections with the number of clients as axis, for studies that also sweep another axis.
 
-    At the far end of that other axis; none where clients are the axis of the page anyway.
+    Each facet contributes its last point on the other axis. Empty if the number of clients already
+    is the axis of the page.
     """
     sections: dict[tuple[object, ...], Section] = {}
     for section in comparison.sections:

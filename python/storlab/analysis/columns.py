@@ -1,7 +1,7 @@
-"""The columns of the comparison: what each family measures, in the order of a page.
+"""Columns of the comparison: the quantities of each workload family, in page order.
 
 Most follow from the family's :class:`~storlab.contracts.page.Page`; CPU, errors and power have the
-same names in every family that has them.
+same names in all families.
 """
 
 from __future__ import annotations
@@ -16,61 +16,64 @@ from storlab.contracts.registry import FAMILIES
 PERCENTS = {"p50": 50.0, "p90": 90.0, "p99": 99.0, "p999": 99.9}
 STATISTICS = {"mean": "mean", "p50": "p50", "p90": "p90", "p99": "p99", "p999": "p99.9"}
 OWN_TIMES = {time.name: time for workload in FAMILIES.values() for time in workload.page.times}
-"""Distributions of a family's own: of no I/O, and held as latencies of another operation."""
+"""Time distributions that one family defines itself, by name.
+
+They are not I/O latencies, but are stored as latencies of a separate operation.
+"""
 TIMES = {
     "latency": "latency",
     "ttfb": "time to first byte",
     "intended_latency": "latency from the intended start",
     **{time.name: time.words for time in OWN_TIMES.values()},
 }
-"""Prefixes of the metrics that are distributions of times, in words."""
+"""Metric-name prefixes of time distributions, with their words."""
 
 
 @dataclass(frozen=True)
 class Column:
-    """One quantity of the table. ``better`` says which way is good.
+    """One quantity of the comparison table; ``better`` is the direction of improvement.
 
-    What follows from its name is worked out once: every cell of a large campaign asks for it.
+    Derived properties are cached, because every cell of a large campaign reads them.
     """
 
     name: str
     operation: str
     label: str
     unit: str
-    better: str  # "more", "less", or "" where neither is
-    percent: float | None = None  # a percentile of merged histograms
-    is_power: bool = False  # rests on a meter's joules, within one boundary
-    short: str = ""  # as the head of a column
-    most: float | None = None  # the largest value that there can be
+    better: str  # "more", "less", or "" if neither is better
+    percent: float | None = None  # percentile, taken from merged histograms
+    is_power: bool = False  # derived from metered joules within one power boundary
+    short: str = ""  # column heading
+    most: float | None = None  # upper bound of the quantity, if any
 
     @cached_property
     def key(self) -> str:
-        """``latency_p99_ns.read``."""
+        """Unique key of the column, such as ``latency_p99_ns.read``."""
         return f"{self.name}.{self.operation}"
 
     @property
     def is_intended(self) -> bool:
-        """True for latencies from the intended start (open loop)."""
+        """Whether the column is a latency from the intended start (open loop)."""
         return self.name.startswith("intended_")
 
     @cached_property
     def time(self) -> str:
-        """Which distribution of times it is taken from, a key of ``TIMES``; else empty."""
+        """Time distribution (key of ``TIMES``) behind the column; empty if it is not a time."""
         return next((t for t in TIMES if self.name.startswith(f"{t}_")), "")
 
     @cached_property
     def is_latency(self) -> bool:
-        """True for what depends on the concurrency it was taken at."""
+        """Whether the column is an I/O latency, which depends on the concurrency."""
         return bool(self.time) and self.time not in OWN_TIMES
 
     @property
     def account_name(self) -> str:
-        """What an energy account calls it: by its name, with the operation where it is of one."""
+        """Name of the quantity in an energy account."""
         return self.name if self.operation == "all" else self.key
 
 
 def noun_of(page: Page) -> str:
-    """What a family counts: operations, requests."""
+    """Return the plural noun for a family's unit of work, such as operations or requests."""
     return page.rate.title.partition("/")[0]
 
 
@@ -102,7 +105,7 @@ def _rates(page: Page) -> Iterator[Column]:
 
 
 def time_keys(page: Page, time: str, operations: Sequence[str]) -> list[str]:
-    """Keys of mean and percentiles of one kind of time, in the order of a table."""
+    """Return the keys of mean and percentiles of one time distribution, in table order."""
     return [
         f"{time}_{statistic}_ns.{operation}"
         for operation in operations
@@ -156,14 +159,14 @@ NET = _power(
 
 
 def rate_per_watt(page: Page) -> Column:
-    """Operations per joule, under the family's own name for a rate."""
+    """Return the column for operations per joule, named after the family's rate."""
     noun = noun_of(page)
     unit = f"{page.rate_short}/W"
     return _power(f"{page.rate.name}_w", f"{noun} per watt", unit, "more", f"{noun} per watt")
 
 
 def _own(quantities: Sequence[Quantity]) -> Iterator[Column]:
-    """The family's own quantities."""
+    """Yield the columns of the quantities that a family defines itself."""
     for q in quantities:
         statistic = q.name.split("_")[-2] if q.time else ""
         yield Column(
@@ -173,7 +176,7 @@ def _own(quantities: Sequence[Quantity]) -> Iterator[Column]:
 
 
 def columns_of(page: Page) -> list[Column]:
-    """Everything that runs of a family may have a value for."""
+    """Return all columns that runs of a family may have values for."""
     if page.quantities:
         own = list(_own(page.quantities))
         keys = {column.key for column in own}
@@ -201,7 +204,7 @@ def _all_columns() -> tuple[Column, ...]:
 
 
 def groups_of(page: Page) -> dict[str, list[str]]:
-    """The tables of a family with quantities of its own: keys of columns by caption."""
+    """Return the column keys of each table, by caption, for a family with its own quantities."""
     groups: dict[str, list[str]] = {}
     for quantity in page.quantities:
         groups.setdefault(quantity.group, []).append(quantity.key)
@@ -209,13 +212,16 @@ def groups_of(page: Page) -> dict[str, list[str]]:
 
 
 def label_of(page: Page, column: Column, *, whole: bool = False) -> str:
-    """A column in the family's own words where it has them; else short, unless ``whole``."""
+    """Return the label of a column in the family's words, if defined; else its short heading.
+
+    ``whole`` selects the full label instead of the short heading.
+    """
     own = (q.title for q in page.quantities if q.key == column.key)
     return next(own, column.label if page.quantities or whole else column.short)
 
 
 def short_of(page: Page, column: Column) -> str:
-    """The head of a column in a family's tables: some quantities have the family's own words."""
+    """Return the heading of a column, in the family's own words if defined."""
     own = (q.short or q.title for q in page.quantities if q.key == column.key)
     return next(own, column.short)
 
@@ -225,11 +231,11 @@ RATES_PER_WATT = {rate_per_watt(workload.page).name for workload in FAMILIES.val
 
 
 def table_keys(page: Page) -> list[str]:
-    """The columns of a section's first table: what stands beside a point."""
+    """Return the keys of the columns in the first table of a section."""
     if page.quantities:
         return [quantity.key for quantity in page.quantities]
-    several = len(page.percentiles) > 1  # then latencies stand in a table of their own
-    # What moves data has its throughput; the others have their rate alone.
+    several = len(page.percentiles) > 1  # then latencies have their own table
+    # An operation that moves data shows its throughput, any other its rate.
     rates = [
         c.key for c in _rates(page) if c.name != page.rate.name or c.operation not in page.moved
     ]
@@ -241,14 +247,14 @@ def table_keys(page: Page) -> list[str]:
         *intended,
         "errors.all",
         "concurrency_effective.all",
-        *([] if page.split else ["power_w.all"]),  # the section about power has it
+        *([] if page.split else ["power_w.all"]),  # power has its own section
         "efficiency_mb_s_w.all",
         *(["throughput_mb_s_tb.all"] if page.split else []),
     ]
 
 
 def run_keys(page: Page) -> list[str]:
-    """The columns of the table of all runs."""
+    """Return the keys of the columns in the table of all runs."""
     if page.quantities:
         firsts = [keys[0] for keys in groups_of(page).values()]
         chosen = [q.key for q in page.quantities if q.compared or q.key in firsts]
@@ -280,7 +286,7 @@ def run_keys(page: Page) -> list[str]:
 
 
 def ratio_keys(page: Page) -> list[str]:
-    """The columns that a target is divided by the baseline in."""
+    """Return the keys of the columns that get a ratio to the baseline."""
     power = ["power_w.all", "efficiency_mb_s_w.all", f"{page.rate.name}_w.all", NET.key]
     if page.quantities:
         own = [quantity.key for quantity in page.quantities if quantity.compared]
@@ -300,10 +306,10 @@ def ratio_keys(page: Page) -> list[str]:
 
 
 def ratio_table_keys(page: Page) -> list[str]:
-    """Of these, the ones that the brief's table of ratios has."""
+    """Return the ratio columns that the brief's table of ratios shows."""
     left_out = {f"{page.rate.name}.all", "power_w.all", f"{page.rate.name}_w.all", NET.key}
     return [key for key in ratio_keys(page) if key not in left_out]
 
 
 RATIO_KEYS = tuple(dict.fromkeys(k for w in FAMILIES.values() for k in ratio_keys(w.page)))
-"""Of all families."""
+"""Ratio columns of all families."""

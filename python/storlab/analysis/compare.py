@@ -1,8 +1,8 @@
-"""The comparison: one table model that the terminal and the brief share.
+"""Comparison table shared by the terminal and the brief.
 
-Per workload point and target a cell: means with t-intervals, percentiles of histograms merged over
-the repeats, effective concurrency, flags. Per target a ratio to the baseline with a log-Welch-t
-interval. Failed runs are counted and listed, and are part of no mean.
+Each workload point and target has a cell: means with t-intervals, percentiles of histograms merged
+over the repeats, effective concurrency and flags. Each target has a ratio to the baseline with a
+log-Welch-t interval. Failed runs are counted and listed, but enter no mean.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ CONCURRENCY = "concurrency_effective.all"
 PLACES = {column.key: place for place, column in enumerate(COLUMNS)}
 POWER = [column for column in COLUMNS if column.is_power]
 STATISTIC_OF = {percent: name for name, percent in PERCENTS.items()}
-CONCURRENCY_TOLERANCE = 1.10  # latencies further apart in effective concurrency are marked
+CONCURRENCY_TOLERANCE = 1.10  # latencies whose effective concurrencies differ by more are marked
 FEW_BEYOND = 10  # a percentile with fewer operations beyond it is marked
 
 
 @dataclass(frozen=True, slots=True)
 class CellFlag:
-    """A warning that touches a cell: of how many of its runs, and what it says."""
+    """Flag of a cell, with the number of its runs that carry it."""
 
     kind: str
     message: str
@@ -59,7 +59,7 @@ class CellFlag:
 
 @dataclass(slots=True)
 class Cell:
-    """One target at one workload point. ``values`` maps a column key to its interval."""
+    """Results of one target at one workload point; ``values`` maps column keys to intervals."""
 
     target: str
     point_id: str | None
@@ -69,36 +69,37 @@ class Cell:
     values: dict[str, Interval] = field(default_factory=dict)
     configured: float | None = None
     flags: list[CellFlag] = field(default_factory=list)
-    power: Account | None = None  # None where no energy was measured or declared
-    power_missing: str = ""  # then: why
+    power: Account | None = None  # None if no energy was measured or declared
+    power_missing: str = ""  # then the reason
     few: set[str] = field(default_factory=set)  # keys of percentiles that rest on few operations
-    drifts: list[Drift] = field(default_factory=list)  # quantities that depend on the runs' order
+    # quantities that depend on the order of the runs
+    drifts: list[Drift] = field(default_factory=list)
     _merged: dict[tuple[str, ...], Histogram | None] = field(default_factory=dict, repr=False)
 
     @property
     def measured(self) -> bool:
-        """True when at least one run finished."""
+        """Whether at least one run finished."""
         return bool(self.runs)
 
     @property
     def run_ids(self) -> list[str]:
-        """Of the runs that count."""
+        """Ids of the finished runs."""
         return [run.record.run_id for run in self.runs]
 
     def runs_with(self, column: Column) -> list[str]:
-        """Ids of the runs that its value of a column rests on: some may have none."""
+        """Return the ids of the runs that have a value of a column."""
         if column.is_power:
             return [] if self.power is None else [entry.run_id for entry in self.power.entries]
         return [run.record.run_id for run in self.runs if column.key in run.values]
 
     @property
     def provenance(self) -> str:
-        """That of its runs; the weakest word where they differ."""
+        """Provenance of the runs; the weakest one if they differ."""
         words = {run.record.provenance for run in self.runs}
         return next((word for word in WEAKEST_FIRST if word in words), "measured")
 
     def provenance_of(self, column: Column) -> str:
-        """That of one quantity, which may be weaker than that of its runs."""
+        """Return the provenance of one quantity, which may be weaker than that of the runs."""
         name, operation = column.name, column.operation
         metrics = (m for run in self.runs for m in run.record.metrics)
         words = {m.provenance for m in metrics if m.name == name and m.operation == operation}
@@ -106,19 +107,22 @@ class Cell:
         return self.provenance if own == "measured" else own
 
     def repeats(self, column: Column) -> list[float]:
-        """The repeats' own values, for intervals and dots."""
+        """Return the values of the individual repeats."""
         if column.is_power:
             return [] if self.power is None else self.power.repeats(column.account_name)
         values = [run.values[column.key] for run in self.runs if column.key in run.values]
-        if column.key == CONCURRENCY and not values:  # of engines that do not sample it
+        if column.key == CONCURRENCY and not values:  # engines that do not sample it
             known = (run.record.concurrency for run in self.runs)
             return [c.implied for c in known if c is not None and c.implied is not None]
         return values
 
     def merged(self, operation: str, time: str = "latency") -> Histogram | None:
-        """A distribution of times, of all finished repeats together.
+        """Return a time distribution merged over all finished repeats.
 
-        ``time``: latency, ttfb (to the first byte), intended_latency, or a family's own.
+        Args:
+            operation: Operation whose times are merged.
+            time: latency, ttfb (time to first byte), intended_latency, or a distribution of the
+                family.
         """
         if time in OWN_TIMES:
             operation, time = OWN_TIMES[time].operation, "latency"
@@ -131,9 +135,9 @@ class Cell:
         return self._merged[key]
 
     def percentile(self, column: Column) -> float | None:
-        """A percentile of all finished repeats together; None without a distribution.
+        """Return a percentile over all finished repeats; None without a distribution.
 
-        Of one repeat its own: there is nothing to merge.
+        A single repeat gives its stored percentile, as there is nothing to merge.
         """
         single = self._single(column)
         if single is not None:
@@ -144,7 +148,7 @@ class Cell:
         return float(merged.percentile(column.percent))
 
     def count(self, column: Column) -> int | None:
-        """How many operations a percentile rests on; None without a distribution."""
+        """Return the number of operations behind a percentile; None without a distribution."""
         single = self._single(column)
         if single is not None:
             return single[1]
@@ -152,7 +156,7 @@ class Cell:
         return None if merged is None else merged.count
 
     def _single(self, column: Column) -> tuple[float, int] | None:
-        """Percentile and count of the only repeat, as its totals have them."""
+        """Return percentile and count of a single repeat from its totals."""
         if len(self.runs) != 1:
             return None
         operation, time = column.operation, column.time
@@ -168,7 +172,7 @@ class Cell:
 
     @property
     def errors(self) -> dict[str, dict[str, int]]:
-        """Failed operations of all finished repeats: by operation, then by kind."""
+        """Failed operations of all finished repeats, by operation and kind of error."""
         errors: dict[str, dict[str, int]] = {}
         for run in self.runs:
             for operation, totals in run.record.totals.items():
@@ -184,46 +188,50 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Ratio:
-    """A target divided by the baseline, for one column."""
+    """Ratio of a target to the baseline for one column."""
 
     interval: Interval
-    concurrency: tuple[float, float] | None = None  # set when the two sides differ too much
-    boundaries: str = ""  # of power: "device against wall" where the study accepts that
+    concurrency: tuple[float, float] | None = None  # both values, if they differ too much
+    boundaries: str = ""  # of power, if the study accepts unequal ones: "device against wall"
 
     @property
     def decided(self) -> bool:
-        """True when the interval excludes 1."""
+        """Whether the interval excludes 1."""
         return self.interval.excludes(1.0)
 
 
 @dataclass(slots=True)
 class Row:
-    """One workload point with all targets."""
+    """One workload point with the cells and ratios of all targets."""
 
     point: WorkloadPoint
     use_cases: list[str]
     cells: dict[str, Cell]  # by target label
-    ratios: dict[str, dict[str, Ratio]]  # by target label (never the baseline's), then column key
-    refused: dict[str, str] = field(default_factory=dict)  # by target: why no ratio of power
+    ratios: dict[str, dict[str, Ratio]]  # by target label (without the baseline), then column key
+    refused: dict[str, str] = field(default_factory=dict)  # by target: why it has no ratio of power
 
 
 @dataclass(slots=True)
 class Comparison:
-    """The whole table."""
+    """Complete comparison of all targets at all workload points."""
 
     dataset: Dataset
     baseline: str
     rows: dict[str, Row]  # by point key
     sections: list[Section]
-    columns: list[Column]  # those for which there is a value
-    published: list[PublishedCell] = field(default_factory=list)  # shown beside, never mixed in
+    columns: list[Column]  # columns that have a value
+    # shown next to measured values, never mixed in
+    published: list[PublishedCell] = field(default_factory=list)
     _section_of: dict[str, Section] = field(default_factory=dict, repr=False)
     _flagged: dict[str, dict[str, list[Row]]] | None = field(default=None, repr=False)
-    # Answers are asked for by page, audit and terminal: analysis.verdict finds them once.
+    # Cache of analysis.verdict, as page, audit and terminal all ask for the answers.
     answered: list[Verdict] | None = field(default=None, repr=False)
 
     def flagged(self, kind: str) -> dict[str, list[Row]]:
-        """By target the rows whose cell has a flag of that kind. All cells are looked at once."""
+        """Return the rows whose cell has a flag of this kind, by target.
+
+        All cells are indexed at the first call.
+        """
         if self._flagged is None:
             self._flagged = {}
             for row in self.rows.values():
@@ -235,39 +243,41 @@ class Comparison:
 
     @property
     def targets(self) -> list[str]:
-        """Labels, in the order of the study."""
+        """Labels of all targets, in the order of the study."""
         return [column.label for column in self.dataset.targets]
 
     @property
     def others(self) -> list[str]:
-        """The targets that are compared with the baseline."""
+        """Labels of the targets that are compared with the baseline."""
         return [label for label in self.targets if label != self.baseline]
 
     def row(self, point: WorkloadPoint) -> Row:
-        """The row of a workload point."""
+        """Return the row of a workload point."""
         return self.rows[point.key]
 
     def section_of(self, point: WorkloadPoint) -> Section | None:
-        """The section that a point stands in."""
+        """Return the section that contains a point."""
         if not self._section_of:
             self._section_of = {p.key: s for s in self.sections for p in s.points}
         return self._section_of.get(point.key)
 
     def planned(self, points: Sequence[WorkloadPoint]) -> list[str]:
-        """The targets that the study runs any of these points on; all where it has none."""
+        """Return the targets that the study runs any of these points on; if none, all targets."""
         rows = [self.row(point) for point in points]
         named = [t for t in self.targets if any(row.cells[t].point_id for row in rows)]
         return named or self.targets
 
     def compared(self, row: Row) -> list[str]:
-        """The targets that the study runs this work on, as it does the baseline."""
+        """Return the targets that the study runs this work on, if the baseline is among them."""
         if row.cells[self.baseline].point_id is None:
             return []
         return [target for target in self.others if row.cells[target].point_id]
 
     def last_point(self, section: Section, facet: Any) -> WorkloadPoint | None:
-        """The point at which most targets were measured, the baseline rather among them; of several
-        the one furthest along the axis. None where nothing was measured.
+        """Return the point to quote for a small multiple: the one with the most measured targets.
+
+        Points with a measured baseline are preferred, then those furthest along the axis. None if
+        nothing was measured.
         """
 
         def measured(point: WorkloadPoint) -> tuple[int, bool]:
@@ -279,33 +289,36 @@ class Comparison:
 
     @property
     def kinds(self) -> dict[str, list[Section]]:
-        """The sections of each family, in the order of the page."""
+        """Sections by family, in page order."""
         by_kind: dict[str, list[Section]] = {}
         for section in self.sections:
             by_kind.setdefault(section.kind, []).append(section)
         return by_kind
 
     def series_index(self, cell: PublishedCell) -> int:
-        """Its colour: that of the target of the same name, else one of its own."""
+        """Return the colour index of a published series: that of its target, else an unused one."""
         if cell.config in self.targets:
             return self.targets.index(cell.config)
         others = dict.fromkeys(c.label for c in self.published if c.config not in self.targets)
         return len(self.targets) + list(others).index(cell.label)
 
     def has(self, name: str) -> bool:
-        """Whether anything was measured of a metric, or of a kind of time (``ttfb``)."""
+        """Return whether anything was measured of a metric or time distribution (``ttfb``)."""
         return any(name in (column.name, column.time) for column in self.columns)
 
     def column(self, key: str) -> Column | None:
-        """The column of that key, where anything was measured for it."""
+        """Return the column of a key, if anything was measured for it."""
         return next((column for column in self.columns if column.key == key), None)
 
 
 def compare(dataset: Dataset, confidence: float = 0.95, *, alone: bool = False) -> Comparison:
-    """The table of a data set: every planned point, measured or not.
+    """Compare all targets of a data set at every planned point, measured or not.
 
-    ``alone``: of targets that are not held against one another, such as a gate's. The power of each
-    is at the boundary that stands for it, and not at one that all of them have.
+    Args:
+        dataset: Runs to compare.
+        confidence: Confidence of the intervals.
+        alone: Whether targets are judged separately, as by a gate. The power of each target is then
+            taken at its own headline boundary instead of a common one.
     """
     with without_collector():
         return _compared(dataset, confidence, alone=alone)
@@ -358,7 +371,7 @@ def _cell(dataset: Dataset, point: WorkloadPoint, label: str, confidence: float)
 
 
 def _columns_of(cell: Cell) -> list[Column]:
-    """The columns that its runs may have a value for, without power, in the order of all."""
+    """Return the columns, except power, that the runs of a cell may have a value for."""
     keys = {CONCURRENCY, *(key for run in cell.runs for key in run.values)} if cell.runs else set()
     places = sorted(PLACES[key] for key in keys if key in PLACES)
     return [COLUMNS[place] for place in places if not COLUMNS[place].is_power]
@@ -375,7 +388,7 @@ def _meter(cell: Cell, account: Account | None, confidence: float) -> None:
 
 
 def _power_ratios(row: Row, cell: Cell, base: Cell, confidence: float, *, accepted: bool) -> None:
-    """Ratios of power and efficiency, where both sides' meters include the same things."""
+    """Add ratios of power and efficiency, if the meters of both sides have the same boundary."""
     if cell.power is None or base.power is None:
         return
     differs = unequal(cell.power, base.power)
@@ -390,7 +403,7 @@ def _power_ratios(row: Row, cell: Cell, base: Cell, confidence: float, *, accept
 
 
 def _power_ratio(cell: Cell, base: Cell, column: Column, confidence: float) -> Ratio | None:
-    """Of one quantity that rests on a meter; None where a side has none."""
+    """Return the ratio of one metered quantity; None if a side was not metered."""
     if cell.power is None or base.power is None:
         return None
     name = column.account_name
@@ -403,7 +416,7 @@ def _power_ratio(cell: Cell, base: Cell, column: Column, confidence: float) -> R
 def ratio_between(
     comparison: Comparison, cell: Cell, base: Cell, key: str, confidence: float = 0.95
 ) -> Ratio | None:
-    """Any two cells of one point by one column, at any confidence; None where there is no ratio."""
+    """Return the ratio of any two cells of one point for one column; None if it is undefined."""
     column = COLUMNS[PLACES[key]]
     if not column.is_power:
         return _ratio(cell, base, column, confidence)
@@ -416,14 +429,15 @@ def _value(cell: Cell, column: Column, confidence: float) -> Interval | None:
     values = cell.repeats(column)
     if not values:
         return None
-    if column.name == "errors":  # counted, not averaged: how often it happened at all
+    if column.name == "errors":  # counted, not averaged: the total matters
         return Interval(sum(values), None, None, len(values))
     interval = mean_interval(values, confidence).within(0.0, column.most)
     if column.percent is None:
         return interval
     value = cell.percentile(column)
     if value is None:
-        # Without histograms there is nothing to merge, and a mean of percentiles is no percentile.
+        # Without histograms there is nothing to merge, and a mean of percentiles is not a
+        # percentile.
         return interval if len(values) == 1 else None
     return interval.around(value)
 
@@ -438,7 +452,7 @@ def _run_flags(runs: Sequence[RunData]) -> list[CellFlag]:
 
 
 def _drift_flags(cell: Cell) -> list[CellFlag]:
-    """Build the flag of a point whose repeats depend on their order, with the values in order."""
+    """Return the flag of a point whose repeats depend on their order, with the values in order."""
     texts = []
     for drift in cell.drifts:
         column, effect = COLUMNS[PLACES[drift.key]], drift.effect
@@ -450,7 +464,7 @@ def _drift_flags(cell: Cell) -> list[CellFlag]:
 
 
 def _few_flags(cell: Cell) -> list[CellFlag]:
-    """Remembers the percentiles that rest on few operations, and says how many those were."""
+    """Mark the percentiles that rest on few operations, and return a flag with the counts."""
     few: dict[str, list[str]] = {}
     for key in list(cell.values):
         column = COLUMNS[PLACES[key]]
@@ -475,9 +489,9 @@ def _few_flags(cell: Cell) -> list[CellFlag]:
 def ratios_of(
     cell: Cell, base: Cell, keys: Sequence[str], confidence: float = 0.95
 ) -> dict[str, Ratio]:
-    """One cell over another by column key, where both have values that a logarithm can be taken of.
+    """Return the ratios of one cell over another by column key, for positive values.
 
-    None of power, which is divided by its accounts.
+    Power is left out: its ratios are calculated from energy accounts.
     """
     columns = (COLUMNS[place] for place in sorted(PLACES[key] for key in keys if key in PLACES))
     ratios = ((c.key, _ratio(cell, base, c, confidence)) for c in columns if not c.is_power)
@@ -499,7 +513,7 @@ def _ratio(cell: Cell, base: Cell, column: Column, confidence: float) -> Ratio |
 
 
 def _concurrency_difference(cell: Cell, base: Cell) -> tuple[float, float] | None:
-    """Both effective concurrencies when they differ by more than the tolerance, else None."""
+    """Return both effective concurrencies if they differ by more than the tolerance, else None."""
     key = CONCURRENCY
     if key not in cell.values or key not in base.values:
         return None

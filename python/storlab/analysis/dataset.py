@@ -1,4 +1,4 @@
-"""The runs of one or more result directories, read once; samples only of those that need them."""
+"""Runs of one or more result directories; samples are read only when needed."""
 
 from __future__ import annotations
 
@@ -26,51 +26,53 @@ from storlab.model.study import Target
 class IntervalPoint:
     """One interval of a run, over all operations that do the work."""
 
-    time_s: float  # end of the interval, from the window's start
+    time_s: float  # end of the interval, from the start of the window
     throughput_mb_s: float
-    latency_p99_ns: float | None  # None where nothing completed
-    errors: int = 0  # operations that failed in it; in no other figure
-    flush_p99_ns: float | None = None  # of operations beside the work; None if there were none
+    latency_p99_ns: float | None  # None if nothing completed
+    errors: int = 0  # failed operations, which no other field includes
+    flush_p99_ns: float | None = None  # of operations outside the work; None if there were none
 
 
 @dataclass(slots=True)
 class RunData:
-    """One stored run. Its samples are read when something needs them, and not before."""
+    """Stored run whose samples are read on first use."""
 
     record: RunRecord
     target: str  # label in the data set
     store: ResultStore
-    stored_id: str = ""  # its directory's name, where its record has an id of several directories
+    # name of its directory, if its record carries an id unique over several directories
+    stored_id: str = ""
     _values: dict[str, float] = field(default_factory=dict, repr=False)
     _reduced: Reduced | None = field(default=None, repr=False)
 
     @property
     def directory_name(self) -> str:
-        """What it is called in its result directory."""
+        """Name of the run within its result directory."""
         return self.stored_id or self.record.run_id
 
     @property
     def finished(self) -> bool:
-        """True when its numbers count."""
+        """Whether the run finished, so that its numbers count."""
         return self.record.status == "finished"
 
     @property
     def values(self) -> Mapping[str, float]:
-        """Its metrics by a column's key; of what rests on power, those at its own boundary."""
+        """Metric values by column key; power metrics only at the run's own boundary."""
         if not self._values:
             own = (None, self.record.power_boundary)
-            for metric in reversed(self.record.metrics):  # the first one counts
+            for metric in reversed(self.record.metrics):  # the first metric of a key wins
                 if metric.boundary in own:
                     self._values[f"{metric.name}.{metric.operation}"] = metric.value
         return self._values
 
     @property
     def times(self) -> dict[str, dict[str, bytes]]:
-        """Merged histograms: by a key of ``TIMES``, then operation, as HdrHistogram V2 bytes.
+        """Merged histograms by key of ``TIMES`` and by operation, as HdrHistogram V2 bytes.
 
-        Empty of what the run does not have, such as intended latencies in a closed loop. Raises
-        ResultError where the samples are needed (of a run that an older storlab stored), and are
-        damaged.
+        Times that the run does not have are empty, such as intended latencies in a closed loop.
+
+        Raises:
+            ResultError: The run was stored by an older version, and the samples needed are damaged.
         """
         known = self.record.histograms
         if not known and self.record.samples_sha256 is not None:
@@ -82,12 +84,16 @@ class RunData:
 
     @property
     def series(self) -> list[IntervalPoint]:
-        """Its intervals. Raises ResultError when the samples are damaged."""
+        """Intervals of the run.
+
+        Raises:
+            ResultError: The samples are damaged.
+        """
         return self.reduced.series
 
     @property
     def reduced(self) -> Reduced:
-        """Its samples, read once."""
+        """Merged samples, read once."""
         if self._reduced is None:
             self._reduced = _reduce(self.store, self.record, self.directory_name)
         return self._reduced
@@ -95,7 +101,7 @@ class RunData:
 
 @dataclass(frozen=True, slots=True)
 class Reduced:
-    """The samples of a run: histograms of the whole window, and its course."""
+    """Merged samples of a run: histograms of the whole window and a series of intervals."""
 
     times: dict[str, dict[str, bytes]]
     series: list[IntervalPoint]
@@ -103,7 +109,7 @@ class Reduced:
 
 @dataclass(frozen=True, slots=True)
 class TargetColumn:
-    """One target as a column of the comparison."""
+    """Target as a column of the comparison."""
 
     label: str
     target: Target
@@ -112,34 +118,37 @@ class TargetColumn:
 
 @dataclass(slots=True)
 class Dataset:
-    """Everything the comparison and the figures rest on."""
+    """Data that the comparison and the figures are computed from."""
 
     stores: list[ResultStore]
     targets: list[TargetColumn]
     baseline: str
     points: list[WorkloadPoint]
     runs: dict[tuple[str, str], list[RunData]]  # by point key and target label
-    planned: dict[tuple[str, str], int]  # runs that the plan has, likewise
+    planned: dict[tuple[str, str], int]  # planned runs, by the same keys
     point_ids: dict[tuple[str, str], str]
     use_cases: dict[str, list[str]] = field(default_factory=dict)  # by point key
 
     def of(self, point: WorkloadPoint, target: str) -> list[RunData]:
-        """The runs of one target at one workload point, failed ones included."""
+        """Return the runs of one target at one workload point, failed ones included."""
         return self.runs.get((point.key, target), [])
 
     def all_runs(self) -> Iterator[RunData]:
-        """Every stored run, in the order of points and targets."""
+        """Yield every stored run, in the order of points and targets."""
         for point in self.points:
             for column in self.targets:
                 yield from self.of(point, column.label)
 
 
 def load_dataset(stores: Sequence[ResultStore]) -> Dataset:
-    """Read all runs of these result directories. Runs that are missing are simply not there.
+    """Read all runs of these result directories; missing runs are skipped.
 
-    Targets of one name in two directories are told apart by the directories: by as much of the end
-    of their paths as it takes. The baseline is that of the first study. Raises ResultError for
-    damaged runs, and UsageError without a directory or for one that is given twice.
+    Targets with the same name in two directories are distinguished by as much of the directories'
+    paths as needed. The baseline is that of the first study.
+
+    Raises:
+        ResultError: A run is damaged.
+        UsageError: No directory is given, or one is given twice.
     """
     if not stores:
         raise UsageError("DIR", "no result directory is given", "name the one that run printed")
@@ -178,13 +187,13 @@ def _columns(stores: Sequence[ResultStore]) -> list[TargetColumn]:
             columns.append(TargetColumn(label, target, store))
     labels = Counter(column.label for column in columns)
     for label, count in labels.items():
-        if count > 1:  # a target may be named like another one with its directory
+        if count > 1:  # a target's name may equal another's name with its directory
             raise UsageError("DIR", f'two targets are called "{label}"', "rename a directory")
     return columns
 
 
 def directory_names(stores: Sequence[ResultStore]) -> list[str]:
-    """Each directory's path from its end, as far as it tells it from the others."""
+    """Return the shortest end of each directory's path that distinguishes it from the others."""
     paths = [store.directory.resolve() for store in stores]
     for path, count in Counter(paths).items():
         if count > 1:
@@ -209,7 +218,7 @@ def _add_plan(
     seen: dict[str, WorkloadPoint],
     work: Work,
 ) -> dict[str, str]:
-    """The plan of one store; returns the key of the work of each of its points."""
+    """Add the plan of one store to the data set, and return the work key of each of its points."""
     keys = {name: work.points[id(store), name].key for name in store.plan.points}
     for run in sorted(
         store.plan.runs, key=lambda r: (store.plan.points[r.point_id].workload_index, r.order)
@@ -227,7 +236,11 @@ def _add_plan(
 
 
 def _reduce(store: ResultStore, record: RunRecord, name: str) -> Reduced:
-    """A run's samples, merged. Raises ResultError when they are damaged."""
+    """Merge the samples of a run.
+
+    Raises:
+        ResultError: The samples are damaged.
+    """
     table = store.samples(name)
     page = page_of(record.kind)
     times: dict[str, dict[str, Histogram]] = {time: {} for time in TIMES}
@@ -255,7 +268,7 @@ def _encoded(histograms: dict[str, Histogram]) -> dict[str, bytes]:
 
 
 def _rows(table: pa.Table) -> Iterator[dict[str, Any]]:
-    """What is reduced; a column that an older storlab did not write reads as nothing."""
+    """Yield the rows to merge; columns that an older version did not write are None."""
     wanted = ["interval", "start_ns", "end_ns", "operation", "bytes", "errors", *TIMES.values()]
     absent = dict.fromkeys((n for n in wanted if n not in table.column_names), None)
     present = [name for name in wanted if name not in absent]
@@ -287,7 +300,7 @@ def _interval(
 
 
 def merge(histograms: Sequence[bytes]) -> Histogram | None:
-    """HdrHistogram V2 encodings added up; None of none. Percentiles are read, never averaged."""
+    """Merge HdrHistogram V2 encodings; None for no input. Percentiles are never averaged."""
     if not histograms:
         return None
     total = Histogram()

@@ -1,7 +1,7 @@
-"""Density: what fits into a rack, and what it then holds, draws and moves.
+"""Rack density: how many targets fit into a rack, and the rack's capacity, power and throughput.
 
-Values per rack multiply one target by a count: they are modelled, since nothing that the targets
-would share (network, hosts, cooling) was measured.
+Values per rack multiply one target by a count. They are modelled, because the parts that the
+targets would share (network, hosts, cooling) were not measured.
 """
 
 from __future__ import annotations
@@ -17,35 +17,35 @@ from storlab.base.units import TB
 from storlab.model.facts import Rack
 from storlab.model.study import Target
 
-MONEY = 1000.0  # throughput is said per 1,000 units of currency
+MONEY = 1000.0  # throughput is given per 1,000 units of currency
 
 
 @dataclass(frozen=True, slots=True)
 class RackFit:
-    """How often one target fits into the rack. None where a fact is not declared or measured."""
+    """Number of times one target fits into the rack; None if a fact is not declared or measured."""
 
     label: str
     capacity_tb: float | None
     rack_units: float | None
     busy_w: float | None  # at the busiest point: the 95th percentile of readings, else the mean
     busy_is_p95: bool
-    busy_provenance: str  # of those watts
-    busy_point: str | None  # whose runs those watts are of
-    boundary: str  # "wall (AC)"; empty without power
+    busy_provenance: str  # provenance of busy_w
+    busy_point: str | None  # point whose runs gave busy_w
+    boundary: str  # such as "wall (AC)"; empty without power
     idle_w: float | None
     by_height: int | None
     by_power: int | None
 
     @property
     def count(self) -> int | None:
-        """Targets in the rack; None where the height says nothing."""
+        """Targets in the rack; None if their height is not declared."""
         if self.by_height is None:
             return None
         return self.by_height if self.by_power is None else min(self.by_height, self.by_power)
 
     @property
     def limit(self) -> str:
-        """What stops at that count."""
+        """Constraint that limits the count: height, power or both."""
         if self.by_height is None:
             return ""
         if self.by_power is None:
@@ -56,13 +56,13 @@ class RackFit:
 
 
 def rack_of(comparison: Comparison) -> Rack:
-    """The study's rack; 42 units without a power budget where it declares none."""
+    """Return the study's rack; by default 42 units without a power budget."""
     declared = (store.study.rack for store in comparison.dataset.stores)
     return next((rack for rack in declared if rack is not None), Rack())
 
 
 def fit(comparison: Comparison, column: TargetColumn) -> RackFit:
-    """One target in the rack."""
+    """Calculate how one target fits into the rack."""
     rack, target = rack_of(comparison), column.target
     cells = [row.cells[column.label] for row in comparison.rows.values()]
     accounts = [cell.power for cell in cells if cell.power is not None]
@@ -91,12 +91,12 @@ def fit(comparison: Comparison, column: TargetColumn) -> RackFit:
 
 
 def _times(whole: float, part: float) -> int:
-    """How often a part fits; 42 / 0.1 is 420, whatever binary fractions say."""
+    """Return how often a part fits; the tolerance makes 42 / 0.1 equal 420 in binary fractions."""
     return math.floor(whole / part * (1 + 1e-12))
 
 
 def scaled(interval: Interval | None, factor: float | None) -> Interval | None:
-    """An interval in another unit, or of several targets that do not disturb each other."""
+    """Multiply an interval by a factor; None if one of them is missing."""
     if interval is None or factor is None:
         return None
     low = None if interval.low is None else interval.low * factor
@@ -105,30 +105,30 @@ def scaled(interval: Interval | None, factor: float | None) -> Interval | None:
 
 
 def per_tb(cell: Cell, target: Target, key: str) -> Interval | None:
-    """A value of the cell per TB (10^12 B) of raw capacity."""
+    """Return a value of the cell per TB (10^12 B) of raw capacity."""
     return scaled(cell.values.get(key), None if not target.capacity else TB / target.capacity)
 
 
 def per_rack_unit(cell: Cell, target: Target, key: str) -> Interval | None:
-    """A value of the cell per rack unit."""
+    """Return a value of the cell per rack unit."""
     return scaled(cell.values.get(key), None if not target.rack_units else 1 / target.rack_units)
 
 
 def per_money(cell: Cell, target: Target, key: str) -> Interval | None:
-    """A value of the cell per 1,000 units of the target's currency, of the storage's price."""
+    """Return a value of the cell per 1,000 units of currency of the storage's price."""
     price = storage_price(target)
     return scaled(cell.values.get(key), MONEY / price if price else None)
 
 
 def storage_price(target: Target) -> float | None:
-    """The price, or the storage part of the cost."""
+    """Return the price of the target, or the storage part of its cost."""
     if target.price is not None:
         return target.price
     return None if target.cost is None else target.cost.storage
 
 
 def costs(target: Target) -> list[tuple[str, float]]:
-    """The parts of the cost stack that the study declares, in the target's currency."""
+    """Return the declared parts of the cost stack, in the target's currency."""
     cost = target.cost
     if cost is None:
         return []
@@ -141,18 +141,18 @@ def costs(target: Target) -> list[tuple[str, float]]:
 
 
 def whole_cost(target: Target) -> float | None:
-    """All that a target costs, as far as the study declares it; its price where it has no more."""
+    """Return the total declared cost of a target; its price if no parts are declared."""
     parts = [value for _, value in costs(target)]
     return sum(parts) if parts else storage_price(target)
 
 
 def per_usable_tb(cell: Cell, target: Target, key: str) -> Interval | None:
-    """A value of the cell per TB of usable capacity."""
+    """Return a value of the cell per TB of usable capacity."""
     return scaled(cell.values.get(key), None if not target.usable else TB / target.usable)
 
 
 def cost_per(cell: Cell, target: Target, key: str, factor: float = 1.0) -> Interval | None:
-    """What a target costs in all, over a value of the cell times ``factor``."""
+    """Return the total cost of a target over a value of the cell times ``factor``."""
     cost, value = whole_cost(target), cell.values.get(key)
     if cost is None or value is None or value.estimate <= 0:
         return None
@@ -164,5 +164,5 @@ def cost_per(cell: Cell, target: Target, key: str, factor: float = 1.0) -> Inter
 
 
 def currencies(targets: Sequence[Target]) -> list[str]:
-    """Those in use, in the order of the study."""
+    """Return the currencies in use, in the order of the study."""
     return list(dict.fromkeys(t.currency for t in targets if storage_price(t) or costs(t)))

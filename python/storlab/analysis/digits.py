@@ -1,8 +1,8 @@
-"""Numbers with as many digits as their intervals carry, and words where they carry none.
+"""Formatting of numbers with as many digits as their intervals justify.
 
-The last digit is that of the first digit of half the interval: 1.47 [1.41-1.53], 1.5 [1.2-1.8],
-1,230 [1,200-1,260]. There are never more than three, as histograms have them. An interval that
-spans more than a factor of ten says nothing about the size of a number: it is "not decided".
+The last digit shown is in the place of the first digit of half the interval: 1.47 [1.41-1.53], 1.5
+[1.2-1.8], 1,230 [1,200-1,260]. At most three digits are shown, the resolution of histograms. An
+interval that spans more than a factor of ten is printed as "not decided".
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ from collections.abc import Callable
 from storlab.analysis.stats import Interval
 
 NOT_DECIDED = "not decided"
-WIDE = 10.0  # high over low: the size is not known beyond this
-LOOSE = 4.0  # beyond this a decided ratio is said by its end near 1: "at least 1.5 times"
-SLIGHT = 1.1  # where that end is nearer to 1, "at least" says nothing of the size
+WIDE = 10.0  # high over low; beyond this the size is unknown
+LOOSE = 4.0  # high over low; beyond this a decided ratio is printed as "at least 1.5 times"
+SLIGHT = 1.1  # bound near 1; below this "at least" says nothing about the size
 
 
 def is_open(interval: Interval) -> bool:
-    """True where the interval spans more than a factor of ten."""
+    """Return whether the interval spans more than a factor of ten."""
     if interval.low is None or interval.high is None or interval.low <= 0:
         return False
     return interval.high > WIDE * interval.low
 
 
 def step_of(interval: Interval, factor: float = 1.0) -> float:
-    """The unit of the last digit that is shown; that of three digits without an interval."""
+    """Return the value of the last digit shown; without an interval, that of three digits."""
     finest = _finest(interval.estimate / factor)
     coarsest = _power(abs(interval.estimate) / factor) if interval.estimate else math.inf
     if interval.low is None or interval.high is None:
@@ -34,18 +34,18 @@ def step_of(interval: Interval, factor: float = 1.0) -> float:
     half = (interval.high - interval.low) / 2 / factor
     if not math.isfinite(half) or half <= 0:
         return finest
-    return max(finest, min(_power(half), coarsest))  # a number is not rounded to nothing
+    return max(finest, min(_power(half), coarsest))  # never round a number to 0
 
 
 def number(value: float, step: float) -> str:
-    """A value whose last digit is worth ``step``: ``1,230``, ``1.47``."""
+    """Format a value whose last digit is worth ``step``, such as ``1,230`` or ``1.47``."""
     decimals = max(0, -math.floor(math.log10(step) + 1e-9))
     rounded = round(value / step) * step if step > 1 else value
     return f"{rounded:,.{decimals}f}"
 
 
 def estimate_text(interval: Interval, factor: float = 1.0) -> str:
-    """The estimate alone: ``1,230``; ``at most 0.4`` where nothing keeps it from 0."""
+    """Format the estimate alone: ``1,230``, or ``at most 0.4`` if the interval includes 0."""
     if is_open(interval):
         return NOT_DECIDED
     if _from_zero(interval):
@@ -54,9 +54,9 @@ def estimate_text(interval: Interval, factor: float = 1.0) -> str:
 
 
 def ends_text(ratio: Interval) -> str:
-    """The ends of a ratio, ``1.2-3`` with a dash. An end that is not 1 is not rounded to 1.
+    """Format the bounds of a ratio, ``1.2-3`` with a dash; only 1 itself is printed as 1.
 
-    That of "at least 1.5 times" is 1.5 here, too.
+    For a ratio printed as "at least 1.5 times", the bound near 1 is printed as 1.5 here, too.
     """
     ends = _ends(ratio, 1.0, _number_apart)
     if not ends or not is_loose(ratio):
@@ -66,7 +66,10 @@ def ends_text(ratio: Interval) -> str:
 
 
 def _ends(interval: Interval, factor: float, show: Callable[[float, float], str] = number) -> str:
-    """``1,200-1,260`` with a dash; empty without bounds, and where the estimate says it all."""
+    """Format the bounds, ``1,200-1,260`` with a dash.
+
+    Empty without bounds, or if the text of the estimate already covers them.
+    """
     if interval.low is None or interval.high is None or is_open(interval) or _from_zero(interval):
         return ""
     if interval.low == interval.high:
@@ -78,13 +81,13 @@ def _ends(interval: Interval, factor: float, show: Callable[[float, float], str]
 
 
 def text(interval: Interval, factor: float = 1.0) -> str:
-    """``1,230 [1,200-1,260]``."""
+    """Format estimate and interval, such as ``1,230 [1,200-1,260]``."""
     ends = _ends(interval, factor)
     return estimate_text(interval, factor) + (f" [{ends}]" if ends else "")
 
 
 def times(ratio: Interval, sign: str = "\u00d7") -> str:
-    """A ratio: ``1.47×``; of one that is decided and known no better, ``at least 1.5×``."""
+    """Format a ratio: ``1.47×``, or ``at least 1.5×`` if it is decided but imprecise."""
     if is_loose(ratio):
         return f"at {'least' if ratio.estimate > 1 else 'most'} {_near(ratio)}{sign}"
     if is_open(ratio):
@@ -94,14 +97,14 @@ def times(ratio: Interval, sign: str = "\u00d7") -> str:
 
 
 def is_loose(ratio: Interval) -> bool:
-    """True of a ratio that is decided, and known to no better than a factor of two."""
+    """Return whether a ratio is decided, but known to no better than about a factor of two."""
     if ratio.low is None or ratio.high is None or not ratio.excludes(1.0):
         return False
     return ratio.high > LOOSE * ratio.low
 
 
 def is_sizeless(ratio: Interval) -> bool:
-    """True of a decided ratio that may be next to nothing, or large."""
+    """Return whether a ratio is decided, but may be close to 1 as well as large."""
     if not is_loose(ratio):
         return False
     near = ratio.low if ratio.estimate > 1 else 1 / (ratio.high or 1.0)
@@ -109,13 +112,13 @@ def is_sizeless(ratio: Interval) -> bool:
 
 
 def _near(ratio: Interval) -> str:
-    """The end near 1, of two digits, or whole; never rounded to no difference at all."""
+    """Format the bound nearest to 1 with two digits, or as an integer; never rounded to 1."""
     near = (ratio.low if ratio.estimate > 1 else ratio.high) or 1.0
     return _number_apart(near, min(_power(near) / 10, 1.0))
 
 
 def _number_apart(value: float, step: float) -> str:
-    """With digits enough to be told from 1, down to a millionth."""
+    """Format with enough digits to differ from 1, down to a millionth."""
     while abs(value - 1) > 1e-6 and float(number(value, step).replace(",", "")) == 1:
         step /= 10
     return number(value, step)
@@ -133,12 +136,12 @@ def _from_zero(interval: Interval) -> bool:
 
 
 def _power(value: float) -> float:
-    """The largest power of ten that is not above it."""
+    """Return the largest power of ten not above the value."""
     return float(10.0 ** math.floor(math.log10(value) + 1e-12))
 
 
 def _finest(value: float) -> float:
-    """The unit of the third digit; of what is 100 or more, 1."""
+    """Return the value of the third digit; 1 for values of 100 or more."""
     magnitude = abs(value)
     if magnitude >= 99.95 or magnitude == 0:
         return 1.0

@@ -1,4 +1,4 @@
-"""Where a run dips: one rule for the brief and for the live page."""
+"""Detection of throughput dips in a run, used by the brief and the live page."""
 
 from __future__ import annotations
 
@@ -7,16 +7,21 @@ from collections.abc import Sequence
 from itertools import groupby
 from statistics import median
 
-DIP = 0.75  # of the median; neighbouring intervals below that are one
-CHANCE = 4.0  # standard deviations of a count that a dip lacks: 600 intervals of noise have none
+DIP = 0.75  # times the median; consecutive intervals below that form a dip
+# missing operations in standard deviations of a count; 600 intervals of noise have no dip
+CHANCE = 4.0
 LEAST_INTERVALS = 6
 
 
 def find_dips(rates: Sequence[float], counts: Sequence[float]) -> list[range]:
-    """Neighbouring intervals far below the median rate, and of fewer operations than by chance.
+    """Find consecutive intervals with a rate far below the median that chance does not explain.
 
-    ``rates``: of each interval, in any unit; ``counts``: the operations that ended in it. There is
-    one at least.
+    Args:
+        rates: Rate of each interval in any unit; at least one.
+        counts: Operations that ended in each interval.
+
+    Returns:
+        Index ranges of the intervals of each dip.
     """
     least, usual = DIP * median(rates), median(counts)
     dips = []

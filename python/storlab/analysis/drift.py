@@ -1,20 +1,20 @@
-"""Do the repeats of a point depend on their order in time?
+"""Tests whether the repeats of a point depend on their order in time.
 
 Burst credits that run out, caches that fill and drives that heat up change a target between the
-repeats, and the mean over them then describes no state of it. Two tests look for this on the
+repeats; the mean over them then describes none of its states. Two tests are applied to the
 logarithms of the repeats, in the order in which they ran:
 
-- a **step**: the two-sample t statistic of the repeats before and after each place, the largest of
-  all places against Bonferroni's bound for their number (Worsley 1979);
+- a **step**: the largest two-sample t statistic of the repeats before and after each position,
+  against Bonferroni's bound for the number of positions (Worsley 1979);
 - a **trend**: the t statistic of the least-squares line through the repeats.
 
 Both are exact for independent normal or log-normal noise of any size, and share ``ERROR``.
-Permutation tests would need no such assumption, but five repeats cannot reach 1 % with them: the
+Permutation tests would not need that assumption, but cannot reach 1 % with five repeats: their
 smallest two-sided p-value is 2/120 for a trend and 2/10 for a step of two against three.
 
-With three repeats one degree of freedom is left and the t test has no power. A step is then
-reported by a fixed rule instead (``CLEAR_STEP`` and ``CLEAR_GAP``), which holds its error for noise
-of up to 10 %: percentiles scatter by more, and are not tested with three repeats.
+With three repeats only one degree of freedom is left and the t test has no power. A step is then
+reported by a fixed rule (``CLEAR_STEP`` and ``CLEAR_GAP``), which keeps its error rate for noise of
+up to 10 %; percentiles scatter more, and are not tested with three repeats.
 """
 
 from __future__ import annotations
@@ -29,38 +29,38 @@ from storlab.analysis.stats import RESOLUTION, t_quantile
 from storlab.contracts.page import Page
 
 DRIFT = "drift-between-repeats"
-"""The kind of flag of a point whose repeats depend on their order."""
+"""Kind of the flag for a point whose repeats depend on their order."""
 ERROR = 0.01
-"""Probability of a drift where there is none, over all quantities of a point together."""
+"""Probability of reporting a drift if there is none, over all quantities of a point together."""
 LEAST_CHANGE = 0.05
-"""Smaller changes are not reported, however sure they are."""
+"""Smallest relative change that is reported, however significant smaller ones are."""
 CLEAR_STEP = 0.25
-"""Least change where one repeat stands alone on a side: a single outlier looks the same."""
+"""Smallest change reported if one side is a single repeat, which may be an outlier."""
 CLEAR_GAP = 20
-"""With three repeats: how many times larger the step is than the difference of the other two."""
+"""Smallest ratio of the step to the difference of the other two, with three repeats."""
 FEWEST = 3
 
 
 @dataclass(frozen=True, slots=True)
 class OrderEffect:
-    """How repeats depend on their order."""
+    """Step or trend found in the order of the repeats."""
 
     kind: Literal["step", "trend"]
-    change: float  # later over earlier; of a trend the line's last value over its first
-    after: int | None = None  # of a step: how many repeats lie before it
+    change: float  # later over earlier; for a trend, the line's last value over its first
+    after: int | None = None  # for a step: number of repeats before it
 
 
 @dataclass(frozen=True, slots=True)
 class Drift:
-    """A quantity of a point whose repeats depend on their order."""
+    """Quantity of a point whose repeats depend on their order."""
 
-    key: str  # of its column: throughput_mb_s.all
+    key: str  # of its column, such as throughput_mb_s.all
     values: tuple[float, ...]  # in order of time
-    run_ids: tuple[str, ...]  # likewise
+    run_ids: tuple[str, ...]  # in the same order
     effect: OrderEffect
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
+        """Return the fields as plain values for JSON."""
         return {
             "metric": self.key,
             "kind": self.effect.kind,
@@ -77,14 +77,14 @@ class Repeat:
 
     run_id: str
     started_at: str  # ISO 8601
-    values: Mapping[str, float]  # by key of a column
+    values: Mapping[str, float]  # by column key
 
 
 def drifts_of(repeats: Sequence[Repeat], page: Page) -> list[Drift]:
     """Find the quantities of one point that depend on the order of its repeats.
 
-    Tested are the headline of the family, and mean and 99th percentile of each latency; nothing if
-    the times at which the runs started do not order them.
+    The headline of the family and the mean and 99th percentile of each latency are tested. Nothing
+    is tested if the start times of the runs do not define an order.
     """
     ordered = _in_time_order(repeats)
     if len(ordered) < FEWEST:
@@ -112,7 +112,7 @@ def _tested(page: Page, statistics: Sequence[str]) -> list[str]:
 
 
 def _in_time_order(repeats: Sequence[Repeat]) -> list[Repeat]:
-    """By start; empty if a start is not a time or two are the same (some imported runs)."""
+    """Sort by start time; empty if a start time is invalid or duplicate (some imported runs)."""
     try:
         times = [datetime.fromisoformat(repeat.started_at) for repeat in repeats]
         pairs = sorted(zip(times, repeats, strict=True), key=lambda pair: pair[0])
@@ -152,7 +152,7 @@ def _clear_step(logs: Sequence[float]) -> OrderEffect | None:
 
 
 def _step(logs: Sequence[float], error: float) -> tuple[float, OrderEffect] | None:
-    """The clearest step with the sum of squares that it leaves, if it is significant."""
+    """Return the clearest step and its residual sum of squares, if it is significant."""
     count = len(logs)
     least = t_quantile(1 - error / (count - 1), count - 2)
     best: tuple[float, OrderEffect] | None = None
@@ -169,7 +169,7 @@ def _step(logs: Sequence[float], error: float) -> tuple[float, OrderEffect] | No
 
 
 def _trend(logs: Sequence[float], error: float) -> tuple[float, OrderEffect] | None:
-    """The line through the values with the sum of squares that it leaves, if it is significant."""
+    """Return the trend line and its residual sum of squares, if it is significant."""
     count = len(logs)
     places = [place - (count - 1) / 2 for place in range(count)]
     spread = math.fsum(place**2 for place in places)
@@ -186,7 +186,7 @@ def _trend(logs: Sequence[float], error: float) -> tuple[float, OrderEffect] | N
 
 
 def _deviation(squares: float, count: int) -> float:
-    """Standard deviation with two means or a line fitted; never below what values resolve."""
+    """Return the residual standard deviation (two fitted parameters), at least the resolution."""
     return max(math.sqrt(squares / (count - 2)), RESOLUTION)
 
 

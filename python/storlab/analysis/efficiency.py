@@ -1,8 +1,8 @@
-"""Energy accounts: what a target drew at a workload point, and what it moved for it.
+"""Energy accounts: energy drawn by a target at a workload point, and the data moved with it.
 
-Bytes and joules are summed over the repeats before they are divided. The interval joins the spread
-of the repeats with the meter's standard uncertainty, which does not shrink with more repeats: it is
-taken as common to all of them (GUM, JCGM 100:2008, 5.2 and G.4; the estimator of a ratio of sums is
+Bytes and joules are summed over the repeats before they are divided. The interval combines the
+spread of the repeats with the meter's standard uncertainty, which more repeats do not reduce, as it
+is common to all of them (GUM, JCGM 100:2008, 5.2 and G.4; the estimator of a ratio of sums is
 Cochran's, Sampling Techniques, 2.11).
 """
 
@@ -25,23 +25,23 @@ from storlab.model.result import Metric, RunRecord
 
 WIDEST_FIRST: tuple[Boundary, ...] = ("wall", "host", "enclosure", "device")
 WEAKEST_FIRST = ("modelled", "emulated", "published", "declared", "measured")
-READ_OFF = ("power_p95_w", "idle_power_w")  # of the repeats, as they are
+READ_OFF = ("power_p95_w", "idle_power_w")  # taken from the repeats unchanged
 SUMMED = ("power_w", "energy_j")
 NO_METER = "no meter"
-GONE = "not measured: "  # how a meter begins to say why
+GONE = "not measured: "  # prefix of a meter's note that gives the reason
 
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """An estimate and its relative standard uncertainties: of the repeats and of the meter."""
+    """Estimate with its relative standard uncertainties from the repeats and from the meter."""
 
     estimate: float
     repeats: float | None  # None with fewer than two repeats
-    meter: float | None  # None where the accuracy is not stated
+    meter: float | None  # None if the accuracy is not stated
     n: int
 
     def interval(self, confidence: float = 0.95) -> Interval:
-        """Both uncertainties together; without bounds where there is one repeat only."""
+        """Return the interval of both uncertainties combined; no bounds for a single repeat."""
         if self.repeats is None:
             return Interval(self.estimate, None, None, self.n)
         variance = self.repeats**2 + (self.meter or 0.0) ** 2
@@ -55,53 +55,55 @@ class Spread:
 
 @dataclass(frozen=True, slots=True)
 class RunEnergy:
-    """One run's entry: J, s, B and operations of the measure window."""
+    """Energy account entry of one run: J, s, B and operations of the measure window."""
 
     run_id: str
     energy_j: float
     uncertainty_j: float | None
-    net_j: float | None  # idle-subtracted
+    net_j: float | None  # above idle
     net_uncertainty_j: float | None
     window_s: float
     moved_bytes: float
     operations: float
-    read_off: dict[str, float]  # metrics taken as they are, such as idle_power_w
-    own: dict[str, Metric] = field(default_factory=dict)  # the family's: energy of a checkpoint
-    divides: bool = True  # False where data moved in a part of the window only
+    read_off: dict[str, float]  # metrics taken unchanged, such as idle_power_w
+    # metrics of the family, such as the energy of a checkpoint
+    own: dict[str, Metric] = field(default_factory=dict)
+    divides: bool = True  # False if data moved during only a part of the window
 
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """One target at one workload point, within one boundary."""
+    """Energy account of one target at one workload point, within one power boundary."""
 
     boundary: Boundary
-    supply: str  # "AC", "DC", or "" where unknown or mixed
+    supply: str  # "AC", "DC", or "" if unknown or mixed
     provenance: str
     entries: tuple[RunEnergy, ...]
-    runs: int  # that finished; more than entries where some gave no energy
-    lost: str  # why, in the meter's words; empty where none is lost
+    runs: int  # finished runs; more than entries if some have no energy
+    lost: str  # the reason in the meter's words; empty if no run lacks energy
     sensors: tuple[str, ...]
     share_rules: tuple[str, ...]
 
     @property
     def label(self) -> str:
-        """``wall (AC)``: what a reading includes."""
+        """Label of the boundary, such as ``wall (AC)``."""
         return boundary_label(self.boundary, self.supply)
 
     @property
     def energy_j(self) -> float:
-        """Joules of all entries."""
+        """Energy of all entries in joules."""
         return math.fsum(e.energy_j for e in self.entries)
 
     def repeats(self, name: str) -> list[float]:
-        """The repeats' own values of a power or efficiency metric."""
+        """Return the values of a power or efficiency metric of the individual repeats."""
         if self._divides_nothing(name):
             return []
         return [value for e in self.entries if (value := _of(e, name)) is not None]
 
     def spread(self, name: str) -> Spread | None:
-        """The metric over all repeats; None where it is not known for every one of them, and of
-        work that moves no bytes what divides them.
+        """Return a metric over all repeats with its uncertainties.
+
+        None if some repeat lacks the metric, or for data per energy if no data was moved.
         """
         if name in READ_OFF or not self.entries or self._divides_nothing(name):
             return None
@@ -117,7 +119,7 @@ class Account:
         return Spread(ratio.estimate * scale, ratio.repeats, meter, ratio.n)
 
     def value(self, name: str, confidence: float = 0.95) -> Interval | None:
-        """The metric with its interval; None where it is not measured."""
+        """Return a metric with its interval; None if it was not measured."""
         if name in READ_OFF:
             values = self.repeats(name)
             return mean_interval(values, confidence) if values else None
@@ -125,11 +127,11 @@ class Account:
         return None if spread is None else spread.interval(confidence)
 
     def _divides_nothing(self, name: str) -> bool:
-        """Whether it is of bytes where none were moved: work of trims, or of HEADs."""
+        """Return whether the metric divides moved data, but none was moved (trim, HEAD)."""
         return name in _MOVED and not any(entry.moved_bytes for entry in self.entries)
 
     def _meter_of(self, name: str) -> float | None:
-        """Relative standard uncertainty of a metric, as far as it is the meter's."""
+        """Return the part of a metric's relative standard uncertainty that is due to the meter."""
         own = [entry.own[name] for entry in self.entries if name in entry.own]
         stated = [m.uncertainty for m in own if m.uncertainty is not None]
         if own and len(stated) == len(own) and sum(m.value for m in own) > 0:
@@ -137,7 +139,7 @@ class Account:
         return self.meter_relative(net=name.startswith("efficiency_net"))
 
     def meter_relative(self, *, net: bool = False) -> float | None:
-        """Relative standard uncertainty of the joules; None where a meter states no accuracy."""
+        """Return the relative standard uncertainty of the energy; None if not stated by a meter."""
         uncertainties = [e.net_uncertainty_j if net else e.uncertainty_j for e in self.entries]
         known = [u for u in uncertainties if u is not None]
         total = math.fsum((e.net_j or 0.0) if net else e.energy_j for e in self.entries)
@@ -183,7 +185,7 @@ def _of(entry: RunEnergy, name: str) -> float | None:
 
 
 def ratio_of_sums(above: Sequence[float], below: Sequence[float]) -> Spread | None:
-    """Sum over sum with the relative standard error of its repeats; None over a sum of 0."""
+    """Return the ratio of sums with the relative standard error of its repeats; None over 0."""
     total = math.fsum(below)
     if not above or total <= 0:
         return None
@@ -196,10 +198,13 @@ def ratio_of_sums(above: Sequence[float], below: Sequence[float]) -> Spread | No
 
 
 def spread_ratio(first: Spread, other: Spread, confidence: float = 0.95) -> Interval:
-    """One over other on logarithms, all four uncertainties together.
+    """Return the ratio of two spreads on a logarithmic scale, with all four uncertainties combined.
 
-    A gain error that both sides share (one meter) would cancel; it is not taken off, so that the
-    interval is wider there than it need be, never narrower. Raises ValueError unless both are > 0.
+    A gain error that both sides share (one meter) would cancel, but is not removed: the interval is
+    then wider than necessary, never narrower.
+
+    Raises:
+        ValueError: An estimate is not positive.
     """
     if min(first.estimate, other.estimate) <= 0:
         raise ValueError("a ratio on logarithms needs values above 0")
@@ -215,7 +220,7 @@ def spread_ratio(first: Spread, other: Spread, confidence: float = 0.95) -> Inte
 
 
 def _quantile(confidence: float, variance: float, terms: Sequence[tuple[float, int]]) -> float:
-    """Student's factor at the effective degrees of freedom (Welch and Satterthwaite)."""
+    """Return the Student factor at the effective degrees of freedom (Welch and Satterthwaite)."""
     at = 0.5 + confidence / 2
     shares = [(sigma**2 / variance) ** 2 / freedom for sigma, freedom in terms if variance > 0]
     total = math.fsum(shares)
@@ -223,12 +228,12 @@ def _quantile(confidence: float, variance: float, terms: Sequence[tuple[float, i
 
 
 def boundary_label(boundary: str, supply: str) -> str:
-    """``wall (AC)``; without a supply that is known, ``wall``."""
+    """Return a label such as ``wall (AC)``, or ``wall`` if the supply is unknown."""
     return f"{boundary} ({supply})" if supply else boundary
 
 
 def unequal(first: Account, other: Account) -> str:
-    """Why a ratio of the two would compare different things; empty where it would not."""
+    """Return why a ratio of two accounts would not compare the same thing; empty if it would."""
     if first.boundary != other.boundary or (
         first.supply and other.supply and first.supply != other.supply
     ):
@@ -237,7 +242,7 @@ def unequal(first: Account, other: Account) -> str:
 
 
 def account_of(runs: Sequence[RunData], boundary: Boundary | None) -> Account | None:
-    """The account of these finished runs at a boundary; None where no run has energy there."""
+    """Return the energy account of finished runs at a boundary; None if no run has energy there."""
     if boundary is None:
         return None
     entries = [e for run in runs if (e := _entry(run.record, boundary)) is not None]
@@ -295,7 +300,7 @@ def _entry(record: RunRecord, boundary: Boundary) -> RunEnergy | None:
 
 
 def _net_uncertainty_j(record: RunRecord, energy: Metric, net: Metric) -> float | None:
-    """As recorded; of runs of an older storlab, which did not, from what their meters say."""
+    """Return the recorded uncertainty; for runs of older versions, calculate it from the meters."""
     if net.uncertainty is not None or net.boundary is None:
         return net.uncertainty
     idle_w = idle_uncertainty_w(parts_at(record.power, net.boundary))
@@ -304,7 +309,7 @@ def _net_uncertainty_j(record: RunRecord, energy: Metric, net: Metric) -> float 
 
 
 def _own(record: RunRecord, boundary: Boundary) -> dict[str, Metric]:
-    """What rests on power of the family's own quantities, by the name in an account."""
+    """Return the power-based quantities that the family defines itself, by name."""
     metrics: dict[str, Metric] = {}
     for quantity in page_of(record.kind).quantities:
         name = quantity.name if quantity.operation == "all" else quantity.key
@@ -317,7 +322,7 @@ def _own(record: RunRecord, boundary: Boundary) -> dict[str, Metric]:
 def metric_at(
     record: RunRecord, name: str, boundary: Boundary, operation: str = "all"
 ) -> Metric | None:
-    """A run's metric at a power boundary."""
+    """Return a run's metric at a power boundary."""
     for metric in record.metrics:
         if (metric.name, metric.operation, metric.boundary) == (name, operation, boundary):
             return metric
@@ -329,7 +334,7 @@ def _summaries(record: RunRecord, boundary: Boundary) -> list[PowerSummary]:
 
 
 def missing_reason(runs: Sequence[RunData]) -> str:
-    """Why these runs have no energy: the meters' own notes, or that there is no meter."""
+    """Return why these runs have no energy: the meters' notes, or that there is no meter."""
     if not runs:
         return ""
     notes = [note for run in runs for s in run.record.power for note in s.notes]
@@ -340,10 +345,11 @@ def missing_reason(runs: Sequence[RunData]) -> str:
 
 
 def choose_boundaries(dataset: Dataset) -> dict[str, Boundary | None]:
-    """The boundary that each target is shown at.
+    """Choose the power boundary that each target is shown at.
 
-    One that all metered targets have, so that they can be compared: the headline's where all agree,
-    else the widest. Without a common one each target keeps its headline.
+    To make targets comparable, a boundary that all metered targets have is preferred: the headline
+    boundary if all agree, else the widest common one. Without a common one, each target keeps its
+    headline boundary.
     """
     known: dict[str, list[Boundary]] = {column.label: [] for column in dataset.targets}
     for run in dataset.all_runs():
@@ -363,7 +369,7 @@ def choose_boundaries(dataset: Dataset) -> dict[str, Boundary | None]:
 
 
 def headline_boundaries(dataset: Dataset) -> dict[str, Boundary | None]:
-    """The boundary that stands for each target, whatever meters others have, and what they gave."""
+    """Return the headline boundary of each target, regardless of the other targets' meters."""
     headlines: dict[str, Boundary | None] = {column.label: None for column in dataset.targets}
     for run in dataset.all_runs():
         headlines[run.target] = headlines[run.target] or run.record.power_boundary

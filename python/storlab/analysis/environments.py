@@ -1,4 +1,4 @@
-"""What differs between the machines, targets and settings of two result directories."""
+"""Differences between the machines, targets and settings of two result directories."""
 
 from __future__ import annotations
 
@@ -22,40 +22,40 @@ KeyT = TypeVar("KeyT")
 _PASSING = frozenset(
     {"schema_version", "recorded_at", "guard", "engines", "cluster", "targets", "versions"}
 )
-"""Of environment.json what says nothing of the numbers, or is looked at more closely."""
+"""Entries of environment.json that do not affect the numbers or are compared separately."""
 _OF_CLIENTS = (
     "host", "storlab", "build", "kernel", "cpu_model", "cpu_level", "cores", "memory_bytes",
     "mount", "nics",
 )  # fmt: skip
-_OF_MOUNTS = ("kind", "source", "options")  # total and free bytes change with what is stored
+_OF_MOUNTS = ("kind", "source", "options")  # total and free bytes change with the stored data
 _PASSING_OPTIONS = frozenset({"lowerdir", "upperdir", "workdir", "clientaddr"})
-"""Of a mount: folders of a container, which each has anew, and the client's own address."""
+"""Mount options that change without effect: a container's folders and the client's own address."""
 MEMORY_TOLERANCE = 0.03
-"""Of the larger. Each kernel keeps another part for itself; a module of memory is more."""
+"""Relative tolerance: each kernel reserves a different amount, but a memory module is more."""
 _MEMORY = ("memory.total_bytes", "cluster.memory_bytes")
 _DRIVE = re.compile(r"((?:.*\.)?drives)\.(\d+)\.([^.]+)")
-_KERNELS_NAMES = ("name", "number")  # of a drive: they change when the machine starts again
+_KERNELS_NAMES = ("name", "number")  # of a drive; the kernel may assign others at each boot
 _IDENTITY = ("serial", "loop_backing_file")
 
 Drives = dict[str, dict[int, dict[str, Any]]]
-"""The facts of numbered drives, by the path that their list has."""
+"""Facts of numbered drives, by the path of their list."""
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A field that has two values. It is named as a path: ``cpu.model``."""
+    """Field with two different values, named by its path, such as ``cpu.model``."""
 
     field: str
     here: Any
     there: Any
 
     def within(self, path: str) -> bool:
-        """Whether the field is this one, or lies below it."""
+        """Return whether the field is ``path`` or lies below it."""
         return self.field == path or self.field.startswith(f"{path}.")
 
 
 def facts_by_path(value: Any, *above: str) -> dict[FactPath, Any]:
-    """Nested facts made flat; what lies in a list of tables goes by its number, from 1."""
+    """Flatten nested facts; entries of a list of tables are numbered from 1."""
     if isinstance(value, list) and any(isinstance(element, Mapping) for element in value):
         value = dict(enumerate(value, 1))
     if not isinstance(value, Mapping):
@@ -67,14 +67,14 @@ def facts_by_path(value: Any, *above: str) -> dict[FactPath, Any]:
 
 
 def differing(environments: Sequence[Mapping[KeyT, Any]]) -> list[KeyT]:
-    """Of flat facts those that are not the same in all, in the order of the first that has them."""
+    """Return the paths whose values are not equal in all environments, in order of appearance."""
     first = environments[0] if environments else {}
     paths = dict.fromkeys(path for facts in environments for path in facts)
     return [p for p in paths if any(facts.get(p) != first.get(p) for facts in environments)]
 
 
 def differences(here: ResultStore, there: ResultStore) -> list[Difference]:
-    """In the order of the one; of targets and engines only those that both have."""
+    """Return the differences of two result directories, for the targets and engines of both."""
     targets = _shared({t.name for t in store.study.target} for store in (here, there))
     engines = _shared(_engines(store) for store in (here, there))
     sides = (_facts(store, targets, engines) for store in (here, there))
@@ -86,10 +86,10 @@ def _shared(names: Iterable[set[str]]) -> set[str]:
 
 
 def between(here: Mapping[str, Any], there: Mapping[str, Any]) -> list[Difference]:
-    """The same of facts that were taken before, of whatever targets.
+    """Return the differences between two sets of facts that were collected earlier.
 
-    Drives are told by their serials, wherever they stand: numbers in paths are those of ``here``.
-    A drive that one side has alone is one difference.
+    Drives are matched by serial number, whatever their position; numbers in paths are those of
+    ``here``. A drive that only one side has is reported as a single difference.
     """
     drives = _drives(here), _drives(there)
     lists = dict.fromkeys(path for side in drives for path in side)
@@ -106,7 +106,7 @@ def between(here: Mapping[str, Any], there: Mapping[str, Any]) -> list[Differenc
 
 
 def _alike(path: str, here: Any, there: Any) -> bool:
-    """Whether two values that are not the same do not differ either."""
+    """Return whether two unequal values count as equal: memory sizes within the tolerance."""
     if not path.endswith(_MEMORY):
         return False
     sides = [value if isinstance(value, list) else [value] for value in (here, there)]
@@ -137,7 +137,7 @@ Pair = tuple[dict[str, Any] | None, dict[str, Any] | None]
 def _paired(
     here: Mapping[int, dict[str, Any]], there: Mapping[int, dict[str, Any]]
 ) -> dict[int, Pair]:
-    """By their number here: each drive with the same one there, the others in their order."""
+    """Pair each drive with the same one on the other side, and the rest in order."""
     left = dict(there)
     same = {
         number: left.pop(twin)
@@ -154,7 +154,10 @@ def _paired(
 
 
 def _same(drive: Mapping[str, Any], others: Mapping[int, Mapping[str, Any]]) -> int | None:
-    """The number of the drive that is this one; of its namespaces, the one with its name."""
+    """Return the number of the same drive on the other side.
+
+    Of several namespaces of one drive, the one with the same name is chosen.
+    """
     identity = _identity(drive)
     if identity is None:
         return None
@@ -187,7 +190,7 @@ def _drive_text(drive: Mapping[str, Any] | None) -> str | None:
 
 
 def unaccepted(differences: Sequence[Difference], accepted: Sequence[str]) -> list[Difference]:
-    """Those that nobody said would do."""
+    """Return the differences in fields that are not accepted."""
     return [
         difference
         for difference in differences
@@ -196,7 +199,7 @@ def unaccepted(differences: Sequence[Difference], accepted: Sequence[str]) -> li
 
 
 def facts(store: ResultStore) -> dict[str, Any]:
-    """What bears on the numbers of a result directory: values by their path, ``cpu.model``."""
+    """Return the facts of a result directory that affect its numbers, by path (``cpu.model``)."""
     return _facts(store, {target.name for target in store.study.target}, _engines(store))
 
 
@@ -226,7 +229,8 @@ def _facts(store: ResultStore, targets: set[str], engines: set[str]) -> dict[str
                 del settings["places"]  # its drives say more
             if "mount_options" in machine:
                 machine["mount_options"] = _lasting(machine["mount_options"])
-            for part in (machine, settings):  # both have drives: which, and how many
+            # both contain drives: their identities and their number
+            for part in (machine, settings):
                 flat |= _joined(facts_by_path(part, "targets", target.name))
     return flat
 
@@ -236,7 +240,7 @@ def _joined(facts: Mapping[FactPath, Any]) -> dict[str, Any]:
 
 
 def _of_clients(clients: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """Each fact of all clients together: one value, or all of them in order."""
+    """Merge the facts of all clients: a single value if they agree, else all values in order."""
     facts = [facts_by_path(_client(client)) for client in clients.values()]
     together: dict[str, Any] = {}
     for path in dict.fromkeys(path for client in facts for path in client):
@@ -254,6 +258,6 @@ def _client(client: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _lasting(options: str) -> str:
-    """Mount options without those that are others each time."""
+    """Return mount options without those that differ at every mount."""
     lasting = (o for o in options.split(",") if o.partition("=")[0] not in _PASSING_OPTIONS)
     return ",".join(lasting)

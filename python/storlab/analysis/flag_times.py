@@ -1,4 +1,4 @@
-"""When the flags of a run held, as far as that is known of moments of its window."""
+"""Times within a run's measure window at which its flags applied, where they can be determined."""
 
 from __future__ import annotations
 
@@ -20,19 +20,29 @@ from storlab.workloads.common.metrics import (
 )
 
 Span = tuple[float, float]
-"""In s of the window."""
+"""Start and end, in seconds from the start of the window."""
 
 
 def flag_times(run: RunData) -> dict[str, list[Span]]:
-    """As :func:`flag_times_in`. Raises ResultError where what is stored of the run is damaged."""
+    """Return the times of a run's flags, as :func:`flag_times_in` does.
+
+    Raises:
+        ResultError: The stored data of the run is damaged.
+    """
     return flag_times_in(run, intervals_of(run), counted_beside(run))
 
 
 def flag_times_in(
     run: RunData, intervals: Sequence[Interval], beside: Mapping[str, Any]
 ) -> dict[str, list[Span]]:
-    """By kind of flag when it held, in order of time; a kind that is not in it held all along, or
-    nobody knows when. ``beside``: what was counted beside the intervals.
+    """Return the times at which each flag applied, in order, by kind of flag.
+
+    A kind that is missing applied throughout, or its times are unknown.
+
+    Args:
+        run: Run whose flags are located.
+        intervals: Sampled intervals of the run.
+        beside: Counters recorded next to the intervals.
     """
     finders = {
         "client-bound": lambda: _bound(run, intervals),
@@ -47,14 +57,14 @@ def flag_times_in(
 
 
 def _bound(run: RunData, intervals: Sequence[Interval]) -> Iterator[Span]:
-    """The workers were at the limit of their cores."""
+    """Yield the intervals in which the workers reached the CPU limit (client-bound)."""
     if run.record.cpu is not None:
         limit = run.record.cpu.cores * CLIENT_BOUND_PERCENT / 100
         yield from ((i.start_s, i.end_s) for i in intervals if i.cores > limit)
 
 
 def _behind(run: RunData, intervals: Sequence[Interval]) -> Iterator[Span]:
-    """More was due since the window's start than had been done, by the rule of the flag."""
+    """Yield the intervals in which the open loop lagged behind, by the rule of the flag."""
     record = run.record
     offered = record.params.get(page_of(record.kind).paced or "")
     if not isinstance(offered, (int, float)) or not intervals:
@@ -69,7 +79,7 @@ def _behind(run: RunData, intervals: Sequence[Interval]) -> Iterator[Span]:
 
 
 def _waits(run: RunData, beside: Mapping[str, Any]) -> Iterator[Span]:
-    """A worker, or the whole machine, was kept from its core."""
+    """Yield the times in which a worker or the whole machine waited for CPU (starved)."""
     known = beside.get(WAITS, {})
     names = ("time_ns", "waited_ns", "stolen", "ticks")
     for before, after in pairwise(zip(*(known.get(name, []) for name in names), strict=True)):
@@ -79,9 +89,9 @@ def _waits(run: RunData, beside: Mapping[str, Any]) -> Iterator[Span]:
 
 
 def _late(run: RunData) -> Iterator[Span]:
-    """From the common start of all clients to the first operation of the last of them.
+    """Yield the time from the common start of all clients to the last client's first operation.
 
-    One that was over before the window, in the ramp, has no length, at the window's start.
+    If the last client started during the ramp, the span has length 0 at the start of the window.
     """
     record = run.record
     if record.cluster is None:
@@ -92,7 +102,7 @@ def _late(run: RunData) -> Iterator[Span]:
 
 
 def _unmetered(run: RunData) -> Iterator[Span]:
-    """Some sensor said nothing."""
+    """Yield the gaps in which a power sensor gave no reading."""
     record = run.record
     for start_ns, end_ns in power_gaps(record, run.store.power(run.directory_name)):
         if start_ns < record.window_end_ns and end_ns > record.window_start_ns:
@@ -100,14 +110,14 @@ def _unmetered(run: RunData) -> Iterator[Span]:
 
 
 def _within(run: RunData, start_ns: int, end_ns: int) -> Span:
-    """Times of the run's clock, in s of its window."""
+    """Convert times of the run's clock to seconds of its window, clipped to the window."""
     first_ns, last_ns = run.record.window_start_ns, run.record.window_end_ns
     start_ns, end_ns = max(start_ns, first_ns), min(end_ns, last_ns)
     return (start_ns - first_ns) / NS_PER_S, (end_ns - first_ns) / NS_PER_S
 
 
 def _joined(spans: Sequence[Span]) -> list[Span]:
-    """In order of time, those that touch as one."""
+    """Sort spans by time and merge those that touch."""
     joined: list[Span] = []
     for first, last in sorted(spans):
         if joined and first <= joined[-1][1] + 1e-3:

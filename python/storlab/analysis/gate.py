@@ -1,18 +1,19 @@
-"""Do results keep to their rules? Verdicts by intervals, not by means.
+"""Gate: checks of results against rules, decided by confidence intervals rather than means.
 
 Each rule becomes one check for every target, point and metric that it names. Against a bound the
 verdict is
 
-- ``held``: the whole interval keeps to the bound;
-- ``broken``: the whole interval lies beyond it, or a run of the point failed;
-- ``undecided``: the bound lies inside the interval, or there is none (fewer than two repeats).
+- ``held``: the whole interval satisfies the bound;
+- ``broken``: the whole interval violates the bound, or a run of the point failed;
+- ``undecided``: the bound lies inside the interval, or there is no interval (fewer than two
+  repeats).
 
-A bound that is a multiple of the baseline is held against the ratio of geometric means; a bound
-below 1 for what should be large, or above 1 for what should be small, is a test of non-inferiority.
-Intervals are simultaneous: the confidence of each is 1 - 0.05 / checks (Bonferroni), so that of all
-verdicts "broken" or "held" one in twenty gates has a wrong one at most.
+A bound that is a multiple of the baseline is checked against the ratio of geometric means. A bound
+below 1 for a quantity that should be large, or above 1 for one that should be small, is a
+non-inferiority test. Intervals are simultaneous, each with confidence 1 - 0.05 / checks
+(Bonferroni), so that at most one gate in twenty contains a wrong verdict "broken" or "held".
 
-A rule is broken where any of its checks is, and held where all of them are.
+A rule is broken if any of its checks is, and held if all of them are.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from storlab.model.gate import GateRule, Limit
 
 Verdict = Literal["held", "broken", "undecided"]
 VERDICTS: tuple[Verdict, ...] = ("held", "broken", "undecided")
-ERROR = 0.05  # of all checks together
+ERROR = 0.05  # error probability of all checks together
 
 _UNITS: Mapping[str, Mapping[str, float]] = {
     "ns": {"ns": 1, "us": 1e3, "ms": 1e6, "s": NS_PER_S, "min": 60 * NS_PER_S},
@@ -50,12 +51,12 @@ _UNITS: Mapping[str, Mapping[str, float]] = {
     "J": {"J": 1, "kJ": 1e3, "MJ": 1e6, "Wh": J_PER_WH, "kWh": 1000 * J_PER_WH},
     "1/s": {"1/s": 1, "/s": 1, "IOPS": 1},
 }  # fmt: skip
-"""By the unit of a metric, those that its bounds may be written in, as multiples of it."""
+"""Units that a bound may be written in, as multiples of the metric's unit, by that unit."""
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One rule at one target and point, for one metric."""
+    """Check of one rule for one metric at one target and point."""
 
     number: int  # of its rule, from 1
     target: str
@@ -63,23 +64,23 @@ class Check:
     column: Column
     side: str  # at_most, at_least
     limit: Limit
-    bound: float  # in the unit of the metric; of a ratio, 1
+    bound: float  # in the unit of the metric; 1 for a ratio
     interval: Interval | None  # None: nothing was measured
     verdict: Verdict
-    reason: str  # why it is undecided, where no number of repeats would help; else empty
-    needed: int | None  # repeats that would decide it, those that there are among them
-    repeats: int  # that it rests on
-    remarks: tuple[str, ...]  # what bends the numbers
-    runs: tuple[str, ...]  # that have a value; where none has, all that finished
-    boundary: str = ""  # of power: what its meter includes; empty where nothing was measured
+    reason: str  # why it is undecided although more repeats would not help; else empty
+    needed: int | None  # total repeats that would decide it, existing ones included
+    repeats: int  # number of repeats behind the interval
+    remarks: tuple[str, ...]  # circumstances that distort the numbers
+    runs: tuple[str, ...]  # runs that have a value; if none has, all finished runs
+    boundary: str = ""  # what the power meter includes; empty if not measured
 
     @property
     def unit(self) -> str:
-        """Of bound and interval."""
+        """Unit of bound and interval; empty for a ratio."""
         return "" if self.limit.of_baseline else self.column.unit
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
+        """Return the fields as plain values for JSON."""
         return {
             "rule_number": self.number,
             "target": self.target,
@@ -101,20 +102,20 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class _Task:
-    """What one check needs."""
+    """Inputs of one check."""
 
-    rule: int  # its number among the rules
+    rule: int  # index of the rule, from 0
     side: str
     limit: Limit
     cell: Cell
-    other: Cell | None  # the same of the baseline
+    other: Cell | None  # the same cell of the baseline
     column: Column
     where: str
 
 
 @dataclass(frozen=True, slots=True)
 class RuleVerdict:
-    """A rule with all of its checks."""
+    """Rule with all of its checks."""
 
     number: int  # from 1
     rule: GateRule
@@ -122,11 +123,11 @@ class RuleVerdict:
 
     @property
     def verdict(self) -> Verdict:
-        """``broken`` where any check is; ``held`` where all are."""
+        """``broken`` if any check is; ``held`` if all are; else ``undecided``."""
         return _together(self.checks)
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
+        """Return the fields as plain values for JSON."""
         return {
             "number": self.number,
             **self.rule.model_dump(mode="json"),
@@ -137,28 +138,28 @@ class RuleVerdict:
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """All checks."""
+    """Result of a gate: all rules with their checks."""
 
     rules: list[RuleVerdict]
     confidence: float  # of each interval
 
     @property
     def checks(self) -> list[Check]:
-        """Of all rules, in their order."""
+        """Checks of all rules, in order."""
         return [check for rule in self.rules for check in rule.checks]
 
     @property
     def verdict(self) -> Verdict:
-        """``broken`` where any is; ``held`` where all are."""
+        """``broken`` if any check is; ``held`` if all are; else ``undecided``."""
         return _together(self.checks)
 
     def count(self, verdict: Verdict) -> int:
-        """How many checks ended so."""
+        """Return the number of checks with this verdict."""
         return count(self.checks, verdict)
 
 
 def count(checks: Iterable[Check], verdict: Verdict) -> int:
-    """How many of them ended so."""
+    """Return the number of checks with this verdict."""
     return sum(check.verdict == verdict for check in checks)
 
 
@@ -168,8 +169,11 @@ def _together(checks: Iterable[Check]) -> Verdict:
 
 
 def judge(rules: Sequence[GateRule], results: Comparison, baseline: Comparison | None) -> Gate:
-    """Hold results to rules, all but those without a bound. Raises StudyError for a rule that names
-    nothing which was planned, a unit that a metric does not have, or a baseline that is not given.
+    """Check results against the rules that have a bound.
+
+    Raises:
+        StudyError: A rule matches nothing that was planned, uses a unit that its metric lacks, or
+            refers to a baseline that is not given.
     """
     judged = [(number, rule) for number, rule in enumerate(rules) if rule.bounds]
     tasks = [_tasks(number, rule, results, baseline) for number, rule in judged]
@@ -186,7 +190,7 @@ def judge(rules: Sequence[GateRule], results: Comparison, baseline: Comparison |
 
 
 def without_baseline(rule: GateRule) -> GateRule:
-    """The rule without bounds that refer to a baseline; perhaps none is left."""
+    """Return the rule without bounds that refer to a baseline; it may have no bound left."""
     return rule.model_copy(update={side: None for side, limit in rule.bounds if limit.of_baseline})
 
 
@@ -223,8 +227,8 @@ def _tasks(
 
 
 def _refuse_contradiction(tasks: Sequence[_Task]) -> None:
-    """Two bounds of one rule that no number keeps to."""
-    sides = {task.side: task for task in tasks}  # any of each side: they have the same bounds
+    """Raise StudyError if at_least and at_most of one rule contradict each other."""
+    sides = {task.side: task for task in tasks}  # all tasks of a side have the same bound
     if len(sides) < 2 or len({task.limit.of_baseline for task in sides.values()}) > 1:
         return
     least, most = sides["at_least"], sides["at_most"]
@@ -234,7 +238,10 @@ def _refuse_contradiction(tasks: Sequence[_Task]) -> None:
 
 
 def _columns(number: int, rule: GateRule, results: Comparison) -> list[Column]:
-    """The metric by its key, its name, or its name without the unit; of all operations then."""
+    """Return the columns of a rule's metric, given as a key, a name or a name without its unit.
+
+    A name selects the columns of all its operations.
+    """
     names = {
         name: [c for c in results.columns if name in _names(c)]
         for column in results.columns
@@ -276,7 +283,7 @@ def _rows(number: int, rule: GateRule, results: Comparison) -> Iterator[tuple[Ro
 
 
 def _measured_at(rule: GateRule, results: Comparison) -> str:
-    """What a rule's ``at`` may say: the values that were measured of what it names."""
+    """Return a hint with the measured values of the parameters in a rule's ``at``."""
     points = [(s.page, p) for s in results.sections for p in s.points]
     known = sorted({name for _, point in points for name in point.params})
     lines = []
@@ -294,13 +301,13 @@ def _measured_at(rule: GateRule, results: Comparison) -> str:
 
 
 def _baseline_cell(row: Row, target: str, baseline: Comparison | None) -> Cell | None:
-    """The same point of the same target in the baseline."""
+    """Return the baseline's cell for the same point and target."""
     there = None if baseline is None else baseline.rows.get(row.point.key)
     return None if there is None else there.cells.get(target)
 
 
 def _like(cell: Cell, row: Row, results: Comparison) -> Iterator[Cell]:
-    """Cells of the same family and target; of all targets, where the target has meters."""
+    """Yield the family's cells on the same target, or on all targets if this one has meters."""
     targets = {target.label: target.target for target in results.dataset.targets}
     for other in results.rows.values():
         if other.point.kind == row.point.kind:
@@ -320,7 +327,7 @@ def _check(task: _Task, confidence: float, *, accepted: bool) -> Check:
     else:
         ratio_or_none = measured(cell, column, confidence)
     verdict = verdict_of(ratio_or_none.interval, bound, task.side)
-    if cell.failed:  # the numbers of the runs that are left say nothing of those
+    if cell.failed:  # the remaining runs say nothing about the failed ones
         verdict = "broken"
     needed, reason = None, ratio_or_none.reason
     if verdict == "undecided" and not reason:
@@ -352,7 +359,10 @@ def _needed(measurement: Measured, bound: float, confidence: float) -> int | Non
 
 
 def _never(measurement: Measured, bound: float, confidence: float) -> str:
-    """Why more repeats would not do: bound too near, meter too coarse, or baseline too vague."""
+    """Return why more repeats would not help.
+
+    The bound is too close, the meter too inaccurate, or the baseline too uncertain.
+    """
     exact = replace(measurement, meter=0.0)
     if measurement.meter and _needed(exact, bound, confidence):
         return "the meter is not accurate enough to decide it"
@@ -367,7 +377,7 @@ def _never(measurement: Measured, bound: float, confidence: float) -> str:
 
 
 def verdict_of(interval: Interval | None, bound: float, side: str) -> Verdict:
-    """Of an interval and a bound in its unit; ``side`` is at_most or at_least."""
+    """Return the verdict on an interval and a bound in its unit; ``side``: at_most or at_least."""
     if interval is None or interval.low is None or interval.high is None:
         return "undecided"
     low, high = interval.low, interval.high

@@ -1,7 +1,7 @@
-"""What a gate holds to a bound: a number of a cell, or its ratio to the baseline's, as an interval.
+"""Intervals that a gate checks against a bound: a cell's value, or its ratio to the baseline.
 
-As in a brief, what rests on a meter joins the spread of the repeats with the meter's uncertainty,
-and has no ratio across power boundaries unless the studies accept that.
+As in a brief, a metered quantity combines the spread of the repeats with the meter's uncertainty.
+It has no ratio across power boundaries unless the studies accept that.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ _OF_ANY_WORK = {column.name for column in (*COMMON, NET) if column.is_power} | R
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """The interval, the repeats that it rests on, and why there is none that decides anything."""
+    """Interval of a checked value, the repeats behind it, and the reason if it cannot decide."""
 
     interval: Interval | None
     reason: str = ""
     values: Sequence[float] = ()
-    against: Sequence[float] = ()  # the baseline's, of a ratio
-    meter: float = 0.0  # relative standard uncertainty that no repeats take away
-    boundaries: str = ""  # that the ratio crosses: "device against wall"
+    against: Sequence[float] = ()  # values of the baseline, for a ratio
+    meter: float = 0.0  # relative standard uncertainty of the meter, which repeats do not reduce
+    boundaries: str = ""  # power boundaries that the ratio crosses: "device against wall"
 
 
 def measured(cell: Cell, column: Column, confidence: float) -> Measured:
-    """The number itself, in the unit of its column."""
+    """Return the interval of a cell's value, in the unit of its column."""
     values = cell.repeats(column)
     if not values:
         return Measured(None, missing(cell, column))
@@ -53,7 +53,15 @@ def measured(cell: Cell, column: Column, confidence: float) -> Measured:
 def ratio(
     cell: Cell, base: Cell | None, column: Column, confidence: float, *, accepted: bool
 ) -> Measured:
-    """The number over that of the same cell in the baseline. ``accepted``: unequal boundaries."""
+    """Return the interval of a cell's value over that of the same cell in the baseline.
+
+    Args:
+        cell: Cell of the results.
+        base: The same cell of the baseline, if there is one.
+        column: Quantity to divide.
+        confidence: Confidence of the interval.
+        accepted: Whether ratios across unequal power boundaries are allowed.
+    """
     values = cell.repeats(column)
     if not values:
         return Measured(None, missing(cell, column))
@@ -99,13 +107,13 @@ def _spread(account: Account | None, column: Column) -> Spread | None:
 
 
 def _counterpart(cell: Cell, base: Cell) -> Account | None:
-    """The baseline's account at the boundary of the cell's, where its meters have that."""
+    """Return the baseline's energy account, at the boundary of the cell's account if available."""
     boundary = None if cell.power is None else cell.power.boundary
     return account_of(base.runs, boundary) or base.power
 
 
 def missing(cell: Cell, column: Column) -> str:
-    """Why a cell has no value of a column."""
+    """Return why a cell has no value of a column."""
     if not cell.measured:
         return "no run finished"
     if not column.is_power:
@@ -116,7 +124,7 @@ def missing(cell: Cell, column: Column) -> str:
 
 
 def partly_missing(cell: Cell, column: Column) -> Iterator[str]:
-    """What is to be said of a value that some of the runs do not have."""
+    """Yield a remark if only some of the runs have a value."""
     runs, known = len(cell.runs), len(cell.repeats(column))
     if 0 < known < runs:
         lost = f": {cell.power.lost}" if column.is_power and cell.power and cell.power.lost else ""
@@ -124,10 +132,15 @@ def partly_missing(cell: Cell, column: Column) -> Iterator[str]:
 
 
 def is_due(column: Column, cell: Cell, base: Cell | None, others: Iterable[Cell]) -> bool:
-    """Whether a cell has to have a value: it has one, or what it should have is lost.
+    """Return whether a cell must have a value, because it has one or has lost one.
 
-    ``base`` is the same cell of the baseline, ``others`` are cells of the same family whose targets
-    have meters. A meter that gave nothing at a point must not make a rule hold there.
+    A meter that failed at a point must not let a rule pass there.
+
+    Args:
+        column: Quantity of the rule.
+        cell: Cell to check.
+        base: The same cell of the baseline, if there is one.
+        others: Cells of the same family whose targets have meters.
     """
     if column.key in cell.values or not cell.measured or cell.repeats(column):
         return True
@@ -143,7 +156,10 @@ def is_due(column: Column, cell: Cell, base: Cell | None, others: Iterable[Cell]
 
 
 def _divides(cell: Cell, other: Cell) -> bool:
-    """Whether both, or neither, moved data in all of their window: else rates per watt differ."""
+    """Return whether both or neither cell moved data during its entire window.
+
+    Otherwise their rates per watt are not comparable.
+    """
     first, second = (
         all(entry.divides for entry in measured.power.entries) if measured.power else True
         for measured in (cell, other)

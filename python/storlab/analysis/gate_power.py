@@ -1,8 +1,8 @@
-"""How many repeats would decide a gate's check?
+"""Power calculation: the number of repeats that would decide a gate's check.
 
-A power calculation from the observed spread: the smallest number of repeats with which four of five
-gates would decide the check, were the true value and the spread of single runs those that were
-observed (Cohen, Statistical Power Analysis, 1988, for the t-test).
+The result is the smallest number of repeats with which four of five gates would decide the check,
+assuming that the true value and the spread of single runs are those observed (Cohen, Statistical
+Power Analysis, 1988, for the t-test).
 """
 
 from __future__ import annotations
@@ -22,10 +22,17 @@ def repeats_to_decide(
     confidence: float,
     meter: float = 0.0,
 ) -> int | None:
-    """Repeats, more than there are; None where no number would do, or one has no spread.
+    """Return the number of repeats that would decide a check, above the existing number.
 
-    With a baseline (whose repeats are what they are) ``bound`` is that of the ratio of both.
-    ``meter`` is the relative standard uncertainty that no number of repeats takes away.
+    Args:
+        values: Values of the existing repeats.
+        baseline: Values of the baseline's repeats, whose number is fixed; empty without a baseline.
+        bound: Bound of the value, or of the ratio to the baseline.
+        confidence: Confidence of the check's interval.
+        meter: Relative standard uncertainty of the meter, which repeats do not reduce.
+
+    Returns:
+        None if no number of repeats suffices, or if a side has a single run (no spread).
     """
     if len(values) < 2 or len(baseline) == 1:
         return None

@@ -1,7 +1,7 @@
-"""Implementations of the same work side by side: each over the native one, or over the first.
+"""Comparison of several implementations of the same work on each target.
 
-The comparison divides targets at one point. Here points are divided that differ in nothing but in
-whose code did the work, on each target for itself.
+Unlike the comparison of targets at one point, this divides points that differ only in the
+implementation, each by the native one or else the first one.
 """
 
 from __future__ import annotations
@@ -20,35 +20,36 @@ NATIVE = "native"
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One implementation on one target."""
+    """Result of one implementation on one target."""
 
     implementation: str
     cell: Cell
-    ratios: Mapping[str, Ratio]  # to the reference on the same target; the reference has none
+    # to the reference on the same target; empty for the reference itself
+    ratios: Mapping[str, Ratio]
 
 
 @dataclass(frozen=True, slots=True)
 class SharedWork:
-    """One work that several implementations did, in the order of the study."""
+    """Work that several implementations did, in the order of the study."""
 
     workload: str
-    common: str  # what it shares with the others of its workload: "4,000,000 rows"
-    own: str  # what tells it from them: "8 workers"; empty where it is the only one
+    common: str  # parameters shared by the whole workload, such as "4,000,000 rows"
+    own: str  # parameters that distinguish this work, such as "8 workers"; may be empty
     points: Mapping[str, WorkloadPoint]  # by implementation
-    told: Implementations  # how its family has them told
+    told: Implementations  # how the family presents implementations
 
     @property
     def where(self) -> str:
-        """``4,000,000 rows, 8 workers``."""
+        """Description of the work, such as ``4,000,000 rows, 8 workers``."""
         return ", ".join(text for text in (self.common, self.own) if text)
 
     @property
     def reference(self) -> str:
-        """The implementation that ratios divide by."""
+        """Implementation that ratios are divided by: the native one if present, else the first."""
         return NATIVE if NATIVE in self.points else next(iter(self.points))
 
     def entries(self, comparison: Comparison) -> Iterator[Entry]:
-        """Every implementation on every target that it was planned for, with its ratios."""
+        """Yield each implementation on each target that it was planned for, with its ratios."""
         keys = list(self.told.ratios)
         base = comparison.row(self.points[self.reference]).cells
         for name, point in self.points.items():
@@ -60,7 +61,10 @@ class SharedWork:
 
 
 def shared_works(comparison: Comparison) -> list[SharedWork]:
-    """What more than one implementation did, of families whose engines are what is compared."""
+    """Return the work done by more than one implementation.
+
+    Only families whose page compares implementations are considered.
+    """
     workloads: dict[str, list[WorkloadPoint]] = {}
     for section in comparison.sections:
         if section.page.implementations is not None:

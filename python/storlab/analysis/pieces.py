@@ -1,7 +1,7 @@
-"""The pieces of fixed work: epochs of a training, checkpoints and restores, one after the other.
+"""Stages of fixed work: the epochs of a training, or checkpoints and restores, in sequence.
 
-Read from the details that an engine leaves in ``run.json``; their energy is that of the spans of
-the same kind, at the boundary that the brief shows.
+They are read from the engine details in ``run.json``. Their energy is that of the spans of the same
+kind, at the power boundary that the brief shows.
 """
 
 from __future__ import annotations
@@ -20,29 +20,29 @@ from storlab.model.power import Boundary
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """One epoch, one checkpoint or one restore of one run. The units stand last in the names."""
+    """One epoch, checkpoint or restore of one run; value names end in their unit."""
 
-    kind: str  # of its span: epoch, write, restore
+    kind: str  # kind of its span: epoch, write or restore
     number: int  # from 1
     values: Mapping[str, float] = field(default_factory=dict)
-    workers: Mapping[int, float] = field(default_factory=dict)  # s, by rank or accelerator
-    provenance: str = "measured"  # of its energy
-    clients: Mapping[int, str] = field(default_factory=dict)  # of the workers, in a cluster
+    workers: Mapping[int, float] = field(default_factory=dict)  # seconds by rank or accelerator
+    provenance: str = "measured"  # provenance of the energy
+    clients: Mapping[int, str] = field(default_factory=dict)  # client of each worker, in a cluster
 
 
 @dataclass(frozen=True, slots=True)
 class Worker:
-    """A rank or an accelerator over all pieces of a kind, and over the repeats. Seconds."""
+    """Time of one rank or accelerator over all stages of a kind and all repeats, in seconds."""
 
     number: int
-    interval: Interval  # of the repeats' means (of their sums for stalls)
-    least: float  # of any repeat
+    interval: Interval  # of the repeats' means (of their sums, for stalls)
+    least: float  # smallest of any repeat
     most: float
-    client: str = ""  # of a cluster, that it was on; of the first repeat
+    client: str = ""  # cluster client that it ran on, in the first repeat
 
 
 def pieces_of(run: RunData, boundary: Boundary | None = None) -> list[Piece]:
-    """All pieces of a run, by kind and in order of time; empty where the engine told none."""
+    """Return all stages of a run by kind, in order of time; empty if the engine reported none."""
     record = run.record
     pieces: list[Piece] = []
     for piece in FAMILIES[record.kind].page.pieces:
@@ -57,7 +57,7 @@ def pieces_of(run: RunData, boundary: Boundary | None = None) -> list[Piece]:
 
 
 def _energies(run: RunData, kind: str, boundary: Boundary | None) -> dict[int, float]:
-    """J of the spans of a kind, by their place among these."""
+    """Return the energy in joules of the spans of a kind, by their position among these."""
     places = [n for n, span in enumerate(run.record.spans) if span.kind == kind]
     return {
         places.index(power.span): power.energy_j
@@ -72,7 +72,7 @@ def _provenance(run: RunData, boundary: Boundary | None) -> str:
 
 
 def cell_pieces(cell: Cell, kind: str) -> dict[int, list[Piece]]:
-    """The pieces of a kind of all finished repeats, by number."""
+    """Return the stages of a kind over all finished repeats, by number."""
     boundary = None if cell.power is None else cell.power.boundary
     by_number: dict[int, list[Piece]] = {}
     for run in cell.runs:
@@ -83,13 +83,13 @@ def cell_pieces(cell: Cell, kind: str) -> dict[int, list[Piece]]:
 
 
 def interval_of(pieces: Sequence[Piece], name: str) -> Interval | None:
-    """Mean of the repeats with its interval; None unless each of them has the value."""
+    """Return the mean over the repeats with its interval; None unless every one has the value."""
     values = [piece.values[name] for piece in pieces if name in piece.values]
     return mean_interval(values) if values and len(values) == len(pieces) else None
 
 
 def workers_of(cell: Cell, kind: str, *, summed: bool = False) -> list[Worker]:
-    """Every rank or accelerator: mean over the pieces of a run, or their sum."""
+    """Return the time of every rank or accelerator: mean over the stages of a run, or their sum."""
     durations: dict[int, list[float]] = {}
     clients: dict[int, str] = {}
     for run in cell.runs:

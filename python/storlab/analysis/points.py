@@ -1,8 +1,8 @@
-"""Workload points: which runs of different targets did the same work, and how to name it.
+"""Workload points: keys that identify the same work on different targets, and their names.
 
-A workload point is a point without its target. Its parameters take three parts on a page: one is
-the horizontal axis, one the small multiple, the others make sections. Which is which, and what
-they are called, is told by the family's :class:`~storlab.contracts.page.Page`.
+A workload point is a point without its target. On a page, one swept parameter is the horizontal
+axis, one distinguishes the small multiples, and the others form sections. The family's
+:class:`~storlab.contracts.page.Page` assigns these roles and the parameters' labels.
 """
 
 from __future__ import annotations
@@ -29,17 +29,21 @@ from storlab.model.study import UseCase
 
 NBSP = "\u00a0"
 CLIENTS = "clients"
-"""Swept as a parameter is, and of no family: how many clients of a cluster made the load."""
+"""Name of the number of cluster clients: swept like a parameter, but part of no family."""
 
 
 def page_of(kind: str) -> Page:
-    """How a family lies on a page. Raises KeyError for a family that is not registered."""
+    """Return the page layout of a family.
+
+    Raises:
+        KeyError: The family is not registered.
+    """
     return FAMILIES[kind].page
 
 
 @dataclass(frozen=True, slots=True)
 class WorkloadPoint:
-    """What was done, whoever it was done to. Equal keys mean comparable runs."""
+    """Work of a point without its target; runs with equal keys are comparable."""
 
     workload: str
     kind: str
@@ -49,7 +53,7 @@ class WorkloadPoint:
 
     @classmethod
     def of(cls, point: Point) -> WorkloadPoint:
-        """The point without its target."""
+        """Return the workload point of ``point``, with the number of clients as a parameter."""
         params = point.params
         if point.clients is not None:
             params = {**params, CLIENTS: point.clients}
@@ -57,17 +61,17 @@ class WorkloadPoint:
 
     @property
     def page(self) -> Page:
-        """How its family lies on a page."""
+        """Page layout of the family."""
         return page_of(self.kind)
 
     @property
     def clients(self) -> int | None:
-        """How many clients of a cluster made the load; None: the machine that storlab ran on."""
+        """Number of cluster clients that generated the load; None for the local machine alone."""
         return self.params.get(CLIENTS)
 
     @property
     def key(self) -> str:
-        """Canonical text: the same for the same work. Made once: it is asked for all the time."""
+        """Canonical text that is equal for equal work; cached, because it is read very often."""
         if not self._key:
             parts = [self.workload, self.kind, self.engine, dict(self.params)]
             text = json.dumps(parts, sort_keys=True, separators=(",", ":"), default=str)
@@ -77,25 +81,25 @@ class WorkloadPoint:
 
 @dataclass(frozen=True, slots=True)
 class Axes:
-    """The part that each swept parameter takes on a page."""
+    """Roles of the swept parameters on a page."""
 
-    x: str  # the horizontal axis
-    facet: str | None  # the small multiples
-    section: tuple[str, ...]  # what tells sections apart
+    x: str  # horizontal axis
+    facet: str | None  # parameter that distinguishes the small multiples
+    section: tuple[str, ...]  # parameters that distinguish sections
 
     @property
     def varying(self) -> tuple[str, ...]:
-        """All swept parameters, sections first, the axis last."""
+        """All swept parameters: sections first, the axis last."""
         return (*self.section, *((self.facet,) if self.facet else ()), self.x)
 
 
 def title_of(page: Page, name: str) -> str:
-    """A parameter's name for people."""
+    """Return the display name of a parameter."""
     return page.titles.get(name, name.replace("_percent", " (%)").replace("_", " "))
 
 
 def format_value(page: Page, name: str, value: Any) -> str:
-    """A parameter's value for people: ``256 KiB``, ``70/30``."""
+    """Format a parameter's value for display, such as ``256 KiB`` or ``70/30``."""
     if value is None:
         return "default"
     if isinstance(value, bool):
@@ -122,27 +126,34 @@ def _table_text(page: Page, name: str, table: Mapping[str, Any]) -> str:
                 f"{spaced_size(parse_size(k))} x {exact_number(v)}" for k, v in table.items()
             )
         except (ValueError, TypeError):
-            pass  # not weights by size, but a distribution that has a name
+            pass  # not weights by size, but a named distribution
     return ", ".join(f"{title_of(page, k)} {format_value(page, k, v)}" for k, v in table.items())
 
 
 def spaced_size(size_bytes: int) -> str:
-    """``262144`` gives ``256 KiB`` with a space that does not break."""
+    """Format a size with a non-breaking space: ``262144`` gives ``256 KiB``."""
     text = format_size(size_bytes)
     digits = text.rstrip("BKMGTPi")
     return f"{digits}{NBSP}{text[len(digits) :]}"
 
 
 def describe(page: Page, params: Mapping[str, Any], names: Collection[str]) -> str:
-    """Some parameters as a phrase: ``70/30 read/write, 256 KiB, 4 jobs``."""
+    """Describe some parameters as a phrase, such as ``70/30 read/write, 256 KiB, 4 jobs``."""
     phrases = (_phrase(page, name, params) for name in names if name in params)
     return ", ".join(text for text in phrases if text)
 
 
 def fill_in(page: Page, template: str, params: Mapping[str, Any], swept: Collection[str]) -> str:
-    """A text of the page with parameters in its braces; empty where one of them has no one value.
+    """Fill parameters into a template of the page.
 
-    ``swept`` are the parameters that vary where the text stands.
+    Args:
+        page: Page layout of the family.
+        template: Text with parameter names in braces.
+        params: Parameter values.
+        swept: Parameters that vary in the place where the text appears.
+
+    Returns:
+        The text; empty if one of its parameters is swept or has no value.
     """
     names = [name for _, name, _, _ in Formatter().parse(template) if name]
     if any(name in swept or params.get(name) is None for name in names):
@@ -151,16 +162,19 @@ def fill_in(page: Page, template: str, params: Mapping[str, Any], swept: Collect
 
 
 def short_mix(page: Page, text: str) -> str:
-    """A text without the words of the usual mix: ``70/30 GET/PUT, 4 MiB`` gives ``70/30, 4 MiB``.
+    """Remove the words of the usual mix: ``70/30 GET/PUT, 4 MiB`` gives ``70/30, 4 MiB``.
 
-    Mixes of other kinds keep theirs: ``70/20/10 GET/PUT/HEAD`` would be numbers without them.
+    Other mixes keep their words: ``70/20/10 GET/PUT/HEAD`` would be bare numbers without them.
     """
     words = re.escape(page.mix_words)
     return re.sub(rf" {words}(?![\w/])", "", text) if words else text
 
 
 def value_text(page: Page, name: str, params: Mapping[str, Any]) -> str:
-    """A parameter where its name stands beside it: ``70/30``, and tables in the family's words."""
+    """Format a parameter for a place that already shows its name, such as ``70/30``.
+
+    Tables are given in the family's words.
+    """
     value = params.get(name)
     own = page.phrase(name, params) if name == page.mix or isinstance(value, Mapping) else None
     if not own:
@@ -179,7 +193,7 @@ def _phrase(page: Page, name: str, params: Mapping[str, Any]) -> str:
 
 
 def choose_axes(points: Sequence[WorkloadPoint]) -> Axes:
-    """Give every swept parameter of these points its part. The points are of one workload."""
+    """Assign a role on the page to every swept parameter of the points of one workload."""
     page = points[0].page
     names = list(dict.fromkeys(name for point in points for name in point.params))
     swept = [name for name in names if _varies([point.params.get(name) for point in points])]
@@ -192,7 +206,7 @@ def choose_axes(points: Sequence[WorkloadPoint]) -> Axes:
 
 
 def _varies(values: Sequence[Any]) -> bool:
-    """Whether these values of a parameter are not all the same; 1 and true are not."""
+    """Return whether a parameter has more than one value here; 1 and true count as different."""
     first = values[0]
     if isinstance(first, int | float | str | None):
         return any(type(value) is not type(first) or value != first for value in values)
@@ -200,35 +214,35 @@ def _varies(values: Sequence[Any]) -> bool:
 
 
 def constants(points: Sequence[WorkloadPoint], axes: Axes) -> dict[str, Any]:
-    """The parameters that all points share."""
+    """Return the parameters that all points share."""
     return {k: v for k, v in points[0].params.items() if k not in axes.varying} if points else {}
 
 
 def section_key(point: WorkloadPoint, axes: Axes) -> tuple[str, ...]:
-    """Equal for the points of one section."""
+    """Return a key that is equal for the points of one section."""
     return (point.workload, *(_frozen(point.params.get(name)) for name in axes.section))
 
 
 def sort_value(value: Any) -> tuple[int, float, str]:
-    """Orders numbers by size, and everything else by its text after them."""
+    """Return a sort key that orders numbers by size, before all other values by their text."""
     if isinstance(value, int | float) and not isinstance(value, bool):
         return (0, float(value), "")
     return (1, 0.0, _frozen(value))
 
 
 def section_rank(page: Page, name: str, value: Any) -> tuple[int, float, str]:
-    """Orders sections: as the page says of that parameter, else as ``sort_value``."""
+    """Return a sort key for sections: the page's order of that parameter, else ``sort_value``."""
     known = page.order.get(name, ())
     return (0, float(known.index(value)), "") if value in known else sort_value(value)
 
 
 def use_cases_of(page: Page, params: Mapping[str, Any], use_cases: Iterable[UseCase]) -> list[str]:
-    """The names that readers know for these parameter values."""
+    """Return the names of the study's use cases that match these parameter values."""
     return [case.name for case in use_cases if matches(page, params, case.match)]
 
 
 def matches(page: Page, params: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
-    """Whether a point has all these values; sizes may be written as text."""
+    """Return whether a point has all the wanted values; sizes may be given as text."""
     return all(
         name in params and _normal(page, name, params[name]) == _normal(page, name, value)
         for name, value in wanted.items()
@@ -236,7 +250,7 @@ def matches(page: Page, params: Mapping[str, Any], wanted: Mapping[str, Any]) ->
 
 
 def as_read(page: Page, wanted: Mapping[str, Any]) -> dict[str, Any]:
-    """Values as a study has them with durations in ns: of text, or of a number of seconds."""
+    """Return values as read from a study, with durations (text or seconds) converted to ns."""
     return {name: _duration(page, name, value) for name, value in wanted.items()}
 
 
@@ -250,7 +264,7 @@ def _duration(page: Page, name: str, value: Any) -> Any:
 
 
 def as_written(page: Page, name: str, value: Any) -> Any:
-    """A value of a point as a study may have it: ``"4KiB"``, ``"30s"``."""
+    """Return a point's value in the notation of a study, such as ``"4KiB"`` or ``"30s"``."""
     if type(value) is int and name in page.sizes:
         return format_size(value)
     return exact_duration(value) if type(value) is int and name in page.durations else value
@@ -268,39 +282,39 @@ def _normal(page: Page, name: str, value: Any) -> str:
 
 
 def _frozen(value: Any) -> str:
-    if type(value) is int:  # what most parameters are; its JSON is what it prints
+    if type(value) is int:  # the most frequent type; its JSON equals its text
         return str(value)
     return json.dumps(value, sort_keys=True, default=str)
 
 
 @dataclass(slots=True)
 class Section:
-    """The points of one mix, in the order of a page."""
+    """Points of one mix, in page order."""
 
     workload: str
     kind: str
     axes: Axes
-    prefix: str = ""  # workload or engine, where there are several
+    prefix: str = ""  # workload or engine, if the page has several
     points: list[WorkloadPoint] = field(default_factory=list)
 
     @property
     def page(self) -> Page:
-        """How its family lies on a page."""
+        """Page layout of the family."""
         return page_of(self.kind)
 
     @property
     def engine(self) -> str:
-        """What executed its runs."""
+        """Engine that executed the runs."""
         return self.points[0].engine
 
     @property
     def family(self) -> tuple[str, str, str]:
-        """Equal for sections that stand together: one workload by one engine."""
+        """Key of kind, workload and engine, equal for sections that belong together on a page."""
         return (self.kind, self.workload, self.engine)
 
     @property
     def title(self) -> str:
-        """What tells this section from the others."""
+        """Heading that distinguishes this section from all others."""
         text = self.own
         if self.prefix and text:
             return f"{self.prefix}: {text}"
@@ -308,25 +322,25 @@ class Section:
 
     @property
     def own(self) -> str:
-        """What tells it from the others of its family; empty where it is the only one."""
+        """Swept parameters that distinguish the section in its family; empty for a single one."""
         return describe(self.page, self.points[0].params, self.axes.section)
 
     def where(self, point: WorkloadPoint) -> str:
-        """One of its points in words: ``70/30 read/write, 256 KiB, 4 jobs``."""
+        """Describe one of the section's points, such as ``70/30 read/write, 256 KiB, 4 jobs``."""
         where = describe(self.page, point.params, self.axes.varying) or point.workload
         return f"{self.prefix}: {where}" if self.prefix else where
 
     @property
     def mix(self) -> str:
-        """As it stands on an axis, beside others of its family only: ``70/30``."""
+        """Short label of the section for an axis that shows only its family, such as ``70/30``."""
         return short_mix(self.page, self.own or self.workload)
 
     def at(self, point: WorkloadPoint) -> str:
-        """Where a point is on the axis, in words: ``4 jobs``."""
+        """Describe the position of a point on the axis, such as ``4 jobs``."""
         return describe(self.page, point.params, (self.axes.x,))
 
     def facet_text(self, value: Any) -> str:
-        """The value of a small multiple for people; empty where there are none."""
+        """Return the display text of a small multiple's value; empty without small multiples."""
         facet = self.axes.facet
         if facet is None or value is None:
             return ""
@@ -337,7 +351,7 @@ class Section:
         return text or format_value(self.page, facet, value)
 
     def facets(self) -> list[Any]:
-        """The values of the small multiples, in order; ``[None]`` where there are none."""
+        """Return the values of the small multiples in order; ``[None]`` if there are none."""
         if self.axes.facet is None:
             return [None]
         values = {
@@ -347,7 +361,7 @@ class Section:
         return sorted(values.values(), key=sort_value)
 
     def of_facet(self, value: Any) -> list[WorkloadPoint]:
-        """The points of one small multiple, along the axis."""
+        """Return the points of one small multiple in the order of the axis."""
         facet = self.axes.facet
         points = [
             p
@@ -358,7 +372,7 @@ class Section:
 
 
 def sections_of(points: Sequence[WorkloadPoint]) -> list[Section]:
-    """Group points into the sections of a page: by workload, then by what else is swept."""
+    """Group points into the sections of a page: by workload, then by the other swept parameters."""
     families: dict[tuple[str, str, str], list[WorkloadPoint]] = {}
     for point in points:
         families.setdefault((point.kind, point.workload, point.engine), []).append(point)

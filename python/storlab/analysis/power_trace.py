@@ -1,4 +1,4 @@
-"""Power over time: the readings of one run as one line in watts, idle before and after included."""
+"""Power of one run over time in watts, including the idle periods before and after."""
 
 from __future__ import annotations
 
@@ -14,18 +14,20 @@ from storlab.model.power import Boundary
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """A power at a time (s from the start of the measure window)."""
+    """Power at a time, in seconds from the start of the measure window."""
 
     time_s: float
     power_w: float
 
 
 def power_trace(run: RunData, boundary: Boundary, most: int = 300) -> list[Moment]:
-    """The power at a boundary, parts added up and shares taken.
+    """Return the power at a boundary over time, summed over its sensors and their shares.
 
-    Counters and interval means stand at the middle of the time that they are the power of. More
-    than ``most`` moments are thinned to means of neighbours. Empty where the run has no readings.
-    Raises ResultError for damaged ones.
+    Readings of counters and interval means are placed in the middle of their interval. More than
+    ``most`` readings are thinned to means of neighbours. Empty if the run has no readings.
+
+    Raises:
+        ResultError: The stored readings are damaged.
     """
     record = run.record
     times, watts = power_over_time(record, run.store.power(run.directory_name), boundary)

@@ -1,4 +1,4 @@
-"""Whether the medium is known to have served the runs of each workload on each target."""
+"""Proof, by workload and target, that the medium served the I/O of the runs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from storlab.analysis.compare import Cell, Comparison
 
-STATES = ("contradicted", "unproven", "proven")  # the weakest first
+STATES = ("contradicted", "unproven", "proven")  # weakest first
 
 
 @dataclass(slots=True)
@@ -16,13 +16,13 @@ class TargetProof:
 
     workload: str
     target: str
-    runs: dict[str, int] = field(default_factory=dict)  # by state
+    runs: dict[str, int] = field(default_factory=dict)  # number of runs by state
     not_judged: int = 0  # runs without a proof
-    reasons: dict[str, list[str]] = field(default_factory=dict)  # by state, each once
+    reasons: dict[str, list[str]] = field(default_factory=dict)  # distinct reasons by state
 
     @property
     def state(self) -> str:
-        """The weakest state of a run."""
+        """The weakest state of any run."""
         return next(state for state in STATES if state in self.runs)
 
     @property
@@ -42,7 +42,7 @@ class TargetProof:
             known += [reason for reason in proof.reasons if reason not in known]
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
+        """Return the fields as plain values for JSON."""
         return {
             "workload": self.workload,
             "target": self.target,

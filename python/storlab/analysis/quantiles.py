@@ -1,6 +1,7 @@
 """Quantiles of the normal and of Student's t distribution.
 
-A library that has them is a fifth of what `pip install storlab` would bring, for two functions.
+Implemented here because a library with these two functions would add a fifth to the download of
+`pip install storlab`.
 """
 
 from __future__ import annotations
@@ -9,25 +10,26 @@ import math
 from statistics import NormalDist
 
 _NORMAL = NormalDist()
-_MANY = 1e4  # degrees of freedom from which on the series beside the normal quantile is exact
-_STEPS = 500  # of each iteration below: more than any needs
+_MANY = 1e4  # degrees of freedom above which the Cornish-Fisher series is exact
+_STEPS = 500  # upper limit of the iterations below; none needs as many
 
 
 def normal(probability: float) -> float:
-    """The value that a standard normal variable stays below with that probability."""
+    """Return the quantile of the standard normal distribution."""
     return _NORMAL.inv_cdf(probability)
 
 
 def student_t(probability: float, freedom: float) -> float:
-    """The same of Student's t, for a probability of one half or more.
+    """Return the quantile of Student's t distribution for a probability of one half or more.
 
-    ``freedom`` need not be whole. Newton's method on the upper tail, with the term of second order.
+    ``freedom`` need not be an integer. The upper tail is solved by Newton's method with a
+    second-order term.
     """
     normal_value = normal(probability)
     if freedom > _MANY:
         return _beside_normal(normal_value, freedom)
     tail = 1 - probability
-    value = normal_value  # too small, and as the tail is convex no step goes too far
+    value = normal_value  # too small; the tail is convex, so no step overshoots
     if freedom >= 3 and normal_value**2 < freedom:
         value = _beside_normal(normal_value, freedom)
     for _ in range(_STEPS):
@@ -35,13 +37,14 @@ def student_t(probability: float, freedom: float) -> float:
         if abs(step) < value / 4:
             step *= 1 + step * value * (freedom + 1) / (2 * (freedom + value * value))
         value += step
-        if abs(step) <= 1e-9 * value:  # the next one would be the square of that, or less
+        # the error of the next step would be about the square of this one
+        if abs(step) <= 1e-9 * value:
             break
     return value
 
 
 def _beside_normal(z: float, freedom: float) -> float:
-    """Cornish and Fisher's expansion, to the third order."""
+    """Return the t quantile by the third-order Cornish-Fisher expansion of the normal quantile."""
     first = (z**3 + z) / 4
     second = (5 * z**5 + 16 * z**3 + 3 * z) / 96
     third = (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384
@@ -57,13 +60,13 @@ def _density(value: float, freedom: float) -> float:
 def _upper_tail(value: float, freedom: float) -> float:
     square = value * value
     share = freedom / (freedom + square)
-    if share < (freedom + 2) / (freedom + 5):  # where the fraction converges fast
+    if share < (freedom + 2) / (freedom + 5):  # the continued fraction converges fast here
         return _beta_part(share, square / (freedom + square), freedom / 2, 0.5) / 2
     return 0.5 - _beta_part(square / (freedom + square), share, 0.5, freedom / 2) / 2
 
 
 def _beta_part(x: float, rest: float, a: float, b: float) -> float:
-    """The regularised incomplete beta function at x = 1 - rest, by its continued fraction."""
+    """Return the regularised incomplete beta function at x = 1 - rest (continued fraction)."""
     if x == 0:
         return 0.0
     scale = math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b)

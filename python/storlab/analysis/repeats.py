@@ -1,8 +1,8 @@
-"""How many repeats would decide whether two engines agree?
+"""Power calculation: the number of repeats that would decide whether two engines agree.
 
-A power calculation from the observed spread: the smallest number of repeats of each engine with
-which four of five crosschecks would decide the metric, were the true ratio and the spread of single
-runs those that were observed. What decides is the rule of :mod:`storlab.analysis.agreement`.
+The result is the smallest number of repeats per engine with which four of five crosschecks would
+decide the metric, assuming that the true ratio and the spread of single runs are those observed.
+The decision rule is that of :mod:`storlab.analysis.agreement`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from storlab.analysis.stats import RESOLUTION, t_quantile
 
 POWER = 0.8
 MOST = 1_000
-"""More repeats than this are no advice: longer runs are."""
+"""Largest number of repeats that is advised; beyond it, longer runs are better advice."""
 
 
 def repeats_to_decide(
@@ -26,10 +26,10 @@ def repeats_to_decide(
     confidence: float,
     family_confidence: float,
 ) -> int | None:
-    """Repeats of each engine, more than there are of a metric that is not decided.
+    """Return the repeats of each engine that would decide an undecided metric.
 
-    None where one run tells no spread, and where even ``MOST`` would not do. Values are positive,
-    as for the interval of their ratio.
+    The result is larger than the number of existing repeats. It is None if a side has a single run
+    (no spread), or if ``MOST`` repeats would not suffice. All values must be positive.
     """
     if min(len(native), len(reference)) < 2:
         return None
@@ -49,17 +49,17 @@ def repeats_to_decide(
 
 
 def least_repeats(enough: Callable[[int], bool], made: int) -> int | None:
-    """The fewest that are enough, and more than were made; None where ``MOST`` are too few."""
+    """Return the smallest sufficient number of repeats above ``made``; None beyond ``MOST``."""
     repeats = 2 + bisect_left(range(2, MOST + 1), True, key=enough)
     return None if repeats > MOST else max(repeats, made + 1)
 
 
 def _decided(ratio: float, error: float, margin: float, half: float, family: float) -> float:
-    """How probable a verdict other than "inconclusive" is. Everything is a logarithm.
+    """Return the probability of a verdict other than "inconclusive"; all arguments are logarithms.
 
-    Estimates scatter around ``ratio`` by ``error``. One inside the margin says nothing where its
-    interval reaches beyond on both sides, which is near 1; one outside where the interval of the
-    family holds 1.
+    Estimates scatter around ``ratio`` with standard deviation ``error``. An estimate inside the
+    margin is inconclusive if its interval extends beyond the margin on both sides; one outside is
+    inconclusive if the interval at family confidence contains 1.
     """
     estimates = NormalDist(ratio, error)
 

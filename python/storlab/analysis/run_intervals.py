@@ -1,4 +1,4 @@
-"""The intervals of a run's window as they were sampled, and what was counted beside them."""
+"""Sampled intervals of a run's measure window, and the device counters recorded next to them."""
 
 from __future__ import annotations
 
@@ -22,28 +22,32 @@ COLUMNS = [
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """One of them, in s from the window's start."""
+    """One interval, with times in seconds from the start of the window."""
 
-    rows: list[dict[str, Any]]  # one for each operation
+    rows: list[dict[str, Any]]  # one row per operation kind
     start_s: float
     end_s: float
     moved_mb: float
-    operations: int  # of those that moved it
-    cores: float  # that the workers used
+    operations: int  # operations that moved the data
+    cores: float  # CPU cores used by the workers
 
     @property
     def mb_s(self) -> float:
-        """Throughput."""
+        """Throughput in MB/s."""
         return self.moved_mb / max(self.end_s - self.start_s, 1 / NS_PER_S)
 
     @property
     def done(self) -> int:
-        """Operations of all kinds."""
+        """Number of operations of all kinds."""
         return sum(row["operations"] for row in self.rows)
 
 
 def intervals_of(run: RunData) -> list[Interval]:
-    """In order of time. Raises ResultError where the samples are damaged."""
+    """Return the intervals of a run in order of time.
+
+    Raises:
+        ResultError: The samples are damaged.
+    """
     page, window_ns = page_of(run.record.kind), run.record.window_start_ns
     moved = page.transferred
     by_number: dict[int, list[dict[str, Any]]] = {}
@@ -52,7 +56,7 @@ def intervals_of(run: RunData) -> list[Interval]:
             by_number.setdefault(row["interval"], []).append(row)
     intervals = [_interval(by_number[number], window_ns, moved) for number in sorted(by_number)]
     usual_s = median(i.end_s - i.start_s for i in intervals) if intervals else 0.0
-    # The last one may be cut short by the window's end, and tells little.
+    # The end of the window may cut the last interval short; then it is too short to be meaningful.
     return [i for i in intervals if i.end_s - i.start_s > usual_s / 2]
 
 
@@ -69,9 +73,10 @@ def _interval(rows: list[dict[str, Any]], window_ns: int, moved: Sequence[str]) 
 
 
 def counted_beside(run: RunData) -> dict[str, Any]:
-    """The content of ``COURSE_FILE``; empty where a run has none.
+    """Return the content of ``COURSE_FILE``; empty if the run has none.
 
-    Raises ResultError where it is damaged.
+    Raises:
+        ResultError: The file is not valid JSON.
     """
     if COURSE_FILE not in run.record.raw:
         return {}

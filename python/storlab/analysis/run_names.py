@@ -1,4 +1,4 @@
-"""What a run is called while it is measured: "256 KiB 70/30, 8 jobs, run 2 of 3"."""
+"""Display names of runs while they are measured, such as "256 KiB 70/30, 8 jobs, run 2 of 3"."""
 
 from __future__ import annotations
 
@@ -18,10 +18,13 @@ from storlab.model.point import Plan, PlannedRun, Point
 
 
 class RunNames:
-    """Names the runs of a campaign by what tells its points apart.
+    """Names of the runs of a campaign by the parameters that distinguish its points.
 
-    Points that it was not told of are named as others of their workload are: the plan of a search
-    grows. ``repeats`` are those of every point; 0 where that is not known beforehand.
+    Points added later, as by a capacity search, are named like others of their workload.
+
+    Args:
+        points: Points of the campaign.
+        repeats: Repeats of every point; 0 if not fixed in advance.
     """
 
     def __init__(self, points: Iterable[Point], repeats: int) -> None:
@@ -35,16 +38,16 @@ class RunNames:
 
     @classmethod
     def of(cls, plan: Plan) -> Self:
-        """Names of the runs of a plan."""
+        """Return the names for the runs of a plan."""
         return cls(plan.points.values(), max((run.repeat for run in plan.runs), default=0))
 
     def __call__(self, run: PlannedRun, point: Point) -> str:
-        """The run in words, without its target."""
+        """Return the name of a run without its target."""
         count = f"run {run.repeat}" + (f" of {self._repeats}" if self._repeats else "")
         return f"{self.point(point)}, {count}"
 
     def point(self, point: Point) -> str:
-        """Its point in words."""
+        """Return the name of a run's point without its target."""
         work = WorkloadPoint.of(point)
         family = (work.kind, work.workload, work.engine)
         axes = self._axes.get(family) or choose_axes([work])

@@ -1,6 +1,6 @@
-"""What of a study bears on its numbers: settings. Where its files lie does not, nor what it says.
+"""Settings of a study that affect its numbers; file locations and texts are left out.
 
-Sizes and durations are text here, as a study has them: they are read by people.
+Sizes and durations are returned as text in the notation of a study, because people read them.
 """
 
 from __future__ import annotations
@@ -19,18 +19,25 @@ _SIZES = ("size", "offset", "stripe_chunk", "capacity")
 _REACHED_BY = frozenset(
     {"path", "ca", "user", "username", "timeout", "retries", "clock_offset", "clock_uncertainty"}
 )
-"""Of a meter: how its readings come here, as names of files and of environment variables say."""
+"""Fields of a meter that only say how its readings are transferred, such as names of files."""
 _EMPTY: tuple[Any, ...] = (None, [], {}, "")
 
 
 def study_settings(header: Header) -> dict[str, Any]:
-    """Of ``[study]``; the engine is part of each point."""
+    """Return the settings in ``[study]`` that affect the numbers.
+
+    The engine is missing because it is part of each point.
+    """
     lengths = {name: exact_duration(getattr(header, name)) for name in _DURATIONS}
     return {**lengths, "seed": header.seed}
 
 
 def target_settings(target: Target) -> dict[str, Any]:
-    """Of a target: how much of it is used, and how; what its numbers are divided by; its meters."""
+    """Return the settings of a target that affect its numbers.
+
+    These are the part of it that is used, the facts that its numbers are divided by, and its
+    meters.
+    """
     sizes = {name: getattr(target, name) for name in _SIZES}
     steady = target.precondition
     return without_empty(
@@ -57,12 +64,15 @@ def _meter_settings(meter: MeterSpec) -> dict[str, Any]:
 
 
 def cluster_settings(cluster: Cluster | None) -> dict[str, Any]:
-    """Of ``[cluster]``: what places the clients. How many there are is part of each point."""
+    """Return the settings in ``[cluster]`` that place the clients.
+
+    The number of clients is missing because it is part of each point.
+    """
     if cluster is None:
         return {}
     return without_empty({"launcher": cluster.launcher, "mpi_args": cluster.mpi_args})
 
 
 def without_empty(facts: Mapping[str, Any]) -> dict[str, Any]:
-    """Without what is not given: whoever leaves a field out says nothing of it."""
+    """Return ``facts`` without empty values, which stand for fields that were not given."""
     return {name: value for name, value in facts.items() if value not in _EMPTY}

@@ -1,8 +1,8 @@
-"""Several result directories as one: which of their points did the same work, and what differed.
+"""Merging of several result directories: points that did the same work, and their differences.
 
-Names of workloads, engines, and the parameters that say who does the work are left aside where that
-is unambiguous, so that results that were imported stand beside new ones. What they differ in is
-said once, and not beside every number.
+Names of workloads and engines, and parameters that only say who does the work, are ignored as long
+as the match is unambiguous, so that imported results line up with new ones. Differences are stated
+once rather than next to every number.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ from storlab.model.point import Plan
 from storlab.model.result import RunRecord
 
 Place = tuple[int, str]
-"""A store's id, and a point's within it."""
+"""Id of a store, and of a point within that store."""
 
-MOST_NAMED = 8  # facts of environments that are named; the others are counted
+MOST_NAMED = 8  # differing environment facts listed by name; further ones are only counted
 
 
 @dataclass(slots=True)
 class Work:
-    """What each point of each directory did, and its id among all of them."""
+    """Work of each point of each directory, and ids that are unique over all directories."""
 
     points: dict[Place, WorkloadPoint] = field(default_factory=dict)
     ids: dict[Place, str] = field(default_factory=dict)
 
     def record(self, store: ResultStore, record: RunRecord) -> RunRecord:
-        """A run under ids that no run of another directory has."""
+        """Return the record with point and run ids that are unique over all directories."""
         own = self.ids[id(store), record.point_id]
         if own == record.point_id:
             return record
@@ -44,7 +44,7 @@ class Work:
 
 
 def work_of(stores: Sequence[ResultStore]) -> Work:
-    """The work of all points. Of one directory it is what its plan says."""
+    """Determine the work of all points; points of a single directory keep the work of its plan."""
     work = Work()
     for number, store in enumerate(stores, 1):
         others = [other for other in stores if other is not store]
@@ -59,9 +59,9 @@ def work_of(stores: Sequence[ResultStore]) -> Work:
 
 
 def _unify(stores: Sequence[ResultStore], points: dict[Place, WorkloadPoint]) -> None:
-    """One name and one engine for equal work, where no target of a directory did it twice.
+    """Give equal work one name and one engine, if no directory did it twice on a target.
 
-    Where the work alone is ambiguous, equal asides may still tell which belong together.
+    If the compared parameters alone are ambiguous, a second pass also compares the remaining ones.
     """
     plans = {id(store): store.plan for store in stores}
     rest = [*points]
@@ -93,7 +93,7 @@ def _text(parts: list[Any]) -> str:
 def _belong_together(
     places: Sequence[Place], plans: Mapping[int, Plan], points: Mapping[Place, WorkloadPoint]
 ) -> bool:
-    """Whether this is of several directories, and one thing in each of them."""
+    """Return whether the places span several directories with a single variant in each."""
     cells = Counter((store, plans[store].points[point].target) for store, point in places)
     own: dict[int, set[str]] = {}
     for place in places:
@@ -103,9 +103,11 @@ def _belong_together(
 
 
 def differences(stores: Sequence[ResultStore], names: Sequence[str]) -> list[str]:
-    """What differed among the directories, in sentences; ``names`` are those of the directories.
+    """Describe the differences between result directories in sentences.
 
-    Empty for one directory.
+    Args:
+        stores: Result directories; a single one has no differences.
+        names: Display names of the directories.
     """
     if len(stores) < 2:
         return []
@@ -128,7 +130,7 @@ def _differing(
     names: Sequence[str],
     told: Callable[[ResultStore], str],
 ) -> str:
-    """``Engine: native 0.9 in new, fio 3.33 in old.``; empty where all say the same."""
+    """Return a sentence such as ``Engine: native 0.9 in new, fio 3.33 in old.``, if they differ."""
     values = [told(store) for store in stores]
     if len(set(values)) == 1 or not any(values):
         return ""
@@ -136,7 +138,7 @@ def _differing(
 
 
 def _by_place(values: Sequence[str], names: Sequence[str]) -> str:
-    """Each value with the directories that have it."""
+    """List each value with the directories that have it."""
     where: dict[str, list[str]] = {}
     for value, name in zip(values, names, strict=True):
         where.setdefault(value or "unknown", []).append(name)
@@ -154,12 +156,12 @@ def _engines(store: ResultStore) -> str:
 
 
 def _repeats(store: ResultStore) -> str:
-    """Of the plan: an import's study knows no number."""
+    """Return the number of repeats from the plan: the study of an import does not contain it."""
     return str(max((run.repeat for run in store.plan.runs), default=0))
 
 
 def _windows(store: ResultStore) -> str:
-    """As the runs had it; of an import the study is made of the first file."""
+    """Return the window lengths of the runs: an import's study only reflects its first file."""
     kinds = {point.kind for point in store.plan.points.values()}
     if all(FAMILIES[kind].fixed_work for kind in kinds):
         return "the whole of fixed work"
@@ -172,7 +174,7 @@ def _windows(store: ResultStore) -> str:
 
 
 def _asides(stores: Sequence[ResultStore], names: Sequence[str]) -> list[str]:
-    """Who did the work, by the parameters that several directories have and say differently."""
+    """Describe the parameters of who did the work that differ between directories."""
     sentences = []
     for kind in dict.fromkeys(p.kind for store in stores for p in store.plan.points.values()):
         spec, page = FAMILIES[kind].spec, FAMILIES[kind].page
@@ -204,7 +206,7 @@ _HIDDEN = ("schema_version", "recorded_at", "guard", "targets", "engines", "clus
 
 
 def _environments(stores: Sequence[ResultStore], names: Sequence[str]) -> list[str]:
-    """Facts of the machines that differ; of imported results nothing is known."""
+    """Describe the machine facts that differ; imported results have none."""
     imported = [n for n, s in zip(names, stores, strict=True) if "imported" in s.environment]
     sentences = []
     if imported:
@@ -235,6 +237,6 @@ def _told_facts(environment: Mapping[str, Any]) -> dict[FactPath, Any]:
 
 
 def _words(path: FactPath) -> str:
-    """A path in words: ``CPU model``."""
+    """Return a path as words, such as ``CPU model``."""
     words = " ".join(path).replace("_", " ").replace("cpu", "CPU")
     return words[:1].upper() + words[1:]

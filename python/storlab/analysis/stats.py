@@ -1,10 +1,10 @@
-"""Means and ratios with their intervals: how sure are we, from a handful of repeats?
+"""Means and ratios of repeats with confidence intervals.
 
-Sources: Student's t-interval for a mean, on a logarithmic scale where all values are positive, so
-that its ends are, too; Welch's t-interval (Welch 1947, Satterthwaite 1946) on
-logarithms for a ratio, which puts "twice as fast" and "half as fast" equally far from equal.
-Repeats that agree to the last digit were not measured without error: a standard error is never
-taken to be below the resolution of what is compared.
+Sources: Student's t-interval for a mean, taken on a logarithmic scale if all values are positive,
+so that its bounds are positive too; Welch's t-interval (Welch 1947, Satterthwaite 1946) on
+logarithms for a ratio, which places "twice as fast" and "half as fast" equally far from equal.
+Repeats that agree to the last digit still carry measurement error: a standard error is never taken
+to be below the resolution of the values.
 """
 
 from __future__ import annotations
@@ -17,17 +17,19 @@ from functools import lru_cache
 from storlab.analysis.quantiles import student_t
 
 RESOLUTION = 1e-3 / math.sqrt(3)
-"""Relative standard uncertainty of one value: three significant digits, as histograms have them
-(off by 0.1 % at most; a rectangular distribution). It is that of the scale and shrinks with no
-number of repeats."""
+"""Relative standard uncertainty of one value: histograms resolve three significant digits.
+
+A value is off by 0.1 % at most (a rectangular distribution). The error belongs to the scale, so
+more repeats do not reduce it.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """An estimate, the interval around it and how many repeats it rests on.
+    """Estimate with its confidence interval and the number of repeats behind it.
 
-    ``low`` and ``high`` are None where the repeats cannot give an interval (fewer than two on a
-    side). The unit is that of the values; of a ratio, 1.
+    ``low`` and ``high`` are None if the repeats cannot give an interval (fewer than two on a side).
+    The unit is that of the values; a ratio has none.
     """
 
     estimate: float
@@ -37,24 +39,29 @@ class Interval:
 
     @property
     def is_known(self) -> bool:
-        """True when there are bounds."""
+        """Whether the interval has bounds."""
         return self.low is not None and self.high is not None
 
     def excludes(self, value: float) -> bool:
-        """True when the bounds are known and ``value`` lies outside them."""
+        """Return whether ``value`` lies outside the bounds; False without bounds."""
         if self.low is None or self.high is None:
             return False
         return value < self.low or value > self.high
 
     @property
     def half_width_percent(self) -> float | None:
-        """Half the interval in percent of the estimate; None without bounds or at estimate 0."""
+        """Half the interval in percent of the estimate; None without bounds or for estimate 0."""
         if self.low is None or self.high is None or self.estimate == 0:
             return None
         return 100 * (self.high - self.low) / (2 * abs(self.estimate))
 
     def within(self, least: float, most: float | None) -> Interval:
-        """Its bounds cut to what the quantity can be: a t-interval knows no physics."""
+        """Clip the bounds to the physical range of the quantity, which a t-interval ignores.
+
+        Args:
+            least: Smallest possible value.
+            most: Largest possible value; None if there is no limit.
+        """
         if self.low is None or self.high is None:
             return self
         low = max(self.low, min(least, self.estimate))
@@ -62,23 +69,25 @@ class Interval:
         return Interval(self.estimate, low, high, self.n)
 
     def around(self, estimate: float) -> Interval:
-        """The same of another estimate, widened where that lies outside."""
+        """Return this interval for another estimate, widened if the estimate lies outside it."""
         if self.low is None or self.high is None:
             return Interval(estimate, self.low, self.high, self.n)
         return Interval(estimate, min(self.low, estimate), max(self.high, estimate), self.n)
 
     def as_dict(self) -> dict[str, float | int | None]:
-        """Plain values, for JSON."""
+        """Return the fields as plain values for JSON."""
         return {"estimate": self.estimate, "low": self.low, "high": self.high, "n": self.n}
 
 
 def mean_interval(values: Sequence[float], confidence: float = 0.95) -> Interval:
-    """The mean with its t-interval. One value gives no bounds; none raises ValueError.
+    """Return the mean with its t-interval; a single value has no bounds.
 
-    Of positive values the interval is that of the logarithm of the mean (by the delta method: its
-    standard error is the relative one of the mean). Where a value is 0 or less, it is symmetric.
+    For positive values the interval is that of the logarithm of the mean (delta method: its
+    standard error is the relative standard error of the mean). If a value is 0 or less, the
+    interval is symmetric.
 
-    Raises ValueError for values that are not finite and for a confidence outside (0, 1).
+    Raises:
+        ValueError: There is no value, a value is not finite, or the confidence is outside (0, 1).
     """
     data = _checked(values, "values")
     _check_confidence(confidence)
@@ -93,17 +102,20 @@ def mean_interval(values: Sequence[float], confidence: float = 0.95) -> Interval
 
 
 def around(estimate: float, relative: float, n: int) -> Interval:
-    """A positive estimate between itself over and times ``exp(relative)``."""
+    """Return the interval from ``estimate / exp(relative)`` to ``estimate * exp(relative)``."""
     return Interval(estimate, estimate * math.exp(-relative), estimate * _exp(relative), n)
 
 
 def ratio_interval(
     numerator: Sequence[float], denominator: Sequence[float], confidence: float = 0.95
 ) -> Interval:
-    """The ratio of geometric means with its log-Welch-t interval; ``n`` is the smaller side's.
+    """Return the ratio of geometric means with its log-Welch-t interval.
 
-    A side with one value gives no bounds. Raises ValueError for an empty side, for values that
-    are not finite or not positive (a logarithm needs them so), and for a confidence outside (0, 1).
+    ``n`` of the result is the smaller number of repeats; a side with one value gives no bounds.
+
+    Raises:
+        ValueError: A side is empty, a value is not finite or not positive, or the confidence is
+            outside (0, 1).
     """
     _check_confidence(confidence)
     logs = [
@@ -119,7 +131,7 @@ def ratio_interval(
         max(_standard_error(side), RESOLUTION) ** 2 for side in (above, below)
     )
     variance = error_above + error_below
-    # shares, not raw squares: the square of a tiny variance would underflow to 0 / 0
+    # Shares instead of raw squares: the square of a tiny variance would underflow to 0 / 0.
     share = error_above / variance
     freedom = 1 / (share**2 / (len(above) - 1) + (1 - share) ** 2 / (len(below) - 1))
     half = t_quantile(confidence, freedom) * math.sqrt(variance)
@@ -136,14 +148,14 @@ def _standard_error(data: list[float]) -> float:
     return math.sqrt(left / (len(data) - 1) / len(data))
 
 
-@lru_cache(maxsize=64)  # means of a campaign ask for the same few again and again
+@lru_cache(maxsize=64)  # the means of a campaign need the same few quantiles
 def t_quantile(confidence: float, freedom: float) -> float:
-    """Student's factor of a two-sided interval."""
+    """Return Student's t factor of a two-sided interval."""
     return student_t(0.5 + confidence / 2, freedom)
 
 
 def _exp(value: float) -> float:
-    """``exp`` that saturates instead of raising: an interval may be absurdly wide."""
+    """Return ``exp(value)``, or infinity instead of an overflow for absurdly wide intervals."""
     return math.exp(value) if value < 709 else math.inf
 
 

@@ -1,4 +1,4 @@
-"""The comparison as plain values, for ``--json`` and for the data inside a brief."""
+"""Comparison table as plain values, for ``--json`` and for the data embedded in a brief."""
 
 from __future__ import annotations
 
@@ -11,7 +11,12 @@ TABLE_VERSION = 1
 
 
 def comparison_dict(comparison: Comparison, keys: set[str] | None = None) -> dict[str, Any]:
-    """The whole table; with ``keys`` only these columns (``latency_p99_ns.read``)."""
+    """Return the comparison table as a dict for JSON.
+
+    Args:
+        comparison: Comparison to convert.
+        keys: Column keys to include, such as ``latency_p99_ns.read``; None for all.
+    """
     wanted = [c for c in comparison.columns if keys is None or c.key in keys]
     chosen = {column.key for column in wanted}
     return {

@@ -1,8 +1,7 @@
-"""One run over time, everything that is known of it on one axis: why did this dip?
+"""Timeline of one run: throughput, latency, device counters, power and temperature on one axis.
 
-Latency histograms and throughput of its intervals, what the devices behind the target counted,
-power and temperature; and the dips, where throughput fell far below what the run mostly had. Dips
-are found in the intervals as they were sampled; only then are those of a long run put together.
+Dips (intervals whose throughput is far below the run's median) are detected in the sampled
+intervals; only then are the intervals of a long run merged into columns.
 """
 
 from __future__ import annotations
@@ -23,37 +22,37 @@ from storlab.analysis.run_intervals import Interval, counted_beside, intervals_o
 from storlab.base.units import MB, NS_PER_S
 from storlab.contracts.registry import FAMILIES
 
-MOST_COLUMNS = 60  # of the axis; more intervals are put together
-MOST_DIPS = 8  # that are told, the deepest
+MOST_COLUMNS = 60  # columns of the axis; more intervals are merged
+MOST_DIPS = 8  # dips that are reported, the deepest first
 LATENCY_BINS = 16
 
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """Neighbouring intervals, in s from the window's start: a column of the axis, or a dip."""
+    """Consecutive intervals, in seconds from the start of the window: an axis column or a dip."""
 
     start_s: float
     end_s: float
     mb_s: float
-    least_mb_s: float  # of its intervals
+    least_mb_s: float  # smallest of its intervals
     errors: int
     latency: Histogram
-    dips: bool  # a dip lies in it
+    dips: bool  # whether it contains a dip
 
     @property
     def p99_ns(self) -> int | None:
-        """None where nothing completed."""
+        """99th percentile of the latency; None if no operation completed."""
         return self.latency.percentile(99.0) if self.latency.count else None
 
     @property
     def drawn_mb_s(self) -> float:
-        """That of the whole stretch, but of one with a dip the least, which it would hide."""
+        """Throughput to draw: the mean, or the minimum if the mean would hide a dip."""
         return self.least_mb_s if self.dips else self.mb_s
 
 
 @dataclass(frozen=True, slots=True)
 class Shade:
-    """A cell of the heat map: the share of its column's operations within these latencies."""
+    """Cell of the latency heat map; ``share`` is its part of the column's operations."""
 
     start_s: float
     end_s: float
@@ -64,7 +63,7 @@ class Shade:
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """What the devices behind the target moved over a stretch, in MB/s."""
+    """Throughput that the devices behind the target counted over a stretch, in MB/s."""
 
     start_s: float
     end_s: float
@@ -74,35 +73,35 @@ class Counted:
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """A run on one time axis. What is not known of it is empty."""
+    """Course of one run on a time axis; data that was not recorded is empty."""
 
     run: RunData
     window_s: float
-    usual_mb_s: float  # the median over its intervals
+    usual_mb_s: float  # median over the intervals
     stretches: list[Stretch]
-    dips: list[Stretch]  # the deepest, in order of time; none of fixed work
+    dips: list[Stretch]  # deepest dips in order of time; empty for fixed work
     device: list[Counted]
     power: list[Moment]
-    celsius: list[tuple[float, str, float]]  # time in s, drive, degrees
-    flag_times: dict[str, list[Span]]  # by kind when it held; the others are of the whole run
+    celsius: list[tuple[float, str, float]]  # time in seconds, drive, degrees
+    flag_times: dict[str, list[Span]]  # times by kind of flag; other flags apply to the whole run
 
     @property
     def is_fixed_work(self) -> bool:
-        """Its stages come and go by design: nothing of it is called a dip."""
+        """Whether the run did a fixed amount of work, whose stages are not called dips."""
         return FAMILIES[self.run.record.kind].fixed_work
 
     @property
     def deepest(self) -> Stretch | None:
-        """The dip with the interval that lacks most."""
+        """Dip that contains the interval with the lowest throughput; None without dips."""
         return min(self.dips, key=lambda dip: dip.least_mb_s, default=None)
 
     @property
     def depth(self) -> float:
-        """How much of the median that interval lacks, 0 to 1; 0 where nothing dips."""
+        """Share of the median throughput missing in the deepest dip, 0 to 1; 0 without dips."""
         return 1 - self.deepest.least_mb_s / self.usual_mb_s if self.deepest else 0.0
 
     def heat(self) -> list[Shade]:
-        """The cells that are not empty, in bins of equal ratio."""
+        """Return the non-empty cells of the latency heat map, in logarithmic latency bins."""
         known = [stretch.latency for stretch in self.stretches if stretch.latency.count]
         if not known:
             return []
@@ -131,9 +130,10 @@ class Timeline:
 
 
 def timeline(run: RunData, least: int = LEAST_INTERVALS) -> Timeline | None:
-    """The timeline of a finished run; None where its window has fewer intervals than ``least``.
+    """Build the timeline of a finished run; None if its window has fewer than ``least`` intervals.
 
-    Raises ResultError where its samples or what lies beside them are damaged.
+    Raises:
+        ResultError: The samples or the recorded device counters are damaged.
     """
     intervals = intervals_of(run)
     if len(intervals) < least or not any(interval.moved_mb for interval in intervals):

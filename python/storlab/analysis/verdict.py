@@ -1,13 +1,13 @@
-"""The answer to a study's question: who is ahead, by how much, how sure, and where it is worse.
+"""Answers to a study's questions: the leading target, its lead, the confidence and its drawbacks.
 
-Compared are all pairs of targets at the far point of every mix and size, for every question that
-is asked. The intervals of all these comparisons hold together (Bonferroni), so that of identical
-targets at most one brief in twenty names a winner. Ahead is a target that is decided better than
-each other at some point, and worse than none at any. Its headline is the middle of the points at
-which it is ahead of the next best: not the largest.
+For each question, all pairs of targets are compared at the far point of every mix and size. The
+intervals of all these comparisons hold simultaneously (Bonferroni): if targets are identical, at
+most one brief in twenty names a winner. The winner is decided better than every other target at
+some point, and decided worse than none at any point. Its headline is the median, not the largest,
+lead over the next best.
 
-What the winner is worse in is looked for at every point and in every quantity, with 95 % intervals
-of their own: a disadvantage too many is better than one that is not said.
+The winner's disadvantages are searched at every point and in every quantity, each with its own 95 %
+interval: reporting one too many is better than missing one.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ PER_WORDS: dict[Per, str] = {"": "", "tb": " per terabyte", "money": " for the m
 
 @dataclass(frozen=True, slots=True)
 class _Contest:
-    """Two targets at one point: how many times as good the first is as the other."""
+    """Comparison of two targets at one point; ``ratio`` is how many times as good the first is."""
 
     section: Section
     row: Row
@@ -47,21 +47,21 @@ class _Contest:
     confidence: float
 
     def of(self, target: str) -> Interval:
-        """How many times as good that one of the two is."""
+        """Return how many times as good ``target`` is as the other one."""
         return self.ratio.interval if target == self.first else inverse(self.ratio.interval)
 
     @property
     def winner(self) -> str:
-        """Who is decided ahead; empty where that is not decided."""
+        """Target that is decided ahead; empty if undecided."""
         if not self.ratio.decided:
             return ""
         return self.first if self.ratio.interval.estimate > 1 else self.other
 
 
 def verdicts(comparison: Comparison) -> list[Verdict]:
-    """The answers to all questions, in the order that they are asked in; the first is the brief's.
+    """Return the answers to all questions in order; the first one heads the brief.
 
-    Empty where nothing was measured.
+    Questions without any measurement are left out.
     """
     if comparison.answered is None:
         comparison.answered = _answered(comparison)
@@ -85,7 +85,7 @@ def _answered(comparison: Comparison) -> list[Verdict]:
 
 
 def questions_of(comparison: Comparison, sections: Sequence[Section]) -> list[Question]:
-    """What is asked of a family: as the study says, else by default."""
+    """Return the questions to answer for a family: those of the study, else its defaults."""
     page = sections[0].page
     known = {question.name: question for question in page.questions}
     wanted = [name for store in comparison.dataset.stores for name in store.study.study.question]
@@ -101,7 +101,7 @@ def questions_of(comparison: Comparison, sections: Sequence[Section]) -> list[Qu
 
 
 def targets_compared(comparison: Comparison, question: str) -> set[str]:
-    """Those that have another one to be compared with in this question, of any family."""
+    """Return the targets that have a counterpart to be compared with in this question."""
     return {
         side
         for sections in comparison.kinds.values()
@@ -115,7 +115,7 @@ def targets_compared(comparison: Comparison, question: str) -> set[str]:
 def _contests(
     comparison: Comparison, sections: Sequence[Section], question: Question, confidence: float
 ) -> list[_Contest]:
-    """Every pair of targets at the far point of every mix and size."""
+    """Compare every pair of targets at the far point of every mix and size."""
     contests = []
     for section in sections:
         for facet in section.facets():
@@ -157,14 +157,17 @@ def _contest(
 
 
 def scaled(ratio: Interval, share: float) -> Interval:
-    """A ratio per something that is declared, and has no uncertainty."""
+    """Return a ratio multiplied by a declared quantity, which has no uncertainty."""
     low = None if ratio.low is None else ratio.low * share
     high = None if ratio.high is None else ratio.high * share
     return replace(ratio, estimate=ratio.estimate * share, low=low, high=high)
 
 
 def share_of(comparison: Comparison, sides: tuple[str, str], per: Per) -> float | None:
-    """The other's fact over the first's; None where one does not declare it."""
+    """Return the other target's declared fact over the first one's.
+
+    None if one of them does not declare it, or if the currencies differ.
+    """
     if not per:
         return 1.0
     targets = {column.label: column.target for column in comparison.dataset.targets}
@@ -229,7 +232,7 @@ def _verdict(
 
 
 def _with_sides(comparison: Comparison, sections: Sequence[Section], verdict: Verdict) -> Verdict:
-    """With what the leader is better in, and what it is worse in."""
+    """Return the verdict with the quantities in which the leader is better and worse."""
     leader = verdict.leader
     standings = _standings(comparison, sections, leader)
     better = tuple(standing for standing in standings if standing.ahead == leader)
@@ -238,7 +241,7 @@ def _with_sides(comparison: Comparison, sections: Sequence[Section], verdict: Ve
 
 
 def _beats_all(contests: Sequence[_Contest], target: str, sides: Sequence[str]) -> bool:
-    """Decided ahead of each other target at some point, and behind none at any."""
+    """Return whether a target is decided ahead of each other one, and behind none at any point."""
     of_target = [c for c in contests if target in (c.first, c.other)]
     beaten = {c.other if c.first == target else c.first for c in of_target if c.winner == target}
     return beaten == {s for s in sides if s != target} and all(c.winner in ("", target)
@@ -246,7 +249,7 @@ def _beats_all(contests: Sequence[_Contest], target: str, sides: Sequence[str]) 
 
 
 def _next_best(contests: Sequence[_Contest], winner: str) -> list[_Contest]:
-    """The contests with the target that comes closest."""
+    """Return the comparisons with the target that comes closest to the winner."""
     by_other: dict[str, list[_Contest]] = {}
     for contest in contests:
         if winner in (contest.first, contest.other):
@@ -256,13 +259,16 @@ def _next_best(contests: Sequence[_Contest], winner: str) -> list[_Contest]:
 
 
 def _middle(contests: Sequence[_Contest], target: str) -> _Contest:
-    """The point in the middle by the size of the ratio; of two the smaller."""
+    """Return the comparison with the median ratio; of two middle ones, the smaller."""
     ordered = sorted(contests, key=lambda contest: contest.of(target).estimate)
     return ordered[(len(ordered) - 1) // 2]
 
 
 def _no_winner(told: Verdict, contests: Sequence[_Contest], per: Per) -> Verdict:
-    """It depends on the point, or nothing is decided; the largest difference is named."""
+    """Return the verdict without a winner: it depends on the point, or nothing is decided.
+
+    Its headline is the largest difference.
+    """
     decided = [c for c in contests if c.winner] or list(contests)
 
     def far(contest: _Contest) -> float:
@@ -302,14 +308,14 @@ def _advantage(contest: _Contest, ahead: str, per: Per) -> Advantage:
 
 
 def _note(ratio: Ratio) -> str:
-    """Why the two are not quite alike; empty where they are."""
+    """Return why the two sides are not fully comparable; empty if they are."""
     if ratio.boundaries:
         return f"power at unequal boundaries: {ratio.boundaries}"
     return "at different effective concurrency" if ratio.concurrency is not None else ""
 
 
 def _standings(comparison: Comparison, sections: Sequence[Section], target: str) -> list[Standing]:
-    """In which quantities it is decided ahead of another target, or behind it, at any point."""
+    """Return the quantities in which a target is decided ahead of or behind another one."""
     page = sections[0].page
     standings = []
     for other in (label for label in comparison.targets if label != target):
@@ -333,7 +339,7 @@ def _standings(comparison: Comparison, sections: Sequence[Section], target: str)
 
 
 def _looked_at(page: Page) -> list[tuple[str, Per]]:
-    """Every quantity that is compared; then per terabyte and per money what the page asks so."""
+    """Return every compared quantity, followed by those the page asks for per terabyte or price."""
     plain: list[tuple[str, Per]] = [(key, "") for key in (*ratio_table_keys(page), "power_w.all")]
     divided = [
         (key, question.per)
@@ -345,7 +351,7 @@ def _looked_at(page: Page) -> list[tuple[str, Per]]:
 
 
 def _caveat(contest: _Contest, target: str) -> str:
-    """The one that matters most: what bends the comparison, then what is not measured."""
+    """Return the most important caveat: first bias of the comparison, then values not measured."""
     behind = contest.other if target == contest.first else contest.first
     cells = [contest.row.cells[side] for side in (target, behind)]
     if contest.ratio.concurrency is not None:
@@ -372,6 +378,6 @@ def _caveat(contest: _Contest, target: str) -> str:
 
 
 def _first(text: str) -> str:
-    """The first sentence, as it goes on behind a comma."""
+    """Return the first sentence in lower case and without a full stop, to follow a comma."""
     first = text.partition(". ")[0].rstrip(".")
     return f"{first[:1].lower()}{first[1:]}."
