@@ -102,7 +102,7 @@ class BriefClaims:
     """Claims of one brief and the run records they are checked against, by run id.
 
     ``places`` maps run ids to result directories if there are several. Runs in different
-    directories may differ in engine settings that do not change the work.
+    directories may differ in parameters that do not define the work, such as the engine's.
     """
 
     claims: Sequence[ClaimData]

@@ -1,4 +1,4 @@
-"""Bars of several quantities side by side at one point: mean with interval, every run as a dot."""
+"""Bar chart of several quantities at one point: mean with interval, and every run as a dot."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ from storlab.figures.reach import cut_words
 from storlab.figures.theme import HEIGHT, WIDTH, configured, fill_of, label_room, role, series_label
 from storlab.figures.words import ratio_words
 
-BESIDE_PX = 7  # raw dots stand beside the interval, not under it
+BESIDE_PX = 7  # raw dots are drawn beside the interval, not under it
 
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """What stands around the bars beside their axes."""
+    """Optional extras of a bar chart: threshold lines, end of the vertical axis and a caption."""
 
     rules: list[Rule] = field(default_factory=list)
     most: float | None = None  # end of the vertical axis
-    below: str = ""  # words below the horizontal axis
+    below: str = ""  # caption below the horizontal axis
 
 
 def bar_figure(
@@ -49,7 +49,7 @@ def bar_figure(
     point: WorkloadPoint,
     frame: Frame | None = None,
 ) -> Figure | None:
-    """The figure; None where nothing of it was measured."""
+    """Return the bar figure for one point, or None if none of its quantities was measured."""
     columns = {
         word: column
         for word, key in wanted.keys.items()
@@ -94,7 +94,10 @@ def _plain(words: str) -> str:
 
 
 def provenance_of(cell: Cell, column: Column) -> str:
-    """That of a quantity; of one that rests on power, that of the power where it is weaker."""
+    """Return the provenance of a quantity.
+
+    If a measured quantity is derived from power, it is the provenance of the power.
+    """
     own = cell.provenance_of(column)
     if own == "measured" and column.is_power and cell.power is not None:
         return cell.power.provenance
@@ -138,8 +141,13 @@ def bar_layers(
     fills: alt.Fill,
     shown: Mapping[str, str],
 ) -> list[alt.Chart]:
-    """Bars, their intervals and every run as a dot. ``places``: x, the offset of bars and that of
-    their middles, y; ``shown`` names the fields of a tooltip.
+    """Return chart layers: bars, their intervals and every run as a dot.
+
+    Args:
+        base: Chart over the data set of bars.
+        places: x, offset of the bars, offset of the bars' centres, and y.
+        fills: Fill encoding of the bars.
+        shown: Tooltip titles by field name.
     """
     x, offset, centred, y = places
     ink = alt.ColorValue(role("fig-ink"))
@@ -157,7 +165,7 @@ def bar_layers(
 
 
 def heights(interval: Interval) -> dict[str, float]:
-    """``value``, ``low`` and ``high`` of a bar; without bounds all at the estimate."""
+    """Return ``value``, ``low`` and ``high`` of a bar; missing bounds equal the estimate."""
     estimate = interval.estimate
     low = estimate if interval.low is None else interval.low
     high = estimate if interval.high is None else interval.high

@@ -1,4 +1,4 @@
-"""Kinds of figures that belong to no family: drawn once for the campaign."""
+"""Figure kinds that are drawn once per campaign and belong to no workload family."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What each client of a cluster did of a fair share, one beside the other."""
+"""Figure of each client's throughput relative to the mean of all clients of a cluster."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from storlab.figures.figure import Figure
 from storlab.figures.lines import Rule, rule_layers
 from storlab.figures.theme import HEIGHT, WIDTH, colour, configured, role, shape
 
-FAIR = 0.8  # a client below it is flagged
-MOST_NAMES = 16  # on an axis of names; of more clients, numbers
+FAIR = 0.8  # clients below this share are flagged
+MOST_NAMES = 16  # most clients labelled by name; beyond this the axis shows numbers
 
 
 def draw(comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:
-    """One figure per block size, at the far end of the axis."""
+    """Draw one figure per block size, at the last point of the axis."""
     drawn = []
     for section in sections:
         for facet in section.facets():

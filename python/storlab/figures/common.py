@@ -1,4 +1,4 @@
-"""What several kinds of figure share: names, titles and numbers as text."""
+"""Helpers shared by the figures: names, titles, and numbers as text."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ NOT_MEASURED = ("modelled", "emulated", "declared", "published")  # provenance d
 
 
 def slug(*parts: str) -> str:
-    """Parts of a name as a file name: ``70/30``, ``256 KiB`` give ``70-30-256-kib``."""
+    """Return a file name for parts of a name: ``70/30``, ``256 KiB`` give ``70-30-256-kib``."""
     return re.sub(r"[^a-z0-9]+", "-", " ".join(parts).lower()).strip("-")
 
 
 def axis_title(section: Section) -> str:
-    """The horizontal axis, with what is multiplied by it."""
+    """Return the title of the horizontal axis, including the per-client load on a cluster."""
     x, page = section.axes.x, section.page
     template = page.axis_titles.get(x, "")
     title = fill_in(page, template, section.points[0].params, section.axes.section)
@@ -42,7 +42,7 @@ def axis_title(section: Section) -> str:
 
 
 def _each_client(section: Section) -> str:
-    """What a workload says is done by each client of a cluster: ``, on each of 12 clients``."""
+    """Return a suffix for work done by each client of a cluster: ``, on each of 12 clients``."""
     page, first = section.page, section.points[0]
     if first.clients is None or divides(section.kind) is not None:
         return ""
@@ -55,7 +55,7 @@ def _each_client(section: Section) -> str:
 
 
 def place_of(section: Section, facet: Any) -> str:
-    """``70/30 read/write, 256 KiB``."""
+    """Return workload and block size as text, for example ``70/30 read/write, 256 KiB``."""
     if section.axes.facet is None or facet is None:
         return section.title
     size = section.facet_text(facet)
@@ -63,62 +63,62 @@ def place_of(section: Section, facet: Any) -> str:
 
 
 def figure_name(kind: str, section: Section, facet: Any) -> str:
-    """A file name that no other figure of the brief has."""
+    """Return a file name that is unique among the figures of a brief."""
     return family_name(kind, section, section.own, section.facet_text(facet))
 
 
 def family_name(kind: str, section: Section, *more: str) -> str:
-    """The same of a figure over a whole family: its workload and engine, each once.
+    """Return a file name for a figure over a whole family, from workload and engine.
 
-    Native goes without saying where it is the only engine.
+    The engine is omitted if the native engine is the only one.
     """
     alone = section.engine == "native" and not section.prefix.endswith("native")
     return slug(kind, section.workload, "" if alone else section.engine, *more)
 
 
 def x_text(section: Section, point: WorkloadPoint) -> str:
-    """A point's place on the horizontal axis."""
+    """Return the text of a point's position on the horizontal axis."""
     return format_value(section.page, section.axes.x, point.params.get(section.axes.x))
 
 
 def is_swept(section: Section) -> bool:
-    """Whether the horizontal axis has more than one place."""
+    """Return whether the horizontal axis has more than one position."""
     return len({x_text(section, point) for point in section.points}) > 1
 
 
 def place_at(section: Section, facet: Any, point: WorkloadPoint) -> str:
-    """``70/30 read/write, 256 KiB, 4 jobs``."""
+    """Return a point as text, for example ``70/30 read/write, 256 KiB, 4 jobs``."""
     return ", ".join(part for part in (place_of(section, facet), section.at(point)) if part)
 
 
 def operations_of(section: Section) -> tuple[tuple[str, str], ...]:
-    """The operations that transfer bytes, each with its name for people."""
+    """Return the operations that transfer bytes, each with its display name."""
     return tuple((operation, section.page.name_of(operation)) for operation in section.page.moved)
 
 
 def timed_operations(section: Section) -> tuple[str, ...]:
-    """Return the operations whose latencies figures show if they were measured: flushes too."""
+    """Return the operations whose latencies figures show if measured, including flushes."""
     return (*section.page.moved, *section.page.beside)
 
 
 def plural_of(section: Section, operation: str) -> str:
-    """Name several operations of one kind: ``reads``, ``flushes``."""
+    """Return the plural name of an operation, such as ``reads`` or ``flushes``."""
     name = section.page.name_of(operation)
     return f"{name}es" if name.endswith("sh") else f"{name}s"
 
 
 def sentence(text: str) -> str:
-    """The text with a capital first letter, and all others as they are."""
+    """Return the text with its first letter capitalised."""
     return text[:1].upper() + text[1:]
 
 
 def quantity_named(page: Page, key: str) -> Quantity | None:
-    """The family's own quantity of that column; None where it has none."""
+    """Return the family's own quantity of this column key, or None if it has none."""
     return next((quantity for quantity in page.quantities if quantity.key == key), None)
 
 
 def is_small(section: Section, facet: Any) -> bool:
-    """Whether operations say more of this small multiple than bytes: of small blocks."""
+    """Return whether blocks are small enough to show operations rather than bytes per second."""
     page = section.page
     sized = section.axes.facet in page.sizes
     if section.axes.facet is None and page.facet in page.sizes:
@@ -127,21 +127,22 @@ def is_small(section: Section, facet: Any) -> bool:
 
 
 def clients_of(section: Section) -> int:
-    """The most clients of a cluster that its points ask for; 0 without a cluster."""
+    """Return the largest number of cluster clients of the section's points, or 0."""
     return max((point.clients or 0 for point in section.points), default=0)
 
 
 def window_words(section: Section) -> str:
-    """What is measured: a window of time, or the whole of fixed work."""
+    """Return "measure window", or "run" for families that measure fixed work as a whole."""
     return "run" if FAMILIES[section.kind].fixed_work else "measure window"
 
 
 def latency_kind(
     comparison: Comparison, section: Section, operation: str | None = None
 ) -> tuple[str, str]:
-    """Return the prefix of the metrics, and words: from the intended start in open loop.
+    """Return the metric prefix and the wording of latencies.
 
-    Flushes are due at no time: their latency is counted from submission in open loop, too.
+    In open loop latency counts from the intended start. Flushes have no intended start, so their
+    latency always counts from submission.
     """
     if operation in section.page.beside:
         return "latency", "latency"
@@ -154,7 +155,7 @@ def latency_kind(
 def far_points(
     comparison: Comparison, sections: Sequence[Section]
 ) -> dict[str, tuple[Any, list[tuple[Section, WorkloadPoint]]]]:
-    """By the text of a small multiple: its value, and every section's far point in it."""
+    """Return the last point of every section by facet text, with the facet's value."""
     by_facet: dict[str, tuple[Any, list[tuple[Section, WorkloadPoint]]]] = {}
     for section in sections:
         for facet in section.facets():
@@ -165,21 +166,21 @@ def far_points(
 
 
 def family_place(places: Sequence[tuple[Section, WorkloadPoint]], facet: Any) -> str:
-    """What the far points of several sections share: ``4 MiB, concurrency 16``."""
+    """Return what the last points of several sections share, as ``4 MiB, concurrency 16``."""
     size = places[0][0].facet_text(facet)
     at = " or ".join(sorted({place for section, point in places if (place := section.at(point))}))
     return ", ".join(part for part in (size, at) if part)
 
 
 def last_point(comparison: Comparison, section: Section, facet: Any) -> WorkloadPoint | None:
-    """The point furthest along the axis at which every target was measured (else any of them)."""
+    """Return the last point on the axis at which all targets were measured, else any target."""
     return comparison.last_point(section, facet)
 
 
 def far_places(
     comparison: Comparison, sections: Sequence[Section]
 ) -> Iterator[tuple[Section, Any, WorkloadPoint]]:
-    """Every section and small multiple with the far point of its axis."""
+    """Yield every section and facet with the last point of its axis."""
     for section in sections:
         for facet in section.facets():
             point = last_point(comparison, section, facet)
@@ -188,13 +189,13 @@ def far_places(
 
 
 def point_ids(comparison: Comparison, points: list[WorkloadPoint]) -> list[str]:
-    """Of all targets at these points."""
+    """Return the ids of the measured points of all targets."""
     cells = [cell for point in points for cell in comparison.row(point).cells.values()]
     return [cell.point_id for cell in cells if cell.point_id and cell.measured]
 
 
 def latency_text(value_ns: float) -> str:
-    """``85.1 µs``: three digits, SI."""
+    """Format a latency with three digits and an SI unit, as ``85.1 µs``."""
     for unit, factor in (("s", NS_PER_S), ("ms", 1e6), ("µs", 1e3)):
         if value_ns >= factor * 0.9995:
             return f"{digits3(value_ns / factor)}\u00a0{unit}"
@@ -202,12 +203,12 @@ def latency_text(value_ns: float) -> str:
 
 
 def plotted(value: float) -> float:
-    """Round a value for a chart's data to seven significant digits, as good for 3e-5 as for 3e5."""
+    """Round a value for a chart's data to seven significant digits."""
     return float(f"{value:.7g}")
 
 
 def digits3(value: float) -> str:
-    """Three significant digits, never an exponent: ``1,240``, ``85.1``, ``0.412``."""
+    """Format with three significant digits and no exponent: ``1,240``, ``85.1``, ``0.412``."""
     if value == 0:
         return "0"
     magnitude = abs(value)
@@ -222,7 +223,7 @@ def digits3(value: float) -> str:
 
 
 def interval_text(interval: Interval | None, show: Any = digits3) -> str:
-    """``1,240 [1,200, 1,280]``; without bounds the estimate alone."""
+    """Format as ``1,240 [1,200, 1,280]``, or as the estimate with "(one run)" without bounds."""
     if interval is None:
         return MISSING
     if interval.low is None or interval.high is None:
@@ -231,7 +232,10 @@ def interval_text(interval: Interval | None, show: Any = digits3) -> str:
 
 
 def ratio_text(ratio: Interval) -> str:
-    """The same of a ratio; ``at most 0.11\u00d7`` where it is decided and known no better."""
+    r"""Format a ratio with its interval, as ``0.42 [0.40, 0.45]``.
+
+    If only its bound is certain, the text starts with ``at most 0.11\u00d7``.
+    """
     plain = interval_text(ratio, ratio_digits)
     if not digits.is_loose(ratio):
         return plain
@@ -239,12 +243,12 @@ def ratio_text(ratio: Interval) -> str:
 
 
 def times_text(ratio: float) -> str:
-    """``0.42\u00d7``: two decimals between 0.095 and 10, two digits below."""
+    r"""Format a ratio as ``0.42\u00d7``: two decimals from 0.095 to 10, two digits below."""
     return f"{ratio_digits(ratio)}\u00d7"
 
 
 def ratio_digits(ratio: float) -> str:
-    """A ratio without the sign."""
+    """Format a ratio like ``times_text`` but without the multiplication sign."""
     if 0 < ratio < 0.095:
         return significant(ratio, 2)
     return f"{ratio:.2f}" if 0.095 <= ratio < 9.995 else digits3(ratio)

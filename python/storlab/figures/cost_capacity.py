@@ -1,4 +1,4 @@
-"""Cost against capacity: what each configuration costs in all, over its raw terabytes."""
+"""Figure of the total declared cost of each configuration against its raw capacity in TB."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from storlab.figures.theme import HEIGHT, WIDTH, colour, configured, fill_of, sh
 
 
 def draw(comparison: Comparison, _sections: Sequence[Section]) -> list[Figure]:
-    """One figure per currency in which two targets declare what they cost and hold."""
+    """Draw one figure per currency for which at least two targets declare cost and capacity."""
     by_currency: dict[str, list[dict[str, Any]]] = {}
     for column in comparison.dataset.targets:
         target, cost = column.target, whole_cost(column.target)

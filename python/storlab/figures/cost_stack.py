@@ -1,4 +1,4 @@
-"""Cost stack: what servers, network and storage of each configuration cost, as declared."""
+"""Figure of the declared costs of each configuration: servers, network and storage stacked."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from storlab.figures.theme import WIDTH, configured, part_fill, role
 
 PARTS = ("servers", "network", "storage")
 BAR = 22
-LINE = 13  # of the words below a bar
+LINE = 13  # line height in px of the text below a bar
 
 
 def draw(comparison: Comparison, _sections: Sequence[Section]) -> list[Figure]:
-    """One figure per currency: money of two currencies does not stand on one axis."""
+    """Draw one figure per currency, because two currencies cannot share an axis."""
     targets = comparison.dataset.targets
     costed = [(i, column) for i, column in enumerate(targets) if costs(column.target)]
     currencies = list(dict.fromkeys(column.target.currency for _, column in costed))
@@ -74,7 +74,7 @@ def _end(column: Any, currency: str) -> dict[str, Any]:
     end = f"{total:,.0f}"
     per_tb = _per_tb(column, total)
     words = " + ".join(f"{name} {value:,.0f}" for name, value in parts)
-    words = words.replace(f" + {PARTS[-1]}", f"|+ {PARTS[-1]}")  # where the line breaks
+    words = words.replace(f" + {PARTS[-1]}", f"|+ {PARTS[-1]}")  # position of the line break
     absent = [part for part in PARTS if part not in dict(parts)]
     if absent:
         words += f"|{' and '.join(absent)} not declared"
@@ -100,7 +100,7 @@ def _row(column: Any) -> list[str]:
 
 
 def _row_height(ends: list[dict[str, Any]]) -> float:
-    """Room for the words below each bar; as much stays free above it."""
+    """Return the height of a row: the bar with room for text below and as much space above."""
     lines: int = max(end["words"].count("|") + 1 for end in ends)
     return BAR + 2 * (6 + LINE * lines)
 

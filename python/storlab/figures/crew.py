@@ -1,4 +1,4 @@
-"""Times of ranks or accelerators, one beside the other, the slowest marked."""
+"""Figure of the times of ranks or accelerators side by side, with the slowest marked."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from storlab.figures.common import digits3, figure_name, interval_text, place_at
 from storlab.figures.figure import Figure
 from storlab.figures.theme import HEIGHT, WIDTH, colour, configured, role, shape
 
-MOST_PLACES = 32  # of an axis of names; of more, numbers
+MOST_PLACES = 32  # most workers labelled individually; beyond this the axis is numeric
 
 
 def crew_figure(
@@ -25,7 +25,7 @@ def crew_figure(
     facet: Any,
     point: WorkloadPoint,
 ) -> Figure | None:
-    """The figure; None with fewer than two ranks or accelerators, or where none told its times."""
+    """Return the figure, or None if fewer than two ranks or accelerators reported times."""
     cells = comparison.row(point).cells
     targets = comparison.planned([point])
     crews = {t: workers_of(cells[t], crew.pieces, summed=crew.summed) for t in targets}

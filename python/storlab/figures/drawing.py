@@ -1,4 +1,4 @@
-"""Draws a kind of figure (Vega-Lite through Altair): its parts, or by its own function."""
+"""Drawing of a figure kind (Vega-Lite through Altair), from its parts or its own function."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from storlab.figures.stack_over_sweep import stack_figure
 
 
 def draw(kind: FigureKind, comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:
-    """The figures of one kind."""
+    """Draw the figures of one kind, with scale remarks and footers."""
     if kind.place:
         figures: list[Figure] = load(kind.place)(comparison, sections)
     else:
@@ -65,7 +65,7 @@ def _part(
 
 
 def _with_scale(comparison: Comparison, sections: Sequence[Section], figure: Figure) -> Figure:
-    """What is drawn may be smaller than its name says: then title and description say it, too."""
+    """Append to title and description how far the work was scaled down, if it was."""
     words = [w for w in scale_words(comparison, sections, figure) if w not in figure.title]
     if not words:
         return figure

@@ -1,6 +1,6 @@
-"""Efficiency bars: data per joule by workload mix, on an axis of MB/s/W and one of TB/kWh.
+"""Bar chart of data per joule by workload mix, with axes in MB/s/W and TB/kWh.
 
-Both axes measure the same bar: 1 MB/s/W is 1 MB/J, and 3.6 TB/kWh, exactly.
+Both axes apply to the same bars: 1 MB/s/W is 1 MB/J and exactly 3.6 TB/kWh.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ SAY = "{larger} moves {times} as much data per joule as {smaller}"
 
 
 def draw(comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:
-    """One figure per small multiple, at the far end of the axis that the other figures sweep."""
+    """Draw one figure per facet, at the last point of the swept axis."""
     if comparison.column(KEY) is None:
         return []
     facets = far_points(comparison, sections).values()
@@ -50,7 +50,7 @@ def _figure(
 ) -> Figure | None:
     order = told_apart([section.mix for section, _ in places])
     data, missing = _data(comparison, places, order)
-    if not data:  # of other multiples there is some
+    if not data:  # other facets have data
         return None
     remark = cut_words(data)
     section, points = places[0][0], [point for _, point in places]
@@ -189,7 +189,7 @@ def _chart(
 
 
 def _energy_axis(top: float, ticks: list[float]) -> alt.Chart:
-    """The right axis: the same heights in TB/kWh; a rule without length carries it."""
+    """Return the right axis in TB/kWh, carried by an invisible mark."""
     expression = f"format(datum.value * {TB_KWH_PER_MB_J}, ',~r')"
     axis = alt.Axis(orient="right", values=ticks, labelExpr=expression, grid=False, title="TB/kWh")
     rule = alt.Chart(alt.Data(values=[{"none": 0}])).mark_rule(opacity=0)
@@ -200,7 +200,7 @@ def _energy_axis(top: float, ticks: list[float]) -> alt.Chart:
 
 
 def _ticks(top: float) -> list[float]:
-    """From 0 in steps of 1, 2 or 5 times a power of ten: four to eight of them."""
+    """Return four to eight ticks from 0 in steps of 1, 2 or 5 times a power of ten."""
     power = 10.0 ** math.floor(math.log10(top))
     step = next(s for s in (power / 10, power / 5, power / 2, power, 2 * power) if top / s <= 7)
     return [round(step * i, 12) for i in range(int(top / step) + 1)]

@@ -1,4 +1,4 @@
-"""Data per joule against the axis that a study sweeps: jobs, workers, queue depth."""
+"""Figure of data per joule against the swept axis: jobs, workers or queue depth."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ KEY = "efficiency_mb_s_w.all"
 
 
 def draw(comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:
-    """One figure per section and small multiple whose axis has more than one place."""
+    """Draw one figure per section and facet whose axis has more than one position."""
     figures = (
         _figure(comparison, section, facet)
         for section in sections

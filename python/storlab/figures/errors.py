@@ -1,4 +1,4 @@
-"""Failed requests by kind, target and mix; drawn only where there are any."""
+"""Figure of failed requests by kind, target and mix; drawn only if any failed."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from storlab.figures.figure import Figure
 from storlab.figures.mixes import Mixes, fill, mixes_of, series_of
 from storlab.figures.theme import SMALL_PX, WIDTH, configured, role
 
-MOST_ROWS = 16  # the most frequent ones; the figure's data has all
+MOST_ROWS = 16  # the most frequent kinds; the figure's table lists all
 ROW_HEIGHT = 20
 
 
 def draw(comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:
-    """One figure per small multiple in which anything failed."""
+    """Draw one figure per facet in which any request failed."""
     figures = (_figure(mixes) for mixes in mixes_of(comparison, sections))
     return [figure for figure in figures if figure is not None]
 

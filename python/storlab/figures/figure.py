@@ -1,4 +1,4 @@
-"""What a drawing is: a specification, and in words and numbers what it shows."""
+"""Figure: a chart specification with its title, description and data table."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One drawing: a Vega-Lite specification, and in words and numbers what it shows.
+    """One drawing: a Vega-Lite specification, its text and its data.
 
-    Colours in ``spec`` are roles of the theme, such as ``var(--s1)``. ``title`` states what is
-    seen, ``alt`` describes it to those who do not see it; ``columns`` and ``rows`` are its data.
+    Colours in ``spec`` are theme roles such as ``var(--s1)``. ``title`` states the result, ``alt``
+    describes the figure for readers who cannot see it; ``columns`` and ``rows`` hold its data.
     """
 
-    name: str  # unique, fit for a file name
+    name: str  # unique, valid as a file name
     kind: str
     title: str
     alt: str
@@ -23,5 +23,5 @@ class Figure:
     rows: list[list[str]]
     point_ids: list[str] = field(default_factory=list)
     note: str = ""
-    remark: str = ""  # what has to be said below this drawing alone
-    foot: tuple[str, ...] = ()  # lines that stand below the drawing: source, flags, scale
+    remark: str = ""  # remark below this figure only
+    foot: tuple[str, ...] = ()  # lines below the drawing: source, flags, scale

@@ -1,4 +1,4 @@
-"""What stands below every drawing, in the drawing: where it is from, and what to know of it."""
+"""Footer of every figure: source, flags, scale and remarks."""
 
 from __future__ import annotations
 
@@ -14,17 +14,18 @@ from storlab.figures.theme import SMALL_PX, role
 from storlab.model.result import RunRecord
 from storlab.workloads.common.flags import flag_meanings
 
-CHARACTER_PX = 6.65  # of DejaVu Sans, the widest that a system without Helvetica or Arial takes
-NARROWEST = 250  # px of a drawing area that is narrower for its long labels
-MARGIN = 60  # px that an axis takes beside the drawing area
+# Width in DejaVu Sans, the widest fallback on systems without Helvetica or Arial.
+CHARACTER_PX = 6.65
+NARROWEST = 250  # px; the drawing area is narrower only because of long labels
+MARGIN = 60  # px taken by an axis beside the drawing area
 
 
 def with_foot(
     comparison: Comparison, sections: Sequence[Section], figure: Figure, run_id: str = ""
 ) -> Figure:
-    """The same drawing with its lines below it: source, flags, and how small the work was.
+    """Return the figure with footer lines: flags, scale of the work, remark and source.
 
-    Of a drawing of a single run those of that one.
+    If ``run_id`` is given, the footer describes that run only.
     """
     cells = _cells(comparison, figure)
     records = [run.record for cell in cells for run in cell.runs]
@@ -68,7 +69,7 @@ def _cells(comparison: Comparison, figure: Figure) -> list[Cell]:
 
 
 def _source(comparison: Comparison, records: Sequence[RunRecord]) -> str:
-    """``storlab study “demo”: 24 runs by native 1.0 on 20 November 2026``."""
+    """Return the source line, as ``Source: storlab study “demo”: 24 runs by native 1.0, ...``."""
     names = list(dict.fromkeys(store.study.study.name for store in comparison.dataset.stores))
     study = f"Source: storlab study “{'”, “'.join(names)}”"
     if not records:
@@ -82,7 +83,7 @@ def _source(comparison: Comparison, records: Sequence[RunRecord]) -> str:
 
 
 def _single(cells: Sequence[Cell]) -> str:
-    """Where there is no interval, because there was one run: ``, one of each: no intervals``."""
+    """Return a note on points without an interval because they have a single run."""
     counts = [len(cell.runs) for cell in cells if cell.runs]
     if 1 not in counts:
         return ""
@@ -92,9 +93,9 @@ def _single(cells: Sequence[Cell]) -> str:
 
 
 def _flags(figure: Figure, cells: Sequence[Cell]) -> Iterator[str]:
-    """``B client bound: Memory at 1 of 4``, in the order of legends.
+    """Yield the line of flags, as ``B client bound: Memory at 1 of 4``, in legend order.
 
-    What is about latencies stands below drawings whose description speaks of them.
+    Flags about latencies are listed only below figures whose description mentions latency.
     """
     by_flag: dict[str, dict[str, int]] = {}
     counts: dict[str, int] = {}
@@ -125,7 +126,7 @@ def _scale(comparison: Comparison, sections: Sequence[Section], figure: Figure) 
 
 
 def scale_words(comparison: Comparison, sections: Sequence[Section], figure: Figure) -> list[str]:
-    """How much smaller than its name the drawn work is: ``scaled to 1 %``."""
+    """Return how far the drawn work is scaled down, as ``scaled to 1 %``."""
     shown = set(figure.point_ids)
     words: dict[str, None] = {}
     for section in sections:

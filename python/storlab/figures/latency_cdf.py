@@ -1,4 +1,4 @@
-"""Latency distribution: share of operations, counted in nines so that the tail is seen."""
+"""Figure of the cumulative latency distribution, on an axis in nines that spreads the tail."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from storlab.figures.theme import (
 
 PERCENTS = (50.0, 90.0, 99.0, 99.9, 99.99)
 STEPS = 90
-LABEL_PX = 54  # that a label of the horizontal axis takes
+LABEL_PX = 54  # width of a label on the horizontal axis
 LABELS = (
     "datum.value < 0.1 ? '0 %' : datum.value < 0.5 ? '50 %' : datum.value < 1.5 ? '90 %' : "
     "datum.value < 2.5 ? '99 %' : datum.value < 3.5 ? '99.9 %' : '99.99 %'"
@@ -43,7 +43,7 @@ LABELS = (
 
 
 def draw(comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:
-    """One figure per block size, at the far end of the axis."""
+    """Draw one figure per block size, at the last point of the axis."""
     return [
         figure
         for place in far_places(comparison, sections)
@@ -52,7 +52,7 @@ def draw(comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:
 
 
 def nines(percent: float) -> float:
-    """The vertical position of a percentile: 90 % is 1, 99 % is 2."""
+    """Return the vertical position of a percentile in nines: 90 % is 1, 99 % is 2."""
     return -math.log10(1 - percent / 100)
 
 
@@ -102,7 +102,7 @@ def _curves(
 
 
 def cdf_line(target: str, operation: str, histogram: Histogram) -> list[dict[str, Any]]:
-    """The curve as far as at least one operation lies beyond it."""
+    """Return the curve's points, as far as at least one operation lies beyond them."""
     top = min(4.0, math.log10(histogram.count)) if histogram.count > 1 else 0.0
     line = []
     for step in range(STEPS + 1):
@@ -120,7 +120,7 @@ def cdf_line(target: str, operation: str, histogram: Histogram) -> list[dict[str
 
 
 def percentile_text(histogram: Histogram, percent: float) -> str:
-    """A percentile for people, where at least one operation lies beyond it."""
+    """Format a percentile, or "too few operations" if less than one operation lies beyond it."""
     if histogram.count * (1 - percent / 100) < 1:
         return "too few operations"
     return latency_text(histogram.percentile(percent))

@@ -1,4 +1,4 @@
-"""Latency by operation on a logarithmic scale: the mean with its interval, the tail as a tick."""
+"""Figure of latency by operation on a logarithmic scale: mean with interval, tail as a tick."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ from storlab.figures.theme import (
 
 
 def draw(comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:
-    """One figure per block size, with a panel per operation; a section shares its scale."""
+    """Draw one figure per block size with a panel per operation; a section shares its scale."""
     figures = []
     for section in sections:
         bounds = _bounds(comparison, section)
@@ -56,7 +56,7 @@ def draw(comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:
 
 
 def draw_swept(comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:
-    """The same, only where the axis has more than one place."""
+    """Draw like :func:`draw`, but only sections whose axis has more than one position."""
     return draw(comparison, [section for section in sections if is_swept(section)])
 
 
@@ -69,7 +69,7 @@ def _bounds(comparison: Comparison, section: Section) -> tuple[float, float] | N
 def _times(
     comparison: Comparison, section: Section, points: Sequence[WorkloadPoint], statistic: str
 ) -> list[Interval]:
-    """Of every operation and target at these points."""
+    """Return the latency statistic of every operation and target at these points."""
     keys = [_key(comparison, section, op, statistic) for op in timed_operations(section)]
     return [
         cell.values[key]
@@ -131,7 +131,6 @@ def _data(
     operation: str,
     bounds: tuple[float, float],
 ) -> list[dict[str, Any]]:
-    """One datum per point and target."""
     prefix, _ = latency_kind(comparison, section, operation)
     records = []
     for point in points:
@@ -263,7 +262,10 @@ def _title(comparison: Comparison, section: Section, facet: Any) -> str:
 def _against(
     section: Section, ratios: dict[str, Ratio], prefix: str, sides: tuple[str, str]
 ) -> str:
-    """``reads take 12.6× and writes 9.8× as long on HDD as on SSD``; empty without ratios."""
+    """Return a clause such as ``reads take 12.6× and writes 9.8× as long on HDD as on SSD``.
+
+    Empty if there are no ratios.
+    """
     slower: dict[tuple[str, str], list[str]] = {}
     unsure, apart = [], False
     for operation, name in operations_of(section):

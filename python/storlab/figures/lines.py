@@ -1,4 +1,4 @@
-"""A quantity against the swept axis: mean with interval, every run as a dot, a line per target."""
+"""Line chart of a quantity against the swept axis: a line per target, every run as a dot."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from storlab.analysis.points import Section
 from storlab.figures.common import digits3, interval_text, x_text
 from storlab.figures.theme import HEIGHT, WIDTH, colour, dash_of, log_ticks, role, shape
 
-BESIDE_PX = 9  # raw dots stand beside the mean, not under it
-CLOSE = 0.09  # of the axis: labels nearer than that are moved apart
+BESIDE_PX = 9  # raw dots are drawn beside the mean, not under it
+CLOSE = 0.09  # share of the axis; labels closer than this are moved apart
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A horizontal line with words: a threshold, what is wanted."""
+    """Horizontal line with a caption, such as a threshold."""
 
     value: float
     text: str
@@ -30,20 +30,20 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Axes:
-    """The two axes of a line chart."""
+    """Settings of the two axes of a line chart."""
 
-    order: list[str]  # of places on the horizontal axis
+    order: list[str]  # positions on the horizontal axis
     x_title: str
     y_title: str
-    tooltip: str  # what the value is, with its unit
-    x_name: str  # of the parameter
+    tooltip: str  # name and unit of the value
+    x_name: str  # name of the swept parameter
     bounds: tuple[float, float]
     rules: list[Rule] = field(default_factory=list)
-    log: bool = False  # the vertical axis; its bounds are those of theme.log_bounds
-    series: str = "target"  # what the lines are
+    log: bool = False  # logarithmic vertical axis, with bounds from theme.log_bounds
+    series: str = "target"  # what each line stands for
 
     def height(self, value: float) -> float:
-        """Where a value stands on the vertical axis, from 0 to 1."""
+        """Return the position of a value on the vertical axis, from 0 to 1."""
         low, high = (math.log(b) if self.log else b for b in self.bounds)
         return ((math.log(value) if self.log else value) - low) / (high - low)
 
@@ -51,7 +51,7 @@ class Axes:
 def line_data(
     section: Section, rows: Sequence[Row], column: Column, factor: float = 1.0
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Means and single runs, for the data sets ``means`` and ``runs``; values times ``factor``."""
+    """Return the data sets ``means`` and ``runs``, with values multiplied by ``factor``."""
     means: list[dict[str, Any]] = []
     dots: list[dict[str, Any]] = []
     for row in rows:
@@ -85,7 +85,7 @@ def line_data(
 
 
 def rounded(value: float) -> float:
-    """With as many digits as a drawing can show."""
+    """Round a value to the digits that a chart can show."""
     return round(value, 2) if abs(value) >= 100 else float(f"{value:.5g}")
 
 
@@ -98,10 +98,16 @@ def line_chart(
     above: Sequence[alt.Chart] = (),
     series: Sequence[str] = (),
 ) -> alt.TopLevelMixin:
-    """The chart over the data sets ``means`` and ``runs``, of the targets that are ``shown``.
+    """Return the line chart over the data sets ``means`` and ``runs``.
 
-    ``below`` and ``above`` are layers of the caller's. ``series``: what there is in place of
-    targets, in the order of their colours.
+    Args:
+        comparison: Comparison whose targets are drawn.
+        shown: Targets (or series) to draw.
+        axes: Settings of the axes.
+        means: The data set ``means``, for labels at the line ends.
+        below: Extra layers under the lines.
+        above: Extra layers over the lines.
+        series: Names drawn instead of targets, in the order of their colours.
     """
     every = series or comparison.targets
     colours = colour(every, shown)
@@ -141,7 +147,7 @@ def line_chart(
 
 
 def _intervals(base: alt.Chart, axes: Axes) -> alt.Chart:
-    """Rules; a logarithmic axis has no place for 0, where an interval may begin: they are cut."""
+    """Return interval rules, cut at the lower bound on a logarithmic axis, which cannot show 0."""
     if axes.log:
         base = base.transform_calculate(low=f"max(datum.low, {axes.bounds[0]})")
     rules: alt.Chart = base.mark_rule(strokeWidth=1.8)
@@ -162,14 +168,14 @@ def _vertical(axes: Axes) -> dict[str, Any]:
 
 
 def _numbers(high: float) -> str:
-    """The format of an axis that ends there: in millions nobody counts zeros."""
+    """Return the number format of an axis; values from one million use SI suffixes."""
     if high >= 1e6:
         return "~s"
     return ",d" if high >= 10 else "~r"
 
 
 def rule_layers(rule: Rule) -> list[alt.Chart]:
-    """A dotted line over the whole width, with its words below its left end."""
+    """Return a dotted line over the full width, with its caption below the left end."""
     data = alt.Data(values=[{"rule": rule.value, "text": rule.text}])
     line = alt.Chart(data).mark_rule(strokeWidth=1.5, strokeDash=[2, 3], color=role("fig-ink"))
     words = alt.Chart(data).mark_text(
@@ -182,7 +188,7 @@ def rule_layers(rule: Rule) -> list[alt.Chart]:
 
 
 def ring_layer(order: Sequence[str]) -> alt.Chart:
-    """A ring around each mean of the data set ``rings``, which are some of ``means``."""
+    """Return a ring around each mean in the data set ``rings``, a subset of ``means``."""
     ring = alt.Chart(alt.NamedData("rings")).mark_point(
         size=260, strokeWidth=1.6, shape="circle", filled=False
     )
@@ -195,7 +201,7 @@ def ring_layer(order: Sequence[str]) -> alt.Chart:
 
 
 def _ends(means: list[dict[str, Any]], axes: Axes) -> list[tuple[dict[str, Any], int]]:
-    """The last mean of each target with a nudge in px, so that two labels do not collide."""
+    """Return each target's last mean with an offset in px that keeps two labels apart."""
     order = axes.order
     ends = sorted((m for m in means if order and m["x"] == order[-1]), key=lambda m: -m["mean"])
     if len(ends) > 2:

@@ -1,4 +1,4 @@
-"""What figures with mixes on the horizontal axis share: a place for each mix and target."""
+"""Shared parts of figures with workload mixes on the horizontal axis."""
 
 from __future__ import annotations
 
@@ -26,15 +26,16 @@ from storlab.figures.theme import (
 )
 
 PERCENTILES = {"p50": 30, "p90": 70, "p99": 140, "p99.9": 240}
-"""Sizes of the ticks: the wider, the further out."""
-CROSS = "M-0.6,-0.6L0.6,0.6M0.6,-0.6L-0.6,0.6"  # another time, drawn for comparison
-LINES = "split(replace(replace(datum.label, /, /g, ',|'), '-', '-|'), '|')"  # of a long name
-SHORT_LABEL = 9  # characters of a mix that stand level below their bars
+"""Size of the tick of each percentile; higher percentiles have wider ticks."""
+CROSS = "M-0.6,-0.6L0.6,0.6M0.6,-0.6L-0.6,0.6"  # marker of a second time, drawn for comparison
+# Line breaks in a long name.
+LINES = "split(replace(replace(datum.label, /, /g, ',|'), '-', '-|'), '|')"
+SHORT_LABEL = 9  # longest label in characters that is drawn horizontally
 
 
 @dataclass(frozen=True, slots=True)
 class Mixes:
-    """The far points of every mix for one value of the small multiple."""
+    """The last point of every mix for one facet value, such as one block size."""
 
     comparison: Comparison
     facet: Any
@@ -42,36 +43,36 @@ class Mixes:
 
     @property
     def section(self) -> Section:
-        """Any of them, for what they all share."""
+        """Any section of the group, for attributes that all share."""
         return self.places[0][0]
 
     @property
     def points(self) -> list[WorkloadPoint]:
-        """One for each mix."""
+        """The points, one for each mix."""
         return [point for _, point in self.places]
 
     @property
     def order(self) -> list[str]:
-        """The mixes, as they stand on the axis."""
+        """Labels of the mixes on the axis, in order."""
         return told_apart([section.mix for section, _ in self.places])
 
     @property
     def place(self) -> str:
-        """What they share: ``4 MiB, concurrency 16``."""
+        """What the points share, for example ``4 MiB, concurrency 16``."""
         return family_place(self.places, self.facet)
 
     @property
     def targets(self) -> list[str]:
-        """That any of these points is run on."""
+        """Targets on which any of these points is planned."""
         return self.comparison.planned(self.points)
 
     @property
     def point_ids(self) -> list[str]:
-        """Of all cells that were measured."""
+        """Ids of all measured cells."""
         return point_ids(self.comparison, self.points)
 
     def cells(self) -> Iterator[tuple[str, int, Cell]]:
-        """Mix, number of the target among all, and cell, in the order of the axis."""
+        """Yield mix, index of the target among all targets, and cell, in axis order."""
         for mix, point in zip(self.order, self.points, strict=True):
             for target in self.targets:
                 cell = self.comparison.row(point).cells[target]
@@ -79,22 +80,22 @@ class Mixes:
                     yield mix, self.comparison.targets.index(target), cell
 
     def name(self, kind: str, *more: str) -> str:
-        """A file name that no other figure of the brief has."""
+        """Return a file name that is unique among the figures of a brief."""
         return family_name(kind, self.section, *more, self.section.facet_text(self.facet))
 
     def where(self, quantity: str) -> str:
-        """The beginning of a title: ``GET, 4 MiB, concurrency 16``."""
+        """Return the beginning of a title, for example ``GET, 4 MiB, concurrency 16``."""
         return ", ".join(part for part in (quantity, self.place) if part)
 
     @property
     def x_title(self) -> str:
-        """What the axis of mixes is; empty where more than the mix tells sections apart."""
+        """Title of the mix axis; empty if sections differ in more than the mix."""
         page = self.section.page
         plain = page.mix is not None and self.section.axes.section == (page.mix,)
         return title_of(page, page.mix) if plain and page.mix else ""
 
     def x(self) -> alt.X:
-        """The axis of mixes."""
+        """Return the mix axis."""
         parts = any(", " in text for text in self.order)
         long = max(len(text) for text in self.order) > SHORT_LABEL and len(self.order) > 2
         level = alt.Axis(labelExpr=LINES, labelLimit=150)
@@ -107,7 +108,7 @@ class Mixes:
         )
 
     def offset(self, *, centred: bool = False) -> alt.XOffset:
-        """The targets' places within a mix."""
+        """Return the offset of each target within a mix."""
         scale = alt.Scale(domain=self.targets, paddingInner=0.1)
         if centred:
             return alt.XOffset("target:N", sort=self.targets, bandPosition=0.5, scale=scale)
@@ -115,7 +116,7 @@ class Mixes:
 
 
 def told_apart(names: Sequence[str]) -> list[str]:
-    """Names below an axis without the parts that all of them have: ``direct, reads only``."""
+    """Return axis labels without the parts common to all names, as ``direct, reads only``."""
     parts = [name.split(", ") for name in names]
     common = set(parts[0]).intersection(*parts)
     short = [", ".join(part for part in words if part not in common) for words in parts]
@@ -123,13 +124,13 @@ def told_apart(names: Sequence[str]) -> list[str]:
 
 
 def mixes_of(comparison: Comparison, sections: Sequence[Section]) -> list[Mixes]:
-    """One for each value of the small multiple; none without a measured point."""
+    """Return one group of mixes per facet value that has a measured point."""
     by_facet = far_points(comparison, sections).values()
     return [Mixes(comparison, facet, places) for facet, places in by_facet]
 
 
 def fill(data: Sequence[dict[str, Any]]) -> alt.Fill:
-    """Fill by series, with a legend; hatched where a series was not measured."""
+    """Return the fill encoding by series, with a legend; unmeasured series are hatched."""
     fills = {d["series"]: d["fill"] for d in data}
     return alt.Fill(
         "series:N",
@@ -145,7 +146,7 @@ def fill(data: Sequence[dict[str, Any]]) -> alt.Fill:
 
 
 def series_of(cell: Cell, index: int) -> dict[str, str]:
-    """Name and fill of a target's bars."""
+    """Return name, fill, provenance and run ids of a target's bars."""
     provenance = cell.provenance
     return {
         "target": cell.target,
@@ -162,11 +163,17 @@ def dot_plot(
     bounds: tuple[float, float],
     title: str,
 ) -> alt.TopLevelMixin:
-    """Times on a logarithmic axis: the mean as its target's marker, and ticks for the tail.
+    """Return a dot plot of times on a logarithmic axis: means as markers, percentiles as ticks.
 
-    Data sets: ``spans`` (x, target, low, high) and ``dots`` (x, target, statistic, value, low,
-    high, text). The first statistic is the marker, with its interval; a tick is the wider, the
-    further out its percentile is. A statistic that is none of the same time has a cross.
+    It draws the data sets ``spans`` (x, target, low, high) and ``dots`` (x, target, statistic,
+    value, low, high, text).
+
+    Args:
+        mixes: Mixes on the horizontal axis.
+        statistics: Statistics to draw. The first is the marker, with its interval; percentiles are
+            ticks, wider the higher they are; other statistics are crosses.
+        bounds: Ends of the vertical axis in ns.
+        title: Title of the vertical axis.
     """
     low, high = bounds
     x, centred = mixes.x(), mixes.offset(centred=True)

@@ -1,4 +1,4 @@
-"""A quantity of a family against the axis that its study sweeps."""
+"""Line figure of a family's quantity against the swept axis of its study."""
 
 from __future__ import annotations
 
@@ -33,26 +33,27 @@ from storlab.figures.words import ratio_words
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """How a quantity is drawn against the axis: words, bounds, and what stands in the drawing."""
+    """Labels, bounds and extra layers of a line figure over the swept axis."""
 
-    kind: str  # of the figure
-    name: str  # in its file name
-    words: str  # what it is, for those who do not see it: "throughput in MB/s"
+    kind: str  # figure kind
+    name: str  # part of the file name
+    words: str  # text for the description: "throughput in MB/s"
     y_title: str
     unit: str
     bounds: tuple[float, float]
-    value: str = ""  # in tooltips; by default the unit
-    head: str = ""  # in heads of the table; by default the unit
+    value: str = ""  # tooltip text; by default the unit
+    head: str = ""  # text in table heads; by default the unit
     rules: list[Rule] = field(default_factory=list)
     log: bool = False
     below: Sequence[alt.Chart] = ()
     above: Sequence[alt.Chart] = ()
-    data: Mapping[str, list[dict[str, Any]]] = field(default_factory=dict)  # of these layers
+    # Data sets of the extra layers.
+    data: Mapping[str, list[dict[str, Any]]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Lines:
-    """A quantity at every place of the axis: what its lines are drawn of."""
+    """Values of a quantity at every position of the axis, from which lines are drawn."""
 
     comparison: Comparison
     section: Section
@@ -62,7 +63,7 @@ class Lines:
     order: list[str]
     means: list[dict[str, Any]]
     dots: list[dict[str, Any]]
-    factor: float = 1.0  # of all values, where the unit drawn is not the column's
+    factor: float = 1.0  # from the column's unit to the drawn unit
 
     @classmethod
     def of(
@@ -73,7 +74,7 @@ class Lines:
         column: Column,
         factor: float = 1.0,
     ) -> Lines:
-        """Of one section and small multiple."""
+        """Collect the lines of one section and facet."""
         points = section.of_facet(facet)
         rows = [comparison.row(point) for point in points]
         order = [x_text(section, point) for point in points]
@@ -82,14 +83,14 @@ class Lines:
 
     @property
     def values(self) -> list[float]:
-        """All that has to find room below the end of the vertical axis."""
+        """Values that must fit below the end of the vertical axis."""
         return in_sight(
             [*(m["mean"] for m in self.means), *(d["value"] for d in self.dots)],
             [m["high"] for m in self.means],
         )
 
     def figure(self, look: Look, text: str) -> Figure:
-        """A line for each target; ``said`` is the title behind the place."""
+        """Return the figure with a line per target; ``text`` follows the place in its title."""
         section, place = self.section, place_of(self.section, self.facet)
         targets = self.comparison.planned(section.points)
         axes = Axes(
@@ -128,7 +129,7 @@ class Lines:
 def sweep_figure(
     kind: str, part: OverSweep, comparison: Comparison, section: Section, facet: Any
 ) -> Figure | None:
-    """Lines against the axis; None where nothing was measured."""
+    """Return the line figure of a quantity over the axis, or None if nothing was measured."""
     columns = (comparison.column(key) for key in part.keys)
     column = next((candidate for candidate in columns if candidate is not None), None)
     if column is None:
@@ -167,7 +168,7 @@ def _title(comparison: Comparison, section: Section, facet: Any, column: Column,
 
 
 def _best(comparison: Comparison, section: Section, facet: Any, column: Column) -> list[str]:
-    """The largest mean of each target, where there is no ratio to tell."""
+    """Return the largest mean of each target as text, used if there is no ratio."""
     best: dict[str, tuple[float, str]] = {}
     for point in section.of_facet(facet):
         for target, cell in comparison.row(point).cells.items():

@@ -1,4 +1,4 @@
-"""Power over time, aligned with throughput: one line per repeat, with the idle before and after."""
+"""Figure of power over time below throughput, one line per repeat, with idle time around."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ from storlab.figures.time_series import thinned
 
 PANEL_HEIGHT = 104
 TIME = "time from the {words}’s start (s)"
-MOST_MARGIN = 0.6  # of the window, shown on either side of it
+MOST_MARGIN = 0.6  # share of the window shown before and after it
 
 
 def draw(comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:
-    """One figure per block size, at the far end of the axis; none without readings."""
+    """Draw one figure per block size at the last point of the axis, if there are power readings."""
     return [
         figure
         for place in far_places(comparison, sections)
@@ -51,7 +51,7 @@ def _figure(
     power = [datum for run, account in pairs for datum in _power(run, account)]
     if not power:
         return None
-    # throughput of a target without power stands above an empty line: that is what is known
+    # A target without power readings still shows its throughput, above an empty panel.
     runs = [run for cell in cells.values() for run in cell.runs]
     rates = [datum for run in runs for datum in thinned(run)]
     window = max(_window_s(run) for run in runs)

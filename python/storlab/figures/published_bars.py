@@ -1,4 +1,4 @@
-"""Published beside measured: throughput bars at the points that a publication has too."""
+"""Bar chart of measured throughput next to published values at the same points."""
 
 from __future__ import annotations
 
@@ -35,9 +35,10 @@ KEY = "throughput_mb_s.all"
 
 
 def draw(comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:
-    """One figure per block size that has published throughput.
+    """Draw one figure per block size with published throughput.
 
-    What names no operating point of the axis stands behind its end, under the words of the table.
+    Published values without an operating point on the axis come after its end, labelled as in the
+    table.
     """
     swept = [section for section in sections if not section.page.split]
     figures = [

@@ -1,6 +1,6 @@
-"""Published beside measured, by mix: throughput, latency and time to first byte.
+"""Figure of measured and published throughput, latency or time to first byte by mix.
 
-For families whose mixes are what a publication sweeps, and which has no axis beside them.
+It serves families whose publications sweep the mix and have no other axis.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ SHOWN = ("throughput_mb_s", "latency_mean_ns", "ttfb_mean_ns")
 
 
 def draw(comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:
-    """One figure per quantity that is published at these mixes, and per small multiple."""
+    """Draw one figure per published quantity and facet."""
     figures: list[Figure] = []
     for family in dict.fromkeys(section.family for section in sections):
         of_family = [section for section in sections if section.family == family]
@@ -66,7 +66,7 @@ def _text(column: Column, value: float) -> str:
 
 
 def _label(column: Column, value: float, digits: str = "") -> str:
-    """Above a mark there is no room for a unit: the axis has it."""
+    """Format a value without its unit, which the axis states."""
     value = value / 1e6 if column.unit == "ns" else value
     return exact_number(value) if digits else digits3(value)
 
@@ -108,7 +108,7 @@ def _intervals(mixes: Mixes, column: Column) -> list[Interval]:
 
 
 def _bounds(mixes: Mixes, column: Column, cells: Sequence[PublishedCell]) -> tuple[float, float]:
-    """With room for the words above the largest, and for the foot of the smallest bar."""
+    """Return axis bounds with room for labels above and for the smallest bar."""
     intervals = _intervals(mixes, column)
     values = [
         value for value in (*(i.estimate for i in intervals), *(c.value for c in cells)) if value
@@ -173,7 +173,7 @@ def _chart(
     series: list[str],
     bounds: tuple[float, float],
 ) -> alt.TopLevelMixin:
-    """Logarithmic, because what is published and what is measured may be decades apart."""
+    """Return the chart, logarithmic because published and measured values may differ widely."""
     low, high = bounds
     used = [name for name in series if any(d["series"] == name for d in data)]
     is_time = column.unit == "ns"
@@ -227,7 +227,7 @@ def _points(
     used: list[str],
     tooltip: list[alt.Tooltip],
 ) -> list[alt.Chart]:
-    """Markers with the intervals of what was measured; hatched as bars are where nothing was."""
+    """Return markers with intervals; unmeasured values are hatched like bars."""
     x, middle, y = places
     index = {d["series"]: d["index"] for d in data}
 

@@ -1,4 +1,4 @@
-"""Operations per second of all clients together against the axis: queue depth, clients."""
+"""Figure of operations per second of all clients together against the axis."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from storlab.figures.words import ratio_words
 
 
 def draw(comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:
-    """One figure per small block size of what clients of a cluster did, where the axis is swept."""
+    """Draw one figure per small block size of a client cluster, if the axis is swept."""
     figures = (
         _figure(comparison, section, facet)
         for section in sections
@@ -47,7 +47,10 @@ def _figure(comparison: Comparison, section: Section, facet: Any) -> Figure | No
 
 
 def scaling(comparison: Comparison, section: Section, facet: Any, key: str) -> str:
-    """How many times as much the most clients do as the fewest; empty on another axis."""
+    """Return a clause on the scaling from the fewest to the most clients.
+
+    Empty if the axis is not the number of clients.
+    """
     points = section.of_facet(facet)
     if section.axes.x != CLIENTS or len(points) < 2:
         return ""
@@ -68,7 +71,7 @@ def _does(clients: int | None) -> str:
 
 
 def far_rates(comparison: Comparison, section: Section, facet: Any, key: str, unit: str) -> str:
-    """The comparison of rates at the far end of the axis, in words."""
+    """Return a clause that compares rates at the last point of the axis."""
     point = last_point(comparison, section, facet)
     if point is None:
         return "not measured"

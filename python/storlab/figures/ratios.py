@@ -1,4 +1,4 @@
-"""Ratios to the baseline with their intervals: a forest plot per metric over all points."""
+"""Forest plots of ratios to the baseline with intervals, one per metric over all points."""
 
 from __future__ import annotations
 
@@ -33,25 +33,25 @@ from storlab.figures.theme import (
 )
 
 ROW_HEIGHT = 14
-ROOM, NARROWEST = 410, 150  # px of names and plot together, and of a plot beside long names
-MOST = 36  # characters of a line of a name
-LABEL_PX = 300  # more than such a line takes in any font: none is cut off
+ROOM, NARROWEST = 410, 150  # px of labels plus plot, and the narrowest plot beside long labels
+MOST = 36  # characters per line of a label
+LABEL_PX = 300  # wider than such a line in any font, so that labels are not cut
 DECIDED, OPEN, APART = "interval excludes 1", "interval includes 1", "different concurrency"
 
 
 def draw(comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:
-    """One figure per metric for which any ratio is known."""
+    """Draw one figure per metric with at least one ratio."""
     figures = (_figure(comparison, sections, *metric) for metric in _metrics(sections[0]))
     return [figure for figure in figures if figure is not None]
 
 
 def draw_fixed(comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:
-    """The same of fixed work, which has findings of its own and no latencies among them."""
+    """Draw the ratios of fixed work, which has its own metrics instead of latencies."""
     return [replace(f, kind="ratios_of_fixed_work") for f in draw(comparison, sections)]
 
 
 def _metrics(section: Section) -> list[tuple[str, str, str]]:
-    """Keys of columns, their names, and which way is good."""
+    """Return column key, name and better direction of each metric."""
     page = section.page
     if page.findings:
         chosen = (q for q in page.quantities if q.key in page.findings)
@@ -133,7 +133,7 @@ def _data(
 
 
 def _names(labels: Sequence[str]) -> tuple[dict[str, str], str]:
-    """By label what stands beside its line, "|" where it breaks; and what all have in common."""
+    """Return axis labels by point label ("|" marks line breaks), and the parts common to all."""
     heads = {label.rpartition(": ")[0] for label in labels}
     head = heads.pop() if len(heads) == 1 else ""
     bare = [label.removeprefix(f"{head}: ") for label in labels] if head else list(labels)
@@ -176,7 +176,7 @@ def _chart(
             titleAnchor="end",
         ),
     )
-    # colours follow the order of all targets, as in every other figure
+    # Colours follow the order of all targets, as in every other figure.
     shown = list(comparison.others)
     colours = colour(comparison.targets, shown, legend=len(shown) > 1)
     shapes = shape(comparison.targets, shown)

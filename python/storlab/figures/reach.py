@@ -1,7 +1,6 @@
-"""How far an axis reaches: over all means and runs, and not to the end of every interval.
+"""Extent of a figure's axis: all means and runs, but not every interval's full length.
 
-Of two runs that differ an interval may end at a thousand times their mean, and nothing else would
-be seen beside it.
+The interval of two differing runs can reach a thousand times their mean and would hide all else.
 """
 
 from __future__ import annotations
@@ -18,7 +17,12 @@ EDGE_WORDS = "Intervals that leave the drawing end at its edge"
 
 
 def in_sight(values: Sequence[float], highs: Sequence[float]) -> list[float]:
-    """What an axis has room for. ``values``: means and runs; ``highs``: of intervals."""
+    """Return the values an axis must show, with interval ends limited to ``FAR`` times the maximum.
+
+    Args:
+        values: Means and runs.
+        highs: Upper ends of intervals.
+    """
     most = FAR * max(values, default=0.0)
     return [*values, *(min(high, most) for high in highs)]
 
@@ -26,7 +30,10 @@ def in_sight(values: Sequence[float], highs: Sequence[float]) -> list[float]:
 def cut_words(
     bars: Sequence[dict[str, Any]], value: str = "value", top: float | None = None
 ) -> str:
-    """Ends each interval at ``top``, else where the axis ends, and says so where one is longer."""
+    """Cut intervals that end above the axis and return a remark if any was cut.
+
+    The limit is ``top``, or the end of the axis if None. Changes ``bars`` in place.
+    """
     most = FAR * max((bar[value] for bar in bars), default=0.0) if top is None else top
     longer = [bar for bar in bars if bar["high"] > most]
     for bar in longer:
@@ -35,7 +42,7 @@ def cut_words(
 
 
 def log_reach(values: Sequence[float], intervals: Sequence[Interval]) -> tuple[float, float]:
-    """Bounds of a logarithmic axis around ``values`` and, where they end near them, intervals."""
+    """Return bounds of a logarithmic axis around ``values`` and the intervals close to them."""
     least, most = min(values, default=1.0) / FAR, FAR * max(values, default=1.0)
     lows = [max(interval.low, least) for interval in intervals if interval.low is not None]
     highs = [min(interval.high, most) for interval in intervals if interval.high is not None]
@@ -43,9 +50,9 @@ def log_reach(values: Sequence[float], intervals: Sequence[Interval]) -> tuple[f
 
 
 def ends_within(interval: Interval, bounds: tuple[float, float]) -> dict[str, int]:
-    """``low`` and ``high`` of an interval as they are drawn; without bounds both at the estimate.
+    """Return ``low`` and ``high`` of an interval, limited to the axis; the estimate if unbounded.
 
-    A logarithmic axis has no place for 0, where an interval may begin.
+    A logarithmic axis cannot show 0, where an interval may begin.
     """
     low, high = bounds
     estimate = interval.estimate
@@ -56,7 +63,7 @@ def ends_within(interval: Interval, bounds: tuple[float, float]) -> dict[str, in
 
 
 def edge_words(intervals: Sequence[Interval], bounds: tuple[float, float]) -> str:
-    """Says so where one of them leaves the drawing."""
+    """Return a remark if any interval extends beyond the axis, else an empty string."""
     low, high = bounds
     left = (
         (interval.low is not None and interval.low < low)

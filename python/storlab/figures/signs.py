@@ -1,4 +1,4 @@
-"""What each sign of a drawing means: the same in every figure of a brief."""
+"""Meaning of each sign used in drawings, the same in all figures of a brief."""
 
 from __future__ import annotations
 
@@ -27,4 +27,4 @@ DRAWN_SIGNS = (
     ("≠", "two latencies that were not taken under the same load, as beside numbers"),
     ("a marker is missing on its line", "the interval includes 1: nothing is decided"),
 )
-"""Each sign, and what it means."""
+"""Pairs of a sign and its meaning."""

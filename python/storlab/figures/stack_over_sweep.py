@@ -1,4 +1,4 @@
-"""A quantity against the axis that a study sweeps, as stacks of what it consists of."""
+"""Figure of a quantity against the swept axis as stacked bars of its components."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from storlab.figures.words import ratio_words
 def stack_figure(
     kind: str, part: StackOverSweep, comparison: Comparison, section: Section, facet: Any
 ) -> Figure | None:
-    """Stacks along the axis; None where the whole was not measured."""
+    """Return the stacked bars along the axis, or None if the total was not measured."""
     column = comparison.column(part.whole)
     if column is None:
         return None
@@ -77,7 +77,7 @@ def stack_figure(
 
 
 def _pieces(part: StackOverSweep, cell: Cell, whole: float) -> dict[str, float]:
-    """What it consists of; the whole alone where a piece has no value."""
+    """Return the components of the total, or the undivided total if a component is missing."""
     if any(key not in cell.values for key in part.keys.values()):
         return {part.undivided: whole}
     return {word: cell.values[key].estimate for word, key in part.keys.items()}
@@ -91,7 +91,7 @@ def _mean(cell: Cell, key: str) -> str:
 def _title(
     part: StackOverSweep, unit: str, comparison: Comparison, section: Section, facet: Any
 ) -> str:
-    """The ratio at the far end, and where each target takes least."""
+    """Return a title with the ratio at the last point and each target's lowest value."""
     point = last_point(comparison, section, facet)
     words = []
     if point is not None:

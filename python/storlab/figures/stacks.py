@@ -1,4 +1,4 @@
-"""Stacked bars of targets side by side: parts from solid to pale, the whole with its interval."""
+"""Stacked bars of targets side by side, with the interval of the total."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ PALE = 0.25  # opacity of the last part
 
 @dataclass(frozen=True, slots=True)
 class Stacked:
-    """The axes of a figure of stacks."""
+    """Axes of a stacked bar chart."""
 
-    order: list[str]  # of places on the horizontal axis
+    order: list[str]  # positions on the horizontal axis
     x_title: str
     y_title: str
     unit: str
-    parts: tuple[str, ...]  # names, from the bottom: from solid to pale
+    parts: tuple[str, ...]  # names from bottom to top, drawn from solid to pale
 
 
 @dataclass(slots=True)
 class Stacks:
-    """What is drawn: the data sets of the chart."""
+    """Data sets of a stacked bar chart."""
 
     parts: list[dict[str, Any]]
     wholes: list[dict[str, Any]]
@@ -55,7 +55,7 @@ class Stacks:
         repeats: Sequence[float],
         provenance: str,
     ) -> None:
-        """One bar: ``pieces`` from the bottom, and the whole, which they need not fill."""
+        """Add one bar with ``pieces`` from the bottom; they need not add up to ``whole``."""
         index, start = comparison.targets.index(cell.target), 0.0
         common = {
             "x": x,
@@ -85,11 +85,11 @@ class Stacks:
         ]
 
     def known(self, names: Sequence[str]) -> tuple[str, ...]:
-        """Of these names of parts, the ones that any bar has."""
+        """Return those of the part names that occur in any bar."""
         return tuple(name for name in names if any(part["part"] == name for part in self.parts))
 
     def datasets(self, names: Sequence[str]) -> dict[str, list[dict[str, Any]]]:
-        """By the names that the chart's layers use; the parts paler from one name to the next."""
+        """Return the data sets by name, with parts shaded paler in the order of ``names``."""
         steps = max(len(names) - 1, 1)
         for part in self.parts:
             part["shade"] = round(1 - (1 - PALE) * names.index(part["part"]) / steps, 3)
@@ -97,7 +97,7 @@ class Stacks:
 
 
 def stack_chart(targets: Sequence[str], stacks: Stacks, axes: Stacked) -> alt.TopLevelMixin:
-    """The chart over the data sets of ``stacks``, of these targets."""
+    """Return the stacked bar chart of the targets over the data sets of ``stacks``."""
     ends = [*(d["high"] for d in stacks.wholes), *(d["to"] for d in stacks.parts)]
     x = alt.X(
         "x:O",
@@ -161,7 +161,10 @@ def stack_chart(targets: Sequence[str], stacks: Stacks, axes: Stacked) -> alt.To
 
 
 def _key(x: alt.X, y: alt.Y, parts: Sequence[str]) -> list[alt.Chart]:
-    """The legend of the parts. Its layer is never seen: opacity of a fill alone has no legend."""
+    """Return an invisible layer that carries the legend of the parts.
+
+    Vega-Lite draws no legend for fill opacity alone.
+    """
     if len(parts) < 2:
         return []
     key = alt.Chart(alt.NamedData("parts")).mark_square(

@@ -1,4 +1,4 @@
-"""From a specification to SVG that needs neither JavaScript nor network (vl-convert)."""
+"""Conversion of a figure to SVG that needs neither JavaScript nor network (vl-convert)."""
 
 from __future__ import annotations
 
@@ -22,17 +22,18 @@ _ID = re.compile(r'\bid="([^"]+)"|url\(#([^)]+)\)')
 _HATCH = re.compile(r"url\(#(?:[a-z0-9-]+-)?(hatch[23]?)-(s\d)\)")
 _LINES = {"hatch": (45, 6, 2.5), "hatch2": (135, 6, 1.2), "hatch3": (90, 3.5, 1.2)}
 _TAG = re.compile(r"<[^>]*>")
-_LONG_NUMBER = re.compile(r"(\d+\.\d{2})\d+")  # of coordinates; printed numbers stay whole
+_LONG_NUMBER = re.compile(r"(\d+\.\d{2})\d+")  # coordinates only; printed numbers are not shortened
 _SIZE = re.compile(r'<svg [^>]*?width="([\d.]+)" height="([\d.]+)"')
 LINE_HEIGHT = 18
-BOLD_PX = 9  # of a character of the title in the widest font that may stand in for the first
+BOLD_PX = 9  # width of a title character in the widest fallback font
 
 
 def render(figure: Figure) -> str:
-    """SVG whose colours are roles: put it inline where a style sheet defines them."""
+    """Render a figure as SVG with colour roles, for inlining where a style sheet defines them."""
     import vl_convert
 
-    spec: Any = visible(figure.spec)  # vl-convert aborts the process at what XML cannot hold
+    # Vl-convert aborts the process on characters that XML cannot hold.
+    spec: Any = visible(figure.spec)
     svg = vl_convert.vegalite_to_svg(spec, allowed_base_urls=[])
     svg = _NOISE.sub("", svg)
     svg = _EMPTY_PATH.sub("", svg)
@@ -42,14 +43,14 @@ def render(figure: Figure) -> str:
 
 
 def with_colours(svg: str, palette: Mapping[str, str] = LIGHT) -> str:
-    """The drawing with the palette's colours in place of the roles."""
+    """Replace colour roles by the palette's colours."""
     return _VARIABLE.sub(lambda m: palette[m.group(1)], svg)
 
 
 def inline(svg: str, figure: Figure) -> str:
-    """For a page: scales with its column, and has a name for screen readers.
+    """Adapt an SVG for inlining: it scales with its column and has a label for screen readers.
 
-    What leaves its frame is shown: a reader's font may be wider than the one it was laid out with.
+    Overflow is visible, because a reader's font may be wider than the one used for layout.
     """
     width, height = size_of(svg)
     opening = (
@@ -61,7 +62,7 @@ def inline(svg: str, figure: Figure) -> str:
 
 
 def standalone(svg: str, figure: Figure, palette: Mapping[str, str]) -> str:
-    """A file of its own: title on top, colours and paper in place, a description inside."""
+    """Return an SVG file with its title on top, fixed colours, background and description."""
     width, height = size_of(svg)
     title, alt = visible(figure.title), visible(figure.alt)
     lines = _wrapped(title, int((width - 16) / BOLD_PX))
@@ -83,7 +84,7 @@ def standalone(svg: str, figure: Figure, palette: Mapping[str, str]) -> str:
 
 
 def size_of(svg: str) -> tuple[float, float]:
-    """Width and height in px."""
+    """Return width and height in px."""
     match = _SIZE.search(svg)
     if match is None:
         raise ValueError("the SVG states no size")
@@ -100,7 +101,7 @@ def _with_hatches(svg: str) -> str:
 
 
 def _pattern(kind: str, name: str) -> str:
-    """Lines on a pale ground of the same colour; kinds differ in angle, distance and width."""
+    """Return hatching on a pale ground of the same colour, by angle, distance and line width."""
     angle, step, line = _LINES[kind]
     return (
         f'<pattern id="{kind}-{name}" width="{step}" height="{step}" '
@@ -111,7 +112,7 @@ def _pattern(kind: str, name: str) -> str:
 
 
 def _own_id(match: re.Match[str], name: str) -> str:
-    """Ids are global on a page with many drawings: prefix them by the figure's name."""
+    """Prefix an id by the figure's name, because ids are global on a page."""
     if match.group(1) is not None:
         return f'id="{name}-{match.group(1)}"'
     return f"url(#{name}-{match.group(2)})"

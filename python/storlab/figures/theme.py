@@ -1,8 +1,8 @@
-"""One look for all figures: roles instead of colours, so light, dark and print share a drawing.
+"""Theme of all figures: colour roles, so that light, dark and print share one drawing.
 
-Target colours are told apart by people with any of the common colour-vision deficiencies (after
-Okabe and Ito) and stand out from the paper by a contrast of at least 3:1, light and dark. Every
-target also has its own marker, so that colour is never the only sign.
+Target colours can be distinguished with any of the common colour-vision deficiencies (after Okabe
+and Ito) and contrast with the background by at least 3:1, light and dark. Every target also has its
+own marker, so that colour is never the only sign.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ from typing import TYPE_CHECKING, Any
 
 from storlab.figures.common import NOT_MEASURED
 
-if TYPE_CHECKING:  # the colours serve pages that have no chart, too: it is slow to import
+if TYPE_CHECKING:  # slow to import, and pages without charts need only the colours
     import altair as alt
 
 FONT = "Helvetica Neue, Helvetica, Arial, Liberation Sans, sans-serif"
-WIDTH = 340  # of a drawing area, px: with its axis a drawing fits a phone's screen
+WIDTH = 340  # px of a drawing area; with its axis it fits a phone's screen
 HEIGHT = 190
-PANEL_GAP = 16  # between panels side by side
+PANEL_GAP = 16  # px between panels side by side
 FONT_PX = 13
-SMALL_PX = 12  # the smallest text: on a phone, where a drawing shrinks by a quarter, still read
-CHARACTER_PX = 6.6  # of a label's average character of that size
-WIDER = 0.1  # of their width that words take more in the widest font of a reader
-LEGEND_CHARACTERS = 46  # that find room in one line of a legend
-TAIL = "stroke"  # the sign of a percentile: a tick, where means have their target's marker
+SMALL_PX = 12  # smallest text; still legible on a phone, where drawings shrink by a quarter
+CHARACTER_PX = 6.6  # average width of a label character in px
+WIDER = 0.1  # extra width of text in the widest fallback font, as a share
+LEGEND_CHARACTERS = 46  # characters that fit in one legend line
+TAIL = "stroke"  # marker of a percentile: a tick
 
 LIGHT: dict[str, str] = {
     "fig-ink": "#1b2733",
@@ -58,12 +58,12 @@ SHAPES = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross"
 
 
 def role(name: str) -> str:
-    """The colour of a role as CSS."""
+    """Return the CSS colour of a role."""
     return f"var(--{name})"
 
 
 def series_role(index: int) -> str:
-    """The colour of the index-th target."""
+    """Return the CSS colour of a target by its index."""
     return role(f"s{index % SERIES + 1}")
 
 
@@ -78,37 +78,37 @@ SIGNS = {
 
 
 def sign_of(index: int) -> str:
-    """The marker of the index-th target as a character, for tables and legends of text."""
+    """Return a target's marker as a character, for tables and text legends."""
     return SIGNS[SHAPES[index % len(SHAPES)]]
 
 
 def fill_of(index: int, provenance: str) -> str:
-    """The fill of a bar: plain where measured, hatched where it was not."""
+    """Return the fill of a bar: plain if measured, hatched otherwise."""
     if provenance in NOT_MEASURED:
         return f"url(#hatch-s{index % SERIES + 1})"
     return series_role(index)
 
 
-PART_HATCHES = ("hatch", "hatch2", "hatch3")  # the same colour, told apart by their lines
+PART_HATCHES = ("hatch", "hatch2", "hatch3")  # hatchings in the same colour
 
 
 def part_fill(index: int, part: int) -> str:
-    """The fill of the part-th piece of the index-th target's stack, none of it measured."""
+    """Return the hatched fill of one part of a target's stack of unmeasured values."""
     return f"url(#{PART_HATCHES[part % 3]}-s{index % SERIES + 1})"
 
 
 def panel_width(count: int) -> int:
-    """The width of each of so many panels side by side."""
+    """Return the width in px of each of ``count`` panels side by side."""
     return (WIDTH - PANEL_GAP * (count - 1)) // count
 
 
 def series_label(target: str, provenance: str) -> str:
-    """A target in a legend: ``16x HDD (declared)``; measured goes without saying."""
+    """Return a target's legend label, with its provenance if not measured: ``HDD (declared)``."""
     return f"{target} ({provenance})" if provenance in NOT_MEASURED else target
 
 
 def dash_of(provenance: str) -> list[int]:
-    """The dashes of a line, likewise."""
+    """Return the dash pattern of a line: solid if measured, dashed otherwise."""
     return [4, 3] if provenance in NOT_MEASURED else [1, 0]
 
 
@@ -119,7 +119,10 @@ def colour(
     legend: alt.Legend | bool = True,
     symbol_size: int | None = None,
 ) -> alt.Color:
-    """Colour by target; of ``targets``, all of the study, the legend has those that are shown."""
+    """Return the colour encoding by target; colours follow the order of all ``targets``.
+
+    The legend lists only targets in ``shown``, or all if None.
+    """
     import altair as alt
 
     own = [(i, t) for i, t in enumerate(targets) if shown is None or t in shown]
@@ -132,9 +135,9 @@ def colour(
 
 
 def legend_columns(names: Sequence[str]) -> int:
-    """In how many columns the entries of a legend stand, so that it is no wider than its drawing.
+    """Return the number of legend columns that fits the drawing's width.
 
-    0: all of them in one line.
+    0 means that all entries fit in one line.
     """
     if sum(len(name) + 4 for name in names) <= LEGEND_CHARACTERS:
         return 0
@@ -142,7 +145,7 @@ def legend_columns(names: Sequence[str]) -> int:
 
 
 def label_room(labels: Sequence[str], width: float) -> bool:
-    """Whether a label on each of so many bars side by side has room of its own."""
+    """Return whether labels of bars side by side fit without overlap."""
     longest = max((len(label) for label in labels), default=0)
     return len(labels) * (longest + 1) * CHARACTER_PX <= 0.95 * width
 
@@ -155,7 +158,7 @@ def _legend(symbol_size: int | None, names: Sequence[str]) -> alt.Legend:
 
 
 def shape(targets: Sequence[str], shown: Sequence[str] | None = None) -> alt.Shape:
-    """Marker by target; merges with the colour legend."""
+    """Return the marker encoding by target; it merges with the colour legend."""
     import altair as alt
 
     own = [(i, t) for i, t in enumerate(targets) if shown is None or t in shown]
@@ -169,13 +172,15 @@ def configured(
     datasets: Mapping[str, Sequence[Mapping[str, Any]]],
     beside: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """The specification of a chart in the house look.
+    """Return the Vega-Lite specification of a chart in storlab's theme.
 
-    ``beside``: long names beside a vertical axis. They have room in a font wider than the one that
-    they are laid out by, too.
+    Data sets are attached here once, because Altair would copy and check every value. The tests
+    validate whole specifications.
 
-    ``datasets`` holds what the chart's layers name (``alt.NamedData``): once, and past Altair's
-    copying and checking of every value. The tests validate whole specifications.
+    Args:
+        chart: The chart, whose layers name their data sets (``alt.NamedData``).
+        datasets: Records of each data set.
+        beside: Long labels beside a vertical axis, which get extra padding for wider fonts.
     """
     ink, muted, grid = role("fig-ink"), role("fig-muted"), role("fig-grid")
     spec: dict[str, Any] = chart.to_dict(validate=False)
@@ -209,9 +214,9 @@ def configured(
             "labelFontSize": FONT_PX,
             "symbolSize": 80,
             "symbolStrokeWidth": 2,
-            "columnPadding": 24,  # where the font is wider than the one that they are laid out by
+            "columnPadding": 24,  # for fallback fonts wider than the layout font
             "offset": 6,
-            "labelLimit": WIDTH - 20,  # a column of its own has room for the name as it is written
+            "labelLimit": WIDTH - 20,  # a column of its own fits the full name
             "titleFontSize": SMALL_PX,
             "titleFontWeight": "normal",
         },
@@ -231,7 +236,7 @@ LATENCY_LABELS = (
 
 
 def log_bounds(values: Sequence[float]) -> tuple[float, float]:
-    """Bounds of a logarithmic axis: 1, 2 or 5 times a power of ten, around positive values."""
+    """Return bounds around positive values, rounded to 1, 2 or 5 times a power of ten."""
     positive = [v for v in values if v > 0]
     if not positive:
         return (1.0, 10.0)
@@ -241,9 +246,13 @@ def log_bounds(values: Sequence[float]) -> tuple[float, float]:
 
 
 def log_ticks(low: float, high: float, room: float = 2.2, most: int = 12) -> list[float]:
-    """Ticks of a logarithmic axis: powers of ten, with 2 and 5 between where there is room.
+    """Return ticks of a logarithmic axis: powers of ten, with 2 and 5 if there is room.
 
-    ``room``: for how many decades there is; ``most``: labels, of more every second, third, ...
+    Args:
+        low: Lower end of the axis.
+        high: Upper end of the axis.
+        room: Number of decades up to which 2 and 5 are included.
+        most: Largest number of ticks; beyond it only every second, third, ... is kept.
     """
     decades = math.log10(high / low)
     digits = (1, 2, 5) if decades <= room else (1, 3) if decades <= room + 1 else (1,)

@@ -1,4 +1,4 @@
-"""Throughput against the axis, such as jobs: mean with interval, and every run as a dot."""
+"""Line figure of throughput against the axis, such as jobs, with every run as a dot."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from storlab.figures.reach import in_sight
 from storlab.figures.words import MOVES, ratio_words
 
 KEY = "throughput_mb_s.all"
-GB_FROM = 20_000.0  # MB/s; from here on the axis is in GB/s
+GB_FROM = 20_000.0  # MB/s from which the axis is in GB/s
 
 
 def draw(comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:
-    """One figure per block size; those of a section share the vertical scale.
+    """Draw one figure per block size; figures of a section share the vertical scale.
 
-    Small blocks that clients of a cluster read and write have figures of their own.
+    Small blocks of a client cluster are left to the figure of client rates.
     """
     column = comparison.column(KEY)
     if column is None:
@@ -38,7 +38,7 @@ def draw(comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:
 
 
 def draw_rates(comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:
-    """Operations per second of what ``draw`` shows by its bytes."""
+    """Draw operations per second for the sections that ``draw`` shows as throughput."""
     figures = (
         _rates(comparison, section, facet)
         for section in sections
@@ -72,7 +72,7 @@ def _rates(comparison: Comparison, section: Section, facet: Any) -> Figure | Non
 
 
 def draw_swept(comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:
-    """The same, only where the axis has more than one place."""
+    """Draw like ``draw``, but only sections whose axis has more than one position."""
     return draw(comparison, [section for section in sections if is_swept(section)])
 
 
@@ -85,7 +85,7 @@ def _ceiling(comparison: Comparison, section: Section, column: Column) -> float:
     ]
     values = [value for interval, runs in known for value in (interval.estimate, *runs)]
     highest = max(in_sight(values, [interval.high or 0.0 for interval, _ in known]), default=0.0)
-    return highest or 1.0  # trims move nothing, and an axis from 0 to 0 has no heights
+    return highest or 1.0  # trims transfer no data, and an axis from 0 to 0 is invalid
 
 
 def _figure(comparison: Comparison, section: Section, facet: Any, column: Column) -> Figure:

@@ -1,6 +1,6 @@
-"""During the runs: throughput and 99th percentile per interval, one line per repeat.
+"""Figure of throughput and 99th percentile latency per interval, one line per repeat.
 
-Flushes are in neither; where there were any, their 99th percentile has a chart of its own.
+Flushes are in neither; their 99th percentile has a chart of its own if there were any.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from storlab.figures.figure import Figure
 from storlab.figures.theme import LATENCY_LABELS, WIDTH, colour, configured, log_bounds, log_ticks
 
 PANEL_HEIGHT = 104
-MOST_POINTS = 300  # per line; longer runs are thinned to means of neighbouring intervals
+MOST_POINTS = 300  # per line; longer runs are reduced to groups of intervals
 
 
 def draw(comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:
-    """One figure per block size, at the far end of the axis."""
+    """Draw one figure per block size, at the last point of the axis."""
     return [
         figure
         for place in far_places(comparison, sections)
@@ -79,7 +79,10 @@ def _figure(
 
 
 def thinned(run: RunData) -> list[dict[str, Any]]:
-    """The intervals as data; of a long run, groups of intervals: mean throughput, highest p99."""
+    """Return a run's intervals as data, grouped if there are more than ``MOST_POINTS``.
+
+    Groups have the mean throughput and the highest 99th percentile.
+    """
     size = -(-len(run.series) // MOST_POINTS)
     groups = [run.series[i : i + size] for i in range(0, len(run.series), max(size, 1))]
     data = []
@@ -168,7 +171,7 @@ def _range(latencies: list[float]) -> str:
 
 
 def _whole(runs: list[RunData]) -> str:
-    """How long fixed work took."""
+    """Return a clause with the mean duration of fixed work per target."""
     parts = []
     for target in dict.fromkeys(run.target for run in runs):
         records = [run.record for run in runs if run.target == target]
@@ -178,7 +181,7 @@ def _whole(runs: list[RunData]) -> str:
 
 
 def _title(runs: list[RunData]) -> str:
-    """How far the intervals of each target spread, as (highest - lowest) / mean."""
+    """Return a clause with each target's spread of intervals, (highest - lowest) / mean."""
     parts = []
     for target in dict.fromkeys(run.target for run in runs):
         rates = [i.throughput_mb_s for run in runs if run.target == target for i in run.series]

@@ -1,7 +1,6 @@
-"""One run on one time axis: latency as a heat map, throughput, the device, power, temperature.
+"""Timeline of one run: latency heat map, throughput, device, power and temperature.
 
-Its dips are shaded through all of them, so that what happened with them is seen; flags stand as
-bars over the stretch that they are about.
+Dips of throughput are shaded across all lanes; flags are bars over the time they refer to.
 """
 
 from __future__ import annotations
@@ -25,12 +24,15 @@ from storlab.figures.theme import (
 )
 
 HEAT_HEIGHT, LANE_HEIGHT, FLAG_HEIGHT = 96, 56, 16
-AXIS_PX = 46  # for the labels of every lane, so that all begin at one place
+AXIS_PX = 46  # room for the axis labels, so that all lanes start at the same x
 DEVICE = ("read", "written")
 
 
 def timeline_figure(timeline: Timeline, index: int, where: str, point_ids: list[str]) -> Figure:
-    """The drawing of a run of the index-th target; ``where`` says which run it is."""
+    """Return the timeline of one run; ``where`` names the run in the title.
+
+    ``index`` is the index of its target and selects the colour.
+    """
     record = timeline.run.record
     data = _data(timeline)
     lanes = [_heat(data["heat"], index), _rates(data, index)]
@@ -101,8 +103,9 @@ def _data(timeline: Timeline) -> dict[str, list[dict[str, Any]]]:
 
 
 def _flag_data(timeline: Timeline) -> list[dict[str, Any]]:
-    """Each kind over the times when it held, else over the whole window; where operations failed,
-    over those columns.
+    """Return flags over the times at which they applied, else over the whole window.
+
+    Intervals with failed operations are added as "errors".
     """
     window = [(0.0, timeline.window_s)]
     kinds = dict.fromkeys(flag.kind for flag in timeline.run.record.flags)
@@ -129,7 +132,7 @@ def _flag_data(timeline: Timeline) -> list[dict[str, Any]]:
 
 
 def _extent(timeline: Timeline, kind: str) -> str:
-    """What its bar does not show."""
+    """Return a note on the time of a flag if its bar cannot show it."""
     spans = timeline.flag_times.get(kind)
     if spans is None:
         return " (of the whole run)"
@@ -141,7 +144,7 @@ def _s(seconds: float) -> float:
 
 
 def _panel(layers: list[alt.Chart], scale: alt.Scale, is_last: bool) -> alt.LayerChart:
-    """Layers above one another, over the axis that all lanes have; labelled below the last."""
+    """Return one lane with its layers on the shared time axis; only the last lane has labels."""
     title = "time in the window (s)" if is_last else None
     axis = alt.Axis(labels=is_last, tickCount=6, title=title)
     for layer in layers:
@@ -234,7 +237,7 @@ def _device(readings: Sequence[dict[str, Any]]) -> alt.Chart:
 
 
 def _line(name: str, unit: str, readings: Sequence[dict[str, Any]]) -> alt.Chart:
-    """In ink: the colours are the targets'."""
+    """Return a line in ink, because colours are reserved for targets."""
     ink = role("fig-ink")
     more = {"detail": "what:N"} if readings and "what" in readings[0] else {}
     chart: alt.Chart = (
@@ -276,7 +279,7 @@ def _y(name: str, title: str, data: Sequence[dict[str, Any]]) -> alt.Y:
 
 
 def _title(timeline: Timeline) -> str:
-    if timeline.is_fixed_work or not timeline.usual_mb_s:  # the latter of a low rate
+    if timeline.is_fixed_work or not timeline.usual_mb_s:  # the median of a low rate can be 0
         return f"its course over {digits3(timeline.window_s)} s"
     usual, deepest = digits3(timeline.usual_mb_s), timeline.deepest
     if deepest is None:

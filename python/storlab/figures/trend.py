@@ -1,7 +1,7 @@
-"""A quantity over months: each result with its interval, every run as a dot, a line per level.
+"""Trend of a quantity over months: intervals, runs as dots, and a line per level.
 
-Drawn as paths and not through Vega-Lite: thousands of results are thousands of marks there, and one
-path each of dots, of intervals and of means here, in a hundredth of the time and of the size.
+Drawn as SVG paths rather than through Vega-Lite: thousands of results would be thousands of marks
+there, but are one path each of dots, intervals and means here, in a hundredth of the time and size.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from storlab.base.units import NS_PER_S
 from storlab.figures.common import digits3, latency_text
 from storlab.figures.theme import CHARACTER_PX, FONT, FONT_PX, HEIGHT, WIDTH, role
 
-WIDE = 980  # of the drawing area where a page has room
+WIDE = 980  # drawing area on wide pages
 LEFT, RIGHT, TOP, BOTTOM = 66, 14, 40, 30
 _TIMES = (("s", NS_PER_S), ("ms", 1e6), ("µs", 1e3))
-FEW = 120  # results whose marks have room of their own
+FEW = 120  # up to this many results, marks are drawn large
 _DAY = 86_400
 _STEPS = (60.0, 300.0, 900.0, _DAY / 24, _DAY / 4, _DAY, 2 * _DAY, 7 * _DAY, 14 * _DAY)
 _MONTHS = (1, 2, 3, 6, 12, 24, 60)
@@ -35,7 +35,7 @@ Values = TypeVar("Values", float, NDArray[np.float64])
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """One result: when, in seconds since 1970, its interval, and its runs."""
+    """One result: time in seconds since 1970, value with interval, and single runs."""
 
     time: float
     value: Interval
@@ -44,7 +44,7 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """A change: the first mark of the new level, and what stands above its line."""
+    """Change of level: index of the new level's first mark, and the text above its line."""
 
     index: int
     text: str
@@ -52,7 +52,7 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Trend:
-    """What is drawn."""
+    """Data of a trend figure."""
 
     marks: Sequence[Mark]
     turns: Sequence[Turn]
@@ -60,7 +60,7 @@ class Trend:
 
 
 class _Frame:
-    """Where times and values stand, in px."""
+    """Conversion of times and values to px."""
 
     def __init__(self, trend: Trend, width: int) -> None:
         self.width, self.height = width, HEIGHT
@@ -80,9 +80,9 @@ class _Frame:
 
 
 def draw_trend(trend: Trend, *, wide: bool = False) -> tuple[str, list[float]]:
-    """The drawing, whose colours are roles, and where each mark stands as a share of its width.
+    """Return the SVG with colour roles, and the position of each mark as a share of the width.
 
-    It needs a mark at least.
+    At least one mark is required.
     """
     frame = _Frame(trend, WIDE if wide else WIDTH)
     width, height = LEFT + frame.width + RIGHT, TOP + frame.height + BOTTOM
@@ -108,12 +108,12 @@ def draw_trend(trend: Trend, *, wide: bool = False) -> tuple[str, list[float]]:
 
 
 def value_text(value: float, unit: str) -> str:
-    """With its unit: times in one that fits."""
+    """Format a value with its unit; nanoseconds become a suitable time unit."""
     return latency_text(value) if unit == "ns" else f"{digits3(value)}\u00a0{unit}"
 
 
 def _reach(marks: Sequence[Mark]) -> tuple[float, float]:
-    """The lowest and the highest of all that must find room."""
+    """Return the lowest and highest value to show."""
     values = [run for mark in marks for run in mark.runs]
     values += [mark.value.estimate for mark in marks]
     ends = [end for mark in marks for end in (mark.value.low, mark.value.high) if end is not None]
@@ -131,9 +131,10 @@ def _path(data: str, colour: str, width: float, opacity: float) -> str:
 
 
 def _dots(frame: _Frame, points: list[float]) -> str:
-    """A line of no length with round ends is a dot. ``points``: where each stands, and its value.
+    """Return a path of dots from a flat list of x and value.
 
-    There are ten thousands: they are reckoned and printed all at once.
+    A zero-length line with round ends draws a dot. Ten thousand dots are computed and formatted in
+    one step for speed.
     """
     scaled = np.array(points).reshape(-1, 2)
     scaled[:, 1] = frame.y(scaled[:, 1])
@@ -153,7 +154,7 @@ def _intervals(frame: _Frame, places: Iterable[tuple[float, Mark]]) -> str:
 
 
 def _levels(frame: _Frame, trend: Trend, places: Sequence[tuple[float, Mark]]) -> Iterable[str]:
-    """The mean of the results between two changes, over all of their time."""
+    """Yield a line at the mean of the results between two changes."""
     ends = [0, *(turn.index for turn in trend.turns), len(places)]
     for start, end in pairwise(ends):
         part = places[start:end]
@@ -165,7 +166,7 @@ def _levels(frame: _Frame, trend: Trend, places: Sequence[tuple[float, Mark]]) -
 
 
 def _turns(frame: _Frame, trend: Trend, places: Sequence[tuple[float, Mark]]) -> Iterable[str]:
-    """A dashed line between the results on both sides, with words in one of two rows above."""
+    """Yield a dashed line at each change, with its text in one of two rows above."""
     used = [-math.inf, -math.inf]
     for turn in trend.turns:
         x = (places[turn.index - 1][0] + places[turn.index][0]) / 2
@@ -203,14 +204,14 @@ def _value_axis(frame: _Frame, unit: str) -> Iterable[str]:
 
 
 def _plain(value: float, step: float) -> str:
-    """With as many decimals as a step between two ticks has."""
+    """Format a tick with as many decimals as the tick distance needs."""
     decimals = max(0, -math.floor(math.log10(step) + 1e-9))
-    decimals += abs(round(step, decimals) - step) > step / 1000  # 2.5
+    decimals += abs(round(step, decimals) - step) > step / 1000  # one more digit for steps like 2.5
     return f"{value:,.{decimals}f}"
 
 
 def _ticks(low: float, high: float) -> list[float]:
-    """Round values from below the lowest to above the highest, about five."""
+    """Return about five round tick values that enclose the range."""
     raw = (high - low) / 5
     power = 10.0 ** math.floor(math.log10(raw))
     step = next(f * power for f in (1, 2, 2.5, 5, 10) if f * power >= raw * 0.999)
@@ -232,7 +233,7 @@ def _time_axis(frame: _Frame) -> Iterable[str]:
 
 
 def _dates(start: float, end: float, most: int) -> list[tuple[float, str]]:
-    """Ticks of a time axis in UTC, at most so many: round times, days or months."""
+    """Return at most ``most`` ticks of a time axis in UTC: round times, days or months."""
     span = end - start
     for step in _STEPS:
         if span / step <= most:
@@ -256,7 +257,7 @@ def _dates(start: float, end: float, most: int) -> list[tuple[float, str]]:
 
 
 def date_text(time: datetime) -> str:
-    """``20 Nov 2026, 11:30``, in UTC; of a time that is not known a dash."""
+    """Format a time in UTC as ``20 Nov 2026, 11:30``; a dash if the time is unknown."""
     if time < datetime.fromtimestamp(0, UTC) + timedelta(days=1):
         return "–"
     utc = time.astimezone(UTC)

@@ -1,4 +1,4 @@
-"""Ratios in the titles of figures: the larger side first, with the digits that its interval has."""
+"""Ratios as text for figure titles: the larger side first, with the digits that are certain."""
 
 from __future__ import annotations
 
@@ -14,10 +14,17 @@ OF = "{larger}’s {what} is {times} {smaller}’s"
 
 
 def ratio_words(comparison: Comparison, row: Row, key: str, noun: str, say: str = OF) -> list[str]:
-    """Every target against the baseline at one point: ``disk A’s energy is 1.2× disk B’s``.
+    """Return a clause per target against the baseline, as ``A’s energy is 1.2× B’s``.
 
-    Whoever has more of it comes first, so that the number is above 1. ``what`` it is stands where
-    ``say`` wants it, and where nothing is decided. Empty where there is no ratio of that column.
+    Empty if the row has no ratio of the column.
+
+    Args:
+        comparison: Comparison with targets and baseline.
+        row: The point.
+        key: Key of the column.
+        noun: What is compared, such as "energy".
+        say: Template with {larger}, {times}, {smaller} and, optionally, {what}; the larger side
+            comes first, so that the number is above 1.
     """
     ratios = ((target, row.ratios[target].get(key)) for target in comparison.others)
     return [
@@ -30,7 +37,7 @@ def ratio_words(comparison: Comparison, row: Row, key: str, noun: str, say: str 
 def spans_in_words(
     comparison: Comparison, rows: Sequence[Row], key: str, noun: str, say: str = OF
 ) -> list[tuple[str, list[Ratio]]]:
-    """Every target against the baseline over several points, and the ratios behind it."""
+    """Return a clause per target against the baseline over several points, with its ratios."""
     ratios_of = (
         (target, [row.ratios[target][key] for row in rows if key in row.ratios[target]])
         for target in comparison.others
@@ -45,9 +52,10 @@ def spans_in_words(
 def span_words(
     ratios: Sequence[Ratio], target: str, baseline: str, noun: str, say: str = OF
 ) -> str:
-    """The least and the largest of the decided ratios, and of how many they were picked.
+    """Return a clause with the range of the decided ratios and the number of points.
 
-    ``can’t be told apart`` where none is decided. Of one run each, there is nothing to decide by.
+    It states that the sides cannot be distinguished if no ratio is decided. Ratios of single runs
+    count as decided, because they have no interval.
     """
     told = [ratio.interval for ratio in ratios if ratio.decided or not ratio.interval.is_known]
     if not told:
@@ -66,7 +74,7 @@ def _larger_first(
     if least.estimate >= 1:
         return say.format(larger=target, times=_span(least, most), smaller=baseline)
     if most.estimate <= 1:
-        if least.estimate <= 0:  # nothing is no multiple of anything
+        if least.estimate <= 0:  # a value of 0 has no multiple
             return say.format(larger=target, times=digits.times(least), smaller=baseline)
         span = _span(inverse(most), inverse(least))
         return say.format(larger=baseline, times=span, smaller=target)
@@ -91,5 +99,5 @@ def _span(least: Interval, most: Interval) -> str:
 
 
 def _short(times: Interval) -> str:
-    """Of several: each with the digits that it has, however wide its interval."""
+    """Format one end of a range with the digits that its interval allows."""
     return f"{digits.number(times.estimate, digits.step_of(times))}\u00d7"

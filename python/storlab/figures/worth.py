@@ -1,7 +1,7 @@
-"""What a terabyte and what money bring: a family's work over facts that the study declares.
+"""Bar charts of work per terabyte and per money, from facts declared in the study.
 
-Bars by mix at the far end of the axis. The family's page says what is divided, in its questions;
-small blocks are divided by their operations.
+Bars by mix at the last point of the axis. The quantity comes from the questions on the family's
+page; for small blocks it is the operation rate.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ def _terabytes(size: int | None) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class Worth:
-    """One way to divide: by raw or usable capacity, by the storage's price; or cost over work."""
+    """Kind of quotient: work per capacity, work per price, or cost per work."""
 
     name: str
-    words: str  # "per terabyte of raw capacity"
-    unit: str  # with {unit}, that of what is done, and {money}, the currency
-    say: str  # a comparison, as in storlab.figures.words
-    fact: Callable[[Target], float | None]  # what is declared: terabytes, money
+    words: str  # for example "per terabyte of raw capacity"
+    unit: str  # template with {unit} of the work and {money}, the currency
+    say: str  # template of a comparison, see storlab.figures.words
+    fact: Callable[[Target], float | None]  # the declared fact: terabytes or money
     divide: Divide
-    costs: bool = False  # the fact over the work, not the work over the fact
-    money: bool = False  # the fact is money
+    costs: bool = False  # fact / work instead of work / fact
+    money: bool = False  # whether the fact is money
 
 
 RAW = Worth(
@@ -88,12 +88,12 @@ COST = Worth(
 
 
 def draw_density(comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:
-    """Per raw terabyte, and per usable one where the study says how much is usable."""
+    """Draw work per raw terabyte, and per usable terabyte if the study declares it."""
     return _of_ways(comparison, sections, (RAW, USABLE))
 
 
 def draw_money(comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:
-    """What money brings, and what the work costs; of targets whose prices are in one currency."""
+    """Draw work per money and cost per work, if all prices are in one currency."""
     targets = [column.target for column in comparison.dataset.targets]
     if len(density.currencies(targets)) != 1:
         return []
@@ -106,7 +106,7 @@ def _of_ways(
     families: dict[tuple[str, str, str], list[Section]] = {}
     for section in sections:
         families.setdefault(section.family, []).append(section)
-    for members in families.values():  # of a cluster with all its clients
+    for members in families.values():  # keep only the points with most cluster clients
         most = max(clients_of(section) for section in members)
         members[:] = [section for section in members if clients_of(section) == most]
     figures = (
@@ -119,7 +119,7 @@ def _of_ways(
 
 
 def _column(mixes: Mixes) -> Column | None:
-    """What is divided: operations of small blocks, else what the family's questions divide."""
+    """Return the column to divide: the rate for small blocks, else from the family's questions."""
     comparison, page = mixes.comparison, mixes.section.page
     keys = [key for question in page.questions if question.per for key in question.keys]
     if is_small(mixes.section, mixes.facet):
@@ -131,7 +131,7 @@ def _column(mixes: Mixes) -> Column | None:
 
 
 def _figure(mixes: Mixes, way: Worth) -> Figure | None:
-    """The figure; None unless two targets can be compared in it."""
+    """Return the figure, or None unless at least two targets have values."""
     column = _column(mixes)
     if column is None:
         return None
@@ -163,7 +163,7 @@ def _unit(mixes: Mixes, column: Column, way: Worth) -> str:
     page, own = mixes.section.page, column.unit
     if column.key == page.rate.key:
         own = page.rate_short
-    elif own == "1/s":  # what is counted is in its name: samples per second
+    elif own == "1/s":  # the label names what is counted: samples per second
         own = f"{column.label.removesuffix(' per second')}/s"
     if way.costs:
         own = "GB/s" if own == "MB/s" else f"1,000 {own}"
@@ -211,7 +211,7 @@ def _title(mixes: Mixes, column: Column, way: Worth) -> str:
 
 
 def _divided(ratio: Ratio, share: float, way: Worth) -> Ratio:
-    """A ratio of work as one of work over a declared fact; of cost over work the other way."""
+    """Convert a ratio of work to a ratio of work per fact, inverted for costs."""
     divided = density.scaled(ratio.interval, share) or ratio.interval
     return replace(ratio, interval=inverse(divided) if way.costs else divided)
 
