@@ -1,8 +1,8 @@
-//! An emulated accelerator: takes a batch, computes for its time, takes the next one.
+//! Emulated accelerator: takes a batch, sleeps for its compute time, and takes the next one.
 //!
-//! It keeps a schedule: a step begins when the one before ended or its batch was there, whichever
-//! came later, and ends its compute time after that, whenever its thread was woken. So a thread
-//! that the kernel runs late does not move the steps behind it, and how late it was is known.
+//! It keeps a schedule: a step begins when the previous one ended or its batch arrived, whichever
+//! is later, and ends one compute time after that, regardless of when the thread was woken. So a
+//! late wake-up does not delay later steps, and its lateness is measured.
 
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
@@ -18,48 +18,48 @@ use super::lane::LOOK;
 use super::order::Epoch;
 use super::shared::Shared;
 
-/// Place of `step` in the counters.
+/// Index of `step` in the counters.
 pub const STEP: usize = 1;
-/// Place of `wake` in the counters: how late a thread was at the end of its step's computing.
+/// Index of `wake` in the counters: the lateness of a thread at the end of its compute time.
 pub const WAKE: usize = 2;
 
-/// One epoch of one accelerator; times on the run's clock.
+/// Times of one epoch of one accelerator, in nanoseconds; points in time are on the run's clock.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct EpochTimes {
-    /// Which accelerator.
+    /// Number of the accelerator among those of all clients.
     pub accelerator: usize,
-    /// Done.
+    /// Completed steps.
     pub steps: u64,
-    /// Asked for its first batch.
+    /// Time at which it asked for its first batch.
     pub start_ns: u64,
     /// End of its first step.
     pub first_end_ns: u64,
     /// End of its last step.
     pub end_ns: u64,
-    /// Spent computing, as measured.
+    /// Measured time spent computing.
     pub compute_ns: u64,
-    /// Of it, in the first step.
+    /// Share of the first step in `compute_ns`.
     pub first_compute_ns: u64,
-    /// Spent waiting for batches.
+    /// Time spent waiting for batches.
     pub wait_ns: u64,
-    /// Of it, for the first batch.
+    /// Share of the first batch in `wait_ns`.
     pub first_wait_ns: u64,
-    /// Spent waiting for the other accelerators, of all clients.
+    /// Time spent waiting for the other accelerators of all clients.
     pub barrier_ns: u64,
-    /// From `start_ns` to the end of the last step, on schedule.
+    /// Scheduled time from `start_ns` to the end of the last step.
     pub scheduled_ns: u64,
-    /// Of it, until the end of the first step.
+    /// Share of `scheduled_ns` until the end of the first step.
     pub first_scheduled_ns: u64,
-    /// By how much the thread came after the end of computing, sum of the steps.
+    /// Sum over the steps of the thread's lateness at the end of computing.
     pub late_ns: u64,
-    /// Of the batches that it took.
+    /// Bytes of the batches that it took.
     pub bytes: u64,
-    /// The run ended in the midst of it.
+    /// Whether the run ended during the epoch.
     #[serde(skip)]
     pub stopped: bool,
 }
 
-/// Compute through all epochs; each is announced by the coordinator and reported to it.
+/// Run all epochs. The coordinator opens each epoch and receives its times.
 pub fn run(shared: &Arc<Shared>, index: usize, mut ledger: Ledger, report: &Sender<EpochTimes>) {
     sharpen_timers();
     take_precedence();
@@ -81,15 +81,15 @@ fn run_epoch(shared: &Arc<Shared>, index: usize, epoch: u32, ledger: &mut Ledger
     let stopping = || shared.control.stopping();
     let number = job.first_accelerator + index;
     let mut times = EpochTimes { accelerator: number, ..EpochTimes::default() };
-    // Before the clock is read: of many files it takes a while that is not the storage's.
+    // Before the clock is read: with many files this takes time that is not due to storage.
     let order = Epoch::new(job, epoch, number);
     times.start_ns = monotonic_ns();
     times.end_ns = times.start_ns;
     lane.begin(epoch, order);
-    let mut free_ns = times.start_ns; // on schedule
+    let mut free_ns = times.start_ns; // end of the previous step on schedule
     let mut woken = None;
     for step in 0..job.steps() {
-        let asked_ns = times.end_ns; // of the step before
+        let asked_ns = times.end_ns; // end of the previous step
         let Some(batch) = lane.take(step, &stopping).filter(|batch| !batch.stopped) else {
             times.stopped = true;
             return times;
@@ -97,7 +97,8 @@ fn run_epoch(shared: &Arc<Shared>, index: usize, epoch: u32, ledger: &mut Ledger
         let taken_ns = monotonic_ns();
         let due_ns = free_ns.max(batch.ready_ns) + job.computation_ns;
         let turn = job.barrier.then(|| shared.announce(due_ns));
-        // Here, since a new interval asks for memory, which may take a while and now has a while.
+        // Record here, during the compute time: crossing into a new interval may allocate memory
+        // and take a while.
         record_wake(ledger, woken.take());
         ledger.record(STEP, 0, taken_ns - asked_ns, taken_ns);
         sleep_until(due_ns, &stopping);
@@ -129,14 +130,14 @@ fn run_epoch(shared: &Arc<Shared>, index: usize, epoch: u32, ledger: &mut Ledger
     times
 }
 
-/// How late a thread was, and when it was there.
+/// Record the lateness of a thread and the time at which it woke.
 fn record_wake(ledger: &mut Ledger, woken: Option<(u64, u64)>) {
     if let Some((late_ns, computed_ns)) = woken {
         ledger.record(WAKE, 0, late_ns, computed_ns);
     }
 }
 
-/// Nothing is computed: the time passes. False when the run is to end.
+/// Sleep in place of computing. Return false if the run is stopping.
 fn sleep_until(until_ns: u64, stopping: &dyn Fn() -> bool) -> bool {
     loop {
         let now = monotonic_ns();

@@ -1,33 +1,36 @@
-//! Accelerators and readers share cores: threads that keep time go before those that have work.
+//! Thread priorities: threads that keep time (accelerators) run before threads that do work
+//! (readers).
 //!
-//! An accelerator's thread does next to nothing, but has to be there in time. Where the kernel runs
-//! it when a reader's turn ends, utilisation is that of the scheduler and not of storage.
+//! The thread of an accelerator does almost nothing, but must wake on time. If the kernel ran it
+//! only at the end of a reader's time slice, utilisation would reflect the scheduler and not
+//! storage.
 
 use rustix::process::setpriority_process;
 
 const NICE: i32 = -15;
 
-/// What [`take_precedence`] would return: found out by a thread that ends at once.
+/// Return what [`take_precedence`] would return, by calling it in a thread that ends at once.
 pub fn precedence_to_be_had() -> &'static str {
     std::thread::spawn(take_precedence).join().unwrap_or("normal")
 }
 
-/// Let the calling thread go before ordinary ones, where the kernel allows it. Returns whether it
-/// does.
+/// Raise the priority of the calling thread if the kernel permits it. Return the resulting
+/// priority, as text for the results.
 ///
-/// Not as a real-time thread: on shared cores these were there sooner, and left readers less of the
-/// cores than they took, so that utilisation fell.
+/// Not a real-time priority: on shared cores such threads woke sooner, but readers lost more CPU
+/// time than these threads used, which reduced utilisation.
 pub fn take_precedence() -> &'static str {
-    // Of "no process": of the calling thread.
+    // `None` stands for the calling thread.
     if setpriority_process(None, NICE).is_ok() { "nice -15" } else { "normal" }
 }
 
-/// Let the calling thread interrupt no other when it is woken. It keeps its share of the cores.
+/// Set the policy `SCHED_BATCH`: when it wakes, the calling thread does not preempt others. Its
+/// share of CPU time is unchanged.
 #[allow(unsafe_code)]
 pub fn give_precedence() {
     let none = libc::sched_param { sched_priority: 0 };
-    // In no library yet.
-    // SAFETY: the parameter lives during the call; 0 is the calling thread. A kernel that refuses
-    // leaves the thread as it was.
+    // Direct system call: no library wraps it.
+    // SAFETY: the parameter lives during the call; 0 is the calling thread. If the kernel refuses,
+    // the thread stays as it was.
     unsafe { libc::sched_setscheduler(0, libc::SCHED_BATCH, &raw const none) };
 }

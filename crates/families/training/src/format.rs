@@ -1,4 +1,4 @@
-//! The files of a data set, byte for byte: incompressible data with the format's headers laid over.
+//! File formats of a data set: incompressible data overlaid with the headers of the format.
 //!
 //! Sources: APPNOTE.TXT of the zip format, §4.3 (local header, central directory, end record);
 //! numpy.lib.format for NPY 1.0; TensorFlow's "TFRecord and tf.train.Example" guide for the framing
@@ -10,24 +10,24 @@ use storlab_base::{Error, Result, stream};
 use super::spec::{Format, Records};
 
 const MASK_DELTA: u32 = 0xa282_ead8;
-/// No sample is smaller than this share of the mean ...
+/// Smallest size of a sample as a share of the mean.
 const LEAST_SHARE: f64 = 0.05;
-/// ... or further from it than so many standard deviations.
+/// Largest distance of a sample's size from the mean, in standard deviations.
 const MOST_STDEVS: f64 = 3.0;
 
-/// Number, name and size of one file.
+/// Number, name and sample size of one file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileFacts {
-    /// From 0.
+    /// Number of the file, from 0.
     pub number: u64,
-    /// Below the place.
+    /// Path relative to the place of the data set.
     pub path: String,
-    /// Of one sample.
+    /// Size of one sample in bytes.
     pub sample_bytes: u64,
 }
 
 impl Records {
-    /// Of file `number`: a function of seed and number alone.
+    /// Return the facts of file `number`, which depend on the seed and the number only.
     pub fn file(&self, number: u64) -> FileFacts {
         let digits = self.files.to_string().len();
         let (folder, prefix, files) = (&self.folder, &self.prefix, self.files);
@@ -36,8 +36,8 @@ impl Records {
         FileFacts { number, path, sample_bytes: self.sample_bytes(number) }
     }
 
-    /// Normally distributed; far tails are drawn again, so that no sample is tiny or huge, and on
-    /// both sides alike, so that the mean is the nominal one.
+    /// Draw a size from a normal distribution. Both tails are cut symmetrically by drawing again,
+    /// so that no sample is tiny or huge and the mean is preserved.
     fn sample_bytes(&self, number: u64) -> u64 {
         if self.record_stdev_bytes == 0 {
             return self.record_bytes;
@@ -57,41 +57,43 @@ impl Records {
 }
 
 impl Records {
-    /// Of a sample from the mean, in standard deviations.
+    /// Return the largest distance of a sample's size from the mean, in standard deviations.
     fn most_deviations(&self) -> f64 {
         let (mean, stdev) = (self.record_bytes as f64, self.record_stdev_bytes as f64);
         (mean * (1.0 - LEAST_SHARE) / stdev).min(MOST_STDEVS)
     }
 
-    /// No file has more, with its headers; what is over that is little.
+    /// Return an upper bound of the size of a file in bytes, headers included; it is only slightly
+    /// too large.
     pub fn most_file_bytes(&self) -> u64 {
         let over = match self.record_stdev_bytes {
             0 => 0,
             stdev => (stdev as f64 * self.most_deviations()).ceil() as u64,
         };
-        // TFRecord has the longest headers of a sample, npz a label for each, and its own.
+        // TFRecord has the longest headers per sample; npz has a label per sample and its own
+        // headers.
         let sample = tfrecord_stride(self.record_bytes + over) + 8;
         sample.saturating_mul(self.samples_per_file).saturating_add(1 << 10)
     }
 }
 
-/// A file: data with headers over it.
+/// Layout of a file: data overlaid with headers.
 #[derive(Clone, Debug)]
 pub struct Layout {
-    /// All of it.
+    /// Length of the file in bytes.
     pub len: u64,
-    /// Offset and bytes, in order, not overlapping.
+    /// Offset and bytes of each header, in order and without overlap.
     pub overlays: Vec<(u64, Vec<u8>)>,
     sums: Vec<Sum>,
 }
 
-/// A checksum over a part of the file, to be put in an overlay.
+/// Checksum over a part of the file, stored in overlays.
 #[derive(Clone, Debug)]
 struct Sum {
     start: u64,
     end: u64,
     kind: SumKind,
-    /// Overlay and offset in it, for each place.
+    /// Index of the overlay and offset in it, for each place of the checksum.
     places: Vec<(usize, usize)>,
 }
 
@@ -102,10 +104,10 @@ enum SumKind {
 }
 
 impl Layout {
-    /// Of a file of the data set.
+    /// Create the layout of a file of the data set.
     ///
     /// # Errors
-    /// [`Error::Spec`] for a file that its format cannot hold.
+    /// [`Error::Spec`] if the format cannot hold the file.
     pub fn new(records: &Records, file: &FileFacts) -> Result<Self> {
         match records.format {
             Format::Npz => npz(file, records.samples_per_file),
@@ -116,7 +118,7 @@ impl Layout {
         }
     }
 
-    /// Lay the headers over the part of the file that begins at `offset`.
+    /// Write the headers over `part`, which begins at `offset` of the file.
     pub fn overlay(&self, offset: u64, part: &mut [u8]) {
         let end = offset + part.len() as u64;
         let first = self.overlays.partition_point(|(at, bytes)| at + bytes.len() as u64 <= offset);
@@ -128,7 +130,8 @@ impl Layout {
         }
     }
 
-    /// Compute the checksums. `read` makes the file's bytes from an offset on, headers included.
+    /// Compute the checksums. `read` fills a buffer with the file's bytes from an offset on,
+    /// headers included.
     pub fn seal(&mut self, mut read: impl FnMut(&Layout, u64, &mut [u8])) {
         let mut buffer = vec![0; 1 << 20];
         for index in 0..self.sums.len() {
@@ -177,12 +180,12 @@ impl Running {
     }
 }
 
-/// As TFRecord stores it.
+/// Mask a CRC-32C as TFRecord stores it.
 pub fn masked(crc32c: u32) -> u32 {
     crc32c.rotate_right(15).wrapping_add(MASK_DELTA)
 }
 
-/// The header of an NPY file, version 1.0.
+/// Build the header of an NPY file, version 1.0.
 fn npy_header(dtype: &str, shape: &str) -> Vec<u8> {
     let mut text = format!("{{'descr': '{dtype}', 'fortran_order': False, 'shape': {shape}, }}");
     let whole = (10 + text.len() + 1).next_multiple_of(64);
@@ -196,13 +199,13 @@ fn npy_header(dtype: &str, shape: &str) -> Vec<u8> {
     header
 }
 
-/// Fields that the local header and the central directory share.
+/// Build the fields that the local header and the central directory share.
 fn zip_fields(size: u32) -> Vec<u8> {
     let mut fields = Vec::new();
     fields.extend(20u16.to_le_bytes()); // version needed
     fields.extend(0u16.to_le_bytes()); // flags
-    fields.extend(0u16.to_le_bytes()); // stored
-    fields.extend(0u16.to_le_bytes()); // time: none, so that data sets are alike
+    fields.extend(0u16.to_le_bytes()); // method: stored
+    fields.extend(0u16.to_le_bytes()); // no time, so that data sets are reproducible
     fields.extend(0x21u16.to_le_bytes()); // 1 January 1980
     fields.extend(0u32.to_le_bytes()); // CRC-32, filled in later
     fields.extend(size.to_le_bytes());
@@ -231,7 +234,8 @@ fn central_header(name: &str, size: u32, local: u32) -> Vec<u8> {
     header
 }
 
-/// `x.npy` with shape (bytes, 1, samples), and `y.npy` with a label of 0 for each sample.
+/// Lay out an npz file: `x.npy` with shape (bytes, 1, samples), and `y.npy` with a label of 0 per
+/// sample.
 fn npz(file: &FileFacts, samples: u64) -> Result<Layout> {
     let data = file.sample_bytes.saturating_mul(samples);
     let x_head = npy_header("|u1", &format!("({}, 1, {samples})", file.sample_bytes));
@@ -244,7 +248,8 @@ fn npz(file: &FileFacts, samples: u64) -> Result<Layout> {
     let y_local = x_start.saturating_add(x_size);
     let y_start = y_local.saturating_add(tail.len() as u64);
     let directory = y_start.saturating_add(y_size);
-    // No number of the headers is larger; u32::MAX itself stands for one that extensions hold.
+    // The directory's offset is the largest number in the headers. u32::MAX itself is reserved for
+    // zip64 extensions.
     if directory >= u64::from(u32::MAX) {
         let what = format!("{directory} bytes are more than a zip without extensions holds");
         return Err(Error::spec("records.samples_per_file", what, "use fewer samples in a file"));
@@ -288,10 +293,10 @@ fn varint_len(value: u64) -> u64 {
     bytes.len() as u64
 }
 
-/// What stands before and behind the image in a `tf.train.Example` of features `image` (bytes) and
-/// `size` (an integer).
+/// Build the bytes before and after the image in a `tf.train.Example` with the features `image`
+/// (bytes) and `size` (an integer).
 fn example_frame(image: u64) -> (Vec<u8>, Vec<u8>) {
-    // Every level is a field of type 2 (length-delimited): tag, length, content.
+    // Every level is a length-delimited field (wire type 2): tag, length, content.
     let entry = |key: &str, feature_len: u64| {
         let mut head = vec![0x0a];
         varint(key.len() as u64, &mut head);
@@ -330,13 +335,13 @@ fn example_frame(image: u64) -> (Vec<u8>, Vec<u8>) {
     (head, tail)
 }
 
-/// Bytes of one record, with its frame.
+/// Return the length of one record with its framing, in bytes.
 pub fn tfrecord_stride(sample_bytes: u64) -> u64 {
     let (head, tail) = example_frame(sample_bytes);
     16 + head.len() as u64 + sample_bytes + tail.len() as u64
 }
 
-/// Length, its masked CRC-32C, an example, its masked CRC-32C; for each sample.
+/// Lay out a TFRecord file. Per sample: length, its masked CRC-32C, an example, its masked CRC-32C.
 fn tfrecord(file: &FileFacts, samples: u64) -> Layout {
     let (head, tail) = example_frame(file.sample_bytes);
     let record = tfrecord_stride(file.sample_bytes);
@@ -404,7 +409,7 @@ mod tests {
     #[test]
     fn no_file_is_larger_than_the_most() {
         for format in [Format::Npz, Format::Tfrecord, Format::Jpeg] {
-            // An image is a file.
+            // A JPEG file has exactly one sample.
             let many = if format == Format::Jpeg { 1 } else { 700 };
             for (samples, mean, stdev) in [(1, 1, 0), (1, 100_000, 0), (many, 900, 300)] {
                 let mut records = records(format, samples);
@@ -478,7 +483,7 @@ mod tests {
             Layout::new(&records, &records.file(0))
         };
         let (most, close) = (u64::from(u32::MAX), (1 << 32) - 1000);
-        // The directory and what comes behind it.
+        // Check the directory's offset in the end record.
         let end = |layout: &Layout| {
             let (at, tail) = layout.overlays.last().unwrap();
             let end = &tail[tail.len() - 22..];
@@ -489,7 +494,7 @@ mod tests {
         };
         let before = end(&layout(close, 1).unwrap()) - close;
         assert_eq!(end(&layout(most - 1 - before, 1).unwrap()), most - 1);
-        // The samples alone would fit.
+        // The samples alone would fit into a zip.
         for (bytes, samples) in [(most - before, 1), (most - 200, 1), (1, 1 << 62)] {
             let error = layout(bytes, samples).unwrap_err().to_string();
             assert!(error.contains("more than a zip"), "{error}");

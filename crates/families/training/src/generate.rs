@@ -1,5 +1,5 @@
-//! Making the data set: files that are there with the right size are kept, so that a run that was
-//! interrupted goes on where it was.
+//! Generation of the data set. Files that exist with the right size are kept, so an interrupted run
+//! resumes.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -27,11 +27,12 @@ const IO: usize = 1 << 20;
 const DEPTH: usize = 16;
 const SLOTS: usize = 20;
 const MOST_THREADS: usize = 8;
-/// Files of a thread that are flushed together: alone, small files would wait for a flush each.
+/// Files of a thread that are flushed together: small files flushed singly would each wait for a
+/// flush.
 const GROUP_FILES: usize = 16;
 const GROUP_BYTES: u64 = 256 << 20;
 
-/// What the threads share.
+/// State shared by the generating threads.
 struct Works {
     job: TrainingJob,
     home: Home,
@@ -41,7 +42,7 @@ struct Works {
 }
 
 impl Works {
-    /// What the files' names lie in, up to the directory that the place is in.
+    /// Flush the directories that contain the files' names, up to the parent of the place.
     fn sync_directories(&self) -> Result<()> {
         let Home::Directory(home) = &self.home else { return Ok(()) };
         let folder = &self.job.records.folder;
@@ -54,7 +55,7 @@ impl Works {
     }
 }
 
-/// Make every file that is missing. The outcome's writes are what was made now.
+/// Generate all missing files. The outcome counts what was written now.
 pub fn run(job: TrainingJob, home: Home, control: &Arc<Control>, board: &Board) -> Outcome {
     let threads = available_cores().min(MOST_THREADS).min(job.records.files as usize).max(1);
     let content = Content::new(job.records.seed, SLOTS, IO);
@@ -84,14 +85,14 @@ pub fn run(job: TrainingJob, home: Home, control: &Arc<Control>, board: &Board) 
     drop((books, end));
     let ended = tally.follow(&reports, board, control, works.job.drain_timeout_ns);
     let mut bytes = 0;
-    // One that is stuck has sent nothing.
+    // A thread that hangs has sent no result.
     for ended in ends.try_iter() {
         match ended {
             Ok(made) => bytes += made,
             Err(error) => drop(extras.failure.get_or_insert(error)),
         }
     }
-    // What one of them met says more than that another is stuck.
+    // An error of a thread is more informative than that another one hangs.
     extras.failure = extras.failure.or(ended.err());
     if extras.failure.is_none() {
         extras.failure = works.sync_directories().err();
@@ -112,7 +113,7 @@ fn make_files(works: &Works, index: usize, books: &Books, end: &Sender<Result<u6
     let _ = end.send(ended);
 }
 
-/// File after file, until nobody has one left to make. Bytes written.
+/// Generate files until none are left. Return the bytes written.
 fn make_share(works: &Works, index: usize, ledger: &mut Ledger) -> Result<u64> {
     let mut maker = Maker::new(works, index)?;
     let mut made = 0;
@@ -128,14 +129,15 @@ fn make_share(works: &Works, index: usize, ledger: &mut Ledger) -> Result<u64> {
     Ok(made)
 }
 
-/// What a thread makes files with.
+/// Resources with which a thread writes files or objects.
 enum Maker {
     Files(Box<Stream>, Group),
     Objects(Box<Bucket>),
 }
 
-/// Files that are written and not flushed. A file gets its name when it is durable: its size alone
-/// says later that it is whole, and after a loss of power a size may be there without the content.
+/// Files that are written but not flushed. A file gets its final name only when it is durable,
+/// because later its size alone shows that it is complete, and after a power loss a file may have
+/// its size without its content.
 #[derive(Default)]
 struct Group {
     files: Vec<(File, PathBuf)>,
@@ -164,7 +166,7 @@ impl Group {
     }
 }
 
-/// What a file is called before it has its name.
+/// Return the temporary path of a file that is being written.
 fn unnamed(path: &Path) -> PathBuf {
     path.with_extension("partial")
 }
@@ -182,7 +184,7 @@ impl Maker {
         Ok(Maker::Files(Box::new(stream), Group::default()))
     }
 
-    /// All files are made.
+    /// Finish the last group of files.
     fn finish(&mut self) -> Result<()> {
         match self {
             Maker::Files(_, group) => group.name_all(),
@@ -190,7 +192,7 @@ impl Maker {
         }
     }
 
-    /// Bytes written: 0 for a file that is there.
+    /// Generate a file. Return the bytes written: 0 if it exists.
     fn make(&mut self, works: &Works, number: u64, ledger: &mut Ledger) -> Result<u64> {
         let facts = works.job.records.file(number);
         let layout = Layout::new(&works.job.records, &facts)?;
@@ -206,7 +208,7 @@ impl Maker {
                 let key = format!("{prefix}{}", facts.path);
                 make_object(works, &key, &facts, layout, bucket, ledger)
             }
-            _ => Ok(0), // made together, they go together
+            _ => Ok(0), // maker and home are created together and always match
         }
     }
 }
@@ -222,7 +224,7 @@ fn seal(works: &Works, facts: &FileFacts, layout: &mut Layout) {
     });
 }
 
-/// The file, without its name; `None` where it is there, or the run is to end.
+/// Write the file under its temporary name. Return `None` if it exists or the run is stopping.
 fn make_file(
     works: &Works,
     path: &Path,
@@ -243,14 +245,14 @@ fn make_file(
         _ => {}
     }
     let file = File::create(&aside, &facts.path, works.job.place.direct)?;
-    file.preallocate(layout.len)?; // faster, where the file system can
+    file.preallocate(layout.len)?; // faster on file systems that support it
     let whose = identity(facts);
     let ended = stream.write(
         &file,
         layout.len,
         &|| works.control.stopping(),
         |offset, slot, buffer| {
-            // Headers of the buffer's last use lie in it.
+            // The buffer still contains headers of its previous use.
             buffer.copy_from_slice(&works.content.pattern(slot)[..buffer.len()]);
             works.content.stamp_all(whose, offset, buffer);
             layout.overlay(offset, buffer);
@@ -270,7 +272,7 @@ fn make_file(
     Ok(Some(file))
 }
 
-/// The object is made in memory, one for each thread at a time: a data set is made once.
+/// Build the object in memory and upload it. Each thread holds one object at a time.
 fn make_object(
     works: &Works,
     key: &str,

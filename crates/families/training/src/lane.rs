@@ -1,5 +1,5 @@
-//! Between an accelerator and its readers: batches are loaded side by side, kept within bounds, and
-//! delivered in order.
+//! Queue between an accelerator and its readers: batches are loaded in parallel, a bounded number
+//! ahead, and delivered in order.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -9,18 +9,18 @@ use storlab_base::{lock, monotonic_ns};
 
 use super::order::Epoch;
 
-/// What a batch was.
+/// Result of loading a batch.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Loaded {
-    /// Moved.
+    /// Bytes read.
     pub bytes: u64,
-    /// When the accelerator could have it, on the run's clock; its lane sets it.
+    /// Time at which the batch became available, on the run's clock; set by the lane.
     pub ready_ns: u64,
-    /// The run ended in the midst of it.
+    /// Whether the run ended during the load.
     pub stopped: bool,
 }
 
-/// How often a wait looks whether the run is to end.
+/// Interval at which a waiting thread checks whether the run is stopping.
 pub const LOOK: Duration = Duration::from_millis(50);
 
 #[derive(Default)]
@@ -31,21 +31,22 @@ struct State {
     ended: bool,
 }
 
-/// One accelerator's queue. Nobody is woken who has nothing to do.
+/// Queue of one accelerator. Only threads that can make progress are woken.
 pub struct Lane {
     state: Mutex<State>,
-    /// For the accelerator: its next batch is there.
+    /// Signals the accelerator that its next batch is available.
     delivered: Condvar,
-    /// For each reader: it may load its next batch.
+    /// Signals each reader that it may load its next batch.
     room: Vec<Condvar>,
     readers: u64,
-    /// Batches that all readers together may be ahead.
+    /// Most batches that all readers together may be ahead.
     ahead: u64,
     steps: u64,
 }
 
 impl Lane {
-    /// For so many readers, each of them `ahead` batches ahead at most, and so many steps.
+    /// Create a lane for this many readers, each at most `ahead` batches ahead, and this many steps
+    /// per epoch.
     pub fn new(readers: usize, ahead: u64, steps: u64) -> Self {
         let room = (0..readers).map(|_| Condvar::new()).collect();
         let readers = readers as u64;
@@ -57,7 +58,7 @@ impl Lane {
         lock(&self.state)
     }
 
-    /// An epoch begins: readers may load its first batches.
+    /// Begin an epoch: readers may load its first batches.
     pub fn begin(&self, number: u32, epoch: Epoch) {
         let mut state = self.lock();
         state.epoch = Some((number, Arc::new(epoch)));
@@ -66,14 +67,14 @@ impl Lane {
         self.room.iter().for_each(Condvar::notify_one);
     }
 
-    /// There are no more epochs.
+    /// End the lane: there are no more epochs.
     pub fn end(&self) {
         self.lock().ended = true;
         self.room.iter().for_each(Condvar::notify_one);
     }
 
-    /// Wait until reader `reader` may load its batch `turn` of epoch `number`. `None` when there is
-    /// nothing more to do.
+    /// Wait until batch `batch` of epoch `number` may be loaded. Return the epoch's order; `None`
+    /// if the run is stopping or the lane has ended.
     pub fn may_load(
         &self,
         number: u32,
@@ -93,24 +94,25 @@ impl Lane {
         }
     }
 
-    /// Of the reader that loads this batch.
+    /// Return the condition of the reader that loads this batch.
     fn room_of(&self, batch: u64) -> &Condvar {
         &self.room[(batch % self.readers) as usize]
     }
 
-    /// A batch is ready.
+    /// Deliver a loaded batch.
     pub fn deliver(&self, batch: u64, loaded: Loaded) {
         let mut state = self.lock();
         state.loaded.insert(batch, Loaded { ready_ns: monotonic_ns(), ..loaded });
         let awaited = batch == state.consumed;
-        // Who is woken may take this core at once, and must not find the lock taken.
+        // Unlock first: the woken thread may run on this core at once, and must not find the lock
+        // held.
         drop(state);
         if awaited {
             self.delivered.notify_one();
         }
     }
 
-    /// Take batch `step` as soon as it is there; `None` when the run is to end.
+    /// Wait for batch `step` and take it; `None` if the run is stopping.
     pub fn take(&self, step: u64, stopping: &dyn Fn() -> bool) -> Option<Loaded> {
         let mut state = self.lock();
         loop {
@@ -127,7 +129,7 @@ impl Lane {
         }
     }
 
-    /// The batches of one reader in an epoch, in order: every `readers`-th.
+    /// Yield the batches of one reader in an epoch, in order: every `readers`-th.
     pub fn turns(&self, reader: usize) -> impl Iterator<Item = u64> {
         (reader as u64..self.steps).step_by(self.readers as usize)
     }
@@ -137,10 +139,10 @@ fn wait<'s, T>(changed: &Condvar, state: MutexGuard<'s, T>) -> MutexGuard<'s, T>
     changed.wait_timeout(state, LOOK).unwrap_or_else(PoisonError::into_inner).0
 }
 
-/// Where all accelerators meet after each step, which nobody waits for when the run is to end.
+/// Barrier of all accelerators of a client after each step; it is abandoned if the run is stopping.
 ///
-/// Each says when its step will end as soon as it begins it. So the end of the step for all is
-/// mostly known before it comes, and nobody has to be woken by the last one.
+/// Each accelerator announces the end of its step when it begins the step. So the common end is
+/// usually fixed before it is reached, and no thread depends on being woken by the last one.
 pub struct Meeting {
     members: usize,
     state: Mutex<Turn>,
@@ -152,12 +154,12 @@ struct Turn {
     number: u64,
     announced: usize,
     latest_ns: u64,
-    /// Of the turn before.
+    /// End of the previous turn, on the run's clock.
     met_ns: u64,
 }
 
 impl Meeting {
-    /// Of so many.
+    /// Create a barrier for this many members.
     pub fn new(members: usize) -> Self {
         Meeting { members, state: Mutex::default(), complete: Condvar::new() }
     }
@@ -166,8 +168,8 @@ impl Meeting {
         lock(&self.state)
     }
 
-    /// One's step will end then. Returns the number of the turn, and to the last of them when it
-    /// ends for all.
+    /// Announce that one member's step will end at `end_ns`. Return the number of the turn, and for
+    /// the last member of the turn the time at which it ends for all.
     pub fn announce(&self, end_ns: u64) -> (u64, Option<u64>) {
         let mut turn = self.lock();
         let number = turn.number;
@@ -183,8 +185,8 @@ impl Meeting {
         (number, Some(met_ns))
     }
 
-    /// When the step of that turn ends for all, waiting until all have announced theirs. `None`
-    /// when the run is to end.
+    /// Wait until all members have announced, and return the time at which the turn ends for all.
+    /// `None` if the run is stopping.
     pub fn end_of(&self, number: u64, stopping: &dyn Fn() -> bool) -> Option<u64> {
         let mut turn = self.lock();
         while turn.number == number {
@@ -193,7 +195,7 @@ impl Meeting {
             }
             turn = wait(&self.complete, turn);
         }
-        Some(turn.met_ns) // nobody announces the next turn's end before it knows this one
+        Some(turn.met_ns) // no member announces the next turn before it has read this
     }
 }
 

@@ -1,5 +1,5 @@
-//! Training reads: emulated accelerators consume batches at their cadence, readers load them from
-//! storage.
+//! Workload family `training`: emulated accelerators consume batches at a fixed compute time, and
+//! readers load the batches from storage.
 
 mod accelerator;
 mod cadence;
@@ -40,10 +40,11 @@ use spec::{Task, TrainingJob};
 
 static KINDS: [Kind; 3] = [Kind::new(0, "read"), Kind::apart(1, "step"), Kind::apart(2, "wake")];
 
-/// Start epochs, or the making of a data set; where the run is held, not before it is told to.
+/// Start a run of epochs, or the generation of a data set. If `held`, the work begins when the run
+/// is released.
 ///
 /// # Errors
-/// [`Error::Spec`] for an order that cannot be.
+/// [`Error::Spec`] for an invalid order or store.
 pub fn start(order: &str, secrets: &Secrets, held: bool) -> Result<Run> {
     begin(TrainingJob::from_json(order)?, Credentials::from_map(secrets)?, held)
 }
@@ -115,13 +116,13 @@ impl<'b> Coordinator<'b> {
         run.finish(hung, control)
     }
 
-    /// An error only where threads do not end.
+    /// Run all epochs. Fails only if threads hang.
     fn all_epochs(&mut self) -> Result<()> {
         for number in 0..self.shared.job.epochs {
             if self.shared.control.stopping() {
                 break;
             }
-            // Those of the first one were dropped before the window.
+            // The caches for the first epoch were dropped before the window.
             if self.shared.job.drop_caches && number > 0 {
                 drop_caches(&self.shared);
             }
@@ -211,7 +212,7 @@ impl<'b> Coordinator<'b> {
 
 fn drop_caches(shared: &Shared) {
     let records = &shared.job.records;
-    // Nothing on this machine caches objects.
+    // Objects are not cached on this machine.
     let Home::Directory(home) = &shared.home else { return };
     for number in (0..records.files).take_while(|_| !shared.control.stopping()) {
         let path = home.join(records.file(number).path);
@@ -222,9 +223,9 @@ fn drop_caches(shared: &Shared) {
     }
 }
 
-/// Start all threads, and wait until they are ready or the run is to end.
+/// Start all threads, and wait until they are ready or the run is stopping.
 fn arm(shared: &Arc<Shared>, books: &Books, time: &Sender<EpochTimes>) -> Result<()> {
-    // Nothing is sent: a thread that is ready, or never will be, drops its end.
+    // Nothing is sent on this channel: a thread drops its sender when it is ready or has failed.
     let (ready, none_left) = channel::<()>();
     spawn_all(shared, books, &ready, time)?;
     drop(ready);
@@ -273,7 +274,8 @@ fn work(shared: &Shared, who: &str, work: impl FnOnce() -> Result<()>) {
     }
 }
 
-/// `begin` says that the reader is ready, and waits for the window.
+/// Run a reader through all epochs. Calling `begin` signals that it is ready, and waits for the
+/// window.
 fn read_all(
     shared: &Arc<Shared>,
     index: usize,

@@ -1,32 +1,33 @@
-//! Which samples an accelerator reads in an epoch, and in which order.
+//! Order in which an accelerator reads samples in an epoch.
 
 use rand_core::Rng as _;
 use storlab_base::stream;
 
 use super::spec::{Shuffle, TrainingJob};
 
-/// A run of neighbouring samples of one file.
+/// Consecutive samples of one file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Piece {
-    /// Which file.
+    /// Index of the file.
     pub file: u64,
-    /// Its first sample ...
+    /// Index of the first sample.
     pub first: u64,
-    /// ... and how many.
+    /// Number of samples.
     pub samples: u64,
 }
 
-/// The files of an epoch in their order, for one accelerator: contiguous shards of equal length.
+/// Files of an epoch in their order, seen from one accelerator. Accelerators read contiguous shards
+/// of equal length.
 pub struct Epoch {
     files: Vec<u64>,
     samples_per_file: u64,
-    /// First sample of the shard, in the order of the files.
+    /// First sample of the shard, counted in the order of the files.
     begin: u64,
     batch: u64,
 }
 
 impl Epoch {
-    /// Of epoch `number` (from 0), for accelerator `index`.
+    /// Create the order of epoch `number` (from 0) for accelerator `index`.
     pub fn new(job: &TrainingJob, number: u32, index: usize) -> Self {
         let seed = job.seed;
         let shuffled = |files: &mut Vec<u64>| match job.shuffle {
@@ -41,7 +42,8 @@ impl Epoch {
         if job.reshard || job.shuffle == Shuffle::None {
             shuffled(&mut files);
         } else {
-            // Always the same files: whole ones, so that shards need not be cut anew.
+            // The accelerator always reads the same files. Take whole files, so that the shard need
+            // not be cut again.
             let (from, to) = (begin / per_file, (begin + shard).div_ceil(per_file));
             files = files[from as usize..to as usize].to_vec();
             shuffled(&mut files);
@@ -50,7 +52,7 @@ impl Epoch {
         Epoch { files, samples_per_file: per_file, begin, batch: job.batch }
     }
 
-    /// The samples of batch `number`, in order.
+    /// Return the samples of batch `number`, in order.
     pub fn batch(&self, number: u64) -> Vec<Piece> {
         let mut pieces = Vec::new();
         let mut at = self.begin + number * self.batch;
@@ -65,7 +67,7 @@ impl Epoch {
     }
 }
 
-/// Fisher and Yates.
+/// Shuffle the files (Fisher and Yates).
 fn permute(files: &mut [u64], seed: u64, epoch: u64) {
     let mut rng = stream(seed, "epoch", epoch);
     for i in (1..files.len()).rev() {

@@ -1,23 +1,25 @@
-//! Reading formats as they stream by: nothing is collected but headers.
+//! Streaming parsers of the file formats: only headers are buffered.
 
-/// A stored zip of NPY arrays: the members' headers are parsed and, where asked, their checksums
-/// compared. Sizes come from the local headers, as this generator and NumPy write them; members
-/// that tell theirs only behind their data are refused.
+/// Parser of a stored (uncompressed) zip of NPY arrays. It parses the members' headers and, if
+/// asked, compares their checksums.
+///
+/// Sizes are taken from the local headers, as this generator and NumPy write them; members with
+/// their size in a data descriptor after the data are refused.
 pub struct Npz {
     crc: bool,
-    /// Of the header that is being collected.
+    /// Bytes of the header that is being collected.
     head: Vec<u8>,
     state: State,
-    /// Arrays seen: name and bytes of the member.
+    /// Name and size of each array found.
     pub members: Vec<(String, u64)>,
 }
 
 enum State {
-    /// Collecting a local header, up to the NPY header's end.
+    /// Collecting a local header and the NPY header after it.
     Head,
-    /// In a member's data.
+    /// Inside the data of a member.
     Data { left: u64, hasher: Option<crc32fast::Hasher>, wanted: u32 },
-    /// The central directory and what follows.
+    /// In the central directory or after it.
     Rest,
 }
 
@@ -31,22 +33,22 @@ fn u32_at(bytes: &[u8], at: usize) -> u32 {
     u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
 }
 
-/// A local header, as far as it is needed.
+/// Fields of a local header.
 struct Local {
     name: String,
     size: u64,
     crc: u32,
-    /// Bytes of the header itself.
+    /// Length of the header in bytes.
     bytes: usize,
 }
 
 impl Npz {
-    /// `crc`: compare the members' checksums.
+    /// Create a parser; `crc` makes it compare the members' checksums.
     pub fn new(crc: bool) -> Self {
         Npz { crc, head: Vec::new(), state: State::Head, members: Vec::new() }
     }
 
-    /// The next part of the file.
+    /// Parse the next part of the file.
     pub fn add(&mut self, mut part: &[u8]) -> Result<(), String> {
         while !part.is_empty() {
             match &mut self.state {
@@ -73,7 +75,7 @@ impl Npz {
     }
 
     fn collect<'p>(&mut self, part: &'p [u8]) -> Result<&'p [u8], String> {
-        // Headers are small: a few turns of 256 bytes see the end of one.
+        // Headers are small: a few rounds of 256 bytes are enough.
         let taken = part.len().min(256);
         self.head.extend_from_slice(&part[..taken]);
         if self.head.len() < 4 {
@@ -89,7 +91,7 @@ impl Npz {
         if (npy as u64) > local.size {
             return Err(format!("{} is shorter than its header", local.name));
         }
-        // What was taken beyond the local header is data of the member.
+        // Bytes after the local header belong to the member's data.
         let inside = (body.len() as u64).min(local.size) as usize;
         let beyond = body.len() - inside;
         let hasher = self.crc.then(|| {
@@ -110,7 +112,7 @@ impl Npz {
         Ok(&part[taken - beyond..])
     }
 
-    /// The file of `len` bytes has ended.
+    /// End the parsing of a file of `len` bytes. Fails if it was incomplete or has no array `x`.
     pub fn finish(&self, len: u64) -> Result<(), String> {
         match self.state {
             State::Rest if self.members.iter().any(|(name, _)| name == "x.npy") => Ok(()),
@@ -148,7 +150,7 @@ fn local_header(head: &[u8]) -> Result<Option<Local>, String> {
     Ok(Some(Local { name, size, crc: u32_at(head, 14), bytes }))
 }
 
-/// The uncompressed size in the zip64 extra field, which NumPy writes always.
+/// Return the uncompressed size from the zip64 extra field, which NumPy always writes.
 fn zip64_size(mut extra: &[u8]) -> Option<u64> {
     while extra.len() >= 4 {
         let (id, len) = (u16_at(extra, 0), u16_at(extra, 2));
@@ -161,7 +163,7 @@ fn zip64_size(mut extra: &[u8]) -> Option<u64> {
     None
 }
 
-/// Length of the NPY header at the start of `body`; `None` until it can be told.
+/// Return the length of the NPY header at the start of `body`; `None` if more bytes are needed.
 fn npy_header_bytes(body: &[u8]) -> Result<Option<usize>, String> {
     if body.len() < 12 {
         return Ok(None);
@@ -185,26 +187,26 @@ fn npy_header_bytes(body: &[u8]) -> Result<Option<usize>, String> {
     }
 }
 
-/// TFRecord framing.
+/// Parser of TFRecord framing.
 pub struct Records {
     crc: bool,
     mask: fn(u32) -> u32,
     frame: Vec<u8>,
     left: u64,
     sum: u32,
-    /// Whole records so far.
+    /// Number of complete records so far.
     pub count: u64,
 }
 
 const FRAME: usize = 12;
 
 impl Records {
-    /// `crc`: compare checksums, masked by `mask`.
+    /// Create a parser; `crc` makes it compare checksums, which are masked by `mask`.
     pub fn new(crc: bool, mask: fn(u32) -> u32) -> Self {
         Records { crc, mask, frame: Vec::with_capacity(FRAME), left: 0, sum: 0, count: 0 }
     }
 
-    /// The next part.
+    /// Parse the next part of the file.
     pub fn add(&mut self, mut part: &[u8]) -> Result<(), String> {
         while !part.is_empty() {
             if self.left == 0 {
@@ -216,7 +218,7 @@ impl Records {
                 }
                 continue;
             }
-            // The payload, then its 4 bytes of checksum.
+            // First the payload, then its checksum of 4 bytes.
             let payload = self.left.saturating_sub(4).min(part.len() as u64) as usize;
             if payload > 0 {
                 if self.crc {
@@ -260,10 +262,10 @@ impl Records {
         Ok(())
     }
 
-    /// All parts were given.
+    /// End the parsing.
     ///
     /// # Errors
-    /// When they end within a record.
+    /// If the data ends within a record.
     pub fn finish(&self) -> Result<(), String> {
         if self.left == 0 && self.frame.is_empty() {
             Ok(())

@@ -1,4 +1,4 @@
-//! A reader: loads whole batches, one sample after the other, and looks into what it loads as the
+//! Reader: loads whole batches, one sample after the other, and parses or verifies them as the
 //! order says.
 
 use std::path::Path;
@@ -16,18 +16,18 @@ use super::parse::{Npz, Records as RecordParser};
 use super::shared::{Home, Shared};
 use super::spec::{Check, Format, TrainingJob};
 
-/// Place of `read` in the counters.
+/// Index of `read` in the counters.
 pub const READ: usize = 0;
 
-/// Where samples come from.
+/// Source of samples.
 enum Source {
-    /// Files, by deep streams.
+    /// Files, read with several I/Os in flight.
     Files(Box<Stream>),
-    /// Objects, over one connection.
+    /// Objects, read over one connection.
     Objects(Box<Bucket>),
 }
 
-/// See the module. Belongs to its thread.
+/// Reader thread of an accelerator; stays on its thread.
 pub struct Reader {
     shared: Arc<Shared>,
     source: Source,
@@ -35,8 +35,8 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// With buffers or a connection of its own; `turn` tells readers apart, and `begin` opens its
-    /// counters once all that is there.
+    /// Create a reader with its own buffers or connection. `turn` numbers the readers; `begin`
+    /// opens the counters when everything else is ready.
     pub fn new(shared: Arc<Shared>, turn: usize, begin: impl FnOnce() -> Ledger) -> Result<Self> {
         let source = match &shared.home {
             Home::Directory(_) => Source::Files(Box::new(Stream::new(buffers(&shared.job))?)),
@@ -51,7 +51,7 @@ impl Reader {
         Ok(Reader { shared, source, ledger })
     }
 
-    /// `uring`, `posix` or `s3`, and what of the kernel it uses.
+    /// Return the backend (`uring`, `posix` or `s3`) and its features.
     pub fn backend(&self) -> (&'static str, Vec<&'static str>) {
         match &self.source {
             Source::Files(stream) => (stream.backend(), stream.features()),
@@ -62,8 +62,8 @@ impl Reader {
     /// Load the samples of one batch.
     ///
     /// # Errors
-    /// What the files' opening and reading give, and operation `parse` for one that is not what its
-    /// format says.
+    /// Errors of opening and reading files, and [`Error::Io`] with operation `parse` if a file does
+    /// not match its format.
     pub fn load(&mut self, batch: &[Piece]) -> Result<Loaded> {
         let mut loaded = Loaded::default();
         for piece in batch {
@@ -79,7 +79,7 @@ impl Reader {
         Ok(loaded)
     }
 
-    /// Bytes moved; `None` when the run is to end.
+    /// Load a piece of a batch. Return the bytes read; `None` if the run is stopping.
     fn load_piece(&mut self, piece: Piece) -> Result<Option<u64>> {
         let shared = self.shared.clone();
         let facts = shared.job.records.file(piece.file);
@@ -94,7 +94,7 @@ impl Reader {
                 let key = format!("{prefix}{}", facts.path);
                 bucket.get(&key, part, &stopping, |offset, data| parser.add(offset, data))?
             }
-            _ => None, // made together, they go together
+            _ => None, // source and home are created together and always match
         };
         if let Some(bytes) = moved {
             parser.finish(bytes)?;
@@ -103,8 +103,8 @@ impl Reader {
     }
 }
 
-/// No more of them, and no larger ones, than a file fills: the kernel clears and pins all of them
-/// before the first read.
+/// Size the buffers by the largest file: the kernel clears and pins all of them before the first
+/// read, so unused ones would cost time.
 fn buffers(job: &TrainingJob) -> StreamSpec {
     let largest = job.records.most_file_bytes().next_multiple_of(SECTOR);
     let io_bytes = job.read_bytes.min(largest);
@@ -113,18 +113,18 @@ fn buffers(job: &TrainingJob) -> StreamSpec {
     StreamSpec { io_bytes: io_bytes as usize, depth, slots }
 }
 
-/// Offset and length of the samples within their file; `None` for all of it.
+/// Return offset and length of the samples within their file; `None` for the whole file.
 fn part_of(shared: &Shared, facts: &FileFacts, piece: Piece) -> Option<(u64, u64)> {
     let records = &shared.job.records;
     let whole = piece.samples == records.samples_per_file;
     if records.format != Format::Tfrecord || whole {
-        return None; // an array of a stored zip is read with its file
+        return None; // an npz file is read as a whole
     }
     let stride = tfrecord_stride(facts.sample_bytes);
     Some((piece.first * stride, piece.samples * stride))
 }
 
-/// Direct I/O reads whole sectors around the part.
+/// Read a part of a file. Direct I/O reads whole sectors around the part.
 fn from_file(
     stream: &mut Stream,
     shared: &Shared,
@@ -149,7 +149,7 @@ fn from_file(
     Ok((ended == Pass::Whole).then_some(read))
 }
 
-/// Looks into what is read, as far as the order says.
+/// Parser of the data that is read, as far as the order asks for it.
 struct Parser {
     name: String,
     format: Parsing,

@@ -1,4 +1,4 @@
-//! What the threads of a run share.
+//! State shared by the threads of a run.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -11,17 +11,17 @@ use storlab_s3::Store;
 use super::lane::{LOOK, Lane, Meeting};
 use super::spec::TrainingJob;
 
-/// Where the data set is.
+/// Location of the data set.
 #[derive(Clone)]
 pub enum Home {
-    /// Files below a directory.
+    /// Files in a directory.
     Directory(PathBuf),
-    /// Objects below a prefix.
+    /// Objects below a prefix of a bucket.
     Store(Store, String),
 }
 
 impl Home {
-    /// What counts its bytes, where there is such a thing.
+    /// Return the counters of the block device below the data set, if there is one.
     pub fn device(&self) -> Option<DeviceCounters> {
         match self {
             Home::Directory(path) => DeviceCounters::of(path),
@@ -30,7 +30,7 @@ impl Home {
     }
 }
 
-/// What the threads of a run share.
+/// State shared by the threads of a run.
 pub struct Shared {
     pub(super) job: TrainingJob,
     pub(super) home: Home,
@@ -38,21 +38,21 @@ pub struct Shared {
     pub(super) lanes: Vec<Lane>,
     pub(super) meeting: Meeting,
     pub(super) failure: Mutex<Option<Error>>,
-    /// Epochs that may begin.
+    /// Number of epochs that may begin.
     pub(super) open: (Mutex<u32>, Condvar),
     pub(super) backend: Mutex<(&'static str, Vec<&'static str>)>,
-    /// Of the accelerators' threads over others.
+    /// Priority of the accelerators' threads over others.
     pub(super) precedence: &'static str,
 }
 
 impl Shared {
-    /// The run ends as failed; the first failure is the one that is told.
+    /// Fail the run; only the first failure is reported.
     pub fn fail(&self, error: Error) {
         lock(&self.failure).get_or_insert(error);
         self.control.end_soon();
     }
 
-    /// One's step will end then. Returns the number of the turn.
+    /// Announce that one accelerator's step will end at `end_ns`. Return the number of the turn.
     pub fn announce(&self, end_ns: u64) -> u64 {
         let (turn, latest_ns) = self.meeting.announce(end_ns);
         if let Some(latest_ns) = latest_ns {
@@ -61,19 +61,20 @@ impl Shared {
         turn
     }
 
-    /// When the step of that turn ends for all, on all clients. `None` when the run is to end.
+    /// Wait for the end of the turn, and return the time at which it ends for the accelerators of
+    /// all clients. `None` if the run is stopping.
     pub fn end_of(&self, turn: u64, stopping: &dyn Fn() -> bool) -> Option<u64> {
         let here_ns = self.meeting.end_of(turn, stopping)?;
         self.control.meeting().end_of(turn, here_ns, stopping)
     }
 
-    /// Accelerators may begin it.
+    /// Let accelerators begin an epoch.
     pub fn open_epoch(&self, number: u32) {
         *lock(&self.open.0) = number + 1;
         self.open.1.notify_all();
     }
 
-    /// False when the run is to end.
+    /// Wait until an epoch may begin. Return false if the run is stopping.
     pub fn wait_for_epoch(&self, number: u32) -> bool {
         let mut open = lock(&self.open.0);
         while *open <= number {

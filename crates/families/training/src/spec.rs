@@ -1,4 +1,4 @@
-//! The order for training reads.
+//! The order for one training run.
 
 use serde::Deserialize;
 use storlab_base::Result;
@@ -6,30 +6,30 @@ use storlab_io::SECTOR;
 use storlab_run::order::{Order, at_least_one, must, stay_below};
 use storlab_s3::transfer::PlaceSpec;
 
-/// What a job does.
+/// Purpose of a run.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
 pub enum Task {
-    /// Epochs.
+    /// Run epochs.
     Run,
-    /// The data set.
+    /// Generate the data set.
     Generate,
 }
 
-/// Of the files.
+/// Format of the data set's files.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
 pub enum Format {
-    /// A stored zip of two arrays.
+    /// Uncompressed zip of two NPY arrays.
     Npz,
-    /// Framed records.
+    /// TFRecord: framed records.
     Tfrecord,
-    /// Plain bytes.
+    /// Plain bytes; not decodable images.
     Jpeg,
 }
 
 impl Format {
-    /// What a file's name ends with.
+    /// Return the extension of file names.
     pub fn extension(self) -> &'static str {
         match self {
             Format::Npz => "npz",
@@ -39,31 +39,31 @@ impl Format {
     }
 }
 
-/// In which order files are read.
+/// Order in which files are read.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
 pub enum Shuffle {
-    /// By number.
+    /// Sorted by number.
     None,
-    /// At random, and the same in every epoch.
+    /// Random, and the same in every epoch.
     Same,
-    /// At random, anew in every epoch.
+    /// Random, and different in every epoch.
     Epoch,
 }
 
-/// What a reader does with what it read.
+/// Check that a reader makes on the data.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
 pub enum Check {
-    /// Nothing.
+    /// No check.
     Bytes,
-    /// Parses the format's headers.
+    /// Parse the headers of the format.
     Header,
-    /// And compares its checksums.
+    /// Parse the headers, and compare the checksums.
     Crc,
 }
 
-/// The data set.
+/// Data set: format, number of files, and sizes.
 #[derive(Clone, Debug, Deserialize)]
 #[allow(missing_docs)]
 pub struct Records {
@@ -77,7 +77,7 @@ pub struct Records {
     pub seed: u64,
 }
 
-/// See the module.
+/// Order for one training run: data set, accelerators, readers and epochs.
 #[derive(Clone, Debug, Deserialize)]
 #[allow(missing_docs)]
 pub struct TrainingJob {
@@ -88,16 +88,16 @@ pub struct TrainingJob {
     pub place: PlaceSpec,
     pub records: Records,
     pub accelerators: usize,
-    /// Of the accelerators of all clients, the number of this order's first one.
+    /// Number of this order's first accelerator among those of all clients.
     #[serde(default)]
     pub first_accelerator: usize,
-    /// Of all clients; 0: those of this order.
+    /// Number of accelerators of all clients; 0 means those of this order.
     #[serde(default)]
     pub all_accelerators: usize,
-    /// Of a data set that several clients make, which file is this one's first ...
+    /// First file that this client generates, if several clients generate the data set.
     #[serde(default)]
     pub first_file: u64,
-    /// ... and how many lie from each of its files to the next.
+    /// Distance between two consecutive files that this client generates.
     #[serde(default = "every_file")]
     pub file_step: u64,
     pub batch: u64,
@@ -159,22 +159,22 @@ impl Order for TrainingJob {
 }
 
 impl TrainingJob {
-    /// Accelerators of all clients.
+    /// Return the number of accelerators of all clients.
     fn everywhere(&self) -> u64 {
         (if self.all_accelerators == 0 { self.accelerators } else { self.all_accelerators }) as u64
     }
 
-    /// Samples of one accelerator in an epoch: what does not divide evenly is left out.
+    /// Return the samples per accelerator and epoch; the remainder of the division is left out.
     pub fn shard(&self) -> u64 {
         self.records.files * self.records.samples_per_file / self.everywhere()
     }
 
-    /// Steps of one accelerator in an epoch: a last, smaller batch is dropped.
+    /// Return the steps per accelerator and epoch; a last, smaller batch is dropped.
     pub fn steps(&self) -> u64 {
         (self.shard() / self.batch).min(self.max_steps.unwrap_or(u64::MAX))
     }
 
-    /// Batches that each reader may be ahead.
+    /// Return the batches that each reader may be ahead.
     pub fn ahead(&self) -> u64 {
         self.prefetch.div_ceil(self.reader_threads) as u64
     }

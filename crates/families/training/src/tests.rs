@@ -1,4 +1,4 @@
-//! Whole jobs in a directory of the working directory's file system.
+//! Tests of whole jobs in a temporary directory below the working directory.
 
 use std::path::Path;
 use std::time::Duration;
@@ -61,7 +61,7 @@ fn a_reader_that_is_stuck_in_the_kernel_is_left_behind() {
         job["drop_caches"] = json!(false);
         job["drain_timeout_ns"] = json!(1_000_000);
     });
-    // Nobody will ever write into it, so that opening it does not end.
+    // The FIFO has no writer, so opening it blocks.
     let path = home.path().join(job.records.file(0).path);
     std::fs::remove_file(&path).unwrap();
     let made = std::process::Command::new("mkfifo").arg(&path).status().unwrap();
@@ -113,7 +113,7 @@ fn a_damaged_file_ends_the_run_with_its_name() {
         let failure = outcome.summary.failure.unwrap();
         assert!(failure.message.contains("parse"), "{failure:?}");
         assert!(failure.path.unwrap().contains("train/img_"));
-        // Without checksums nothing of it is seen.
+        // Without checksums the damage goes unnoticed.
         let blind = run(home.path(), |job| {
             shape(format, samples)(job);
             job["check"] = json!("header");
@@ -154,9 +154,9 @@ fn utilisation_follows_from_the_times() {
         for times in epoch["accelerators"].as_array().unwrap() {
             let get = |name: &str| times[name].as_u64().unwrap();
             let total = get("end_ns") - get("start_ns");
-            // A thread that is late does not move its schedule: of it nothing is missing.
+            // A late thread does not delay its schedule, so no compute time is missing.
             assert!(get("scheduled_ns") >= 3 * 30_000_000 && get("scheduled_ns") <= total);
-            // The first step computes once its batch is there, which takes time.
+            // The first step computes only after its batch has arrived, which takes time.
             assert!(get("first_scheduled_ns") > 30_000_000);
             let later = get("scheduled_ns") - get("first_scheduled_ns");
             assert!(later >= 2 * 30_000_000);
@@ -174,7 +174,7 @@ fn utilisation_follows_from_the_times() {
         .flat_map(|epoch| epoch["accelerators"].as_array().unwrap())
         .map(|times| times["late_ns"].as_u64().unwrap())
         .sum();
-    // A histogram knows each of them to 0.1 %.
+    // The histogram resolves each value to 0.1 %.
     let (mean_ns, told_ns) = (late as f64 / wakes.operations as f64, wakes.latency.as_ref());
     let told_ns = told_ns.unwrap().mean_ns;
     assert!((mean_ns - told_ns).abs() <= mean_ns * 0.002 + 1.0, "{mean_ns} {told_ns}");
@@ -185,7 +185,7 @@ fn utilisation_follows_from_the_times() {
 #[test]
 fn an_epoch_begins_when_the_order_of_its_files_is_made() {
     let home = home();
-    // Making this order takes longer than anything else; one file is there, and is read.
+    // Building this order takes longer than everything else; only one file exists and is read.
     let many = |job: &mut Value| {
         for name in ["accelerators", "batch", "epochs", "max_steps"] {
             job[name] = json!(1);
@@ -231,7 +231,7 @@ fn epochs_are_permutations_and_shards_do_not_overlap() {
 #[test]
 fn an_accelerator_that_ends_by_a_mistake_fails_the_run() {
     let home = home();
-    // The order of so many files has no place in memory.
+    // The order of this many files does not fit into memory.
     let outcome = run(home.path(), |job| {
         job["records"]["files"] = json!(1u64 << 60);
         job["max_steps"] = json!(1);
@@ -312,7 +312,7 @@ fn held_readers_read_nothing_before_their_time() {
     assert_eq!((summary.totals["read"].operations, summary.first_io_late_ns), (0, None));
 }
 
-/// Accelerators 2 to 4 of five, say.
+/// Return a change that assigns `count` of five accelerators, from `first` on, to this client.
 fn part(first: usize, count: usize) -> impl Fn(&mut Value) {
     move |job| {
         job["accelerators"] = json!(count);

@@ -1,4 +1,4 @@
-//! Training reads from a bucket.
+//! Tests of training reads from a bucket.
 
 #![allow(clippy::pedantic, missing_docs)]
 
@@ -72,7 +72,7 @@ fn an_answer_that_is_cut_short_is_asked_for_again_from_there_on() {
 fn a_thread_of_a_data_set_that_ends_by_a_mistake_fails_the_run() {
     let server = Server::start();
     let mut job = training(&server, "generate", "jpeg", 1);
-    job["records"]["record_bytes"] = json!(1u64 << 63); // more than any allocation may have
+    job["records"]["record_bytes"] = json!(1u64 << 63); // more than any allocation can be
     job["records"]["record_stdev_bytes"] = json!(0);
     let made = go(&job).summary;
     assert_eq!(made.status, Status::Failed);
@@ -94,6 +94,6 @@ fn a_data_set_that_is_cancelled_asks_a_store_that_is_gone_no_more() {
     run.cancel();
     let before = server.held().log.len();
     assert!(run.wait(Some(Duration::from_secs(60))), "the run goes on for ever");
-    // One may have been on its way.
+    // One request may have been in flight.
     assert!(server.held().log.len() <= before + 1);
 }
