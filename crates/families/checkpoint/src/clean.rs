@@ -1,4 +1,4 @@
-//! After a run: its checkpoints are removed, and the directory that they were in.
+//! Clean: removes the checkpoints of a run and their directory.
 
 use std::path::Path;
 use std::{fs, io};
@@ -8,11 +8,11 @@ use storlab_run::control::Control;
 
 use super::publish::Shelf;
 
-/// Remove every checkpoint of a place, whole or partial, and the place itself. One that is not
-/// there is clean.
+/// Remove every checkpoint of a place, complete or partial, and the directory itself. Succeed if it
+/// does not exist.
 ///
 /// # Errors
-/// [`Error::Io`] that names anything else in it, which stays.
+/// [`Error::Io`] that names a foreign file, if there is one; then nothing is removed.
 pub fn remove(shelf: &Shelf, home: &Path, control: &Control) -> Result<()> {
     if !home.exists() {
         return Ok(());

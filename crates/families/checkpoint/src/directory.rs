@@ -1,4 +1,4 @@
-//! Checkpoints as files of a directory: a thread for each rank, which stays.
+//! Checkpoints as files in a directory, with a permanent thread per rank.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -19,13 +19,13 @@ use crate::spec::{CheckpointJob, Cold};
 #[cfg(test)]
 mod tests;
 
-/// See the module.
+/// Checkpoint storage in a directory.
 pub struct Directory {
     crew: Arc<Crew>,
     shelf: Shelf,
-    /// Where the checkpoint that is being written lies.
+    /// Directory of the checkpoint that is being written.
     aside: PathBuf,
-    /// What the files of the next restore are compared with.
+    /// Content with which the files of the next restore are compared.
     expected: Option<Content>,
     orders: Vec<Sender<Order>>,
     answers: Option<Receiver<Result<RankTimes>>>,
@@ -34,7 +34,7 @@ pub struct Directory {
 }
 
 impl Directory {
-    /// Of an order, with its ranks to be started.
+    /// Create the storage for an order; its ranks are not started yet.
     pub fn new(job: &CheckpointJob, shelf: Shelf, control: &Arc<Control>) -> Self {
         let crew = Arc::new(Crew {
             content: Content::new(job.seed, slots(job), job.io_bytes as usize),
@@ -48,8 +48,8 @@ impl Directory {
         Directory { crew, shelf, aside, expected, orders, answers, backend, device }
     }
 
-    /// Every rank carries out the order. `None` when the run is to end; the first error of a rank
-    /// ends it for all.
+    /// Send an order to every rank and wait for all of them. `None` if the run is stopping; the
+    /// first error of a rank stops all.
     fn order_all(&mut self, order: &Order, look: Look<'_>) -> Result<Option<Vec<RankTimes>>> {
         let answers = self.answers.as_ref().ok_or_else(mistake)?;
         for rank in &self.orders {
@@ -102,7 +102,7 @@ impl Directory {
         Ok(())
     }
 
-    /// Bytes of the checkpoint that lie in memory.
+    /// Return the bytes of a checkpoint that are in the page cache.
     fn resident(&self, directory: &Path) -> Result<u64> {
         let mut sum = 0;
         for file in &self.crew.job.files {
@@ -126,7 +126,7 @@ impl Home for Directory {
             let (crew, answer, ready) = (self.crew.clone(), answer.clone(), ready.clone());
             let books = books.clone();
             let work = move || {
-                let mut ready = Some(ready); // gone before it waits: whoever counts them waits too
+                let mut ready = Some(ready); // drop before waiting: `arm` waits until all are gone
                 let mut report = |armed| ready.take().map(|ready| ready.send(armed));
                 let begin = |stream: &Stream| {
                     report(Ok((stream.backend(), stream.features())));

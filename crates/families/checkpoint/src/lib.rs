@@ -1,5 +1,5 @@
-//! Checkpoints: parallel ranks write one after the other, made durable and published as trainers
-//! do, and read the newest one back.
+//! Workload family `checkpoint`: parallel ranks write checkpoints, make them durable and publish
+//! them as trainers do, and read the newest one back.
 
 mod clean;
 mod directory;
@@ -32,12 +32,12 @@ use rank::KINDS;
 use run::write_and_restore;
 use spec::{CheckpointJob, Task};
 
-/// Start writing and restoring, or removing what that left; where the run is held, not before it
-/// is told to.
+/// Start a run that writes and restores checkpoints, or removes those of earlier runs. If `held`,
+/// the work begins when the run is released.
 ///
 /// # Errors
-/// [`storlab_base::Error::Spec`] for an order that cannot be. A place that cannot be made fails the
-/// run.
+/// [`storlab_base::Error::Spec`] for an invalid order or store. A place that cannot be created
+/// fails the run instead.
 pub fn start(order: &str, secrets: &Secrets, held: bool) -> Result<Run> {
     begin(CheckpointJob::from_json(order)?, Credentials::from_map(secrets)?, held)
 }

@@ -1,5 +1,5 @@
-//! Checkpoints as objects: every file is one, uploaded in parts over several connections; the
-//! manifest is written last, and a checkpoint without it is none.
+//! Checkpoints as objects: each file is an object, uploaded in parts over several connections. The
+//! manifest is written last; a checkpoint without it is incomplete.
 
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, channel};
@@ -20,10 +20,11 @@ const MANIFEST: &str = "storlab-checkpoint.json";
 const WRITE: usize = 0;
 const READ: usize = 1;
 
-/// The store of an order.
+/// Create the store of an order.
 ///
 /// # Errors
-/// [`Error::Spec`] for what objects cannot do, and the errors of [`Store::new`].
+/// [`Error::Spec`] if the order's format is not supported on buckets or it names no store; errors
+/// of [`Store::new`].
 pub fn store_of(job: &CheckpointJob, credentials: Option<Credentials>) -> Result<Store> {
     if job.format != Format::Raw {
         let what = "safetensors files are written to directories only";
@@ -34,25 +35,26 @@ pub fn store_of(job: &CheckpointJob, credentials: Option<Credentials>) -> Result
     Store::new(spec, credentials)
 }
 
-/// A rank: its connections and its counters.
+/// Connections and counters of a rank.
 struct Rank {
     bucket: Bucket,
     ledger: Ledger,
 }
 
-/// See the module.
+/// Checkpoint storage in a bucket.
 pub struct Objects<'o> {
     job: &'o CheckpointJob,
     store: Store,
     control: &'o Arc<Control>,
-    /// For manifests and listings.
+    /// Connection for manifests and listings.
     desk: Bucket,
-    /// Of ranks to be, before the window.
+    /// Connections of the ranks, before the window.
     buckets: Vec<Bucket>,
     ranks: Vec<Rank>,
 }
 
-/// Who cancels a run has no patience left, also where the store answers nothing any more.
+/// Create a bucket connection that stops retrying when the run is cancelled, even if the store no
+/// longer responds.
 fn bucket(
     job: &CheckpointJob,
     store: &Store,
@@ -65,23 +67,24 @@ fn bucket(
     Bucket::new(store.clone(), connections, turn, &job.place.patience(), cancelled)
 }
 
-/// What one rank does with one file.
+/// Function that moves one file of one rank.
 type Transfer = fn(&CheckpointJob, &Control, &mut Rank, &str, u64) -> Result<bool>;
 
 impl<'o> Objects<'o> {
-    /// Of an order, with its ranks to be started.
+    /// Create the storage for an order; its ranks are not connected yet.
     pub fn new(job: &'o CheckpointJob, store: Store, control: &'o Arc<Control>) -> Result<Self> {
         let desk = bucket(job, &store, 1, 0, control)?;
         let (buckets, ranks) = (Vec::new(), Vec::new());
         Ok(Objects { job, store, control, desk, buckets, ranks })
     }
 
-    /// What the keys of a checkpoint begin with.
+    /// Return the prefix of the keys of a checkpoint.
     fn below(&self, number: u32) -> String {
         format!("{}checkpoint-{number:06}/", self.job.place.prefix)
     }
 
-    /// The manifest first: half a checkpoint must not look like a whole one.
+    /// Delete all objects below a prefix, the manifest first: half a checkpoint must not look
+    /// complete.
     fn delete(&mut self, below: &str) -> Result<()> {
         let mut keys = self.desk.keys(below)?;
         keys.sort_unstable_by_key(|key| !key.ends_with(MANIFEST));
@@ -91,7 +94,7 @@ impl<'o> Objects<'o> {
         Ok(())
     }
 
-    /// Every object, and every upload that was not ended.
+    /// Delete all objects below a prefix, and abort its unfinished multipart uploads.
     fn delete_all(&mut self, below: &str) -> Result<()> {
         self.delete(below)?;
         for upload in self.desk.uploads(below)? {
@@ -100,13 +103,13 @@ impl<'o> Objects<'o> {
         Ok(())
     }
 
-    /// Remove every checkpoint, whole or not.
+    /// Remove every checkpoint, complete or not.
     pub fn clean(&mut self) -> Result<()> {
         self.delete_all(&format!("{}checkpoint-", self.job.place.prefix))
     }
 
-    /// Every rank moves its files. `None` when the run is to end; the first error of a rank ends it
-    /// for all.
+    /// Let every rank move its files. `None` if the run is stopping; the first error of a rank
+    /// stops all.
     fn move_all(
         &mut self,
         below: &str,
@@ -120,7 +123,7 @@ impl<'o> Objects<'o> {
             let work = |(index, rank)| {
                 let over = over.clone();
                 scope.spawn(move || {
-                    let _over = over; // gone with the thread, however that ends
+                    let _over = over; // dropped when the thread ends, even by a panic
                     let moved = move_files(job, control, index, rank, below, transfer);
                     if moved.is_err() {
                         control.end_soon();
@@ -207,7 +210,8 @@ impl Home for Objects<'_> {
         self.desk.put(&key, &text.into())
     }
 
-    /// What cannot be deleted is no checkpoint anyway.
+    /// Remove a failed checkpoint. Objects that cannot be deleted do no harm, because without a
+    /// manifest they are no checkpoint.
     fn discard(&mut self, number: u32) -> Option<String> {
         let error = self.delete_all(&self.below(number)).err()?;
         Some(format!("what there is of it stays: {error}"))

@@ -1,7 +1,7 @@
-//! Checkpoints as directories: written aside, made durable, then given their names.
+//! Checkpoints as directories: written under a temporary name, made durable, then renamed.
 //!
-//! A name that is there means a checkpoint that is whole. What a crash leaves behind is a partial
-//! one under another name, which the next run removes.
+//! A checkpoint with its final name is complete. A crash leaves only a partial one under a
+//! temporary name, which the next run removes.
 
 use std::path::{Path, PathBuf};
 use std::{fs, io};
@@ -16,22 +16,22 @@ const MANIFEST: &str = "storlab-checkpoint.json";
 const PARTIAL: &str = ".partial-";
 const WHOLE: &str = "checkpoint-";
 
-/// What a checkpoint says of itself.
+/// Description of a checkpoint, stored with it.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq, Eq)]
 pub struct Manifest {
-    /// Of the checkpoint.
+    /// Number of the checkpoint.
     pub number: u32,
-    /// Of its content.
+    /// Seed of its content.
     pub seed: u64,
-    /// Bytes of a buffer, which its content depends on.
+    /// Buffer size in bytes, on which its content depends.
     pub io_bytes: u64,
-    /// How many buffers there were.
+    /// Number of buffers, on which its content depends.
     pub slots: usize,
-    /// Names and sizes, in the order's order.
+    /// Names and sizes of the files, as in the order.
     pub files: Vec<(String, u64)>,
 }
 
-/// The directory of all checkpoints of a run.
+/// Directory that contains all checkpoints of a run.
 #[derive(Clone, Debug)]
 pub struct Shelf {
     home: PathBuf,
@@ -40,22 +40,22 @@ pub struct Shelf {
 }
 
 impl Shelf {
-    /// For the place of an order.
+    /// Create the shelf for the place of an order.
     pub fn new(job: &CheckpointJob, home: &Path) -> Self {
         Shelf { home: home.to_owned(), publish: job.publish, sync: job.sync }
     }
 
-    /// The directory itself.
+    /// Return the path of the directory.
     pub fn home(&self) -> &Path {
         &self.home
     }
 
-    /// Where checkpoint `number` is once it is published.
+    /// Return the path of checkpoint `number` after it is published.
     pub fn whole(&self, number: u32) -> PathBuf {
         self.home.join(format!("{WHOLE}{number:06}"))
     }
 
-    /// Where it is written.
+    /// Return the path at which checkpoint `number` is written.
     pub fn aside(&self, number: u32) -> PathBuf {
         match self.publish {
             Publish::Rename => self.home.join(format!("{PARTIAL}{number:06}")),
@@ -63,7 +63,7 @@ impl Shelf {
         }
     }
 
-    /// Make the directory itself where it is missing; what it lies in has to be there.
+    /// Create the directory if it is missing; its parent must exist.
     pub fn open(&self) -> Result<()> {
         match fs::create_dir(&self.home) {
             Ok(()) if self.sync == SyncMode::Fsync => {
@@ -75,13 +75,13 @@ impl Shelf {
         }
     }
 
-    /// What is in it: checkpoints, whole or not, and what is none of storlab's.
+    /// List the directory: checkpoints, complete or not, and foreign entries.
     pub fn entries(&self) -> Result<(Vec<PathBuf>, Vec<PathBuf>)> {
         let listed = fs::read_dir(&self.home).map_err(failed("list", &self.home))?;
         let mut paths = listed
             .map(|entry| Ok(entry.map_err(failed("list", &self.home))?.path()))
             .collect::<Result<Vec<_>>>()?;
-        paths.sort_unstable(); // partial ones first: whole ones take their names
+        paths.sort_unstable(); // partial ones first: complete ones take their names
         Ok(paths.into_iter().partition(|path| {
             let name = name_of(path);
             let number = name.strip_prefix(WHOLE).or_else(|| name.strip_prefix(PARTIAL));
@@ -89,8 +89,8 @@ impl Shelf {
         }))
     }
 
-    /// Remove one of them. First the name: a crash in between must not leave half a checkpoint
-    /// under it.
+    /// Remove a checkpoint. It is renamed first: a crash during the removal must not leave half a
+    /// checkpoint under its final name.
     pub fn remove(&self, path: &Path) -> Result<()> {
         let mut gone = path.to_owned();
         if let Some(number) = name_of(path).strip_prefix(WHOLE) {
@@ -100,7 +100,7 @@ impl Shelf {
         fs::remove_dir_all(&gone).map_err(failed("remove", &gone))
     }
 
-    /// Remove what crashes left behind.
+    /// Remove partial checkpoints left by crashes.
     pub fn tidy(&self, control: &Control) -> Result<()> {
         for entry in fs::read_dir(&self.home).map_err(failed("list", &self.home))? {
             let path = entry.map_err(failed("list", &self.home))?.path();
@@ -112,7 +112,8 @@ impl Shelf {
         Ok(())
     }
 
-    /// The directories of a new checkpoint. One of the same number is replaced.
+    /// Create the directories of a new checkpoint, and remove an existing one with the same number.
+    /// Return the path at which to write.
     pub fn prepare(&self, number: u32, names: &[&str]) -> Result<PathBuf> {
         let aside = self.aside(number);
         for old in [self.whole(number), aside.clone()] {
@@ -129,13 +130,14 @@ impl Shelf {
         Ok(aside)
     }
 
-    /// All files are written: make them one checkpoint.
+    /// Publish a checkpoint whose files are all written.
     ///
     /// # Errors
-    /// [`Error::Io`] where the file system refuses; nothing is then published.
+    /// [`Error::Io`] if the file system refuses; the checkpoint is then not published.
     pub fn publish(&self, manifest: &Manifest) -> Result<()> {
         let aside = self.aside(manifest.number);
-        // The manifest makes the checkpoint whole: what it lists has to be durable before it is.
+        // The manifest marks the checkpoint as complete, so the files that it lists must be durable
+        // first.
         if self.sync == SyncMode::Fsync {
             sync_tree(&aside)?;
         }
@@ -155,7 +157,7 @@ impl Shelf {
         }
     }
 
-    /// For good, where the order flushes.
+    /// Rename a file or directory to its final name; durably, if the order flushes.
     fn name(&self, aside: &Path, path: &Path) -> Result<()> {
         match self.sync {
             SyncMode::Fsync => durable::name(aside, path),
@@ -163,14 +165,14 @@ impl Shelf {
         }
     }
 
-    /// It failed, perhaps when it had its name already: remove what there is of it. The error that
-    /// counts is the one that ended it.
+    /// Remove a failed checkpoint, which may already have its final name. Errors are ignored,
+    /// because the original failure is reported.
     pub fn discard(&self, number: u32) {
         let _ = self.remove(&self.whole(number));
         let _ = fs::remove_dir_all(self.aside(number));
     }
 
-    /// Numbers of the checkpoints that are whole, the newest last.
+    /// Return the numbers of the complete checkpoints, the newest last.
     pub fn numbers(&self) -> Result<Vec<u32>> {
         let mut numbers = Vec::new();
         for entry in fs::read_dir(&self.home).map_err(failed("list", &self.home))? {
@@ -184,7 +186,7 @@ impl Shelf {
         Ok(numbers)
     }
 
-    /// What a checkpoint says of itself.
+    /// Read the manifest of a checkpoint.
     pub fn manifest(&self, number: u32) -> Result<Manifest> {
         let path = self.whole(number).join(MANIFEST);
         let text = fs::read(&path).map_err(failed("read", &path))?;
@@ -196,7 +198,7 @@ fn name_of(path: &Path) -> String {
     path.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-/// Every directory, the deepest first.
+/// Flush a tree of directories, the deepest first.
 fn sync_tree(directory: &Path) -> Result<()> {
     for entry in fs::read_dir(directory).map_err(failed("list", directory))? {
         let path = entry.map_err(failed("list", directory))?.path();

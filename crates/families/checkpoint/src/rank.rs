@@ -1,4 +1,4 @@
-//! One rank: writes its files of each checkpoint, and reads them back.
+//! Rank: writes its files of each checkpoint, and reads them back.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,60 +15,60 @@ use storlab_run::sampling::Kind;
 use super::safetensors;
 use super::spec::{CheckpointJob, Cold, FileSpec, Format, SyncMode};
 
-/// Places in a rank's counters.
+/// Kinds of operations of a rank, with their indices in the counters.
 pub const KINDS: [Kind; 3] = [Kind::new(0, "write"), Kind::new(1, "read"), Kind::apart(2, "sync")];
 const WRITE: usize = 0;
 const READ: usize = 1;
 const SYNC: usize = 2;
 const HEADER: usize = 4096;
 
-/// What a rank is told.
+/// Order sent to a rank.
 #[derive(Clone)]
 pub enum Order {
     /// Write checkpoint `number` into a directory.
     Write { number: u32, directory: PathBuf },
-    /// Read it from there, as its manifest says that it was written.
+    /// Read checkpoint `number` from a directory; `content` is what its manifest describes.
     Restore { number: u32, content: Content, directory: PathBuf },
 }
 
-/// When a rank was where, on the run's clock.
+/// Times of a rank for one checkpoint, on the run's clock.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct RankTimes {
-    /// Which.
+    /// Number of the rank among those of all clients.
     pub rank: usize,
-    /// Of its files.
+    /// Bytes of its files.
     pub bytes: u64,
-    /// Began.
+    /// Start of the transfer.
     pub start_ns: u64,
-    /// Has handed over or received its last byte.
+    /// Time at which its last byte was written or read.
     pub moved_ns: u64,
-    /// Its files are flushed; as `moved_ns` where nothing is.
+    /// Time at which its files were flushed; same as `moved_ns` without a flush.
     pub end_ns: u64,
-    /// It was told to stop.
+    /// Whether the run ended before the rank was done.
     #[serde(skip)]
     pub stopped: bool,
 }
 
-/// How many buffers a rank has for I/O of that depth.
+/// Return the number of I/O buffers of a rank.
 pub fn slots(job: &CheckpointJob) -> usize {
     job.queue_depth + 4
 }
 
-/// What all ranks share.
+/// State shared by all ranks.
 pub struct Crew {
     /// The order.
     pub job: CheckpointJob,
-    /// What files hold.
+    /// Content of the files.
     pub content: Content,
-    /// How the run is ended.
+    /// Control that stops the run.
     pub control: Arc<Control>,
-    /// The file system has no direct I/O, though it was asked for.
+    /// Set if direct I/O was requested but the file system does not support it.
     pub buffered: AtomicBool,
-    /// It cannot preallocate, though it was asked to.
+    /// Set if preallocation was requested but the file system does not support it.
     pub unallocated: AtomicBool,
 }
 
-/// See the module. Belongs to its thread.
+/// Rank with its buffers; stays on its thread.
 pub struct Rank {
     crew: Arc<Crew>,
     rank: usize,
@@ -77,7 +77,7 @@ pub struct Rank {
 }
 
 impl Rank {
-    /// With buffers that hold the pattern; `begin` opens its counters once it has them.
+    /// Create a rank and fill its buffers with the pattern; `begin` then opens its counters.
     pub fn new(
         crew: Arc<Crew>,
         rank: usize,
@@ -92,7 +92,7 @@ impl Rank {
         Ok(Rank { crew, rank, stream, ledger })
     }
 
-    /// Carry out orders until there are no more.
+    /// Execute orders until the channel is closed.
     pub fn serve(mut self, orders: &Receiver<Order>, answers: &Sender<Result<RankTimes>>) {
         while let Ok(order) = orders.recv() {
             let answer = match order {
@@ -163,7 +163,7 @@ impl Rank {
             &|| control.stopping(),
             |offset, slot, buffer| {
                 if offset > 0 && slot == 0 && !header.is_empty() {
-                    let end = buffer.len().min(HEADER); // the header lay there
+                    let end = buffer.len().min(HEADER); // the header was there
                     buffer[..end].copy_from_slice(&content.pattern(slot)[..end]);
                 }
                 content.stamp_all(whose, offset, buffer);
@@ -188,7 +188,8 @@ impl Rank {
         Ok(ended)
     }
 
-    /// Leaves the buffers with what was read: a rank that has restored writes no more.
+    /// Read the rank's files of a checkpoint. Leaves read data in the buffers, so a rank cannot
+    /// write afterwards.
     fn restore(&mut self, number: u32, content: &Content, directory: &Path) -> Result<RankTimes> {
         let crew = self.crew.clone();
         let direct = crew.job.cold == Cold::Direct;
@@ -243,7 +244,7 @@ fn header_of(job: &CheckpointJob, spec: &FileSpec) -> Vec<u8> {
     }
 }
 
-/// What was read at `offset` begins with what of the header lies there.
+/// Check that data read at `offset` matches the part of the header there.
 fn check_header(header: &[u8], name: &str, offset: u64, data: &[u8]) -> Result<()> {
     let header = &header[header.len().min(offset as usize)..];
     let end = header.len().min(data.len());
@@ -255,7 +256,7 @@ fn check_header(header: &[u8], name: &str, offset: u64, data: &[u8]) -> Result<(
     Err(Error::io("verify", name, offset, source))
 }
 
-/// With direct I/O where the file system has it.
+/// Open a file for reading, with direct I/O if requested and supported.
 fn open_to_read(path: &Path, direct: bool) -> Result<File> {
     let name = path.display().to_string();
     let access = |direct| Access { read: true, write: false, direct };

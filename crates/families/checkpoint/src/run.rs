@@ -1,4 +1,4 @@
-//! First all writes, then all restores, wherever checkpoints lie.
+//! Runs of checkpoints on any storage: first all writes, then all restores.
 
 use std::sync::mpsc::Receiver;
 use std::time::Duration;
@@ -16,80 +16,81 @@ use crate::publish::Manifest;
 use crate::rank::{KINDS, RankTimes};
 use crate::spec::CheckpointJob;
 
-/// Whoever waits looks this often whether the run is to end.
+/// Interval at which a waiting thread checks whether the run is stopping.
 pub const LOOK: Duration = Duration::from_millis(50);
-/// For the last reports of ranks that have ended.
+/// Timeout for the last reports of ranks that have ended.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Called while ranks work.
+/// Function that is called regularly while ranks work.
 pub type Look<'l> = &'l mut dyn FnMut();
 
-/// Where checkpoints lie, and the ranks that move them there and back.
+/// Checkpoint storage, and the ranks that move checkpoints to and from it.
 pub trait Home {
-    /// Start the ranks, which then have all that they need.
+    /// Start the ranks and allocate everything that they need.
     fn arm(&mut self, books: &Books) -> Result<()>;
 
-    /// The window has begun.
+    /// Act on the beginning of the window.
     fn begin(&mut self, _books: &Books) {}
 
-    /// Of the whole ones, the newest last.
+    /// Return the numbers of the complete checkpoints, the newest last.
     fn numbers(&mut self) -> Result<Vec<u32>>;
 
-    /// What a checkpoint by this order says of itself.
+    /// Return the manifest of a checkpoint that this order writes.
     fn describe(&self, number: u32) -> Manifest;
 
-    /// What a checkpoint that is there says of itself.
+    /// Read the manifest of an existing checkpoint.
     fn manifest(&mut self, number: u32) -> Result<Manifest>;
 
-    /// Before a checkpoint is written.
+    /// Prepare the writing of a checkpoint.
     fn prepare(&mut self, _number: u32) -> Result<()> {
         Ok(())
     }
 
-    /// Every rank writes its files. `None` when the run is to end.
+    /// Let every rank write its files. `None` if the run is stopping.
     ///
     /// # Errors
-    /// The first of a rank, which ends it for all.
+    /// The first error of a rank, which stops all.
     fn write(&mut self, number: u32, look: Look<'_>) -> Result<Option<Vec<RankTimes>>>;
 
-    /// All files are written: make them one checkpoint.
+    /// Publish a checkpoint whose files are all written.
     ///
     /// # Errors
-    /// Where that is refused; nothing is then published.
+    /// If the storage refuses; the checkpoint is then not published.
     fn publish(&mut self, manifest: &Manifest) -> Result<()>;
 
-    /// It failed, perhaps when it had its name already: remove what there is of it. In words, that
-    /// something stays, and why.
+    /// Remove a failed checkpoint, which may already have its final name. Return a message if parts
+    /// of it remain.
     fn discard(&mut self, number: u32) -> Option<String>;
 
-    /// Out of the caches with it, and all that reading it needs is made. Bytes of it that lie in
-    /// the caches nevertheless.
+    /// Evict a checkpoint from the caches, and prepare everything that reading it needs. Return the
+    /// bytes that remain in the caches.
     fn chill(&mut self, _manifest: &Manifest) -> Result<u64> {
         Ok(0)
     }
 
-    /// Every rank reads its files of what was chilled. `None` when the run is to end.
+    /// Let every rank read its files of the checkpoint passed to [`Home::chill`]. `None` if the run
+    /// is stopping.
     ///
     /// # Errors
-    /// The first of a rank, which ends it for all.
+    /// The first error of a rank, which stops all.
     fn restore(&mut self, manifest: &Manifest, look: Look<'_>) -> Result<Option<Vec<RankTimes>>>;
 
-    /// Remove one that is whole.
+    /// Remove a complete checkpoint.
     fn remove(&mut self, number: u32) -> Result<()>;
 
-    /// Moved by the device until now, where something counts that.
+    /// Return the bytes moved by the block device until now, if it has counters.
     fn device_bytes(&self) -> Option<DeviceBytes> {
         None
     }
 
-    /// The ranks end, and hand over their last interval.
+    /// End the ranks, which hand over their last interval.
     fn end(&mut self, extras: &mut Extras);
 }
 
-/// Follows the ranks from one checkpoint to the next.
+/// Run of checkpoints: drives the ranks from one checkpoint to the next.
 pub struct Checkpoints<'b, H> {
     job: &'b CheckpointJob,
-    /// Where they lie.
+    /// Checkpoint storage.
     pub home: H,
     control: &'b Control,
     board: &'b Board,
@@ -98,11 +99,11 @@ pub struct Checkpoints<'b, H> {
     extras: Extras,
     writes: Vec<Value>,
     restores: Vec<Value>,
-    /// Meetings with the other clients' ranks, until now.
+    /// Number of barriers with the other clients' ranks so far.
     met: u64,
 }
 
-/// Start the ranks, let them work, and say how it ended.
+/// Start the ranks, run `work`, and build the outcome.
 pub fn run<H: Home>(
     job: &CheckpointJob,
     mut home: H,
@@ -125,7 +126,8 @@ pub fn run<H: Home>(
     run.finish(done)
 }
 
-/// Write and restore: in this order, since restores may leave buffers unfit for writing.
+/// Write all checkpoints, then restore. Restores come last, because they may leave buffers unusable
+/// for writing.
 pub fn write_and_restore<H: Home>(run: &mut Checkpoints<'_, H>) -> Result<()> {
     let first = run.home.numbers()?.last().map_or(1, |last| last + 1);
     for number in first..first + run.job.writes {
@@ -142,7 +144,7 @@ pub fn write_and_restore<H: Home>(run: &mut Checkpoints<'_, H>) -> Result<()> {
 }
 
 impl<H: Home> Checkpoints<'_, H> {
-    /// The time of training between two checkpoints. False when the run is to end.
+    /// Wait for the training time between two checkpoints. Return false if the run is stopping.
     fn pause(&self) -> bool {
         let until = monotonic_ns() + self.job.pause_ns;
         while monotonic_ns() < until && !self.control.stopping() {
@@ -152,7 +154,8 @@ impl<H: Home> Checkpoints<'_, H> {
         !self.control.stopping()
     }
 
-    /// All ranks of all clients begin together. False when the run is to end.
+    /// Wait at the barrier, so that all ranks of all clients begin together. Return false if the
+    /// run is stopping.
     fn meet(&mut self) -> bool {
         let (meeting, ready_ns) = (self.control.meeting(), monotonic_ns());
         meeting.announce(ready_ns);
@@ -180,7 +183,7 @@ impl<H: Home> Checkpoints<'_, H> {
         let times = match published {
             Ok(Some(times)) => times,
             Err(hung) if hung.hangs() => {
-                // Whoever asked the same file system now would wait for it, too.
+                // Any further request to this file system would hang as well.
                 self.extras.notes.push(format!(
                     "checkpoint {number} was not published; what is left of it is removed when the \
                      run is put right after, or by storlab clean"
@@ -188,7 +191,7 @@ impl<H: Home> Checkpoints<'_, H> {
                 return Err(hung);
             }
             ended => {
-                // What ended it is what counts: here another error is only told.
+                // The original failure counts: an error of the clean-up is only noted.
                 self.give_up(number);
                 return ended.map(|_| false);
             }
@@ -210,7 +213,7 @@ impl<H: Home> Checkpoints<'_, H> {
     }
 
     fn give_up(&mut self, number: u32) {
-        // Where nothing can be removed, looking would fail as well, and take as long again.
+        // If nothing can be removed, listing would fail as well and take as long again.
         let left = self.home.discard(number).unwrap_or_else(|| self.newest_beside(number));
         self.extras.notes.push(format!("checkpoint {number} was not published; {left}"));
     }
@@ -285,7 +288,7 @@ impl<H: Home> Checkpoints<'_, H> {
         let end_ns = self.tally.close();
         self.home.end(&mut self.extras);
         let patience = match &done {
-            Err(error) if error.hangs() => Duration::ZERO, // one of them never will
+            Err(error) if error.hangs() => Duration::ZERO, // at least one rank will never report
             _ => PATIENCE,
         };
         while let Ok(report) = self.reports.recv_timeout(patience) {
@@ -308,7 +311,7 @@ fn take_reports(reports: &Receiver<Box<Report>>, tally: &mut Tally, board: &Boar
     }
 }
 
-/// A checkpoint that this order cannot restore.
+/// Build the error for a checkpoint that this order cannot restore.
 fn written_otherwise() -> Error {
     let what = "the newest checkpoint was written by another order";
     Error::spec("files, io_bytes, queue_depth", what, "restore it as it was written")

@@ -1,11 +1,9 @@
-//! The safetensors format.
+//! Header of the safetensors format.
 
 const BLOCK: usize = 4096;
 
-/// The header of a safetensors file of `bytes` in all: its length in 8 bytes, then JSON, padded so
-/// that the data begins on a block. `None` where the file is too small for it.
-///
-/// Source: the format's own description, <https://github.com/huggingface/safetensors>.
+/// Build the header of a safetensors file with `bytes` in total: its length in 8 bytes, then JSON,
+/// padded so that the data begins on a block. `None` if the file is too small for it.
 pub fn header(name: &str, bytes: u64) -> Option<Vec<u8>> {
     let data = bytes.checked_sub(BLOCK as u64)?;
     let tensor = name.rsplit('/').next().unwrap_or(name);

@@ -1,4 +1,4 @@
-//! The order for checkpoints.
+//! The order for one run of checkpoints.
 
 use serde::Deserialize;
 use storlab_base::Result;
@@ -6,46 +6,46 @@ use storlab_io::SECTOR;
 use storlab_run::order::{Order, at_least_one, must, stay_below};
 use storlab_s3::transfer::PlaceSpec;
 
-/// What the run is for.
+/// Purpose of a run.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
 pub enum Task {
-    /// Write and restore.
+    /// Write and restore checkpoints.
     #[default]
     Run,
-    /// Remove the place with all checkpoints in it.
+    /// Remove the place with all its checkpoints.
     Clean,
 }
 
-/// One file of every checkpoint.
+/// File of every checkpoint.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FileSpec {
-    /// Below the checkpoint's directory.
+    /// Path relative to the checkpoint's directory.
     pub name: String,
-    /// Who writes it.
+    /// Rank that writes the file.
     pub rank: usize,
-    /// All of it.
+    /// Size in bytes.
     pub bytes: u64,
 }
 
-/// What a file holds.
+/// Format of checkpoint files.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
 pub enum Format {
-    /// Data alone.
+    /// Data only.
     Raw,
-    /// A length, a JSON header, one tensor.
+    /// safetensors: a length, a JSON header, and one tensor.
     Safetensors,
 }
 
-/// How a checkpoint gets on the device.
+/// Durability of checkpoints.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
 pub enum SyncMode {
-    /// When the kernel likes.
+    /// No flush: the kernel writes back when it chooses to.
     None,
-    /// Before it is published.
+    /// Flushed before it is published.
     Fsync,
 }
 
@@ -53,25 +53,25 @@ pub enum SyncMode {
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
 pub enum Publish {
-    /// Written aside, and given its name when it is whole.
+    /// Written under a temporary name, and renamed when it is complete.
     Rename,
-    /// Written under its name.
+    /// Written under its final name.
     InPlace,
 }
 
-/// How a restore gets past the page cache.
+/// How a restore bypasses the page cache.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
 pub enum Cold {
     /// By direct I/O.
     Direct,
-    /// By asking the kernel to drop the files first.
+    /// By asking the kernel to drop the files from the cache first.
     Drop,
-    /// Not at all.
+    /// The page cache is used.
     AsIs,
 }
 
-/// See the module.
+/// Order for one run of checkpoints: files, ranks, durability and restores.
 #[derive(Clone, Debug, Deserialize)]
 #[allow(missing_docs)]
 pub struct CheckpointJob {
@@ -84,7 +84,7 @@ pub struct CheckpointJob {
     pub place: PlaceSpec,
     pub files: Vec<FileSpec>,
     pub ranks: usize,
-    /// Of the ranks of all clients, the number of this order's first one.
+    /// Number of this order's first rank among those of all clients.
     #[serde(default)]
     pub first_rank: usize,
     pub format: Format,
@@ -96,7 +96,7 @@ pub struct CheckpointJob {
     pub keep_last: Option<u32>,
     pub io_bytes: u64,
     pub queue_depth: usize,
-    /// Files get their whole length before their bytes.
+    /// Whether files are preallocated to their full length before data is written.
     #[serde(default = "yes")]
     pub preallocate: bool,
     pub verify: bool,
@@ -127,7 +127,7 @@ impl Order for CheckpointJob {
 }
 
 impl CheckpointJob {
-    /// Of one checkpoint.
+    /// Return the size of one checkpoint in bytes.
     pub fn total_bytes(&self) -> u64 {
         self.files.iter().map(|file| file.bytes).sum()
     }

@@ -1,4 +1,4 @@
-//! Whole jobs in a directory of the working directory's file system.
+//! Tests of whole jobs in a temporary directory below the working directory.
 
 use std::path::Path;
 use std::time::Duration;
@@ -97,7 +97,7 @@ fn a_restore_ends_with_the_last_byte_that_a_rank_received() {
     let outcome = run(home.path(), |job| {
         job["writes"] = json!(0);
         job["restores"] = json!(2);
-        job["seed"] = json!(8); // so that what the files hold has to be made anew
+        job["seed"] = json!(8); // so that the expected content is generated again
     });
     assert_eq!(outcome.summary.status, Status::Finished, "{:?}", outcome.summary.failure);
     for restore in outcome.summary.details["restores"].as_array().unwrap() {
@@ -142,7 +142,7 @@ fn a_byte_that_changed_is_found_with_its_file_and_offset() {
 fn a_failed_write_leaves_the_last_checkpoint_whole() {
     let home = home();
     run(home.path(), |job| job["writes"] = json!(1));
-    // A directory where a file has to be: creating it fails on the second rank only.
+    // A directory in place of a file: creating it fails on the second rank only.
     let outcome = run(home.path(), |job| {
         job["writes"] = json!(1);
         job["files"][2]["name"] = json!("rank0");
@@ -170,7 +170,7 @@ fn nothing_says_that_a_checkpoint_is_whole_before_its_directories_are_flushed() 
     let home = home();
     let (shelf, manifest) = shelf_with_a_checkpoint(home.path());
     let aside = shelf.prepare(2, &["rank1.bin"]).unwrap();
-    // A directory that has no flush.
+    // A directory that cannot be flushed.
     std::os::unix::fs::symlink("/proc/self/fdinfo", aside.join("rank0")).unwrap();
     let error = shelf.publish(&manifest).unwrap_err();
     assert!(error.to_string().contains("rank0"), "{error}");
@@ -185,7 +185,7 @@ fn a_checkpoint_that_failed_after_its_rename_is_not_the_newest() {
     shelf.prepare(2, &["rank1.bin"]).unwrap();
     shelf.publish(&manifest).unwrap();
     assert_eq!(shelf.numbers().unwrap(), [1, 2]);
-    // Flushing the directory that they all lie in is what comes next, and may fail.
+    // Flushing the parent directory comes next, and may fail.
     shelf.discard(2);
     assert_eq!(shelf.numbers().unwrap(), [1]);
 }
@@ -197,7 +197,8 @@ fn leftovers_of_a_crash_are_removed_and_never_restored() {
     let partial = home.path().join(".partial-000002");
     std::fs::create_dir(&partial).unwrap();
     std::fs::write(partial.join("rank1.bin"), b"half").unwrap();
-    // One without its manifest: it lost its last rename's neighbour, or was never whole.
+    // A checkpoint without its manifest: a crash lost the rename of the manifest, or it was never
+    // complete.
     std::fs::create_dir(home.path().join("checkpoint-000009")).unwrap();
     let outcome = run(home.path(), |job| job["writes"] = json!(0));
     assert_eq!(outcome.summary.status, Status::Finished, "{:?}", outcome.summary.failure);
@@ -297,7 +298,7 @@ fn a_file_that_is_set_aside_has_its_whole_length_before_its_bytes() {
         job["preallocate"] = json!(true);
     });
     let run = begin(CheckpointJob::from_json(&order.to_string()).unwrap(), None, false).unwrap();
-    // Also when its name is gone, the file tells what became of it.
+    // The open file can be examined even after its name is gone.
     let begun = || {
         let names = [".partial-000001", "checkpoint-000001"].map(|name| home.path().join(name));
         names.iter().find_map(|name| std::fs::File::open(name.join("rank0/a.bin")).ok())
@@ -362,7 +363,7 @@ fn ranks_of_several_clients_begin_each_checkpoint_and_restore_together() {
     let soon = Duration::from_mins(1);
     for number in 0..3 {
         let ready_ns = parts[0].meeting().announced(number, soon).unwrap();
-        // The other is there, too, and neither goes on before it is told.
+        // Both clients have arrived, and neither goes on before it is released.
         assert!(parts[1].meeting().announced(number, soon).is_some());
         assert!(!parts[0].wait(Some(Duration::ZERO)));
         assert!(parts.iter().all(|part| part.meeting().tell(ready_ns)));
@@ -381,7 +382,7 @@ fn ranks_of_several_clients_begin_each_checkpoint_and_restore_together() {
     }
 }
 
-/// A file system that answers nothing any more: whoever asks it waits for ever.
+/// Storage on a file system that hangs: every request would block forever.
 struct Dead;
 
 impl run::Home for Dead {

@@ -1,4 +1,4 @@
-//! Checkpoints in a bucket.
+//! Tests of checkpoints in a bucket.
 
 #![allow(clippy::pedantic, missing_docs)]
 
@@ -119,7 +119,7 @@ fn a_request_without_an_answer_in_time_is_sent_again() {
         _ => Fault::None,
     });
     let mut job = patient(checkpoint(&server, 1, 0));
-    // So small that only the request that stalls can take that long, however busy the machine is.
+    // Small enough that only the stalled request can exceed the timeout, even on a busy machine.
     job["files"] = json!([
         {"name": "rank0.bin", "rank": 0, "bytes": 65_537},
         {"name": "rank1.bin", "rank": 1, "bytes": 1},
@@ -168,7 +168,7 @@ fn a_completion_whose_answer_was_lost_counts_when_the_object_is_there() {
     assert_eq!(done.status, Status::Finished, "{:?}", done.failure);
 }
 
-/// CreateMultipartUpload is not idempotent: each attempt that arrives begins one more.
+/// CreateMultipartUpload is not idempotent: each attempt that arrives begins another upload.
 #[test]
 fn an_upload_whose_id_was_lost_is_given_up_before_the_next_is_begun() {
     let begins = |seen: &Seen| seen.method == Method::POST && seen.query.contains_key("uploads");
@@ -205,7 +205,7 @@ fn what_a_killed_run_left_of_uploads_is_given_up_by_the_clean_task() {
 #[test]
 fn a_store_that_ignores_prefixes_loses_nothing_of_others() {
     let server = Server::start();
-    server.held().prefix_ignored = true; // nor are those of upload listings heeded
+    server.held().prefix_ignored = true; // prefixes of upload listings are ignored too
     let open = |key: &str| (key.to_owned(), Default::default());
     let others = ["other", "p/own/checkpoint", "p/owner/checkpoint-000001/a"];
     for key in others {
@@ -262,7 +262,7 @@ fn who_cancels_does_not_wait_for_retries_of_a_store_that_is_gone() {
     let notes = run.outcome().unwrap().summary.notes.join("\n");
     assert!(notes.contains("1 was not published; what there is of it stays: LIST"), "{notes}");
     assert!(notes.contains("1 multipart uploads were begun"), "{notes}");
-    // What was left is seen by the next one who cleans up.
+    // The next clean removes what was left.
     server.judge(|_| Fault::None);
     let mut job = checkpoint(&server, 0, 0);
     job["task"] = json!("clean");

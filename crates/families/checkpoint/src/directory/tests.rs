@@ -1,4 +1,4 @@
-//! What lies outside of the time of a restore, and ranks that end badly.
+//! Tests of work outside the measured time of a restore, and of ranks that fail.
 
 use storlab_base::{Identity, Stamped as _};
 use storlab_run::order::Order as _;
@@ -33,7 +33,7 @@ fn what_failed_is_told_though_another_rank_is_stuck() {
     let mut directory = Directory::new(&job, shelf, &Arc::new(Control::new(false)));
     let (answer, answers) = channel();
     directory.answers = Some(answers);
-    // Two that take their orders, of which one answers.
+    // Two ranks that accept their orders, of which only one answers.
     let (orders, _taken): (Vec<_>, Vec<_>) = (0..2).map(|_| channel()).unzip();
     directory.orders = orders;
     let full = std::io::Error::from_raw_os_error(libc::ENOSPC);
