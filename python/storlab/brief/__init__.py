@@ -1,4 +1,4 @@
-"""The brief: a report that compares targets, as one HTML file and as PDF from the same model."""
+"""Brief: a report that compares targets, as one HTML file and as a PDF from the same model."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from storlab.model.publisher import BriefTable
 
 _LOG = logging.getLogger(__name__)
-_MANIFEST = "storlab-figures.json"  # which figures in the folder are those of the brief
+_MANIFEST = "storlab-figures.json"  # list of the figures in the folder that belong to the brief
 
 
 def write_brief(
@@ -33,20 +33,29 @@ def write_brief(
     runs: Sequence[str] = (),
     tell: Callable[[list[Verdict]], None] = lambda _: None,
 ) -> Path:
-    """Write the brief, its figures as SVG files beside it, and the PDF; return the HTML's path.
+    """Write the brief as HTML, its figures as SVG files and the PDF; return the path of the HTML.
 
-    It is of one result directory, or of it and ``others`` together.
+    Each file is replaced atomically. If the PDF cannot be set, a warning is logged and an older PDF
+    is removed, since the HTML contains everything.
 
-    ``tell`` is handed the answers before anything is written.
-    ``published_by`` is a ``[brief]`` in place of the study's, and the folder that it lay in.
-    ``runs`` are ids of single runs to draw on a time axis.
-    ``out`` is the HTML file, by default ``brief.html`` in the result directory. Files are replaced
-    in one step each. A PDF that cannot be set is left out with a warning in the log, and an older
-    one removed: the HTML says everything. Raises ResultError for damaged runs, UsageError for one
-    of ``runs`` that cannot be drawn, OSError when a file cannot be written, and AuditError, before
-    anything is written, when a claim does not follow from its runs or a number cannot be.
+    Args:
+        store: Result directory to report on.
+        others: Further result directories for the same brief.
+        title: Title of the brief; by default the name of the study.
+        out: HTML file to write; by default ``brief.html`` in the result directory.
+        pdf: Whether to write a PDF, too.
+        published_by: A ``[brief]`` table that replaces the study's, and the folder of its files.
+        runs: Ids of single runs to draw on a time axis.
+        tell: Callback that receives the answers before anything is written.
+
+    Raises:
+        ResultError: A run is damaged.
+        UsageError: One of ``runs`` cannot be drawn.
+        AuditError: A claim does not follow from its runs, or a number is impossible; raised before
+            anything is written.
+        OSError: A file cannot be written.
     """
-    # the terminal's table shares this package, and needs neither Vega nor typst
+    # The terminal's table shares this package and needs neither Vega nor typst.
     from storlab.audit.from_claims import stop_on_error
     from storlab.brief.build import build_brief
     from storlab.brief.html import render_html
@@ -91,7 +100,7 @@ def _write_figures(brief: Brief, directory: Path) -> None:
 
 
 def _listed(directory: Path) -> set[str]:
-    """Figures that an earlier brief made here; whatever else lies there is somebody's."""
+    """Return the figures that an earlier brief wrote here; other files are never removed."""
     try:
         names = parse_json(read_input(directory / _MANIFEST))["figures"]
         return {name for name in names if Path(name).name == name and name.endswith(".svg")}
@@ -100,7 +109,7 @@ def _listed(directory: Path) -> set[str]:
 
 
 def _replace(path: Path, content: bytes) -> None:
-    """Readers see the old file or the new one. A brief can be made again, so it is not synced."""
+    """Replace a file atomically, without syncing it: a brief can be made again."""
     temporary = temporary_beside(path)
     try:
         with temporary.open("xb") as file:

@@ -1,4 +1,4 @@
-"""The answers of a brief: the verdicts as they stand on the first screen, and what is worse."""
+"""Answers of a brief: the verdicts on its first screen, with advantages and drawbacks."""
 
 from __future__ import annotations
 
@@ -23,7 +23,12 @@ SECTIONS |= {"density": ("Density and cost", "density")}
 
 
 def answers(comparison: Comparison, anchors: Sequence[str]) -> list[Answer]:
-    """Of every question, in order. ``anchors`` are the sections that the page has."""
+    """Build one answer per question, in order; empty for fewer than two targets.
+
+    Args:
+        comparison: Comparison with all points.
+        anchors: Anchors of the sections that the page contains.
+    """
     if len(comparison.targets) < 2:
         return []
     judged = verdicts(comparison)
@@ -31,7 +36,7 @@ def answers(comparison: Comparison, anchors: Sequence[str]) -> list[Answer]:
     answered = []
     for number, verdict in enumerate(judged):
         answer = _answer(comparison, verdict, anchors, judged[0] if number else None)
-        # Of two targets what the one is better in is what the other is worse in: said once.
+        # With two targets, what one is better in is what the other is worse in: print it only once.
         side = (verdict.workload, verdict.leader if len(verdict.targets) > 2 else "")
         if answer.leader:
             answer = replace(answer, as_under=sides.get(side))
@@ -43,7 +48,7 @@ def answers(comparison: Comparison, anchors: Sequence[str]) -> list[Answer]:
 def _answer(
     comparison: Comparison, verdict: Verdict, anchors: Sequence[str], first: Verdict | None
 ) -> Answer:
-    """What the first answer says already (where its winner is worse) is not said again."""
+    """Build the answer for one verdict, without sentences that the first answer contains."""
     at = verdict.headline
     title, anchor = SECTIONS.get(verdict.question, ("Ratios", "ratios"))
     ids = [] if at is None else list(zip((at.ahead, at.behind), at.point_ids, strict=False))
@@ -71,7 +76,10 @@ def _answer(
 
 
 def _worse_title(verdict: Verdict) -> str:
-    """Nobody is called worse where there is no winner; of two targets the other one is better."""
+    """Return the heading of the drawbacks.
+
+    Without a winner no target is called worse; with two targets the other one is called better.
+    """
     if verdict.winner or not verdict.leader:
         return "Where it is worse"
     if len(verdict.targets) > 2:
@@ -81,7 +89,10 @@ def _worse_title(verdict: Verdict) -> str:
 
 
 def _told(comparison: Comparison, verdict: Verdict) -> list[tuple[str, str, int | None]]:
-    """What answers in words: target, words, its colour; of several targets together none."""
+    """Return the textual answers as target, text and colour index.
+
+    Answers that hold for several targets have no colour.
+    """
     same: dict[str, list[str]] = {}
     for target, text in verdict.told:
         same.setdefault(text, []).append(target)
@@ -96,14 +107,14 @@ def _told(comparison: Comparison, verdict: Verdict) -> list[tuple[str, str, int 
 
 
 def _sentences(verdict: Verdict, first: Verdict | None) -> list[str]:
-    """Behind what is told in words, which stands over them."""
+    """Return the sentences that follow the textual answers, without those of the first answer."""
     answer, *others = verdict.sentences()[bool(verdict.told) :]
     known = [] if first is None else first.sentences()
     return [answer, *(text for text in others if text not in known)]
 
 
 def marks_beside(comparison: Comparison, at: Advantage) -> list[Mark]:
-    """The warnings that touch a headline."""
+    """Return the marks of the flags that affect a headline."""
     cells = {c.point_id: c for row in comparison.rows.values() for c in row.cells.values()}
     sides = [cells[point] for point in at.point_ids if point in cells]
     column = comparison.column(at.key)
@@ -130,7 +141,7 @@ def _contrast(standing: Standing, verdict: Verdict) -> Contrast:
 
 
 def headlines(comparison: Comparison) -> list[ClaimData]:
-    """The headlines as the audit takes them: what each asserts, and the runs that it rests on."""
+    """Return the headlines in the form the audit checks: assertions with the runs behind them."""
     return [
         _headline(comparison, verdict, at)
         for verdict in verdicts(comparison)

@@ -1,4 +1,4 @@
-"""What the audit says about a brief, before it is written."""
+"""Audit of a brief before it is written."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from storlab.lab.results.store import ResultStore
 
 
 def audited(comparison: Comparison, claims: Iterable[Claim]) -> list[Finding]:
-    """Findings about the claims, recomputed from their runs, then about the comparison."""
+    """Audit the claims, recomputed from their runs, and then the comparison itself."""
     records = {run.record.run_id: run.record for run in comparison.dataset.all_runs()}
     cells = {cell.point_id: cell for row in comparison.rows.values() for cell in row.cells.values()}
     owners = {run.record.run_id: run.target for run in comparison.dataset.all_runs()}
@@ -39,18 +39,22 @@ def audited(comparison: Comparison, claims: Iterable[Claim]) -> list[Finding]:
 
 
 def directory_rules() -> list[str]:
-    """Names of all rules that findings of ``audit_directory`` can have."""
+    """Return the names of all rules that findings of ``audit_directory`` can have."""
     return [*result_rules(), OWN_CLAIM, OWN_PUBLISHED]
 
 
 def audit_directory(directory: Path) -> list[Finding]:
-    """What the brief of a result directory would be told. Raises ResultError for damaged runs."""
+    """Audit the brief that a result directory would give.
+
+    Raises:
+        ResultError: A run is damaged.
+    """
     comparison = compare(load_dataset([ResultStore.open(directory)]))
     return audited(comparison, make_claims(comparison))
 
 
 def claim_data(comparison: Comparison, claim: Claim) -> ClaimData:
-    """A claim as the audit takes it: what it asserts, and which runs of which side it names."""
+    """Return a claim in the form the audit checks: its assertion and the runs of each side."""
     cells = {cell.point_id: cell for row in comparison.rows.values() for cell in row.cells.values()}
     owners = {run.record.run_id: run.target for run in comparison.dataset.all_runs()}
     return _claim_data(claim, cells, owners)
@@ -82,7 +86,7 @@ def _claim_data(
 
 
 def _large(claim: Claim, single: ClaimData) -> ClaimData:
-    """The number of its card: the same ratio as it holds together with all other comparisons."""
+    """Return the large number of a claim's card, for the interval over all comparisons together."""
     return replace(
         single,
         statement=f"{claim.target} {claim.joint.number.words} {claim.unit}",

@@ -1,4 +1,4 @@
-"""From a result directory to the model of its brief."""
+"""Construction of the brief's model from result directories."""
 
 from __future__ import annotations
 
@@ -89,10 +89,19 @@ def build_brief(
     published_by: tuple[BriefTable, Path] | None = None,
     runs: Sequence[str] = (),
 ) -> Brief:
-    """The model of a brief of all the stores, for a file ``name`` in the directory ``beside``.
+    """Build the model of a brief.
 
-    Of a large campaign it shows a selection; what it says of the whole rests on all points.
-    ``published_by`` stands for the study's ``[brief]``, its files beside it; ``runs`` are drawn.
+    For a large campaign the brief shows a selection of points; statements about the whole campaign
+    use all points.
+
+    Args:
+        store: Result directory to report on.
+        others: Further result directories for the same brief.
+        title: Title of the brief; by default the name of the study.
+        beside: Directory of the brief's file, to which links are relative.
+        name: Name of the brief's file, without suffix.
+        published_by: A ``[brief]`` table that replaces the study's, and the folder of its files.
+        runs: Ids of single runs to draw on a time axis.
     """
     stores = [store, *others]
     whole = compare(load_dataset(stores))
@@ -155,7 +164,7 @@ def build_brief(
 def _with_publisher(
     brief: Brief, whole: Comparison, given: tuple[BriefTable, Path] | None
 ) -> Brief:
-    """With what its publisher adds, and without what they leave out."""
+    """Add the publisher's additions, and remove what the publisher leaves out."""
     first = whole.dataset.stores[0]
     own, folder = given or (first.study.brief, first.directory)
     targets = [column.target for column in whole.dataset.targets]
@@ -169,7 +178,7 @@ def _cards(whole: Comparison) -> list[TargetCard]:
 
 
 def _every_point(name: str) -> str:
-    """The file beside the brief of that name that has all points of a large campaign."""
+    """Return the name of the file next to the brief with all points of a large campaign."""
     return f"{name}-points.csv"
 
 
@@ -179,7 +188,7 @@ def _ratios(comparison: Comparison) -> list[DataTable]:
 
 
 def _anchors(ratios: Sequence[DataTable], extras: Sequence[ExtraSection]) -> list[str]:
-    """Sections that answers may lead to."""
+    """Return the anchors of the sections that answers may link to."""
     return [*(["ratios"] if ratios else []), *(extra.anchor for extra in extras)]
 
 
@@ -200,7 +209,7 @@ def _study_name(stores: Sequence[ResultStore]) -> str:
 
 
 def _title(stores: Sequence[ResultStore]) -> str:
-    """The study's name; of several each in quotation marks: a name may end in a question mark."""
+    """Return the name of the study; several are quoted, as each may end in a question mark."""
     names = list(dict.fromkeys(store.study.study.name for store in stores))
     return names[0] if len(names) == 1 else and_list([f"“{name}”" for name in names])
 
@@ -223,7 +232,7 @@ def _data(
     claims: Sequence[Claim],
     findings: Sequence[Finding],
 ) -> dict[str, Any]:
-    """What the brief rests on, for programs: it lies in the page as JSON."""
+    """Return the data behind the brief, which the page embeds as JSON for programs."""
     own: dict[str, Any] = {}
     if has_clients(comparison):
         own["clients"] = cluster_data(comparison)
@@ -249,12 +258,12 @@ def _data(
 
 
 def section_anchor(section: Section) -> str:
-    """The section's id on the page."""
+    """Return the section's id on the page."""
     return "mix-" + slug(section.workload, section.title, section.points[0].engine)
 
 
 def _sections(comparison: Comparison, scales: tables.Scales) -> list[SectionBlock]:
-    """All mixes; those of a family that has figures over all of them behind these."""
+    """Build the sections of all mixes, each family's overall figures first."""
     sections_of: list[SectionBlock] = []
     families = [_family(comparison, identity) for identity in _identities(comparison)]
     mixes = [(s, _section(comparison, s, scales[s.kind])) for family in families for s in family]
@@ -300,7 +309,7 @@ def _section(comparison: Comparison, section: Section, scale: tables.Scale) -> S
 def _with_rates(
     groups: list[FigureGroup], comparison: Comparison, section: Section
 ) -> list[FigureGroup]:
-    """Of clients together small blocks by their operations, where throughput would stand."""
+    """Pair the rate figures of small blocks with the throughput figures of cluster clients."""
     rates = _group(CLIENT_RATES, comparison, [section])
     return paired([*([rates] if rates else []), *groups])
 
@@ -312,7 +321,7 @@ def _extras(
     chosen: ExtraSection | None,
     claims: Sequence[Claim],
 ) -> list[ExtraSection]:
-    """The sections that stand once for the campaign, where there is something to say."""
+    """Build the sections that appear once per campaign, if they have content."""
     drawn = {d.figure.name for group in (chosen.groups if chosen else ()) for d in group.drawings}
     every = comparison.sections
     cost = (_group(kind, comparison, every) for kind in (DENSITY, WORTH, COST_STACK, COST_CAPACITY))
@@ -332,7 +341,7 @@ def _extras(
 
 
 def _own_section(comparison: Comparison, kind: str, scale: tables.Scale) -> ExtraSection | None:
-    """What a family says beside its metrics, with the figures that belong there."""
+    """Build a family's section of quantities that are not metrics, with its figures."""
     extra = extra_of(kind)
     section = None if extra is None else extra.section(comparison, scale)
     if section is None:
@@ -343,7 +352,7 @@ def _own_section(comparison: Comparison, kind: str, scale: tables.Scale) -> Extr
 
 
 def _client_groups(comparison: Comparison) -> list[FigureGroup]:
-    """What clients of a cluster did: more of them, and each of them."""
+    """Build the figures of cluster clients: scaling with their number, and each client."""
     if not has_clients(comparison):
         return []
     by_clients = sections_by_clients(comparison)
@@ -361,7 +370,7 @@ def _overview(comparison: Comparison, scope: str) -> list[FigureGroup]:
 
 
 def _scoped(comparison: Comparison, sections: list[Section], scope: str) -> list[FigureGroup]:
-    """What the family of these sections wants to be drawn of them."""
+    """Draw the figures that a family defines for a scope, over the given sections."""
     wanted = [kind for kind in FAMILIES[sections[0].kind].figures if kind.scope == scope]
     return [group for kind in wanted if (group := _group(kind, comparison, sections))]
 
@@ -377,7 +386,7 @@ def _group(
 
 
 def _mappings(comparison: Comparison) -> list[Mapping]:
-    """Which use case stands for which parameters, and where it is: one table per workload."""
+    """Build a table per workload that maps use cases to parameters and sections."""
     mappings = []
     for identity in _identities(comparison):
         rows: dict[tuple[str, ...], MappingRow] = {}
@@ -442,6 +451,6 @@ def _legend(
 
 
 def _href(store: ResultStore, beside: Path) -> str:
-    """The result directory as a relative link, with a slash at its end; empty for "here"."""
+    """Return a relative link to the result directory, with a trailing slash unless it is empty."""
     relative = os.path.relpath(store.directory, beside)
     return "" if relative == "." else f"{Path(relative).as_posix()}/"

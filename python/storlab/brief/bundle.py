@@ -1,4 +1,4 @@
-"""The script that draws figures in a browser: Vega, Vega-Lite and Vega-Embed in one."""
+"""Script that draws figures in a browser: Vega, Vega-Lite and Vega-Embed in one bundle."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from storlab.base.files import replace_file
 
 
 def vega_bundle() -> str:
-    """A script that defines ``window.vegaEmbed``.
+    """Return a script that defines ``window.vegaEmbed``.
 
-    Bundling takes more than a second of CPU and comes out the same for every brief, so the script
-    stays in the user's cache (XDG Base Directory Specification), a megabyte of it.
+    Bundling takes more than a second of CPU time and gives the same script for every brief, so the
+    result (about 1 MB) is cached in the user's cache directory (XDG Base Directory Specification).
     """
     try:
         kept = _cache() / f"vega-of-vl-convert-{version('vl-convert-python')}.js"
@@ -25,7 +25,7 @@ def vega_bundle() -> str:
             kept.parent.mkdir(parents=True, exist_ok=True)
             replace_file(kept, script.encode())
         return script
-    except (OSError, RuntimeError):  # not readable; no home at all
+    except (OSError, RuntimeError):  # the cache is not readable, or the user has no home
         return _made()
 
 
@@ -36,6 +36,10 @@ def _made() -> str:
 
 
 def _cache() -> Path:
-    """Raises RuntimeError for a user without a home."""
+    """Return storlab's cache directory.
+
+    Raises:
+        RuntimeError: The user has no home directory.
+    """
     named = Path(os.environ.get("XDG_CACHE_HOME", ""))
     return (named if named.is_absolute() else Path.home() / ".cache") / "storlab"

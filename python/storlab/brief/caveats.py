@@ -1,4 +1,4 @@
-"""What a reader must know before using the numbers."""
+"""Caveats of a brief: circumstances to consider before using its numbers."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from storlab.brief.text import and_list, plural
 from storlab.workloads.common.flags import flag_meanings
 from storlab.workloads.common.metrics import wait_for_each_other
 
-MOST_DRIFTS = 8  # points whose repeats the caveats print in order
-MOST_REPEATED = 3  # runs that the caveats name
+MOST_DRIFTS = 8  # points whose repeats the caveats list in order of time
+MOST_REPEATED = 3  # repeated runs that the caveats name
 
 
 def caveats(comparison: Comparison) -> list[str]:
-    """One sentence for each."""
+    """Return the caveats of a comparison, one sentence each."""
     stores = comparison.dataset.stores
     sentences = []
     cells = [cell for row in comparison.rows.values() for cell in row.cells.values()]
@@ -56,7 +56,10 @@ def caveats(comparison: Comparison) -> list[str]:
 
 
 def _repeated(comparison: Comparison) -> list[str]:
-    """Name the runs that were measured again after failed attempts: what fails may be slow."""
+    """Return a caveat that names the runs repeated after failed attempts.
+
+    A target that fails may also be slow.
+    """
     repeated = [run for run in comparison.dataset.all_runs() if run.record.attempts]
     if not repeated:
         return []
@@ -81,7 +84,7 @@ def _drifts(comparison: Comparison) -> list[str]:
 
 
 def drift_texts(comparison: Comparison) -> list[str]:
-    """Word the repeats in order of time, for each point and target where they depend on it."""
+    """Describe the repeats in order of time for each point and target that depends on the order."""
     return [
         f"{cell.target}, {section.where(point)}: {flag.message}"
         for section in comparison.sections
@@ -93,7 +96,10 @@ def drift_texts(comparison: Comparison) -> list[str]:
 
 
 def _own_waits(comparison: Comparison) -> list[str]:
-    """More workers than cores, said once: the study asks for it, and no run is flagged for it."""
+    """Return a caveat about more workers than cores.
+
+    Runs are not flagged for this, because the study asks for it.
+    """
     waits = [
         (workers, record.cpu.cores, record.cpu.longest_wait_percent or 0.0)
         for run in comparison.dataset.all_runs()
@@ -106,7 +112,7 @@ def _own_waits(comparison: Comparison) -> list[str]:
     if not waits:
         return []
     workers, cores, _ = max(waits)
-    # Fewer cores than the machine has, and not by the study's own choice: it is not the cause.
+    # Fewer cores than the machine has, other than by the study's choice, have another cause.
     confined = any(
         record.cpu.cores < (record.cpu.machine_cores or 0) and not record.params.get("cpus")
         for run in comparison.dataset.all_runs()

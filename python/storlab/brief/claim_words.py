@@ -1,4 +1,4 @@
-"""The words of a claim: both values, by how much the one is ahead, and the numbers in them."""
+"""Wording of claims: both values, the lead of one over the other, and the numbers used."""
 
 from __future__ import annotations
 
@@ -15,45 +15,46 @@ from storlab.brief.text import latency_unit, ratio_bracket, sentence_case
 from storlab.contracts.page import Quantity
 
 THROUGHPUT = "throughput_mb_s.all"
-NOUNS = {"s": " time", "J": " energy", "Wh": " energy"}  # of which there is less
-CHANGE_BELOW = 2.0  # from here on a multiple says it all
+# units of quantities of which less is better
+NOUNS = {"s": " time", "J": " energy", "Wh": " energy"}
+CHANGE_BELOW = 2.0  # above this ratio, a multiple alone is printed
 
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """What a claim says, and the numbers in its sentence."""
+    """Sentences of a claim and the numbers in them."""
 
     sentence: str
-    short: str  # where the place and the ratio stand beside it
-    unit: str  # the line under the ratio
+    short: str  # version for a card that already shows place and ratio
+    unit: str  # line below the ratio
     numbers: tuple[ClaimNumber, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Ahead:
-    """One side ahead of the other at one point. ``ratio`` is its value over the other's."""
+    """Lead of one target over another at one point; ``ratio`` is its value over the other's."""
 
     row: Row
     target: str
     behind: str
     column: Column
-    quantity: Quantity | None  # of the family's own
+    quantity: Quantity | None  # one of the family's own quantities, if it is one
     where: str
     ratio: Interval
 
     @property
     def less(self) -> bool:
-        """True where less is better."""
+        """Whether a lower value is better."""
         return self.ratio.estimate < 1
 
     @property
     def times(self) -> Interval:
-        """How many times as good."""
+        """How many times as good the leading target is."""
         return inverse(self.ratio) if self.less else self.ratio
 
     @property
     def what(self) -> str:
-        """``throughput``, ``p99 read latency``."""
+        """Name of the quantity, such as ``throughput`` or ``p99 read latency``."""
         if self.quantity is not None:
             return self.quantity.title
         if self.column.key == THROUGHPUT:
@@ -66,7 +67,7 @@ class Ahead:
 
 
 def words_of(ahead: Ahead) -> Words:
-    """The sentence of a claim, with every number that the audit computes once more."""
+    """Return the sentences of a claim with every number that the audit recomputes."""
     values = _values(ahead)
     times = times_of(ahead)
     unit = f"{ahead.behind}’s {ahead.what}"
@@ -101,7 +102,7 @@ def words_of(ahead: Ahead) -> Words:
 
 
 def _values(ahead: Ahead) -> list[ClaimNumber] | None:
-    """Both values with their intervals; None where one of them is not known well enough."""
+    """Return both values with their intervals; None if one of them is too uncertain to print."""
     column, row = ahead.column, ahead.row
     values = [row.cells[side].values[column.key] for side in (ahead.target, ahead.behind)]
     if any(digits.is_open(value) or (value.low is not None and value.low <= 0) for value in values):
@@ -125,7 +126,7 @@ def _values(ahead: Ahead) -> list[ClaimNumber] | None:
 
 
 def times_of(ahead: Ahead) -> ClaimNumber:
-    """By how much it is ahead: a multiple, or the least that it is."""
+    """Return the size of the lead: a multiple, or its lower bound if the ratio is imprecise."""
     times = ahead.times
     words = ratio_bracket(times)
     if digits.is_loose(times):
@@ -137,7 +138,7 @@ def times_of(ahead: Ahead) -> ClaimNumber:
 
 
 def _change(ahead: Ahead) -> ClaimNumber | None:
-    """The same in percent; None where a multiple says it better, or the ratio is not known well."""
+    """Return the lead in percent; None if a multiple is clearer or the ratio is imprecise."""
     ratio = ahead.ratio
     if digits.is_loose(ahead.times) or ratio.estimate >= CHANGE_BELOW:
         return None

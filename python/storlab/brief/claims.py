@@ -1,9 +1,9 @@
-"""Claims: sentences that assert a number, made by rule from the comparison.
+"""Claims: sentences that assert a number, chosen from the comparison by a fixed rule.
 
-The rule: every mix and block size at the far end of its axis (the most jobs at which the most
-targets were measured), and only differences whose 95 % interval excludes 1. Nothing is picked for
-being large. Of many comparisons some differ by chance: a number is printed large only where the
-interval that holds for all of them together excludes 1, too; the other claims say that it does
+Claims are made at every mix and block size, at the far end of the axis (the most jobs at which the
+most targets were measured), for every difference whose 95 % interval excludes 1. None is chosen for
+its size. As some of many comparisons differ by chance, a number is printed large only if the
+interval that holds for all comparisons together also excludes 1; other claims state that it does
 not.
 """
 
@@ -40,58 +40,58 @@ KINDS = {"ns": "time", "s": "time", "J": "energy", "Wh": "energy"}
 
 @dataclass(frozen=True, slots=True)
 class Joint:
-    """A claim's ratio with the interval that holds for all comparisons together (Bonferroni)."""
+    """Ratio of a claim with the interval that holds for all comparisons together (Bonferroni)."""
 
     ratio: Interval
     confidence: float
-    count: int  # of the comparisons
-    number: ClaimNumber  # by how much the target is ahead
+    count: int  # number of comparisons
+    number: ClaimNumber  # size of the target's lead
 
     @property
     def decided(self) -> bool:
-        """True when this interval excludes 1, too."""
+        """Whether this interval also excludes 1."""
         return self.ratio.excludes(1.0)
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """One asserted number with what it rests on: one target is ahead of another.
+    """Assertion that one target is ahead of another, with the runs it is based on.
 
-    ``target`` is the one that is ahead, ``baseline`` the one behind it, and ``ratio`` the value of
-    the first over that of the other; ``times``, above 1, is how many times as good that is.
+    ``target`` is ahead and ``baseline`` is behind. ``ratio`` is the value of ``target`` over that
+    of ``baseline``; ``times``, above 1, is how many times as good that is.
     """
 
-    kind: str  # "throughput", "latency", or of fixed work "time" or "energy"
+    kind: str  # "throughput", "latency", or for fixed work "time" or "energy"
     metric: str
     target: str
     baseline: str
-    where: str  # "70/30 read/write, 256 KiB, 8 jobs"
+    where: str  # such as "70/30 read/write, 256 KiB, 8 jobs"
     use_cases: tuple[str, ...]
     ratio: Interval
     times: Interval
-    index: int  # of the target that is ahead, which decides its colour
+    index: int  # index of the leading target, which decides its colour
     joint: Joint
-    big: str  # the number to print large, of the joint interval
-    unit: str  # the line under it
-    bounds: str  # the joint interval
-    sentence: str  # complete in itself
-    short: str  # the same where the place and the ratio stand beside it
-    caveat: str  # empty where there is none
+    big: str  # number to print large, from the joint interval
+    unit: str  # line below it
+    bounds: str  # bounds of the joint interval
+    sentence: str  # complete on its own
+    short: str  # version for a card that already shows place and ratio
+    caveat: str  # empty if there is none
     point_ids: tuple[str, ...]
     run_ids: tuple[str, ...]
     marks: tuple[Mark, ...] = field(default_factory=tuple)
-    numbers: tuple[ClaimNumber, ...] = ()  # of the sentence, which the audit computes once more
-    asked: bool = False  # answers a question of the study
+    numbers: tuple[ClaimNumber, ...] = ()  # numbers of the sentence, which the audit recomputes
+    asked: bool = False  # whether it answers a question of the study
 
     @property
     def note(self) -> str:
-        """What must stand beside the sentence where the comparisons together do not decide it."""
+        """Note required if the joint interval does not confirm the claim; otherwise empty."""
         if self.joint.decided:
             return ""
         return f"Not decided when all {self.joint.count:,} comparisons are counted."
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain values, for the data inside the brief."""
+        """Return the fields as plain values for the data embedded in the brief."""
         return {
             "kind": self.kind,
             "metric": self.metric,
@@ -112,7 +112,7 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class _Look:
-    """One comparison that may become a claim: a target with the baseline in one quantity."""
+    """Candidate for a claim: a target compared with the baseline in one quantity."""
 
     section: Section
     row: Row
@@ -123,10 +123,14 @@ class _Look:
 
 
 def make_claims(comparison: Comparison, whole: Comparison | None = None) -> list[Claim]:
-    """All claims: those that answer a question first, in its order; of the others latencies last.
+    """Make all claims: answers to questions first, in their order; latencies last among the others.
 
-    Each in the order of the sections. ``whole`` has all points, where ``comparison`` is a
-    selection: its comparisons are counted.
+    Claims of equal rank keep the order of the sections.
+
+    Args:
+        comparison: Comparison that is shown, perhaps a selection of points.
+        whole: Comparison with all points, whose comparisons are counted; None if nothing is left
+            out.
     """
     asked = {kind: _asked(comparison, own) for kind, own in comparison.kinds.items()}
     looks = [
@@ -154,11 +158,16 @@ def make_claims(comparison: Comparison, whole: Comparison | None = None) -> list
 def cards(
     claims: Sequence[Claim], judged: Sequence[Verdict], answered: Sequence[set[str]]
 ) -> list[Claim]:
-    """The claims with a large number: those that answer what is asked, else no latencies.
+    """Return the claims to print with a large number.
 
-    Only what all comparisons together decide, with a size that is known, and not what an answer
-    says already: ``answered`` has the points of each. Where what is asked is not decided, what
-    nobody asked takes no place of it.
+    These are decided over all comparisons together, have a size, and are not covered by an answer.
+    Claims that answer a question come first; others are used only if there are none, no question is
+    undecided, and they are not about latency.
+
+    Args:
+        claims: All claims.
+        judged: Verdicts on the questions.
+        answered: Ids of the points that each answer already covers.
     """
     fresh = [
         claim
@@ -179,7 +188,7 @@ def _asked(comparison: Comparison, sections: Sequence[Section]) -> list[tuple[st
 def _looks(
     comparison: Comparison, section: Section, facet: Any, asked: Sequence[tuple[str, ...]]
 ) -> Iterator[_Look]:
-    """The comparisons at the far end of one mix and size."""
+    """Yield the comparisons at the far end of one mix and size."""
     point = last_point(comparison, section, facet)
     if point is None:
         return
@@ -195,7 +204,7 @@ def _looks(
 def _answers(
     comparison: Comparison, section: Section, facet: Any, asked: Sequence[tuple[str, ...]]
 ) -> list[str]:
-    """Of each question the first column that has a value here."""
+    """Return, for each question, the first column that has a value here."""
     point = last_point(comparison, section, facet)
     cells = [] if point is None else comparison.row(point).cells.values()
     known = {key for cell in cells for key in cell.values}
@@ -204,9 +213,10 @@ def _answers(
 
 
 def _keys(comparison: Comparison, section: Section, facet: Any, asked: Sequence[str]) -> list[str]:
-    """Throughput, mean and p99 latencies: from the intended start where the load is an open loop.
+    """Return the columns to make claims for, those of questions first.
 
-    Of a family that names its findings, those. What is asked comes first.
+    By default these are throughput and the mean and p99 latencies, from the intended start in an
+    open loop. A family that defines findings uses those instead.
     """
     kind, _ = latency_kind(comparison, section)
     page = section.page
@@ -222,7 +232,7 @@ def _keys(comparison: Comparison, section: Section, facet: Any, asked: Sequence[
 
 
 def _headline_key(comparison: Comparison, section: Section, facet: Any = None) -> str:
-    """The column that tells the targets apart; empty where none of them was measured."""
+    """Return the first headline column that was measured; empty if none was."""
     points = section.points if facet is None else section.of_facet(facet)
     cells = [cell for point in points for cell in comparison.row(point).cells.values()]
     known = {key for cell in cells for key in cell.values}
@@ -230,13 +240,13 @@ def _headline_key(comparison: Comparison, section: Section, facet: Any = None) -
 
 
 def _title(section: Section, point: WorkloadPoint) -> str:
-    """Where it was found, and how much smaller the work was than its name says."""
+    """Describe the place of a claim, with the scale factor if the work was scaled down."""
     where, shrunk = section.where(point), section.page.shrunk(point.params)
     return f"{where} ({shrunk})" if shrunk and shrunk not in where else where
 
 
 def undecided(comparison: Comparison) -> list[str]:
-    """Where the rule looked and the interval includes 1, or there is none: named, not hidden."""
+    """Return clauses for the candidates whose interval includes 1 or is missing."""
     clauses = []
     for section in comparison.sections:
         for facet in section.facets():
@@ -258,9 +268,9 @@ def undecided(comparison: Comparison) -> list[str]:
 
 
 def summarise(comparison: Comparison) -> list[str]:
-    """One or two sentences per compared target: how often more, how often less, and how far.
+    """Summarise each target against the baseline: number of points ahead, behind, and by how much.
 
-    Families are not thrown together: a mean over reads of a disk and GETs of a store means nothing.
+    Families are summarised separately: a mean over disk reads and object GETs has no meaning.
     """
     several = len(comparison.kinds) > 1
     summaries = (
@@ -366,7 +376,7 @@ def _claim(comparison: Comparison, look: _Look, count: int) -> Claim:
 
 
 def _joint(comparison: Comparison, ahead: Ahead, count: int) -> Joint:
-    """The same ratio, with an interval that holds for that many comparisons together."""
+    """Return the ratio with an interval that holds for ``count`` comparisons together."""
     sure = 1 - (1 - CONFIDENCE) / max(count, 1)
     sides = [ahead.row.cells[side] for side in (ahead.target, ahead.behind)]
     again = ratio_between(comparison, sides[0], sides[1], ahead.column.key, sure)
@@ -375,7 +385,7 @@ def _joint(comparison: Comparison, ahead: Ahead, count: int) -> Joint:
 
 
 def _bounds(joint: Joint, less: bool) -> str:
-    """``95 % interval 1.2-1.5, over all 12 comparisons together``, with a dash."""
+    """Return a line such as ``95 % interval 1.2-1.5, over all 12 comparisons together``."""
     ends = digits.ends_text(inverse(joint.ratio) if less else joint.ratio)
     if not ends:
         return ""
@@ -384,12 +394,12 @@ def _bounds(joint: Joint, less: bool) -> str:
 
 
 def marks_of(cell: Cell, base: Cell, column: Column) -> tuple[Mark, ...]:
-    """The warnings of both sides that touch a column, each kind once."""
+    """Return the flags of both sides that affect a column, merged by kind."""
     both = [
         mark(m.kind, f"{side.target}: {m.message}")
         for side in (cell, base)
         for m in _side_marks(side, column)
-        if m.kind != "few-operations" or column.key in side.few  # of means it says nothing
+        if m.kind != "few-operations" or column.key in side.few  # does not apply to means
     ]
     merged: dict[str, Mark] = {}
     for marked in both:
@@ -409,7 +419,7 @@ def _side_marks(side: Cell, column: Column) -> list[Mark]:
 
 
 def _weak_power(cell: Cell, base: Cell) -> str:
-    """Says of which side power was not measured."""
+    """Return a sentence that names the sides whose power was not measured."""
     words: dict[str, list[str]] = {}
     for side in (cell, base):
         if side.power is not None and side.power.provenance in NOT_MEASURED:

@@ -1,6 +1,6 @@
-"""The brief's section about the clients of a cluster: how evenly, when, and by which clocks.
+"""Section of the brief about the clients of a cluster: balance, start times and clocks.
 
-Silent where this machine made the load.
+Nothing is shown if the local machine generated the load.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from storlab.figures.common import digits3, last_point, latency_text, place_of, 
 from storlab.workloads.common.flags import CLIENT_FLAGS
 
 NONE = Number("–", missing=True)
-MOST_ROWS = 32  # clients in the table of clients
-MOST_FLAGGED = 4  # places in one note
+MOST_ROWS = 32  # rows in the table of clients
+MOST_FLAGGED = 4  # places listed in one note
 PER_CLIENT = (
     "What a workload says is done by each client: jobs, queue depth and rates are per client, and "
     "each has data of its own. Outstanding operations, rates and latencies are those of all "
@@ -65,7 +65,7 @@ SHARE = (
 def cluster_section(
     comparison: Comparison, groups: list[FigureGroup], scales: Scales
 ) -> ExtraSection | None:
-    """The section; None where no clients made the load."""
+    """Build the section; None if no cluster clients generated the load."""
     if not has_clients(comparison):
         return None
     tables = [
@@ -88,7 +88,7 @@ def cluster_section(
 
 
 def lead(comparison: Comparison) -> list[str]:
-    """What a reader must know of the clients, in a few sentences."""
+    """Return the introduction of the section in a few sentences."""
     cells = [cell for row in comparison.rows.values() for cell in row.cells.values()]
     counts = sorted({row.point.clients for row in comparison.rows.values() if row.point.clients})
     kinds = [kind for kind in comparison.kinds if divides(kind) is not None]
@@ -146,7 +146,7 @@ def _together(seen: Sequence[Seen]) -> Iterator[str]:
 
 
 def kept_text(share: float) -> str:
-    """``99.98 %``: never rounded up to all of it."""
+    """Format a share as a percentage such as ``99.98 %``, never rounded up to 100."""
     percent = 100 * share
     if share >= 1:
         return "100\u00a0%"
@@ -183,7 +183,7 @@ def _network(seen: Sequence[Seen]) -> Iterator[str]:
 
 
 def _far(comparison: Comparison) -> Iterator[tuple[Section, Any, Cell]]:
-    """Every target at the far point of every small multiple."""
+    """Yield every target at the far point of every small multiple."""
     for section in comparison.sections:
         for facet in section.facets():
             point = last_point(comparison, section, facet)
@@ -217,7 +217,7 @@ def _balance_tables(comparison: Comparison) -> list[DataTable]:
 
 
 def _ending_tables(comparison: Comparison) -> list[DataTable]:
-    """Of work that is one for all: how long some of them had nothing left to do."""
+    """Build the table of finish times for work divided among the clients."""
     leaves = [
         Leaf([_where(comparison, section, facet)], cell, numbers)
         for section, facet, cell in _far(comparison)
@@ -285,7 +285,7 @@ def _extreme(
     *,
     named: bool = True,
 ) -> Number:
-    """The largest or least value of all clients and runs, with the client's name and its runs."""
+    """Return the extreme value over all clients and runs, with the name of the client."""
     known = [(value, client) for client in seen if (value := take(client)) is not None]
     if not known:
         return NONE
@@ -295,7 +295,7 @@ def _extreme(
 
 
 def _client_tables(comparison: Comparison) -> list[DataTable]:
-    """Every client with every target, over all of its runs."""
+    """Build the table of every client on every target, over all of its runs."""
     observed_of: dict[tuple[str, str], list[Seen]] = {}
     cells: dict[tuple[str, str], Cell] = {}
     for row in comparison.rows.values():
@@ -324,7 +324,7 @@ def _client_tables(comparison: Comparison) -> list[DataTable]:
         ("CPU, most", "%"), ("network, most", "%"),
     ]  # fmt: skip
     table = table_of(comparison, caption, ["client"], head, leaves)
-    for line in table.rows:  # its numbers lead to the runs that gave them, of several points
+    for line in table.rows:  # its numbers link to runs of several points
         line.links.clear()
     return [table]
 
@@ -355,7 +355,7 @@ def _client(seen: Sequence[Seen]) -> list[Number]:
 
 
 def _farthest(known: list[tuple[float, Seen]], key: Any = None) -> tuple[float, Seen]:
-    """From zero, either way."""
+    """Return the entry that is farthest from zero in either direction."""
     del key
     return max(known, key=lambda pair: abs(pair[0]))
 
@@ -365,7 +365,7 @@ def _signed(value_ns: float) -> str:
 
 
 def flag_notes(comparison: Comparison) -> list[str]:
-    """What was flagged of clients, with their names: each kind once, with places."""
+    """Describe the flags of clients: each kind once, with the points it occurred at."""
     by_kind: dict[str, list[str]] = {}
     for section in comparison.sections:
         for point in section.points:
@@ -387,7 +387,7 @@ def flag_notes(comparison: Comparison) -> list[str]:
 
 
 def cluster_method(comparison: Comparison) -> list[tuple[str, str]]:
-    """Definitions of what several clients add."""
+    """Return the definitions of terms that apply to several clients."""
     if not has_clients(comparison):
         return []
     divided = [kind for kind in comparison.kinds if divides(kind) is not None]
@@ -402,7 +402,7 @@ def cluster_method(comparison: Comparison) -> list[tuple[str, str]]:
 
 
 def cluster_facts(comparison: Comparison) -> list[FactTable]:
-    """The clients as the study asks for them; servers and networks as it declares them."""
+    """Return tables of the requested clients, and of the declared servers and networks."""
     tables = []
     stores = comparison.dataset.stores
     for store, place in zip(stores, directory_names(stores), strict=True):
@@ -427,7 +427,7 @@ def cluster_facts(comparison: Comparison) -> list[FactTable]:
 
 
 def _declared(comparison: Comparison, name: str, heading: str) -> list[FactTable]:
-    """Equal facts of several targets stand once."""
+    """Return tables of declared facts; targets with equal facts share a table."""
     told: dict[tuple[tuple[str, str], ...], list[str]] = {}
     for column in comparison.dataset.targets:
         facts = tuple((key, _text(value)) for key, value in getattr(column.target, name).items())
@@ -441,7 +441,7 @@ def _text(value: str | float) -> str:
 
 
 def cluster_data(comparison: Comparison) -> list[dict[str, Any]]:
-    """Shares of the clients by point, for the data inside the brief."""
+    """Return the shares of the clients by point, for the data embedded in the brief."""
     return [
         {"point_id": cell.point_id, "target": cell.target, "shares": balance.shares}
         for row in comparison.rows.values()

@@ -1,4 +1,4 @@
-"""The brief's section about density and cost: per TB, rack unit, rack and money."""
+"""Section of the brief about density and cost: values per TB, rack unit, rack and price."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Take = Callable[[Cell, Target, RackFit], Interval | None]
 
 
 def density_section(comparison: Comparison, groups: list[FigureGroup]) -> ExtraSection | None:
-    """The section; None where no target declares capacity, rack units, price or cost."""
+    """Build the section; None if no target declares capacity, rack units, price or cost."""
     columns = comparison.dataset.targets
     facts = [c.target for c in columns]
     if not any(t.capacity or t.rack_units or t.price or t.cost for t in facts):
@@ -53,7 +53,7 @@ def density_section(comparison: Comparison, groups: list[FigureGroup]) -> ExtraS
 
 
 def _says_something(table: DataTable) -> bool:
-    """A family whose targets declare nothing has no table of its own."""
+    """Return whether a table contains any value."""
     return any(not number.missing for row in table.rows for number in row.numbers)
 
 
@@ -89,7 +89,7 @@ def _limit(fit: RackFit) -> str:
 def _plain(
     value: float | None, otherwise: str, marks: tuple[Mark, ...] = (), point_id: str | None = None
 ) -> Number:
-    """A declared fact, or what the runs of a point gave."""
+    """Return a table cell for a declared value, or for a value measured at a point."""
     if value is None:
         return Number(otherwise, missing=True)
     fact = point_id is None
@@ -149,7 +149,7 @@ def _rack_table(comparison: Comparison, fits: dict[str, RackFit]) -> DataTable:
 
 
 def _rounded(value: float | None) -> float | None:
-    """Three digits: what was measured or divided is not exact."""
+    """Round to three digits, as measured and divided values are not exact."""
     return None if value is None else float(f"{value:.3g}")
 
 
@@ -160,12 +160,12 @@ def _kw(fit: RackFit) -> float | None:
 
 
 def _rate(page: Page) -> tuple[str, str, str]:
-    """What the family counts, its unit, and the key of its rate."""
+    """Return the family's noun for operations, the unit of their rate and its column key."""
     return noun_of(page), page.rate_short, f"{page.rate.name}.all"
 
 
 def _work(page: Page) -> tuple[str, str, str]:
-    """What the family asks per terabyte, as its figures do: its name, its unit and its key."""
+    """Return label, unit and key of the quantity that the family compares per terabyte."""
     asked = (question.keys[0] for question in page.questions if question.per == "tb")
     column = COLUMNS[PLACES[next(asked, THROUGHPUT)]]
     return label_of(page, column), column.unit, column.key
@@ -244,13 +244,21 @@ def _by_point(
     caption: str,
     columns: list[tuple[tuple[str, str], Take, bool]],
 ) -> DataTable:
-    """Every mix and block size at the far end of its axis; ``columns``: head, value, modelled."""
+    """Build a table of every mix and block size at the far end of its axis.
+
+    Args:
+        comparison: Comparison to take values from.
+        fits: Rack fit of each target.
+        sections: Sections of one family.
+        caption: Caption of the table.
+        columns: Heading with unit, value function, and whether the value is modelled.
+    """
     leaves: list[Leaf] = []
     by_label = {column.label: column for column in comparison.dataset.targets}
     if all(cell.power is None for row in comparison.rows.values() for cell in row.cells.values()):
         columns = [column for column in columns if column[0][0] != "power"]
     page = sections[0].page
-    if page.quantities:  # what counts there is no number of I/Os
+    if page.quantities:  # for this family a number of I/Os is not meaningful
         noun = noun_of(page)
         columns = [
             c for c in columns if c[0][0] != noun and not c[0][0].startswith(f"{noun} per 1,")

@@ -1,4 +1,4 @@
-"""What a family says in a brief beside its metrics, where its page names it (``extra``)."""
+"""Additions of a workload family to a brief, named by the ``extra`` of its page."""
 
 from __future__ import annotations
 
@@ -12,51 +12,52 @@ from storlab.contracts.registry import FAMILIES
 
 
 class Extra:
-    """Asked once for a brief, where the comparison has points of its family; as it is, silent.
+    """Base class of a family's additions to a brief; all methods return nothing by default.
 
-    ``rules`` are those of the audit whose findings its warnings say: such a brief is written.
+    ``rules`` are audit rules whose findings the warnings already state: such findings do not
+    prevent the brief from being written.
     """
 
     rules: tuple[str, ...] = ()
 
     def warnings(self, comparison: Comparison) -> list[str]:
-        """Before all findings: why the numbers must not be compared."""
+        """Return warnings that the numbers must not be compared, shown before all findings."""
         del comparison
         return []
 
     def findings(self, comparison: Comparison) -> list[str]:
-        """Behind the findings that follow from its metrics."""
+        """Return sentences to follow the findings derived from metrics."""
         del comparison
         return []
 
     def section(self, comparison: Comparison, scale: Scale) -> ExtraSection | None:
-        """A section of its own; None where there is nothing to say."""
+        """Return a section of the family; None if it has no content."""
         del comparison, scale
         return None
 
     def tables(self, comparison: Comparison) -> list[DataTable]:
-        """Build tables that ``storlab compare`` prints after those of the metrics."""
+        """Return tables that ``storlab compare`` prints after those of the metrics."""
         del comparison
         return []
 
     def facts(self, comparison: Comparison) -> list[FactTable]:
-        """Of the configuration, for whoever does the work again."""
+        """Return configuration details needed to reproduce the work."""
         del comparison
         return []
 
     def data(self, comparison: Comparison) -> dict[str, Any]:
-        """Plain values for the data inside the brief, by keys that no other part has."""
+        """Return plain values for the data in the brief, by keys that no other part uses."""
         del comparison
         return {}
 
 
 def extra_of(kind: str) -> Extra | None:
-    """What that family says; None where its page names nothing."""
+    """Return the additions of a family; None if its page names none."""
     place = FAMILIES[kind].page.extra
     extra: Extra | None = load(place)() if place else None
     return extra
 
 
 def extras_of(comparison: Comparison) -> list[Extra]:
-    """Those of the families of a comparison, in the order of their sections."""
+    """Return the additions of all families of a comparison, in the order of their sections."""
     return [extra for kind in comparison.kinds if (extra := extra_of(kind)) is not None]

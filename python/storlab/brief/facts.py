@@ -1,4 +1,4 @@
-"""Facts around the numbers: targets, configuration, environment and method."""
+"""Facts in a brief other than results: targets, configuration, environment and method."""
 
 from __future__ import annotations
 
@@ -49,11 +49,12 @@ FAILED = (
     "request that timed out count in the latency from the intended start. What answered in time "
     "with the right content succeeded."
 )
-HIDDEN_ENVIRONMENT = ("schema_version", "guard")  # of this machine, and of no use to readers
+# concern this machine only, and do not help readers
+HIDDEN_ENVIRONMENT = ("schema_version", "guard")
 
 
 def target_card(comparison: Comparison, index: int, column: TargetColumn) -> TargetCard:
-    """A target's card: what the study declares and what the environment found."""
+    """Build the card of a target from the study's declarations and the recorded environment."""
     target, facts = column.target, []
     places = [target.s3] if target.s3 is not None else target.locations
     where = places[0] if len(places) == 1 else f"{len(places)} devices"
@@ -78,9 +79,9 @@ def target_card(comparison: Comparison, index: int, column: TargetColumn) -> Tar
 
 
 def _prices(target: Target) -> list[tuple[str, str]]:
-    """What the storage costs, and with what belongs to it: each per terabyte of raw capacity too.
+    """Return the price of the storage and of the whole target, each also per TB of raw capacity.
 
-    What a terabyte costs is the buyer's first question, and no finding, as nothing is measured.
+    Prices are declared, not measured, so they are facts rather than findings.
     """
     storage, whole = storage_price(target), whole_cost(target)
     prices = [("Price", storage), ("Whole cost", whole if whole != storage else None)]
@@ -93,7 +94,7 @@ def _prices(target: Target) -> list[tuple[str, str]]:
 
 
 def _kinds_on(comparison: Comparison, target: str) -> list[str]:
-    """Families of the workloads that the study runs on a target."""
+    """Return the families of the workloads that the study runs on a target."""
     rows = comparison.rows.values()
     return sorted({row.point.kind for row in rows if row.cells[target].point_id is not None})
 
@@ -128,7 +129,7 @@ _FOUND = {
 
 
 def capacity_text(size_bytes: int) -> str:
-    """``245.76 TB``: as exact as it is sold."""
+    """Format a capacity such as ``245.76 TB``, with up to five digits."""
     for unit in ("PB", "TB", "GB", "MB"):
         if size_bytes >= SIZE_UNITS[unit]:
             return f"{significant(size_bytes / SIZE_UNITS[unit], 5)}\u00a0{unit}"
@@ -136,7 +137,7 @@ def capacity_text(size_bytes: int) -> str:
 
 
 def _examined(column: TargetColumn) -> dict[str, str]:
-    """What the environment says about this target, wherever it says it, as plain text."""
+    """Return the facts about a target in the recorded environment, as plain text."""
     about = column.store.environment.get("targets", {})
     if isinstance(about, list):
         about = {str(entry.get("name")): entry for entry in about if isinstance(entry, Mapping)}
@@ -150,7 +151,7 @@ def _examined(column: TargetColumn) -> dict[str, str]:
 
 
 def flatten(value: Any, prefix: str = "") -> list[tuple[str, str]]:
-    """Nested values as dotted names and text; empty and unknown ones are left out."""
+    """Flatten nested values to dotted names and text, without empty and unknown ones."""
     if isinstance(value, Mapping):
         return [
             pair
@@ -177,7 +178,7 @@ def flatten(value: Any, prefix: str = "") -> list[tuple[str, str]]:
 
 
 def environment_tables(stores: Sequence[ResultStore]) -> list[FactTable]:
-    """One table per top-level entry of ``environment.json``; of several, equal ones stand once."""
+    """Build one table per top-level entry of ``environment.json``; equal tables are merged."""
     if len(stores) == 1:
         return _environment_tables(stores[0])
     tables: dict[tuple[str, tuple[tuple[str, str], ...]], list[str]] = {}
@@ -210,7 +211,7 @@ def _environment_tables(store: ResultStore) -> list[FactTable]:
 
 
 def _told(store: ResultStore) -> dict[str, Any]:
-    """The environment without what this machine has of engines that the plan does not use."""
+    """Return the environment without engines that the plan does not use."""
     told = dict(store.environment)
     if isinstance(engines := told.get("engines"), Mapping):
         used = {point.engine for point in store.plan.points.values()}
@@ -222,7 +223,7 @@ ACRONYMS = {"cpu": "CPU", "numa": "NUMA", "io": "I/O", "uring": "io_uring"}
 
 
 def _words(name: str) -> str:
-    """A dotted name for people: ``drive 1: NUMA node``."""
+    """Return a dotted name in words, such as ``drive 1: NUMA node``."""
     words = name.replace("_", " ").replace(".", ": ").split(" ")
     return " ".join(ACRONYMS.get(word, word) for word in words)
 
@@ -237,13 +238,13 @@ def _singular(name: str) -> str:
 
 
 def _bytes_text(size_bytes: int) -> str:
-    """Powers of two up to 1 MiB are block sizes; the rest is capacity."""
+    """Format bytes: powers of two up to 1 MiB as block sizes, everything else as capacities."""
     small = 0 < size_bytes <= 1 << 20 and size_bytes & (size_bytes - 1) == 0
     return spaced_size(size_bytes) if small else format_bytes_si(size_bytes)
 
 
 def configuration_tables(comparison: Comparison) -> list[FactTable]:
-    """The header of each study, and the parameters that all points of a workload share."""
+    """Return tables of each study's header and of the parameters shared by a workload's points."""
     stores = comparison.dataset.stores
     tables = [
         _study_table(comparison, store, f"Study in {place}" if len(stores) > 1 else "Study")
@@ -270,7 +271,7 @@ def configuration_tables(comparison: Comparison) -> list[FactTable]:
 
 
 def _as_run(comparison: Comparison, points: Sequence[WorkloadPoint], name: str) -> str:
-    """A parameter that these points share, and what runs of another directory had in its place."""
+    """Return a shared parameter, with the deviating values that runs of other directories had."""
     cells = (cell for point in points for cell in comparison.row(point).cells.values())
     params = [run.record.params for cell in cells for run in cell.runs]
     own = [points[0].params, *(values for values in params if values.get(name) is not None)]
@@ -295,17 +296,17 @@ def _study_table(comparison: Comparison, store: ResultStore, heading: str) -> Fa
 
 
 def planned_repeats(comparison: Comparison) -> list[int]:
-    """How often points are run, in ascending order, each number once.
+    """Return the planned numbers of repeats per point, ascending and without duplicates.
 
-    Of the plan's cells: crosscheck and capacity repeat points by rules of their own, whatever the
-    study says.
+    They are counted in the plan, because crosscheck and capacity choose repeats by their own rules,
+    regardless of the study.
     """
     cells = (cell for row in comparison.rows.values() for cell in row.cells.values())
     return sorted({cell.planned for cell in cells if cell.planned})
 
 
 def repeats_text(comparison: Comparison) -> str:
-    """``5``, or ``3 to 5`` where points differ."""
+    """Return the number of repeats as text: ``5``, or ``3 to 5`` if points differ."""
     known = planned_repeats(comparison)
     return " to ".join(dict.fromkeys(str(n) for n in (known[0], known[-1]))) if known else "0"
 
@@ -319,7 +320,7 @@ def _swept(points: Sequence[WorkloadPoint], name: str) -> str:
 
 
 def method(comparison: Comparison) -> list[tuple[str, str]]:
-    """Definitions and conventions, each with a name."""
+    """Return the definitions and conventions of the method, each with its term."""
     open_loop = any(column.is_intended for column in comparison.columns)
     outstanding = (
         "Effective concurrency",
@@ -382,7 +383,7 @@ def method(comparison: Comparison) -> list[tuple[str, str]]:
 
 
 def rule(comparison: Comparison) -> str:
-    """Where findings are looked for: ``every mix and block size at the largest number of jobs``."""
+    """Describe where claims are made: ``every mix and block size at the most jobs``."""
     sentences = []
     for sections in comparison.kinds.values():
         page = sections[0].page
@@ -393,13 +394,13 @@ def rule(comparison: Comparison) -> str:
 
 
 def differing(comparison: Comparison) -> list[str]:
-    """What differed among the campaigns of a brief; empty for one."""
+    """Describe the differences between the campaigns of a brief; empty for one campaign."""
     stores = comparison.dataset.stores
     return differences(stores, directory_names(stores))
 
 
 def weak_values(comparison: Comparison) -> str:
-    """What is not measured of the families' own quantities and of power: ``; declared: power``."""
+    """List the quantities that are not measured, such as ``; declared: power``."""
     words: dict[str, list[str]] = {}
     for kind in comparison.kinds:
         cells = [
@@ -430,7 +431,7 @@ def weak_values(comparison: Comparison) -> str:
 
 
 def where_measured(comparison: Comparison) -> str:
-    """What was done: ``16 workload points of random I/O at queue depth 16``."""
+    """Describe the measured work: ``16 workload points of random I/O at queue depth 16``."""
     sentences = []
     for sections in comparison.kinds.values():
         points = [point for section in sections for point in section.points]

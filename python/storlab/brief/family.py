@@ -1,4 +1,4 @@
-"""The brief's section over all mixes of a workload: its figures, its table, and what failed."""
+"""Section of the brief over all mixes of a workload: figures, table and failed requests."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def family_section(
     groups: list[FigureGroup],
     scale: tables.Scale,
 ) -> SectionBlock | None:
-    """The section; None for a workload whose family draws nothing over all mixes."""
+    """Build the section; None if the family draws no figures over all mixes."""
     if not groups:
         return None
     first = sections[0]
@@ -40,7 +40,7 @@ def family_section(
 def _mix_table(
     comparison: Comparison, sections: Sequence[Section], scale: tables.Scale
 ) -> DataTable:
-    """Every mix and small multiple at the far end of its axis, with every target."""
+    """Build the table of every mix and small multiple at the far end of its axis."""
     first = sections[0]
     page = first.page
     columns = tables.known_columns(comparison, sections, table_keys(page))
@@ -67,7 +67,7 @@ def _mix_table(
 
 
 def reach(comparison: Comparison, sections: Sequence[Section]) -> str:
-    """What the far points were chosen for: ``at which all targets were measured``."""
+    """Return a clause on how the far points were chosen: ``at which all targets were measured``."""
     far = (last_point(comparison, s, facet) for s in sections for facet in s.facets())
     rows = [comparison.row(point) for point in far if point is not None]
     missed = any(cell.point_id and not cell.measured for r in rows for cell in r.cells.values())
@@ -76,7 +76,7 @@ def reach(comparison: Comparison, sections: Sequence[Section]) -> str:
 
 
 def _error_table(comparison: Comparison, sections: Sequence[Section]) -> DataTable | None:
-    """What failed, by kind and operation; None where nothing did."""
+    """Build the table of failed requests by kind and operation; None if none failed."""
     leaves = []
     for section in sections:
         for point in section.points:

@@ -1,4 +1,4 @@
-"""The families' definitions for the section about method, and whether they measure a window."""
+"""Definitions that families add to the section on method."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _ENERGY = (
 
 
 def fixed_method(comparison: Comparison) -> list[tuple[str, str]]:
-    """Definitions of the families that the comparison has."""
+    """Return the definitions of the families in the comparison."""
     own = (page_of(kind).definitions for kind in comparison.kinds)
     terms = [
         (definition.term, definition.text) for definitions in own for definition in definitions
@@ -26,6 +26,6 @@ def fixed_method(comparison: Comparison) -> list[tuple[str, str]]:
 
 
 def has_window(comparison: Comparison) -> bool:
-    """Whether any family is measured for a set time, rather than until its work is done."""
+    """Return whether any family is measured for a fixed time instead of a fixed amount of work."""
     kinds = comparison.kinds
     return not kinds or any(not FAMILIES[kind].fixed_work for kind in kinds)

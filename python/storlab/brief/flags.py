@@ -1,4 +1,4 @@
-"""Marks: the letters that stand beside numbers, and what they mean."""
+"""Marks: letters next to numbers that refer to flags, and their meanings."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from storlab.workloads.common.flags import flag_meanings
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """One mark beside a number: its letter, the kind's meaning, and the message of this cell."""
+    """Mark next to a number: its letter, the meaning of its kind and the message for this cell."""
 
     kind: str
     letter: str
@@ -76,21 +76,21 @@ MARKS = (
         latencies=True,
     ),
 )
-"""What the brief itself has to say beside a number; the rest are flags of runs."""
+"""Marks that the brief itself adds to numbers; all others come from flags of runs."""
 
 
 def meanings() -> Mapping[str, FlagMeaning]:
-    """What may stand beside a number, in the order of legends: flags, then the brief's own."""
+    """Return the meanings of all marks in the order of legends: run flags, then the brief's own."""
     return {**flag_meanings(), **{meaning.kind: meaning for meaning in MARKS}}
 
 
 def meaning_of(kind: str) -> FlagMeaning:
-    """What a kind means; of an unknown one, that nothing is known."""
+    """Return the meaning of a kind of flag; unknown kinds have an empty meaning."""
     return meanings().get(kind) or FlagMeaning(kind, "†", "")
 
 
 def mark(kind: str, message: str) -> Mark:
-    """The mark of a kind of flag; an unknown kind shows as a dagger."""
+    """Return the mark of a kind of flag; unknown kinds are shown as a dagger."""
     known = meaning_of(kind)
     return Mark(kind, known.letter, known.meaning or message, message)
 
@@ -98,9 +98,13 @@ def mark(kind: str, message: str) -> Mark:
 def cell_marks(
     flags: Iterable[CellFlag], runs: int, *, latency: bool, name: str = ""
 ) -> tuple[Mark, ...]:
-    """The marks of a cell's number; those about latency stand beside latencies only.
+    """Return the marks of a cell's number; those about latency are shown with latencies only.
 
-    ``name`` is the metric's, for those that are about some metrics.
+    Args:
+        flags: Flags of the cell.
+        runs: Number of the cell's runs.
+        latency: Whether the number is a latency.
+        name: Metric name, for flags that concern certain metrics.
     """
     return tuple(
         mark(flag.kind, f"{flag.message} ({flag.runs} of {runs} runs)")
@@ -114,10 +118,10 @@ def _stands_beside(meaning: FlagMeaning, latency: bool, name: str) -> bool:
 
 
 def provenance_marks(cell: Cell, column: Column) -> list[Mark]:
-    """The mark of a number that is not measured, where no flag of its runs tells that already."""
+    """Return the mark of a value that was not measured, unless a flag already states that."""
     provenance = cell.provenance_of(column)
     told = provenance in (meaning_of(flag.kind).tells for flag in cell.flags) or (
-        provenance == "declared" and not column.is_power  # a threshold of the study's own
+        provenance == "declared" and not column.is_power  # a threshold that the study sets
     )
     if provenance not in NOT_MEASURED or told:
         return []
@@ -126,7 +130,7 @@ def provenance_marks(cell: Cell, column: Column) -> list[Mark]:
 
 
 def legend(marks: Iterable[Mark]) -> list[Mark]:
-    """Each kind once, in the order of ``meanings``."""
+    """Return one mark per kind, in the order of ``meanings``."""
     by_kind = {m.kind: m for m in marks}
     order = list(meanings())
     return sorted(by_kind.values(), key=lambda m: order.index(m.kind) if m.kind in order else 99)

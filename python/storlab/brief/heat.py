@@ -1,7 +1,7 @@
-"""The heat table: at a glance who is better, where, and by how much.
+"""Heat table: which side is better, at which points and by how much, at a glance.
 
-One row for each mix, one column for each quantity and small multiple, at the far end of the axis. A
-number says how many times better the better side is, in that side's colour and with its sign.
+Rows are mixes, columns are quantities and small multiples, at the far end of the axis. A cell gives
+the factor by which the better side leads, in the colour and with the sign of that side.
 """
 
 from __future__ import annotations
@@ -29,22 +29,22 @@ from storlab.figures.common import (
 )
 from storlab.figures.theme import sign_of
 
-STEPS = (1.1, 1.5, 2.5, 5.0)  # from here on a colour is one step stronger
-FEWEST = 3  # cells; fewer are read faster as sentences
+STEPS = (1.1, 1.5, 2.5, 5.0)  # lower bounds of the colour steps
+FEWEST = 3  # cells; with fewer, sentences are easier to read
 
 
 @dataclass(frozen=True, slots=True)
 class _Head:
-    """A column of the table: a quantity at one value of the small multiple."""
+    """Column of the table: a quantity at one value of the small multiple."""
 
     key: str
     words: str
     facet: Any
-    text: str  # of the small multiple
+    text: str  # text of the small multiple's value
 
 
 def heat_tables(comparison: Comparison) -> list[HeatTable]:
-    """One for each family that has enough to compare."""
+    """Build the heat table of each family that has enough to compare."""
     if not comparison.others:
         return []
     families = list(dict.fromkeys(section.family for section in comparison.sections))
@@ -97,19 +97,19 @@ def _table(comparison: Comparison, sections: list[Section]) -> HeatTable | None:
 
 
 def _groups(heads: Sequence[_Head]) -> list[tuple[str, int]]:
-    """The quantities with the number of columns that each has."""
+    """Return each quantity with its number of columns."""
     words = list(dict.fromkeys(head.words for head in heads))
     return [(word, sum(head.words == word for head in heads)) for word in words]
 
 
 def _spans(groups: Sequence[tuple[str, int]]) -> list[range]:
-    """The columns of each quantity."""
+    """Return the range of columns of each quantity."""
     ends = list(accumulate(count for _, count in groups))
     return [range(end - count, end) for end, (_, count) in zip(ends, groups, strict=True)]
 
 
 def _shared(rows: Sequence[HeatRow], span: range) -> tuple[Mark, ...]:
-    """The marks that all cells of a quantity have: said in its head, they hide no other ones."""
+    """Return the marks shared by all cells of a quantity, which its heading shows instead."""
     cells = [cell for row in rows for at in span if (cell := row.cells[at]) is not None]
     kinds = [{m.kind for m in cell.marks} for cell in cells]
     if len(cells) < 2:
@@ -128,7 +128,7 @@ def _leave_out(rows: Sequence[HeatRow], span: range, marks: Sequence[Mark]) -> N
 
 
 def _heads(comparison: Comparison, sections: Sequence[Section]) -> Iterator[_Head]:
-    """Of quantities for which one way is good, those that any of these points compares."""
+    """Yield the columns: quantities with a direction of improvement that some point compares."""
     facets: dict[str, Any] = {}
     for section in sections:
         facets |= {str(facet): facet for facet in section.facets()}
@@ -143,7 +143,7 @@ def _heads(comparison: Comparison, sections: Sequence[Section]) -> Iterator[_Hea
 
 
 def _quantities(comparison: Comparison, section: Section) -> Iterator[tuple[str, str]]:
-    """What is compared: a family's findings, or throughput, mean latencies and their tails."""
+    """Yield the compared quantities: a family's findings, or throughput and latencies."""
     page = section.page
     if page.findings:
         keys = (*page.headline.keys, *page.findings)
@@ -199,7 +199,7 @@ def _cell(comparison: Comparison, section: Section, target: str, head: _Head) ->
 
 
 def _gain(column: Column, ratio: Interval) -> tuple[bool, Interval]:
-    """Whether the target is better than the baseline, and how many times the better one is."""
+    """Return whether the target is better, and how many times as good the better side is."""
     better = (ratio.estimate > 1) == (column.better == "more")
     if ratio.estimate >= 1 or math.isclose(ratio.estimate, 0):
         return better, ratio

@@ -1,4 +1,4 @@
-"""One HTML file that needs no network: style, figures, data and the code for them are inside."""
+"""Rendering of a brief as one HTML file with embedded style, figures, data and scripts."""
 
 from __future__ import annotations
 
@@ -17,12 +17,13 @@ from storlab.figures.signs import DRAWN_SIGNS
 from storlab.figures.svg import inline
 from storlab.figures.theme import DARK, LIGHT, SERIES
 
-if TYPE_CHECKING:  # style and script serve other pages, too
+if TYPE_CHECKING:  # other pages use style and script without the rest
     from storlab.audit.finding import Finding
     from storlab.brief.model import Brief
 
-TINTS = (0.05, 0.10, 0.16, 0.23, 0.30)  # of a target's colour in the heat table, by its steps
-MOST_ROWS = 8  # of a table that stands open outside of the appendix
+# shares of a target's colour in the heat table, by colour step
+TINTS = (0.05, 0.10, 0.16, 0.23, 0.30)
+MOST_ROWS = 8  # rows of a table that is open by default, outside the appendix
 
 PAGE_LIGHT: dict[str, str] = {
     "bg": "#f4f6f8",
@@ -57,16 +58,21 @@ PAGE_DARK: dict[str, str] = {
 
 
 THEMES = ((PAGE_LIGHT, LIGHT), (PAGE_DARK, DARK))
-"""Of the page and of drawings."""
+"""Colours of page and drawings, for the light and the dark theme."""
 
 
 def colours_of(page: Mapping[str, str], drawings: Mapping[str, str]) -> dict[str, str]:
-    """All colours of a theme by name, the tints of the heat table among them."""
+    """Return all colours of a theme by name, including the tints of the heat table."""
     return {**page, **drawings, **_tints(page["paper"], drawings)}
 
 
 def render_html(brief: Brief, figures_href: str = "figures/") -> str:
-    """The page. ``figures_href`` is where the SVG files lie, relative to it, with a slash."""
+    """Render the page.
+
+    Args:
+        brief: Model of the brief.
+        figures_href: Location of the SVG files relative to the page, with a trailing slash.
+    """
     environment = Environment(
         loader=DictLoader({"brief": _resource("brief.html.j2")}),
         autoescape=True,
@@ -96,12 +102,12 @@ def render_html(brief: Brief, figures_href: str = "figures/") -> str:
 
 
 def shown(value: object) -> object:
-    """Return what a template prints for a value: text of others obeys no control character."""
+    """Return the value that a template prints, with control characters in text made visible."""
     return visible(value) if type(value) is str else value
 
 
 def style_sheet() -> str:
-    """The style sheet with the colours of light and dark filled in."""
+    """Return the style sheet with the colours of the light and the dark theme filled in."""
     light, dark = (_variables(colours_of(page, own)) for page, own in THEMES)
     themes = (
         f":root{{{light};color-scheme:light}}\n"
@@ -120,12 +126,12 @@ def style_sheet() -> str:
 
 
 def brief_script() -> str:
-    """The code of a page: theme, folds, and drawings that come alive where Vega is at hand."""
+    """Return the script of a page: theme, folding, and live drawings if Vega is available."""
     return _resource("brief.js")
 
 
 def _tints(paper: str, colours: Mapping[str, str]) -> dict[str, str]:
-    """By name, the colours of targets mixed into the paper."""
+    """Return the target colours mixed with the paper colour, by tint name."""
     return {
         _tint(number, step): _mixed(colours[f"s{number}"], paper, share)
         for number in range(1, SERIES + 1)
@@ -138,7 +144,7 @@ def _tint(number: int, step: int) -> str:
 
 
 def _mixed(colour: str, paper: str, share: float) -> str:
-    """So much of a colour in paper: ``#rrggbb``."""
+    """Mix ``share`` of a colour into the paper colour; colours are ``#rrggbb``."""
     pairs = ((int(c[at : at + 2], 16) for c in (colour, paper)) for at in (1, 3, 5))
     return "#" + "".join(
         f"{round(ink * share + ground * (1 - share)):02x}" for ink, ground in pairs
@@ -146,7 +152,7 @@ def _mixed(colour: str, paper: str, share: float) -> str:
 
 
 def _counted(findings: Sequence[Finding]) -> str:
-    """``2 warnings, 7 notes``."""
+    """Return the number of findings by severity, such as ``2 warnings, 7 notes``."""
     counts = Counter(finding.severity for finding in findings)
     return ", ".join(plural(count, severity) for severity, count in counts.items())
 
@@ -156,18 +162,18 @@ def _variables(colours: Mapping[str, str]) -> str:
 
 
 def _nobreak(text: str) -> str:
-    """Keep intervals on one line: a word joiner on both sides of the dash."""
+    """Insert a word joiner on both sides of dashes, so that intervals are not broken."""
     return text.replace("–", "\u2060–\u2060").replace(" MB/s", "\u00a0MB/s")
 
 
 def _json(value: Any) -> str:
-    """JSON that cannot end the script element it stands in."""
+    """Return JSON that cannot end the script element around it."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
 
 
 def _script(code: str) -> str:
-    """Code that cannot end the script element it stands in."""
+    """Return code that cannot end the script element around it."""
     return code.replace("</script", "<\\/script").replace("<!--", "<\\!--")
 
 

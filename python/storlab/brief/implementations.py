@@ -1,4 +1,4 @@
-"""Whose code takes how much: the brief's table of implementations that did the same work."""
+"""Section of the brief that compares implementations of the same work."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NONE = Number("–", missing=True)
 
 
 def implementations_section(comparison: Comparison, scales: Scales) -> ExtraSection | None:
-    """The section; None where no work was given to more than one implementation."""
+    """Build the section; None if no work was done by more than one implementation."""
     workloads: dict[str, list[SharedWork]] = {}
     shared = shared_works(comparison)
     for work in shared:
@@ -34,13 +34,13 @@ def implementations_section(comparison: Comparison, scales: Scales) -> ExtraSect
 
 
 def implementations(comparison: Comparison) -> list[str]:
-    """For the key findings: every implementation over the first, at each workload's far end."""
+    """Summarise each implementation over the reference, at the far end of each workload."""
     far = {work.workload: (work, entries) for work, entries in _measured(comparison)}
     return [_sentence(work, entries) for work, entries in far.values()]
 
 
 def implementation_data(comparison: Comparison) -> list[dict[str, Any]]:
-    """The ratios, for the data inside the brief."""
+    """Return the ratios of implementations, for the data embedded in the brief."""
     return [
         {
             "workload": work.workload,
@@ -56,7 +56,7 @@ def implementation_data(comparison: Comparison) -> list[dict[str, Any]]:
 
 
 def _measured(comparison: Comparison) -> Iterator[tuple[SharedWork, list[Entry]]]:
-    """Every work with the implementations that have a ratio; none where nobody has."""
+    """Yield every shared work with its implementations that have a ratio."""
     for work in shared_works(comparison):
         entries = [entry for entry in work.entries(comparison) if entry.ratios]
         if entries:
@@ -64,7 +64,7 @@ def _measured(comparison: Comparison) -> Iterator[tuple[SharedWork, list[Entry]]
 
 
 def _sentence(work: SharedWork, entries: Sequence[Entry]) -> str:
-    """``8 workers: polars took 3.50x [3.41-3.60] the time and ... the CPU of native on disk.``"""
+    """Return a sentence such as ``8 workers: polars took 3.50x the time of native on disk.``"""
     taken: dict[str, list[str]] = {}
     for entry in entries:
         ratios = [

@@ -1,4 +1,4 @@
-"""Clusters in few numbers: maxima over what is swept, fast facts, and scaling with clients."""
+"""Summary tables of clusters: maxima over the swept axis, fast facts, and scaling with clients."""
 
 from __future__ import annotations
 
@@ -20,15 +20,16 @@ from storlab.contracts.page import Page
 from storlab.figures.common import MISSING, is_swept, place_of, times_text
 
 THROUGHPUT = "throughput_mb_s.all"
-GB = 1e-3  # GB/s of MB/s
+GB = 1e-3  # GB/s per MB/s
 NONE = Number("–", missing=True)
 UNDECLARED = Number("not declared", missing=True)
 
 
 def maxima_tables(comparison: Comparison, scales: Scales) -> list[DataTable]:
-    """Of each mix and block size the largest mean over the axis, with the place that gave it.
+    """Build tables of the largest mean of each mix and block size over the axis.
 
-    Then what these are per terabyte and per money, where targets declare them.
+    Each value is given with the place it was found. A second table divides the values by declared
+    capacity and price.
     """
     tables = []
     for kind, sections in comparison.kinds.items():
@@ -75,7 +76,7 @@ def _axis(sections: Sequence[Section]) -> str:
 def _largest(
     comparison: Comparison, section: Section, facet: object
 ) -> Iterator[tuple[WorkloadPoint, Cell]]:
-    """By target the point with the largest mean throughput."""
+    """Yield the point with the largest mean throughput for each target."""
     points = section.of_facet(facet)
     for target in comparison.planned(points):
         cells = [(p, comparison.row(p).cells[target]) for p in points]
@@ -98,7 +99,7 @@ def _most(comparison: Comparison, at: str, cell: Cell, page: Page, scale: Scale)
 
 
 def gb_number(comparison: Comparison, cell: Cell, scale: Scale) -> Number:
-    """Throughput in GB/s, with the marks that it has everywhere."""
+    """Return the throughput in GB/s, with the marks of the value in MB/s."""
     value = cell.values.get(THROUGHPUT)
     number = key_number(comparison, cell, THROUGHPUT, scale)
     if value is None:
@@ -109,20 +110,20 @@ def gb_number(comparison: Comparison, cell: Cell, scale: Scale) -> Number:
 
 
 def key_number(comparison: Comparison, cell: Cell, key: str, scale: Scale) -> Number:
-    """A column's value, as in all tables."""
+    """Return the value of a column as it appears in all tables."""
     column = comparison.column(key)
     return NONE if column is None else number_of(cell, column, scale)
 
 
 def _currency(comparison: Comparison) -> str:
-    """The one in which targets declare costs; empty where they have none or several."""
+    """Return the currency of declared costs; empty if there is none or more than one."""
     targets = [column.target for column in comparison.dataset.targets]
     currencies = {t.currency for t in targets if density.whole_cost(t) is not None}
     return currencies.pop() if len(currencies) == 1 else ""
 
 
 def _worth_head(comparison: Comparison, page: Page) -> list[tuple[str, str]]:
-    """What the maxima are divided by, where any target declares it."""
+    """Return the headings of the declared quantities that maxima are divided by."""
     targets = [column.target for column in comparison.dataset.targets]
     rate = page.rate_short
     head: list[tuple[str, str]] = []
@@ -158,10 +159,7 @@ def _worth(comparison: Comparison, cell: Cell, page: Page) -> list[Number]:
 
 
 def fast_facts(comparison: Comparison, scales: Scales) -> list[DataTable]:
-    """Each target in one line: what it holds, and the most that it did of all points.
-
-    One table for each family.
-    """
+    """Build a table per family with one line per target: its capacity and its best results."""
     tables = []
     for kind, sections in comparison.kinds.items():
         page = sections[0].page
@@ -229,7 +227,7 @@ def _per(cell: Cell | None, value: Interval | None) -> Number:
 
 
 def scaling_tables(comparison: Comparison, scales: Scales) -> list[DataTable]:
-    """What more clients bring: the whole, each of them, and how far from in proportion."""
+    """Build tables of scaling: total, per-client value and share of linear scaling."""
     own = [section for section in comparison.sections if section.axes.x == CLIENTS]
     sections = [s for s in [*own, *sections_by_clients(comparison)] if is_swept(s)]
     families: dict[tuple[str, str, str], list[Section]] = {}
@@ -282,7 +280,7 @@ def _scaled(
 
 
 def clients_words(counts: Sequence[int]) -> str:
-    """``12 clients``; ``1, 2 and 4 clients``."""
+    """Return a phrase such as ``12 clients`` or ``1, 2 and 4 clients``."""
     if len(counts) == 1:
         return plural(counts[0], "client")
     texts = [str(count) for count in counts]

@@ -1,4 +1,4 @@
-"""What a brief says, independent of how it is set: HTML and PDF are made from the same model."""
+"""Content of a brief independent of its format: HTML and PDF are made from the same model."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from storlab.brief.flags import Mark
 from storlab.figures.figure import Figure
 from storlab.lab.study.logo import Logo
 
-CARDS = 4  # claims with a large number; the others are listed
+CARDS = 4  # claims with a large number; further ones are listed
 
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """A number in a table: linked to the runs it rests on, with marks beside it."""
+    """Number in a table, with its marks and the point whose runs it is based on."""
 
     text: str
     spread: str = ""
@@ -25,12 +25,12 @@ class Number:
     marks: tuple[Mark, ...] = ()
     missing: bool = False
     strong: bool = False
-    fact: bool = False  # declared or printed: no run of this campaign is behind it
+    fact: bool = False  # declared or printed: no run of this campaign supports it
 
 
 @dataclass(frozen=True, slots=True)
 class TargetCard:
-    """One target on the cover. ``index`` decides its colour everywhere."""
+    """Card of a target on the cover; ``index`` decides its colour everywhere."""
 
     label: str
     index: int
@@ -40,7 +40,7 @@ class TargetCard:
 
 @dataclass(frozen=True, slots=True)
 class Drawing:
-    """A figure with its SVG, colours as roles."""
+    """Figure with its SVG, in which colours are given as roles."""
 
     figure: Figure
     svg: str
@@ -48,31 +48,31 @@ class Drawing:
 
 @dataclass(frozen=True, slots=True)
 class FigureGroup:
-    """The figures of one kind in one section."""
+    """Figures of one kind in one section."""
 
     kind: str
     heading: str
     lead: str
     drawings: list[Drawing]
-    folded: bool = False  # until it is asked for
+    folded: bool = False  # collapsed until opened by the reader
 
 
 @dataclass(frozen=True, slots=True)
 class HeatCell:
-    """How many times better one side is. ``index`` is that side's; None: not decided."""
+    """Factor by which one side is better; ``index`` is that side's, None if undecided."""
 
     text: str
     spread: str
     index: int | None
-    sign: str  # of the better side
-    step: int  # how strong its colour is, from 0
+    sign: str  # sign of the better side
+    step: int  # strength of its colour, from 0
     point_id: str | None
     marks: tuple[Mark, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class HeatRow:
-    """One mix, of one target against the baseline."""
+    """One mix, for one target against the baseline."""
 
     title: str
     target: str
@@ -82,71 +82,71 @@ class HeatRow:
 
 @dataclass(frozen=True, slots=True)
 class HeatTable:
-    """A family's mixes by its quantities and small multiples."""
+    """Heat table of a family: mixes by quantities and small multiples."""
 
     caption: str
     head: str
-    groups: list[tuple[str, int]]  # quantities, with the number of columns that each has
-    columns: list[str]  # small multiples; empty texts where there are none
+    groups: list[tuple[str, int]]  # quantities, each with its number of columns
+    columns: list[str]  # texts of the small multiples; empty if there are none
     rows: list[HeatRow]
-    shared: list[tuple[Mark, ...]]  # by quantity, what all of its cells are marked with
-    signs: list[tuple[str, int, str]]  # targets with their numbers and signs
-    several: bool  # targets beside the baseline
+    shared: list[tuple[Mark, ...]]  # marks shared by all cells of a quantity
+    signs: list[tuple[str, int, str]]  # targets with their indices and signs
+    several: bool  # whether there are several targets other than the baseline
     baseline: str
-    chance: str  # how many comparisons these are, and that none of them counts the others
+    chance: str  # note on the number of comparisons, which their intervals do not account for
 
 
 @dataclass(frozen=True, slots=True)
 class TableRow:
-    """One row; ``heads`` are the row's headings with how many rows they span (0: none here)."""
+    """Row of a table; ``heads`` are its headings with the number of rows each spans, 0 if none."""
 
     heads: list[tuple[str, int]]
     target: str
     index: int
     numbers: list[Number]
-    first: bool  # begins a group of rows
-    links: list[tuple[str, str]]  # words and the point whose runs they lead to
-    chip: str = ""  # provenance of the whole row, where it is not measured
-    note: str = ""  # where it is from, where no runs are behind it
+    first: bool  # whether it begins a group of rows
+    links: list[tuple[str, str]]  # texts, each with the point whose runs it links to
+    chip: str = ""  # provenance of the whole row, unless measured
+    note: str = ""  # source of the row, if it is not based on runs
 
 
 @dataclass(frozen=True, slots=True)
 class DataTable:
-    """A table of numbers."""
+    """Table of numbers."""
 
     caption: str
-    head: list[str]  # headings of the row heads
-    columns: list[tuple[str, str]]  # name, unit
+    head: list[str]  # headings of the row headings
+    columns: list[tuple[str, str]]  # name and unit
     rows: list[TableRow]
     marks: list[Mark] = field(default_factory=list)
 
     @property
     def has_runs(self) -> bool:
-        """True where a row leads to runs, or says where it is from."""
+        """Whether any row links to runs or names its source."""
         return any(row.links or row.note for row in self.rows)
 
 
 @dataclass(frozen=True, slots=True)
 class SectionBlock:
-    """One workload mix, or all mixes of a family together."""
+    """Section of one workload mix, or of all mixes of a family."""
 
     anchor: str
     title: str
-    use_cases: list[tuple[str, str]]  # name, block size or the like
+    use_cases: list[tuple[str, str]]  # name, and its block size or other parameter
     groups: list[FigureGroup]
     tables: list[DataTable]
-    short: str  # in the navigation
+    short: str  # title in the navigation
     numbers: str  # heading of the tables
-    folded: bool = False  # its figures, until they are asked for
+    folded: bool = False  # whether its figures are collapsed
 
 
 @dataclass(frozen=True, slots=True)
 class ExtraSection:
-    """A section that stands once for the whole campaign: power, density, published results."""
+    """Section that appears once per campaign, such as power, density or published results."""
 
     anchor: str
     title: str
-    short: str  # in the navigation
+    short: str  # title in the navigation
     lead: list[str]
     groups: list[FigureGroup] = field(default_factory=list)
     tables: list[DataTable] = field(default_factory=list)
@@ -155,7 +155,7 @@ class ExtraSection:
 
 @dataclass(frozen=True, slots=True)
 class MappingRow:
-    """One row of the workload mapping table."""
+    """Row of the table that maps use cases to parameters."""
 
     use_cases: str
     values: list[str]
@@ -164,7 +164,7 @@ class MappingRow:
 
 @dataclass(frozen=True, slots=True)
 class Mapping:
-    """What each measured point of a family stands for."""
+    """Table of the use cases that the measured points of a family represent."""
 
     head: list[str]
     rows: list[MappingRow]
@@ -181,13 +181,13 @@ class RunRow:
     values: list[str]
     flags: list[Mark]
     failure: str
-    href: str  # of its directory, relative to the brief
-    errors: str = ""  # what failed in it, by operation and kind
+    href: str  # link to its directory, relative to the brief
+    errors: str = ""  # failed operations by operation and kind
 
 
 @dataclass(frozen=True, slots=True)
 class PointRuns:
-    """The runs of one point, which numbers link to."""
+    """Runs of one point, to which numbers link."""
 
     point_id: str
     target: str
@@ -202,13 +202,13 @@ class RunTable:
     """All runs of a family."""
 
     caption: str
-    columns: list[tuple[str, str]]  # name, unit
+    columns: list[tuple[str, str]]  # name and unit
     points: list[PointRuns]
 
 
 @dataclass(frozen=True, slots=True)
 class FactTable:
-    """Names and values under a heading: configuration, environment."""
+    """Names and values under a heading, such as configuration or environment."""
 
     heading: str
     rows: list[tuple[str, str]]
@@ -216,65 +216,66 @@ class FactTable:
 
 @dataclass(frozen=True, slots=True)
 class Publisher:
-    """Set in the templates where it has something to say."""
+    """Publisher's additions; templates show only the fields that are not empty."""
 
     byline: str = ""
-    name: str = ""  # of whom the logo is
+    name: str = ""  # name that goes with the logo
     logo: Logo | None = None
     introduction: list[str] = field(default_factory=list)  # paragraphs
     conclusion: list[str] = field(default_factory=list)
     footnotes: list[str] = field(default_factory=list)
     legal: list[str] = field(default_factory=list)
-    components: list[tuple[str, list[str]]] = field(default_factory=list)  # name, by target
-    left_out: str = ""  # a sentence
+    # name, and one text per target
+    components: list[tuple[str, list[str]]] = field(default_factory=list)
+    left_out: str = ""  # sentence on what was left out
 
 
 @dataclass(frozen=True, slots=True)
 class Contrast:
-    """One quantity in which the winner is ahead of another target, or behind it."""
+    """Quantity in which the winner is ahead of or behind another target."""
 
-    what: str  # "p99 read latency"
-    other: str  # empty where there is only one
-    amount: str  # 1.47 times, with the sign
-    where: str  # "at 3 of 16 points, such as 70/30 read/write, 4 MiB, 8 jobs"
+    what: str  # such as "p99 read latency"
+    other: str  # other target; empty if there is only one
+    amount: str  # such as "1.47×"
+    where: str  # such as "at 3 of 16 points, such as 70/30 read/write, 4 MiB, 8 jobs"
     point_id: str | None
     note: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The answer to one question, as it stands on the first screen and over the findings."""
+    """Answer to one question, shown on the first screen above the findings."""
 
     title: str
-    winner: str  # empty where there is none
-    index: int  # its colour
-    amount: str  # 1.47 times, with the sign
-    against: str  # "over Disk", "better than Disk" of what is better the less there is of it
-    sure: str  # the ends of its interval
-    sentences: list[str]  # at most three sentences; the first is the answer
+    winner: str  # empty if there is none
+    index: int  # index of the winner, which decides its colour
+    amount: str  # such as "1.47×"
+    against: str  # "over Disk", or "better than Disk" for quantities of which less is better
+    sure: str  # bounds of the interval
+    sentences: list[str]  # at most three; the first is the answer
     basis: str
-    points: list[tuple[str, str]]  # words and the point whose runs they lead to
-    see: tuple[str, str] | None  # where its figure or table is: words, anchor
+    points: list[tuple[str, str]]  # texts, each with the point whose runs it links to
+    see: tuple[str, str] | None  # text and anchor of the section with its figure or table
     better: list[Contrast]
     worse: list[Contrast]
     marks: list[Mark]
-    leader: str = ""  # whose sides ``better`` and ``worse`` are: the winner, else who is ahead most
-    outcome: str = "No winner"  # where there is none
+    leader: str = ""  # subject of better and worse: the winner, else the target most ahead
+    outcome: str = "No winner"  # text shown if there is no winner
     worse_title: str = "Where it is worse"
-    warnings: list[str] = field(default_factory=list)  # those sentences that speak against it
-    as_under: tuple[str, int] | None = None  # an earlier answer whose sides are the same
-    # What answers in words, in place of the winner: target, words, its colour.
+    warnings: list[str] = field(default_factory=list)  # sentences that qualify the answer
+    as_under: tuple[str, int] | None = None  # earlier answer with the same better and worse
+    # Textual answers that replace the winner: target, text, colour index.
     told: list[tuple[str, str, int | None]] = field(default_factory=list)
 
     @property
     def large(self) -> bool:
-        """Whether its number stands large over the findings."""
+        """Whether its number is printed large above the findings."""
         return bool(self.winner) and not self.told
 
 
 @dataclass(slots=True)
 class Brief:
-    """The whole brief."""
+    """Complete content of a brief."""
 
     title: str
     subtitle: str
@@ -285,18 +286,18 @@ class Brief:
     version: str
     generated: str
     provenance: str
-    status: str  # empty when every planned run finished
+    status: str  # empty if every planned run finished
     targets: list[TargetCard]
-    warnings: list[str]  # before all answers: why the numbers must not be compared
-    verdicts: list[Verdict]  # as they were found: what is said beside the page rests on them
+    warnings: list[str]  # shown before all answers: why the numbers must not be compared
+    verdicts: list[Verdict]  # all verdicts, for uses other than the page
     answers: list[Answer]  # to the questions, in their order
-    not_compared: str  # what nobody can answer, and why; empty where there is nothing
-    differing: list[str]  # what differed among its campaigns, where there are several
-    summary: list[str]  # how often each target is ahead, and how far
-    of_families: list[str]  # what only the families of the study can say
+    not_compared: str  # questions that cannot be answered, with reasons; may be empty
+    differing: list[str]  # differences between campaigns, if there are several
+    summary: list[str]  # number of points at which each target is ahead, and by how much
+    of_families: list[str]  # findings that only the families of the study provide
     claims: list[Claim]
     undecided: list[str]
-    rule: str  # how the claims were chosen
+    rule: str  # rule by which the claims were chosen
     mappings: list[Mapping]
     sections: list[SectionBlock]
     overview: list[FigureGroup]
@@ -310,32 +311,32 @@ class Brief:
     failed: list[tuple[str, RunRow]]
     data: dict[str, Any]
     audit: list[Finding] = field(default_factory=list)
-    told: frozenset[str] = frozenset()  # rules of the audit that its findings say by themselves
+    told: frozenset[str] = frozenset()  # audit rules whose findings the warnings already state
     extras: list[ExtraSection] = field(default_factory=list)
     publisher: Publisher = field(default_factory=Publisher)
     heat: list[HeatTable] = field(default_factory=list)
-    beside: dict[str, bytes] = field(default_factory=dict)  # files that lie beside the page
+    beside: dict[str, bytes] = field(default_factory=dict)  # files to write next to the page
 
     @property
     def cards(self) -> list[Claim]:
-        """The claims with a large number; what answers rest on stands large over them already."""
+        """Claims with a large number, except those covered by an answer with a large number."""
         large = [{point for _, point in answer.points} for answer in self.answers if answer.large]
         return cards(self.claims, self.verdicts, large)[:CARDS]
 
     @property
     def appendix(self) -> list[PointRuns]:
-        """Every point with its runs, of all families."""
+        """All points with their runs, over all families."""
         return [point for table in self.run_tables for point in table.points]
 
     def audit_points(self, finding: Finding) -> list[str]:
-        """The points in the appendix whose runs a finding of the audit is about."""
+        """Return the points in the appendix whose runs a finding of the audit refers to."""
         known = {point.point_id for point in self.appendix}
         named = (row.split(":")[0].rpartition("-r")[0] or row.split(":")[0] for row in finding.rows)
         return [point for point in dict.fromkeys(named) if point in known]
 
     @property
     def drawings(self) -> list[Drawing]:
-        """Every figure, in the order of the page."""
+        """All figures, in page order."""
         groups = [*self.overview, *(group for s in self.sections for group in s.groups)]
         groups += [group for extra in self.extras for group in extra.groups]
         return [drawing for group in groups for drawing in group.drawings]

@@ -1,4 +1,4 @@
-"""What a reader asks and the campaign cannot answer: watts and money, with the reason."""
+"""Questions on power and price that the campaign cannot answer, with the reasons."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from storlab.brief.power import is_metered
 from storlab.brief.text import and_list
 
 WATTS, MONEY = "efficiency", "cost"
-"""Questions of every family that has them."""
+"""Names of these questions in every family that has them."""
 
 
 def not_compared(comparison: Comparison) -> str:
-    """A sentence; empty where all targets are compared in both."""
+    """Return a sentence on power or price if not compared; empty if all targets are compared."""
     if len(comparison.targets) < 2:
         return ""
     words = [text for text in (_watts(comparison), _money(comparison)) if text]
@@ -49,7 +49,7 @@ def _watts(comparison: Comparison) -> str:
 
 
 def _boundaries(comparison: Comparison, targets: Sequence[str]) -> str:
-    """Between what power these targets have no ratio to others."""
+    """Return why these targets have no ratio of power: unequal boundaries, or no common work."""
     for row in comparison.rows.values():
         powers = {side: cell.power for side, cell in row.cells.items() if cell.power is not None}
         for (left, first), (right, second) in combinations(powers.items(), 2):

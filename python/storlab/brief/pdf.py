@@ -1,6 +1,6 @@
-"""PDF from the same model, set by typst; no network, no system program.
+"""Rendering of a brief as PDF by typst, without network or system programs.
 
-Figures go in as PDF drawings with their fonts inside (vl-convert), so that they look the same
+Figures are embedded as PDF drawings with their fonts (vl-convert), so that they look the same
 wherever the brief is made.
 """
 
@@ -40,17 +40,25 @@ Pages = TypeVar("Pages")
 
 
 class PdfError(Exception):
-    """The PDF could not be set; the message is typst's."""
+    """Failure to set the PDF; the message is that of typst."""
 
 
 def render_pdf(brief: Brief) -> bytes:
-    """The PDF. Raises PdfError when typst cannot set it."""
+    """Render the brief as PDF.
+
+    Raises:
+        PdfError: typst cannot set it.
+    """
     with _workplace(brief) as source:
         return _set(lambda: typst.compile(source, root=str(Path(source).parent), format="pdf"))
 
 
 def render_pages(brief: Brief, ppi: float) -> list[bytes]:
-    """The same pages as PNG. Raises PdfError likewise."""
+    """Render the brief as PNG pages.
+
+    Raises:
+        PdfError: typst cannot set it.
+    """
     with _workplace(brief) as source:
         root = str(Path(source).parent)
         pages = _set(lambda: typst.compile(source, root=root, format="png", ppi=ppi))
@@ -59,7 +67,7 @@ def render_pages(brief: Brief, ppi: float) -> list[bytes]:
 
 @contextmanager
 def _workplace(brief: Brief) -> Iterator[str]:
-    """The template with its data and drawings, for as long as it is set."""
+    """Yield the template in a temporary directory with its data and drawings."""
     template = files("storlab.brief").joinpath("templates", "brief.typ").read_text("utf-8")
     with tempfile.TemporaryDirectory(prefix="storlab-brief-") as name:
         root = Path(name)
@@ -132,7 +140,7 @@ def _model(brief: Brief) -> dict[str, Any]:
 
 
 def _logo_file(brief: Brief) -> str:
-    """Its name beside the document; empty where there is none."""
+    """Return the file name of the logo next to the document; empty without a logo."""
     logo = brief.publisher.logo
     return "" if logo is None else f"publisher-logo.{logo.kind}"
 
@@ -210,9 +218,9 @@ def _table(table: DataTable) -> dict[str, Any]:
 
 
 def _widths(table: DataTable) -> list[int]:
-    """Of each column the letters of the longest word in its head or of its longest number.
+    """Return relative column widths: the longest word of the heading or the longest number.
 
-    By equal shares the longest words would be broken beside columns that are half empty.
+    With equal widths, long words would be broken next to columns that are half empty.
     """
     numbers = [[row.numbers[place] for row in table.rows] for place in range(len(table.columns))]
     return [

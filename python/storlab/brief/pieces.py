@@ -1,4 +1,4 @@
-"""Tables of what a run of fixed work did, one after the other: epochs, checkpoints, restores."""
+"""Tables of the stages of fixed work: epochs, checkpoints and restores."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from storlab.brief.text import spread_text
 from storlab.contracts.page import PieceColumn, PieceKind
 from storlab.figures.common import NOT_MEASURED, digits3, last_point, place_at
 
-MOST = 24  # pieces in a table; of more, the first and the last
-MOST_WORKERS = 16  # ranks in a table; of more, the slowest
+MOST = 24  # stages in a table; of more, the first and the last are shown
+MOST_WORKERS = 16  # ranks in a table; of more, the slowest are shown
 NONE = Number("–", missing=True)
 
 
 def piece_tables(comparison: Comparison, section: Section) -> list[DataTable]:
-    """Tables of the pieces at the far end of the axis; none of a family that has no pieces."""
+    """Build tables of the stages at the far end of the axis; none for families without stages."""
     tables: list[DataTable] = []
     for facet in section.facets():
         point = last_point(comparison, section, facet)
@@ -97,7 +97,7 @@ def _number(cell: Cell, pieces: Sequence[Piece], column: PieceColumn) -> Number:
 
 
 def _client(pieces: Sequence[Piece], column: PieceColumn) -> str:
-    """Of a worker that a column names, in a cluster: ``, c02``."""
+    """Return the cluster client of the worker that a column names, such as ``, c02``."""
     if column.shown != "usual" or not pieces or column.name not in pieces[0].values:
         return ""
     values = [piece.values[column.name] for piece in pieces if column.name in piece.values]
@@ -106,7 +106,7 @@ def _client(pieces: Sequence[Piece], column: PieceColumn) -> str:
 
 
 def _flags(cell: Cell) -> list[CellFlag]:
-    """Of the warnings of a cell those that are about single metrics, and not about the run."""
+    """Return the flags of a cell that concern single metrics rather than the whole run."""
     return [flag for flag in cell.flags if meaning_of(flag.kind).about]
 
 
@@ -131,7 +131,7 @@ _SHOWN: Mapping[str, Callable[[Sequence[float]], str]] = {"usual": _usual, "ever
 def _worker_table(
     comparison: Comparison, point: WorkloadPoint, pieces: Sequence[PieceKind], where: str
 ) -> DataTable | None:
-    """Each rank's mean time; the slowest of every target is marked."""
+    """Build a table of each rank's mean time, with the slowest of every target marked."""
     word = pieces[0].worker
     cells = _cells(comparison, point)
     times = {

@@ -1,4 +1,4 @@
-"""The brief's section about power: data per joule, the table of efficiency, and its ratios."""
+"""Section of the brief about power: data per joule, efficiency table and ratios."""
 
 from __future__ import annotations
 
@@ -59,19 +59,19 @@ NOT_METERED = (("Power and energy", "Not measured: no target of this study has a
 
 
 def power_method(comparison: Comparison) -> tuple[tuple[str, str], ...]:
-    """Definitions for the section about method."""
+    """Return the definitions for the section on method."""
     return METHOD if is_metered(comparison) else NOT_METERED
 
 
 def is_metered(comparison: Comparison) -> bool:
-    """True where any run has a meter, also one that gave nothing."""
+    """Return whether any run has a meter, even one that gave no reading."""
     return any(run.record.power for run in comparison.dataset.all_runs()) or any(
         cell.power for row in comparison.rows.values() for cell in row.cells.values()
     )
 
 
 def power_section(comparison: Comparison, groups: list[FigureGroup]) -> ExtraSection | None:
-    """The section; None where no target has a meter."""
+    """Build the section; None if no target has a meter."""
     if not is_metered(comparison):
         return None
     tables = []
@@ -91,7 +91,7 @@ def power_section(comparison: Comparison, groups: list[FigureGroup]) -> ExtraSec
 
 
 def _lead(comparison: Comparison) -> list[str]:
-    """What each target draws and at which boundary; then the range of every ratio."""
+    """Return the power and boundary of each target, followed by the range of its ratios."""
     sentences = [_drawn(comparison, target) for target in comparison.targets]
     return sentences + [_ratio_range(comparison, target) for target in comparison.others]
 
@@ -137,7 +137,7 @@ def _ratio_range(comparison: Comparison, target: str) -> str:
 
 
 def _weak(comparison: Comparison, targets: Sequence[str]) -> str:
-    """Says of which side power was not measured."""
+    """Return sentences that name the targets whose power was not measured."""
     words: dict[str, list[str]] = {}
     for target in targets:
         accounts = [c.power for c in _cells(comparison, target) if c.power is not None]
@@ -167,7 +167,7 @@ def _heading(page: Page, column: Column) -> str:
 
 
 def efficiency_table(comparison: Comparison, sections: Sequence[Section]) -> DataTable:
-    """Every mix and small multiple at the far end of its axis, with every target."""
+    """Build the efficiency table: every mix and small multiple at the far end of its axis."""
     page = sections[0].page
     rate = () if page.quantities else (rate_per_watt(page).key,)
     own = (q.key for q in page.quantities if q.power and q.name != "energy_j")
@@ -219,7 +219,7 @@ def _missing(cell: Cell) -> Number:
 
 
 def power_number(cell: Cell, column: Column) -> Number:
-    """A value of power or efficiency with its interval and marks."""
+    """Return a value of power or efficiency with its interval and marks."""
     value = cell.values.get(column.key)
     if value is None or cell.power is None:
         if cell.power is None and column.key == "power_w.all":
@@ -245,7 +245,7 @@ def _meter(cell: Cell) -> Number:
 
 
 def efficiency_ratios(comparison: Comparison, sections: Sequence[Section]) -> DataTable:
-    """Ratios of power and efficiency to the baseline, refused ones with their reason."""
+    """Build the table of power and efficiency ratios to the baseline, or reasons for none."""
     page = sections[0].page
     rate = () if page.quantities else (rate_per_watt(page).key,)
     own = (q.key for q in page.quantities if q.power and q.compared)
@@ -272,7 +272,7 @@ def efficiency_ratios(comparison: Comparison, sections: Sequence[Section]) -> Da
 
 
 def power_ratio(row: Row, target: str, baseline: str, column: Column) -> Number:
-    """A ratio of power or efficiency, or why there is none."""
+    """Return a ratio of power or efficiency, or the reason why there is none."""
     cell, base = row.cells[target], row.cells[baseline]
     if target in row.refused:
         text = f"{REFUSED}: {row.refused[target]}"

@@ -1,4 +1,4 @@
-"""What a reader must know of numbers that rest on power."""
+"""Marks of numbers that are based on power."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from storlab.figures.common import NOT_MEASURED
 
 
 def power_marks(account: Account) -> list[Mark]:
-    """The marks of an account: its provenance, and what of it is missing or shared."""
+    """Return the marks of an energy account: provenance, missing runs and shared meters."""
     marks = []
     if account.provenance in NOT_MEASURED:
         marks.append(mark(account.provenance, f"power is {account.provenance}"))

@@ -1,4 +1,4 @@
-"""The section of a brief, and the lines of ``storlab compare``, about proof of the medium."""
+"""Texts on the proof of the medium, for the brief and for ``storlab compare``."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LEAD = (
     "and wrote. Unproven: it is not known what served them. Contradicted: a counter, the file "
     "system or the data shows that something else served at least a part."
 )
-MOST_REASONS = 3  # of one state, that are shown in full
+MOST_REASONS = 3  # reasons of one state shown in full
 _NUMBER = re.compile(r"\d[\d.,]*(?: [kMGTP]?B\b)?")
 
 
@@ -28,7 +28,7 @@ def proof_sections(comparison: Comparison) -> list[ExtraSection]:
 
 
 def proof_texts(comparison: Comparison) -> list[str]:
-    """Word the proof of each workload on each target, with the reasons that it lacks."""
+    """Describe the proof of each workload on each target, with the reasons if it is missing."""
     return [_text(proof) for proof in proofs_of(comparison)]
 
 
@@ -45,7 +45,7 @@ def _text(proof: TargetProof) -> str:
 
 
 def _reasons(reasons: list[str]) -> str:
-    """Word reasons; of those that differ only in their numbers, the first stands for all."""
+    """Describe reasons; those that differ only in numbers are represented by the first."""
     if not reasons:
         return ""
     alike: dict[str, list[str]] = {}

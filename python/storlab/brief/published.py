@@ -1,7 +1,7 @@
-"""Published configurations beside measured ones: which printed cells match, and their table.
+"""Published results next to measured ones: matching of values to points, and their table.
 
-A cell matches a measured point that has the same mix, block size and operating point. Nothing
-published enters a mean, a ratio or a finding.
+A published value matches a measured point with the same mix, block size and operating point.
+Published values enter no mean, ratio or finding.
 """
 
 from __future__ import annotations
@@ -41,14 +41,18 @@ NAMES = {
     "throughput_per_tb": "throughput_mb_s_tb",
 }
 RULE = "own_published"
-PRINTED_WITHIN = 0.06  # two digits, as the shortest numbers of a brief have, are off by 5 %
+# numbers in a brief have at least two digits, so rounding changes them by up to 5 %
+PRINTED_WITHIN = 0.06
 BY_KEY = {column.key: column for column in COLUMNS}
 
 
 def load_tables(stores: Sequence[ResultStore]) -> list[PublishedTable]:
-    """The tables that the studies name; a relative path counts from the result directory, too.
+    """Load the tables of published results that the studies name.
 
-    Raises ResultError for one that is not there.
+    Relative paths are also searched in the result directory.
+
+    Raises:
+        ResultError: A table does not exist.
     """
     places: dict[str, str | Path] = {}
     for store in stores:
@@ -60,7 +64,7 @@ def load_tables(stores: Sequence[ResultStore]) -> list[PublishedTable]:
 
 
 def match(comparison: Comparison, tables: Iterable[PublishedTable]) -> list[PublishedCell]:
-    """The printed cells at measured points. Of a number printed twice, the more exact one."""
+    """Return the published values at measured points; of duplicates, the more exact one."""
     matches: dict[tuple[str, ...], tuple[Row, PublishedCell]] = {}
     for table in tables:
         operations = _operations(table)
@@ -84,7 +88,7 @@ def match(comparison: Comparison, tables: Iterable[PublishedTable]) -> list[Publ
 
 
 def _operations(table: PublishedTable) -> dict[str, set[str]]:
-    """What each workload of a publication does, in its own words: read, write, get, put ..."""
+    """Return the operations of each published workload, such as read, write, get or put."""
     operations: dict[str, set[str]] = {}
     for row in table.rows:
         operations.setdefault(row.workload, set()).add(operation_of(row))
@@ -92,7 +96,10 @@ def _operations(table: PublishedTable) -> dict[str, set[str]]:
 
 
 def _same_family(operations: set[str], page: Page) -> bool:
-    """A total of GETs and PUTs is no total of reads and writes. Nothing named fits everything."""
+    """Return whether published operations belong to this family; unnamed ones fit every family.
+
+    A total of GETs and PUTs is not a total of reads and writes.
+    """
     named = {o for w in FAMILIES.values() for o in w.page.operations} & operations
     return not named or bool(named & set(page.operations))
 
@@ -117,14 +124,17 @@ def _cell(
 
 
 def _token(row: Row) -> str:
-    """The number with its printed digits; empty where words scale it, as in "2.3 million"."""
+    """Return the number as printed; empty if words scale it, as in "2.3 million"."""
     if row.value is None or row.printed_scale != 1:
         return ""
     return f"{row.value:,.{row.decimals}f}"
 
 
 def _key(row: Row, page: Page, *, pure: bool) -> str | None:
-    """The column that a printed number belongs in, or None. ``pure`` work is of one operation."""
+    """Return the column key of a printed number, or None if it has no column.
+
+    ``pure`` says that the work consists of a single operation.
+    """
     meaning = quantity_of(row)
     if meaning.form != "value" or meaning.bound or factor_of(row) is None:
         return None
@@ -151,7 +161,7 @@ def published_section(
     groups: list[FigureGroup],
     scales: Scales,
 ) -> ExtraSection | None:
-    """The section; None where the study names no published results."""
+    """Build the section; None if the study names no published results."""
     if not tables:
         return None
     cells = comparison.published
@@ -222,7 +232,7 @@ def _table(
 
 
 def _heading(column: Column) -> str:
-    """What rests on power is told apart by its unit alone."""
+    """Return the heading of a column; efficiency columns differ only in their unit."""
     return "per watt" if column.unit.endswith("/W") else column.short
 
 
@@ -283,7 +293,7 @@ def _printed(cell: PublishedCell | None, scale: Scale) -> Number:
 
 
 def printed_wrong(comparison: Comparison) -> list[Finding]:
-    """Published numbers that the brief would not print as what they are: off by a power of ten."""
+    """Find published numbers that the brief would print wrongly, such as by a power of ten."""
     scales, findings = scales_of(comparison), []
     kinds = {point.key: point.kind for s in comparison.sections for point in s.points}
     for cell in comparison.published:
@@ -324,6 +334,6 @@ def _notes(comparison: Comparison, tables: Sequence[PublishedTable]) -> list[str
 
 
 def _setting(table: PublishedTable, name: str) -> set[float | None]:
-    """The values that a publication states for a setting that holds for all of it."""
+    """Return the values that a publication states for a setting of all its results."""
     rows = [r for r in table.rows if r.kind == "config" and not r.config and r.value is not None]
     return {r.value for r in rows if quantity_of(r).name == name and not quantity_of(r).part}

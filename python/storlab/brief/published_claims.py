@@ -1,7 +1,7 @@
-"""Published claims of ratios beside what was measured here: the same pair, the same quantity.
+"""Published ratios next to the same ratios measured here.
 
-A publication that prints percentages and no values has nothing to stand in a table of values. Its
-claims are turned into ratios, as the audit reads them, and enter no mean, ratio or finding.
+A publication that prints percentages but no values does not fit into a table of values. Its claims
+are converted to ratios, as in the audit, and enter no mean, ratio or finding.
 """
 
 from __future__ import annotations
@@ -27,31 +27,31 @@ from storlab.model.published import PublishedTable, Row
 
 IMPOSSIBLE = "impossible"
 FORMS = {"increase": "more", "reduction": "less", "slower": "slower", "faster": "faster"}
-TAKES_AWAY = ("reduction", "slower")  # of what cannot fall by more than all of it
+TAKES_AWAY = ("reduction", "slower")  # forms of a quantity that cannot fall by more than 100 %
 
 
 @dataclass(frozen=True, slots=True)
 class _Claim:
-    """One printed percentage, however often it is printed."""
+    """Published percentage, merged over all places that print it."""
 
     table: str
     config: str
     compare: str
     quantity: Quantity
     words: str  # as printed
-    ratio: float | None  # config over compare; None where the claim is impossible
+    ratio: float | None  # config over compare; None if the claim is impossible
     rows: tuple[str, ...]
-    sizes: tuple[float, ...] = ()  # of a transfer, in bytes; empty: named nowhere
-    x_name: str = ""  # where it was found, as printed: gdsio_workers
+    sizes: tuple[float, ...] = ()  # transfer sizes in bytes; empty if not stated
+    x_name: str = ""  # printed name of the axis, such as gdsio_workers
     x: float | None = None
 
     def is_of(self, section: Section, facet: Any) -> bool:
-        """Whether the claim can be of this small multiple: of all where it names no size."""
+        """Return whether the claim applies to this small multiple (to all if it has no size)."""
         is_size = section.axes.facet in section.page.sizes
         return not (self.sizes and is_size and isinstance(facet, int)) or facet in self.sizes
 
     def point(self, section: Section, facet: Any, far: WorkloadPoint) -> WorkloadPoint:
-        """Where it was found, if that was measured here; else the far point."""
+        """Return the measured point at which the claim was made; if not measured, the far point."""
         axis = section.axes.x
         if self.x is None or self.x_name.lower().rpartition("_")[2] != axis:
             return far
@@ -60,7 +60,7 @@ class _Claim:
 
 
 def claim_tables(comparison: Comparison, tables: Sequence[PublishedTable]) -> list[DataTable]:
-    """One table for each family that the publications make claims about; empty where none does."""
+    """Build a table for each family that the publications make claims about."""
     claimed = []
     for sections in comparison.kinds.values():
         claims = [claim for table in tables for claim in _claims(table, sections[0])]
@@ -86,7 +86,7 @@ def _claims(table: PublishedTable, section: Section) -> Iterator[_Claim]:
             grouped.setdefault(place, []).append(row)
     for (config, compare, key, form, _), rows in grouped.items():
         quantity = quantity_named(section.page, key)
-        # Of a number printed several times, the row that says most of where it was found.
+        # Of a number printed several times, choose the row with the most details on its place.
         exact = max(
             (row for row in rows if row.qualifier != "up_to"), key=_places_named, default=None
         )
@@ -116,7 +116,7 @@ def _places_named(row: Row) -> int:
 
 
 def _ratio(row: Row) -> float | None:
-    """The claimed ratio, without "up to"; None where a quantity would be below nothing."""
+    """Return the claimed ratio without "up to"; None if the quantity would fall below 0."""
     if quantity_of(row).form in TAKES_AWAY and (row.value or 0.0) > 100:
         return None
     plain = claimed_ratios(replace(row, qualifier="exact"))
@@ -138,7 +138,7 @@ def _rows(
         if {claim.config, claim.compare} <= set(comparison.targets) and claim.is_of(section, facet)
     ]
     points = [point.key for point, _ in known]
-    known.sort(key=lambda pair: points.index(pair[0].key))  # those of one point together
+    known.sort(key=lambda pair: points.index(pair[0].key))  # group the claims of one point
     rows = []
     for number, (point, claim) in enumerate(known):
         index = comparison.targets.index(claim.config)
@@ -164,12 +164,12 @@ def _published(claim: _Claim) -> Number:
 
 
 def _change(ratio: float) -> str:
-    """In percent, as publications print it: an increase may be above 100 %."""
+    """Return a change in percent, as publications print it; an increase may exceed 100 %."""
     return f"{percent(abs(ratio - 1))} {'less' if ratio < 1 else 'more'}"
 
 
 def _measured(comparison: Comparison, row: PointRow, claim: _Claim) -> Number:
-    """The same ratio from this campaign's runs, turned round where the study divides the other."""
+    """Return the same ratio measured here, inverted if the study divides the other way."""
     interval = _turned(comparison.baseline, row, claim)
     cell, other = row.cells[claim.config], row.cells[claim.compare]
     if interval is None:

@@ -1,4 +1,4 @@
-"""Where a printed number stands among the measured points: same work, same operating point."""
+"""Matching of published numbers to measured points by work and operating point."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from storlab.figures.common import last_point
 from storlab.model.published import NOT_STATED, Row
 
 ORDERS = {"rand": "random", "random": "random", "seq": "sequential", "sequential": "sequential"}
-"""First words of workloads in publications, and the order of offsets that they mean."""
+"""Order of offsets by the first word of a workload in publications."""
 
 
 def reads_of(row: Row, operations: Collection[str], page: Page) -> float | None:
-    """Percent of reads: as in ``70/30``, or of a workload that does nothing but read or write."""
+    """Return the percentage of reads, from a mix such as ``70/30`` or from a pure workload."""
     first, slash, _ = row.rw_mix.partition("/")
     if slash:
         try:
@@ -31,9 +31,10 @@ def reads_of(row: Row, operations: Collection[str], page: Page) -> float | None:
 def points_of(
     comparison: Comparison, sections: Sequence[Section], row: Row, operations: Collection[str]
 ) -> Iterator[tuple[WorkloadPoint, str]]:
-    """The points it stands at, each with the operating point in words where that is not its own.
+    """Yield the points that match a published number.
 
-    At its operating point, or at the far end where it names none, or the best of several.
+    Each comes with a note on the operating point if it is not stated; the number is then placed at
+    the far end of the axis.
     """
     reads = reads_of(row, operations, sections[0].page)
     sizes = size_bytes(row.block_size) if row.block_size else ()
@@ -59,7 +60,7 @@ def _axis(page: Page, row: Row) -> str:
 
 
 def _operating_values(row: Row) -> set[float] | None:
-    """The values of its swept parameter, usually one; None where it names none."""
+    """Return the values of the swept parameter, usually one; None if none is stated."""
     try:
         return {float(part) for part in row.x_value.split(",")}
     except ValueError:

@@ -1,6 +1,6 @@
-"""What the publisher of a brief adds to it: byline, logo, words, components, and what is left out.
+"""Additions of a brief's publisher: byline, logo, texts, components and omissions.
 
-None of it is measured or checked, and the brief says so. What it rests on cannot be left out.
+They are neither measured nor checked, and the brief says so. Evidence cannot be left out.
 """
 
 from __future__ import annotations
@@ -21,10 +21,15 @@ _TITLES = {"cpu": "CPU", "nic": "NIC"}
 def publisher_of(
     table: BriefTable | None, folders: Sequence[Path], targets: Sequence[Target]
 ) -> Publisher:
-    """What a brief is to say of its publisher, and of the targets' components.
+    """Build the publisher's part of a brief and the list of the targets' components.
 
-    The logo is looked for in ``folders``, the first first. Raises StudyError where it is in none,
-    or is no image.
+    Args:
+        table: The ``[brief]`` table of a study, if there is one.
+        folders: Folders to search for the logo, in order.
+        targets: Targets whose components are listed.
+
+    Raises:
+        StudyError: The logo is in none of the folders, or is not an image.
     """
     components = _components([target.components for target in targets])
     if table is None:
@@ -45,14 +50,18 @@ def publisher_of(
 
 
 def folders_of(store: ResultStore) -> list[Path]:
-    """Where a file that a study names may be: by the results, by it, or where it was run."""
+    """Return the folders to search for files that a study names.
+
+    These are the result directory, the folders of the study and of its execution, and the current
+    directory.
+    """
     guard = store.environment.get("guard", {})
     recorded = [guard[name] for name in ("study_directory", "working_directory") if name in guard]
     return [store.directory, *map(Path, recorded), Path.cwd()]
 
 
 def _paragraphs(text: str) -> list[str]:
-    """Empty lines divide."""
+    """Split a text into paragraphs at empty lines."""
     return [" ".join(part.split()) for part in re.split(r"\n\s*\n", text) if part.strip()]
 
 
@@ -67,7 +76,7 @@ def _components(given: Sequence[Components | None]) -> list[tuple[str, list[str]
 
 
 def without(brief: Brief, table: BriefTable | None) -> Brief:
-    """The brief without what is to be left out. Its data and its audit keep all of it."""
+    """Remove from the brief what the publisher leaves out; its data and audit stay complete."""
     names = set(table.leave_out) if table is not None else set()
     if "workloads" in names:
         brief.mappings = []

@@ -1,8 +1,7 @@
-"""What a brief shows of a large campaign: a selection on the page, and every point in a table.
+"""Selection of the points of a large campaign that a brief shows; a CSV file contains all.
 
-A page of thousands of figures serves nobody, and takes minutes to make. The selection does not look
-at results: mixes, small multiples and places on the axis are spread evenly from the first to the
-last of the sweep.
+A page with thousands of figures is useless and takes minutes to make. The selection ignores
+results: mixes, small multiples and positions on the axis are spread evenly over the sweep.
 """
 
 from __future__ import annotations
@@ -20,12 +19,12 @@ from storlab.base.csv_text import csv_bytes
 from storlab.brief.model import Answer
 from storlab.brief.text import plural
 
-LARGE = 120  # workload points; with more the page shows a selection
-SECTIONS, FACETS, PLACES = 2, 2, 8  # at most, of a large campaign
+LARGE = 120  # workload points; above this the page shows a selection
+SECTIONS, FACETS, PLACES = 2, 2, 8  # largest numbers shown of a large campaign
 
 
 def shown(comparison: Comparison, most: int | None = None) -> Comparison:
-    """The comparison of what the page shows; itself where it has at most ``most`` points."""
+    """Return the comparison of the points that the page shows; all, up to ``most`` points."""
     if len(comparison.rows) <= (LARGE if most is None else most):
         return comparison
     wanted = spread(len(comparison.sections), SECTIONS)
@@ -33,7 +32,7 @@ def shown(comparison: Comparison, most: int | None = None) -> Comparison:
 
 
 def with_linked(whole: Comparison, part: Comparison, answers: Sequence[Answer]) -> Comparison:
-    """What the page lists the runs of: what it shows, and the points that answers lead to."""
+    """Return the points whose runs the page lists: those it shows, and those answers link to."""
     if part is whole:
         return whole
     linked = {point for answer in answers for point in _linked(answer)}
@@ -55,7 +54,7 @@ def _linked(answer: Answer) -> list[str | None]:
 
 
 def _only(comparison: Comparison, sections: list[Section]) -> Comparison:
-    """What these sections have of it."""
+    """Restrict a comparison to the points of these sections."""
     keys = {point.key for section in sections for point in section.points}
     data = comparison.dataset
     dataset = replace(
@@ -88,7 +87,7 @@ def _thinned(section: Section) -> Section:
 
 
 def caveat(whole: Comparison, part: Comparison, table: str) -> list[str]:
-    """Says what the page leaves out, and where it is; nothing where it shows everything."""
+    """Return a caveat on the points that the page leaves out; empty if it shows all."""
     if part is whole:
         return []
     return [
@@ -102,7 +101,7 @@ def caveat(whole: Comparison, part: Comparison, table: str) -> list[str]:
 
 
 def every_point(comparison: Comparison) -> bytes:
-    """All cells as CSV: one row for each point and target, with means and their intervals."""
+    """Return all cells as CSV: one row per point and target, with means and intervals."""
     columns = comparison.columns
     names = list(dict.fromkeys(n for row in comparison.rows.values() for n in row.point.params))
     cells = [

@@ -1,4 +1,4 @@
-"""What of a page stands open: as much as a reader looks through; the rest is folded, and there."""
+"""Choice of the parts of a page that are open at first; the rest is collapsed."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from storlab.analysis.points import Section
 from storlab.brief.model import FigureGroup, SectionBlock
 from storlab.figures.common import clients_of
 
-OPEN = 16  # figures of mixes: four mixes with two sizes, their throughput and their latency
+OPEN = 16  # figures of mixes: four mixes with two sizes, throughput and latency
 
 
 def folded(mixes: Sequence[tuple[Section, SectionBlock]]) -> list[SectionBlock]:
-    """The mixes, of which those are open that come first and have the most clients.
+    """Collapse the figures of all mixes except the first ones with the most clients.
 
-    The first of them is open however many figures it has.
+    The first such mix stays open regardless of its number of figures.
     """
     most = max((clients_of(section) for section, _ in mixes), default=0)
     blocks, left = [], OPEN
@@ -28,7 +28,7 @@ def folded(mixes: Sequence[tuple[Section, SectionBlock]]) -> list[SectionBlock]:
 
 
 def paired(groups: Sequence[FigureGroup]) -> list[FigureGroup]:
-    """Groups of one figure stand side by side: the next such one is drawn up to a lone one."""
+    """Reorder groups so that those with a single figure appear in pairs, side by side."""
     waiting, pairs = list(groups), []
     while waiting:
         group = waiting.pop(0)

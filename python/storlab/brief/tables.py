@@ -1,4 +1,4 @@
-"""The tables of numbers: per section, of ratios, and of runs."""
+"""Tables of numbers: per section, of ratios, and of runs."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ from storlab.contracts.question import Per
 from storlab.figures.common import MISSING, digits3, latency_text
 
 UNITS = {"us/IO": "µs/IO", "us": "µs", "1": ""}
-COUNTED = ("errors",)  # metrics that are whole numbers
+COUNTED = ("errors",)  # metrics that are integers
 
 
 class Scale:
-    """One latency unit for every table of a family."""
+    """Common latency unit for all tables of a family."""
 
     def __init__(self, comparison: Comparison, sections: Sequence[Section]) -> None:
         values = [
@@ -50,9 +50,10 @@ class Scale:
         self._unit = latency_unit(values)
 
     def of(self, column: Column) -> tuple[str, float]:
-        """Unit to print and factor to divide by."""
+        """Return the unit to print and the factor to divide values by."""
         if column.time in OWN_TIMES:
-            return "", 1.0  # each in a unit of its own: a batch that is there costs nanoseconds
+            # each value has its own unit: fetching a batch that is ready takes nanoseconds
+            return "", 1.0
         if column.unit == "ns":
             return self._unit
         if column.unit == "1/s" and column.short.endswith("/s"):
@@ -64,19 +65,19 @@ Scales = Mapping[str, Scale]
 
 
 def scales_of(comparison: Comparison) -> Scales:
-    """Return the scale of each family, by its kind: a block read is no read of a checkpoint."""
+    """Return the scale of each family by kind, since reads of different families are unrelated."""
     return {kind: Scale(comparison, sections) for kind, sections in comparison.kinds.items()}
 
 
 def columns_for(comparison: Comparison, keys: Iterable[str]) -> list[Column]:
-    """The columns of these keys that were measured, in this order."""
+    """Return the columns of these keys that were measured, in this order."""
     return [column for key in keys if (column := comparison.column(key)) is not None]
 
 
 def known_columns(
     comparison: Comparison, sections: Sequence[Section], keys: Iterable[str]
 ) -> list[Column]:
-    """Of these, the ones that points of these sections have; all where they have none."""
+    """Return the columns that points of these sections have; if they have none, all columns."""
     cells = [
         cell
         for section in sections
@@ -90,9 +91,9 @@ def known_columns(
 def section_tables(
     comparison: Comparison, section: Section, scale: Scale, keys: Collection[str] | None = None
 ) -> list[DataTable]:
-    """Every point of a section with every target that the study runs it on.
+    """Build the tables of a section: every point with every target that the study runs it on.
 
-    A family with several percentiles has a table of its own for them. ``keys`` chooses columns.
+    A family with several percentiles has a separate table for them. ``keys`` selects columns.
     """
     if section.page.quantities and keys is None:
         return _group_tables(comparison, section, scale)
@@ -106,7 +107,7 @@ def section_tables(
 
 
 def _group_tables(comparison: Comparison, section: Section, scale: Scale) -> list[DataTable]:
-    """A table for each group of the family's own quantities that has a value."""
+    """Build a table for each group of the family's own quantities that has a value."""
     tables = [
         _point_table(comparison, section, scale, keys, f"{caption}, {section.title}")
         for caption, keys in groups_of(section.page).items()
@@ -116,7 +117,7 @@ def _group_tables(comparison: Comparison, section: Section, scale: Scale) -> lis
 
 
 def _apart(comparison: Comparison, section: Section, wanted: list[str] | None) -> list[str]:
-    """Keys of the times that stand in a table of their own."""
+    """Return the keys of the time columns that get a table of their own."""
     page = section.page
     if len(page.percentiles) < 2:
         return []
@@ -157,7 +158,10 @@ def _point_table(
 def _time_table(
     comparison: Comparison, section: Section, scale: Scale, keys: Sequence[str]
 ) -> DataTable:
-    """One row per kind of time, because five statistics of each would not fit beside a point."""
+    """Build a table with one row per kind of time.
+
+    Five statistics of each kind would not fit into one row per point.
+    """
     page = section.page
     names = [name for name in (section.axes.facet, section.axes.x) if name is not None]
     by_key = {column.key: column for column in columns_for(comparison, keys)}
@@ -206,7 +210,7 @@ def _values(section: Section, point: WorkloadPoint, names: Iterable[str]) -> lis
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """A row of a table before its headings are joined with those of its neighbours."""
+    """Row of a table before equal headings of neighbouring rows are merged."""
 
     heads: list[str]
     cell: Cell
@@ -220,7 +224,7 @@ def table_of(
     columns: list[tuple[str, str]],
     leaves: Sequence[Leaf],
 ) -> DataTable:
-    """A table in which equal headings of neighbouring rows are one."""
+    """Build a table in which equal headings of neighbouring rows are merged."""
     rows = []
     spans = _spans([leaf.heads for leaf in leaves])
     for leaf, heads in zip(leaves, spans, strict=True):
@@ -239,7 +243,7 @@ def table_of(
 
 
 def _spans(heads: Sequence[list[str]]) -> list[list[tuple[str, int]]]:
-    """Each heading with the number of rows that it stands for; 0 below the first of them."""
+    """Return each heading with the number of rows it spans; 0 for rows that it already covers."""
     rows: list[list[tuple[str, int]]] = []
     for place, texts in enumerate(heads):
         row = []
@@ -257,7 +261,7 @@ def _spans(heads: Sequence[list[str]]) -> list[list[tuple[str, int]]]:
 
 
 def number_of(cell: Cell, column: Column, scale: Scale) -> Number:
-    """A value of a cell with its interval and marks, or that it is missing."""
+    """Return a value of a cell with its interval and marks, or a note that it is missing."""
     if column.is_power:
         return power_number(cell, column)
     value = cell.values.get(column.key)
@@ -279,7 +283,7 @@ def number_of(cell: Cell, column: Column, scale: Scale) -> Number:
         counted = tuple(_count_marks(cell, column))
         return Number(f"{value.estimate:,.0f}", spread, cell.point_id, counted)
     show = latency_text if column.time in OWN_TIMES else digits3
-    none = value.low == value.high  # nothing ever, or what the profile says
+    none = value.low == value.high  # constant, such as 0 errors or a value set by the profile
     text, spread = cell_texts(value, factor, show)
     return Number(
         text,
@@ -303,7 +307,7 @@ def _count_marks(cell: Cell, column: Column) -> list[Mark]:
 def ratio_table(
     comparison: Comparison, sections: Sequence[Section], keys: Iterable[str] | None = None
 ) -> DataTable | None:
-    """Every ratio to the baseline of one family; None where there is nothing to compare."""
+    """Build the table of a family's ratios to the baseline; None if there is nothing to compare."""
     places = [(section, comparison.row(point)) for section in sections for point in section.points]
     known = {key for _, row in places for ratios in row.ratios.values() for key in ratios}
     if any(row.refused for _, row in places):
@@ -353,7 +357,7 @@ def ratio_table(
 def _divided(
     comparison: Comparison, sections: Sequence[Section], known: Collection[str]
 ) -> list[tuple[Column, Per]]:
-    """What is asked per terabyte or per money of any two targets that declare it."""
+    """Return the quantities asked per terabyte or price that at least two targets declare."""
     base = comparison.baseline
     return [
         (column, question.per)
@@ -365,7 +369,7 @@ def _divided(
 
 
 def _per_number(comparison: Comparison, row: Row, target: str, column: Column, per: Per) -> Number:
-    """The ratio of what both move per terabyte, or for the same money."""
+    """Return the ratio of both targets' values per terabyte or per price."""
     ratio = row.ratios[target].get(column.key)
     share = share_of(comparison, (target, comparison.baseline), per)
     if ratio is not None:
@@ -381,7 +385,10 @@ def ratio_number(
     column: Column,
     names: tuple[str, str] | None = None,
 ) -> Number:
-    """``cell`` over ``base`` with the marks of both, which ``names`` tells apart: their targets."""
+    """Return the ratio of ``cell`` to ``base`` with the marks of both.
+
+    ``names`` distinguishes the two in mark messages; by default they are the targets.
+    """
     names = names or (cell.target, base.target)
     if ratio is None:
         none = not (cell.measured and base.measured)
@@ -407,7 +414,7 @@ def ratio_number(
 
 
 def _joined(marks: Sequence[Mark]) -> list[Mark]:
-    """One mark per kind, with both sides' messages."""
+    """Merge marks of one kind, with the messages of both sides."""
     by_kind: dict[str, list[Mark]] = {}
     for m in marks:
         by_kind.setdefault(m.kind, []).append(m)
@@ -415,7 +422,10 @@ def _joined(marks: Sequence[Mark]) -> list[Mark]:
 
 
 def run_tables(comparison: Comparison, scales: Scales, hrefs: dict[int, str]) -> list[RunTable]:
-    """Every point with all its runs, by family. ``hrefs`` maps id(store) to its directory."""
+    """Build tables of all runs by family and point.
+
+    ``hrefs`` maps ``id(store)`` to a link to its directory.
+    """
     tables = []
     for kind, sections in comparison.kinds.items():
         scale = scales[kind]
@@ -457,7 +467,7 @@ def _point_runs(
 def run_row(
     run: RunData, columns: Sequence[Column], scale: Scale, href: str, power: Account | None
 ) -> RunRow:
-    """One run as text."""
+    """Return one run as a row of text."""
     record = run.record
     values = []
     for column in columns:
@@ -492,7 +502,7 @@ def _run_value(value: float | None, column: Column, scale: Scale) -> str:
 
 
 def errors_text(run: RunData) -> str:
-    """What failed in a run, by operation and kind; empty where nothing did."""
+    """Describe the failed operations of a run by operation and kind; empty if none failed."""
     page = page_of(run.record.kind)
     parts = []
     for operation, totals in run.record.totals.items():

@@ -1,4 +1,4 @@
-"""Numbers as words of a brief: units, intervals and honest comparisons."""
+"""Formatting of numbers, intervals, changes and lists for the text of a brief."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LATENCY_UNITS = (("µs", 1e3), ("ms", 1e6), ("s", NS_PER_S))
 
 
 def latency_unit(values_ns: Iterable[float], least: float = 0.1) -> tuple[str, float]:
-    """One unit for several values: the largest in which the smallest is at least ``least``."""
+    """Choose one unit for several values: the largest in which all are at least ``least``."""
     smallest = min(values_ns, default=1e6)
     fitting = [(unit, factor) for unit, factor in LATENCY_UNITS if smallest >= least * factor]
     return fitting[-1] if fitting else ("ns", 1.0)
@@ -26,7 +26,7 @@ def latency_unit(values_ns: Iterable[float], least: float = 0.1) -> tuple[str, f
 def spread_text(
     interval: Interval, factor: float = 1.0, show: Callable[[float], str] = digits3
 ) -> str:
-    """``1,200–1,260``; empty without bounds."""
+    """Format the bounds of an interval, such as ``1,200–1,260``; empty without bounds."""
     if interval.low is None or interval.high is None:
         return ""
     return f"{show(interval.low / factor)}–{show(interval.high / factor)}"
@@ -35,32 +35,32 @@ def spread_text(
 def cell_texts(
     interval: Interval, factor: float = 1.0, show: Callable[[float], str] = digits3
 ) -> tuple[str, str]:
-    """A number in a table and its interval; "not decided" where that spans a factor of ten."""
+    """Format a table number and its interval; "not decided" if it spans a factor of ten."""
     if digits.is_open(interval):
         return digits.NOT_DECIDED, ""
     return show(interval.estimate / factor), spread_text(interval, factor, show)
 
 
 def bracket(interval: Interval, factor: float = 1.0) -> str:
-    """``1,230 [1,200–1,260]``: in a sentence the digits follow the interval."""
+    """Format for a sentence, ``1,230 [1,200–1,260]``, with the digits the interval supports."""
     return digits.text(interval, factor)
 
 
 def ratio_bracket(interval: Interval) -> str:
-    """``0.42× [0.40–0.44]``; ``at least 1.5×`` where it is known no better."""
+    """Format a ratio, ``0.42× [0.40–0.44]``, or ``at least 1.5×`` if it is imprecise."""
     ends = "" if digits.is_loose(interval) else digits.ends_text(interval)
     return digits.times(interval) + (f" [{ends}]" if ends else "")
 
 
 def ratio_spread(interval: Interval) -> str:
-    """``0.40–0.44``; empty without bounds."""
+    """Format the bounds of a ratio, such as ``0.40–0.44``; empty without bounds."""
     if interval.low is None or interval.high is None:
         return ""
     return f"{ratio_digits(interval.low)}–{ratio_digits(interval.high)}"
 
 
 def ratio_texts(ratio: Interval) -> tuple[str, str]:
-    """A ratio in a table and its interval; "not decided" where that is wide and includes 1."""
+    """Format a table ratio and its interval; "not decided" if it is wide and includes 1."""
     if digits.is_open(ratio) and not ratio.excludes(1.0):
         return digits.NOT_DECIDED, ""
     if digits.is_loose(ratio):
@@ -69,7 +69,7 @@ def ratio_texts(ratio: Interval) -> tuple[str, str]:
 
 
 class Change(NamedTuple):
-    """A ratio in words that mean what they say, and the number in them."""
+    """Ratio expressed as a change in words, with the number they contain."""
 
     kind: Literal["less", "more", "multiple"]
     number: str
@@ -77,10 +77,10 @@ class Change(NamedTuple):
 
 
 def change(ratio: float) -> Change:
-    """A ratio as a change.
+    """Express a ratio as a change.
 
-    Below 1 as a decrease (never more than 100 %), up to 2 as an increase, above as a multiple:
-    0.29 is "71 % less", 1.4 "40 % more", 3.5 "3.50 times as much".
+    Below 1 it is a decrease (at most 100 %), up to 2 an increase, above 2 a multiple: 0.29 is "71 %
+    less", 1.4 is "40 % more", 3.5 is "3.50 times as much".
     """
     if ratio < 1:
         return Change("less", percent_digits(1 - ratio), f"{percent(1 - ratio)} less")
@@ -90,37 +90,37 @@ def change(ratio: float) -> Change:
 
 
 def percent(share: float) -> str:
-    """``71 %``, with a digit more where it is small."""
+    """Format a share as a percentage such as ``71 %``, with another digit if it is small."""
     return f"{percent_digits(share)}\u00a0%"
 
 
 def percent_digits(share: float) -> str:
-    """The same without the sign."""
+    """Format a share as a percentage without the sign."""
     value = 100 * share
-    if 1e-6 <= abs(value) < 0.05:  # less is the rounding of floating point
+    if 1e-6 <= abs(value) < 0.05:  # smaller values are rounding errors of floating point
         return significant(value, 1)
     return f"{value:.0f}" if value >= 9.95 else f"{value:.1f}"
 
 
 def and_list(words: Sequence[str]) -> str:
-    """``a``, ``a and b``, ``a, b and c``."""
+    """Join words as ``a``, ``a and b`` or ``a, b and c``."""
     if len(words) < 2:
         return "".join(words)
     return f"{', '.join(words[:-1])} and {words[-1]}"
 
 
 def sentence_case(text: str) -> str:
-    """The text with a capital first letter. What begins with a target's name has it as it is."""
+    """Capitalise the first letter of a text and leave the rest unchanged."""
     return text[:1].upper() + text[1:]
 
 
 def plural(count: int, word: str) -> str:
-    """``1 run``, ``3 runs``."""
+    """Format a count with its noun, such as ``1 run`` or ``3 runs``."""
     return f"{count:,}\u00a0{word}" if count == 1 else f"{count:,}\u00a0{word}s"
 
 
 def date_range(stamps: Iterable[str]) -> str:
-    """``20 November 2026`` or ``20–21 November 2026``, UTC; empty without stamps."""
+    """Format a range of UTC dates such as ``20–21 November 2026``; empty without timestamps."""
     days = sorted({datetime.fromisoformat(stamp).astimezone(UTC).date() for stamp in stamps})
     if not days:
         return ""
@@ -133,5 +133,5 @@ def date_range(stamps: Iterable[str]) -> str:
 
 
 def breakable(text: str) -> str:
-    """Lists such as mount options may go on in the next line after a comma: a break of no width."""
+    """Insert zero-width spaces after commas, so that lists such as mount options can wrap."""
     return re.sub(r",(?=\S)", ",\u200b", text)

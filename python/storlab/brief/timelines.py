@@ -1,6 +1,4 @@
-"""Single runs, each on one time axis: a few that dip, folded until they are asked for, and those
-that somebody chose.
-"""
+"""Sections with timelines of single runs: the deepest dips, and runs chosen by the user."""
 
 from __future__ import annotations
 
@@ -34,10 +32,15 @@ _Place = tuple[Section, WorkloadPoint, str, RunData]
 def timelines_section(
     comparison: Comparison, claims: Sequence[Claim], drawn: Collection[str] = ()
 ) -> ExtraSection | None:
-    """The section; None where no run of those that were looked at dips.
+    """Build the section of the deepest dips; None if no examined run has a dip.
 
-    Looked at are runs behind the findings, then flagged ones, spread evenly where they are many.
-    ``drawn`` are the names of figures that stand elsewhere.
+    Runs behind claims are examined first, then flagged runs; if they are many, an evenly spread
+    selection.
+
+    Args:
+        comparison: Comparison that the page shows.
+        claims: Claims whose runs are examined first.
+        drawn: Names of figures that are shown in another section.
     """
     wanted = _candidates(comparison, claims)
     timed = [(place, known) for place in wanted if (known := timeline(place[3])) is not None]
@@ -78,10 +81,15 @@ def timelines_section(
 def chosen_section(
     whole: Comparison, page: Comparison, run_ids: Sequence[str]
 ) -> ExtraSection | None:
-    """The runs of these ids, whether they dip or not; None without one.
+    """Build the section of the chosen runs, whether or not they dip; None without a run.
 
-    ``page`` is what the page shows of the whole: links lead to its points only. Raises what
-    :func:`run_figures` does.
+    Args:
+        whole: Comparison with all points.
+        page: Comparison that the page shows; links lead to its points only.
+        run_ids: Ids of the chosen runs.
+
+    Raises:
+        UsageError: A run does not exist, did not finish, or is too short to draw.
     """
     figures = [figure for run_id in dict.fromkeys(run_ids) for figure in run_figures(whole, run_id)]
     if not figures:
@@ -99,9 +107,10 @@ def chosen_section(
 
 
 def run_figures(comparison: Comparison, run_id: str) -> list[Figure]:
-    """A run on one time axis; of several directories that of each that has a run of this id.
+    """Draw a run on a time axis, once for each result directory that has a run with this id.
 
-    Raises UsageError where there is no such run, it did not finish, or it is too short to be drawn.
+    Raises:
+        UsageError: There is no such run, it did not finish, or it is too short to draw.
     """
     names = {(r.record.run_id, r.directory_name) for r in comparison.dataset.all_runs()}
     if not any(run_id in name for name in names):
@@ -122,7 +131,7 @@ def run_figures(comparison: Comparison, run_id: str) -> list[Figure]:
 
 
 def _places(comparison: Comparison) -> Iterator[_Place]:
-    """Every finished run, and where it belongs."""
+    """Yield every finished run with its section, point and target."""
     for section in comparison.sections:
         for point in section.points:
             for target, cell in comparison.row(point).cells.items():
@@ -131,7 +140,7 @@ def _places(comparison: Comparison) -> Iterator[_Place]:
 
 def _candidates(comparison: Comparison, claims: Sequence[Claim]) -> list[_Place]:
     told = {run_id for claim in claims for run_id in claim.run_ids}
-    # Stages of fixed work come and go by design.
+    # Stages of fixed work vary by design, so their dips mean nothing.
     places = [p for p in _places(comparison) if not FAMILIES[p[0].kind].fixed_work]
     first = [place for place in places if place[3].record.run_id in told]
     rest = [p for p in places if p[3].record.run_id not in told and p[3].record.flags]
