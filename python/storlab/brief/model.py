@@ -236,7 +236,7 @@ class Contrast:
 
     what: str  # such as "p99 read latency"
     other: str  # other target; empty if there is only one
-    amount: str  # such as "1.47×"
+    amount: str  # multiple with its sign, such as 1.47 times
     where: str  # such as "at 3 of 16 points, such as 70/30 read/write, 4 MiB, 8 jobs"
     point_id: str | None
     note: str = ""
@@ -249,7 +249,7 @@ class Answer:
     title: str
     winner: str  # empty if there is none
     index: int  # index of the winner, which decides its colour
-    amount: str  # such as "1.47×"
+    amount: str  # multiple with its sign, such as 1.47 times
     against: str  # "over Disk", or "better than Disk" for quantities of which less is better
     sure: str  # bounds of the interval
     sentences: list[str]  # at most three; the first is the answer
