@@ -1,1 +1,1 @@
-"""Workload families, one folder each. ``storlab.contracts.registry`` finds them."""
+"""Workload families, one folder each, found by ``storlab.contracts.registry``."""

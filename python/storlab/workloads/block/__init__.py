@@ -1,1 +1,1 @@
-"""The block family."""
+"""Block family: reads and writes by blocks in files and block devices."""

@@ -1,4 +1,4 @@
-"""Block and file I/O as a family: what it promises the lab and the brief."""
+"""Workload family for block and file I/O."""
 
 from __future__ import annotations
 
@@ -74,12 +74,12 @@ class BlockWorkload(InPlace, Layout, Starter):
     )
 
     def check(self, params: dict[str, Any], target: Target) -> list[Problem]:
-        """Why these values cannot run on this target; none where they can."""
+        """Return why these parameters cannot run on a target; empty if they can."""
         problem = target_problem(BlockParams.of(params), target)
         return [] if problem is None else [problem]
 
     def estimate(self, point: Point, header: Header, target: Target) -> Estimate:
-        """Time and bytes of one run; bytes None where only time bounds them."""
+        """Estimate time and bytes of one run; bytes are None if only time bounds them."""
         params = BlockParams.of(point.params)
         mix = mix_of(params)
         mean, rate = mean_size(params.block_size), params.rate_iops
@@ -99,12 +99,12 @@ class BlockWorkload(InPlace, Layout, Starter):
             buffer_bytes=buffer_bytes(params, point.engine),
             buffer_fields=("block_size", "queue_depth", "jobs"),
             histograms=histograms(params),
-            open_files=(files or len(target.locations)) + params.jobs,  # each job has a ring
+            open_files=(files or len(target.locations)) + params.jobs,  # an io_uring per job
             cautions=unit_cautions(params, target),
         )
 
     def job(self, point: Point, context: JobContext) -> BlockJob:
-        """The engine's order for one run. Raises ValueError when a member is too small for it."""
+        """Build the job of one run for its engine; raise ValueError if a member is too small."""
         params, header, target = BlockParams.of(point.params), context.header, context.target
         total = params.total_bytes
         if total is not None and params.verify:
@@ -139,32 +139,32 @@ class BlockWorkload(InPlace, Layout, Starter):
         )
 
     def concurrency(self, point: Point, outcome: RunOutcome) -> Concurrency:
-        """Configured (queue depth times jobs), and implied by Little's law."""
+        """Return configured concurrency (queue depth times jobs), and the one by Little's law."""
         return run_concurrency(BlockParams.of(point.params), outcome)
 
     def metrics(self, point: Point, outcome: RunOutcome) -> list[Metric]:
-        """Throughput, rates, latencies, client CPU and effective concurrency of one run."""
+        """Return throughput, rates, latencies, client CPU and effective concurrency of one run."""
         return run_metrics(BlockParams.of(point.params), outcome)
 
     def proof(self, point: Point, target: Target, outcome: RunOutcome) -> Proof | None:
-        """Judge whether the medium served what the run moved."""
+        """Judge whether the medium served the bytes that the run moved."""
         if BlockParams.of(point.params).backend == "null":
             return None
         return medium_proof(target, outcome)
 
     def flags(self, point: Point, target: Target, outcome: RunOutcome) -> list[Flag]:
-        """Warnings that belong beside the numbers of one run."""
+        """Return the warnings to show next to the numbers of one run."""
         return run_flags(BlockParams.of(point.params), target, outcome)
 
     def examine_machine(self, points: Sequence[Point] = ()) -> list[Check]:
-        """Nothing that doctor does not look at anyway."""
+        """Return no checks: block I/O needs none besides those of ``storlab doctor`` itself."""
         del points
         return []
 
     def examine_target(
         self, target: Target, points: Sequence[Point], places: Sequence[Path]
     ) -> list[Check]:
-        """For doctor: whether devices that are to be trimmed can be."""
+        """Return an error for each device without discard support that the points would trim."""
         del target
         trims = any(BlockParams.of(point.params).trim_percent for point in points)
         return [
@@ -183,7 +183,7 @@ class BlockWorkload(InPlace, Layout, Starter):
 
 def _narrowed(member: Member, params: BlockParams) -> Member:
     start, length = region_of(params, member.size)
-    if params.verify:  # whole granules only
+    if params.verify:  # verified blocks begin and end on multiples of the granule
         unit = granule(params)
         skipped = -(member.offset + start) % unit
         start, length = start + skipped, (length - skipped) // unit * unit

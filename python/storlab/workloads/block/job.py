@@ -1,4 +1,4 @@
-"""The engine's order for block I/O. ``crates/families/block/src/spec.rs`` reads the same JSON."""
+"""Job of a block I/O run, as JSON for ``crates/families/block/src/spec.rs``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ from storlab.workloads.common.drawn import Offsets
 
 
 class Mix(Table):
-    """Percent of operations by kind. The kind is drawn per operation, so achieved shares vary."""
+    """Percentages of reads, writes and trims.
+
+    The kind of each operation is drawn at random, so the actual shares vary.
+    """
 
     read: float = Field(ge=0, le=100)
     write: float = Field(ge=0, le=100)
@@ -22,7 +25,7 @@ class Mix(Table):
 
 
 class Sync(Table):
-    """Flush cadence: after every ``every_writes`` writes of a job. Flushes are counted apart."""
+    """Flush interval: a flush after every ``every_writes`` writes of a job, counted separately."""
 
     kind: Literal["none", "fsync", "fdatasync"] = "none"
     every_writes: int = 0
@@ -30,14 +33,14 @@ class Sync(Table):
 
 
 class Payload(Table):
-    """What is written: incompressible and unique, unless a share is asked to be otherwise."""
+    """Content of written data: incompressible and unique, except for the requested shares."""
 
     compress_percent: float = Field(default=0, ge=0, le=100)  # share of each 4 KiB that is zeros
     dedupe_percent: float = Field(default=0, ge=0, le=100)  # share of 4 KiB chunks that repeat
 
 
 class Verify(Table):
-    """Verify mode. ``state``: file that keeps each block's issued and acknowledged generation."""
+    """Verify mode; the file ``state`` keeps issued and acknowledged generations of each block."""
 
     state: str
     block: int  # verification granule, bytes
@@ -45,7 +48,7 @@ class Verify(Table):
 
 
 class BlockJob(RereadJob):
-    """One run of block I/O, engine-independent. All sizes in bytes, all times in ns."""
+    """Job of one block I/O run, for any engine; all sizes in bytes, all times in ns."""
 
     kind: ClassVar[str] = "block"
 
@@ -55,7 +58,7 @@ class BlockJob(RereadJob):
     direct: bool = True
     jobs: int = Field(ge=1)
     queue_depth: int = Field(ge=1)
-    batch: int = Field(default=1, ge=1)  # most I/Os handed over by one system call
+    batch: int = Field(default=1, ge=1)  # largest number of I/Os submitted by one system call
     cpus: list[int] | None = None  # job j is pinned to cpus[j % len]
     mix: Mix
     block_sizes: list[WeightedSize] = Field(min_length=1)
@@ -69,11 +72,11 @@ class BlockJob(RereadJob):
 
     @property
     def state(self) -> str | None:
-        """Of verify mode."""
+        """State file of verify mode; None without verify mode."""
         return None if self.verify is None else self.verify.state
 
     def with_state(self, path: Path) -> Self:
-        """Its state in that file. Raises ValueError for a job that is not of verify mode."""
+        """Return the job with another state file; raise ValueError without verify mode."""
         if self.verify is None:
             raise ValueError("the job is not of verify mode")
         return self.model_copy(
@@ -81,7 +84,10 @@ class BlockJob(RereadJob):
         )
 
     def stored(self) -> bytes:
-        """Devices by their names, since the held file is gone with its process."""
+        """Return the job as JSON for later rereads.
+
+        Devices are given by name, because descriptors held for them end with this process.
+        """
         members = [
             m.model_copy(update={"path": m.name}) if m.kind == "block_device" else m
             for m in self.members
@@ -90,6 +96,6 @@ class BlockJob(RereadJob):
         return (kept.model_dump_json(indent=2) + "\n").encode()
 
     def touches(self) -> list[Member]:
-        """All members, when it writes or trims."""
+        """Return the members that the job may change: all if it writes or trims, otherwise none."""
         writes = bool(self.mix.write or self.mix.trim or self.verify is not None)
         return self.members if writes else []

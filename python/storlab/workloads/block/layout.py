@@ -1,4 +1,4 @@
-"""Orders that the lab carries out around runs: files laid out, targets overwritten."""
+"""Jobs that fill files and precondition targets before runs of any family."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ QUEUE_DEPTH = 8
 
 
 class Layout:
-    """Implements ``FillsMembers`` and ``RereadsMembers`` of storlab.contracts.offers."""
+    """Mixin that implements ``FillsMembers`` and ``RereadsMembers`` of storlab.contracts.offers."""
 
     def fill_job(self, member: Member, grain: int, *, direct: bool, seed: int) -> BlockJob:
-        """The job that writes one member once, sequentially, with incompressible data."""
+        """Return a job that writes one member once, sequentially, with incompressible data."""
         return BlockJob(
             members=[member],
             direct=direct,
@@ -33,7 +33,7 @@ class Layout:
     def overwrite_job(
         self, target: Target, spec: Precondition, members: Sequence[Member], seed: int
     ) -> BlockJob:
-        """One round: random overwrite of the whole target for the round's time."""
+        """Return a job of one preconditioning round: random overwrites of the whole target."""
         return BlockJob(
             members=list(members),
             layout="jbod",
@@ -48,5 +48,5 @@ class Layout:
         )
 
     def stored_job(self, content: bytes) -> BlockJob:
-        """From what ``BlockJob.stored`` gave."""
+        """Load a job from the output of ``BlockJob.stored``."""
         return BlockJob.model_validate_json(content)

@@ -1,8 +1,7 @@
-"""What one run of block I/O says: metrics by name, effective concurrency, and flags.
+"""Metrics, effective concurrency and flags of a block I/O run, with definitions in docs/method.md.
 
-Definitions are in docs/method.md. Data operations are reads, writes and trims; flushes are counted
-apart and are part of no "all" value. Bytes of trims are not transferred, so "all" throughput leaves
-them out.
+Data operations are reads, writes and trims; flushes are counted separately and are part of no "all"
+value. Trims transfer no bytes, so "all" throughput leaves them out.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ MOVED: tuple[Operation, ...] = ("read", "write")
 
 
 def run_concurrency(params: BlockParams, outcome: RunOutcome) -> Concurrency:
-    """Outstanding data operations: as configured, and implied by Little's law (rate x mean)."""
+    """Return outstanding data operations: as configured, and implied by Little's law."""
     return Concurrency(
         configured=float(params.queue_depth * params.jobs),
         implied=common.implied_outstanding(outcome, DATA),
@@ -32,7 +31,7 @@ def _asked(params: BlockParams) -> list[Operation]:
 
 
 def run_metrics(params: BlockParams, outcome: RunOutcome) -> list[Metric]:
-    """All metrics of a run; none when its window is empty."""
+    """Return all metrics of a run; empty if its window is empty."""
     if common.window_ns(outcome) <= 0:
         return []
     return [
@@ -46,7 +45,7 @@ def run_metrics(params: BlockParams, outcome: RunOutcome) -> list[Metric]:
 
 
 def run_flags(params: BlockParams, target: Target, outcome: RunOutcome) -> list[Flag]:
-    """Warnings that belong beside the numbers of a run."""
+    """Return the warnings to show next to the numbers of a run."""
     flags = [
         common.concurrency_flag(run_concurrency(params, outcome), "I/O", params.rate_iops),
         common.client_flag(outcome),
@@ -78,7 +77,7 @@ def _fallback_flag(params: BlockParams, outcome: RunOutcome) -> Flag | None:
 
 
 def _flush_flag(params: BlockParams) -> Flag | None:
-    """Say that a write's latency ends before the flush that makes the write durable."""
+    """Flag that a write's latency ends before the flush that makes the write durable."""
     if params.sync == "none" or not params.sync_every:
         return None
     which = "every write" if params.sync_every == 1 else f"every {params.sync_every:,} writes"

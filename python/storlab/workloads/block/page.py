@@ -1,4 +1,4 @@
-"""How block I/O lies on a page: its axes, small multiples and sections, and its words."""
+"""Description of block I/O for reports: axes, sections, titles and phrases."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from storlab.workloads.common.metrics import FLUSH
 
 NBSP = "\u00a0"
 MIX = "read_percent"
-TRIMS = "trim_percent"  # where there are any, they are part of the mix
+TRIMS = "trim_percent"  # share that joins the phrase of the mix if it is not 0
 ONLY_WITH = {
     "zipf_theta": ("offsets", "zipf"),
     "hot_space_percent": ("offsets", "hot_cold"),
@@ -32,9 +32,9 @@ UNSAID_AT_ZERO = (
 
 
 def phrase(name: str, params: Mapping[str, Any]) -> str | None:
-    """A parameter as a phrase: ``70/30 read/write``, ``4 jobs``. None for the usual form.
+    """Return a parameter as a phrase, such as ``70/30 read/write`` or ``4 jobs``.
 
-    Empty where another parameter's phrase says it: trims are part of the mix.
+    None means the default form of name and value. Trims return "" because the mix includes them.
     """
     value = params[name]
     if isinstance(value, bool) or not isinstance(value, int | float):
@@ -51,7 +51,7 @@ def phrase(name: str, params: Mapping[str, Any]) -> str | None:
 
 
 def _mix(reads: float, trims: float) -> str:
-    """What is neither read nor trimmed is written: ``20/50/30 read/write/trim``."""
+    """Return a phrase for the mix, such as ``20/50/30 read/write/trim``."""
     if trims == 100:
         return "trims only"
     if trims:
@@ -65,7 +65,7 @@ def _mix(reads: float, trims: float) -> str:
 
 
 def says(name: str, params: Mapping[str, Any]) -> bool:
-    """Whether a parameter says anything here: not of what is not done."""
+    """Return whether a parameter affects this point and should be printed."""
     if name in ONLY_WITH and params.get(ONLY_WITH[name][0]) != ONLY_WITH[name][1]:
         return False
     return not (name in UNSAID_AT_ZERO and params[name] == 0)

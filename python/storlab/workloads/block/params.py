@@ -1,4 +1,4 @@
-"""The parameters of ``kind = "block"``."""
+"""Parameters of ``kind = "block"``."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ Backend = Literal["auto", "uring", "posix", "null"]
 
 
 class BlockParams(Params):
-    """Of one point."""
+    """Parameters of one point of block I/O."""
 
     access: Sweep[Access] = Field(default="random", description="random or sequential; swept")
     block_size: Sweep[IoSize] = Field(

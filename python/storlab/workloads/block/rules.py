@@ -1,4 +1,4 @@
-"""Which values of block parameters go together, and which fit a target."""
+"""Checks of block parameters: whether they are consistent, and whether they fit a target."""
 
 from __future__ import annotations
 
@@ -22,14 +22,19 @@ from storlab.workloads.common.regions import (
 )
 from storlab.workloads.common.skew import needless
 
-REPEATED_BYTES = 1 << 20  # that a job writes from, so that the share of repeated ones comes out
-LEAST_VERIFIED = 512  # a verified block holds a header
+REPEATED_BYTES = 1 << 20  # pattern of a job, long enough for an exact share of duplicates
+LEAST_VERIFIED = 512  # a verified block must hold its header
 
 SYNC_FIELDS = ("sync", "sync_every", "final_sync")
 
 
 def combination_problems(values: list[BlockParams], given: set[str]) -> list[Problem]:
-    """Problems of one workload's points; ``given`` are the fields that the study writes."""
+    """Return the problems of one workload's points.
+
+    Args:
+        values: Parameters of all points.
+        given: Names of the fields that the study sets.
+    """
     return [
         *_mix_problems(values),
         *_needless_problems(values, given),
@@ -40,7 +45,7 @@ def combination_problems(values: list[BlockParams], given: set[str]) -> list[Pro
 
 
 def needless_fields(params: BlockParams) -> list[str]:
-    """What one point has no use for, because it belongs to other values of what is swept."""
+    """Return the fields that one point does not use, because of other values in it."""
     named = needless(params.offsets)
     return named if _writes(params) else [*named, *SYNC_FIELDS]
 
@@ -57,7 +62,7 @@ def _mix_problems(values: list[BlockParams]) -> Iterable[Problem]:
 
 
 def _needless_problems(values: list[BlockParams], given: set[str]) -> Iterable[Problem]:
-    """Fields that say something about what the workload does not do."""
+    """Yield a problem for each field that belongs to a feature the workload does not use."""
     yield from drawn.offset_problems({v.offsets for v in values}, given)
     yield from arrival_problems(values[0].arrival, values[0].rate_iops, "rate_iops = 1000")
 
@@ -105,7 +110,7 @@ def _verify_problems(values: list[BlockParams]) -> Iterable[Problem]:
 
 
 def target_problem(params: BlockParams, target: Target) -> Problem | None:
-    """Why this point cannot run on this target, or None."""
+    """Return why this point cannot run on this target, or None."""
     sizes = sizes_of(params)
     return (
         directory_problem(target, "1GiB")
@@ -141,15 +146,19 @@ def _alignment_problem(params: BlockParams, target: Target, sizes: list[int]) ->
         "offset": target.offset,
         "stripe_chunk": target.stripe_chunk,
     }
-    # As crates/run/src/order.rs: blocks of whole larger sectors lie at multiples of them, since
-    # the device may have those.
+    # Must match crates/run/src/order.rs: if all blocks are multiples of 4 KiB, their offsets must
+    # be too, because the device may have sectors of that size.
     grain = SECTOR if any(size % LARGE_SECTOR for size in sizes) else LARGE_SECTOR
     grain = max(grain, sector)
     return alignment_problem(blocks, sector) or alignment_problem(places, grain)
 
 
 def unit_cautions(params: BlockParams, target: Target) -> tuple[str, ...]:
-    """Sizes in 1,000s that direct I/O can do, and that are hardly meant: 64KB is not 64KiB."""
+    """Return a warning for each decimal block size that was probably meant as a binary one.
+
+    For example, 64KB (64,000 bytes) suits direct I/O on some devices, but 64KiB is more likely
+    meant.
+    """
     odd = [size for size in sizes_of(params) if size % LARGE_SECTOR]
     twins = [(size, twin) for size in odd if (twin := binary_twin(size))]
     if not target.direct or target.is_null:
@@ -163,13 +172,14 @@ def unit_cautions(params: BlockParams, target: Target) -> tuple[str, ...]:
 
 
 def sizes_of(params: BlockParams) -> list[int]:
-    """Block sizes of a point, in bytes."""
+    """Return the block sizes of a point, in bytes."""
     return drawn.sizes_of(params.block_size)
 
 
 def buffer_bytes(params: BlockParams, engine: str) -> int:
-    """Memory of the buffers of all jobs, as crates/families/block/src/spec.rs counts them, about:
-    those of reads and of writes lie apart, unless an engine other than storlab's own makes them.
+    """Estimate the buffer memory of all jobs in bytes, as in crates/families/block/src/spec.rs.
+
+    The native engine keeps separate buffers for reads and writes; other engines do not.
     """
     largest, depth = max(sizes_of(params)), int(params.queue_depth)
     kept = -(-REPEATED_BYTES // largest) if params.dedupe_percent else 0
@@ -180,16 +190,16 @@ def buffer_bytes(params: BlockParams, engine: str) -> int:
 
 
 def histograms(params: BlockParams) -> int:
-    """Return how many latency histograms a job has: of its operations, and of due times."""
+    """Return the number of latency histograms of a job: per operation, doubled for an open loop."""
     mix = (params.read_percent, write_percent(params), params.trim_percent)
     kinds = sum(share > 0 for share in mix) + (params.sync_every > 0)
     return kinds * (1 if params.rate_iops is None else 2)
 
 
 def write_percent(params: BlockParams) -> float:
-    """Share of writes in all operations: what is neither read nor trimmed."""
+    """Return the percentage of writes: the remainder after reads and trims."""
     left: float = 100.0 - params.read_percent - params.trim_percent
-    return max(0.0, round(left, 9))  # 33.3 + 66.7 leaves nothing, not 1e-14
+    return max(0.0, round(left, 9))  # 33.3 + 66.7 must leave 0, not 1e-14
 
 
 def _writes(params: BlockParams) -> bool:

@@ -1,4 +1,4 @@
-"""The study table of ``kind = "block"``, and what its values come to."""
+"""Study table of ``kind = "block"``, and values derived from it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from storlab.workloads.block.rules import (
 )
 from storlab.workloads.common.drawn import sequential_offsets
 
-ASSUMED_BYTES_S = 500_000_000  # where a run is bounded by bytes: only to estimate its time
+ASSUMED_BYTES_S = 500_000_000  # assumed rate, to estimate the time of runs bounded by bytes
 
 
 @study_table(BlockParams)
@@ -31,31 +31,31 @@ class BlockSpec(WorkloadSpec):
     kind: Literal["block"] = Field(description="block and file I/O")
 
     def problems(self, values: list[dict[str, Any]]) -> list[Problem]:
-        """Fields that contradict one another, or say something of what is not done."""
-        del values  # they no longer say what a point has no use for
+        """Return the problems of contradictory or unused fields."""
+        del values  # values lack the fields that points do not use, so the product is built again
         return combination_problems(BlockParams.every(self.product()), self.model_fields_set)
 
     def reduced(self, params: dict[str, Any]) -> dict[str, Any]:
-        """As for every family: fields that a point has no use for have their defaults."""
+        """Return the parameters of a point with defaults in the fields that it does not use."""
         point = BlockParams.combined(params)
         return params | {name: self.default_of(name) for name in needless_fields(point)}
 
     def product(self) -> list[dict[str, Any]]:
-        """Every combination of the lists; sequential access has no other offsets."""
+        """Return all combinations of swept values; sequential access sets ``offsets`` itself."""
         return sequential_offsets(super().product())
 
 
 def largest_block(params: BlockParams) -> int:
-    """In bytes; each operation in flight has a buffer of this size."""
+    """Return the largest block size in bytes, which is the size of every I/O buffer."""
     return max(sizes_of(params))
 
 
 def mix_of(params: BlockParams) -> Mix:
-    """Shares of reads, writes and trims in percent of all operations."""
+    """Return the percentages of reads, writes and trims."""
     read, trim = params.read_percent, params.trim_percent
     return Mix(read=read, write=write_percent(params), trim=trim)
 
 
 def granule(params: BlockParams) -> int:
-    """The largest length of which all block sizes are multiples: what verify mode checks."""
+    """Return the verify granule in bytes: the greatest common divisor of all block sizes."""
     return math.gcd(*sizes_of(params))

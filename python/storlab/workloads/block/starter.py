@@ -1,4 +1,4 @@
-"""What ``storlab init`` suggests for files and devices."""
+"""Tables for files and devices in the study that ``storlab init`` writes."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 
 class Starter:
-    """Implements ``storlab.contracts.offers.StartsStudies``."""
+    """Mixin that implements ``storlab.contracts.offers.StartsStudies``."""
 
     def starter_tables(self, files: Sequence[str], device: str | None) -> list[str]:
-        """A workload on the files, and reads of a device as a comment."""
+        """Return a workload on the files, and reads of a device as commented-out lines."""
         tables = [_MIXED.format(targets=", ".join(files))]
         return tables if device is None else [*tables, _READ_ONLY.format(target=device)]
 

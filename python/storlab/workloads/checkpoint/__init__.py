@@ -1,1 +1,1 @@
-"""The checkpoint family."""
+"""Checkpoint family: saving and restoring the state of model training."""

@@ -1,4 +1,4 @@
-"""What the terms of checkpoints mean, for the section about method."""
+"""Definitions of checkpoint terms for the brief's section on method."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What engines tell of a run of checkpoints."""
+"""Details of a checkpoint run, as reported by its engine."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from storlab.contracts.details import Details, Told
 
 
 class RankTimes(Told):
-    """One rank in one checkpoint or restore."""
+    """Times of one rank in one checkpoint or restore."""
 
-    rank: int  # from 0
-    client: str | None = None  # of a cluster, that it was on
+    rank: int  # counted from 0
+    client: str | None = None  # client of a cluster that ran the rank
     start_ns: int
     end_ns: int
     bytes: int
 
 
 class Moved(Told):
-    """What a checkpoint and a restore have in common."""
+    """Common fields of a checkpoint and a restore; clocks in ns."""
 
     start_ns: int
     bytes: int
@@ -24,54 +24,54 @@ class Moved(Told):
 
     @property
     def ended_ns(self) -> int:
-        """When nothing more was to be waited for."""
+        """End of the checkpoint or restore, in ns."""
         raise TypeError("neither a checkpoint nor a restore")
 
     @property
     def device_bytes(self) -> int | None:
-        """What the device counted meanwhile, in the direction of the transfer."""
+        """Bytes that the device transferred meanwhile, in the direction of the transfer."""
         raise TypeError("neither a checkpoint nor a restore")
 
 
 class CheckpointWrite(Moved):
-    """One checkpoint that was published."""
+    """Details of one published checkpoint."""
 
     durable_ns: int
-    written_ns: int | None = None  # None: not told apart from durable
+    written_ns: int | None = None  # None: not separated from durable
     device_written_bytes: int | None = None
 
     @property
     def ended_ns(self) -> int:
-        """When it was durable."""
+        """Time at which the checkpoint was durable."""
         return self.durable_ns
 
     @property
     def device_bytes(self) -> int | None:
-        """Written."""
+        """Bytes written by the device."""
         return self.device_written_bytes
 
 
 class Restore(Moved):
-    """One restore."""
+    """Details of one restore."""
 
     end_ns: int
     device_read_bytes: int | None = None
-    resident_before_bytes: int | None = None  # in memory, before it was read
+    resident_before_bytes: int | None = None  # in the page cache before it was read
     verified: bool | None = None
 
     @property
     def ended_ns(self) -> int:
-        """When all of it was in memory."""
+        """Time at which all data was in memory."""
         return self.end_ns
 
     @property
     def device_bytes(self) -> int | None:
-        """Read."""
+        """Bytes read from the device."""
         return self.device_read_bytes
 
 
 class CheckpointDetails(Details):
-    """Of a whole run."""
+    """Details of a checkpoint run."""
 
     writes: tuple[CheckpointWrite, ...] = ()
     restores: tuple[Restore, ...] = ()

@@ -1,7 +1,7 @@
-"""LLM checkpoints as a family: what it promises the lab and the brief.
+"""Workload family for checkpoints of large language models.
 
-The ranks of a training job write one checkpoint after the other, each published whole or not at
-all, and then read the newest one back. The work is fixed: there is no ramp and no runtime.
+The ranks of a training job write checkpoints one after the other, each published completely or not
+at all, and then read the newest one back. The work is fixed: there is no ramp and no runtime.
 """
 
 from __future__ import annotations
@@ -56,21 +56,21 @@ class CheckpointWorkload:
     run_tops: tuple[str, ...] = ("checkpoints",)
     places: tuple[str, ...] = ("directory", "s3")
     pieces_word: str = "ranks"
-    shares_data: bool = False  # a client publishes its ranks' part in a place of its own
+    shares_data: bool = False  # each client publishes its ranks' part in its own directory
     page: Page = CHECKPOINT_PAGE
     figures: tuple[FigureKind, ...] = CHECKPOINT_FIGURES
 
     def check(self, params: dict[str, Any], target: Target) -> list[Problem]:
-        """Why these values cannot run on this target; none where they can."""
+        """Return why these parameters cannot run on a target; empty if they can."""
         problem = target_problem(CheckpointParams.of(params), target)
         return [] if problem is None else [problem]
 
     def estimate(self, point: Point, header: Header, target: Target) -> Estimate:
-        """Bytes of one run, and its time at an assumed rate: the work is fixed, not the time."""
+        """Return the bytes of one run, and its estimated time at an assumed rate."""
         params = CheckpointParams.of(point.params)
         try:
             profile, files = point_files(params)
-        except StudyError:  # check refuses it, and names the line of the study
+        except StudyError:  # ``check`` reports the error with its line in the study
             return Estimate(header.settle, bytes_written=0, writes=False, files=0)
         size, ranks = sum(file.bytes for file in files), ranks_of(profile, params)
         open_each = len(files) if target.s3 is None else ranks * params.io_depth
@@ -91,10 +91,12 @@ class CheckpointWorkload:
         )
 
     def job(self, point: Point, context: JobContext) -> CheckpointJob:
-        """The engine's order for one run.
+        """Build the job of one run for its engine.
 
-        Raises ValueError where no place was granted or buffers would not fit into memory,
-        StudyError where there is no such profile.
+        Raises:
+            ValueError: The context grants no directory or bucket, or the buffers do not fit in
+                memory.
+            StudyError: The profile does not exist or is invalid.
         """
         params = CheckpointParams.of(point.params)
         profile, files = point_files(params)
@@ -125,22 +127,25 @@ class CheckpointWorkload:
         )
 
     def pieces(self, point: Point) -> int:
-        """Ranks. Raises StudyError where there is no such profile."""
+        """Return the number of ranks; raise StudyError if the profile does not exist."""
         params = CheckpointParams.of(point.params)
         return ranks_of(profile_of(params), params)
 
     def merge_details(self, parts: Sequence[Part]) -> dict[str, Any]:
-        """A checkpoint of all clients lasts from the first one's start until the last has ended."""
+        """Merge the details of all clients into those of whole checkpoints and restores.
+
+        A checkpoint lasts from the first client's start until the last client has ended.
+        """
         return merged_details(parts)
 
     def prepare(self, points: Sequence[Point], context: JobContext) -> list[Step]:
-        """Nothing: a restore reads what the run has written."""
+        """Return no steps: a restore reads the files that the run itself has written."""
         del points, context
         return []
 
     def after(self, point: Point, context: JobContext) -> list[Step]:
-        """Removes the run's checkpoints, also those that a crash left half."""
-        # Its profile may be gone, and what it has left still has to be removed.
+        """Return the step that removes the run's checkpoints, with incomplete ones of a crash."""
+        # The job needs no profile: it may have been deleted, and its files still must be removed.
         order = CheckpointJob(
             task="clean",
             place=_place(CheckpointParams.of(point.params), context),
@@ -150,26 +155,26 @@ class CheckpointWorkload:
         return [Step("removing its checkpoints", order)]
 
     def concurrency(self, point: Point, outcome: RunOutcome) -> Concurrency:
-        """Ranks x I/O depth, and what Little's law says while checkpoints moved."""
+        """Return concurrency: ranks times I/O depth, and by Little's law during checkpoints."""
         return run_concurrency(CheckpointParams.of(point.params), _ranks_seen(outcome), outcome)
 
     def metrics(self, point: Point, outcome: RunOutcome) -> list[Metric]:
-        """Times and rates to written, to durable and of restores, and what training loses."""
+        """Return times and rates of checkpoints and restores, and the training time lost."""
         return run_metrics(CheckpointParams.of(point.params), _ranks_seen(outcome), outcome)
 
     def flags(self, point: Point, target: Target, outcome: RunOutcome) -> list[Flag]:
-        """Warnings that belong beside the numbers of one run."""
+        """Return the warnings to show next to the numbers of one run."""
         params, ranks = CheckpointParams.of(point.params), _ranks_seen(outcome)
         return run_flags(params, ranks, target, outcome)
 
     def proof(self, point: Point, target: Target, outcome: RunOutcome) -> Proof | None:
-        """Judge whether the medium took the checkpoints, and gave them back."""
+        """Judge whether the medium stored the checkpoints and returned them."""
         params = CheckpointParams.of(point.params)
         return proof_by(medium_evidence(params, target, outcome), outcome)
 
 
 def _place(params: CheckpointParams, context: JobContext) -> DataPlace:
-    """The run's own; nothing of another run is in it."""
+    """Return the directory or bucket prefix of the run, which no other run uses."""
     s3, home = context.access.s3, context.access.home
     name = f"checkpoints-{context.run_id}"
     if s3 is not None:
@@ -186,6 +191,6 @@ def _place(params: CheckpointParams, context: JobContext) -> DataPlace:
 
 
 def _ranks_seen(outcome: RunOutcome) -> int:
-    """How many ranks wrote. From the run itself: a profile may have changed since."""
+    """Return how many ranks the run reports, since its profile may have changed afterwards."""
     told = CheckpointDetails.of(outcome)
     return max((len(piece.ranks) for piece in (*told.writes, *told.restores)), default=0)

@@ -1,4 +1,4 @@
-"""What the flags of checkpoints mean, in the legend and for the audit."""
+"""Kinds of flags that only checkpoints raise."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How often to write a checkpoint, and what of the training's time that takes.
+"""Models of the optimal checkpoint interval, and of the training time that checkpoints cost.
 
 All times are in seconds. ``cost`` is the time that a checkpoint stops the training, ``mtbf`` the
 mean time between failures of the whole job, and an interval the training between the end of one
@@ -16,25 +16,25 @@ import math
 
 
 def of_whole(seconds: float, scale: float) -> float:
-    """The time of a checkpoint whose files are whole, from that of one shrunk to ``scale``.
+    """Extrapolate the time of a scaled-down checkpoint to full size at the same rate.
 
-    At the same rate: what does not grow with the bytes is taken to grow all the same.
+    Fixed costs grow with the size too, so the result is an upper estimate for them.
     """
     return seconds / scale
 
 
 def share_lost(cost: float, interval: float) -> float:
-    """Share of time, 0 to 1, that checkpoints take of a training that never fails."""
+    """Return the share of time (0 to 1) that checkpoints take if the training never fails."""
     return cost / (interval + cost)
 
 
 def young_interval(cost: float, mtbf: float) -> float:
-    """Young's optimum, sqrt(2 C M): for checkpoints that are short beside the MTBF."""
+    """Return Young's optimum, sqrt(2 C M), for checkpoints that are short relative to the MTBF."""
     return math.sqrt(2 * cost * mtbf)
 
 
 def daly_interval(cost: float, mtbf: float) -> float:
-    """Daly's higher-order optimum; the MTBF itself where C >= 2 M."""
+    """Return Daly's higher-order optimum; it is the MTBF itself if C >= 2 M."""
     if cost >= 2 * mtbf:
         return mtbf
     x = cost / (2 * mtbf)
@@ -42,13 +42,13 @@ def daly_interval(cost: float, mtbf: float) -> float:
 
 
 def share_lost_with_failures(cost: float, interval: float, mtbf: float, restart: float) -> float:
-    """Share of time, 0 to 1, lost to checkpoints, restarts and work that is done again.
+    """Return the share of time (0 to 1) lost to checkpoints, restarts and repeated work.
 
-    Daly's complete model: failures come at random with a constant rate, also
-    during checkpoints and restarts; ``restart`` is the time until work goes on after one.
+    Daly's complete model: failures are random with a constant rate, also during checkpoints and
+    restarts; ``restart`` is the time until work continues after a failure.
     """
     rate = (interval + cost) / mtbf + restart / mtbf
-    if rate > 700:  # of e: nothing would ever be finished, and floats end there
+    if rate > 700:  # exp() overflows above 709; the job would never finish
         return 1.0
     wall = mtbf * math.exp(restart / mtbf) * math.expm1((interval + cost) / mtbf) / interval
     return 1 - 1 / wall

@@ -1,6 +1,6 @@
-"""The engine's order for checkpoints. ``crates/families/checkpoint`` reads the same JSON.
+"""Job of a checkpoint run, as JSON for ``crates/families/checkpoint``.
 
-All sizes in bytes, all times in ns.
+All sizes are in bytes, all times in ns.
 """
 
 from __future__ import annotations
@@ -16,44 +16,45 @@ from storlab.model.types import Table
 
 
 class CheckpointFile(Table):
-    """One file of a checkpoint, and who writes it."""
+    """File of a checkpoint, with the rank that writes it."""
 
-    name: str  # below the checkpoint's directory; may have slashes
+    name: str  # path below the checkpoint's directory; may contain slashes
     rank: int = Field(ge=0)
     bytes: int = Field(ge=0)
 
 
 class CheckpointJob(Job):
-    """Checkpoints written one after the other by parallel ranks, then restored.
+    """Job of checkpoints that parallel ranks write one after the other, then restore.
 
     Checkpoint ``i`` (from 1) is published as ``checkpoint-<i, 6 digits>`` below the place: written
-    aside, every file flushed, directories flushed, renamed, parent flushed. The data comes from a
-    bounded pool, unique for each file and checkpoint. The window is the whole job: no ramp.
+    under another name, every file flushed, directories flushed, renamed, parent flushed. The data
+    comes from a bounded pool and is unique for each file and checkpoint. The measure window covers
+    the whole job; there is no ramp.
     """
 
     kind: ClassVar[str] = "checkpoint"
 
-    task: Literal["run", "clean"] = "run"  # clean: remove the place with all checkpoints in it
-    place: DataPlace  # its directory's last component is made where it is missing
-    files: list[CheckpointFile]  # none: a client whose ranks write nothing waits for the others
+    task: Literal["run", "clean"] = "run"  # clean: remove the place with all its checkpoints
+    place: DataPlace  # the last component of its directory is created if it is missing
+    files: list[CheckpointFile]  # empty: this client's ranks only wait for the others
     ranks: int = Field(ge=1)
-    first_rank: int = Field(default=0, ge=0)  # its number among those of all clients
+    first_rank: int = Field(default=0, ge=0)  # number of the first rank among those of all clients
     format: Literal["raw", "safetensors"] = "raw"  # safetensors: length, JSON header, data
     writes: int = Field(default=1, ge=0)
-    restores: int = Field(default=1, ge=0)  # of the newest one
+    restores: int = Field(default=1, ge=0)  # how often the newest checkpoint is restored
     interval_ns: int = NS_PER_S
-    pause_ns: int = Field(default=0, ge=0)  # of emulated training between two writes
+    pause_ns: int = Field(default=0, ge=0)  # emulated training between two writes
     sync: Literal["none", "fsync"] = "fsync"
     publish: Literal["rename", "in_place"] = "rename"
-    keep_last: int | None = None  # older ones are deleted after publishing
+    keep_last: int | None = None  # older checkpoints are deleted after publishing
     io_bytes: int = 4 << 20
     queue_depth: int = 8  # of each rank
-    preallocate: bool = True  # a file gets its whole length before its bytes
+    preallocate: bool = True  # allocate the whole file before writing its data
     verify: bool = True  # a restore compares every byte
-    cold: Literal["direct", "drop", "as_is"] = "direct"  # how a restore gets past the page cache
-    part_size: int = 64 << 20  # of multipart uploads, where the place is a bucket
+    cold: Literal["direct", "drop", "as_is"] = "direct"  # how restores avoid the page cache
+    part_size: int = 64 << 20  # for multipart uploads to a bucket
     cpus: list[int] | None = None
 
     def secrets(self) -> dict[str, str]:
-        """The store's credentials, where checkpoints go to a bucket."""
+        """Return the credentials of the store; empty if the place is a directory."""
         return self.place.secrets()

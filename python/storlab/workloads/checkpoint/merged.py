@@ -1,4 +1,4 @@
-"""Checkpoints whose ranks were divided among clients, as one."""
+"""Merging of the details of clients that each ran some ranks of the same checkpoints."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _RANK_TIMES = ("start_ns", "moved_ns", "end_ns")
 
 
 def merged_details(parts: Sequence[Part]) -> dict[str, Any]:
-    """Details of all clients' ranks, on the controller's clock."""
+    """Merge the details of all clients' ranks, with times on the controller's clock."""
     return {
         **parts[0].details,
         "writes": [_write(entries, parts) for entries in zipped(parts, "writes")],
@@ -42,7 +42,7 @@ def _restore(entries: Sequence[Mapping[str, Any]], parts: Sequence[Part]) -> dic
 
 
 def _common(entries: Sequence[Mapping[str, Any]], parts: Sequence[Part]) -> dict[str, Any]:
-    """From the start that all had together; ranks say which client they were on."""
+    """Merge the fields that checkpoints and restores share; the earliest start counts."""
     pairs = list(zip(entries, parts, strict=True))
     ranks = [
         {**moved(rank, part, _RANK_TIMES), "client": part.client}

@@ -1,7 +1,8 @@
-"""Metrics and flags of checkpoints, from what the engine tells of each. See docs/method.md.
+"""Metrics and flags of checkpoint runs, with definitions in docs/method.md.
 
-``details["writes"]`` and ``details["restores"]`` have one entry for each checkpoint, with clock
-readings in ns and bytes; times of a run are means over its checkpoints, rates are sums over sums.
+They come from ``details["writes"]`` and ``details["restores"]``, which have one entry for each
+checkpoint or restore, with times in ns and bytes. Times of a run are means over its checkpoints;
+rates are the sum of bytes over the sum of times.
 """
 
 from __future__ import annotations
@@ -25,12 +26,12 @@ from storlab.workloads.checkpoint.params import CheckpointParams
 from storlab.workloads.common import metrics as common
 from storlab.workloads.common.proof import PAGE_CACHE, Evidence, flags_by, layer_evidence
 
-COLD_SHARE = 0.90  # of the bytes, that the device has to have moved
-RESIDENT_SHARE = 0.01  # of the bytes, that may lie in memory before a restore that is called cold
+COLD_SHARE = 0.90  # smallest share of the bytes that the device must have counted
+RESIDENT_SHARE = 0.01  # largest share of the bytes in the page cache before a cold restore
 
 
 def run_concurrency(params: CheckpointParams, ranks: int, outcome: RunOutcome) -> Concurrency:
-    """Ranks x I/O depth, and by Little's law what was outstanding while checkpoints moved."""
+    """Return concurrency: ranks times I/O depth, and by Little's law while checkpoints moved."""
     busy_ns = sum(_busy_ns(outcome).values())
     waited_ns = sum(
         totals.operations * totals.latency.mean_ns
@@ -44,7 +45,7 @@ def run_concurrency(params: CheckpointParams, ranks: int, outcome: RunOutcome) -
 
 
 def run_metrics(params: CheckpointParams, ranks: int, outcome: RunOutcome) -> list[Metric]:
-    """All metrics of a run; none when its window is empty."""
+    """Return all metrics of a run; empty if its window is empty."""
     if common.window_ns(outcome) <= 0:
         return []
     told = CheckpointDetails.of(outcome)
@@ -61,7 +62,7 @@ def run_metrics(params: CheckpointParams, ranks: int, outcome: RunOutcome) -> li
 
 
 def _busy_ns(outcome: RunOutcome) -> dict[Operation, int]:
-    """How long checkpoints were written and restored: neither pauses nor deletions."""
+    """Return the time of writes and of restores in ns, without pauses and deletions."""
     told = CheckpointDetails.of(outcome)
     return {
         "write": sum(write.durable_ns - write.start_ns for write in told.writes),
@@ -119,7 +120,7 @@ def _restore_metrics(restores: Sequence[Restore]) -> Iterable[Metric]:
 
 
 def _slowest(pieces: Sequence[Moved], name: str) -> Iterable[Metric]:
-    """Of each checkpoint the rank that took longest, and the one with the lowest rate."""
+    """Yield means over checkpoints of the longest time and the lowest rate of a rank."""
     times, rates = [], []
     for piece in pieces:
         own = [(rank.end_ns - rank.start_ns, rank.bytes) for rank in piece.ranks]
@@ -141,14 +142,17 @@ def _device_ratio(pieces: Sequence[Moved], name: str) -> Iterable[Metric]:
 
 
 def device_share(pieces: Sequence[Moved]) -> float | None:
-    """Bytes that the device counted over bytes of the checkpoints; None where it does not count."""
+    """Return bytes counted by the device per byte of checkpoint data; None if not counted."""
     known = [(counted, m.bytes) for m in pieces if (counted := m.device_bytes) is not None]
     moved = sum(size for _, size in known)
     return sum(counted for counted, _ in known) / moved if moved else None
 
 
 def _lost_metrics(params: CheckpointParams, told: CheckpointDetails) -> Iterable[Metric]:
-    """Of the whole checkpoint, as if one that was shrunk had been as fast for every byte."""
+    """Yield the modelled training time lost and optimal intervals, for full-size checkpoints.
+
+    Scaled-down checkpoints are extrapolated at the same rate.
+    """
     stops = _seconds(told.writes)
     if not stops or _mean(stops) <= 0:
         return
@@ -188,7 +192,7 @@ def _modelled(name: str, value: float, unit: str) -> Metric:
 def run_flags(
     params: CheckpointParams, ranks: int, target: Target, outcome: RunOutcome
 ) -> list[Flag]:
-    """Warnings that belong beside the numbers of a run."""
+    """Return the warnings to show next to the numbers of a run."""
     makers: list[Callable[[], Flag | None]] = [
         lambda: _scaled_flag(params),
         lambda: _durable_flag(params, outcome),
@@ -233,7 +237,7 @@ def _durable_flag(params: CheckpointParams, outcome: RunOutcome) -> Flag | None:
 def medium_evidence(
     params: CheckpointParams, target: Target, outcome: RunOutcome
 ) -> Iterator[Evidence]:
-    """Yield what speaks against a checkpoint that the medium took and gave back."""
+    """Yield all evidence that the medium may not have stored or returned the checkpoints."""
     told = CheckpointDetails.of(outcome)
     if params.cold != "as_is":
         yield from _warm_restores(told.restores)
@@ -248,7 +252,7 @@ def medium_evidence(
 
 
 def _warm_restores(restores: Sequence[Restore]) -> Iterator[Evidence]:
-    """Judge restores that are called cold, and were served from memory."""
+    """Yield evidence that restores which should be cold were served from memory."""
     share = device_share(restores)
     moved = sum(restore.bytes for restore in restores)
     resident = sum(restore.resident_before_bytes or 0 for restore in restores)

@@ -1,4 +1,4 @@
-"""How checkpoints lie on a page: their axes and sections, and their words."""
+"""Description of checkpoints for reports: axes, sections, titles and phrases."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ LAYOUTS = {
 
 
 def scale_text(scale: float) -> str:
-    """``scaled to 1 %``; empty for the whole size."""
+    """Return ``scaled to 1 %`` for such a scale; empty for full size."""
     return "" if scale == 1 else f"scaled to {100 * scale:g} %"
 
 
 def phrase(name: str, params: Mapping[str, Any]) -> str | None:
-    """A parameter as a phrase: ``scaled to 1 %``, ``first 8 ranks``. None for the usual one."""
+    """Return a parameter as a phrase, such as ``scaled to 1 %``; None for the default form."""
     value = params[name]
     if name == "scale":
         return scale_text(float(value))
@@ -52,12 +52,12 @@ def phrase(name: str, params: Mapping[str, Any]) -> str | None:
     if name == "profile":
         return str(value)
     if name == "profile_data":
-        return ""  # its name says it
+        return ""  # the profile's name is printed instead
     return None
 
 
 def says(name: str, params: Mapping[str, Any]) -> bool:
-    """Whether a parameter says anything here: not of what is not done."""
+    """Return whether a parameter affects this point and should be printed."""
     if name in RESTORE_ONLY:
         return bool(params.get("restores"))
     if name == "profile_data":
@@ -72,7 +72,7 @@ def _ranks(params: Mapping[str, Any]) -> int:
     given = CheckpointParams.of(params)
     try:
         return ranks_of(profile_of(given), given)
-    except StudyError:  # a profile that was there when the runs were made
+    except StudyError:  # the profile may have been deleted since the runs
         return 0
 
 

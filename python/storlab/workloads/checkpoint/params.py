@@ -1,4 +1,4 @@
-"""The parameters of ``kind = "checkpoint"``."""
+"""Parameters of ``kind = "checkpoint"``."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Publish = Literal["rename", "in_place"]
 
 
 class CheckpointParams(Params):
-    """Of one point."""
+    """Parameters of one point of a checkpoint workload."""
 
     absent: ClassVar[Mapping[str, Any]] = {"preallocate": None, **BEFORE}
 
@@ -101,4 +101,4 @@ class CheckpointParams(Params):
     writer: Literal["native", "torch"] = Field(
         default="native", description="native, or torch: PyTorch itself writes and reads"
     )
-    profile_data: dict[str, Any] | None = None  # of a profile of the user's own: all it says
+    profile_data: dict[str, Any] | None = None  # tables of a user's own profile file

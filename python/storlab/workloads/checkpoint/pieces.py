@@ -1,4 +1,4 @@
-"""Checkpoints and restores, one after the other: their values, and their tables in the brief."""
+"""Values of single checkpoints and restores of a run, and their tables in the brief."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from storlab.workloads.common.pieces import device_values
 
 
 def read_writes(record: RunRecord) -> list[PieceValues]:
-    """Values of all checkpoints, and the time of each rank."""
+    """Return the values of all checkpoints, with the time of each rank."""
     flushed = CheckpointParams.of(record.params).sync != "none"
     return [_write(write, flushed=flushed) for write in CheckpointDetails.of(record).writes]
 
 
 def read_restores(record: RunRecord) -> list[PieceValues]:
-    """Values of all restores, and the time of each rank."""
+    """Return the values of all restores, with the time of each rank."""
     return [_restore(restore) for restore in CheckpointDetails.of(record).restores]
 
 

@@ -1,4 +1,4 @@
-"""The metrics of checkpoints as they stand in tables, figures and findings."""
+"""Metrics of checkpoints in tables, figures, findings and questions."""
 
 from __future__ import annotations
 

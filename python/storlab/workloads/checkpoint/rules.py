@@ -1,4 +1,4 @@
-"""Which values of checkpoint parameters go together, and which fit a target and this machine."""
+"""Checks of checkpoint parameters: consistency, and limits of a target and of this machine."""
 
 from __future__ import annotations
 
@@ -22,17 +22,23 @@ from storlab.workloads.checkpoint.profiles import (
     read_tables,
 )
 
-BLOCK = 4096  # I/Os are multiples of it, whatever the device's sectors are
+BLOCK = 4096  # all I/Os are multiples of it, whatever the device's sector size is
 ONLY_FILES = {"sync": "fsync", "publish": "rename", "cold": "direct", "preallocate": True}
-"""What says something of files only, and its default."""
-SPARE_BUFFERS = 4  # of each rank, beside those in flight
+"""Parameters that apply only to files, with their defaults."""
+SPARE_BUFFERS = 4  # of each rank, in addition to those in flight
 RESTORE_FIELDS = ("verify", "cold")
 
 
 def combination_problems(
     values: list[CheckpointParams], given: set[str], engine: str | None
 ) -> list[Problem]:
-    """Problems of one workload's points; ``given`` are the fields that the study writes."""
+    """Return the problems of one workload's points.
+
+    Args:
+        values: Parameters of all points.
+        given: Names of the fields that the study sets.
+        engine: Engine that the study names; None if it names none.
+    """
     return [
         *_size_problems(values),
         *_restore_problems(values[0], given),
@@ -70,9 +76,10 @@ def _writer_problems(values: list[CheckpointParams], engine: str | None) -> Iter
 
 
 def own_profile(name: str) -> dict[str, Any] | None:
-    """The tables of a user's profile; None for one of storlab's, and where there is none to read.
+    """Return the tables of a user's profile file.
 
-    The plan refuses the latter, and results of it stay readable.
+    None for a built-in profile, and for an unreadable file: the plan refuses that one, while stored
+    results of it stay readable.
     """
     try:
         return read_tables(name) if is_path(name) else None
@@ -81,9 +88,10 @@ def own_profile(name: str) -> dict[str, Any] | None:
 
 
 def profile_of(params: CheckpointParams) -> Profile:
-    """The profile of a point. Raises StudyError where there is none.
+    """Return the profile of a point; raise StudyError if it does not exist.
 
-    One of the user is part of the parameters: it is read once, for the plan, whose hash covers it.
+    The tables of a user's profile are part of the parameters: the file is read once, for the plan,
+    whose hash covers it.
     """
     tables = params.profile_data
     name: str = params.profile
@@ -91,21 +99,22 @@ def profile_of(params: CheckpointParams) -> Profile:
 
 
 def point_files(params: CheckpointParams) -> tuple[Profile, list[CheckpointFile]]:
-    """The profile of a point, and the files of one checkpoint.
+    """Return the profile of a point, and the files of one of its checkpoints.
 
-    Raises StudyError where there is no such profile.
+    Raises:
+        StudyError: The profile does not exist or is invalid.
     """
     profile = profile_of(params)
     return profile, files_of(profile, params.layout, params.scale, params.subset)
 
 
 def ranks_of(profile: Profile, params: CheckpointParams) -> int:
-    """How many ranks write."""
+    """Return the number of ranks that write."""
     return min(profile.ranks, params.subset or profile.ranks)
 
 
 def files_of_ranks(files: Iterable[CheckpointFile], ranks: range) -> list[CheckpointFile]:
-    """Those that these ranks write, which are numbered from 0 then."""
+    """Return the files of these ranks, with ranks renumbered from 0."""
     return [
         file.model_copy(update={"rank": file.rank - ranks.start})
         for file in files
@@ -114,7 +123,7 @@ def files_of_ranks(files: Iterable[CheckpointFile], ranks: range) -> list[Checkp
 
 
 def target_problem(params: CheckpointParams, target: Target) -> Problem | None:
-    """Why this point cannot run on this target, or None. Reads the profile."""
+    """Return why this point cannot run on this target, or None; reads the profile."""
     try:
         profile, files = point_files(params)
     except StudyError as error:
@@ -151,7 +160,7 @@ def _bucket_problem(params: CheckpointParams, files: list[CheckpointFile]) -> Pr
 
 
 def buffer_bytes(params: CheckpointParams, ranks: int) -> int:
-    """Of the ranks' buffers and of the pattern that fills them; PyTorch has memory of its own."""
+    """Return the memory of the ranks' buffers and fill pattern in bytes; 0 for PyTorch."""
     if params.writer == "torch":
         return 0
     buffers: int = params.io_depth + SPARE_BUFFERS
@@ -160,7 +169,7 @@ def buffer_bytes(params: CheckpointParams, ranks: int) -> int:
 
 
 def memory_problem(params: CheckpointParams, ranks: int) -> str | None:
-    """The buffers would not fit into this machine's memory; None where they do."""
+    """Return why the buffers do not fit in this machine's memory; None if they do."""
     needed = buffer_bytes(params, ranks)
     if needed <= BUFFER_SHARE * host_memory_bytes():
         return None

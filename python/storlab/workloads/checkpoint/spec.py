@@ -1,4 +1,4 @@
-"""The study table of ``kind = "checkpoint"``, and what its values come to."""
+"""Study table of ``kind = "checkpoint"``, and values derived from it."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from storlab.model.study import WorkloadSpec, study_table
 from storlab.workloads.checkpoint.params import CheckpointParams
 from storlab.workloads.checkpoint.rules import combination_problems, own_profile
 
-RING_FILES = 4  # of each rank, beside those that it writes
-ASSUMED_BYTES_S = 1_000_000_000  # of a checkpoint, to estimate its time before it was ever written
+RING_FILES = 4  # of each rank, for its io_uring, in addition to the files that it writes
+ASSUMED_BYTES_S = 1_000_000_000  # assumed rate, to estimate the time of runs
 
 
 @study_table(CheckpointParams)
@@ -27,7 +27,7 @@ class CheckpointSpec(WorkloadSpec):
     @model_validator(mode="before")
     @classmethod
     def _writer_is_an_engine(cls, data: Any) -> Any:
-        """PyTorch is an engine of its own: ``writer`` names it, and ``engine`` follows."""
+        """Set ``engine`` from ``writer`` and vice versa, since PyTorch is an engine of its own."""
         if isinstance(data, dict) and data.get("writer") == "torch" and "engine" not in data:
             return {**data, "engine": "torch"}
         if isinstance(data, dict) and data.get("engine") == "torch" and "writer" not in data:
@@ -35,9 +35,9 @@ class CheckpointSpec(WorkloadSpec):
         return data
 
     def reduced(self, params: dict[str, Any]) -> dict[str, Any]:
-        """Without what it has no use for, and with a profile of the user's own as it reads now.
+        """Return the parameters of a point without unused ones, and with the user's profile file.
 
-        So the plan and its hash hold that profile.
+        The plan and its hash thus contain the profile as it is now.
         """
         point = CheckpointParams.combined(params)
         if point.writer != "native":
@@ -46,7 +46,7 @@ class CheckpointSpec(WorkloadSpec):
         return params if own is None else {**params, "profile_data": own}
 
     def problems(self, values: list[dict[str, Any]]) -> list[Problem]:
-        """Fields that contradict one another, or say something of what is not done."""
+        """Return the problems of contradictory or unused fields."""
         return combination_problems(
             CheckpointParams.every(values), self.model_fields_set, self.engine
         )

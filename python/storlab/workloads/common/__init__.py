@@ -1,1 +1,1 @@
-"""What families share."""
+"""Code that several workload families share: metrics, flags, parameters and figures."""

@@ -1,4 +1,4 @@
-"""What load costs its client, as it stands in tables: quantities that several families have."""
+"""Quantities of client CPU cost and operation rate that several families show in tables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kinds of figures that every family may have: drawn by ``storlab.figures``."""
+"""Kinds of figures that any family may use; ``storlab.figures`` draws them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an I/O by blocks is drawn from: its length and its place. For all families that do it."""
+"""Parameters for the random choice of block sizes and offsets of an I/O, shared by families."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from storlab.workloads.common.skew import skew_problems
 
 
 def _read_block_size(value: object) -> int | dict[str, float]:
-    """Bytes, or weights by size with the sizes in their shortest spelling."""
+    """Validate a block size: bytes, or a table of weights by size with sizes in shortest form."""
     if not isinstance(value, dict):
         return read_block(value)
     weights: dict[str, float] = {}
@@ -57,7 +57,11 @@ DrawnOffsets = Literal["uniform", "zipf", "hot_cold", "permutation"]
 OffsetKind = Annotated[
     Literal["uniform", "zipf", "hot_cold", "permutation", "sequential"], InStudy(DrawnOffsets)
 ]
-"""A point says ``sequential`` where its access is: the table has a field of its own for that."""
+"""Distribution of offsets of a point.
+
+A point with ``access = "sequential"`` has the value ``sequential``. A study cannot write it here,
+because it sets ``access``.
+"""
 Theta = Annotated[float, Field(gt=0, le=10)]
 HotSpace = Annotated[float, Field(gt=0, lt=100)]
 HotAccess = Annotated[float, Field(gt=0, le=100)]
@@ -72,16 +76,16 @@ HOT_ACCESS: Any = Field(default=90.0, description="... receives this share of th
 
 
 class Offsets(Table):
-    """How offsets are drawn. ``theta`` belongs to zipf, ``hot_*`` to hot_cold."""
+    """Distribution of offsets; ``theta`` is used by zipf, ``hot_*`` by hot_cold."""
 
     kind: Literal["uniform", "sequential", "zipf", "hot_cold", "permutation"]
     theta: float = 1.1
-    hot_space_percent: float = 10.0  # this share of the region ...
-    hot_access_percent: float = 90.0  # ... receives this share of the operations
+    hot_space_percent: float = 10.0  # share of the region that is hot
+    hot_access_percent: float = 90.0  # share of the operations that go to it
 
 
 class OffsetParams(Protocol):
-    """Parameters that say how offsets are drawn."""
+    """Protocol of parameters with a distribution of offsets."""
 
     offsets: Any
     zipf_theta: float
@@ -90,7 +94,7 @@ class OffsetParams(Protocol):
 
 
 def offsets_of(params: OffsetParams) -> Offsets:
-    """As a point says."""
+    """Return the distribution of offsets of a point."""
     return Offsets(
         kind=params.offsets,
         theta=params.zipf_theta,
@@ -100,7 +104,7 @@ def offsets_of(params: OffsetParams) -> Offsets:
 
 
 def sequential_offsets(product: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The same points: sequential access has no other offsets."""
+    """Set ``offsets`` to ``sequential`` in points with sequential access, and return all points."""
     for params in product:
         if params["access"] == "sequential":
             params |= {"offsets": "sequential"}
@@ -108,7 +112,12 @@ def sequential_offsets(product: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def offset_problems(offsets: Set[str], given: Set[str]) -> Iterator[Problem]:
-    """Fields about offsets that a study gives and none of its points uses."""
+    """Yield a problem for each field about offsets that a study sets and no point uses.
+
+    Args:
+        offsets: Distributions that the points use.
+        given: Names of the fields that the study sets.
+    """
     if offsets == {"sequential"} and "offsets" in given:
         what = "sequential access has no other offsets"
         yield Problem(("offsets",), what, 'set access = "random"')
@@ -117,18 +126,18 @@ def offset_problems(offsets: Set[str], given: Set[str]) -> Iterator[Problem]:
 
 
 def weighted_sizes(value: int | dict[str, float]) -> list[WeightedSize]:
-    """Sizes with weights, from a point's ``block_size``."""
+    """Return the sizes of a point's ``block_size`` with their weights."""
     if isinstance(value, dict):
         return [WeightedSize(bytes=parse_size(text), weight=w) for text, w in value.items()]
     return [WeightedSize(bytes=value)]
 
 
 def sizes_of(value: int | dict[str, float]) -> list[int]:
-    """Bytes of each of them."""
+    """Return the sizes of a point's ``block_size``, in bytes."""
     return [size.bytes for size in weighted_sizes(value)]
 
 
 def mean_size(value: int | dict[str, float]) -> float:
-    """Weighted mean, in bytes."""
+    """Return the weighted mean of a point's ``block_size``, in bytes."""
     sizes = weighted_sizes(value)
     return sum(s.bytes * s.weight for s in sizes) / sum(s.weight for s in sizes)

@@ -1,4 +1,4 @@
-"""Flags that all families share, and what every kind of flag means."""
+"""Kinds of flags that all families share, with their letters, explanations and effects."""
 
 from __future__ import annotations
 
@@ -287,13 +287,14 @@ _CLIENTS = (
     ),
 )
 CLIENT_FLAGS = frozenset(meaning.kind for meaning in _CLIENTS)
-"""Kinds of flags that are about clients of a cluster, and name them."""
+"""Kinds of flags about clients of a cluster; their messages name the clients."""
 
 
 def flag_meanings() -> Mapping[str, FlagMeaning]:
-    """Every kind of flag that the families and the lab raise, in the order of legends.
+    """Return the meaning of every kind of flag, in the order of legends.
 
-    What bends the measurement comes first, then the families' own.
+    Conditions that distort a measurement come first, then flags about clients, of the families, and
+    about results.
     """
     return _meanings(tuple(FAMILIES))
 

@@ -1,4 +1,4 @@
-"""Families that do I/O in files and devices as they are, for a time or for so many bytes."""
+"""Base of families that do I/O in existing files and devices, for a time or a number of bytes."""
 
 from __future__ import annotations
 
@@ -11,18 +11,21 @@ from storlab.model.study import Header
 
 
 class InPlace:
-    """Of a family: the lab itself lays out the files, and a run leaves them as large as before."""
+    """Mixin for a family without preparation and clean-up steps of its own.
+
+    The lab lays out the files, and a run does not change their size.
+    """
 
     fixed_work = False
     places: tuple[str, ...] = ("path", "paths", "directory")
 
     def prepare(self, points: Sequence[Point], context: JobContext) -> list[Step]:
-        """Nothing."""
+        """Return no steps: the lab lays out the files."""
         del points, context
         return []
 
     def after(self, point: Point, context: JobContext) -> list[Step]:
-        """Nothing."""
+        """Return no steps: a run leaves nothing to clean up."""
         del point, context
         return []
 
@@ -34,8 +37,17 @@ def window_and_written(
     assumed_bytes_s: float,
     write_percent: float,
 ) -> tuple[int, int | None]:
-    """Length of a window in ns, and bytes that ramp and window write: None where only time bounds
-    them. A window that ends by bytes and has no rate takes its time at the assumed one.
+    """Return the length of a window in ns, and the bytes that ramp and window write.
+
+    Args:
+        header: Common part of the workload table, with ramp and run time.
+        total_bytes: Bytes that end the window; None if the run time ends it.
+        rated_bytes_s: Rate of an open loop in bytes/s; None for a closed loop.
+        assumed_bytes_s: Rate in bytes/s that estimates the length of a window ended by bytes.
+        write_percent: Share of the bytes that are written.
+
+    Returns:
+        The bytes are None if neither a rate nor ``total_bytes`` bounds them.
     """
     bytes_s = assumed_bytes_s if rated_bytes_s is None else rated_bytes_s
     window_ns = header.runtime if total_bytes is None else round(total_bytes / bytes_s * NS_PER_S)

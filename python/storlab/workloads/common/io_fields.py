@@ -1,4 +1,4 @@
-"""Fields of families that do I/O by blocks: which part of a file, how often, on which CPUs."""
+"""Parameter types of families that do I/O by blocks: regions, rates, arrivals, CPU numbers."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from storlab.model.job import LARGEST_IO, MOST_IN_FLIGHT, Arrival
 from storlab.model.types import SIZE_PATTERN
 
 QUEUE_DEPTH_COLUMNS = ("iodepth", "qd", "queue_depth")
-"""What publications call the depth of a queue."""
+"""Column names of the queue depth in tables of other tools and publications."""
 PERCENT_PATTERN = r"^\s*[0-9]+(\.[0-9]+)?\s*%\s*$"
 
 
 def _read_region(value: object) -> int | str:
-    """Bytes, or ``"25%"``."""
+    """Validate the start or size of a region: return bytes, or a percentage such as ``"25%"``."""
     if not isinstance(value, str) or not value.strip().endswith("%"):
         return parse_size(value)  # type: ignore[arg-type]
     try:
@@ -31,7 +31,7 @@ def _read_region(value: object) -> int | str:
 
 
 def read_block(value: object) -> int:
-    """Bytes of one I/O: more than 0, and no more than the engine has buffers for."""
+    """Validate the size of one I/O: more than 0 bytes, at most the largest buffer of the engine."""
     size = parse_size(value)  # type: ignore[arg-type]
     if size == 0:
         raise ValueError("a block of 0 bytes cannot be read or written")
@@ -41,7 +41,11 @@ def read_block(value: object) -> int:
 
 
 def numbered(unit: str) -> AfterValidator:
-    """Numbers of CPUs or GPUs, each once."""
+    """Return a validator for lists of CPU or GPU numbers: from 0, without duplicates.
+
+    Args:
+        unit: Unit for messages, such as ``CPU``.
+    """
 
     def checked(numbers: list[int]) -> list[int]:
         if any(number < 0 for number in numbers):
@@ -80,14 +84,20 @@ Cpus = Annotated[list[int], Field(min_length=1), numbered("CPU")]
 
 
 def arrival_of(rate_iops: float | None, arrival: str | None) -> Arrival:
-    """Closed without a rate; else constant, or as the study says."""
+    """Return the arrival process: closed loop without a rate, otherwise constant by default."""
     if rate_iops is None:
         return Arrival()
     return Arrival.model_validate({"kind": arrival or "constant", "rate_iops": rate_iops})
 
 
 def arrival_problems(arrival: str | None, rate: float | None, rated: str) -> Iterator[Problem]:
-    """Arrivals of a closed loop. ``rated`` is the line that would make it an open one."""
+    """Yield a problem if a study sets ``arrival`` for a closed loop.
+
+    Args:
+        arrival: Arrival process set by the study; None if not set.
+        rate: Rate of the open loop; None for a closed loop.
+        rated: Line of the study that would set a rate, for the message.
+    """
     if arrival is not None and rate is None:
         what = "only an open loop, which has a rate, has arrivals"
         yield Problem(("arrival",), what, f"add {rated}, or remove arrival")

@@ -1,8 +1,8 @@
-"""What the metrics and flags of all families share. Definitions are in docs/method.md.
+"""Metrics and flags that all families share, with definitions in docs/method.md.
 
-A family names its operations: those that do the work (they make up every "all" value; others, such
-as flushes, are counted apart), and of these the ones whose bytes are transferred. Histograms of
-intervals are merged; percentiles are never averaged. Failed operations are in no figure but errors.
+A family names its operations (they make up every "all" value; others, such as flushes, are counted
+separately), and those of them whose bytes are transferred. Histograms of intervals are merged;
+percentiles are never averaged. Failed operations appear in no metric except errors.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ from storlab.model.target import Target
 
 CONCURRENCY_TOLERANCE = 0.10
 CLIENT_BOUND_PERCENT = 90.0
-BUSY_MACHINE_PERCENT = 10.0  # of all cores, by others
-STARVED_PERCENT = 2.0  # of the window
+BUSY_MACHINE_PERCENT = 10.0  # of all cores, used by other programs
+STARVED_PERCENT = 2.0  # of the window, spent waiting
 RATE_TOLERANCE = 0.01
-IN_FLIGHT_SHARE = 0.02  # of the offered operations, under way at the end of a window
-UNFINISHED_SHARE = 0.001  # of all operations: as many lie above p99.9
-NOTES_SHOWN = 8  # beside a number; the run has them all
+IN_FLIGHT_SHARE = 0.02  # of the offered operations, in flight at the end of a window
+UNFINISHED_SHARE = 0.001  # of all operations: p99.9 has as many above it
+NOTES_SHOWN = 8  # in a flag's message; the run stores all notes
 FLUSH: Operation = "sync"
-RATE_SIGMAS = 3.0  # what the number of Poisson arrivals may differ by
+RATE_SIGMAS = 3.0  # tolerance for the number of Poisson arrivals, in standard deviations
 
 Quantity = Literal["latency", "intended", "ttfb"]
-"""What is distributed: submission to completion, from the intended start, to the first byte."""
+"""Kind of time: from submission or from the intended start to completion, or to the first byte."""
 PREFIXES: dict[Quantity, str] = {
     "latency": "latency",
     "intended": "intended_latency",
@@ -56,17 +56,17 @@ _PERCENTILES = {"p50": 50.0, "p90": 90.0, "p99": 99.0, "p999": 99.9}
 
 
 def window_ns(outcome: RunOutcome) -> int:
-    """Length of the measure window; 0 or less where the run did not get that far."""
+    """Return the length of the measure window in ns; 0 or less if the run did not complete it."""
     return outcome.window_end_ns - outcome.window_start_ns
 
 
 def operations_done(outcome: RunOutcome, operations: Sequence[Operation]) -> int:
-    """How many of these operations succeeded inside the window."""
+    """Return how many of these operations succeeded inside the window."""
     return sum(outcome.totals[op].operations for op in operations if op in outcome.totals)
 
 
 def bytes_moved(outcome: RunOutcome, moved: Sequence[Operation]) -> int:
-    """Bytes that these operations transferred inside the window."""
+    """Return the bytes that these operations transferred inside the window."""
     return sum(outcome.totals[op].bytes for op in moved if op in outcome.totals)
 
 
@@ -77,12 +77,15 @@ def rate_metrics(
     rate: str,
     asked: Collection[Operation] = (),
 ) -> Iterable[Metric]:
-    """``throughput_mb_s`` and the metric named ``rate`` (1/s), by operation and over all.
+    """Yield ``throughput_mb_s`` and the metric ``rate`` (1/s), by operation and over all.
 
-    ``all`` throughput counts the bytes of ``moved`` only. An operation that never succeeded has
-    the rate 0 where it was ``asked`` for (else the parts of a mean over runs, of which one has
-    none of a rare kind, would not add up to the whole), and none elsewhere. The window must not be
-    empty.
+    Args:
+        outcome: Outcome of the run, with a window that is not empty.
+        operations: Operations of the family; "all" includes each of them.
+        moved: Operations whose bytes count in the "all" throughput.
+        rate: Name of the metric of operations per second.
+        asked: Operations requested by the study. They get the rate 0 if none succeeded; otherwise
+            the parts of a mean over repeats would not add up to the whole.
     """
     seconds = window_ns(outcome) / NS_PER_S
     counts = {op: outcome.totals.get(op) or _NOTHING for op in operations}
@@ -99,7 +102,10 @@ def rate_metrics(
 
 
 def flush_metrics(outcome: RunOutcome, rate: str) -> Iterable[Metric]:
-    """The metric named ``rate`` (1/s) of flushes, which are part of no "all"; none without any."""
+    """Yield the metric ``rate`` (1/s) of flushes, which never count in "all".
+
+    It yields nothing if the run had no flushes.
+    """
     flushes = outcome.totals.get(FLUSH)
     if flushes is not None and flushes.operations:
         per_s = flushes.operations * NS_PER_S / window_ns(outcome)
@@ -113,11 +119,16 @@ def time_metrics(
     *,
     over_all: bool = True,
 ) -> list[Metric]:
-    """Mean, p50 to p99.9 and maximum of a time (ns), by operation and over all ``operations``.
+    """Return mean, p50 to p99.9 and maximum of a time (ns), by operation and over all.
 
-    From the merged histograms of the samples; from the engine's own summary where it gave none,
-    and then there is no ``all`` over several operations. Operations outside ``operations`` get
-    their own values and are in no ``all``. ``over_all`` = False leaves ``all`` out.
+    Values come from the merged histograms of the samples, or from the engine's own summary if it
+    gave no histograms; then "all" exists for a single operation only.
+
+    Args:
+        outcome: Outcome of the run.
+        operations: Operations in "all"; others get values of their own only.
+        quantity: Kind of time.
+        over_all: Whether to add "all".
     """
     merged = _merged(outcome, quantity)
     summaries: dict[Operation, LatencySummary | Histogram] = {}
@@ -153,7 +164,7 @@ def time_metrics(
 
 
 def mean_latency_ns(totals: OperationTotals) -> float | None:
-    """Of one kind of operation, also where an engine tells nothing but that."""
+    """Return the mean latency of one kind of operation; None if the engine reports none."""
     return totals.latency_mean_ns if totals.latency is None else totals.latency.mean_ns
 
 
@@ -176,7 +187,7 @@ def _histogram(sample: Sample, quantity: Quantity) -> bytes | None:
 
 
 def _merged(outcome: RunOutcome, quantity: Quantity) -> dict[Operation, Histogram]:
-    """One histogram for each operation kind, over all intervals of the window."""
+    """Merge the histograms of all intervals of the window, per kind of operation."""
     merged: dict[Operation, Histogram] = {}
     for sample in outcome.samples:
         data = _histogram(sample, quantity)
@@ -202,7 +213,7 @@ def _summary_metrics(
 def cpu_metrics(
     outcome: RunOutcome, operations: Sequence[Operation], per_operation: str
 ) -> Iterable[Metric]:
-    """``cpu_percent`` (of one core) of the client, and the metric named ``per_operation`` (us)."""
+    """Yield the client's ``cpu_percent`` (of one core) and the metric ``per_operation`` (us)."""
     length = window_ns(outcome)
     if outcome.cpu is None or length <= 0:
         return
@@ -216,14 +227,17 @@ def cpu_metrics(
 def cpu_per_gb(
     cpu: CpuUse | None, moved_bytes: int, name: str = "cpu_s_per_gb"
 ) -> Iterable[Metric]:
-    """CPU of one side by what was moved; nothing where either is not known."""
+    """Yield CPU seconds of one side per GB; nothing if either number is missing."""
     if cpu is not None and moved_bytes:
         used_s = (cpu.user_ns + cpu.system_ns) / NS_PER_S
         yield Metric(name=name, value=used_s / (moved_bytes / GB), unit="s/GB")
 
 
 def implied_outstanding(outcome: RunOutcome, operations: Sequence[Operation]) -> float | None:
-    """Little's law: rate x mean latency, over ``operations``. None where latency is not known."""
+    """Return the outstanding operations by Little's law: rate times mean latency.
+
+    None if no latency of these operations is available.
+    """
     length = window_ns(outcome)
     waited_ns = 0.0
     known = False
@@ -237,7 +251,7 @@ def implied_outstanding(outcome: RunOutcome, operations: Sequence[Operation]) ->
 
 
 def concurrency_metric(implied: float | None) -> list[Metric]:
-    """``concurrency_effective``, where it is known."""
+    """Return the metric ``concurrency_effective``; empty if it is unknown."""
     if implied is None:
         return []
     return [Metric(name="concurrency_effective", value=implied, unit="1")]
@@ -246,8 +260,12 @@ def concurrency_metric(implied: float | None) -> list[Metric]:
 def concurrency_flag(
     concurrency: Concurrency, outstanding: str, offered: float | None = None
 ) -> Flag | None:
-    """Configured and implied outstanding disagree. ``outstanding`` names them: ``I/O``. None of an
-    open loop, where not the number but the ``offered`` rate is configured.
+    """Flag latencies taken at a concurrency that differs from the configured one.
+
+    Args:
+        concurrency: Configured and implied number of outstanding operations.
+        outstanding: Noun for the operations in the message, such as ``I/O``.
+        offered: Rate of an open loop, which has no configured concurrency and gets no flag.
     """
     if offered is not None or concurrency.implied is None or concurrency.configured <= 0:
         return None
@@ -262,7 +280,7 @@ def concurrency_flag(
 
 
 def client_flag(outcome: RunOutcome) -> Flag | None:
-    """The load generator, or the machine it runs on, was the bottleneck."""
+    """Flag a run whose load generator, or its machine, was at the limit of its CPU."""
     cpu, length = outcome.cpu, window_ns(outcome)
     if cpu is None or length <= 0 or cpu.cores <= 0:
         return None
@@ -289,9 +307,9 @@ def client_flag(outcome: RunOutcome) -> Flag | None:
 
 
 def quota_percent(outcome: RunOutcome) -> float | None:
-    """Return the share of its control group's CPU quota that a run used; None without a quota.
+    """Return the percentage of the control group's CPU quota that a run used; None without a quota.
 
-    storlab's own server is in the same group.
+    The embedded S3 server is in the same group, so its CPU counts too.
     """
     cpu, length = outcome.cpu, window_ns(outcome)
     if cpu is None or not cpu.quota_cores or length <= 0:
@@ -302,7 +320,7 @@ def quota_percent(outcome: RunOutcome) -> float | None:
 
 
 def own_percent(outcome: RunOutcome) -> float | None:
-    """Share of all cores of the machine that the run used; storlab's own server is a part of it."""
+    """Return the percentage of all cores that the run used, with the embedded S3 server."""
     cpu, length = outcome.cpu, window_ns(outcome)
     if cpu is None or not cpu.machine_cores or length <= 0:
         return None
@@ -312,7 +330,7 @@ def own_percent(outcome: RunOutcome) -> float | None:
 
 
 def others_percent(outcome: RunOutcome) -> float | None:
-    """Share of all cores at work for anybody but the run. What was stolen is no work."""
+    """Return the percentage of all cores that other programs used; stolen time does not count."""
     cpu, own = outcome.cpu, own_percent(outcome)
     if cpu is None or own is None or cpu.machine_busy_percent is None:
         return None
@@ -320,19 +338,19 @@ def others_percent(outcome: RunOutcome) -> float | None:
 
 
 def _is_crowded(outcome: RunOutcome) -> bool:
-    """Others were busier than the run: that all cores were busy is not the run's doing."""
+    """Return whether other programs used more CPU than the run."""
     others, own = others_percent(outcome), own_percent(outcome)
     return others is not None and own is not None and others > own
 
 
 def wait_for_each_other(cpu: CpuUse, workers: int) -> bool:
-    """More workers than cores: whoever else there is, some of them have to wait."""
+    """Return whether workers waited for cores because there are more workers than cores."""
     waited = (cpu.longest_wait_percent or 0.0) >= STARVED_PERCENT
     return workers > cpu.cores and waited and not is_throttled(cpu)
 
 
 def is_throttled(cpu: CpuUse) -> bool:
-    """Return whether a quota of a control group kept threads from cores for a noticeable time."""
+    """Return whether a control group's CPU quota stopped threads for a noticeable time."""
     return (cpu.throttled_percent or 0.0) >= STARVED_PERCENT
 
 
@@ -341,16 +359,20 @@ def _clients(outcome: RunOutcome) -> int:
 
 
 def _cores_of(outcome: RunOutcome) -> str:
-    """Name the machines whose cores the CPU figures of a run count, for a sentence."""
+    """Return a phrase for the machines whose cores the CPU figures of a run count."""
     clients = _clients(outcome)
     return "this machine's cores" if clients < 2 else f"the cores of all {clients:,} clients"
 
 
 def machine_flags(outcome: RunOutcome, workers: int = 0) -> Iterable[Flag]:
-    """The machine had other work to do, or did not run the workers when they could have run.
+    """Yield flags if other programs used the machine, or workers waited for cores.
 
-    Of more ``workers`` than cores some wait for the others, as the study asks: no flag, unless
-    others took part of the machine as well, or nobody knows whether they did.
+    With more workers than cores, waiting is expected: it is flagged only if other programs used
+    cores too, or if that is unknown.
+
+    Args:
+        outcome: Outcome of the run.
+        workers: Worker threads of the run; 0 if unknown.
     """
     others = others_percent(outcome)
     if others is not None and others >= BUSY_MACHINE_PERCENT:
@@ -395,11 +417,18 @@ def rate_flag(
     arrival: str | None = None,
     in_flight: float = 0,
 ) -> Flag | None:
-    """An open loop at ``offered`` operations per second fell behind. None for a closed loop.
+    """Flag an open loop that did not reach its offered rate.
 
-    At the end of a window as many as ``in_flight``, the most that the run keeps there, are under
-    way and late for no other reason; two in a hundred of the offered ones at most, for a deep queue
-    may also hold a backlog. Of Poisson arrivals a window may hold fewer than the mean by chance.
+    Up to ``in_flight`` operations may be incomplete at the end of the window without being late,
+    but at most 2 % of the offered ones, since a deep queue may also hold a backlog. Poisson
+    arrivals may fall below their mean by chance.
+
+    Args:
+        offered: Operations per second of the open loop; None for a closed loop.
+        outcome: Outcome of the run.
+        operations: Operations that count.
+        arrival: Arrival process, ``constant`` or ``poisson``.
+        in_flight: Largest number of operations in flight.
     """
     length = window_ns(outcome)
     if offered is None or length <= 0:
@@ -442,13 +471,13 @@ def unfinished_flag(outcome: RunOutcome, operations: Sequence[Operation]) -> Fla
 
 
 def may_lack(due: float, in_flight: float, arrival: str | None = None) -> float:
-    """How many operations of ``due`` ones need not be done yet for an open loop to keep up."""
+    """Return how many of ``due`` operations may be incomplete while an open loop keeps up."""
     chance = RATE_SIGMAS * due**0.5 if arrival == "poisson" else 0.0
     return RATE_TOLERANCE * due + min(in_flight, max(1.0, IN_FLIGHT_SHARE * due)) + chance
 
 
 def store_flags(target: Target) -> Iterable[Flag]:
-    """What a reader must know of the store behind an s3 target; nothing of any other target."""
+    """Yield flags about the server of an S3 target; none for other targets."""
     if target.is_embedded:
         yield Flag(
             kind="embedded-server",
@@ -473,7 +502,7 @@ def store_flags(target: Target) -> Iterable[Flag]:
 
 
 def note_flag(outcome: RunOutcome) -> Flag | None:
-    """What the engine said: one flag, because readers look up the rest in the run."""
+    """Combine the notes of the engine into one flag with the first few of them."""
     if not outcome.notes:
         return None
     notes = list(dict.fromkeys(outcome.notes))  # an engine may name one bad object many times

@@ -1,4 +1,4 @@
-"""What the clients of a cluster tell of their shares, put together."""
+"""Helpers to merge the details that the clients of a cluster report for their shares of a run."""
 
 from __future__ import annotations
 
@@ -9,19 +9,25 @@ from storlab.contracts.offers import Part
 
 
 def zipped(parts: Sequence[Part], name: str) -> list[tuple[Mapping[str, Any], ...]]:
-    """Of each of the pieces that all clients have finished, what each tells of it, in order."""
+    """Return the entries of all clients for each piece that all of them have finished.
+
+    Args:
+        parts: Details of each client's share.
+        name: Field of the details with one entry per piece.
+    """
     return list(zip(*(part.details.get(name) or () for part in parts), strict=False))
 
 
 def moved(entry: Mapping[str, Any], part: Part, times: Iterable[str]) -> dict[str, Any]:
-    """The entry with these of its clock readings on the clock of the whole."""
+    """Return the entry with these times converted from the client's clock to the run's clock."""
     known = {name: entry[name] for name in times if entry.get(name) is not None}
     return {**entry, **{name: at_ns - part.offset_ns for name, at_ns in known.items()}}
 
 
 def host_sum(entries: Iterable[Mapping[str, Any]], parts: Iterable[Part], name: str) -> int | None:
-    """Of all hosts; None where a client could not count. Clients of one host have all counted
-    what it did, each for itself.
+    """Sum a counter over the hosts of the clients; None if a client could not count.
+
+    Clients on one host each count the activity of the whole host, so its largest value is used.
     """
     hosts: dict[str, int] = {}
     for entry, part in zip(entries, parts, strict=True):

@@ -1,6 +1,6 @@
-"""Whether the medium served what a run moved: the judgement, and the flags that go with it.
+"""Proof that the medium served a run's I/O: states, reasons and flags.
 
-What each state means stands in docs/method.md.
+docs/method.md defines the states.
 """
 
 from __future__ import annotations
@@ -16,9 +16,12 @@ from storlab.model.target import Target
 from storlab.workloads.common.metrics import bytes_moved, window_ns
 
 LEAST_SHARE = 0.9
-"""Least share of a run's bytes that a device's or process's counter must confirm."""
+"""Smallest share of a run's bytes that a device's or process's counter must confirm."""
 HALF = 0.5
-"""Below it a share is judged also where the readings lie apart, up to twice the window."""
+"""Share of bytes below which a counter contradicts a run even if its readings are less exact.
+
+It applies if the readings are at most twice the window apart.
+"""
 PAGE_CACHE, DEVICE_BYTES = "page-cache", "device-bytes"
 NEVER_WRITTEN, UNPROVEN = "never-written", "medium-unproven"
 NO_COUNTER = "no counter covers the measure window"
@@ -26,7 +29,7 @@ NO_COUNTER = "no counter covers the measure window"
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """One thing that speaks against the medium, or that leaves it open."""
+    """One reason why the medium may not have served the I/O, or certainly did not."""
 
     flag: str
     state: Literal["unproven", "contradicted"]
@@ -34,19 +37,22 @@ class Evidence:
 
 
 def medium_proof(target: Target, outcome: RunOutcome) -> Proof | None:
-    """Judge whether the medium served the bytes of a run; None where nothing was looked at."""
+    """Judge whether the medium served the bytes of a run.
+
+    None if the run moved no bytes, or if its medium was not examined.
+    """
     if not bytes_moved(outcome, ("read", "write")):
         return None
     return proof_by(medium_evidence(target, outcome), outcome)
 
 
 def proof_by(evidence: Iterable[Evidence], outcome: RunOutcome) -> Proof | None:
-    """Judge a run by what speaks against its medium; None where its medium was not looked at."""
+    """Judge a run by the evidence against its medium; None if its medium was not examined."""
     return None if Details.of(outcome).medium is None else judged(evidence)
 
 
 def judged(evidence: Iterable[Evidence]) -> Proof:
-    """Return the state that all evidence about one run leaves, with every reason."""
+    """Return the worst state in the evidence about a run, with every reason."""
     found = list(evidence)
     states = {one.state for one in found}
     return Proof(
@@ -56,15 +62,18 @@ def judged(evidence: Iterable[Evidence]) -> Proof:
 
 
 def medium_flags(target: Target, outcome: RunOutcome, *, by_process: bool = True) -> list[Flag]:
-    """Return one flag of each kind that the evidence calls for.
+    """Return one flag for each kind of evidence against the medium of a run.
 
-    Without ``by_process`` the account of the load's process is not looked at.
+    Args:
+        target: Target of the run.
+        outcome: Outcome of the run.
+        by_process: Whether to use the kernel's I/O counters of the load's process.
     """
     return flags_by(medium_evidence(target, outcome, by_process=by_process))
 
 
 def flags_by(evidence: Iterable[Evidence]) -> list[Flag]:
-    """Return one flag of each kind in the evidence, with all of its reasons."""
+    """Return one flag for each kind in the evidence, with all of its reasons."""
     reasons: dict[str, list[str]] = {}
     for one in evidence:
         reasons.setdefault(one.flag, []).append(one.reason)
@@ -74,11 +83,13 @@ def flags_by(evidence: Iterable[Evidence]) -> list[Flag]:
 
 
 def layer_evidence(outcome: RunOutcome, *, counted: bool) -> Iterator[Evidence]:
-    """Judge the layers below a run's files, for a family that compares counters by itself.
+    """Yield evidence from the layers below a run's files, without counters of devices.
+
+    It serves families that compare counters themselves.
 
     Args:
-        outcome: The run.
-        counted: Whether the family knows how many of its bytes the devices moved.
+        outcome: Outcome of the run.
+        counted: Whether the family has counters of the devices for its bytes.
     """
     medium = Details.of(outcome).medium
     if medium is None:
@@ -93,9 +104,12 @@ def layer_evidence(outcome: RunOutcome, *, counted: bool) -> Iterator[Evidence]:
 def medium_evidence(
     target: Target, outcome: RunOutcome, *, by_process: bool = True
 ) -> Iterator[Evidence]:
-    """Yield what speaks against the medium of a run or leaves it open.
+    """Yield all evidence that the medium of a run may not have served its I/O.
 
-    Without ``by_process`` the account of the load's process is not looked at.
+    Args:
+        target: Target of the run.
+        outcome: Outcome of the run.
+        by_process: Whether to use the kernel's I/O counters of the load's process.
     """
     if target.is_null:
         return
@@ -128,7 +142,8 @@ def _layers(medium: MediumTold, *, reads: bool) -> Iterator[Evidence]:
 
 def _counters(outcome: RunOutcome, details: Details, *, by_process: bool) -> Iterator[Evidence]:
     if details.medium is not None and details.medium.unknown:
-        # Another program or machine may do the I/O, which no account of the load holds then.
+        # Another program or machine may do the I/O; counters of the load's process do not include
+        # it.
         yield from (Evidence(UNPROVEN, "unproven", clause) for clause in details.medium.unknown)
         return
     counts: list[list[Evidence]] = []
@@ -141,7 +156,7 @@ def _counters(outcome: RunOutcome, details: Details, *, by_process: bool) -> Ite
     if details.medium is None or against:
         return
     if counts:
-        yield from counts[-1]  # the account of the process if there is one: it holds no other's I/O
+        yield from counts[-1]  # prefer the process's counter: it excludes other programs
     else:
         yield Evidence(UNPROVEN, "unproven", NO_COUNTER)
 
@@ -151,7 +166,7 @@ def _device_name(device: DeviceMoved) -> str:
 
 
 def _counted(outcome: RunOutcome, name: str, counter: BytesCounted) -> Iterator[Evidence]:
-    """Compare what a run moved with what a counter knows of, for each direction."""
+    """Compare the bytes that a run moved with those of a counter, for each direction."""
     window = window_ns(outcome)
     for operation, done, cause, around, inside in (
         ("read", "read", "a cache, holes, blocks that were never written or compression may "
@@ -184,7 +199,7 @@ def _facts(moved: int, done: str, name: str, known: int) -> str:
 
 
 def _in_flight(outcome: RunOutcome, operation: str) -> float:
-    """Bytes under way at the window's begin: handed over, and perhaps counted, before it."""
+    """Estimate the bytes in flight when the window began, which may have been counted before it."""
     totals = outcome.totals[operation]
     if totals.latency is None or window_ns(outcome) <= 0:
         return 0.0

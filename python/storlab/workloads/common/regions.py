@@ -1,4 +1,4 @@
-"""Which part of a file or device a point does its I/O in, and whether there is room for it."""
+"""Region of a file or device that a point uses for its I/O, and checks that it fits."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from storlab.model.study import Target
 from storlab.stores.filesystems import sector_bytes
 
 REGION_GRAIN = 4096  # regions given in percent begin and end on multiples of this
-SECTOR = 512  # O_DIRECT: no device has smaller logical blocks
-LARGE_SECTOR = 4096  # nor larger ones
+SECTOR = 512  # O_DIRECT: smallest logical block of any device
+LARGE_SECTOR = 4096  # largest logical block of any device
 
 
 class RegionParams(Protocol):
-    """What a point says of its region and of the bytes that end it."""
+    """Protocol of parameters with a region and a total of bytes."""
 
     region_start: int | str
     region_size: int | str | None
@@ -30,9 +30,9 @@ P = TypeVar("P", bound=RegionParams)
 
 
 def region_of(params: RegionParams, size: int) -> tuple[int, int]:
-    """Start and length, in bytes, of the region that a point uses of ``size`` bytes.
+    """Return start and length in bytes of a point's region of a file or device.
 
-    It may end beyond them: whether there is room for it is for ``room_problem``.
+    The region may end beyond ``size``; ``room_problem`` checks that.
     """
 
     def resolve(value: int | str, round_up: bool) -> int:
@@ -46,15 +46,22 @@ def region_of(params: RegionParams, size: int) -> tuple[int, int]:
     length = size - begin if wanted is None else resolve(wanted, round_up=False)
     beyond = begin + length - size
     if isinstance(wanted, str) and 0 < beyond <= REGION_GRAIN:
-        length -= beyond  # the start was rounded up; what is more than that was asked for
+        length -= beyond  # the start was rounded up: end at the end of the file
     return begin, length
 
 
 def part_of(member: Member, start: int, length: int, least: int, needs: str) -> Member:
-    """That part of a file or device alone.
+    """Return the part of a file or device from ``start``, ``length`` bytes long.
 
-    Raises ValueError where it has no such part, or fewer than the ``least`` bytes; ``needs`` says
-    what they are for.
+    Args:
+        member: File or device.
+        start: Start of the part in bytes.
+        length: Length of the part in bytes.
+        least: Bytes that the part must have at least.
+        needs: Clause for the message that explains why ``least`` bytes are needed.
+
+    Raises:
+        ValueError: The part ends beyond the file or device, or is smaller than ``least``.
     """
     if start + length > member.size or length < least:
         raise ValueError(
@@ -65,7 +72,7 @@ def part_of(member: Member, start: int, length: int, least: int, needs: str) -> 
 
 
 def size_problems(values: Iterable[P], largest_block: Callable[[P], int]) -> Iterator[Problem]:
-    """Regions and totals that leave less than a block to any point of a workload."""
+    """Yield problems of points whose region or total is smaller than one block."""
     for v in values:
         least = format_size(largest_block(v))
         for field in ("region_size", "total_bytes"):
@@ -81,7 +88,7 @@ def size_problems(values: Iterable[P], largest_block: Callable[[P], int]) -> Ite
 
 
 def directory_problem(target: Target, example: str) -> Problem | None:
-    """Nobody says how large the files of a directory are to be."""
+    """Return a problem if a directory target lacks the size of its files."""
     if target.directory is None or target.size is not None:
         return None
     what = "a directory needs the size of each file"
@@ -94,7 +101,14 @@ def alignment_problem(
     why: str = "as O_DIRECT needs",
     fix: str = "use such a size, or set direct = false for the target",
 ) -> Problem | None:
-    """The first of these sizes, in bytes, that is not a multiple; a share of a size is."""
+    """Return a problem for the first size that is not a multiple of a grain.
+
+    Args:
+        fields: Sizes in bytes by field; other values, such as percentages, are ignored.
+        grain: Required multiple in bytes.
+        why: Reason for the message.
+        fix: Suggestion for the message.
+    """
     for field, size in fields.items():
         if isinstance(size, int) and size % grain:
             what = f"{format_size(size)} is not a multiple of {format_size(grain)}, {why}"
@@ -107,9 +121,10 @@ def alignment_problem(
 
 
 def sector_of(target: Target, sizes: Iterable[int]) -> int:
-    """Return what direct I/O of these sizes has to be a multiple of on this machine's target.
+    """Return the multiple in bytes that direct I/O of these sizes needs on a local target.
 
-    The device is only asked where it matters: a multiple of ``LARGE_SECTOR`` fits every one.
+    Devices are queried only if a size is not a multiple of ``LARGE_SECTOR``, which suits all
+    devices.
     """
     if not any(size % LARGE_SECTOR for size in sizes):
         return LARGE_SECTOR
@@ -119,7 +134,14 @@ def sector_of(target: Target, sizes: Iterable[int]) -> int:
 def room_problem(
     params: RegionParams, target: Target, block: int, sharers: int = 1
 ) -> Problem | None:
-    """Why the region does not fit into the target, or has no block for each of its sharers."""
+    """Return a problem if the region does not fit the target or is too small for its workers.
+
+    Args:
+        params: Parameters with the region.
+        target: Target with its size.
+        block: Size of the largest block in bytes.
+        sharers: Number of workers that each get their own part of the region.
+    """
     if target.size is None:
         return None
     start, length = region_of(params, target.size)

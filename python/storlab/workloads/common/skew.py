@@ -1,4 +1,4 @@
-"""Skewed choices, of offsets as of keys: which field belongs to which way of choosing."""
+"""Parameters of skewed random choices, for offsets and for keys."""
 
 from __future__ import annotations
 
@@ -11,16 +11,22 @@ OWNERS = {
     "hot_space_percent": "hot_cold",
     "hot_access_percent": "hot_cold",
 }
-"""Fields that only one way of choosing has a use for."""
+"""Fields that belong to one distribution only, with that distribution."""
 
 
 def needless(chosen: str | None) -> list[str]:
-    """Fields that this way of choosing has no use for; all of them where nothing is chosen."""
+    """Return the fields that a distribution does not use; all of them for None."""
     return [field for field, owner in OWNERS.items() if chosen != owner]
 
 
 def skew_problems(choice: str, chosen: Set[str], given: Set[str]) -> Iterator[Problem]:
-    """Fields that a study gives and none of its points uses. ``choice``: the field that chooses."""
+    """Yield a problem for each field that a study sets and no point uses.
+
+    Args:
+        choice: Field that selects the distribution, for messages.
+        chosen: Distributions that the points use.
+        given: Names of the fields that the study sets.
+    """
     for field, owner in OWNERS.items():
         if field in given and owner not in chosen:
             yield Problem((field,), f'belongs to {choice} = "{owner}"', f'add {choice} = "{owner}"')

@@ -1,4 +1,4 @@
-"""Fields of families that move whole files: how patient their requests to a bucket are."""
+"""Parameters of requests to a bucket, for families that move whole files: timeout and retries."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pydantic import Field
 from storlab.model.params import Nanoseconds
 
 BEFORE: Mapping[str, Any] = {"retries": 0, "retry_backoff": 0}
-"""What plans of older campaigns mean, which do not have these fields."""
+"""Values for stored plans of older versions, which lack these fields."""
 Retries = Annotated[int, Field(ge=0, le=100)]
 Timeout = Annotated[Nanoseconds, Field(gt=0)]
 

@@ -1,1 +1,1 @@
-"""The GPUDirect family: storage to GPU memory, directly and by way of host memory."""
+"""GPUDirect family: transfers between storage and GPU memory, directly or through host memory."""

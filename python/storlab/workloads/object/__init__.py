@@ -1,1 +1,1 @@
-"""The object family."""
+"""Object family: requests to S3 buckets."""

@@ -1,1 +1,1 @@
-"""The preprocess family."""
+"""Preprocess family: data preparation that reads raw files and writes outputs."""

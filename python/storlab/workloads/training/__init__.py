@@ -1,1 +1,1 @@
-"""The training family."""
+"""Training family: data loading of model training."""

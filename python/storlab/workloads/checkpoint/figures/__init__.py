@@ -1,4 +1,4 @@
-"""The figures of checkpoints, as data; what is drawn by code of their own lies beside."""
+"""Figures of checkpoint workloads, as data; this folder holds the drawing code of some."""
 
 from __future__ import annotations
 
@@ -114,4 +114,4 @@ CHECKPOINT_FIGURES = (
     EFFICIENCY_VS_AXIS,
     RATIOS_OF_FIXED_WORK,
 )
-"""In the order of the brief."""
+"""Kinds of figures in the order of the brief."""

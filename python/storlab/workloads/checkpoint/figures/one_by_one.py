@@ -1,4 +1,4 @@
-"""How long every single checkpoint of a run takes, one after the other."""
+"""Figure with the time of every checkpoint of each run, in order."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from storlab.figures.common import digits3, figure_name, place_at, point_ids
 from storlab.figures.figure import Figure
 from storlab.figures.theme import HEIGHT, WIDTH, colour, configured, shape
 
-FEWEST = 2  # checkpoints of a run for a figure of them one by one
+FEWEST = 2  # checkpoints of a run that this figure needs
 MOST = 400
 
 
 def draw(
     comparison: Comparison, section: Section, facet: Any, point: WorkloadPoint
 ) -> Figure | None:
-    """The figure; None where no run has two checkpoints."""
+    """Draw the figure; return None if no run has two checkpoints."""
     targets = comparison.planned([point])
     cells = [comparison.row(point).cells[target] for target in targets]
     data = [datum for cell in cells for datum in _data(cell)]

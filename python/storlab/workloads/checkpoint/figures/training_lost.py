@@ -1,4 +1,4 @@
-"""What checkpoints cost the training, against the interval between them. Modelled."""
+"""Figure of the modelled training time lost, against the interval between checkpoints."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from storlab.workloads.checkpoint.params import CheckpointParams
 COSTS = ("durable_time_s.all", "write_time_s.all")
 RESTORE = "restore_time_s.all"
 STUDY, BEST = "as in the study", "Daly’s optimum"
-MARKS = {STUDY: CROSS, BEST: "circle"}  # a cross for comparison, and a ring, which the title names
+MARKS = {STUDY: CROSS, BEST: "circle"}  # the title names the interval of the circle
 STEPS = 80
 LABELS = (
     "datum.value >= 86400 ? format(datum.value / 86400, '~g') + ' d'"
@@ -50,7 +50,7 @@ TICKS = (1, 10, 60, 600, 3600, 6 * 3600, 86_400, 10 * 86_400, 100 * 86_400)
 def draw(
     comparison: Comparison, section: Section, facet: Any, point: WorkloadPoint
 ) -> Figure | None:
-    """Curves at this point; None where no checkpoint was timed."""
+    """Draw the curves of a point; return None if no checkpoint was timed."""
     targets = comparison.planned([point])
     params = CheckpointParams.of(point.params)
     chosen, given = params.training_interval / NS_PER_S, params.mtbf
@@ -98,9 +98,10 @@ def _cost(cell: Cell) -> float | None:
 
 
 def _lost(cell: Cell, cost: float, mtbf: float | None, scale: float) -> Callable[[float], float]:
-    """Percent lost at an interval in s: with failures where the study says how often they come.
+    """Return the function from an interval in s to the percentage of time lost.
 
-    A restart takes no time where no restore was measured: work done again has an optimum still.
+    It includes failures if the study sets the MTBF. Without a measured restore, a restart takes no
+    time; the repeated work alone still gives an optimum.
     """
     if mtbf is None:
         return lambda interval: 100 * share_lost(cost, interval)
@@ -180,7 +181,7 @@ def _chart(
         strokeWidth=2, strokeDash=dash_of("modelled")
     )
     dots = alt.Chart(alt.NamedData("marks")).mark_point(size=120, strokeWidth=1.8, opacity=1)
-    # A legend's symbols look like the first layer that has them: this one is never seen.
+    # Vega takes the legend's symbols from the first layer with shapes; this layer is invisible.
     key = alt.Chart(alt.NamedData("marks")).mark_point(color=role("fig-muted"), opacity=0, size=1)
     tooltip = [
         alt.Tooltip("target:N"),
@@ -209,6 +210,6 @@ def _title(marks: list[dict[str, Any]], chosen: float) -> str:
 
 
 def _duration(seconds: float) -> str:
-    """To the minute where it is long."""
+    """Format a duration, rounded to the minute from 10 minutes on."""
     rounded = round(seconds / 60) * 60 if seconds >= 600 else round(seconds, 1)
     return format_duration(math.floor(rounded * NS_PER_S))

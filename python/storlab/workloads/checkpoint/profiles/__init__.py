@@ -1,7 +1,7 @@
-"""Checkpoint profiles: which files of which sizes the ranks of a training job write.
+"""Checkpoint profiles: names and sizes of the files that the ranks of a training job write.
 
-A profile is data: a ``.toml`` file beside this one, or a file of the user's in that form.
-It lists its files, or it gives a model's shape and its sharding, from which the files follow.
+A profile is a ``.toml`` file in this folder, or a user's file in the same format. It lists its
+files, or it gives a model's shape and sharding, from which the files follow.
 
 Sources: the checkpoints of MLPerf Storage v2 for shapes, sharding and bytes. File names are those
 of Megatron-DeepSpeed: a model file for each layer and tensor-parallel rank, an optimizer file for
@@ -27,18 +27,18 @@ from storlab.model.bounds import bound_text, schema_of
 from storlab.model.types import Size, StudyTable
 from storlab.workloads.checkpoint.job import CheckpointFile
 
-MODEL_BYTES = 2  # of a parameter: 16-bit weights
-OPTIMIZER_BYTES = 12  # of a parameter: weights, momentum and variance in 32 bits
-SAFETENSORS_HEADER = 4096  # of each file in that layout, as the engine writes it
+MODEL_BYTES = 2  # per parameter: 16-bit weights
+OPTIMIZER_BYTES = 12  # per parameter: weights, momentum and variance in 32 bits
+SAFETENSORS_HEADER = 4096  # of each safetensors file, as the engine writes it
 MANIFESTS = ("storlab-checkpoint.json", "storlab-checkpoint.json.partial")
-"""Beside the files of a checkpoint: crates/families/checkpoint/src/publish.rs."""
+"""File names in a checkpoint's directory that crates/families/checkpoint/src/publish.rs uses."""
 SUFFIX = ".toml"
 
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
 
 
 class FileGroup(StudyTable):
-    """``[[file]]``: ``count`` files of each of ``ranks``; the name tells them apart."""
+    """Table ``[[file]]``: ``count`` files for each of ``ranks``, distinguished by their names."""
 
     name: str = Field(min_length=1, description="with {rank} and {number}, which counts from 0")
     bytes: Size = Field(description="of each")
@@ -49,7 +49,7 @@ class FileGroup(StudyTable):
 
 
 class Shape(StudyTable):
-    """``[model]``: a decoder-only transformer with grouped-query attention and a gated MLP."""
+    """Table ``[model]``: decoder-only transformer with grouped-query attention and gated MLP."""
 
     layers: Count
     hidden: Count
@@ -60,24 +60,24 @@ class Shape(StudyTable):
 
     @property
     def layer(self) -> int:
-        """Parameters of one layer: attention, MLP, two norms."""
+        """Parameters of one layer: attention, MLP and two norms."""
         kv = self.hidden // self.heads * self.kv_heads
         attention = 2 * self.hidden * (self.hidden + kv)
         return attention + 3 * self.hidden * self.ffn + 2 * self.hidden
 
     @property
     def embedding(self) -> int:
-        """Parameters of the embedding, and as many of the output head."""
+        """Parameters of the embedding; the output head has the same number."""
         return self.vocabulary * self.hidden
 
     @property
     def pieces(self) -> list[int]:
-        """Parameters in the order of the model: embedding, layers, head, last norm."""
+        """Numbers of parameters in the order of the model: embedding, layers, head, last norm."""
         return [self.embedding, *[self.layer] * self.layers, self.embedding, self.hidden]
 
 
 class Sharding(StudyTable):
-    """``[sharding]``: how ranks share the model."""
+    """Table ``[sharding]``: degrees of parallelism and the ZeRO stage."""
 
     tensor: Count = 1
     pipeline: Count = 1
@@ -86,12 +86,12 @@ class Sharding(StudyTable):
 
     @property
     def ranks(self) -> int:
-        """Of the whole job."""
+        """Ranks of the whole job."""
         return self.tensor * self.pipeline * self.data
 
 
 class ProfileTable(StudyTable):
-    """The file of a profile: ``ranks`` and ``[[file]]``, or ``[model]`` and ``[sharding]``."""
+    """Profile file with ``ranks`` and ``[[file]]``, or with ``[model]`` and ``[sharding]``."""
 
     title: str = Field(min_length=1)
     source: str = ""
@@ -133,7 +133,7 @@ class ProfileTable(StudyTable):
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """The files of one checkpoint, by rank. All sizes in bytes."""
+    """Files of one checkpoint, by rank; all sizes in bytes."""
 
     name: str
     title: str
@@ -143,21 +143,24 @@ class Profile:
 
     @property
     def total_bytes(self) -> int:
-        """Of the whole checkpoint."""
+        """Bytes of the whole checkpoint."""
         return sum(file.bytes for file in self.files)
 
 
 def profile_names() -> list[str]:
-    """The profiles that storlab brings."""
+    """Return the names of the built-in profiles."""
     names = [entry.name for entry in _shelf().iterdir() if entry.name.endswith(SUFFIX)]
     return sorted(name.removesuffix(SUFFIX) for name in names)
 
 
 def load_profile(name: str) -> Profile:
-    """One of :func:`profile_names`, or a file, whose path has a slash or ends with ``.toml``.
+    """Load a built-in profile, or a file if the name has a slash or ends with ``.toml``.
 
-    A relative path counts from the working directory. Raises StudyError, which names the file and
-    the field, for a profile that is not there or says nothing that could be written.
+    Args:
+        name: Name in :func:`profile_names`, or path, relative to the working directory.
+
+    Raises:
+        StudyError: The profile does not exist or is invalid; names the file and the field.
     """
     if is_path(name):
         return make_profile(read_tables(name), name)
@@ -168,12 +171,12 @@ def load_profile(name: str) -> Profile:
 
 
 def is_path(name: str) -> bool:
-    """Whether a profile is named by its path."""
+    """Return whether a profile's name is the path of a file."""
     return "/" in name or name.endswith(SUFFIX)
 
 
 def read_tables(name: str) -> dict[str, Any]:
-    """A profile as its file writes it. Raises StudyError where it is no TOML."""
+    """Read the tables of a profile file; raise StudyError if it is unreadable or no TOML."""
     try:
         return _tables(name, read_input(name).decode())
     except (OSError, UnicodeDecodeError) as error:
@@ -182,16 +185,28 @@ def read_tables(name: str) -> dict[str, Any]:
 
 
 def make_profile(tables: dict[str, Any], name: str) -> Profile:
-    """A profile from its tables; ``name`` is what errors call it. Raises StudyError."""
+    """Build a profile from its tables.
+
+    Args:
+        tables: Content of the profile file.
+        name: Name of the profile for error messages.
+
+    Raises:
+        StudyError: The tables are invalid.
+    """
     return _made(name, json.dumps(tables, default=str))
 
 
 def files_of(
     profile: Profile, layout: str, scale: float, subset: int | None
 ) -> list[CheckpointFile]:
-    """The files that a job writes: of the first ``subset`` ranks, each shrunk to ``scale``.
+    """Return the files that a job writes for one checkpoint.
 
-    ``layout`` is ``profile``, ``file_per_rank`` or ``safetensors``, whose files have a header more.
+    Args:
+        profile: Profile with all files.
+        layout: ``profile``, ``file_per_rank``, or ``safetensors``, which adds a header per file.
+        scale: Share of its size that each file keeps.
+        subset: Number of ranks that write, from the first; None for all.
     """
     files = [
         file.model_copy(update={"bytes": scaled(file.bytes, scale)})
@@ -219,7 +234,7 @@ def files_of(
 
 
 def scaled(size: int, scale: float) -> int:
-    """A size shrunk; what is not empty stays so."""
+    """Scale a size down; a size above 0 stays above 0."""
     return size if scale == 1 else max(min(size, 1), round(size * scale))
 
 
@@ -251,9 +266,9 @@ def _made(name: str, tables: str) -> Profile:
 
 
 def _check_names(profile: str, names: list[str]) -> None:
-    """Raises StudyError for files that cannot lie beside one another, or not below a directory."""
+    """Check that all files can exist in one directory; raise StudyError for names that clash."""
     known, bare = set(names), [path.removesuffix(".pt") for path in names]
-    if len(set(bare)) < len(bare):  # as safetensors all have another ending
+    if len(set(bare)) < len(bare):  # names must differ without .pt: safetensors replaces it
         twice = next(path for path in bare if bare.count(path) > 1)
         fix = "use {rank} and {number} in names: .pt at the end makes no other one"
         raise StudyError(profile, f'two files are named "{twice}"', fix)
@@ -293,7 +308,7 @@ def _listed(table: ProfileTable) -> Iterator[CheckpointFile]:
 
 
 def derived_files(model: Shape, sharding: Sharding) -> Iterator[CheckpointFile]:
-    """The files of a whole checkpoint of a model, rank by rank."""
+    """Yield the files of a whole checkpoint of a model, rank by rank."""
     parallel = sharding.tensor * sharding.pipeline
     parameters = sum(model.pieces)
     for rank in range(sharding.ranks):
@@ -317,10 +332,10 @@ def derived_files(model: Shape, sharding: Sharding) -> Iterator[CheckpointFile]:
 
 
 def _stage(layers: int, stage: int, stages: int) -> Iterable[int]:
-    """Which pieces of the model a pipeline stage holds, numbered as in ``Shape.pieces``.
+    """Return which pieces of the model a pipeline stage holds, numbered as in ``Shape.pieces``.
 
-    Layers are dealt evenly, the first stages take one more. The embedding is the first stage's,
-    head and last norm are the last one's.
+    Layers are divided evenly, and the first stages take one more if needed. The embedding belongs
+    to the first stage, head and last norm to the last one.
     """
     share, more = divmod(layers, stages)
     first = 1 + stage * share + min(stage, more)
@@ -329,5 +344,5 @@ def _stage(layers: int, stage: int, stages: int) -> Iterable[int]:
 
 
 def _share(whole: int, part: int, parts: int) -> int:
-    """One of ``parts`` nearly equal parts, which together are the whole."""
+    """Return the size of one of ``parts`` nearly equal parts, which add up to ``whole``."""
     return whole * (part + 1) // parts - whole * part // parts
