@@ -1,7 +1,7 @@
-"""storlab in a notebook or a program: ``storlab.load(...)`` and ``storlab.run(...)``.
+"""Python API for notebooks and programs: ``storlab.load(...)`` and ``storlab.run(...)``.
 
-What both give are :class:`storlab.api.results.Results`: the same functions that the brief uses, as
-Arrow tables, typed records and figures.
+Both return :class:`storlab.api.results.Results`, which offers the brief's analysis as Arrow tables,
+typed records and figures.
 """
 
 from storlab.api.campaign import run

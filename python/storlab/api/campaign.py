@@ -1,4 +1,4 @@
-"""A study carried out from a notebook or a program."""
+"""Execution of a study from a notebook or a program."""
 
 from __future__ import annotations
 
@@ -27,14 +27,23 @@ def run(
     clean: bool = False,
     plan_hash: str | None = None,
 ) -> Results:
-    """Carry out a study as ``storlab run`` does, without the brief, and give its results.
+    """Run a study as ``storlab run`` does, but without writing a brief.
 
-    ``progress`` is drawn below the cell of a notebook, or on the terminal. ``out`` is the result
-    directory, by default one in ``results/`` named by study and time. ``plan_hash`` consents to
-    overwriting, as ``--plan-hash``. An interruption (the stop button, Ctrl-C) ends the run in
-    progress and keeps what has finished; ``storlab resume`` goes on.
+    Interrupting it (stop button, Ctrl-C) cancels the current run and keeps finished ones; ``storlab
+    resume`` continues.
 
-    Raises what ``run_study`` does.
+    Args:
+        study: Path of the study file.
+        out: Result directory; by default one in ``results/`` named by study and time.
+        progress: Show progress below the notebook cell or on the terminal.
+        clean: Remove prepared data even if runs are missing at the end, like ``--clean``.
+        plan_hash: Hash of the reviewed plan, which permits overwriting, like ``--plan-hash``.
+
+    Returns:
+        The results of the study.
+
+    Raises:
+        StorlabError: Any error that ``run_study`` raises.
     """
     loaded = load_study(study)
     plan = plan_with_devices(loaded.study, make_plan(loaded), Path.cwd())

@@ -1,4 +1,4 @@
-"""Progress below the cell of a notebook, whose kernel is no terminal: one output that changes."""
+"""Progress display for notebooks: a single output below the cell that is updated."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from storlab.lab.run.progress import LiveReporter, Names, plain_name
 from storlab.model.point import PlannedRun, Point
 from storlab.model.result import RunRecord, Snapshot
 
-COLUMNS = 100  # as wide as the narrow layouts of notebooks
-LEAST_NS = 500_000_000  # between two drawings of one run
+COLUMNS = 100  # width of narrow notebook layouts
+LEAST_NS = 500_000_000  # shortest time between two updates of one run
 
 Show = Callable[[str], Callable[[str], None]]
-"""Puts a text below the cell, and gives what puts another one in its place."""
+"""Function that shows a text below the cell and returns a function that replaces it."""
 
 
 def below_cell(text: str) -> Callable[[str], None]:
-    """By IPython, which every kernel that is asked for this has."""
+    """Show a text below the cell through IPython and return a function that replaces it."""
     display = import_module("IPython.display").display
     handle = display({"text/plain": text}, raw=True, display_id=True)
 
@@ -33,7 +33,7 @@ def below_cell(text: str) -> Callable[[str], None]:
 
 
 class NotebookReporter(LiveReporter):
-    """What the terminal shows, in one output below the cell; lines of ended runs stand after it."""
+    """Progress of the terminal in one output below the cell; lines of ended runs follow it."""
 
     def __init__(self, names: Names = plain_name, show: Show = below_cell) -> None:
         super().__init__(
@@ -46,7 +46,7 @@ class NotebookReporter(LiveReporter):
 
     @override
     def __enter__(self) -> Self:
-        return self  # nothing is drawn by itself
+        return self  # no automatic refresh
 
     @override
     def __exit__(self, *_: object) -> None:

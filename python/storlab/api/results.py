@@ -31,39 +31,44 @@ _INTERVAL = (
 
 
 def load(*directories: str | Path) -> Results:
-    """Read result directories, and compare the targets of all where they did the same work.
+    """Load result directories and compare all targets that did the same work.
 
-    Raises ResultError for a directory that is none or is damaged, UsageError without any.
+    Args:
+        *directories: Result directories.
+
+    Raises:
+        ResultError: A directory is not a result directory or is damaged.
+        UsageError: No directory is given.
     """
     return Results([ResultStore.open(Path(directory)) for directory in directories])
 
 
 @dataclass(frozen=True, slots=True)
 class Drawing:
-    """A figure of the brief. A notebook draws it where it is the value of a cell."""
+    """Figure of the brief, which notebooks draw if it is the value of a cell."""
 
     figure: Figure
-    plain: str  # SVG with colours as roles of the theme
+    plain: str  # SVG with colour roles of the theme
 
     @property
     def title(self) -> str:
-        """What is seen."""
+        """Title, which states what the figure shows."""
         return self.figure.title
 
     @property
     def spec(self) -> dict[str, Any]:
-        """Vega-Lite, with the colours as roles of the theme."""
+        """Vega-Lite specification, with colour roles of the theme."""
         return self.figure.spec
 
     @property
     def table(self) -> pa.Table:
-        """Its data as it is printed: text."""
+        """Data of the figure as printed text."""
         columns = zip(*self.figure.rows, strict=True) if self.figure.rows else ([],)
         names = self.figure.columns if self.figure.rows else self.figure.columns[:1]
         return pa.table([pa.array(list(c), pa.string()) for c in columns], names=names)
 
     def svg(self) -> str:
-        """A whole SVG document, in the light colours."""
+        """Return a complete SVG document in the light colours."""
         return standalone(self.plain, self.figure, LIGHT)
 
     def _repr_html_(self) -> str:
@@ -71,9 +76,9 @@ class Drawing:
 
 
 class Results:
-    """What one or more result directories hold.
+    """Contents of one or more result directories.
 
-    Tables are Arrow's: ``.to_pandas()`` and ``polars.from_arrow(...)`` make data frames of them.
+    Tables are Arrow tables; convert them with ``.to_pandas()`` or ``polars.from_arrow(...)``.
     """
 
     def __init__(self, stores: Sequence[ResultStore]) -> None:
@@ -82,32 +87,32 @@ class Results:
 
     @cached_property
     def comparison(self) -> Comparison:
-        """The whole comparison, as the brief has it: typed, with the runs behind every number."""
+        """Full comparison as used by the brief: typed, with the runs behind every number."""
         return compare(self._dataset)
 
     @property
     def verdicts(self) -> list[Verdict]:
-        """Who is ahead, by how much, and how sure; the study's own question first."""
+        """Answers on which target leads, by how much and how surely; the study's question first."""
         return verdicts(self.comparison)
 
     @property
     def runs(self) -> pa.Table:
-        """One row per run and metric: what the run was, its parameters, name, value and unit.
+        """Table with one row per run and metric: identity, parameters, name, value and unit.
 
-        As ``storlab export --format parquet``. Raises ResultError where there is no run yet.
+        Same as ``storlab export --format parquet``. Raises ResultError if there is no run yet.
         """
         return _joined([metrics_table(store) for store in self.stores])
 
     @property
     def samples(self) -> pa.Table:
-        """One row per run, interval and operation, histograms included (HdrHistogram V2)."""
+        """Table with one row per run, interval and operation, including HdrHistogram V2 data."""
         return _joined([samples_table(store) for store in self.stores])
 
     @property
     def points(self) -> pa.Table:
-        """One row per workload point, target and metric: its mean with the 95 % interval.
+        """Table with one row per workload point, target and metric: mean and 95 % interval.
 
-        Percentiles are those of the repeats' merged histograms.
+        Percentiles come from the merged histograms of the repeats.
         """
         rows = [
             {**identity, "target": target, "metric": key, **_interval(interval)}
@@ -119,9 +124,9 @@ class Results:
 
     @property
     def ratios(self) -> pa.Table:
-        """One row per workload point, target and metric: divided by the baseline, with interval.
+        """Table with one row per workload point, target and metric: the ratio to the baseline.
 
-        ``decided`` is true where the interval excludes 1.
+        ``decided`` is true if the interval excludes 1.
         """
         rows = [
             {
@@ -136,9 +141,9 @@ class Results:
 
     @cached_property
     def figures(self) -> list[Drawing]:
-        """The figures of the brief, in its order: of a large campaign those of its selection.
+        """Figures in the order of the brief; for a large campaign, the brief's selection.
 
-        Raises what ``build_brief`` does.
+        Raises the errors of ``build_brief``.
         """
         from storlab.brief.build import build_brief
 
@@ -147,11 +152,14 @@ class Results:
         return [Drawing(drawing.figure, drawing.svg) for drawing in brief.drawings]
 
     def timeline(self, run_id: str) -> Drawing:
-        """A run on one time axis: latency, throughput, device, power, temperature and flags.
+        """Return the timeline of a run: latency, throughput, device, power, temperature, flags.
 
-        Ids are those of :attr:`runs`; of several directories those of the brief, where two have a
-        run of that id. Raises UsageError for an id that is none, that several runs have, or of a
-        run that cannot be drawn.
+        Args:
+            run_id: Id as in :attr:`runs`. If several directories contain it, the id that the
+                brief prints.
+
+        Raises:
+            UsageError: The id does not exist or is ambiguous, or the run cannot be drawn.
         """
         from storlab.brief.timelines import run_figures
 
@@ -190,5 +198,5 @@ def _table(rows: list[dict[str, Any]], texts: Sequence[str], bools: Sequence[str
 
 
 def _joined(tables: Sequence[pa.Table]) -> pa.Table:
-    """Directories may have swept different parameters: what one lacks is null."""
+    """Concatenate tables whose parameter columns may differ; missing values become null."""
     return pa.concat_tables(tables, promote_options="permissive")

@@ -1,4 +1,4 @@
-"""A gate's verdicts for others to read: lines, Markdown for a pull request, JUnit XML for a CI."""
+"""Reports on a gate's checks: text lines, Markdown for pull requests, JUnit XML for CI."""
 
 from __future__ import annotations
 
@@ -13,34 +13,37 @@ from storlab.figures.common import interval_text
 from storlab.lab.study.problems import show
 
 WORDS = {"held": "held", "broken": "broken", "undecided": "could not tell"}
-VAGUE = 1_000  # high over low
+VAGUE = 1_000  # high / low of an interval above which its ends are not printed
 SIDES = {"at_most": "at most", "at_least": "at least"}
 
 
 def rule_text(check: Check) -> str:
-    """``at most 2 ms``, ``at least 0.95 x baseline``."""
+    """Return a check's bound as text: ``at most 2 ms``, ``at least 0.95 x baseline``."""
     if check.limit.of_baseline:
         return f"{SIDES[check.side]} {check.limit.text}"
     return f"{SIDES[check.side]} {format_quantity(check.bound, check.column.unit)}"
 
 
 def metric_text(check: Check) -> str:
-    """``mean read latency``, ``power at the wall (AC)``."""
+    """Return a check's metric as text: ``mean read latency``, ``power at the wall (AC)``."""
     return check.column.label + (f" at the {check.boundary}" if check.boundary else "")
 
 
 def measured_text(check: Check) -> str:
-    """``1.23 ms [1.2 ms, 1.26 ms]``; of a ratio ``0.97 x [0.95 x, 0.99 x]``."""
+    """Return the measured value with its interval, as ``1.23 ms [1.2 ms, 1.26 ms]``.
+
+    Ratios are printed as ``0.97 x [0.95 x, 0.99 x]``.
+    """
     known, unit = check.interval, check.unit or "x"
     if check.verdict == "undecided" and known is not None and known.low and known.high:
         times = known.high / known.low
-        if times > VAGUE:  # its ends may be femtoseconds and millennia
+        if times > VAGUE:  # the ends of such intervals can be femtoseconds and millennia
             return f"{format_quantity(known.estimate, unit)} [wider than a factor of {VAGUE:,}]"
     return interval_text(known, lambda v: format_quantity(v, unit))
 
 
 def advice_text(check: Check) -> str:
-    """What would decide an undecided check, or why nothing would; else empty."""
+    """Return what would decide an undecided check, or why nothing can; else an empty string."""
     if check.needed is not None:
         more = check.needed - check.repeats
         repeats = "repeat" if more == 1 else "repeats"
@@ -49,7 +52,7 @@ def advice_text(check: Check) -> str:
 
 
 def rule_words(judged: RuleVerdict) -> str:
-    """What a rule asks: ``rule 1, throughput of SSD A at jobs = 1, at least 0.95 x baseline``."""
+    """Return a rule as text: ``rule 1, power of SSD A at jobs = 1, at most 0.95 x baseline``."""
     rule = judged.rule
     words = [rule.metric]
     words += [f"of {rule.target}"] if rule.target is not None else []
@@ -61,7 +64,7 @@ def rule_words(judged: RuleVerdict) -> str:
 
 
 def rule_line(judged: RuleVerdict) -> str:
-    """A rule in one line, with its checks counted."""
+    """Return one line for a rule, with the number of checks per outcome."""
     return f"{WORDS[judged.verdict]}: {rule_words(judged)}: {_counts(judged)}"
 
 
@@ -71,7 +74,7 @@ def _counts(judged: RuleVerdict | Gate) -> str:
 
 
 def line(check: Check) -> str:
-    """A check in one line."""
+    """Return one line for a check."""
     parts = [
         f"{WORDS[check.verdict]}: {metric_text(check)}, {check.target}, {check.where}: "
         f"{measured_text(check)}, {rule_text(check)}"
@@ -81,12 +84,12 @@ def line(check: Check) -> str:
 
 
 def summary(gate: Gate) -> str:
-    """All verdicts counted, and what the intervals are."""
+    """Return the number of checks per outcome and the confidence of the intervals."""
     return f"{_counts(gate)}. Intervals hold {confidence_text(gate)}."
 
 
 def confidence_text(gate: Gate) -> str:
-    """``together at 95 % (99.75 % each, by Bonferroni's correction for 20 checks)``."""
+    """Return the intervals' confidence as text, with Bonferroni's correction if it applies."""
     whole, single = (f"{100 * value:.4g} %" for value in (1 - ERROR, gate.confidence))
     checks = len(gate.checks)
     if checks == 1:
@@ -95,7 +98,7 @@ def confidence_text(gate: Gate) -> str:
 
 
 def to_markdown(title: str, gate: Gate, accepted: Sequence[Difference]) -> str:
-    """What became of each rule, and a table of all checks."""
+    """Return the rules' outcomes and a table of all checks as Markdown."""
     rules = [f"- **{WORDS[r.verdict]}**: {_plain(rule_words(r))}: {_counts(r)}" for r in gate.rules]
     rows = [
         "| verdict | rule | metric | target | point | measured | bound | |",
@@ -120,7 +123,7 @@ def to_markdown(title: str, gate: Gate, accepted: Sequence[Difference]) -> str:
 
 
 def difference_text(difference: Difference) -> str:
-    """``kernel: Linux 6.8 here, Linux 6.5 in the baseline``."""
+    """Return a difference as text: ``kernel: Linux 6.8 here, Linux 6.5 in the baseline``."""
     here, there = (
         "nothing" if value is None else str(value) for value in (difference.here, difference.there)
     )
@@ -133,12 +136,12 @@ _MARKS = str.maketrans(
 
 
 def _plain(text: str) -> str:
-    """Names are of users: they may hold what Markdown and HTML give a meaning."""
+    """Escape characters with a meaning in Markdown or HTML; names are user input."""
     return " ".join(_xml(text).translate(_MARKS).split())
 
 
 def to_junit(title: str, gate: Gate, accepted: Sequence[Difference]) -> bytes:
-    """A test suite. What could not be told is an error, not a failure, and not skipped either."""
+    """Return the checks as a JUnit test suite; undecided checks are errors, not failures."""
     suite = ElementTree.Element(
         "testsuite",
         name=_xml(f"storlab gate: {title}"),
@@ -175,9 +178,9 @@ def to_junit(title: str, gate: Gate, accepted: Sequence[Difference]) -> bytes:
 
 
 _NO_CHARACTERS = re.compile("[^\\t\\n\\x20-\\ud7ff\\ue000-\\ufffd\\U00010000-\\U0010ffff]")
-"""XML 1.0, production 2, but for the carriage return, which it would read as a line feed."""
+"""Characters that XML 1.0 (production 2) forbids, and the carriage return, read as line feed."""
 
 
 def _xml(text: str) -> str:
-    """Without the characters that XML 1.0 has no way to hold."""
+    """Replace the characters that XML 1.0 cannot represent."""
     return _NO_CHARACTERS.sub("\ufffd", text)

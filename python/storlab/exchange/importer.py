@@ -1,4 +1,4 @@
-"""Result files of other tools as a result directory: read like any other from then on."""
+"""Import of other tools' result files into a result directory."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ NO_COUNTERS = "the imported file carries no device counters"
 
 @dataclass(frozen=True, slots=True)
 class _Source:
-    """A file, and one run in it."""
+    """An imported file and one of its runs."""
 
     file: ImportedFile
     run: ImportedRun
@@ -39,12 +39,24 @@ class _Source:
 def import_files(
     paths: Sequence[Path], directory: Path, target: str | None = None, name: str | None = None
 ) -> ResultStore:
-    """Make a result directory of these files' runs.
+    """Create a result directory from the runs in these files.
 
-    ``target`` names what all of them measured; by default each run's file tells, and a name that
-    stands for several places becomes one for each. Runs of the same target with the same parameters
-    become repeats of one point, in the order given. Raises ResultError, naming file and field, for
-    a file that cannot be read or came already; nothing is then written.
+    Runs of the same target with the same parameters become repeats of one point, in the given
+    order.
+
+    Args:
+        paths: Result files or directories of other tools.
+        directory: Result directory to create.
+        target: Target name for all runs. By default each file names its target, and a name that
+            stands for several locations is split into one name per location.
+        name: Name of the study; by default derived from the file name.
+
+    Returns:
+        The store of the new result directory.
+
+    Raises:
+        UsageError: No path is given.
+        ResultError: A file cannot be read or is given twice; nothing is written.
     """
     if not paths:
         raise UsageError("FILE", "no file to import is given", "name at least one")
@@ -64,7 +76,7 @@ def import_files(
 
 
 def _refuse_twice(files: Sequence[ImportedFile]) -> None:
-    """One measurement is no repeat of itself."""
+    """Raise ResultError if the same file content is given twice; it would count as a repeat."""
     first: dict[str, Path] = {}
     for file in files:
         other = first.get(file.sha256)
@@ -85,7 +97,7 @@ def _with_target(runs: Sequence[ImportedRun], target: str | None) -> list[Import
 
 
 def _study(title: str, sources: Sequence[_Source]) -> tuple[str, StudyBase]:
-    """A study whose points are exactly the imported ones: its text, and what it says."""
+    """Return text and model of a study whose points are exactly the imported ones."""
     first = sources[0].run
     header = {
         "name": title,
@@ -95,7 +107,7 @@ def _study(title: str, sources: Sequence[_Source]) -> tuple[str, StudyBase]:
     }
     seen: dict[str, ImportedRun] = {}
     for run in sorted((source.run for source in sources), key=lambda run: run.direct is None):
-        seen.setdefault(run.target, run)  # of those that tell of the page cache the first
+        seen.setdefault(run.target, run)  # prefer runs that state whether they used direct I/O
     document = {
         "study": header,
         "target": [_given(_target(run)) for run in seen.values()],
@@ -156,7 +168,7 @@ def _identity(run: ImportedRun) -> str:
 
 
 def _points(study: StudyBase, sources: Sequence[_Source]) -> list[tuple[Point, int]]:
-    """The point and the repeat of each source, in their order."""
+    """Return the point and repeat number of each source, in their order."""
     by_identity: dict[str, Point] = {}
     for index, run in enumerate(_distinct(sources)):
         workload = study.workload[index]
@@ -220,6 +232,6 @@ def _record(study: StudyBase, point: Point, repeat: int, source: _Source) -> Run
 
 
 def _has_histograms(outcome: RunOutcome) -> bool:
-    """Whether every kind of operation with a latency has a histogram in its samples."""
+    """Return whether every operation with a latency total also has a histogram in its samples."""
     filled = {s.operation for s in outcome.samples if Histogram.from_v2(s.latency).count}
     return all(kind in filled for kind, t in outcome.totals.items() if t.latency is not None)

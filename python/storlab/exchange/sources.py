@@ -1,4 +1,4 @@
-"""Files and directories of other tools, read by the importer that knows them."""
+"""Reading of other tools' files and directories through the matching importer."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from storlab.contracts.registry import IMPORTERS
 
 @dataclass(frozen=True, slots=True)
 class ImportedFile:
-    """A file of another tool: what a result keeps of it, and its runs."""
+    """File of another tool with its runs and the content that the result keeps."""
 
     path: Path
     name: str  # of the copy in raw/
-    content: bytes  # as the file is, unless it holds a secret
-    sha256: str  # of the file; of a directory, of all its files that are kept
+    content: bytes  # as read, unless a secret had to be removed
+    sha256: str  # of the file, or of all kept files of a directory
     runs: list[ImportedRun]
     others: dict[str, bytes] = field(default_factory=dict)  # further files for raw/
 
@@ -37,9 +37,10 @@ def _of_directories() -> list[DirectoryImporter]:
 
 
 def read_path(path: Path) -> list[ImportedFile]:
-    """A file with its runs, or a directory of results: each run in it as one.
+    """Read a result file, or all runs in a directory of results.
 
-    Raises ResultError for what cannot be read or is of no known format.
+    Raises:
+        ResultError: The path cannot be read or its format is unknown.
     """
     if not path.is_dir():
         return [read_file(path)]
@@ -74,9 +75,10 @@ def _imported_directory(directory: Path, importer: DirectoryImporter) -> Importe
 
 
 def read_file(path: Path) -> ImportedFile:
-    """A file with its runs. It may be compressed with zstd.
+    """Read a result file, optionally compressed with zstd, and its runs.
 
-    Raises ResultError for a file that cannot be read or is of no known format.
+    Raises:
+        ResultError: The file cannot be read or its format is unknown.
     """
     try:
         content = read_input(path)
@@ -110,7 +112,7 @@ def _imported(path: Path, content: bytes, text: str, importer: FileImporter) -> 
 
 
 def _fix() -> str:
-    """What can be given instead."""
+    """Return the fix of an error message: which files and directories are accepted."""
     files, directories = _of_files(), _of_directories()
     given = (
         [f"a result file of {' or '.join(importer.name for importer in files)}"] if files else []

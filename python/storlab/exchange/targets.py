@@ -1,4 +1,4 @@
-"""What imported runs measured: files name it by less than tells one place from another."""
+"""Unique target names for imported runs whose files name different locations alike."""
 
 from __future__ import annotations
 
@@ -9,16 +9,17 @@ from pathlib import Path
 from storlab.base.units import format_size
 from storlab.contracts.exchange import ImportedRun
 
-# Locations, whether past the page cache as far as that is known, and how much of each is used.
+# Locations, direct I/O (None if unknown) and used size in bytes.
 _Place = tuple[tuple[str, ...], bool | None, int | None]
 _PAGE_CACHE = {True: "direct", False: "cached", None: "page cache not told"}
 
 
 def told_apart(runs: Sequence[ImportedRun]) -> list[ImportedRun]:
-    """The runs; a target's name that stands for several places becomes a name for each of them.
+    """Return the runs with one target name per location.
 
-    Of paths that is as much of their end as tells them apart: ``a/x`` and ``b/x``, where both were
-    called ``x``. As that depends on what else is imported, a note says so.
+    A name that stands for several paths is replaced by as many trailing parts as distinguish them:
+    ``a/x`` and ``b/x`` if both were called ``x``. As that depends on what else is imported, a note
+    is added to the run.
     """
     places: dict[str, dict[_Place, None]] = {}
     for run in runs:
@@ -48,7 +49,7 @@ def _place(run: ImportedRun) -> _Place:
 
 
 def _joined(place: _Place, beside: Iterable[_Place]) -> _Place:
-    """Itself; where nothing tells of the page cache, the only place that is else the same."""
+    """Return the place, with the direct I/O of the only matching place if its own is unknown."""
     locations, direct, size = place
     known = {p[1] for p in beside if (p[0], p[2]) == (locations, size)} - {None}
     return (locations, known.pop(), size) if direct is None and len(known) == 1 else place
@@ -64,7 +65,7 @@ def _names(target: str, places: Sequence[_Place]) -> list[str]:
 
 
 def _differing(place: _Place, beside: Sequence[_Place]) -> Iterator[str]:
-    """How it differs from others with these locations."""
+    """Yield what distinguishes a place from others with the same locations."""
     _, direct, size = place
     if len({direct for _, direct, _ in beside}) > 1:
         yield _PAGE_CACHE[direct]
@@ -84,7 +85,7 @@ def _by_path(target: str, lists: Sequence[tuple[str, ...]]) -> list[str]:
 
 
 def _named(target: str, paths: tuple[str, ...], depth: int) -> str:
-    """By so many of the last parts of its first path; beside a name that is none of them."""
+    """Return the last ``depth`` parts of the first path, after the target's name if it differs."""
     if not paths:
         return target
     name = _end(paths, depth)

@@ -1,1 +1,1 @@
-"""A static site over many result directories: each point over time, and where it changed."""
+"""Static site over many result directories: each point over time, with its change points."""

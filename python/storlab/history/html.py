@@ -1,4 +1,4 @@
-"""The pages of a history as HTML, in the brief's style."""
+"""HTML pages of a history, in the style of the brief."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from storlab.history.read import Problem
 from storlab.history.series import NEAR
 from storlab.history.words import unchanged_text
 
-NEWEST = 3  # changes of a point that stand open
+NEWEST = 3  # changes of a point that are shown unfolded
 _TEMPLATES = ("base", "macros", "index", "point", "method")
 HEADS = (
     ("point", "text"),
@@ -29,11 +29,11 @@ HEADS = (
     ("results", "num"),
     ("family", "text"),
 )
-"""Columns of the table of points, and how each is sorted."""
+"""Columns of the table of points, each with its sort type."""
 
 
 class Pages:
-    """Renders pages; templates are read once."""
+    """Renderer of the pages, with templates loaded once."""
 
     def __init__(self) -> None:
         self._environment = Environment(
@@ -61,7 +61,7 @@ class Pages:
         directories: Sequence[DirectoryRow],
         problems: Sequence[Problem],
     ) -> bytes:
-        """The first page."""
+        """Return the first page."""
         template = self._environment.get_template("index.html.j2")
         text = template.render(
             root="", points=points, directories=directories, problems=problems, heads=HEADS,
@@ -70,18 +70,18 @@ class Pages:
         return _bytes(text)
 
     def point(self, view: PointView) -> bytes:
-        """The page of one point."""
+        """Return the page of one point."""
         template = self._environment.get_template("point.html.j2")
         return _bytes(template.render(root="../", p=view, open=OPEN, newest=NEWEST))
 
 
 def css() -> bytes:
-    """The brief's style sheet, and what is our own."""
+    """Return the style sheet: the brief's, then the history's own."""
     return (style_sheet() + _resource("history.css")).encode()
 
 
 def script() -> bytes:
-    """The brief's code for theme and folds, and our own for table and drawings."""
+    """Return the script: the brief's theme and folding, then tables and drawings of the history."""
     return (brief_script() + _resource("history.js")).encode()
 
 
@@ -97,12 +97,12 @@ def _summary(points: Sequence[PointView]) -> str:
 
 
 def most_results(points: Sequence[PointView]) -> int:
-    """Of any point."""
+    """Return the largest number of results of any point."""
     return max((view.results for view in points), default=0)
 
 
 def _bytes(text: str) -> bytes:
-    """A name in a file system need not be text: what is none becomes a question mark."""
+    """Encode as UTF-8; parts of file names that are not valid text become question marks."""
     return text.encode(errors="replace")
 
 

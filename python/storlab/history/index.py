@@ -1,4 +1,4 @@
-"""The index of a site: the records of its directories, so that none is read twice."""
+"""Index of a history site: the records of its directories, so that each is read only once."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from storlab.base.files import directory_problem
 from storlab.history.record import Record
 
 NAME = "storlab-history.arrow"
-_PAGES = b"pages"  # key of the schema's metadata: which files the site consists of
+_PAGES = b"pages"  # metadata key of the schema for the list of the site's files
 _FIELDS: list[pa.Field[Any]] = [
-    pa.field("directory", pa.large_binary()),  # a name in a file system need not be text
+    pa.field("directory", pa.large_binary()),  # binary, because file names need not be valid text
     pa.field("plan_hash", pa.large_string()),
     pa.field("fingerprint", pa.large_string()),
     pa.field("record", pa.large_string()),
@@ -30,7 +30,7 @@ _SCHEMA = pa.schema(_FIELDS)
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """One directory as it was read, with the fingerprint it had then; its record as JSON."""
+    """Record of one directory as JSON, with its fingerprint when it was read."""
 
     fingerprint: str
     plan_hash: str
@@ -38,23 +38,25 @@ class Kept:
 
     @property
     def record(self) -> Record:
-        """The record itself."""
-        record: Record = from_json(self.text)  # in half the time that the library's own takes
+        """The parsed record."""
+        # Pydantic_core parses in half the time of the json module.
+        record: Record = from_json(self.text)
         return record
 
 
 @dataclass(frozen=True, slots=True)
 class Index:
-    """Directories by their path, and the files of the site."""
+    """Records of a site by directory path, and the site's files."""
 
     directories: dict[str, Kept]
     pages: frozenset[str]
 
 
 def load(site: Path) -> Index:
-    """The index of a site; empty where there is none yet, or it cannot be read.
+    """Load the index of a site; it is empty if there is none yet or it cannot be read.
 
-    Raises UsageError for a folder that is not empty and no such site: its files are somebody's.
+    Raises:
+        UsageError: The folder has files but no index, so they are not a history site's.
     """
     path = site / NAME
     if not path.exists():
@@ -73,7 +75,7 @@ def load(site: Path) -> Index:
         pages = json.loads((table.schema.metadata or {}).get(_PAGES, b"[]"))
         return Index(dict(_rows(table)), frozenset(pages))
     except (pa.ArrowException, OSError, ValueError, KeyError):
-        return Index({}, frozenset())  # what it is made of is still there
+        return Index({}, frozenset())  # rebuild from the result directories
 
 
 def _rows(table: pa.Table) -> Iterator[tuple[str, Kept]]:
@@ -83,7 +85,7 @@ def _rows(table: pa.Table) -> Iterator[tuple[str, Kept]]:
 
 
 def dump(directories: Mapping[str, Kept], pages: list[str]) -> bytes:
-    """The file."""
+    """Return the content of the index file."""
     kept = list(directories.values())
     columns = [
         _column(pa.large_binary(), [os.fsencode(name) for name in directories]),
@@ -101,8 +103,10 @@ def dump(directories: Mapping[str, Kept], pages: list[str]) -> bytes:
 
 
 def _column(kind: pa.DataType, values: list[bytes]) -> pa.Array[Any]:
-    """From buffers: ``pa.array`` imports pandas, where that is installed, to look at a list, and
-    ``cast`` every function of Arrow.
+    """Build an Arrow column from buffers.
+
+    ``pa.array`` on a list imports pandas if it is installed, and ``cast`` loads all Arrow
+    functions.
     """
     ends = np.cumsum([0, *map(len, values)], dtype=np.int64)
     buffers = [None, pa.py_buffer(ends.tobytes()), pa.py_buffer(b"".join(values))]

@@ -1,4 +1,4 @@
-"""What the pages of a history say, independent of how they are set."""
+"""Content of a history's pages, independent of HTML."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ from storlab.history.words import (
 )
 
 POINTS, BRIEFS = "points", "briefs"
-OPEN = 50  # results whose rows stand open
-_SLUG = 60  # characters of a file name that say what it is
+OPEN = 50  # results whose rows are shown unfolded
+_SLUG = 60  # characters of the readable part of a file name
 
 
 @dataclass(frozen=True, slots=True)
 class ShiftRow:
-    """One quantity in a change."""
+    """One quantity of a change."""
 
     title: str
     text: str
@@ -61,7 +61,7 @@ class ChangeView:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A result, and where its brief is; empty where it has none."""
+    """A result and the address of its brief, empty if it has none."""
 
     text: str
     href: str
@@ -69,17 +69,17 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class CourseView:
-    """A drawing: for a narrow column, and for the whole page where it is the first."""
+    """Drawing of a quantity over time, in a narrow and, for the first quantity, a wide version."""
 
     figure: Figure
     key: str
     places: list[int]
-    drawings: list[tuple[str, str, list[float]]]  # class, SVG, where each result stands
+    drawings: list[tuple[str, str, list[float]]]  # class, SVG, and position of each result
 
 
 @dataclass(frozen=True, slots=True)
 class ResultRow:
-    """One result in the table."""
+    """One result in the table of results."""
 
     place: int
     date: str
@@ -90,7 +90,7 @@ class ResultRow:
 
 @dataclass(frozen=True, slots=True)
 class PointView:
-    """The page of a point, and its row in the index."""
+    """Page of a point, and its row in the index."""
 
     href: str
     kind: str
@@ -128,7 +128,7 @@ class DirectoryRow:
 
 
 def page_name(point: PointHistory) -> str:
-    """A file name that no other point has, whatever its target is called."""
+    """Return a file name that is unique for a point, whatever the target's name."""
     own = f"{point.work.key}\0{point.target}".encode()
     return _file_name(POINTS, slug(point.target, point.where), own)
 
@@ -139,9 +139,9 @@ def _file_name(folder: str, words: str, own: bytes) -> str:
 
 
 class Briefs:
-    """Where the briefs of directories are, from the pages of a site. Each is looked for once.
+    """Links from a site's pages to the briefs of result directories, cached per directory.
 
-    ``copies``: where they are to be in the site, if that is asked for, and of what.
+    ``copies`` maps file names in the site to the briefs to copy, if copying was requested.
     """
 
     def __init__(self, site: Path, *, copied: bool = False) -> None:
@@ -150,7 +150,7 @@ class Briefs:
         self.copies: dict[str, Path] = {}
 
     def href(self, directory: str) -> str:
-        """From the first page; empty where there is none."""
+        """Return the brief's address relative to the first page, or an empty string."""
         if directory not in self._links:
             path = os.path.join(directory, "brief.html")  # noqa: PTH118 - there are thousands
             relative = self._place(directory, path) if os.path.exists(path) else ""  # noqa: PTH110
@@ -161,14 +161,14 @@ class Briefs:
         if not self._copied:
             return os.path.relpath(path, self._site)
         if os.path.islink(path) or not os.access(path, os.R_OK):  # noqa: PTH114
-            return ""  # what it leads to may be meant for nobody else
+            return ""  # a symbolic link may lead to a file that is not meant to be published
         words = slug(os.path.basename(directory))  # noqa: PTH119
         name = _file_name(BRIEFS, words, os.fsencode(directory))
         self.copies[name] = Path(path)
         return name
 
     def of(self, result: Result) -> Link:
-        """The runs of a point, from the page of the point."""
+        """Return the link from a point's page to its runs in a brief."""
         directory = result.campaign.directory
         href = self.href(directory)
         anchor = f"#point-{quote(result.point['point_id'])}"
@@ -176,7 +176,7 @@ class Briefs:
 
 
 def directory_rows(history: History, briefs: Briefs) -> list[DirectoryRow]:
-    """All directories, the newest first."""
+    """Return the rows of all directories, newest first."""
     return [_directory(campaign, briefs) for campaign in history.campaigns]
 
 
@@ -193,9 +193,9 @@ def _directory(campaign: Campaign, briefs: Briefs) -> DirectoryRow:
 
 
 def point_view(point: PointHistory, briefs: Briefs) -> PointView:
-    """One point in words and drawings."""
+    """Return the page content of one point."""
     results, headline = point.results, point.headline
-    newest = next(groups(point), [])  # of a row all is of this change
+    newest = next(groups(point), [])  # all change fields of the row describe this group
     shift, lead = (newest[0], _lead(newest)) if newest else (None, None)
     last = None if headline is None else headline.intervals[-1].estimate
     unit = "" if headline is None else headline.column.unit
@@ -228,7 +228,7 @@ def point_view(point: PointHistory, briefs: Briefs) -> PointView:
 
 
 def _together(rows: Sequence[ShiftRow]) -> str:
-    """``Throughput and 5 others``."""
+    """Return a short text such as ``Throughput and 5 others``."""
     more = len(rows) - 1
     return rows[0].title + (f" and {plural(more, 'other')}" if more else "")
 
@@ -238,7 +238,7 @@ def _head_unit(series: Series) -> str:
 
 
 def groups(point: PointHistory) -> Iterator[list[Shift]]:
-    """Shifts that are of one change, as near as places can be told; the newest first."""
+    """Yield groups of shifts so close that they count as one change, newest first."""
     left = point.shifts
     while left:
         first = left[0]
@@ -248,7 +248,7 @@ def groups(point: PointHistory) -> Iterator[list[Shift]]:
 
 
 def _lead(shifts: Sequence[Shift]) -> Shift:
-    """The surest of one change, which tells its place."""
+    """Return the most significant shift of a group, which dates the change."""
     return min(shifts, key=lambda shift: (shift.chance, shift.index))
 
 
@@ -313,7 +313,7 @@ def _figure(point: PointHistory, series: Series) -> Figure:
 
 
 def _rows(point: PointHistory, briefs: Briefs) -> Iterator[ResultRow]:
-    """The newest first."""
+    """Yield the rows of the results, newest first."""
     cells = [dict(zip(s.places, s.intervals, strict=True)) for s in point.series]
     for place in range(len(point.results) - 1, -1, -1):
         result = point.results[place]

@@ -1,4 +1,4 @@
-"""From directories to their records: only what is new or has changed is read."""
+"""Reading of result directories into records; unchanged directories are skipped."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from storlab.lab.results.baselines import FOLDER as BASELINES
 from storlab.lab.results.files import GIVE_RESULT, unreadable
 from storlab.process.parent_death import end_with
 
-ALONE = 64  # so many directories are read in less time than it takes to share them out
+ALONE = 64  # fewer directories are read faster by a single process
 MOST_READERS = 8
 _CHUNK = 16
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A directory that could not be read, and why; the others are shown."""
+    """Directory that could not be read, with the error; the other directories are still shown."""
 
     directory: str
     error: StorlabError
@@ -34,15 +34,15 @@ class Problem:
 
 @dataclass(slots=True)
 class Reading:
-    """All directories of a site as they stand now."""
+    """Current records of all directories of a site."""
 
     kept: dict[str, Kept] = field(default_factory=dict)
-    read: list[str] = field(default_factory=list)  # of these, what was read this time
+    read: list[str] = field(default_factory=list)  # the directories that were read this time
     problems: list[Problem] = field(default_factory=list)
 
 
 def read_all(given: Sequence[Path], known: dict[str, Kept]) -> Reading:
-    """Those in ``known`` that have not changed are taken as they are."""
+    """Read all directories, reusing entries of ``known`` that have not changed."""
     reading, wanted = Reading(), []
     for directory in _directories(given):
         name = str(directory)
@@ -66,14 +66,17 @@ def read_all(given: Sequence[Path], known: dict[str, Kept]) -> Reading:
 
 
 def _directories(given: Iterable[Path]) -> Iterator[Path]:
-    """Each once. A folder of result directories stands for all that are directly in it, and what
-    a gate has saved beside them, which a shell's wildcard names too, for none.
+    """Yield each result directory once.
+
+    A folder of result directories yields those directly in it. A folder of saved gate baselines
+    yields none, because a shell's wildcard matches it as well.
     """
     seen: set[Path] = set()
     for path in given:
         directory = path.resolve()
         inside = [directory]
-        # These two take what may not be looked at for absent: its own error tells more later.
+        # Both calls treat inaccessible paths as missing; reading them later gives the precise
+        # error.
         if os.path.isdir(directory) and not os.path.exists(directory / "result.json"):  # noqa: PTH110, PTH112
             results = sorted(p.parent for p in directory.glob("*/result.json"))
             inside = results or ([] if directory.name == BASELINES else inside)

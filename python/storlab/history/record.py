@@ -1,4 +1,4 @@
-"""What a history keeps of one result directory: its points in numbers, and its facts."""
+"""Record of one result directory in a history: its points' values and facts."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ if TYPE_CHECKING:
     from storlab.contracts.page import Page
 
 VERSION = 4
-"""Of a record. What another version wrote is read anew."""
+"""Record format version; records of other versions are read again."""
 _HEAD = ("result.json", "study.toml", "environment.json", "plan.json", "runs")
 
 
 class Value(TypedDict):
-    """One quantity at one point, with every run's own.
+    """One quantity at one point, with the values of all runs.
 
-    As the brief of the directory has it, but for power: that is at the boundary that stands for the
-    target, and not at one that all targets have.
+    It is the value in the directory's brief, except that power is at the target's main boundary
+    rather than at one that all targets share.
     """
 
     estimate: float
     low: float | None
     high: float | None
     runs: list[float]
-    boundary: NotRequired[str]  # of power: what its meter includes
-    supply: NotRequired[str]  # beside it: AC, DC, or empty where unknown or mixed
+    boundary: NotRequired[str]  # power boundary: what the meter includes
+    supply: NotRequired[str]  # AC or DC; empty if unknown or mixed
 
 
 class PointRecord(TypedDict):
@@ -49,15 +49,15 @@ class PointRecord(TypedDict):
     params: dict[str, Any]
     target: str
     point_id: str
-    started_at: str  # of its first run; empty where that is not known
+    started_at: str  # of its first run; empty if unknown
     runs: int
     failed: int
     flags: list[str]
-    values: dict[str, Value]  # by the key of a column
+    values: dict[str, Value]  # by column key
 
 
 class Record(TypedDict):
-    """One directory."""
+    """Record of one directory."""
 
     study: str
     plan_hash: str
@@ -68,10 +68,13 @@ class Record(TypedDict):
 
 
 def fingerprint(directory: Path) -> str:
-    """Sizes and times of what a record is made of; another one says to read the directory again.
+    """Return sizes and times of the files behind a record; a change means it must be read again.
 
-    A run comes and goes by a rename, which changes the time of ``runs``. Raises OSError where the
-    directory cannot be looked at; a file that is missing is part of the fingerprint.
+    Runs are added and removed by a rename, which changes the time of ``runs``. A missing file is
+    part of the fingerprint.
+
+    Raises:
+        OSError: The directory is not accessible.
     """
     own = os.fspath(directory)
     os.stat(own)  # noqa: PTH116 - there are thousands, and a Path for each takes longer than to look
@@ -87,7 +90,11 @@ def fingerprint(directory: Path) -> str:
 
 
 def read_record(directory: Path) -> Record:
-    """Read all runs of a directory. Raises ResultError for one that is none, or is damaged."""
+    """Read all runs of a directory into a record.
+
+    Raises:
+        ResultError: It is not a result directory or is damaged.
+    """
     store = ResultStore.open(directory)
     comparison = compare(load_dataset([store]), alone=True)
     record: Record = {
@@ -98,7 +105,7 @@ def read_record(directory: Path) -> Record:
         "facts": facts(store),
         "points": list(_points(comparison)),
     }
-    # As the index will have it: an entry that was just read equals one that was kept.
+    # As stored in the index, so that new and stored entries compare equal.
     plain: Record = json.loads(json.dumps(record, default=str))
     return plain
 
@@ -114,7 +121,7 @@ def _points(comparison: Comparison) -> Iterator[PointRecord]:
 
 
 def kept_keys(page: Page) -> list[str]:
-    """The quantities that a history follows: the headline, and what targets are compared in."""
+    """Return the keys of the followed quantities: the headline and the compared ones."""
     return list(dict.fromkeys([*page.headline.keys, *ratio_keys(page)]))
 
 

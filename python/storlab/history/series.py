@@ -1,4 +1,4 @@
-"""From records to points over time: what was measured when, where it changed, and what else did."""
+"""Points over time: values, change points, and facts that changed at the same time."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from storlab.analysis.stats import RESOLUTION, Interval, ratio_interval
 from storlab.contracts.registry import FAMILIES
 from storlab.history.record import PointRecord, Record, Value, kept_keys
 
-NEAR = 2  # results around a change in which candidates are looked for: its place is an estimate
-NEWEST = 2000  # results of a point in which changes are looked for
+NEAR = 2  # results around a change searched for candidates: its position is an estimate
+NEWEST = 2000  # results of a point that are searched for changes
 
 
 @dataclass(frozen=True, slots=True)
 class Campaign:
-    """One result directory."""
+    """One result directory with its record."""
 
     directory: str
     record: Record
@@ -33,7 +33,7 @@ class Campaign:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What one directory has of a point."""
+    """Result of a point in one directory."""
 
     campaign: Campaign
     point: PointRecord
@@ -42,29 +42,29 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A fact that changed where a quantity did: perhaps why."""
+    """Fact that changed when a quantity did, and may be the cause."""
 
-    difference: Difference  # there is what it was before
-    offset: int  # results from the change to where the fact changed
-    elsewhere: int  # how often else it changed in the history of the point
+    difference: Difference  # ``there`` is the value before the change
+    offset: int  # results between the quantity's change and the fact's
+    elsewhere: int  # number of other changes of the fact in this point's history
 
 
 @dataclass(frozen=True, slots=True)
 class Shift:
-    """A change of one quantity. ``index`` is the first result of the new level."""
+    """Change of level of one quantity. ``index`` is the first result of the new level."""
 
     column: Column
     index: int
     chance: float
-    before: float  # the old level
+    before: float  # old level
     after: float
-    ratio: Interval | None  # after over before; None where values are not all positive
+    ratio: Interval | None  # after / before; None unless all values are positive
     candidates: tuple[Candidate, ...]
-    boundary: str = ""  # of power: what its meter includes
+    boundary: str = ""  # of power: what the meter includes
 
     @property
     def verdict(self) -> str:
-        """``better``, ``worse``, or empty where neither is."""
+        """``better`` or ``worse``, or empty if the quantity has no direction."""
         if not self.column.better or self.before == self.after:
             return ""
         grew = self.after > self.before
@@ -73,19 +73,19 @@ class Shift:
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """One quantity of a point. ``places`` are the results that have a value of it."""
+    """One quantity of a point. ``places`` are the indices of the results that have a value."""
 
     column: Column
     title: str
     places: list[int]
-    intervals: list[Interval]  # of these, likewise
+    intervals: list[Interval]  # one per place
     shifts: list[Shift]
-    boundary: str = ""  # of power: readings that include other things are another series
+    boundary: str = ""  # of power: each boundary is a series of its own
 
 
 @dataclass
 class PointHistory:
-    """One target at one workload point."""
+    """History of one target at one workload point."""
 
     work: WorkloadPoint
     target: str
@@ -95,45 +95,48 @@ class PointHistory:
 
     @property
     def where(self) -> str:
-        """The point in words, as the brief has it."""
+        """Description of the point, as in the brief."""
         return self.section.where(self.work)
 
     @property
     def runs(self) -> int:
-        """Finished runs of all results."""
+        """Number of finished runs in all results."""
         return sum(result.point["runs"] for result in self.results)
 
     @cached_property
     def seconds(self) -> list[float]:
-        """When each result began, in seconds since 1970."""
+        """Start of each result in seconds since 1970."""
         return [result.time.timestamp() for result in self.results]
 
     @property
     def headline(self) -> Series | None:
-        """The quantity that stands for the point; None where nothing finished."""
+        """Main quantity of the point; None if no run finished."""
         return self.series[0] if self.series else None
 
     @cached_property
     def shifts(self) -> list[Shift]:
-        """Of all quantities, the newest first, those of the headline before others."""
+        """Shifts of all quantities, newest first, the headline's before others."""
         shifts = [shift for series in self.series for shift in series.shifts]
         return sorted(shifts, key=lambda shift: -shift.index)
 
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """Everything that a site shows."""
+    """Content of a history site."""
 
-    points: list[PointHistory]  # the one with the newest change first
-    campaigns: list[Campaign]  # the newest first
+    points: list[PointHistory]  # newest change first
+    campaigns: list[Campaign]  # newest first
 
 
 def history_of(records: Mapping[str, Record]) -> History:
-    """The points of all directories. A workload that is called alike and did the same is one."""
+    """Collect the points of all directories.
+
+    Points of different directories are the same if workload name, engine and parameters agree.
+    """
     campaigns = [Campaign(directory, record) for directory, record in records.items()]
     campaigns.sort(key=lambda c: (_started(c.record), c.directory), reverse=True)
     works: dict[str, WorkloadPoint] = {}
-    keys: dict[tuple[str, str, str, str], str] = {}  # of works, by what says the same sooner
+    keys: dict[tuple[str, str, str, str], str] = {}  # cache of workload keys by cheaper identifiers
     by_point: dict[tuple[str, str], list[Result]] = {}
     for campaign in campaigns:
         for point in campaign.record["points"]:
@@ -200,9 +203,9 @@ def _point(
 
 
 def _by_boundary(results: Sequence[Result], key: str) -> dict[str, list[int]]:
-    """Where a quantity has values, apart by what its meter includes; ``""`` where none is told.
+    """Return the results that have values of a quantity by power boundary ("" without one).
 
-    A supply that is not known is the one that is, where no other is: it contradicts none.
+    An unknown supply (AC or DC) is taken as the known one if there is only one.
     """
     values = [(place, result.point["values"].get(key)) for place, result in enumerate(results)]
     told = [
@@ -237,14 +240,14 @@ def _shifts(
         means = level(before), level(after)
         ratio = ratio_interval(after, before) if min(*before, *after) > 0 else None
         if ratio is not None and abs(ratio.estimate - 1) < RESOLUTION:
-            continue  # no finer than what one value is told to
+            continue  # below the resolution of a single value
         place = newest[change.index]
         evidence = tuple(steps.around(place, newest[change.index - 1]))
         yield Shift(column, place, change.chance, *means, ratio, evidence)
 
 
 class _Steps:
-    """From result to result of a point, what changed around it."""
+    """Changes of facts between consecutive results of a point."""
 
     def __init__(self, target: str, engine: str, results: Sequence[Result]) -> None:
         self._facts = list(_facts_of(target, engine, results))
@@ -263,10 +266,10 @@ class _Steps:
         return self._changes[place]
 
     def around(self, place: int, last_before: int) -> Iterator[Candidate]:
-        """Nearest first, and of equally near ones those that seldom change.
+        """Yield candidates for a change, nearest first, then facts that rarely change.
 
-        ``last_before`` is the last result of the old level: between the two, results may lack the
-        quantity.
+        ``last_before`` is the last result of the old level; results between it and ``place`` may
+        lack the quantity.
         """
         near: dict[str, Candidate] = {}
         steps = range(max(1, last_before + 1 - NEAR), min(len(self._facts), place + NEAR + 1))
@@ -281,9 +284,9 @@ class _Steps:
 
 
 def _facts_of(target: str, engine: str, results: Sequence[Result]) -> Iterator[dict[str, Any]]:
-    """By result the facts that bear on one target and engine; the same object while none differs.
+    """Yield, per result, the facts that concern one target and engine.
 
-    Of imported results nothing is known.
+    Consecutive equal facts are the same object. Imported results have no facts.
     """
     last: dict[str, Any] | None = None
     facts: dict[str, Any] = {}

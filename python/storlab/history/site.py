@@ -1,5 +1,6 @@
-"""The site: pages, style, script, index and copies of briefs, written where they differ from what
-is there.
+"""Writing of a history site: pages, style, script, index and copies of briefs.
+
+Files are written only if their content changed.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ FIRST = "index.html"
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """What was written, and of what."""
+    """A written site and its content."""
 
     path: Path
     history: History
@@ -35,18 +36,23 @@ class Site:
 
     @property
     def directories(self) -> int:
-        """How many the site shows."""
+        """Number of directories that the site shows."""
         return len(self.history.campaigns)
 
 
 def write_site(directories: Sequence[Path], site: Path, *, copy_briefs: bool = False) -> Site:
-    """Make the site, or bring it up to date: it shows these directories, and no others.
+    """Create or update a site that shows exactly these directories.
 
-    ``copy_briefs``: the site has a copy of each brief, and leads nowhere else; else it links to
-    the briefs where they are.
+    Args:
+        directories: Result directories, or folders that contain them.
+        site: Folder of the site.
+        copy_briefs: Copy each brief into the site, so that it has no links outside; otherwise link
+            to the briefs in place.
 
-    Raises UsageError for a folder that holds something else, the first directory's error where
-    none can be read, and OSError where the site cannot be written.
+    Raises:
+        UsageError: The folder contains something else.
+        StorlabError: No directory can be read; this is the first directory's error.
+        OSError: The site cannot be written.
     """
     with without_collector():
         return _made(directories, site.absolute(), copy_briefs)
@@ -69,7 +75,8 @@ def _made(directories: Sequence[Path], site: Path, copy_briefs: bool) -> Site:
         path = site / stale
         if path.parent in (site, site / POINTS, site / BRIEFS):
             path.unlink(missing_ok=True)
-    _replace(site / index.NAME, index.dump(reading.kept, files))  # what there is to know last
+    # The index is written last, when all other files exist.
+    _replace(site / index.NAME, index.dump(reading.kept, files))
     return Site(site, history, views, reading.read, reading.problems)
 
 
@@ -85,7 +92,10 @@ def _pages(
 
 
 def _write(site: Path, pages: dict[str, bytes], copies: dict[str, Path], empty: bytes) -> None:
-    """``empty`` is the index until the end: so this is a site, also if it is left half-way."""
+    """Write the site's files.
+
+    The index ``empty`` comes first, so that an interrupted write still leaves a recognisable site.
+    """
     site.mkdir(parents=True, exist_ok=True)
     make_folder(site / POINTS)
     if not (site / index.NAME).exists():
@@ -99,7 +109,7 @@ def _write(site: Path, pages: dict[str, bytes], copies: dict[str, Path], empty: 
 
 
 def _copy(brief: Path, path: Path) -> None:
-    """One of the same size and time is the same."""
+    """Copy a brief unless the copy has the same size and modification time."""
     now = brief.stat()
     with suppress(FileNotFoundError):
         there = path.stat()
@@ -110,7 +120,7 @@ def _copy(brief: Path, path: Path) -> None:
             shutil.copyfile(brief, temporary)
             os.utime(temporary, ns=(now.st_atime_ns, now.st_mtime_ns))
     except OSError as error:
-        if error.filename == str(brief):  # else it is the site that cannot be written
+        if error.filename == str(brief):  # otherwise the site cannot be written
             raise unreadable(brief, error) from error
         raise
 
@@ -125,7 +135,7 @@ def _replace(path: Path, content: bytes) -> None:
 
 @contextmanager
 def _in_place(path: Path) -> Iterator[Path]:
-    """Readers see the old file or the new one. It can be made again, so it is not synced."""
+    """Replace a file atomically; it is not synced because it can be generated again."""
     temporary = temporary_beside(path)
     try:
         yield temporary

@@ -1,4 +1,4 @@
-"""Changes and their candidates in words."""
+"""Sentences of history pages on changes and their candidates."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from storlab.history.series import Candidate, PointHistory, Shift
 MOST_CANDIDATES = 6
 _DRIVE = re.compile(r"drives\.(\d+)(?:\.(.+))?")
 _CHANCES = dict(zip(LEVELS, ("under 5\u00a0%", "under 1\u00a0%", "under 0.1\u00a0%"), strict=True))
-_LONGEST = 160  # characters of a fact; mount options of an overlay are longer
+_LONGEST = 160  # longest printed fact in characters; mount options of an overlay are longer
 
 
 def unchanged_text(results: int, changes: str) -> str:
-    """``changes``, or why nothing can be."""
+    """Return ``changes``, or a note that there are too few results to detect a change."""
     if not 0 < results < FEWEST:
         return changes
     return f"{plural(results, 'result')}: too few to tell a change, {FEWEST} are needed"
 
 
 def shift_text(shift: Shift) -> str:
-    """``5.0 % less``; without a ratio from where to where."""
+    """Return a change as ``5.0 % less``, or the levels if there is no ratio."""
     if shift.ratio is None:
         unit = shift.column.unit
         return f"from {value_text(shift.before, unit)} to {value_text(shift.after, unit)}"
@@ -33,7 +33,7 @@ def shift_text(shift: Shift) -> str:
 
 
 def shift_sign(shift: Shift) -> str:
-    """As short as it gets, for a drawing: ``−5.0 %``."""
+    """Return the shortest text of a change, for drawings: ``−5.0 %``."""
     if shift.ratio is None:
         return "changed"
     described = change(shift.ratio.estimate)
@@ -43,7 +43,7 @@ def shift_sign(shift: Shift) -> str:
 
 
 def shift_levels(shift: Shift) -> str:
-    """``1,000 MB/s to 950 MB/s, 4.6–5.4 % less``: the levels, and the ratio's interval."""
+    """Return ``1,000 MB/s to 950 MB/s, 4.6–5.4 % less``: levels and the ratio's interval."""
     unit = shift.column.unit
     levels = f"{value_text(shift.before, unit)} to {value_text(shift.after, unit)}"
     if shift.ratio is None or shift.ratio.low is None or shift.ratio.high is None:
@@ -56,12 +56,12 @@ def shift_levels(shift: Shift) -> str:
 
 
 def chance_text(shift: Shift) -> str:
-    """``under 1 %``."""
+    """Return the significance of a change, as ``under 1 %``."""
     return _CHANCES[shift.chance]
 
 
 def field_text(path: str) -> str:
-    """A fact's path in words: ``firmware of drive 1``, ``CPU model``."""
+    """Return a fact's path as text: ``firmware of drive 1``, ``CPU model``."""
     if path == "versions.storlab":
         return "storlab"
     drive = _DRIVE.fullmatch(path)
@@ -72,7 +72,7 @@ def field_text(path: str) -> str:
 
 
 def candidate_text(candidate: Candidate) -> str:
-    """``kernel: Linux 6.8, then Linux 6.9 (1 result later)``."""
+    """Return a candidate as ``kernel: Linux 6.8, then Linux 6.9 (1 result later)``."""
     difference = candidate.difference
     notes = []
     if candidate.offset:
@@ -86,7 +86,7 @@ def candidate_text(candidate: Candidate) -> str:
 
 
 def candidates_text(candidates: Sequence[Candidate], point: PointHistory, index: int) -> list[str]:
-    """Those that are named, how many more there are, or that there is none."""
+    """Return the named candidates and the number of others, or a note that there are none."""
     if candidates:
         shown = [candidate_text(candidate) for candidate in candidates[:MOST_CANDIDATES]]
         more = len(candidates) - len(shown)

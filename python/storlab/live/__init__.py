@@ -1,1 +1,1 @@
-"""A campaign in the browser, and for Prometheus, while it goes on: ``storlab run --live``."""
+"""Live view of a running campaign, in the browser and for Prometheus: ``storlab run --live``."""

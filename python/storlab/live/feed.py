@@ -1,4 +1,7 @@
-"""What the page shows, and those who watch it: each has a queue of its own, and nobody waits."""
+"""State of a running campaign and its subscribers, each with a queue of its own.
+
+No call blocks on a slow subscriber.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +15,10 @@ from typing import Any
 
 from storlab.contracts.reporter import Gauge
 
-MOST_MOMENTS = 1_800  # half an hour of them
+MOST_MOMENTS = 1_800  # half an hour at one per second
 MOST_RUNS = 200
 MOST_NOTES = 30
-QUEUE_LENGTH = 32  # events that a watcher may be behind
+QUEUE_LENGTH = 32  # events queued per watcher before it is dropped
 TOO_SLOW = "this watcher was too slow, and was let go; what it missed comes when it asks again"
 
 
@@ -34,32 +37,36 @@ MOMENT = (
     "run",
     "flush_p99_ns",
 )
-"""What a moment holds, in order: a list is a third of an object. None: not known then.
+"""Fields of a moment, in order; a list takes a third of the size of an object.
 
-``heat`` is the latency of the interval: the lowest bin that has any (of ``Snapshot``), and from it
-on a digit for each bin, 0 for none of the operations to 9 for all of them.
+A value is None if unknown. ``heat`` is the latency of the interval: the index of the lowest
+non-empty bin (of ``Snapshot``), then a digit per bin from there, 0 for none of the operations up to
+9 for all.
 """
 
 
 @dataclass(slots=True)
 class State:
-    """All that a page needs to draw itself, in plain values. Bounded, however long it goes on."""
+    """Everything a page needs to draw itself, as plain values of bounded size."""
 
     study: str
     version: str
     stage: str = "begins"  # begins, prepares, runs, concludes, is over
     planned: int = 0
-    done: int = 0  # runs that are stored, those of former sessions too
-    earlier: int = 0  # of them: before this session
+    done: int = 0  # stored runs, including earlier sessions'
+    earlier: int = 0  # those of earlier sessions
     failed: int = 0
     left_s: float = 0.0
     step: dict[str, Any] | None = None  # text, done, total
     run: dict[str, Any] | None = None  # id, number, target, workload, name, unit, expected_s, at_ms
     phase: str = ""
-    dips: list[list[int]] = field(default_factory=list)  # from, to, in ms as at_ms; as in the brief
+    # Start and end in ms like at_ms; found as in the brief.
+    dips: list[list[int]] = field(default_factory=list)
     held: dict[int, dict[str, list[list[int]]]] = field(default_factory=dict)
-    """By number of a run and kind of flag when it held, in ms as at_ms. A run or a kind that is not
-    in it held all along, or nobody knows when."""
+    """Times at which flags applied, by run number and flag kind, in ms like at_ms.
+
+    If a run or kind is missing, the flag applied throughout or its times are unknown.
+    """
     moments: deque[list[Any]] = field(default_factory=lambda: deque(maxlen=MOST_MOMENTS))
     runs: deque[dict[str, Any]] = field(default_factory=lambda: deque(maxlen=MOST_RUNS))
     notes: deque[str] = field(default_factory=lambda: deque(maxlen=MOST_NOTES))
@@ -67,7 +74,7 @@ class State:
     over: dict[str, Any] | None = None  # text, sentences, brief
 
     def plain(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return the state for JSON."""
         names = self.__slots__
         kept = {name: getattr(self, name) for name in names if name != "gauges"}
         plain = {k: list(v) if isinstance(v, deque) else v for k, v in kept.items()}
@@ -75,7 +82,7 @@ class State:
 
 
 class Watcher:
-    """One who watches: takes events from a bounded queue, until there are none to come."""
+    """Subscriber of a feed: takes events from a bounded queue until the last one."""
 
     def __init__(self, loads_brief: bool = False) -> None:
         self.loads_brief = loads_brief
@@ -83,7 +90,11 @@ class Watcher:
         self._events: Queue[bytes | None] = Queue(QUEUE_LENGTH)
 
     def offer(self, event: bytes | None) -> bool:
-        """Give an event, or None as the last; False where too many wait: then all are let go."""
+        """Queue an event, or None as the last one.
+
+        If the queue is full, it is cleared and closed with a "dropped" event, and False is
+        returned.
+        """
         try:
             self._events.put_nowait(event)
         except Full:
@@ -95,7 +106,11 @@ class Watcher:
         return True
 
     def take(self, timeout_s: float | None = None) -> bytes | None:
-        """The next event; None at the end. Raises queue.Empty after ``timeout_s``."""
+        """Return the next event, or None at the end.
+
+        Raises:
+            queue.Empty: No event came within ``timeout_s``.
+        """
         return self._events.get(timeout=timeout_s)
 
     def _clear(self) -> None:
@@ -107,7 +122,7 @@ class Watcher:
 
 
 class Feed:
-    """The state, and its watchers. Safe for threads; no call waits for a watcher."""
+    """State of a campaign and its watchers. Thread-safe; no call waits for a watcher."""
 
     def __init__(self, study: str, version: str) -> None:
         self._state = State(study, version)
@@ -116,7 +131,7 @@ class Feed:
         self._closed = False
 
     def watch(self, *, loads_brief: bool = False) -> Watcher:
-        """A new watcher, whose first event is the whole state."""
+        """Return a new watcher, whose first event is the whole state."""
         watcher = Watcher(loads_brief)
         with self._lock:
             watcher.offer(_event("state", self._state.plain()))
@@ -127,18 +142,18 @@ class Feed:
         return watcher
 
     def leave(self, watcher: Watcher) -> None:
-        """It watches no longer."""
+        """Remove a watcher."""
         with self._lock:
             self._watchers.discard(watcher)
 
     @property
     def watchers(self) -> list[Watcher]:
-        """Who watches."""
+        """Current watchers."""
         with self._lock:
             return list(self._watchers)
 
     def moment(self, values: list[Any], gauges: list[Gauge], **news: Any) -> None:
-        """One more moment of the course over time, and what else has changed."""
+        """Publish one more moment of the time series and other changed fields."""
         with self._lock:
             self._state.moments.append(values)
             self._state.gauges = gauges
@@ -146,37 +161,37 @@ class Feed:
             self._tell("moment", {"moment": values, **news})
 
     def news(self, **news: Any) -> None:
-        """Fields of the state that have changed."""
+        """Publish changed fields of the state."""
         with self._lock:
             self._set(news)
             self._tell("news", news)
 
     def run_ended(self, row: dict[str, Any], **news: Any) -> None:
-        """One more row of the table of runs."""
+        """Publish one more row of the table of runs."""
         with self._lock:
             self._state.runs.append(row)
             self._set(news)
             self._tell("run", {"row": row, **news})
 
     def note(self, text: str) -> None:
-        """Something that the user should know."""
+        """Publish a note to the user."""
         with self._lock:
             self._state.notes.append(text)
             self._tell("note", {"text": text})
 
     def earlier(self, rows: list[dict[str, Any]]) -> None:
-        """Runs of former sessions, before anybody watches."""
+        """Add rows of earlier sessions, before there are watchers."""
         with self._lock:
             self._state.runs.extend(rows)
 
     def view(self) -> State:
-        """The state as it stands, with its last moment only, and without rows and notes."""
+        """Return the current state with its last moment only, without rows and notes."""
         with self._lock:
             last = list(self._state.moments)[-1:]
             return replace(self._state, moments=deque(last), runs=deque(), notes=deque())
 
     def close(self) -> None:
-        """No event comes after this."""
+        """Send the last event to all watchers."""
         with self._lock:
             self._closed = True
             for watcher in self._watchers:
@@ -195,5 +210,5 @@ class Feed:
 
 
 def _event(kind: str, value: Mapping[str, Any]) -> bytes:
-    """Of server-sent events. JSON has no line breaks, so that no name can end an event."""
+    """Encode a server-sent event; JSON has no line breaks, so no name can end the event."""
     return f"event: {kind}\ndata: {json.dumps(value, separators=(',', ':'))}\n\n".encode()

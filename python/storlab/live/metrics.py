@@ -1,8 +1,8 @@
-"""The campaign for Prometheus: OpenMetrics text.
+r"""OpenMetrics text of a running campaign, for Prometheus.
 
-Source: the OpenMetrics specification 1.0.0 (prometheus.io/docs/specs/om): a family's TYPE, UNIT and
-HELP before its samples, families one after the other, ``# EOF`` at the end; in label values ``\\``,
-``"`` and line feeds are escaped.
+Source: the OpenMetrics specification 1.0.0 (prometheus.io/docs/specs/om): TYPE, UNIT and HELP of a
+family precede its samples, families follow one another, ``# EOF`` ends the text; ``\\``, ``"`` and
+line feeds are escaped in label values.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ CONTENT_TYPE = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """One metric family. The unit is the end of its name, as the format asks."""
+    """One metric family. Its unit is the suffix of its name, as the format requires."""
 
     name: str
     kind: Literal["gauge", "counter", "info"]
@@ -28,7 +28,7 @@ class Family:
     samples: Sequence[tuple[Mapping[str, str], float | None]] = ()
 
     def lines(self) -> Iterator[str]:
-        """None where nothing is known."""
+        """Yield the family's lines, or none if no sample has a value."""
         known = [(labels, value) for labels, value in self.samples if value is not None]
         if not known:
             return
@@ -43,7 +43,7 @@ class Family:
 
 
 def open_metrics(state: State) -> str:
-    """The text of one scrape."""
+    """Return the text of one scrape."""
     lines = [line for family in _families(state) for line in family.lines()]
     return "\n".join([*lines, "# EOF", ""])
 
@@ -53,7 +53,7 @@ def _families(state: State) -> Iterator[Family]:
     run: Mapping[str, Any] = state.run or {}
     last = dict(zip(MOMENT, state.moments[-1], strict=True)) if state.moments else {}
     if last.get("run") != run.get("number"):
-        last = {}  # the last moment is of the run before: this one's target did none of it
+        last = {}  # the last moment belongs to the previous run
     of_run = {**study, "target": run.get("target", ""), "workload": run.get("workload", "")}
     yield from _campaign(state, study)
     if run:
@@ -84,7 +84,7 @@ def _families(state: State) -> Iterator[Family]:
 
 
 def _devices(state: State, study: Mapping[str, str]) -> Iterator[Family]:
-    """Bytes of the devices behind the targets, as the kernel counts them since they were there."""
+    """Yield the kernel's byte counters of the devices behind the targets."""
     for kind in ("read", "written"):
         name = f"storlab_device_{kind}_bytes"
         samples = [

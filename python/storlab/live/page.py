@@ -1,4 +1,4 @@
-"""The page of one session of a campaign, from its first step until its brief."""
+"""Live page of one session of a campaign, from its first step until its brief is ready."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from storlab.live.server import LiveServer
 from storlab.model.point import Plan
 from storlab.model.result import RunRecord
 
-BRIEF_S = 5.0  # for pages that are open to load the brief, before the program ends
+BRIEF_S = 5.0  # time that open pages have to load the brief before the program ends
 SCRAPE_FOLDER = ".live"
-"""Beside the result directory: Prometheus takes a wildcard in the last part of a path only."""
+"""Folder next to the result directory: Prometheus accepts wildcards in a path's last part only."""
 
 
 class LivePage:
-    """A context manager around a session, its conclusion too; :meth:`beside` opens it to readers.
+    """Context manager of the live page around a session, including its conclusion.
 
-    Beside ``directory`` is the file by which Prometheus finds the metrics, as long as they are
-    there.
+    :meth:`beside` opens the page to readers. While it is open, a file next to ``directory`` lets
+    Prometheus discover the metrics.
     """
 
     def __init__(
@@ -52,7 +52,11 @@ class LivePage:
         self._is_over = False
 
     def __enter__(self) -> LivePage:
-        """Raises UsageError where the port is taken."""
+        """Start listening.
+
+        Raises:
+            UsageError: The port cannot be opened.
+        """
         try:
             self._server = LiveServer(self._feed, self._port)
         except OSError as error:
@@ -71,9 +75,9 @@ class LivePage:
         if not self._is_open:
             server.stop()
             return
-        with suppress(OSError):  # somebody else's, or never made
+        with suppress(OSError):  # not ours, or never created
             self._scrape_file.unlink(missing_ok=True)
-        with suppress(OSError):  # that of another campaign lies there
+        with suppress(OSError):  # another campaign's file is in it
             self._scrape_file.parent.rmdir()
         if not self._is_over:
             what = f"{error.where}: {error.what}" if isinstance(error, StorlabError) else ""
@@ -86,7 +90,7 @@ class LivePage:
         server.stop()
 
     def beside(self, reporter: Reporter) -> Reporter:
-        """Both reporters as one. From now on the page can be looked at."""
+        """Open the page and return a reporter that feeds it besides the given one."""
         self._feed.earlier(rows_of(self._earlier, self._plan, self._names))
         self._is_open = True
         self._server.start()
@@ -95,7 +99,7 @@ class LivePage:
         return Beside(reporter, FeedReporter(self._feed, self._names, self._when_flags_held))
 
     def over(self, text: str, sentences: Sequence[str] = (), brief: Path | None = None) -> None:
-        """How it went. Pages that are open load the brief before the program ends."""
+        """Publish the outcome; open pages load the brief before the program ends."""
         if not self._is_open:
             return
         self._server.brief = brief
@@ -108,7 +112,7 @@ class LivePage:
         self._feed.news(stage="is over", over=told)
 
     def _when_flags_held(self, record: RunRecord) -> dict[str, list[Span]]:
-        """As the brief has it; of a run that cannot be read nothing, and the brief says why."""
+        """Return when flags applied, as in the brief; empty if the run cannot be read."""
         try:
             store = ResultStore.open(self._directory)
             return flag_times(RunData(record, record.target, store))
@@ -121,12 +125,15 @@ class LivePage:
         return whole.parent / SCRAPE_FOLDER / f"{whole.name}.json"
 
     def _write_scrape_file(self, server: LiveServer) -> None:
-        """For ``file_sd_configs`` of Prometheus. Only its owner may read it: the token is in it."""
+        """Write the file for ``file_sd_configs`` of Prometheus.
+
+        Only its owner may read it, because it contains the token.
+        """
         url = urlsplit(server.url)
         labels = {"__metrics_path__": f"{url.path}metrics"}
         content = json.dumps([{"targets": [url.netloc], "labels": labels}], indent=2) + "\n"
         place = self._scrape_file
-        with suppress(OSError):  # the page says the same
+        with suppress(OSError):  # optional: the page shows the same
             place.parent.mkdir(mode=0o700, exist_ok=True)
             place.unlink(missing_ok=True)
             handle = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)

@@ -1,4 +1,4 @@
-"""The reporter behind the page: keeps what it is told, and tells it once a second."""
+"""Reporter behind the live page: collects reports and publishes them once a second."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ PERIOD_S = 1.0
 SHADES = 9
 SHADING = 0.4
 Held = Callable[[RunRecord], Mapping[str, Sequence[tuple[float, float]]]]
-"""By kind of flag when it held in a stored run, in s of its window, as far as that is known."""
+"""Function that returns when each kind of flag applied in a stored run, in s of its window."""
 MOVED = {"read": "device_read_s", "written": "device_written_s"}
 
 
 class FeedReporter(Reporter):
-    """Whatever the campaign's thread says is only kept here; a thread of its own tells it."""
+    """Reporter that only stores reports; its own thread publishes them to the feed."""
 
     def __init__(
         self, feed: Feed, names: Names, held: Held | None = None, period_s: float = PERIOD_S
@@ -41,15 +41,17 @@ class FeedReporter(Reporter):
         self._feed = feed
         self._names = names
         self._held_of = held
-        self._flagged = deque[tuple[int, RunRecord]]()  # that nobody has asked yet
+        # Flagged runs whose flag times are not yet read.
+        self._flagged = deque[tuple[int, RunRecord]]()
         self._held: dict[int, dict[str, list[list[int]]]] = {}
         self._period_s = period_s
-        self._snapshot: tuple[dict[str, Any] | None, Snapshot] | None = None  # and the run it is of
+        # With the run it belongs to.
+        self._snapshot: tuple[dict[str, Any] | None, Snapshot] | None = None
         self._read: Callable[[], Sequence[Gauge]] = tuple
         self._counts = {"planned": 0, "done": 0, "failed": 0}
         self._left_ns = self._expected_ns = 0
         self._run: dict[str, Any] | None = None
-        self._target = self._phase = ""  # of the current run, or of the last one
+        self._target = self._phase = ""  # of the current run, else the last one
         self._started_ns = 0
         self._counted: tuple[int, dict[tuple[str, str, str], float]] = (0, {})
         self._course = _Course()
@@ -76,7 +78,7 @@ class FeedReporter(Reporter):
 
     @override
     def step(self, text: str, total: float | None = None) -> None:
-        self._run = self._snapshot = None  # a run whose target went away ends without a record
+        self._run = self._snapshot = None  # a run whose target vanished ends without a record
         self._step = {"text": text, "done": 0.0, "total": total}
         self._feed.news(step=dict(self._step), stage="prepares", run=None, phase="")
 
@@ -129,16 +131,17 @@ class FeedReporter(Reporter):
         self._feed.note(text)
 
     def tick(self) -> None:
-        """Tell one moment: the last snapshot, unless it was told, and the gauges as they stand."""
+        """Publish one moment: the last unpublished snapshot and the current gauges."""
         run, step = self._run, self._step
         kept, self._snapshot = self._snapshot, None
-        # A run may end and the next one begin at any moment: figures stay with the run they are of.
+        # Runs may end and begin at any moment, so a snapshot is used only with its own run.
         snapshot = kept[1] if kept is not None and kept[0] is run else None
         moment: dict[str, Any] = {"at_ms": self._wall_ms()}
         if snapshot is not None:
             self._phase = snapshot.phase if run is not None else ""
             moment["cpu_percent"] = _rounded(snapshot.cpu_percent)
-        if snapshot is not None and snapshot.phase != "drain":  # it has the window's last interval
+        # The last window interval is already published.
+        if snapshot is not None and snapshot.phase != "drain":
             moment |= {
                 "bytes_s": _rounded(snapshot.bytes_s, 0),
                 "operations_s": _rounded(snapshot.operations_s, 1),
@@ -163,7 +166,7 @@ class FeedReporter(Reporter):
         self._feed.moment(values, gauges, phase=self._phase, **news)
 
     def _moved(self, gauges: Sequence[Gauge]) -> dict[str, int]:
-        """What the devices behind the target have moved since the last moment, in bytes/s."""
+        """Return the bytes/s of the devices behind the target since the last moment."""
         before_ns, before = self._counted
         now_ns, moved = monotonic_ns(), [gauge for gauge in gauges if gauge.kind in MOVED]
         self._counted = now_ns, {(g.kind, g.target, g.place): g.value for g in moved}
@@ -176,7 +179,7 @@ class FeedReporter(Reporter):
         return rates
 
     def _when_flags_held(self) -> dict[str, Any]:
-        """Of all runs on the axis, where another flagged one has ended; else nothing."""
+        """Return the flag times of all runs on the axis if another flagged run ended, else {}."""
         if self._held_of is None or not self._flagged:
             return {}
         held = dict(self._held)
@@ -197,7 +200,7 @@ class FeedReporter(Reporter):
     def _ask(self) -> list[Gauge]:
         try:
             return list(self._read())
-        except DEFECTS:  # an instrument's; its thread says what it was
+        except DEFECTS:  # a failed meter; its own thread reports the error
             return []
 
     def _left_s(self) -> float:
@@ -209,9 +212,9 @@ class FeedReporter(Reporter):
 
 
 class _Course:
-    """The moments of a run's window, and the dips in it and in those of runs before.
+    """Moments of a run's window, with its dips and those of earlier runs.
 
-    The thread that tells alone goes on with it; the campaign's puts the next one in its place.
+    Only the publishing thread adds moments; the campaign's thread replaces the object per run.
     """
 
     def __init__(
@@ -219,15 +222,15 @@ class _Course:
     ) -> None:
         self._earlier, self._own = earlier[-MOST_MOMENTS:], list[list[int]]()
         self._has_dips = has_dips
-        self._before_ms = before_ms  # the moment before the first one
+        self._before_ms = before_ms  # time of the moment before the first one
         self._moments: deque[tuple[int, int, float, float]] = deque(maxlen=MOST_MOMENTS)
 
     def next(self, *, has_dips: bool) -> _Course:
-        """That of the next run; one of fixed work has no dips."""
+        """Return the object for the next run; fixed work has no dips."""
         return _Course([*self._earlier, *self._own], self._before_ms, has_dips=has_dips)
 
     def goes_on(self, moment: dict[str, Any]) -> dict[str, Any]:
-        """The dips of all runs, where those of the current one have changed; else nothing."""
+        """Add a moment; return the dips of all runs if the current run's changed, else {}."""
         before, now = self._before_ms, moment["at_ms"]
         self._before_ms = now
         moved: float | None = moment.get("bytes_s")
@@ -248,7 +251,7 @@ class _Course:
 
 
 class Beside(Reporter):
-    """Two reporters as one; the first is told first."""
+    """Pair of reporters that both receive every report, in order."""
 
     def __init__(self, first: Reporter, second: Reporter) -> None:
         self._both = (first, second)
@@ -311,7 +314,7 @@ class Beside(Reporter):
 
 
 def run_row(record: RunRecord, name: str, number: int | None) -> dict[str, Any]:
-    """A stored run in the page's table. ``number`` is its place in the campaign."""
+    """Return a stored run as a row of the page; ``number`` is its position in the campaign."""
     return {
         "id": record.run_id,
         "number": number,
@@ -330,7 +333,7 @@ def run_row(record: RunRecord, name: str, number: int | None) -> dict[str, Any]:
 
 
 def rows_of(records: Sequence[RunRecord], plan: Plan, names: Names) -> list[dict[str, Any]]:
-    """Those of former sessions; in plan order, the last of them."""
+    """Return the rows of earlier sessions' last runs, in plan order."""
     planned = {run.run_id: run for run in plan.runs}
     rows = []
     for record in records[-MOST_RUNS:]:
@@ -340,7 +343,7 @@ def rows_of(records: Sequence[RunRecord], plan: Plan, names: Names) -> list[dict
 
 
 def heat_of(bins: Sequence[Sequence[int]]) -> list[Any] | None:
-    """Latency bins as a moment holds them. As in the brief, shades grow slower than shares do."""
+    """Encode latency bins as in a moment; shades grow slower than shares, as in the brief."""
     total = sum(count for _, count in bins)
     if not total:
         return None
@@ -351,5 +354,5 @@ def heat_of(bins: Sequence[Sequence[int]]) -> list[Any] | None:
 
 
 def _rounded(value: float | None, digits: int = 2) -> float | None:
-    """None for what JSON has no number for, too."""
+    """Round a value; None if it is missing or not finite, which JSON cannot represent."""
     return None if value is None or not math.isfinite(value) else round(value, digits)

@@ -1,7 +1,7 @@
-"""The page over HTTP: loopback only, behind a random token, read-only.
+"""HTTP server of the live page: loopback only, behind a random token, read-only.
 
-Whoever lacks the token gets an empty answer, whatever is asked. Every connection has a thread, a
-time-out and little room in the kernel: one that does not read ends itself.
+Requests without the token get an empty answer. Every connection has a thread, a timeout and a small
+send buffer, so a client that does not read is disconnected.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from storlab.live.metrics import CONTENT_TYPE, open_metrics
 
 LOOPBACK = "127.0.0.1"
 MOST_CONNECTIONS = 64
-PATIENCE_S = 10.0  # for a request, and for one who reads an answer
+PATIENCE_S = 10.0  # timeout for a request, and for a client reading an answer
 SEND_BUFFER = 64 << 10
 
 _TYPES = {"html": "text/html", "css": "text/css", "js": "text/javascript"}
@@ -32,11 +32,11 @@ _PAGE_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
     "img-src data:; frame-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
-_BRIEF_POLICY = "frame-ancestors 'self'"  # the rest stands in the brief itself
+_BRIEF_POLICY = "frame-ancestors 'self'"  # the brief itself contains the remaining policy
 
 
 class LiveServer(ThreadingHTTPServer):
-    """Serves a feed until it is stopped. ``port`` 0: a free one."""
+    """Server of a feed until it is stopped; ``port`` 0 chooses a free port."""
 
     daemon_threads = True
     block_on_close = False
@@ -54,38 +54,38 @@ class LiveServer(ThreadingHTTPServer):
 
     @property
     def port(self) -> int:
-        """Where it listens."""
+        """Port it listens on."""
         return int(self.server_address[1])
 
     @property
     def url(self) -> str:
-        """Of the page, with its token."""
+        """URL of the page, including its token."""
         return f"http://{LOOPBACK}:{self.port}/{self.token}/"
 
     def start(self) -> None:
-        """Serve, in a thread."""
+        """Start serving in a thread."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Listen no longer."""
-        if self._thread.ident is not None:  # else there is no loop to end, and it would be awaited
+        """Stop listening."""
+        if self._thread.ident is not None:  # shutdown() would block without a running loop
             self.shutdown()
         self.server_close()
 
     def verify_request(self, request: object, client_address: object) -> bool:
-        """Whether there is room for one more."""
+        """Return whether the connection limit allows another connection."""
         del request, client_address
         return self._free.acquire(blocking=False)
 
     def process_request_thread(self, request: object, client_address: object) -> None:
-        """One connection, in a thread of its own."""
+        """Serve one connection in its own thread."""
         try:
             super().process_request_thread(request, client_address)  # type: ignore[arg-type]
         finally:
             self._free.release()
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """A connection that broke is no matter of the campaign's."""
+        """Ignore broken connections; they do not concern the campaign."""
         del request, client_address
 
 
@@ -94,12 +94,12 @@ class _Handler(BaseHTTPRequestHandler):
     timeout = PATIENCE_S
 
     def setup(self) -> None:
-        """Bound what the kernel keeps for one who does not read."""
+        """Limit the kernel's send buffer for clients that do not read."""
         self.request.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER)
         super().setup()
 
     def do_GET(self) -> None:
-        """The page and its parts, the events, the metrics, and the brief once there is one."""
+        """Answer with the page, its assets, events, metrics, or the brief once it exists."""
         place = self._place()
         answers: dict[str, Callable[[], None]] = {
             "": lambda: self._asset("page.html"),
@@ -113,25 +113,25 @@ class _Handler(BaseHTTPRequestHandler):
         if answer is None:
             self._nothing(HTTPStatus.NOT_FOUND)
         else:
-            with suppress(OSError):  # the reader has gone, or does not read
+            with suppress(OSError):  # the client left or does not read
                 answer()
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
-        """What is no request that we know: nothing is told, not even which program this is."""
+        """Answer invalid requests with an empty response that does not identify the program."""
         del code, message, explain
         self._nothing(HTTPStatus.NOT_FOUND)
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002
-        """A path has the token in it."""
+        """Log nothing: the path contains the token."""
         del format, args
 
     def _place(self) -> str | None:
-        """What is asked for behind the token; None without it, or under another name of the host.
+        """Return the requested path after the token, or None without token or loopback host name.
 
-        A page elsewhere whose name was made to lead here (DNS rebinding) sends that name.
+        Checking the Host header prevents DNS rebinding.
         """
         named = [host.rpartition(":")[0] or host for host in self.headers.get_all("Host", [])]
-        if named not in ([LOOPBACK], ["localhost"]):  # at any port: ssh may forward another
+        if named not in ([LOOPBACK], ["localhost"]):  # any port: ssh may forward another
             return None
         path = self.path.partition("?")[0]
         _, token, *rest = [*path.split("/", 2), ""][:3]

@@ -1,4 +1,4 @@
-"""A result directory in other programs' formats, found through entry points."""
+"""Export formats of a result directory, found through entry points."""
 
 from __future__ import annotations
 
@@ -13,15 +13,16 @@ if TYPE_CHECKING:
 
 
 class ExportFormat(Protocol):
-    """How one format is written."""
+    """Interface of an export format."""
 
     name: str
     suffix: str
 
     def content(self, store: ResultStore, samples: bool) -> bytes:
-        """The file's content: metrics by default, intervals with ``samples``.
+        """Return the file's content: metrics, or per-interval samples if ``samples`` is true.
 
-        Raises UsageError where the format has no place for what was asked.
+        Raises:
+            UsageError: The format cannot represent what was requested.
         """
         ...
 
@@ -30,13 +31,17 @@ EXPORTERS: Registry[ExportFormat] = Registry("storlab.exporters")
 
 
 def get_format(name: str) -> ExportFormat:
-    """The format of that name. Raises UsageError for one that is not registered."""
+    """Return the export format of this name.
+
+    Raises:
+        UsageError: The format is not registered.
+    """
     if name not in EXPORTERS:
         raise UsageError("--format", f'"{name}" is not a format', f"use {', '.join(EXPORTERS)}")
     return EXPORTERS[name]
 
 
 def default_output(store: ResultStore, form: ExportFormat, samples: bool) -> Path:
-    """``metrics.csv``, ``samples.parquet`` or ``fio.json`` in the result directory."""
+    """Return the default file in the result directory, as ``metrics.csv`` or ``fio.json``."""
     stem = form.name.removesuffix("-json") if form.suffix == ".json" else "metrics"
     return store.directory / f"{'samples' if samples else stem}{form.suffix}"

@@ -1,4 +1,4 @@
-"""Tidy tables: one row per run and metric, or per run and sample."""
+"""Tidy tables as CSV or Parquet: one row per run and metric, or per run and sample."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ SAMPLES_SCHEMA = b"samples-1"
 
 
 class CsvExport:
-    """CSV with a header line; histograms are left out of samples."""
+    """CSV with a header line; samples are exported without histograms."""
 
     name = "csv"
     suffix = ".csv"
 
     def content(self, store: ResultStore, samples: bool) -> bytes:
-        """UTF-8, commas, quotes where needed; no text is a formula."""
+        """Return the CSV as UTF-8; text that spreadsheets would read as a formula is escaped."""
         table = samples_table(store) if samples else metrics_table(store)
         binary = [field.name for field in table.schema if pa.types.is_binary(field.type)]
         return csv_bytes(table.drop_columns(binary))
 
 
 class ParquetExport:
-    """Parquet (zstd), histograms included."""
+    """Parquet with zstd compression, including histograms."""
 
     name = "parquet"
     suffix = ".parquet"
 
     def content(self, store: ResultStore, samples: bool) -> bytes:
-        """One table; its schema's metadata names the version under ``storlab.schema``."""
+        """Return one Parquet table, with its schema version in the metadata ``storlab.schema``."""
         table = samples_table(store) if samples else metrics_table(store)
         sink = pa.BufferOutputStream()
         pq.write_table(table, sink, compression="zstd")
@@ -58,10 +58,10 @@ _METRIC_COLUMNS = (
 
 
 def metrics_table(store: ResultStore) -> pa.Table:
-    """One row per run and metric: the run's identity, its parameters, and name, value and unit.
+    """Return one row per run and metric: the run's identity and parameters, name, value, unit.
 
-    Parameters are columns named ``param_<name>``; one with tables or lists in it is JSON text.
-    Failed runs are there with the metrics that they have, or one row without a metric.
+    Parameters are columns named ``param_<name>``; nested values become JSON text. A failed run has
+    rows for the metrics it recorded, or one row without a metric.
     """
     records = _records(store)
     rows: list[tuple[RunRecord, dict[str, Any]]] = []
@@ -86,7 +86,7 @@ def metrics_table(store: ResultStore) -> pa.Table:
 
 
 def samples_table(store: ResultStore) -> pa.Table:
-    """The samples of all runs, each with its run's identity and parameters in front."""
+    """Return the samples of all runs, each with its run's identity and parameters."""
     tables, owners = [], []
     for record in _records(store):
         table = store.samples(record.run_id)
@@ -131,7 +131,7 @@ def _identity(records: Sequence[RunRecord], store: ResultStore) -> dict[str, Any
 
 
 def _parameter(values: Sequence[Any]) -> Any:
-    """A column of the narrowest type that holds all values as they are."""
+    """Return a column of the narrowest type that holds all values unchanged."""
     known = [value for value in values if value is not None]
     if known and all(isinstance(value, bool) for value in known):
         return pa.array(values, pa.bool_())
