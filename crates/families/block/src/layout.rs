@@ -10,7 +10,7 @@ const PARTS_MAX: u64 = 256;
 /// Part of an operation that goes to one member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part {
-    /// Index of the member.
+    /// Index of the member in the order.
     pub member: u16,
     /// Offset in the file or device.
     pub offset: u64,
@@ -25,7 +25,7 @@ pub struct Layout {
     members: Vec<(u16, u64)>,
     /// Consecutive bytes on one member before the next member; unused with a single member.
     chunk: u64,
-    /// Size of the flat space.
+    /// Size of the flat space in bytes.
     pub space: u64,
     /// Share of this job among those that use the same space.
     pub share: Share,

@@ -15,13 +15,13 @@ use crate::verify::{Verifier, VerifyReport};
 /// ended, which closes files and verify state.
 pub struct Shared {
     timed: Timed,
-    /// The order.
+    /// Order that describes the run.
     pub job: BlockJob,
     /// Backend in use: `uring`, `posix` or `null`.
     pub backend: BackendKind,
     /// Open file of each member; empty for the null backend.
     pub files: Arc<Vec<File>>,
-    /// Verifier, in verify mode.
+    /// Checker of block headers in verify mode; `None` otherwise.
     pub verifier: Option<Verifier>,
     /// Result of checking reads during the load.
     pub verified: Mutex<Option<VerifyReport>>,

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 
 use storlab_base::OpKind;
 
-/// Free buffers of one job.
+/// Free I/O buffers of one job, separate for reads and writes.
 pub struct Slots {
     first_write: u32,
     /// Last in, first out: the buffer that was freed last is warm in the CPU cache.

@@ -12,7 +12,7 @@ use storlab_run::order::{
 };
 use storlab_run::sampling::Kind;
 
-/// Assignment of members to jobs.
+/// Layout of a run: how the members (files or devices) are assigned to jobs.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
 pub enum LayoutKind {
@@ -21,17 +21,17 @@ pub enum LayoutKind {
     Jbod,
     /// Every job uses all members, striped in chunks.
     Stripe,
-    /// Job `j` uses member `j`.
+    /// Each job has a member of its own: job `j` uses member `j`.
     PerJob,
 }
 
-/// I/O backend.
+/// Backend that submits the I/O of a run.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
 pub enum BackendKind {
     /// `uring` if the kernel permits it, otherwise `posix`.
     Auto,
-    /// `io_uring`.
+    /// Linux `io_uring`.
     Uring,
     /// One thread per outstanding I/O.
     Posix,
@@ -54,7 +54,7 @@ impl BackendKind {
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
 pub enum SyncKind {
-    /// No flushes.
+    /// Jobs send no flushes.
     None,
     /// `fsync`: data and metadata.
     Fsync,
@@ -62,7 +62,7 @@ pub enum SyncKind {
     Fdatasync,
 }
 
-/// When a job flushes its members.
+/// Flush cadence: when, and by which system call, a job flushes its members.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Sync {
     /// System call used for flushes.
@@ -74,7 +74,7 @@ pub struct Sync {
     pub at_end: bool,
 }
 
-/// Parameters of verify mode.
+/// Parameters of verify mode, which detects lost, torn, stale and misplaced writes.
 #[derive(Clone, Debug, Deserialize)]
 pub struct VerifySpec {
     /// Path of the state file, which records the issued and acknowledged generation of every block.
@@ -88,11 +88,11 @@ pub struct VerifySpec {
 /// Order for one run: members, layout, load, window and verification.
 #[derive(Clone, Debug, Deserialize)]
 pub struct BlockJob {
-    /// I/O backend.
+    /// Backend that submits the I/O.
     pub backend: BackendKind,
-    /// Files or block devices.
+    /// Files or block devices to read and write.
     pub members: Vec<Member>,
-    /// Assignment of members to jobs.
+    /// How members are assigned to jobs.
     pub layout: LayoutKind,
     /// Chunk size of a stripe in bytes.
     pub stripe_chunk: Option<u64>,
@@ -108,17 +108,17 @@ pub struct BlockJob {
     pub cpus: Option<Vec<usize>>,
     /// Percentages of operations by kind.
     pub mix: Mix,
-    /// Block sizes with their weights.
+    /// Sizes of operations with their weights.
     pub block_sizes: Vec<WeightedSize>,
     /// Access pattern: distribution of offsets.
     pub offsets: Pattern,
     /// Arrival process: closed loop, or open loop with a rate.
     pub arrival: Arrival,
-    /// When a job flushes its members.
+    /// Flush cadence of each job.
     pub sync: Sync,
     /// Compressibility and redundancy of written data.
     pub payload: PayloadSpec,
-    /// Verify mode, if enabled.
+    /// Parameters of verify mode; `None` disables it.
     pub verify: Option<VerifySpec>,
     /// Length of the ramp before the window, in nanoseconds.
     pub ramp_ns: u64,

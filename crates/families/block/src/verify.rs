@@ -58,7 +58,7 @@ pub struct Verifier {
     claims: Mapping,
 }
 
-/// Granules of a member.
+/// Granules of one member, numbered consecutively over all members.
 #[derive(Debug)]
 struct Range {
     name: String,
@@ -120,7 +120,7 @@ impl Verifier {
         true
     }
 
-    /// Release a claimed range.
+    /// Release a range that was claimed with [`Verifier::try_claim`].
     pub fn release(&self, member: usize, offset: u64, len: u64) {
         for (word, mask) in self.claim_words(member, offset, len) {
             word.fetch_and(!mask, Ordering::Release);

@@ -43,7 +43,7 @@ const GRACE_NS: u64 = 100_000_000;
 /// worker.
 const BLOCKED_NS: u64 = 50_000;
 
-/// Operation in flight.
+/// State of an operation in flight.
 #[derive(Clone, Copy)]
 struct Flight {
     kind: OpKind,
@@ -83,7 +83,7 @@ enum Started {
     Nothing,
 }
 
-/// Worker that executes one job.
+/// Worker that executes one job: submits its operations and records their latencies.
 pub struct Worker<'r, B: Backend, T: TimeSource> {
     shared: &'r Shared,
     index: usize,

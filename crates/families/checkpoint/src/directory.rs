@@ -19,7 +19,7 @@ use crate::spec::{CheckpointJob, Cold};
 #[cfg(test)]
 mod tests;
 
-/// Checkpoint storage in a directory.
+/// Storage for checkpoints as files in a directory.
 pub struct Directory {
     crew: Arc<Crew>,
     shelf: Shelf,

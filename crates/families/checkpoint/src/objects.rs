@@ -41,7 +41,7 @@ struct Rank {
     ledger: Ledger,
 }
 
-/// Checkpoint storage in a bucket.
+/// Storage for checkpoints as objects in a bucket.
 pub struct Objects<'o> {
     job: &'o CheckpointJob,
     store: Store,

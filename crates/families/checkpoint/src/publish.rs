@@ -19,9 +19,9 @@ const WHOLE: &str = "checkpoint-";
 /// Description of a checkpoint, stored with it.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq, Eq)]
 pub struct Manifest {
-    /// Number of the checkpoint.
+    /// Number of the checkpoint in its place.
     pub number: u32,
-    /// Seed of its content.
+    /// Seed from which the content of the files is generated.
     pub seed: u64,
     /// Buffer size in bytes, on which its content depends.
     pub io_bytes: u64,
@@ -45,7 +45,7 @@ impl Shelf {
         Shelf { home: home.to_owned(), publish: job.publish, sync: job.sync }
     }
 
-    /// Return the path of the directory.
+    /// Return the path of the directory with all checkpoints.
     pub fn home(&self) -> &Path {
         &self.home
     }

@@ -22,7 +22,7 @@ const READ: usize = 1;
 const SYNC: usize = 2;
 const HEADER: usize = 4096;
 
-/// Order sent to a rank.
+/// Request sent to the thread of a rank: write or restore a checkpoint.
 #[derive(Clone)]
 pub enum Order {
     /// Write checkpoint `number` into a directory.
@@ -36,9 +36,9 @@ pub enum Order {
 pub struct RankTimes {
     /// Number of the rank among those of all clients.
     pub rank: usize,
-    /// Bytes of its files.
+    /// Bytes of the rank's files.
     pub bytes: u64,
-    /// Start of the transfer.
+    /// Time at which the rank began its transfer.
     pub start_ns: u64,
     /// Time at which its last byte was written or read.
     pub moved_ns: u64,
@@ -54,13 +54,13 @@ pub fn slots(job: &CheckpointJob) -> usize {
     job.queue_depth + 4
 }
 
-/// State shared by all ranks.
+/// State shared by the threads of all ranks.
 pub struct Crew {
-    /// The order.
+    /// Order that describes the run.
     pub job: CheckpointJob,
-    /// Content of the files.
+    /// Generator of the files' content.
     pub content: Content,
-    /// Control that stops the run.
+    /// Control by which the run is stopped.
     pub control: Arc<Control>,
     /// Set if direct I/O was requested but the file system does not support it.
     pub buffered: AtomicBool,

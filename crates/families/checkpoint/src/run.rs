@@ -75,7 +75,7 @@ pub trait Home {
     /// The first error of a rank, which stops all.
     fn restore(&mut self, manifest: &Manifest, look: Look<'_>) -> Result<Option<Vec<RankTimes>>>;
 
-    /// Remove a complete checkpoint.
+    /// Remove a complete checkpoint from the storage.
     fn remove(&mut self, number: u32) -> Result<()>;
 
     /// Return the bytes moved by the block device until now, if it has counters.
@@ -90,7 +90,7 @@ pub trait Home {
 /// Run of checkpoints: drives the ranks from one checkpoint to the next.
 pub struct Checkpoints<'b, H> {
     job: &'b CheckpointJob,
-    /// Checkpoint storage.
+    /// Storage of the checkpoints.
     pub home: H,
     control: &'b Control,
     board: &'b Board,

@@ -6,7 +6,7 @@ use storlab_io::SECTOR;
 use storlab_run::order::{Order, at_least_one, must, stay_below};
 use storlab_s3::transfer::PlaceSpec;
 
-/// Purpose of a run.
+/// Purpose of a run: write and restore checkpoints, or remove them.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
 pub enum Task {
@@ -17,7 +17,7 @@ pub enum Task {
     Clean,
 }
 
-/// File of every checkpoint.
+/// File that every checkpoint contains.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FileSpec {
@@ -25,7 +25,7 @@ pub struct FileSpec {
     pub name: String,
     /// Rank that writes the file.
     pub rank: usize,
-    /// Size in bytes.
+    /// Size of the file in bytes.
     pub bytes: u64,
 }
 
@@ -33,29 +33,29 @@ pub struct FileSpec {
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
 pub enum Format {
-    /// Data only.
+    /// Plain data without a header.
     Raw,
     /// safetensors: a length, a JSON header, and one tensor.
     Safetensors,
 }
 
-/// Durability of checkpoints.
+/// Whether checkpoints are flushed before they are published.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
 pub enum SyncMode {
     /// No flush: the kernel writes back when it chooses to.
     None,
-    /// Flushed before it is published.
+    /// Every checkpoint is flushed before it is published.
     Fsync,
 }
 
-/// How a checkpoint becomes visible.
+/// How a checkpoint becomes visible under its final name.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
 pub enum Publish {
     /// Written under a temporary name, and renamed when it is complete.
     Rename,
-    /// Written under its final name.
+    /// Written under its final name from the start.
     InPlace,
 }
 
@@ -63,11 +63,11 @@ pub enum Publish {
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
 pub enum Cold {
-    /// By direct I/O.
+    /// Read with direct I/O.
     Direct,
-    /// By asking the kernel to drop the files from the cache first.
+    /// Buffered reads after the kernel was asked to drop the files from the cache.
     Drop,
-    /// The page cache is used.
+    /// Buffered reads, which the page cache may serve.
     AsIs,
 }
 

@@ -15,13 +15,13 @@ mod stream;
 pub use memory::{DeviceBuffer, GPU_PAGE, PinnedArena, PinnedBuffer};
 pub use stream::{Event, Stream};
 
-/// `CUcontext`.
+/// CUDA context handle (`CUcontext`).
 type Context = *mut c_void;
-/// `CUstream` or `CUevent`.
+/// CUDA stream or event handle (`CUstream`, `CUevent`).
 type Handle = *mut c_void;
 
 const NOT_READY: c_int = 600;
-/// Values of `CUdevice_attribute`.
+/// Device attributes (`CUdevice_attribute`): compute capability, major and minor.
 const COMPUTE_MAJOR: c_int = 75;
 const COMPUTE_MINOR: c_int = 76;
 
@@ -77,7 +77,7 @@ pub struct Cuda {
 pub struct Facts {
     /// Ordinal, as counted by nvidia-smi and `CUDA_VISIBLE_DEVICES`.
     pub number: u32,
-    /// Product name.
+    /// Product name of the GPU.
     pub name: String,
     /// PCI address: domain, bus, device, function.
     pub pci: String,
@@ -85,12 +85,12 @@ pub struct Facts {
     pub uuid: Option<[u8; 16]>,
     /// Compute capability, for example `9.0`.
     pub compute: String,
-    /// Total memory in bytes.
+    /// Total memory of the GPU in bytes.
     pub memory_bytes: u64,
     device: c_int,
 }
 
-/// Convert a `CUresult`.
+/// Convert a `CUresult` of the CUDA driver to a `Result`.
 fn done(result: c_int) -> Done<()> {
     if result == 0 { Ok(()) } else { Err(Fault::Cuda(result)) }
 }
@@ -181,7 +181,7 @@ fn text(
 
 /// GPU whose primary context is retained until this is dropped.
 pub struct Gpu {
-    /// The CUDA driver.
+    /// CUDA driver through which the GPU is used.
     pub cuda: &'static Cuda,
     /// Properties of the GPU.
     pub facts: Facts,

@@ -79,7 +79,7 @@ functions!(unsafe Functions {
     stats_l3 "cuFileGetStatsL3" (*mut u64) -> Status;
 });
 
-/// Bit numbers in the control flags.
+/// Bit numbers in the control flags of cuFile's driver properties.
 const USE_POLL_MODE: u32 = 0;
 const ALLOW_COMPAT: u32 = 1;
 /// Numbers of boolean parameters for `cuFileGetParameterBool`.
@@ -117,7 +117,7 @@ pub struct Properties {
     pub direct_io_bytes: u64,
     /// Most GPU memory that may be pinned, in bytes per GPU.
     pub pinned_bytes: u64,
-    /// Most entries of a batch.
+    /// Most entries that cuFile accepts in a batch.
     pub max_batch: u32,
     /// Major and minor version of nvidia-fs; zeros if it is not loaded.
     pub nvfs: (u32, u32),
@@ -174,7 +174,7 @@ pub struct Driver {
 }
 
 impl Driver {
-    /// Return the library.
+    /// Return the cuFile library.
     pub fn cufile(&self) -> &'static CuFile {
         self.cufile
     }

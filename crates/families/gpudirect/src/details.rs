@@ -15,7 +15,7 @@ use crate::route::{Counters, Named, Proof};
 use crate::shared::Shared;
 use crate::stack::Stack;
 
-/// Counters read after the load.
+/// Counters of cuFile and of the block devices, read after the load.
 #[derive(Default)]
 pub struct After {
     counters: Counters,
@@ -85,12 +85,12 @@ fn libraries(stack: &Stack) -> Value {
     json!({"cuda": cuda, "cufile": cufile})
 }
 
-/// Describe the CUDA driver.
+/// Describe the CUDA driver as JSON: path and version.
 pub fn cuda_facts(cuda: &Cuda) -> Value {
     json!({"path": cuda.path, "version": cuda.version()})
 }
 
-/// Describe a GPU.
+/// Describe a GPU as JSON.
 pub fn gpu_facts(facts: &Facts, free_bytes: u64) -> Value {
     json!({
         "number": facts.number,

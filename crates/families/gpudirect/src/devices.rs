@@ -12,18 +12,18 @@ use storlab_run::order::Member;
 /// Counters of all block devices below the members.
 #[derive(Default)]
 pub struct Devices {
-    /// Counters by device name.
+    /// Kernel counters of each block device, by its name.
     counters: BTreeMap<String, DeviceCounters>,
 }
 
-/// Sum of the counters at one time.
+/// Sum of the block devices' counters at one time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reading {
     at_ns: u64,
     bytes: DeviceBytes,
 }
 
-/// Bytes moved between two readings.
+/// Bytes that the block devices moved between two readings.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[allow(missing_docs)]
 pub struct Moved {

@@ -5,12 +5,12 @@ use storlab_base::Error;
 mod cuda;
 mod cufile;
 
-/// Reason why a call failed.
+/// Reason why a call to cuFile, the CUDA driver or the kernel failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// `errno` of the kernel.
+    /// Error number (`errno`) of the kernel.
     Errno(i32),
-    /// Code of the CUDA driver.
+    /// Error code of the CUDA driver.
     Cuda(i32),
     /// Code of cuFile, and the CUDA driver's code if that is the cause (0 otherwise).
     CuFile(i32, i32),
@@ -27,7 +27,7 @@ pub type Done<T> = std::result::Result<T, Fault>;
 /// `CU_FILE_CUDA_DRIVER_ERROR`: a call to the CUDA driver failed inside cuFile.
 pub const CUDA_DRIVER_ERROR: i32 = 5011;
 
-/// Code, name, meaning and fix.
+/// Entry in a table of error codes: code, name, meaning and fix.
 struct Entry(i32, &'static str, &'static str, &'static str);
 
 const AGAIN: &str = "run it again; where it stays, look into cufile.log";

@@ -25,7 +25,7 @@ const LOOK: Duration = Duration::from_millis(100);
 
 /// Reason why the load does not begin.
 pub struct Failed {
-    /// Error for the user.
+    /// Error to report to the user.
     pub error: Error,
     /// Whether I/O is still in flight: kernel and driver may use the mover's memory.
     pub stuck: bool,

@@ -43,12 +43,12 @@ const LOOK_MAX_NS: u64 = 5_000_000;
 const SHORT_NS: u64 = 50_000;
 const YIELDS: u32 = 2;
 
-/// I/O of a worker.
+/// I/O that a worker hands to its mover.
 #[derive(Clone, Copy, Debug)]
 pub struct Io {
-    /// Number of the buffer.
+    /// Number of the worker's buffer that the I/O uses.
     pub slot: u16,
-    /// Read or write.
+    /// Kind of the I/O: read or write.
     pub kind: OpKind,
     /// Offset in the file.
     pub offset: u64,
@@ -67,7 +67,7 @@ impl Io {
 pub enum Landing<'m> {
     /// GPU buffer and the offset in it.
     Gpu(&'m DeviceBuffer, usize),
-    /// Host memory.
+    /// Buffer in host memory.
     Host(&'m mut [u8]),
 }
 
@@ -104,9 +104,9 @@ impl Landing<'_> {
 /// I/O that has ended, successfully or not.
 #[derive(Clone, Copy, Debug)]
 pub struct Completion {
-    /// Number of the buffer.
+    /// Number of the buffer that the I/O used.
     pub slot: u16,
-    /// Bytes moved, or the fault.
+    /// Bytes moved, or the reason for the failure.
     pub result: Done<u64>,
 }
 
@@ -135,7 +135,7 @@ pub trait Mover {
     /// If the worker has no buffer for reads.
     fn landing(&mut self, slot: u16) -> Done<Landing<'_>>;
 
-    /// Cancel the operations in flight.
+    /// Ask for the cancellation of the operations in flight.
     fn cancel(&mut self) {}
 
     /// Return the features of the kernel and the libraries that are used.
@@ -193,9 +193,9 @@ impl<W: OneByOne> Mover for InTurn<W> {
 
 /// Resources of one worker: its file, GPU and buffer geometry.
 pub struct Seat {
-    /// Index of its member.
+    /// Index of the worker's member in the order.
     pub file: usize,
-    /// Longest block in bytes.
+    /// Largest block size in bytes.
     pub longest: usize,
     stride: usize,
     gpu: usize,

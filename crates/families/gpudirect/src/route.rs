@@ -42,7 +42,7 @@ fn nvfs_bytes(text: &str) -> Option<u64> {
     Some((of("readMiB=")? + of("writeMiB=")?) * MIB)
 }
 
-/// I/Os of one GPU by path.
+/// Number of I/Os and bytes of one GPU by data path.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct GpuRoute {
     number: u32,

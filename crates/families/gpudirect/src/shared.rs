@@ -23,7 +23,7 @@ pub type Written = (usize, Vec<(u64, u32)>);
 /// Shared state of one run: the timed run plus what this family adds.
 pub struct Shared {
     timed: Timed,
-    /// The order.
+    /// Order that describes the run.
     pub job: GpuDirectJob,
     stack: OnceLock<Option<Arc<Stack>>>,
     /// Copy of the stack's handle that can be read without opening the stack.
@@ -92,7 +92,7 @@ impl Shared {
                 *lock(&self.kept) = Some(stack.clone());
                 Some(stack)
             }
-            // A cancelled run needs no reason.
+            // A cancelled run needs no reason for the failure.
             Err(_) if self.control.cancelled() => None,
             Err(error) => {
                 self.fail(error);

@@ -13,7 +13,7 @@ use storlab_run::order::{
 
 use crate::cuda::GPU_PAGE;
 
-/// Purpose of a run.
+/// Purpose of a run: generate load, or only probe the machine.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
 pub enum Task {
@@ -69,9 +69,9 @@ pub enum Api {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct Libraries {
-    /// Candidates for cuFile.
+    /// Candidates for the cuFile library.
     pub cufile: Vec<String>,
-    /// Candidates for the CUDA driver.
+    /// Candidates for the CUDA driver library.
     pub cuda: Vec<String>,
 }
 
@@ -79,7 +79,7 @@ pub struct Libraries {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(default)]
 pub struct GpuDirectJob {
-    /// Load or probe.
+    /// Purpose of the run: load or probe.
     #[serde(rename = "do")]
     pub task: Task,
     /// Files or block devices to read and write.
@@ -92,7 +92,7 @@ pub struct GpuDirectJob {
     pub mix: Mix,
     /// Access pattern: distribution of offsets within a member.
     pub offsets: Pattern,
-    /// Block sizes with their weights.
+    /// Sizes of operations with their weights.
     pub block_sizes: Vec<WeightedSize>,
     /// Number of worker threads.
     pub workers: usize,

@@ -25,7 +25,7 @@ pub struct Stack {
     pub free_bytes: Vec<u64>,
     /// cuFile's open driver, if the path is direct.
     pub driver: Option<Driver>,
-    /// Properties of cuFile's driver.
+    /// Properties that cuFile's driver reported when it was opened.
     pub properties: Option<Properties>,
     /// Whether cuFile counts I/Os by path.
     pub counts: bool,

@@ -80,7 +80,7 @@ impl Draw {
         (below(&mut self.range_rng, size - len + 1), len)
     }
 
-    /// Draw a shard of the pool.
+    /// Draw a shard of the pool, for a listing.
     pub fn shard(&mut self, shards: u64) -> u64 {
         below(&mut self.shard_rng, shards)
     }

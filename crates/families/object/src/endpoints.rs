@@ -75,7 +75,7 @@ struct Row {
     kind: WireKind,
     /// Successful requests; bytes and latencies are theirs.
     requests: u64,
-    /// Bytes of objects.
+    /// Bytes of objects moved by the successful requests.
     bytes: u64,
     errors: u64,
     /// Sum of latencies: the histogram rounds each of them.
@@ -88,7 +88,7 @@ struct Row {
 pub struct EndpointTable(Vec<Vec<Row>>);
 
 impl EndpointTable {
-    /// Count a successful request.
+    /// Count a successful request with its latency and its bytes of an object.
     pub fn succeed(&mut self, to: Destination, latency_ns: u64, bytes: u64) {
         let row = self.row(to);
         row.requests += 1;
@@ -97,7 +97,7 @@ impl EndpointTable {
         row.latency.record(latency_ns);
     }
 
-    /// Count a failed request.
+    /// Count a failed request at its destination.
     pub fn fail(&mut self, to: Destination) {
         self.row(to).errors += 1;
     }

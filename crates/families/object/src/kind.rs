@@ -2,7 +2,7 @@
 
 use storlab_run::sampling::Kind;
 
-/// Kind of a request.
+/// Kind of an S3 request that a run sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[allow(missing_docs)]
 pub enum ObjectKind {

@@ -32,14 +32,14 @@ fn push_hex(into: &mut String, number: u64, digits: u32) {
 pub struct PoolSpec {
     /// Prefix of their keys; ends with a slash.
     pub prefix: String,
-    /// Number of objects.
+    /// Number of objects in the pool.
     pub objects: u64,
     /// Number of prefixes over which the objects are spread.
     #[serde(default = "crate::spec::single")]
     pub shards: u64,
-    /// Distribution of their sizes.
+    /// Distribution of the objects' sizes.
     pub sizes: SizesSpec,
-    /// Seed of the sizes.
+    /// Seed from which the objects' sizes are drawn.
     #[serde(default = "crate::spec::single")]
     pub seed: u64,
 }
@@ -64,12 +64,12 @@ impl Names {
         format!("{}{:04x}/", self.prefix, shard % self.shards)
     }
 
-    /// Return the number of shards.
+    /// Return the number of shards (key prefixes).
     pub fn shards(&self) -> u64 {
         self.shards
     }
 
-    /// Return the key of object `index`.
+    /// Return the key of object `index` of the pool.
     pub fn key(&self, index: u64) -> String {
         hex_key(&self.prefix, index % self.shards, index)
     }

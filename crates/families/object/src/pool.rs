@@ -15,14 +15,14 @@ use super::names::{Names, hex_key};
 use super::sizes::Sizes;
 use super::spec::ObjectJob;
 
-/// Identifier of an object.
+/// Identifier of an object, from which its key and size follow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Object {
-    /// Object of the pool, by index.
+    /// Object of the pool, which existed before the run, by its index.
     Pool(u64),
     /// Object that a worker wrote during the run.
     Written {
-        /// Index of the worker.
+        /// Index of the worker that wrote it.
         worker: u32,
         /// Serial number among the worker's objects, from 0.
         serial: u64,
@@ -153,7 +153,7 @@ impl Objects {
         Some(object)
     }
 
-    /// Release an object after a read.
+    /// Unpin an object after a read, so that it may be deleted.
     pub fn unpin(&self, object: Object) {
         if !self.deletes {
             return;

@@ -24,7 +24,7 @@ pub struct Progress {
     pub(super) pages: Pages,
 }
 
-/// Pages of keys to delete.
+/// Queue of listed pages of keys that a clean has to delete.
 #[derive(Default)]
 pub(super) struct Pages {
     pub(super) waiting: Mutex<VecDeque<Vec<String>>>,
@@ -35,7 +35,7 @@ pub(super) struct Pages {
 }
 
 impl Progress {
-    /// Create the initial state.
+    /// Create the state of a task that has not begun.
     pub fn new(job: &ObjectJob) -> Self {
         let objects = match (job.task, &job.pool) {
             (Task::Fill, Some(pool)) => pool.objects,

@@ -27,11 +27,11 @@ const ANSWER_BYTES: usize = 8 << 20;
 /// Byte range of an object to send.
 #[derive(Clone, Copy)]
 pub struct Outgoing {
-    /// Content of the object.
+    /// Generator of the object's content.
     pub content: Content,
-    /// Offset of the range.
+    /// Offset of the range in the object.
     pub at: u64,
-    /// Length of the range.
+    /// Length of the range in bytes.
     pub len: u64,
 }
 
@@ -121,14 +121,14 @@ impl Answer<'_> {
 pub struct Wire<'s> {
     /// Worker that owns the connections.
     pub worker: &'s Worker,
-    /// Connections by endpoint.
+    /// Keep-alive connections, one per endpoint.
     pub links: &'s mut Links,
     /// Time at which the request is sent: after signing and before connecting. Kept if set already.
     pub start_ns: &'s mut Option<u64>,
 }
 
 impl<'s> Wire<'s> {
-    /// Send a call. Return its response.
+    /// Send an S3 call. Return its response, whose body is still to be read.
     pub async fn exchange(self, call: &Call<'_>, body: RequestBody) -> Result<Answer<'s>, Failure> {
         self.send(call, 0, |_| body).await
     }
@@ -199,7 +199,7 @@ impl<'s> Wire<'s> {
         self.send(&call, len, body).await
     }
 
-    /// Fetch one page of a listing.
+    /// Fetch one page of a bucket listing.
     pub async fn list(self, prefix: &str, after: Option<&str>) -> Result<Bytes, Failure> {
         let max_keys = self.worker.shared.job.list_max_keys.to_string();
         let mut query = vec![("list-type", "2"), ("max-keys", &max_keys), ("prefix", prefix)];
@@ -223,7 +223,7 @@ impl<'s> Wire<'s> {
         xml::not_deleted(&answer.whole().await?)
     }
 
-    /// Delete one key.
+    /// Delete one object by its key.
     pub async fn delete_one(self, key: &str) -> Result<(), Failure> {
         let call = Call::new(Method::DELETE, Some(key));
         self.exchange(&call, RequestBody::none()).await?.whole().await.map(drop)

@@ -51,16 +51,16 @@ pub struct Examples {
 
 /// Example of one kind of error.
 pub struct Example {
-    /// Request and failure.
+    /// Description of the request and its failure.
     pub text: String,
     /// How the user can fix errors of this kind.
     pub advice: &'static str,
 }
 
-/// Bodies with one kind of fault.
+/// Response bodies with one kind of fault.
 #[derive(Default)]
 pub struct Bodies {
-    /// First few examples.
+    /// Descriptions of the first few such bodies.
     pub examples: Vec<String>,
     /// Number of such bodies.
     pub count: u64,
@@ -69,7 +69,7 @@ pub struct Bodies {
 /// Shared state of one run: the timed run plus what this family adds.
 pub struct Shared {
     timed: Timed,
-    /// The order.
+    /// Order that describes the run.
     pub job: ObjectJob,
     /// Object store under test.
     pub store: Store,
@@ -194,7 +194,7 @@ fn join_least_busy(busy: &[AtomicUsize], turn: usize) -> usize {
 
 /// Request in flight at an endpoint; counted until this is dropped.
 pub struct Routed<'s> {
-    /// Index of the endpoint.
+    /// Index of the endpoint in the order.
     pub endpoint: usize,
     busy: &'s AtomicUsize,
 }

@@ -10,17 +10,17 @@ use storlab_run::order::WeightedSize;
 #[derive(Clone, Debug, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum SizesSpec {
-    /// One size.
+    /// All objects have the same size.
     Fixed {
-        /// Exactly one size.
+        /// List with exactly one size.
         sizes: Vec<WeightedSize>,
     },
     /// Several sizes, drawn by weight.
     Weighted {
-        /// At least one size.
+        /// List with at least one size.
         sizes: Vec<WeightedSize>,
     },
-    /// Uniform distribution.
+    /// Uniform distribution between two bounds.
     Uniform {
         /// Smallest size in bytes.
         low: u64,
@@ -29,7 +29,7 @@ pub enum SizesSpec {
     },
     /// Log-normal distribution: many small objects and few large ones.
     Lognormal {
-        /// Median in bytes.
+        /// Median size in bytes.
         median: u64,
         /// Standard deviation of the natural logarithm.
         sigma: f64,

@@ -30,11 +30,11 @@ pub type Links = Vec<Option<Connection>>;
 pub enum Request {
     /// Read an object, or `range` (offset and length) of it.
     Get { object: Object, key: String, size: u64, range: Option<(u64, u64)> },
-    /// Write an object.
+    /// Write an object of `size` bytes.
     Put { object: Object, key: String, size: u64 },
-    /// Ask for an object's size.
+    /// Ask for an object's size with HEAD.
     Head { object: Object, key: String, size: u64 },
-    /// Fetch one page of a listing.
+    /// Fetch one page of the listing below a prefix.
     List { prefix: String },
     /// Delete one object, or all with one multi-delete request if `batch`.
     Delete { batch: bool, objects: Vec<Object>, keys: Vec<String> },
@@ -63,7 +63,7 @@ impl Request {
     }
 }
 
-/// Result of a successful request.
+/// Bytes and times of a successful request.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Moved {
     /// Bytes of objects that were sent or received.
@@ -78,7 +78,7 @@ pub struct Moved {
 pub struct OpenUpload {
     /// Key of the object that the upload creates.
     pub key: String,
-    /// Upload id assigned by the store.
+    /// Id that the store assigned to the upload.
     pub id: Option<String>,
 }
 

@@ -11,7 +11,7 @@ use super::kind::ObjectKind;
 use super::names::{Names, PoolSpec};
 use super::sizes::{Sizes, SizesSpec};
 
-/// Purpose of a run.
+/// Purpose of a run: load, or its preparation or clean-up.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
 pub enum Task {
@@ -51,11 +51,11 @@ pub enum PayloadMode {
     /// `UNSIGNED-PAYLOAD`: the signature does not cover the body.
     #[default]
     Unsigned,
-    /// SHA-256 of the whole body.
+    /// The signature covers the SHA-256 of the whole body.
     Signed,
-    /// Body signed in chunks.
+    /// The body is sent in chunks, each with its own signature.
     Streaming,
-    /// Trailing CRC32 after the body.
+    /// The body is followed by its CRC32 in a trailer.
     TrailerCrc,
 }
 
@@ -63,7 +63,7 @@ pub enum PayloadMode {
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
 pub enum Routing {
-    /// Endpoints take turns.
+    /// Round robin: endpoints take turns.
     #[default]
     RoundRobin,
     /// The endpoint with the fewest requests of this process in flight.

@@ -22,7 +22,7 @@ use super::timer::Timer;
 
 /// Timeout for aborting an upload; other slots go on with the load meanwhile.
 pub const ABORT: Duration = Duration::from_secs(5);
-/// Most that a timer may fire late.
+/// Longest delay with which a timer may fire.
 const TIMERS: Duration = Duration::from_millis(100);
 
 /// Schedule of an open loop. The slot that holds its lock waits for the next due time; the others
@@ -36,7 +36,7 @@ struct Pacer {
 pub struct Worker {
     /// State shared with the other workers.
     pub shared: Arc<Shared>,
-    /// Generator of requests.
+    /// Generator of the worker's requests.
     pub draw: RefCell<Draw>,
     pub(super) index: usize,
     clock: Cell<Clock>,
@@ -239,7 +239,7 @@ impl Worker {
         self.shared.route(turn)
     }
 
-    /// Return a new object to write.
+    /// Return the identifier of a new object to write.
     pub fn next_object(&self) -> Object {
         let serial = self.serial.get();
         self.serial.set(serial + 1);
@@ -289,7 +289,7 @@ impl Worker {
         self.recorder.borrow_mut().give_up(kind as usize, start_ns, now);
     }
 
-    /// Add to one of the run's counters.
+    /// Add `more` to the run's counter that `which` selects.
     pub fn count(&self, which: impl Fn(&super::shared::Counts) -> &AtomicU64, more: u64) {
         which(&self.shared.counts).fetch_add(more, Relaxed);
     }

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// Limit and current use of memory.
+/// Memory budget: limit, current use and peak in bytes.
 #[derive(Debug)]
 pub struct Budget {
     limit: usize,
@@ -30,7 +30,7 @@ impl Budget {
         taken.map(|used| self.peak.fetch_max(used + bytes, Relaxed)).is_ok()
     }
 
-    /// Release reserved bytes.
+    /// Return reserved bytes to the budget.
     pub fn give(&self, bytes: usize) {
         self.used.fetch_sub(bytes, Relaxed);
     }
@@ -40,7 +40,7 @@ impl Budget {
         self.take(bytes).then(|| Held { budget: self, bytes })
     }
 
-    /// Return the limit in bytes.
+    /// Return the limit of the budget in bytes.
     pub fn limit(&self) -> usize {
         self.limit
     }

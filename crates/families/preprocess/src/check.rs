@@ -116,13 +116,14 @@ fn in_parallel<T: Send>(
     })
 }
 
-/// Content of a file, per row.
+/// Content of an output file, which determines the bytes per row.
 #[derive(Clone, Copy)]
 enum Kind {
     Label,
-    /// Width of a number in bytes.
+    /// Numerical features, with the width of a number in bytes.
     Numerical(usize),
-    /// Width of an id in bytes, and the cardinality: ids are below it.
+    /// Ids of a category column: width of an id in bytes, and the cardinality, which exceeds every
+    /// id.
     Ids(usize, u64),
 }
 

@@ -29,7 +29,7 @@ pub struct Group<'p> {
 pub struct Column {
     values: Vec<i32>,
     levels: Vec<i16>,
-    /// Number of rows.
+    /// Number of rows in the row group, nulls included.
     pub rows: usize,
     /// Bytes of the column chunk in the file.
     pub bytes: u64,
@@ -81,7 +81,7 @@ impl<'p> Group<'p> {
         Err(damaged(self.path, format!("it has {rows} rows, and {due} were due")))
     }
 
-    /// Return the number of row groups.
+    /// Return the number of row groups in the file.
     pub fn len(&self) -> usize {
         self.metadata.num_row_groups()
     }

@@ -11,13 +11,13 @@ use storlab_base::{Rng, stream};
 #[cfg(test)]
 mod tests;
 
-/// Rows that share a random seed.
+/// Rows per block; each block has its own random stream.
 pub const BLOCK_ROWS: u64 = 16_384;
 /// Upper bound of the bytes of a row: label, integers of up to nine characters, categories,
 /// separators.
 pub const MOST_ROW_BYTES: usize = 2 + 13 * 10 + 26 * 9;
 
-/// Clicks per 1000 rows.
+/// Rows with label 1 (clicked) per 1000 rows.
 const CLICKED: u64 = 32;
 
 /// Columns of integers: empty fields per 1000, the largest value, and the weight of an octave in

@@ -59,7 +59,7 @@ impl Columns {
         *length += usize::from(there);
     }
 
-    /// Complete the current row.
+    /// Complete the current row with its label and its mask of non-null columns.
     #[inline]
     pub fn end_row(&mut self, label: i32, present: u64) {
         self.labels.push(label);
@@ -88,14 +88,14 @@ impl Columns {
         &self.values[column][..self.lengths[column]]
     }
 
-    /// Remove all rows.
+    /// Remove all rows, but keep the buffers.
     pub fn clear(&mut self) {
         self.labels.clear();
         self.present.clear();
         self.lengths = [0; NULLABLE];
     }
 
-    /// Write all rows as one row group.
+    /// Write all rows as one row group of a Parquet file.
     pub fn write<W: Write + Send>(&mut self, file: &mut SerializedFileWriter<W>) -> Result<()> {
         let mut group = file.next_row_group()?;
         write_column(&mut group, &self.labels, None)?;

@@ -27,7 +27,7 @@ pub struct Crew<'b> {
 
 /// Access of one worker to the tasks of a round and to its counters.
 pub struct Turn<'c> {
-    /// Counters of the worker.
+    /// Operations and bytes that the worker has counted.
     ledger: &'c mut Ledger,
     next: &'c AtomicUsize,
     tasks: usize,

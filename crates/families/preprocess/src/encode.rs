@@ -38,7 +38,7 @@ pub struct Encoded {
 /// Range of a column's ids that is looked up in one pass.
 #[derive(Clone, Copy, Debug)]
 struct Slice {
-    /// Number of the column, 1 for `C1`.
+    /// Number of the category column, 1 for `C1`.
     number: usize,
     skip: u64,
     take: u64,
@@ -172,7 +172,7 @@ struct Outputs {
 struct Place {
     path: PathBuf,
     file: File,
-    /// Bytes of a row.
+    /// Bytes of a row in the file.
     bytes: usize,
 }
 
@@ -239,7 +239,7 @@ struct Encoder<'e> {
     first: bool,
 }
 
-/// Buffers of one worker.
+/// Buffers of one worker, reused for all row groups.
 #[derive(Default)]
 struct Worker {
     column: Column,

@@ -112,7 +112,7 @@ fn aside(directory: &Path, name: &str) -> PathBuf {
     outputs::aside(&directory.join(name))
 }
 
-/// Content of the sidecar.
+/// Content of the sidecar file that describes a data set of click logs.
 #[derive(Deserialize, Serialize)]
 struct DataSet {
     version: u32,
@@ -160,7 +160,7 @@ struct Block {
     rows: u64,
 }
 
-/// File that is being written.
+/// Click log that is being written under its temporary name.
 struct Growing {
     number: u32,
     path: PathBuf,

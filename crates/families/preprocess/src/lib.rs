@@ -120,7 +120,7 @@ struct Stages<'b> {
     resumed: usize,
 }
 
-/// Readings at the start of a stage.
+/// Time, CPU and device counters at the start of a stage.
 struct Begun {
     place: usize,
     start_ns: u64,

@@ -9,7 +9,7 @@ use storlab_base::{Error, Result};
 
 use super::parse::PADDING;
 
-/// Most bytes per read.
+/// Most bytes of a click log that are read at a time.
 pub const BLOCK_BYTES: usize = 4 << 20;
 /// Bytes read past the end of the part, for the rest of its last line; more if it is longer.
 const TAIL_BYTES: usize = 64 << 10;
@@ -22,11 +22,11 @@ const LF: u8 = b'\n';
 pub struct Lines<'p> {
     path: &'p Path,
     file: File,
-    /// Size of the file.
+    /// Size of the file in bytes.
     size: u64,
     /// Lines that begin here or later belong to other parts.
     end: u64,
-    /// Offset of the next read.
+    /// Offset in the file of the next read.
     next: u64,
     /// Bytes in the buffer that are not handed over yet.
     kept: usize,
@@ -35,9 +35,9 @@ pub struct Lines<'p> {
 
 /// Block of whole lines, each with its line feed, followed by [`PADDING`] bytes.
 pub struct Block<'b> {
-    /// Lines with the padding.
+    /// Bytes of the lines, followed by the padding.
     pub data: &'b [u8],
-    /// Length without the padding.
+    /// Length of the lines in bytes, without the padding.
     pub len: usize,
     /// Bytes of the part that were read for the block.
     pub bytes: u64,

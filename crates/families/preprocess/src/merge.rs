@@ -70,7 +70,7 @@ impl<'w> Vocabulary<'w> {
         Vocabulary { values, counts: BufWriter::with_capacity(BUFFER_BYTES, counts), written: 0 }
     }
 
-    /// Append a value and its count.
+    /// Append a value and its count to the vocabulary.
     pub fn write(&mut self, value: u32, count: u64) -> io::Result<()> {
         self.values.write_all(&value.to_le_bytes())?;
         self.counts.write_all(&count.to_le_bytes())?;

@@ -33,7 +33,7 @@ pub fn name_file(path: &Path) -> Result<()> {
     durable::name(&aside(path), path)
 }
 
-/// Write a small file atomically.
+/// Write a small file durably and atomically.
 pub fn publish(path: &Path, content: &[u8]) -> Result<()> {
     durable::write(&aside(path), content)?;
     name_file(path)

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::columns::{CATEGORIES, Columns, INTEGERS};
 
-/// Number of fields of a line.
+/// Number of fields in a line of a click log.
 pub const FIELDS: usize = 1 + INTEGERS + CATEGORIES;
 /// Bytes that must be readable after a line.
 pub const PADDING: usize = 8;

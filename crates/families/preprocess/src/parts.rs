@@ -17,11 +17,11 @@ use super::spec::PreprocessJob;
 pub struct Part {
     /// Index of the input in the order.
     pub file: usize,
-    /// First byte of the range.
+    /// Offset of the range's first byte in the file.
     pub start: u64,
-    /// End of the range, exclusive.
+    /// Offset of the range's end in the file, exclusive.
     pub end: u64,
-    /// Path of its Parquet file.
+    /// Path of the Parquet file that ingest writes for the part.
     pub parquet: PathBuf,
 }
 
@@ -30,7 +30,7 @@ pub struct Part {
 pub struct Sample {
     /// Number of the line, counted from 0 at the part's first line.
     pub line: u64,
-    /// Reason why it is malformed.
+    /// Reason why the line is malformed.
     pub reason: Reason,
     /// Number of the invalid field, from 1.
     pub field: Option<usize>,
@@ -42,13 +42,13 @@ pub struct Sample {
 /// complete.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq, Eq)]
 pub struct PartFacts {
-    /// Rows in the Parquet file.
+    /// Number of rows in the Parquet file.
     pub rows: u64,
-    /// Lines of the input.
+    /// Number of lines of the input in the part.
     pub lines: u64,
     /// Number of malformed lines by reason.
     pub malformed: BTreeMap<String, u64>,
-    /// First malformed lines.
+    /// Samples of the first malformed lines.
     pub samples: Vec<Sample>,
 }
 
@@ -93,11 +93,11 @@ fn size_of_input(path: &Path) -> Result<u64> {
     Err(Error::spec("inputs", format!("{} is no file", path.display()), "name files"))
 }
 
-/// Facts about all parts together.
+/// Rows, lines and malformed lines of all parts together.
 pub struct Findings {
-    /// Rows of all parts.
+    /// Number of rows of all parts.
     pub rows: u64,
-    /// Lines of all parts.
+    /// Number of input lines of all parts.
     pub lines: u64,
     /// Index of the first row of each part.
     pub first_row: Vec<u64>,

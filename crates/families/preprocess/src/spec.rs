@@ -9,7 +9,7 @@ use storlab_run::order::{Order, at_least_one, must};
 /// Fewest bytes of a row's text: a label and 39 tabs.
 const LEAST_ROW_BYTES: u64 = 40;
 
-/// Purpose of a run.
+/// Purpose of a run: preprocess, generate click logs, or remove the output.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
 pub enum Task {
@@ -26,11 +26,11 @@ pub enum Task {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Clicks {
-    /// Rows in all files together.
+    /// Number of rows in all files together.
     pub rows: u64,
-    /// Number of files.
+    /// Number of files over which the rows are spread.
     pub files: u32,
-    /// Seed of the generator.
+    /// Seed of the generated rows.
     pub seed: u64,
 }
 
@@ -42,7 +42,7 @@ impl Clicks {
     }
 }
 
-/// Codec of Parquet pages.
+/// Compression codec of Parquet pages.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
 #[allow(missing_docs)]
@@ -68,10 +68,10 @@ pub enum Numerical {
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
 pub enum Malformed {
-    /// Fail the run.
+    /// A malformed line fails the run.
     #[default]
     Refuse,
-    /// Count and skip the line.
+    /// Malformed lines are counted and skipped.
     Skip,
 }
 

@@ -387,7 +387,7 @@ fn a_run_that_is_cancelled_is_not_looked_at_to_its_end() {
     assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
     let job = bench.job("c", &json!({"resume": true}));
     let run = crate::start(&job, &BTreeMap::new(), false).unwrap();
-    // The check reads this file first.
+    // The check of the output reads this file first.
     let mut file = writer(&path, &run);
     assert_eq!(run.snapshot().phase.name, "check");
     run.cancel();

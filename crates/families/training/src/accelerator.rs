@@ -28,15 +28,15 @@ pub const WAKE: usize = 2;
 pub struct EpochTimes {
     /// Number of the accelerator among those of all clients.
     pub accelerator: usize,
-    /// Completed steps.
+    /// Number of completed steps.
     pub steps: u64,
     /// Time at which it asked for its first batch.
     pub start_ns: u64,
-    /// End of its first step.
+    /// Time at which its first step ended.
     pub first_end_ns: u64,
-    /// End of its last step.
+    /// Time at which its last step ended.
     pub end_ns: u64,
-    /// Measured time spent computing.
+    /// Time spent computing, as measured by the thread.
     pub compute_ns: u64,
     /// Share of the first step in `compute_ns`.
     pub first_compute_ns: u64,

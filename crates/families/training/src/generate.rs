@@ -184,7 +184,7 @@ impl Maker {
         Ok(Maker::Files(Box::new(stream), Group::default()))
     }
 
-    /// Finish the last group of files.
+    /// Flush the last group of files, and give them their names.
     fn finish(&mut self) -> Result<()> {
         match self {
             Maker::Files(_, group) => group.name_all(),

@@ -9,10 +9,10 @@ use storlab_base::{lock, monotonic_ns};
 
 use super::order::Epoch;
 
-/// Result of loading a batch.
+/// Batch that a reader has loaded: bytes, and when it became available.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Loaded {
-    /// Bytes read.
+    /// Bytes read from storage for the batch.
     pub bytes: u64,
     /// Time at which the batch became available, on the run's clock; set by the lane.
     pub ready_ns: u64,
@@ -99,7 +99,7 @@ impl Lane {
         &self.room[(batch % self.readers) as usize]
     }
 
-    /// Deliver a loaded batch.
+    /// Deliver a loaded batch to the accelerator.
     pub fn deliver(&self, batch: u64, loaded: Loaded) {
         let mut state = self.lock();
         state.loaded.insert(batch, Loaded { ready_ns: monotonic_ns(), ..loaded });

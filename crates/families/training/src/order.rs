@@ -5,12 +5,12 @@ use storlab_base::stream;
 
 use super::spec::{Shuffle, TrainingJob};
 
-/// Consecutive samples of one file.
+/// Consecutive samples of one file that belong to a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Piece {
-    /// Index of the file.
+    /// Number of the file in the data set.
     pub file: u64,
-    /// Index of the first sample.
+    /// Index of the first sample in the file.
     pub first: u64,
     /// Number of samples.
     pub samples: u64,

@@ -17,7 +17,7 @@ pub struct Npz {
 enum State {
     /// Collecting a local header and the NPY header after it.
     Head,
-    /// Inside the data of a member.
+    /// Inside the data of a zip member.
     Data { left: u64, hasher: Option<crc32fast::Hasher>, wanted: u32 },
     /// In the central directory or after it.
     Rest,
@@ -33,7 +33,7 @@ fn u32_at(bytes: &[u8], at: usize) -> u32 {
     u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
 }
 
-/// Fields of a local header.
+/// Fields of a zip member's local header.
 struct Local {
     name: String,
     size: u64,
@@ -187,7 +187,7 @@ fn npy_header_bytes(body: &[u8]) -> Result<Option<usize>, String> {
     }
 }
 
-/// Parser of TFRecord framing.
+/// Streaming parser of TFRecord framing.
 pub struct Records {
     crc: bool,
     mask: fn(u32) -> u32,

@@ -19,7 +19,7 @@ use super::spec::{Check, Format, TrainingJob};
 /// Index of `read` in the counters.
 pub const READ: usize = 0;
 
-/// Source of samples.
+/// Source from which a reader loads samples.
 enum Source {
     /// Files, read with several I/Os in flight.
     Files(Box<Stream>),

@@ -14,7 +14,7 @@ use super::spec::TrainingJob;
 /// Location of the data set.
 #[derive(Clone)]
 pub enum Home {
-    /// Files in a directory.
+    /// Files below a directory.
     Directory(PathBuf),
     /// Objects below a prefix of a bucket.
     Store(Store, String),

@@ -6,7 +6,7 @@ use storlab_io::SECTOR;
 use storlab_run::order::{Order, at_least_one, must, stay_below};
 use storlab_s3::transfer::PlaceSpec;
 
-/// Purpose of a run.
+/// Purpose of a run: run epochs, or generate the data set.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
 pub enum Task {
@@ -39,11 +39,11 @@ impl Format {
     }
 }
 
-/// Order in which files are read.
+/// Order in which files are read in an epoch.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
 pub enum Shuffle {
-    /// Sorted by number.
+    /// In the order of their numbers.
     None,
     /// Random, and the same in every epoch.
     Same,
@@ -55,7 +55,7 @@ pub enum Shuffle {
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
 pub enum Check {
-    /// No check.
+    /// No check: data is only read.
     Bytes,
     /// Parse the headers of the format.
     Header,

@@ -7,7 +7,7 @@
 
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
-/// Length of a header in bytes.
+/// Length of a verification header in bytes.
 pub(super) const HEADER_BYTES: usize = 48;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"storlab\x01");
@@ -17,7 +17,7 @@ const TAG_STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 /// Unit that devices write atomically, in bytes.
 const SECTOR_BYTES: usize = 512;
 
-/// Fields of a header.
+/// Fields of a verification header, which identify a block and its generation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Header {
     pub(super) state: u64,
@@ -30,9 +30,9 @@ pub(super) struct Header {
 /// Content at the start of a granule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Found {
-    /// The whole granule is zero.
+    /// No header: the whole granule is zero.
     Zeros,
-    /// No header of storlab.
+    /// No header: the data was not written in verify mode.
     Foreign,
     /// A header, possibly of another state. `sound`: the header itself is undamaged; `intact`:
     /// header and body are undamaged.

@@ -7,7 +7,7 @@ use serde::Serialize;
 /// Most bad blocks listed as examples; further ones are only counted.
 const EXAMPLES_MAX: usize = 1000;
 
-/// Kind of damage of a block.
+/// Kind of damage that verification found in a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BadKind {
@@ -27,15 +27,15 @@ pub enum BadKind {
 /// Block that failed verification.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct BadBlock {
-    /// Kind of damage.
+    /// Kind of damage of the block.
     pub kind: BadKind,
-    /// Name of the member.
+    /// Name of the member that contains the block.
     pub path: String,
     /// Offset in the file or device, in bytes.
     pub offset: u64,
-    /// Expected content, as text.
+    /// Description of the expected content, for the user.
     pub expected: String,
-    /// Actual content, as text.
+    /// Description of the actual content, for the user.
     pub found: String,
 }
 
@@ -46,7 +46,7 @@ pub struct VerifyReport {
     pub checked_blocks: u64,
     /// Number of bad blocks by kind.
     pub bad_blocks: BTreeMap<BadKind, u64>,
-    /// The first 1,000 bad blocks.
+    /// Descriptions of the first 1,000 bad blocks.
     pub examples: Vec<BadBlock>,
     /// Blocks that mix an acknowledged generation with one whose write never completed. A crash
     /// leaves them on a device without atomic writes of this size; they are not bad.

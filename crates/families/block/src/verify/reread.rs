@@ -131,7 +131,7 @@ impl Reader {
         if let Err(error) = self.file.sync_data() {
             report.note(format!("{} could not be synced before verification: {error}", self.name));
         }
-        // A refusal is harmless.
+        // A refused advice is harmless: the pages were synced.
         let _ = fadvise(&self.file, 0, None, Advice::DontNeed);
     }
 

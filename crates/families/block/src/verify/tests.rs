@@ -48,7 +48,7 @@ impl Rig {
         OpenOptions::new().read(true).write(true).open(path).unwrap()
     }
 
-    /// Make an acknowledged write.
+    /// Write a stamped range through the verifier, and acknowledge it.
     fn write(&self, verifier: &Verifier, member: usize, offset: u64, len: u64) {
         write(verifier, &self.file(member), member, offset, len);
     }

@@ -32,7 +32,7 @@ pub type Serve = Box<dyn FnMut(&Op, u64) -> Option<(u64, i32)>>;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum OnCancel {
-    /// Ignored, as by a hung device.
+    /// Cancellation is ignored, as by a hung device.
     Nothing,
     /// Operations in flight end with this errno.
     Ends(i32),

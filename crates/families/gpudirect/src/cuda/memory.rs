@@ -55,7 +55,7 @@ impl DeviceBuffer {
         self.start
     }
 
-    /// Return the length in bytes.
+    /// Return the length of the buffer in bytes.
     pub fn len(&self) -> usize {
         self.len
     }
@@ -117,7 +117,7 @@ impl Drop for DeviceBuffer {
     }
 }
 
-/// Pinned host memory.
+/// Pinned (page-locked) host memory, which the GPU can access by DMA.
 pub struct PinnedBuffer {
     cuda: &'static Cuda,
     start: *mut c_void,
@@ -146,7 +146,7 @@ impl PinnedBuffer {
         Ok(PinnedBuffer { cuda, start, len })
     }
 
-    /// Return the memory as a slice.
+    /// Return the pinned memory as a slice.
     #[inline]
     pub fn bytes(&mut self) -> &mut [u8] {
         // SAFETY: `len` bytes were allocated; this value owns them exclusively until it is dropped.

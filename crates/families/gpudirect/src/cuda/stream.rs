@@ -24,7 +24,7 @@ impl Stream {
         Ok(Stream { cuda, handle })
     }
 
-    /// Return the driver's handle.
+    /// Return the CUDA driver's handle of the stream.
     #[inline]
     pub fn raw(&self) -> Handle {
         self.handle

@@ -31,7 +31,7 @@ pub struct Description {
     operations: *const c_void,
 }
 
-/// Direction of an I/O.
+/// Direction of an I/O between a file and GPU memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub enum Opcode {
@@ -162,7 +162,7 @@ impl IoBuffer {
         Ok(IoBuffer { memory, registered_with: Some(cufile) })
     }
 
-    /// Return the GPU memory.
+    /// Return the GPU memory of the buffer.
     #[inline]
     pub fn memory(&self) -> &DeviceBuffer {
         &self.memory
@@ -199,12 +199,12 @@ pub struct Batch {
     ) -> Status,
 }
 
-/// Batch entry that has ended.
+/// Completion of a batch entry.
 #[derive(Clone, Copy, Debug)]
 pub struct BatchEvent {
     /// Cookie that the entry was pushed with.
     pub cookie: usize,
-    /// Bytes moved, or the fault.
+    /// Bytes moved, or the reason for the failure.
     pub result: Done<u64>,
 }
 
@@ -305,7 +305,7 @@ impl Batch {
         Ok(())
     }
 
-    /// Cancel the entries in flight.
+    /// Ask cuFile to cancel the entries in flight.
     pub fn cancel(&self) {
         if let Some(cancel) = self.cufile.functions.batch_cancel {
             // SAFETY: the batch is set up.
@@ -378,7 +378,7 @@ impl IoStream {
         Ok(IoStream { cufile, stream, registered, parameters, in_flight: false })
     }
 
-    /// Return the stream.
+    /// Return the CUDA stream on which the I/O runs.
     #[inline]
     pub fn stream(&self) -> &Stream {
         &self.stream

@@ -40,11 +40,11 @@ const BATCH_URING: usize = 46;
 /// Counters of one GPU since counting began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct GpuOps {
-    /// UUID of the GPU.
+    /// UUID of the GPU to which the counters belong.
     pub uuid: [u8; 16],
     /// I/Os by the kernel's PCI peer-to-peer DMA.
     pub p2p: u64,
-    /// I/Os by nvidia-fs.
+    /// I/Os through the kernel module nvidia-fs.
     pub nvfs: u64,
     /// I/Os through host memory (compatibility mode).
     pub posix: u64,
@@ -57,18 +57,18 @@ pub struct GpuOps {
 pub struct BatchOps {
     /// Submissions by the kernel's PCI peer-to-peer DMA.
     pub p2p: u64,
-    /// Submissions by nvidia-fs.
+    /// Submissions through the kernel module nvidia-fs.
     pub nvfs: u64,
     /// Submissions through host memory (compatibility mode).
     pub posix: u64,
 }
 
-/// All counters that storlab uses.
+/// cuFile's counters, as far as storlab uses them.
 #[derive(Clone, Debug, Default)]
 pub struct Stats {
     /// Counters of each GPU.
     pub gpus: Vec<GpuOps>,
-    /// Counters of batches.
+    /// Counters of batch submissions over all GPUs.
     pub batches: BatchOps,
 }
 

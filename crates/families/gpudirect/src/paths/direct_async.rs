@@ -23,7 +23,7 @@ struct Lane {
     begun_ns: u64,
 }
 
-/// Data path by cuFile's async API.
+/// Data path between storage and GPU memory by cuFile's async API.
 pub struct DirectAsync {
     /// Drop waits for these streams, so that they are idle before the buffers are dropped.
     lanes: Vec<Lane>,

@@ -15,7 +15,7 @@ use crate::cufile::{Batch, Opcode};
 use crate::errors::Done;
 use crate::shared::Shared;
 
-/// Data path by cuFile's batch API.
+/// Data path between storage and GPU memory by cuFile's batch API.
 pub struct DirectBatch {
     /// Dropped before the registrations that it uses; both are leaked if an operation is in flight.
     batch: ManuallyDrop<Batch>,

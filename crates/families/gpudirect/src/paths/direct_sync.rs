@@ -6,7 +6,7 @@ use super::{Io, Landing, OneByOne, Registered, Seat};
 use crate::errors::Done;
 use crate::shared::Shared;
 
-/// Data path by cuFile's synchronous API.
+/// Data path between storage and GPU memory by cuFile's synchronous API.
 pub struct DirectSync {
     registered: Registered,
     seat: Seat,

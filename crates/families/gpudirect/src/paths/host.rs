@@ -11,7 +11,7 @@ use crate::errors::{Done, Fault};
 use crate::files;
 use crate::shared::Shared;
 
-/// Data path to host memory only.
+/// Data path between storage and host memory, without a GPU.
 pub struct Host {
     file: File,
     buffer: MmapMut,

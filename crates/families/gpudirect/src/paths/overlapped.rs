@@ -17,7 +17,7 @@ use crate::cuda::{DeviceBuffer, Event, PinnedArena, Stream};
 use crate::errors::{Done, Fault};
 use crate::shared::Shared;
 
-/// Indices of the lanes.
+/// Indices of the two lanes: copies to the GPU after reads, copies from it before writes.
 const READS: usize = 0;
 const WRITES: usize = 1;
 
@@ -91,7 +91,7 @@ pub struct Overlapped<B> {
 
 /// Continuation that runs with the mover, generic over its backend.
 pub trait Use {
-    /// Result of the continuation.
+    /// Type of the continuation's result.
     type Output;
 
     /// Run with the mover and the waker of its backend.

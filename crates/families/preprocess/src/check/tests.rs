@@ -4,7 +4,7 @@ use std::sync::atomic::AtomicUsize;
 
 use super::*;
 
-/// Content of an output.
+/// Content of a hand-made output of preprocessing.
 #[derive(Clone)]
 struct Output {
     labels: Vec<u8>,

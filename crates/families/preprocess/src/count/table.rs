@@ -187,7 +187,7 @@ impl<'b> Table<'b> {
     }
 }
 
-/// Return key and count of a pair.
+/// Split a pair into the table's key and the count.
 #[inline]
 fn entry(pair: u64) -> (u32, u32) {
     (((pair >> 32) as u32 & HASH_MASK) + 1, pair as u32)

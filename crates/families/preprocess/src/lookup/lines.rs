@@ -3,10 +3,10 @@
 
 #![allow(unsafe_code)]
 
-/// Number of keys in a line.
+/// Number of keys in a line of the hash table.
 pub const LANES: usize = 8;
 const WORDS: usize = 2 * LANES;
-/// Index of the last lane's number.
+/// Index of the last lane's number in a line.
 pub const LAST: usize = WORDS - 1;
 
 /// Eight keys, then their numbers. Lanes fill from the first; a free lane has the number 0.
@@ -75,18 +75,18 @@ impl Lines {
         strays
     }
 
-    /// Return the number of lines.
+    /// Return the number of lines of the table.
     pub fn count(&self) -> usize {
         self.count
     }
 
-    /// Return all lines.
+    /// Return all lines of the table.
     #[inline]
     pub fn as_slice(&self) -> &[Line] {
         self.words[self.start..].as_chunks().0.split_at(self.count).0
     }
 
-    /// Return all lines for modification.
+    /// Return all lines of the table for modification.
     #[inline]
     pub fn as_mut_slice(&mut self) -> &mut [Line] {
         self.words[self.start..].as_chunks_mut().0.split_at_mut(self.count).0
@@ -136,7 +136,7 @@ pub fn put(line: &mut Line, key: u32, number: u32) {
     line[LANES + lane] = number;
 }
 
-/// Yield keys and numbers of a line.
+/// Yield the keys of a line with their numbers, free lanes excluded.
 #[inline]
 pub fn entries(line: &Line) -> impl Iterator<Item = (u32, u32)> + '_ {
     let (keys, numbers) = line.split_at(LANES);
@@ -144,7 +144,7 @@ pub fn entries(line: &Line) -> impl Iterator<Item = (u32, u32)> + '_ {
     pairs.take_while(|(_, number)| *number != 0)
 }
 
-/// Prefetch a line, if it exists.
+/// Prefetch a line into the CPU cache, if it exists.
 #[inline]
 pub fn prefetch(lines: &[Line], at: usize) {
     if let Some(line) = lines.get(at) {
