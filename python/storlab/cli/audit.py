@@ -1,4 +1,4 @@
-"""``storlab audit``."""
+"""Implementation of the ``storlab audit`` command."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def audit(
 
 
 def _known_rules(path: str) -> list[str]:
-    """Those of tables; a directory has checks of its runs, too."""
+    """Return the names of the rules that apply: for a directory, also those about its runs."""
     if Path(path).is_dir():
         from storlab.brief.audited import directory_rules
 
@@ -100,7 +100,7 @@ def _known_rules(path: str) -> list[str]:
 
 
 def _findings(path: str, rules: list[str] | None) -> tuple[PublishedTable | None, list[Finding]]:
-    """A result directory's findings are those of its brief; a table's are those of its rows."""
+    """Audit a table of published numbers, or the brief that a result directory would give."""
 
     from storlab.audit import audit_table
     from storlab.audit.table import load_published, published_names

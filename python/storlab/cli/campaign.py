@@ -1,4 +1,4 @@
-"""What ``run`` and ``resume`` share: how a session of a campaign ends."""
+"""Functions shared by ``run`` and ``resume``: progress, live page and the end of a session."""
 
 from __future__ import annotations
 
@@ -28,9 +28,13 @@ if TYPE_CHECKING:
 def reporter_for(
     quiet: bool, as_json: bool, points: Iterable[Point] = (), repeats: int = 0
 ) -> Reporter:
-    """Progress on stderr: live on a terminal, a line per run elsewhere.
+    """Return a progress reporter for stderr: live on a terminal, one line per run elsewhere.
 
-    Runs are named by what tells these ``points`` apart; ``repeats`` is how many each has.
+    Args:
+        quiet: Whether to print one line per run even on a terminal.
+        as_json: Whether the command prints JSON, which also turns the live view off.
+        points: Points of the campaign; runs are named by the parameters that distinguish them.
+        repeats: Repeats of each point; 0 if not fixed in advance.
     """
     from storlab.analysis.run_names import RunNames
     from storlab.lab.run.progress import make_reporter
@@ -39,7 +43,7 @@ def reporter_for(
 
 
 def reporter_of(plan: Plan, quiet: bool, as_json: bool, page: LivePage | None = None) -> Reporter:
-    """Progress of the runs of a plan, on the page too where there is one."""
+    """Return a progress reporter for the runs of a plan, which also updates any live page."""
     from storlab.analysis.run_names import RunNames
     from storlab.lab.run.progress import make_reporter
 
@@ -55,7 +59,10 @@ def live_page(
     directory: Path,
     earlier: Sequence[RunRecord] = (),
 ) -> Iterator[LivePage | None]:
-    """The page in the browser, where it or its port is asked for, until the session concludes."""
+    """Serve the live page while the context is open, if it or its port is requested.
+
+    Yields None if neither is.
+    """
     if not wanted and not port:
         yield None
         return
@@ -78,10 +85,11 @@ def conclude(
     report: bool,
     page: LivePage | None = None,
 ) -> None:
-    """Write the brief, say how it went, here and on the page, and end with the exit code.
+    """Write the brief, report the outcome in terminal and live page, and set the exit code.
 
-    Raises typer.Exit with 6 after a failed run, 7 after an interruption, 10 where verification
-    found wrong data and no run failed, and 8 where all is well but for a brief that has no room.
+    Raises:
+        typer.Exit: With code 6 if a run failed, 7 if interrupted, 10 if verification found wrong
+            data (and no run failed), or 8 if only the brief could not be written.
     """
     code = _exit_code(store, summary)
     verdicts: list[Verdict] = []
@@ -124,7 +132,7 @@ def _brief(store: ResultStore, tell: Callable[[list[Verdict]], None]) -> str | N
 
 
 def unwritten_brief(store: ResultStore, error: OSError) -> ResultError:
-    """What to say of a brief that has no place: the runs are stored all the same."""
+    """Return the error for a brief that cannot be written although all runs are stored."""
     return ResultError(
         str(error.filename or store.directory),
         f"the brief cannot be written: {error.strerror or error}",
@@ -143,7 +151,7 @@ def _exit_code(store: ResultStore, summary: Summary) -> ExitCode:
 
 
 def _with_wrong_data(records: Sequence[RunRecord]) -> list[RunRecord]:
-    """Runs in which verification found other data than had been written."""
+    """Return the runs whose verification found data other than had been written."""
     return [r for r in records if any(flag.kind == "verify-failed" for flag in r.flags)]
 
 
@@ -187,7 +195,7 @@ def _counted(records: Sequence[RunRecord], summary: Summary) -> str:
 
 
 def _failed_line(record: RunRecord) -> tuple[str, str]:
-    """Return what failed and why, and the fix."""
+    """Return the failure of a run as a line of text, and its fix."""
     message, fix = ("failed", "")
     if record.failure is not None:
         message, fix = record.failure.message, record.failure.fix

@@ -1,4 +1,4 @@
-"""``storlab capacity``."""
+"""Implementation of the ``storlab capacity`` command."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def _print(result: Capacity, session: SearchSession, study: Path) -> None:
 
 
 def _telling(cases: list[CaseResult]) -> list[str]:
-    """Parameters that tell the cases apart."""
+    """Return the parameters that distinguish the searches."""
     searched = {case.case.search.parameter for case in cases}
     params = [case.case.point.params for case in cases]
     names = list(dict.fromkeys(n for values in params for n in values))
@@ -148,7 +148,7 @@ def _title(case: CaseResult, told: list[str]) -> str:
 
 
 def _common_flags(case: CaseResult) -> list[str]:
-    """What says nothing about one number, since it is said of all."""
+    """Return the flags that all trials of a search have, which say nothing about a single one."""
     if len(case.tried) < 2:
         return []
     return sorted(set.intersection(*(set(tried.flags) for tried in case.tried)))

@@ -1,4 +1,4 @@
-"""``storlab clean``."""
+"""Implementation of the ``storlab clean`` command."""
 
 from __future__ import annotations
 

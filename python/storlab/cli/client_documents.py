@@ -1,4 +1,4 @@
-"""What ``--json`` prints of the clients of a cluster: types for ``cli/documents.py``."""
+"""Types of cluster-client data in ``--json`` documents, used by ``cli/documents.py``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the verbs share: options, errors, and how ``--json`` is written."""
+"""Functions and options shared by the commands: errors, output files and ``--json``."""
 
 from __future__ import annotations
 
@@ -63,11 +63,11 @@ ResultsArgument = Annotated[
 
 
 DOCUMENT_VERSION = 1
-"""Of the schemas of what ``--json`` prints: docs/reference/json."""
+"""Version of the schemas for ``--json`` output, in docs/reference/json."""
 
 
 def emit_json(schema: str, value: Mapping[str, Any]) -> None:
-    """One JSON document on stdout, with the name and the version of its schema.
+    """Print one JSON document on stdout, with the name and version of its schema.
 
     Models become objects; NaN and infinity become null.
     """
@@ -76,21 +76,22 @@ def emit_json(schema: str, value: Mapping[str, Any]) -> None:
 
 
 def emit_large_json(schema: str, value: Mapping[str, Any]) -> None:
-    """The same of plain values, and possibly of many: json's own indentation is slow."""
+    """Print a large JSON document of plain values; json's own indentation is slow."""
     from pydantic_core import to_json
 
     typer.echo(to_json(as_document(schema, value), indent=2, inf_nan_mode="null").decode())
 
 
 def as_document(schema: str, value: Mapping[str, Any]) -> dict[str, Any]:
-    """Plain values with the head of a document before them."""
+    """Return the values with the name and version of the schema in front."""
     return {"schema": schema, "version": DOCUMENT_VERSION, **value}
 
 
 def plain(value: Any) -> Any:
-    """Dicts, lists, text and finite numbers from models, dataclasses, paths and the like."""
+    """Convert models, dataclasses, paths and enums to dicts, lists, text and finite numbers."""
     result: Any = value
-    if hasattr(value, "model_dump"):  # a pydantic model; importing pydantic to ask is slow
+    # a pydantic model; importing pydantic for an isinstance check is slow
+    if hasattr(value, "model_dump"):
         result = plain(value.model_dump(mode="json"))
     elif dataclasses.is_dataclass(value) and not isinstance(value, type):
         result = plain({f.name: getattr(value, f.name) for f in dataclasses.fields(value)})
@@ -108,7 +109,7 @@ def plain(value: Any) -> Any:
 
 
 def report_error(error: StorlabError, as_json: bool) -> None:
-    """Where, what and fix: for people on stderr, for programs on stdout."""
+    """Print an error with location, cause and fix: as text on stderr, or as JSON on stdout."""
     if as_json:
         emit_json("error", {"error": error.as_dict()})
         return
@@ -119,7 +120,7 @@ def report_error(error: StorlabError, as_json: bool) -> None:
 
 
 def write_output(path: Path, content: bytes) -> None:
-    """Write a verb's output to the path that its user named, as ``base.files.write_output`` does.
+    """Write a command's output to a path given by the user, as ``base.files.write_output`` does.
 
     Raises:
         UsageError: The path cannot be written, or holds results, a study or data.

@@ -1,4 +1,4 @@
-"""``storlab compare``."""
+"""Implementation of the ``storlab compare`` command."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from storlab.brief.flags import Mark
     from storlab.brief.model import DataTable, Number, TableRow
 
-MOST_POINTS = 1_000  # workload points that a terminal gets; with more it gets a selection
-MOST_DRIFTS = 12  # points whose repeats are printed in order
+MOST_POINTS = 1_000  # workload points printed in a terminal; of more, a selection is printed
+MOST_DRIFTS = 12  # points whose repeats are printed in order of time
 
 
 def compare(
@@ -84,7 +84,11 @@ def compare(
 
 
 def _keys(comparison: Comparison, metrics: list[str] | None) -> set[str] | None:
-    """The keys of the columns that are asked for; None for all."""
+    """Return the keys of the requested columns; None for all.
+
+    Raises:
+        UsageError: A metric was not measured.
+    """
     if not metrics:
         return None
     known_keys = set()
@@ -128,7 +132,7 @@ def _print(comparison: Comparison, keys: set[str] | None) -> None:
 
 
 def _show(table: DataTable, *, show_target: bool) -> None:
-    """Print a table; where the terminal is too narrow, its columns come in several parts."""
+    """Print a table, with its columns split into several parts if the terminal is too narrow."""
     parts = [list(range(len(table.columns)))]
     while parts:
         columns = parts.pop(0)
@@ -143,12 +147,12 @@ def _show(table: DataTable, *, show_target: bool) -> None:
 
 
 def _label_width(table: DataTable) -> int:
-    """Columns of the terminal for each label, so that numbers have half of it."""
+    """Return the width of each label column that leaves half the terminal for numbers."""
     return max(8, terminal.out.width // 2 // (len(table.head) + 1))
 
 
 def _width(drawn: Table) -> int:
-    """Columns of the terminal that the whole table wants."""
+    """Return the width in terminal columns that the whole table needs."""
     from rich.measure import Measurement
 
     return Measurement.get(terminal.out, terminal.out.options.update(width=10_000), drawn).maximum
@@ -157,7 +161,7 @@ def _width(drawn: Table) -> int:
 def _rich(
     table: DataTable, columns: list[int], *, show_target: bool, label_width: int | None = None
 ) -> Table:
-    """The table with some of its columns. Labels wider than ``label_width`` go on below."""
+    """Build a rich table with some of the columns; labels wider than ``label_width`` wrap."""
     drawn = terminal.table(
         title=table.caption,
         title_justify="left",
@@ -190,7 +194,7 @@ def _number(number: Number) -> terminal.Text:
 
 
 def _print_drifts(comparison: Comparison) -> None:
-    """Print the repeats' values in order for each point where they depend on it."""
+    """Print the repeats in order of time for each point that depends on the order."""
     from storlab.analysis.drift import DRIFT
     from storlab.brief.caveats import drift_texts
 
@@ -205,7 +209,7 @@ def _print_drifts(comparison: Comparison) -> None:
 
 
 def _print_proofs(comparison: Comparison) -> None:
-    """Print for each workload and target whether the medium is known to have served it."""
+    """Print for each workload and target whether the medium is proven to have served the I/O."""
     from storlab.brief.proofs import TITLE, proof_texts
 
     texts = proof_texts(comparison)

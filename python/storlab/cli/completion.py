@@ -1,8 +1,8 @@
-"""What a shell completes: names of studies, results, targets and metrics near what was typed.
+"""Shell completion of studies, results, targets and metrics.
 
-Each function takes what was typed so far. Nothing is offered where nothing fits, so that the shell
-goes on to file names; files that cannot be read are passed over, since a shell has no place for
-errors. Only what costs nothing to import is imported here: every verb imports this.
+Each function takes the text typed so far. An empty list makes the shell complete file names.
+Unreadable files are skipped, as a shell cannot show errors. Every command imports this module, so
+it imports nothing slow at module level.
 """
 
 from __future__ import annotations
@@ -16,25 +16,25 @@ from typing import Any
 
 import typer
 
-# Names come from files of others, and shells evaluate what they are offered: no quotes, dollars,
-# backticks, brackets or control characters, and nothing that reads as an option.
+# Names come from files of other people, and shells evaluate completions: quotes, dollar signs,
+# backticks, brackets, control characters and a leading dash are not allowed.
 _PLAIN = re.compile(r"(?!-)[\w./@%+,: -]+")
-_MOST_ENTRIES = 500  # of a directory: somebody waits for the answer
-_HEAD_BYTES = 64 * 1024  # of a TOML file, in which the head of a study stands
+_MOST_ENTRIES = 500  # of a directory; limits the time the user waits
+_HEAD_BYTES = 64 * 1024  # start of a TOML file that is searched for a [study] table
 
 
 def studies(incomplete: str) -> list[str]:
-    """Study files in the directory that is being typed, and in the directories in it."""
+    """Complete study files in the typed directory and in its subdirectories."""
     return _offered(place for place in _near(incomplete) if _is_study(Path(place)))
 
 
 def results(incomplete: str) -> list[str]:
-    """Result directories there."""
+    """Complete result directories in the typed directory and in its subdirectories."""
     return _offered(p for p in _near(incomplete) if Path(p, "result.json").is_file())
 
 
 def result_folders(incomplete: str) -> list[str]:
-    """Result directories there, and folders that hold some directly."""
+    """Complete result directories, and folders that contain some directly."""
     near = list(_near(incomplete))
     directories = {place for place in near if Path(place, "result.json").is_file()}
     folders = {place.rpartition("/")[0] for place in directories}
@@ -42,7 +42,7 @@ def result_folders(incomplete: str) -> list[str]:
 
 
 def baselines(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Names that ``gate --save`` gave beside the results, and other result directories."""
+    """Complete baselines saved by ``gate --save`` next to the results, and result directories."""
     given = _given(ctx).absolute()
     saved = [Path(name) for name in _entries(given.parent / "baselines")]
     near = (p for p in _near(incomplete) if Path(p, "result.json").is_file())
@@ -51,19 +51,19 @@ def baselines(ctx: typer.Context, incomplete: str) -> list[str]:
 
 
 def targets(ctx: typer.Context) -> list[str]:
-    """Names of the targets of the study that was given."""
+    """Complete the targets of the study given on the command line."""
     import tomllib
 
     return _offered(_names(_read(_given(ctx), tomllib.load), "target"))
 
 
 def runs(ctx: typer.Context) -> list[str]:
-    """Ids of the runs of the result directory that was given."""
+    """Complete the run ids of the result directory given on the command line."""
     return _offered(_entries(_given(ctx) / "runs"))
 
 
 def metrics(ctx: typer.Context) -> list[str]:
-    """What the first finished run of the given result directory has, of what tables show."""
+    """Complete the metrics of the first finished run that tables can show."""
     import json
 
     from storlab.analysis.columns import columns_of
@@ -79,14 +79,14 @@ def metrics(ctx: typer.Context) -> list[str]:
 
 
 def tables(incomplete: str) -> list[str]:
-    """Published tables, and result directories."""
+    """Complete published tables and result directories."""
     from storlab.model.published import published_names
 
     return [*published_names(), *results(incomplete)]
 
 
 def among(place: str) -> Callable[[], list[str]]:
-    """What gives the names in a collection, ``module:name``, which is imported only then."""
+    """Return a completion of the names in a collection ``module:name``, imported on demand."""
 
     def names() -> list[str]:
         from storlab.contracts.hook import load
@@ -98,14 +98,15 @@ def among(place: str) -> Callable[[], list[str]]:
 
 
 def _offered(names: Iterable[object]) -> list[str]:
-    """Each once, in order, as the shell that asks takes it."""
+    """Return the safe names without duplicates, quoted for the shell that asks."""
     plain = dict.fromkeys(n for n in names if isinstance(n, str) and _PLAIN.fullmatch(n))
-    in_bash = os.environ.get("_STORLAB_COMPLETE") == "complete_bash"  # others quote by themselves
+    # other shells quote by themselves
+    in_bash = os.environ.get("_STORLAB_COMPLETE") == "complete_bash"
     return [name.replace(" ", "\\ ") if in_bash else name for name in plain]
 
 
 def _near(incomplete: str) -> Iterator[str]:
-    """Paths that go on with what was typed, and what lies in those that are directories."""
+    """Yield paths that continue the typed text, and the entries of those that are directories."""
     head, slash, begun = incomplete.rpartition("/")
     for name in _entries(Path(head + slash)):
         if name.startswith(begun) and (begun or not name.startswith(".")):
@@ -115,7 +116,7 @@ def _near(incomplete: str) -> Iterator[str]:
 
 
 def _entries(folder: Path) -> list[str]:
-    """Names in a directory, sorted; none where there is no directory that may be read."""
+    """Return the sorted names in a directory; empty if it cannot be read."""
     try:
         return sorted(entry.name for entry in islice(folder.iterdir(), _MOST_ENTRIES))
     except OSError:
@@ -123,14 +124,14 @@ def _entries(folder: Path) -> list[str]:
 
 
 def _given(ctx: typer.Context) -> Path:
-    """The first argument of the verb. Before an option without its value none is parsed yet."""
+    """Return the first argument of the command, also before Typer has parsed it."""
     first = next(p.name for p in ctx.command.params if p.param_type_name == "argument")
     value = ctx.params.get(first or "") or (ctx.args or [""])[0]
     return Path(value[0] if isinstance(value, (list, tuple)) else value)
 
 
 def _is_study(path: Path) -> bool:
-    if path.suffix != ".toml" or not path.is_file():  # a pipe would wait for its writer
+    if path.suffix != ".toml" or not path.is_file():  # opening a pipe would wait for its writer
         return False
     try:
         with path.open("rb") as file:
@@ -140,7 +141,7 @@ def _is_study(path: Path) -> bool:
 
 
 def _read(path: Path, load: Callable[[Any], Any]) -> Any:
-    """What a file holds; None for one that is none."""
+    """Return the parsed content of a file; None if it cannot be read or parsed."""
     if not path.is_file():
         return None
     try:
@@ -151,7 +152,7 @@ def _read(path: Path, load: Callable[[Any], Any]) -> Any:
 
 
 def _names(document: Any, key: str) -> list[object]:
-    """Of the tables below that key, if it is what it should be."""
+    """Return the names of the tables below a key; empty if the document has another structure."""
     tables_of_it = document.get(key) if isinstance(document, dict) else None
     items = tables_of_it if isinstance(tables_of_it, list) else []
     return [item.get("name") for item in items if isinstance(item, dict)]

@@ -1,4 +1,4 @@
-"""How ``run``, ``report`` and ``compare`` end: who won, by how much and how sure."""
+"""Final lines of ``run``, ``report`` and ``compare``: the winner, its lead and the confidence."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MOST_LINES = 3
 
 
 def verdicts_of(stores: Sequence[ResultStore]) -> list[Verdict]:
-    """The answers of these campaigns; none where no run has finished."""
+    """Return the verdicts of these campaigns; empty if no run finished."""
     from storlab.analysis.compare import compare
     from storlab.analysis.dataset import load_dataset
 
@@ -27,17 +27,18 @@ def verdicts_of(stores: Sequence[ResultStore]) -> list[Verdict]:
 
 
 def answers(comparison: Comparison) -> list[Verdict]:
-    """The answers of a comparison, the study's own question first; none without a finished run."""
+    """Return the verdicts of a comparison, the study's question first; empty without runs."""
     from storlab.analysis.verdict import verdicts
 
     return verdicts(comparison)
 
 
 def lines(verdicts: Sequence[Verdict]) -> list[str]:
-    """At most three sentences, behind what answers in words.
+    """Return at most three sentences, after the textual answer if there is one.
 
-    Of one question the answer, what speaks against it and the caveat; of several the answer of
-    each, while there is room: the first question of every family before the second of any.
+    For one question these are answer, disadvantages and caveat. For several questions it is one
+    answer each as far as there is room, the first question of every family before the second of
+    any.
     """
     asked: dict[str, list[Verdict]] = {}
     for verdict in verdicts:
@@ -58,7 +59,10 @@ def lines(verdicts: Sequence[Verdict]) -> list[str]:
 
 
 def _room(answered: Sequence[Verdict]) -> list[str]:
-    """What else is said of the first of two questions: by how much, else its caveat."""
+    """Return a further sentence on the first question: the comparison or the caveat.
+
+    Empty if the study has several families.
+    """
     if not answered or any(verdict.workload for verdict in answered):
         return []
     more = answered[0].compared if answered[0].told else answered[0].caveat
@@ -66,7 +70,7 @@ def _room(answered: Sequence[Verdict]) -> list[str]:
 
 
 def print_lines(sentences: Sequence[str]) -> None:
-    """Each wraps under its own beginning."""
+    """Print sentences, the first in bold; continuation lines are indented."""
     for place, sentence in enumerate(sentences):
         style = "bold" if place == 0 else ""
         for line in wrapped(sentence):
@@ -74,12 +78,12 @@ def print_lines(sentences: Sequence[str]) -> None:
 
 
 def wrapped(sentence: str) -> list[str]:
-    """A sentence in the width of the terminal, or of a file."""
+    """Wrap a sentence to the width of the terminal or file."""
     return textwrap.wrap(
         sentence, terminal.out.width, subsequent_indent="  ", break_on_hyphens=False
     )
 
 
 def as_json(verdicts: Sequence[Verdict]) -> list[dict[str, Any]]:
-    """For ``--json``: all of them."""
+    """Return all verdicts as plain values for ``--json``."""
     return [verdict.as_dict() for verdict in verdicts]

@@ -1,4 +1,4 @@
-"""The consoles behind ``terminal``."""
+"""Rich consoles behind the module ``terminal``."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from storlab.base.visible import visible
 
 __all__ = ["Text", "log", "out", "table"]
 
-WIDTH_OF_FILES = 120  # columns where output goes to a file or a pipe
+WIDTH_OF_FILES = 120  # columns if output goes to a file or a pipe
 
 
 def _width(is_terminal: bool) -> int | None:
@@ -26,11 +26,11 @@ def _width(is_terminal: bool) -> int | None:
 
 
 CLOSED_PIPE = 128 + signal.SIGPIPE
-"""Exit code where the reader of stdout has ended: a shell's word for what SIGPIPE ends."""
+"""Exit code if the reader of stdout has closed it, as shells report SIGPIPE."""
 
 
 def leave_pipe() -> int:
-    """Let what is still to be printed go nowhere, and return the exit code of that."""
+    """Redirect stdout to the null device, and return the exit code for a closed pipe."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())
     os.close(nowhere)
@@ -38,9 +38,10 @@ def leave_pipe() -> int:
 
 
 class PipeConsole(Console):
-    """Ends the program quietly where nobody reads on, and prints no control character of others.
+    """Console that exits quietly on a broken pipe and makes control characters visible.
 
-    A target may have been named by whoever wrote an imported file: the terminal must not obey it.
+    Names of targets may come from imported files of other people, so the terminal must not
+    interpret them.
     """
 
     def _render_buffer(self, buffer: Iterable[Segment]) -> str:
@@ -49,18 +50,18 @@ class PipeConsole(Console):
         )
 
     def on_broken_pipe(self) -> None:
-        """Called by rich. Raises SystemExit, which no handler of errors takes for a failed run."""
+        """Exit by SystemExit, which is not mistaken for a failed run; called by rich."""
         self.quiet = True
         raise SystemExit(leave_pipe())
 
 
 out = PipeConsole(highlight=False, markup=False, width=_width(sys.stdout.isatty()))
-"""Results, on stdout. Colour only on a terminal, and never under NO_COLOR."""
+"""Console for results on stdout, coloured only on a terminal without NO_COLOR."""
 
 log = PipeConsole(stderr=True, highlight=False, markup=False, width=_width(sys.stderr.isatty()))
-"""Progress and warnings, on stderr."""
+"""Console for progress and warnings on stderr."""
 
 
 def table(*heads: str, **looks: Any) -> Table:
-    """A table as all verbs draw theirs; ``looks`` as rich has them."""
+    """Return a table in the style of all commands; ``looks`` are rich's table options."""
     return Table(*heads, box=box.SIMPLE_HEAD, **looks)

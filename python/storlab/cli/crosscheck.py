@@ -1,4 +1,4 @@
-"""``storlab crosscheck``."""
+"""Implementation of the ``storlab crosscheck`` command."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ def _headline(agreed: Agreement) -> str:
 
 
 def _advice(agreed: Agreement) -> str:
-    """What would decide; empty where all is."""
+    """Return what would decide an inconclusive crosscheck; empty if it is decided."""
     from storlab.analysis.repeats import MOST
 
     if agreed.verdict != "inconclusive":

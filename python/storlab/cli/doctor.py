@@ -1,4 +1,4 @@
-"""``storlab doctor``."""
+"""Implementation of the ``storlab doctor`` command."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def _errors(checks: list[Check]) -> int:
 
 
 def _print_clients(facts: dict[str, Any]) -> None:
-    """Host by host: what each is, and what it has for the data."""
+    """Print the machine and the file systems of each client."""
     from storlab.base.units import format_bytes_si
 
     heads = ("client", "host", "storlab", "kernel", "cores", "memory", "memlock", "load", "clock")

@@ -1,7 +1,7 @@
-"""What ``--json`` prints, verb by verb: the types that docs/reference/json is made of.
+"""Types of the documents that ``--json`` prints; docs/reference/json is generated from them.
 
-No verb imports this: they print plain dicts, and the tests hold every document that a test prints
-to its schema. A change that takes a field away or gives it another meaning makes a new version.
+No command imports this module: commands print plain dicts, and the tests check every printed
+document against its schema. Removing a field or changing its meaning requires a new version.
 """
 
 from __future__ import annotations
@@ -521,11 +521,14 @@ OWN: dict[str, Any] = {
     "published": PublishedListDocument,
     "published-table": PublishedTableDocument,
 }
-"""By the name that a document has under ``schema``."""
+"""Types of the documents by the name in their ``schema`` field."""
 
 
 def documents() -> dict[str, Any]:
-    """All of them; a family's verb has its own beside it, as ``Document``."""
+    """Return the types of all documents, including those of family commands.
+
+    A family command defines its type as ``Document`` in its own module.
+    """
     schemas = dict(OWN)
     for name, verb in FURTHER.items():
         own = getattr(import_module(verb.place.partition(":")[0]), "Document", None)
@@ -535,7 +538,7 @@ def documents() -> dict[str, Any]:
 
 
 def schema_of(name: str) -> dict[str, Any]:
-    """JSON Schema (draft 2020-12) of one document."""
+    """Return the JSON Schema (draft 2020-12) of one document."""
     schema = TypeAdapter(documents()[name]).json_schema(mode="serialization")
     head = {
         "schema": {"const": name, "description": "what this document is"},

@@ -1,4 +1,4 @@
-"""``storlab export``."""
+"""Implementation of the ``storlab export`` command."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def export(
         return
     path = output or default_output(store, chosen, samples)
     if output is None and path.is_symlink():
-        path.unlink()  # a link in a result directory leads no writer elsewhere
+        path.unlink()  # never write through a link in a result directory
     write_output(path, content)
     runs = len(store.records())
     if as_json:

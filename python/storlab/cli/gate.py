@@ -1,4 +1,4 @@
-"""``storlab gate``."""
+"""Implementation of the ``storlab gate`` command."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def gate(
     judged = _judged(held_to, store, other)
     title = store.study.study.name
     _write(title, judged, accepted, junit, markdown)
-    # Of several reasons not to be a baseline, the plainest: what broke a rule.
+    # If results are not saved for several reasons, report the plainest: a broken rule.
     broken = judged.verdict == "broken"
     kept = save_baseline(store, save) if save is not None and not broken else None
     unsaved = _unsaved(save, results) if save is not None and broken else None
@@ -125,7 +125,7 @@ def gate(
 
 
 def _unsaved(name: str, results: Path) -> str:
-    """Word why results are not made a baseline."""
+    """Return why results are not saved as a baseline, and what to do."""
     again = f"storlab resume {shlex.quote(str(results))} --retry-failed"
     return (
         f"baseline {name}, since these results break a rule; repeat failed runs with `{again}`, or "
@@ -134,7 +134,11 @@ def _unsaved(name: str, results: Path) -> str:
 
 
 def _compared(here: ResultStore, there: ResultStore, accept: Sequence[str]) -> list[Difference]:
-    """What differs and was accepted. Raises UsageError for what was not."""
+    """Return the accepted differences between results and baseline.
+
+    Raises:
+        UsageError: A difference is not accepted, or both are the same directory.
+    """
     from storlab.analysis.environments import differences, unaccepted
     from storlab.exchange.gate_report import difference_text
 
@@ -155,7 +159,7 @@ def _compared(here: ResultStore, there: ResultStore, accept: Sequence[str]) -> l
 
 
 def _without_baseline(rules: Sequence[GateRule]) -> list[GateRule]:
-    """The same rules, perhaps without a bound: a first baseline has none before it. Says so."""
+    """Return the rules without bounds that refer to a baseline, and print if any was removed."""
     from storlab.analysis.gate import without_baseline
 
     left = [without_baseline(rule) for rule in rules]

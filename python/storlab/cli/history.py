@@ -1,4 +1,4 @@
-"""``storlab history``."""
+"""Implementation of the ``storlab history`` command."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
 
 class BriefsIn(StrEnum):
-    """Where a site has its briefs."""
+    """Placement of briefs in a site: linked or copied."""
 
     LINK = "link"
     COPY = "copy"
 
 
-MOST_TOLD = 10  # points with a change that the terminal names
+MOST_TOLD = 10  # points with a change that the terminal lists
 
 
 def history(
@@ -66,7 +66,8 @@ def history(
     """
     from storlab.base.files import output_error
 
-    with without_collector():  # every module stays: a tenth of the time that they take
+    # all imported modules stay alive, so collecting garbage only costs time (a tenth of the import)
+    with without_collector():
         from storlab.history.site import write_site
 
     try:

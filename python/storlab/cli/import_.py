@@ -1,4 +1,4 @@
-"""``storlab import``."""
+"""Implementation of the ``storlab import`` command."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def _line(record: RunRecord) -> str:
 
 
 def _own(record: RunRecord) -> list[str]:
-    """What the family counts, or the quantities that stand for a run of it."""
+    """Return the rate of a run, or the quantities that its family shows in a line."""
     from storlab.contracts.registry import FAMILIES
 
     page = FAMILIES[record.kind].page

@@ -1,4 +1,4 @@
-"""``storlab init``."""
+"""Implementation of the ``storlab init`` command."""
 
 from __future__ import annotations
 

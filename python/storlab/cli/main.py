@@ -1,4 +1,4 @@
-"""The ``storlab`` command: finds the verbs, and turns errors into messages and exit codes."""
+"""Entry point of ``storlab``: loads commands, and turns errors into messages and exit codes."""
 
 from __future__ import annotations
 
@@ -97,13 +97,13 @@ VERBS: dict[str, Verb] = {
         "List published results that ship with storlab as data, or show one of them.",
     ),
 }
-"""What the command itself can do, in the order of ``--help``."""
+"""Commands of storlab itself, in the order of ``--help``."""
 FURTHER: Registry[Verb] = Registry("storlab.commands")
-"""Verbs that families bring: found when one is named that the command does not know."""
+"""Commands that families add; looked up for names that are not in ``VERBS``."""
 
 
 def verbs() -> dict[str, Verb]:
-    """All verbs, those of families last; none takes the name of one of the command's own."""
+    """Return all commands, those of families last; storlab's own commands take precedence."""
     return VERBS | {name: verb for name, verb in FURTHER.items() if name not in VERBS}
 
 
@@ -132,19 +132,19 @@ Example:
   storlab run study.toml
 """
 
-_TYPER_INTERRUPTED = 130  # what Typer makes of KeyboardInterrupt
+_TYPER_INTERRUPTED = 130  # exit code that Typer uses for KeyboardInterrupt
 
 
 class VerbGroup(TyperGroup):
-    """Imports a verb when it is used: listing them all loads none."""
+    """Command group that imports a command only when it is used, not when listing all."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """The verbs, in the order of the table."""
+        """Return the names of the commands in table order."""
         del ctx
         return list(verbs())
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """The command of a verb, or None for a name that is none."""
+        """Return the command of a name, or None for an unknown name."""
         del ctx
         verb = VERBS.get(cmd_name) or FURTHER.get(cmd_name)
         if verb is None:
@@ -156,20 +156,21 @@ class VerbGroup(TyperGroup):
         return command
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """The list of verbs in the help."""
+        """Write the list of commands into the help text."""
         del ctx
         with formatter.section("Commands"):
             formatter.write_dl([(name, verb.summary) for name, verb in verbs().items()])
 
 
 def _without_access_checks(verb: Callable[..., None]) -> Callable[..., None]:
-    """Leave unreadable paths to the verb: Typer would end with 2, and without a fix."""
+    """Disable Typer's check for readable paths, whose error has exit code 2 and names no fix."""
     hints = get_type_hints(verb, include_extras=True)
     for hint in hints.values():
         for info in getattr(hint, "__metadata__", ()):
             if isinstance(info, ParameterInfo):
                 info.readable = False
-    verb.__annotations__ = hints  # as text they would be evaluated again, with new objects
+    # as strings they would be evaluated again, which gives new objects
+    verb.__annotations__ = hints
     return verb
 
 
@@ -205,27 +206,27 @@ def storlab(
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; returns its exit code. ``arguments`` are those of the process by default."""
+    """Run the command line (by default that of the process) and return its exit code."""
     stdout = sys.stdout
     try:
         code = _code_of(list(sys.argv[1:] if arguments is None else arguments))
         stdout.flush()
     except BrokenPipeError:
         return _leave_pipe()
-    closed = sys.stdout is not stdout  # Typer has put something else there, and says 1
+    closed = sys.stdout is not stdout  # Typer has replaced stdout and would return 1
     return _leave_pipe() if closed else code
 
 
 def _code_of(given: list[str]) -> int:
     as_json = "--json" in given
     try:
-        # By itself Typer tells a wrong command line as text only.
+        # In standalone mode, Typer reports a wrong command line as text only.
         code = app(args=given, prog_name="storlab", standalone_mode=not as_json)
     except StorlabError as error:
         _report(error, as_json)
         return int(error.exit_code)
     except OSError as error:
-        if error.filename is None:  # no path of anybody's: a broken pipe, or a defect of storlab
+        if error.filename is None:  # concerns no path of the user: a broken pipe, or a defect
             raise
         refused = _path_error(error)
         _report(refused, as_json)
@@ -243,7 +244,7 @@ def _code_of(given: list[str]) -> int:
 
 
 def _path_error(error: OSError) -> StorlabError:
-    """Return the error for a path that a verb could not use and did not explain itself."""
+    """Return the error for a path that a command could not use and did not explain itself."""
     from storlab.base.files import path_error
     from storlab.lab.results.files import is_in_result, unreadable
 

@@ -1,4 +1,4 @@
-"""``storlab meters``."""
+"""Implementation of the ``storlab meters`` command."""
 
 from __future__ import annotations
 

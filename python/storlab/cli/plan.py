@@ -1,4 +1,4 @@
-"""``storlab plan``."""
+"""Implementation of the ``storlab plan`` command."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def plan(
     planned = make_plan(loaded)
     try:
         planned = plan_with_devices(loaded.study, planned, Path.cwd())
-    except PreflightError as error:  # a plan can be read without its clients
+    except PreflightError as error:  # a plan can be printed even if the clients cannot be reached
         terminal.log.print(f"{error.where}: {error.what}", style="yellow", soft_wrap=True)
     absent = {} if planned.client_devices else absent_devices(loaded.study)
     if as_json:
@@ -72,7 +72,7 @@ def plan(
         terminal.out.print(f"... and {hidden:,} more (--all lists them)\n")
     _print_cost(loaded, planned)
     cluster = loaded.study.cluster
-    if cluster is None or cluster.is_local:  # else it is the clients' cores
+    if cluster is None or cluster.is_local:  # otherwise the cores are those of the clients
         _print_limits(loaded)
         _print_crowd(planned)
     _print_risk(planned, absent)
@@ -116,7 +116,8 @@ def _place(target: Target, planned: Plan) -> str:
     places = target.locations
     text = places[0] if len(places) == 1 else f"{places[0]} and {len(places) - 1} more"
     points = [point for point in planned.points.values() if point.target == target.name]
-    told = any(not FAMILIES[point.kind].page.buffered for point in points)  # by direct
+    # affected by the target's direct field
+    told = any(not FAMILIES[point.kind].page.buffered for point in points)
     return text + (" (buffered)" if told and not target.direct and not target.is_null else "")
 
 
@@ -179,7 +180,7 @@ def _order(loaded: LoadedStudy, planned: Plan, limit: int) -> Table:
 
 
 def _is_load(planned: Plan, name: str) -> bool:
-    """Whether a parameter says how much each client does at once."""
+    """Return whether a parameter sets how much each client does at a time."""
     from storlab.contracts.registry import FAMILIES
 
     return any(FAMILIES[point.kind].page.per_client == name for point in planned.points.values())
@@ -223,7 +224,7 @@ def _print_risk(planned: Plan, absent: dict[str, list[str]]) -> None:
 
 
 def _print_limits(loaded: LoadedStudy) -> None:
-    """Name limits of control groups that the results may show instead of the targets."""
+    """Print the control-group limits that may bound the results instead of the targets."""
     from storlab.lab.preflight.limits import standing_limits
 
     for check in standing_limits(loaded.study, Path.cwd()):
@@ -245,7 +246,7 @@ def _print_crowd(planned: Plan) -> None:
 
 
 def _identity(device: Mapping[str, str | int]) -> str:
-    """Which device it is: part of the hash."""
+    """Return the identity of a device, which is part of the plan hash, as text."""
     facts = dict(device)
     size = int(facts.pop("size", 0))
     parts = [f"{name} {value}" for name, value in facts.items()]

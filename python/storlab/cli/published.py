@@ -1,4 +1,4 @@
-"""``storlab published``."""
+"""Implementation of the ``storlab published`` command."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``storlab report``."""
+"""Implementation of the ``storlab report`` command."""
 
 from __future__ import annotations
 
@@ -112,7 +112,11 @@ def report(
 
 
 def _file_of(out: Path | None, directories: Sequence[Path]) -> Path:
-    """Where a brief of several directories goes: it belongs to none of them."""
+    """Return the file for a brief of several directories, which belongs to none of them.
+
+    Raises:
+        UsageError: ``out`` is missing, unsuitable, or the brief of one of the directories.
+    """
     if out is None:
         what = "a brief of several directories needs a place of its own"
         raise UsageError("--out", what, "add --out DIR")
@@ -129,7 +133,7 @@ def _file_of(out: Path | None, directories: Sequence[Path]) -> Path:
 
 
 def _refuse_other_files(out: Path) -> None:
-    """A page goes into a file of pages: --out s.toml would be the end of a study."""
+    """Raise UsageError unless the file is an HTML file that may be overwritten, never a study."""
     from storlab.lab.results.files import check_output
 
     if out.is_dir():

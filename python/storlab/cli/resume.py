@@ -1,4 +1,4 @@
-"""``storlab resume``."""
+"""Implementation of the ``storlab resume`` command."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``storlab run``."""
+"""Implementation of the ``storlab run`` command."""
 
 from __future__ import annotations
 

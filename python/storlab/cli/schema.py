@@ -1,4 +1,4 @@
-"""``storlab schema``."""
+"""Implementation of the ``storlab schema`` command."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``storlab status``."""
+"""Implementation of the ``storlab status`` command."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def _status(directory: Path) -> dict[str, Any]:
 
 
 def _facts(record: dict[str, Any]) -> dict[str, Any]:
-    """What is told of a run; the whole record of each would take a gigabyte of 10,000 runs."""
+    """Return the facts that are reported of a run; 10,000 whole records would take a gigabyte."""
     errors: Counter[str] = Counter()
     for totals in record["totals"].values():
         errors.update(totals.get("errors", {}))
@@ -91,7 +91,7 @@ def _waiting(
     waiting = []
     for run in missing if kept else []:
         run_id = run_id_of(run)
-        with suppress(KeyError, OSError, ValueError):  # it may be stored just now
+        with suppress(KeyError, OSError, ValueError):  # the run may be stored at this moment
             target = plan["points"][run["point_id"]]["target"]
             attempts = parse_json(read_input(kept[run_id]))
             waiting.append({"run_id": run_id, "target": target, "attempts": attempts})
@@ -99,7 +99,10 @@ def _waiting(
 
 
 def _left_ns(directory: Path, missing: list[dict[str, Any]]) -> int:
-    """Estimated as the plan does; what that needs is imported where runs are missing only."""
+    """Estimate the remaining time as the plan does.
+
+    The modules this needs are imported only if runs are missing.
+    """
     if not missing:
         return 0
     from storlab.contracts.registry import FAMILIES
@@ -115,7 +118,7 @@ def _left_ns(directory: Path, missing: list[dict[str, Any]]) -> int:
 
 
 def _clients(directory: Path, plan: dict[str, Any], by_id: dict[str, str]) -> dict[str, Any]:
-    """Of a cluster: runs by their number of clients, and what each client does just now."""
+    """Return the runs of a cluster by number of clients, and the current state of each client."""
     numbers = {key: point.get("clients") for key, point in plan["points"].items()}
     if not any(numbers.values()):
         return {}
@@ -136,7 +139,7 @@ _TOLD = ("phase", "bytes_s", "operations_s", "silent_ns", "ended")
 
 
 def _clients_now(directory: Path) -> list[dict[str, Any]]:
-    """As rank 0 last wrote it; empty between runs, and where no process is at it."""
+    """Return the clients' state as rank 0 last wrote it; empty between runs and if nothing runs."""
     if not is_locked(directory / "campaign.lock"):
         return []
     for path in (directory / "work").glob("**/live.json"):

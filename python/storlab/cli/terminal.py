@@ -1,6 +1,6 @@
-"""Where text goes: the consoles, tables and coloured text of the verbs, made when first used.
+"""Consoles, tables and coloured text for the output of commands, created on first use.
 
-Rich is a tenth of what a usage error costs, and needs none of it.
+Importing rich takes a tenth of the time of a usage error, which does not need it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,11 @@ __all__ = ["Text", "log", "out", "table"]
 
 
 def __getattr__(name: str) -> Any:
-    """Raises AttributeError for anything but those."""
+    """Import a console or helper on first access.
+
+    Raises:
+        AttributeError: The name is not in ``__all__``.
+    """
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from storlab.cli import consoles

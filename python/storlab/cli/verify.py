@@ -1,4 +1,4 @@
-"""``storlab verify``."""
+"""Implementation of the ``storlab verify`` command."""
 
 from __future__ import annotations
 
@@ -93,7 +93,14 @@ def _nothing(where: str) -> ResultError:
 def _verified_by_clients(
     store: ResultStore, cluster: Cluster, run_id: str | None, campaign: str
 ) -> dict[str, VerifyReport]:
-    """By run. What lies on a client's own device only that client could read, while it held it."""
+    """Verify the runs of a cluster, and return the reports by run.
+
+    Data on a client's own device can be read only by that client, and only during the run.
+
+    Raises:
+        ResultError: The campaign is still running, a writer is no longer a client of the cluster,
+            or no data can be verified.
+    """
     from storlab.lab.site.across import States
     from storlab.lab.site.claimed import claim_once
     from storlab.lab.site.clients import Clients
