@@ -40,7 +40,7 @@ pub struct Shelf {
 }
 
 impl Shelf {
-    /// Create the shelf for the place of an order.
+    /// Create the handle for the checkpoint directory of an order.
     pub fn new(job: &CheckpointJob, home: &Path) -> Self {
         Shelf { home: home.to_owned(), publish: job.publish, sync: job.sync }
     }

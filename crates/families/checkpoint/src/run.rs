@@ -29,7 +29,7 @@ pub trait Home {
     /// Start the ranks and allocate everything that they need.
     fn arm(&mut self, books: &Books) -> Result<()>;
 
-    /// Act on the beginning of the window.
+    /// Hook for the beginning of the window; does nothing by default.
     fn begin(&mut self, _books: &Books) {}
 
     /// Return the numbers of the complete checkpoints, the newest last.
@@ -250,7 +250,7 @@ impl<H: Home> Checkpoints<'_, H> {
             return Err(Error::spec("restores", "there is no whole checkpoint", fix));
         };
         let manifest = self.home.manifest(number)?;
-        // The content of a file depends on how it was written.
+        // The content of a file depends on the parameters with which it was written.
         if (Manifest { seed: manifest.seed, ..self.home.describe(number) }) != manifest {
             return Err(written_otherwise());
         }

@@ -13,7 +13,7 @@ pub enum Task {
     /// Write and restore checkpoints.
     #[default]
     Run,
-    /// Remove the place with all its checkpoints.
+    /// Remove the checkpoint directory or prefix with all its checkpoints.
     Clean,
 }
 

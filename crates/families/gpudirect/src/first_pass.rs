@@ -27,7 +27,7 @@ const LOOK: Duration = Duration::from_millis(100);
 pub struct Failed {
     /// Error to report to the user.
     pub error: Error,
-    /// Whether I/O is still in flight: kernel and driver may use the mover's memory.
+    /// Whether I/O is still in flight: kernel and driver may use the data path's memory.
     pub stuck: bool,
 }
 
@@ -147,7 +147,7 @@ fn places<'j>(
     })
 }
 
-/// Run the mover until all I/Os of `turn` have ended.
+/// Run the data path until all I/Os of `turn` have ended.
 fn fetch(shared: &Shared, file: usize, mover: &mut impl Mover, turn: &[Io]) -> Result<(), Failed> {
     let (job, member) = (&shared.job, &shared.job.members[file]);
     let give_up_ns = monotonic_ns().saturating_add(job.drain_timeout_ns);

@@ -43,7 +43,7 @@ const LOOK_MAX_NS: u64 = 5_000_000;
 const SHORT_NS: u64 = 50_000;
 const YIELDS: u32 = 2;
 
-/// I/O that a worker hands to its mover.
+/// I/O that a worker hands to its data path.
 #[derive(Clone, Copy, Debug)]
 pub struct Io {
     /// Number of the worker's buffer that the I/O uses.
@@ -122,8 +122,8 @@ pub trait Mover {
 
     /// Start the operations that were pushed, and append those that have ended to `ended`.
     ///
-    /// Waits at most `limit` for one to end; movers that run one operation at a time wait for that
-    /// one.
+    /// Waits at most `limit` for one to end; data paths that run one operation at a time wait for
+    /// that one.
     ///
     /// # Errors
     /// If the run cannot go on; failures of single operations are reported in their completions.
@@ -166,7 +166,7 @@ pub struct InTurn<W> {
 }
 
 impl<W: OneByOne> InTurn<W> {
-    /// Create the mover with no operation pushed.
+    /// Create the data path with no operation pushed.
     pub fn new(way: W) -> Self {
         InTurn { way, next: None }
     }

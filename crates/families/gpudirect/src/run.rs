@@ -99,7 +99,7 @@ fn work(shared: &Shared, index: usize) -> Result<WorkerEnd> {
     }
 }
 
-/// Continuation of a worker whose mover waits in an I/O backend.
+/// Continuation of a worker whose data path waits in an I/O backend.
 struct Ring<'r> {
     shared: &'r Shared,
     index: usize,

@@ -44,7 +44,7 @@ pub struct Shared {
     pub checked: Checked,
     /// Last writes of each worker, for the read-back.
     pub written: Mutex<Vec<Written>>,
-    /// Features of kernel and driver that the workers' movers used.
+    /// Features of kernel and driver that the workers' data paths used.
     pub features: Mutex<BTreeSet<&'static str>>,
 }
 

@@ -1,7 +1,7 @@
-//! Worker: draws operations, passes them to its mover when they are due, and measures them.
+//! Worker: draws operations, passes them to its data path when they are due, and measures them.
 //!
-//! Latency runs from just before an operation is passed to the mover until its data has arrived: in
-//! GPU memory for reads, on storage for writes.
+//! Latency runs from just before an operation is passed to the data path until its data has
+//! arrived: in GPU memory for reads, on storage for writes.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -24,8 +24,8 @@ use crate::shared::Shared;
 /// Longest wait before flags and clock are checked again.
 const LOOK_NS: u64 = 100_000_000;
 
-/// Failed turns in succession during the drain after which the worker gives up: the mover can no
-/// longer see its I/O in flight.
+/// Failed turns in succession during the drain after which the worker gives up: the data path can
+/// no longer see its I/O in flight.
 const REFUSALS_MAX: usize = 10;
 
 #[derive(Clone, Copy)]
@@ -78,7 +78,7 @@ pub struct Worker<'r, M: Mover> {
     fresh: Vec<u16>,
     ended: Vec<Completion>,
     written: Places,
-    /// Whether the last turn of the mover failed.
+    /// Whether the last turn of the data path failed.
     refused: bool,
     moved_bytes: u64,
 }
@@ -267,7 +267,7 @@ impl<'r, M: Mover> Worker<'r, M> {
         let end = self.schedule.worker_end(&self.recorder);
         if self.in_flight() > 0 {
             self.shared.fail_as_hung(self.index, self.in_flight());
-            // Leak the mover: kernel and driver may still use its memory.
+            // Leak the data path: kernel and driver may still use its memory.
             std::mem::forget(self.mover);
         }
         end
@@ -313,7 +313,7 @@ impl<M: Mover> Turns for Worker<'_, M> {
         self.flights[usize::from(number)].sent
     }
 
-    /// Pass fresh operations to the mover, wait, and collect those that have ended. Return the
+    /// Pass fresh operations to the data path, wait, and collect those that have ended. Return the
     /// time.
     #[inline]
     fn turn(&mut self, now: u64) -> Result<u64> {

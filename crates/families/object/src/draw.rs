@@ -24,7 +24,7 @@ pub struct Draw {
 }
 
 impl Draw {
-    /// Create the generator of worker `index`.
+    /// Create the request generator of worker `index`.
     pub fn new(job: &ObjectJob, index: usize) -> Result<Self> {
         let index = index as u64;
         let objects = job.pool.as_ref().map_or(0, |pool| pool.objects);

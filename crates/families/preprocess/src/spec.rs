@@ -18,7 +18,7 @@ pub enum Task {
     Run,
     /// Generate click logs.
     Generate,
-    /// Remove the directory and all that is in it.
+    /// Remove the output directory with everything in it.
     Remove,
 }
 

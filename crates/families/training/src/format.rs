@@ -20,7 +20,7 @@ const MOST_STDEVS: f64 = 3.0;
 pub struct FileFacts {
     /// Number of the file, from 0.
     pub number: u64,
-    /// Path relative to the place of the data set.
+    /// Path relative to the directory or prefix of the data set.
     pub path: String,
     /// Size of one sample in bytes.
     pub sample_bytes: u64,

@@ -42,7 +42,7 @@ struct Works {
 }
 
 impl Works {
-    /// Flush the directories that contain the files' names, up to the parent of the place.
+    /// Flush the directories that contain the files' names, up to the parent of the data set.
     fn sync_directories(&self) -> Result<()> {
         let Home::Directory(home) = &self.home else { return Ok(()) };
         let folder = &self.job.records.folder;

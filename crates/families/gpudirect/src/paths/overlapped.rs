@@ -89,19 +89,19 @@ pub struct Overlapped<B> {
     unsent: bool,
 }
 
-/// Continuation that runs with the mover, generic over its backend.
+/// Continuation that runs with the data path, generic over its backend.
 pub trait Use {
     /// Type of the continuation's result.
     type Output;
 
-    /// Run with the mover and the waker of its backend.
+    /// Run with the data path and the waker of its backend.
     ///
     /// # Errors
     /// Those of the implementation.
     fn with<B: Backend>(self, mover: Overlapped<B>, waker: Arc<dyn Wake>) -> Result<Self::Output>;
 }
 
-/// Open the worker's file, allocate its buffers, create the mover and pass it to `then`.
+/// Open the worker's file, allocate its buffers, create the data path and pass it to `then`.
 ///
 /// # Errors
 /// If the file cannot be opened, memory cannot be allocated or pinned, or the backend cannot start;
