@@ -1,9 +1,9 @@
-"""Speed of the block engine beside fio, t/io_uring and elbencho: ``make bench``.
+"""Compare the block engine with fio, t/io_uring and elbencho (``make bench``).
 
-Tools take turns on one CPU; each round gives one ratio, and the medians are printed with the goals,
-those without their peer as not measured.
-Ours runs with histograms, one-second samples and unique payload; fio with latency statistics. A
-bare probe of a hundred lines (``bare.c``) shows what the kernel alone costs.
+The tools run in turns on one CPU. Each round gives one ratio; the medians are printed with the
+goals, as "not measured" if a peer is not installed. storlab runs with histograms, one-second
+samples and unique payload, fio with latency statistics. A bare probe of a hundred lines
+(``bare.c``) shows the cost of the kernel alone.
 """
 
 from __future__ import annotations
@@ -31,7 +31,6 @@ STOP_LIMIT_MS = 200.0
 
 
 def main() -> int:
-    """Run, print, and return 1 where a goal was missed."""
     options = arguments()
     with data_files(options.directory, options.memory, options.size_mib << 20) as files:
         chosen = [c for c in all_cases(*files, options.size_mib << 20) if _wanted(c.name, options)]
@@ -47,7 +46,6 @@ def main() -> int:
 
 
 def arguments() -> argparse.Namespace:
-    """Command line."""
     parser = argparse.ArgumentParser(
         description=__doc__,
         epilog="FIO=path and T_IO_URING=path name the programs; elbencho is taken from PATH.",
@@ -68,9 +66,9 @@ def _wanted(name: str, options: argparse.Namespace) -> bool:
 
 
 def measure(case: Case, options: argparse.Namespace) -> dict[str, Any]:
-    """All tools in turns. The order turns and reverses, so that no tool always follows another.
+    """Run all tools of a case in turns, rotating and reversing their order.
 
-    A throttled disk makes the one after a fast tool slow.
+    On a throttled disk a tool is slower right after a fast one, so none may always follow another.
     """
     tools = tools_for(case)
     readings: dict[str, list[Reading]] = {tool.name: [] for tool in tools}
@@ -97,21 +95,24 @@ def _median(some: list[Reading]) -> Reading:
 
 
 def goals(case: Case, readings: dict[str, list[Reading]]) -> list[dict[str, Any]]:
-    """Each goal: the median over the rounds of ours over theirs, nothing where they did not run."""
+    """Return each goal with the median ratio of storlab to its peer, if the peer ran."""
     verdicts = []
     for goal in case.goals:
         text = f"{goal.quantity} {'>=' if goal.at_least else '<='} {goal.limit:.2f} x {goal.peer}"
         native, peer = readings[case.native_tool.name], readings.get(goal.peer)
         pairs = zip(native, peer, strict=True) if peer else ()
         values = [(getattr(a, goal.quantity), getattr(b, goal.quantity)) for a, b in pairs]
-        # A short run may take less CPU than the kernel's clock resolves.
+        # A short run may take less CPU time than the kernel's clock can resolve.
         ratios = [ours / theirs if theirs else math.inf for ours, theirs in values]
         verdicts.append(verdict(text, ratios, goal.met))
     return verdicts
 
 
 def start_stop(file: Path, options: argparse.Namespace) -> dict[str, Any]:
-    """64 jobs at depth 64 on a cached file: time until the window opens, and from cancel to end."""
+    """Measure the time to open the window and from cancel to end, with 64 jobs at depth 64.
+
+    The file is in the page cache.
+    """
     warm(file)
     load = Load(str(file), options.size_mib << 20)
     order = job_json(load, 60, batch=1, jobs=64)
@@ -125,7 +126,7 @@ def start_stop(file: Path, options: argparse.Namespace) -> dict[str, Any]:
 
 
 def tested() -> dict[str, Any]:
-    """What the ratios were taken on."""
+    """Return the machine and tool versions."""
     program = fio_path()
     version = "none"
     if program is not None:
@@ -136,7 +137,7 @@ def tested() -> dict[str, Any]:
 
 
 def show(report: dict[str, Any]) -> None:
-    """Two tables: what was read, and what it means."""
+    """Print the table of readings and the table of goals."""
     console = Console()
     console.print(", ".join(f"{key} {value}" for key, value in report["machine"].items()))
     figures = Table(title=f"Medians of {report['rounds']} interleaved runs, one core")
@@ -157,7 +158,7 @@ def show(report: dict[str, Any]) -> None:
 
 
 def judged(goal: dict[str, Any]) -> tuple[str, str]:
-    """What was found of a goal, and the verdict."""
+    """Return a goal's measured ratio and verdict as text."""
     if goal["met"] is None:
         return "-", "not measured"
     spread = f"{goal['value']:.3g} ({goal['lowest']:.3g} to {goal['highest']:.3g})"

@@ -1,4 +1,4 @@
-"""What is compared, and the goals. A goal is a ratio in one interleaved run, never an absolute."""
+"""Cases and goals of the block bench. Goals are ratios within one interleaved run."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from storlab.engines.fio.job import huge_page_tunables
 
 GIB = 1 << 30
 FIO_DEFAULT = "fio"
-FIO_BEST = "fio, best flags"  # at the batch of the case
+FIO_BEST = "fio, best flags"  # at the batch size of the case
 BARE = "bare probe"
-FIO_HUGE = "fio, huge pages"  # its buffers as ours are: large I/O is faster for it
+FIO_HUGE = "fio, huge pages"  # with huge-page buffers like storlab's, which speed up large I/O
 T_IO_URING = "t/io_uring"
 
 
 @dataclass(frozen=True)
 class Goal:
-    """``quantity`` of ours over that of ``peer``: at most (or at least) so much."""
+    """Limit on the ratio of a ``quantity`` of storlab to that of ``peer``."""
 
     peer: str
     quantity: str
@@ -33,24 +33,24 @@ class Goal:
     at_least: bool = False
 
     def met(self, ratio: float) -> bool:
-        """Whether the ratio is on the right side of the limit."""
+        """Return whether the ratio is on the right side of the limit."""
         return ratio >= self.limit if self.at_least else ratio <= self.limit
 
 
 @dataclass(frozen=True)
 class Case:
-    """One load, the batch of ours and of the peers that have one, and the goals beside them."""
+    """A load, the batch size of storlab and its peers, and the goals."""
 
     name: str
     load: Load
     batch: int
     goals: tuple[Goal, ...]
-    reads_only_peers: bool = False  # t/io_uring can only read
-    filesystem: bool = True  # elbencho wants a file or device that it can open
+    reads_only_peers: bool = False  # t/io_uring only reads
+    filesystem: bool = True  # elbencho needs a file or device it can open
 
     @property
     def native_tool(self) -> Tool:
-        """Our engine as it is set for it."""
+        """storlab's engine with the batch size of the case."""
         return native(self.batch)
 
 
@@ -61,14 +61,14 @@ EQUAL_ON_DISK = (
     Goal(FIO_BEST, "latency_mean_us", 1.05),
     Goal(FIO_HUGE, "iops", 0.95, at_least=True),
 )
-# Most of what is left is the kernel's: a goal beside another tool would measure the kernel.
+# Most of the remaining CPU time is the kernel's, so only goals beside lean tools make sense.
 HOT = (Goal(BARE, CPU, 1.15), Goal(T_IO_URING, CPU, 1.05))
-# tmpfs hands io_uring's reads to kernel workers, which no load generator can make cheaper.
+# tmpfs hands io_uring reads to kernel workers, a cost that no load generator can reduce.
 TMPFS = (Goal(FIO_BEST, CPU, 1.00), Goal(T_IO_URING, CPU, 1.10))
 
 
 def cases(disk_file: Path, memory_file: Path, size: int) -> list[Case]:
-    """The comparisons of the block engine, from no I/O at all to the real disk."""
+    """Return the cases, from no I/O at all to the real disk."""
     hot = Load(str(disk_file), size)
     tmpfs = Load(str(memory_file), size)
     cold = Load(str(disk_file), size, direct=True)
@@ -88,7 +88,7 @@ def cases(disk_file: Path, memory_file: Path, size: int) -> list[Case]:
 
 
 def tools_for(case: Case) -> list[Tool]:
-    """Ours first, then the peers that are on this machine and can run the load."""
+    """Return storlab, then the installed peers that can run the load."""
     tools = [case.native_tool]
     program = fio_path()
     if program is not None:
@@ -110,7 +110,7 @@ def tools_for(case: Case) -> list[Tool]:
 
 @contextmanager
 def data_files(directory: Path, memory: Path, size: int) -> Iterator[tuple[Path, Path]]:
-    """A file on the disk and one on tmpfs, of random bytes; removed at the end."""
+    """Provide a file of random bytes on the disk and one on tmpfs; remove both at the end."""
     files = directory / "storlab-bench.data", memory / "storlab-bench.data"
     try:
         for file in files:
@@ -127,14 +127,14 @@ def data_files(directory: Path, memory: Path, size: int) -> Iterator[tuple[Path,
 
 
 def warm(file: Path) -> None:
-    """Bring a file into the page cache."""
+    """Read a file into the page cache."""
     with file.open("rb", buffering=0) as data:
         while data.read(1 << 24):
             pass
 
 
 def verdict(text: str, values: list[float], met: Callable[[float], bool]) -> dict[str, Any]:
-    """A goal, and whether the median meets it: None where there is nothing to judge."""
+    """Return a goal with the median and whether it is met; None without values."""
     if not values:
         return {"goal": text, "value": None, "lowest": None, "highest": None, "met": None}
     return {

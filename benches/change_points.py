@@ -1,7 +1,7 @@
-"""The table of storlab.analysis.changes, its false alarms, and how many changes it finds.
+"""Check the change-point method of storlab.analysis.changes: limits, false alarms, power.
 
-``python benches/change_points.py --table`` simulates the table (minutes); without it the figures of
-docs/method.md are printed.
+``python benches/change_points.py --table`` simulates the table of limits (minutes). Without it, the
+false alarm rates and detection rates of docs/method.md are printed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ NOISE = 0.01
 
 
 def table(draws: int) -> None:
-    """What the largest difference stays below by chance, row by row."""
+    """Print, per series length, the quantiles of the largest difference under random order."""
     random = np.random.default_rng(20261123)
     for size in SIZES:
         count = draws if size <= 200 else draws // 2
@@ -32,7 +32,7 @@ def table(draws: int) -> None:
 
 
 def noise(random: np.random.Generator, kind: str, size: int) -> np.ndarray:
-    """Throughput around 1,000 with 1 % of noise, of several distributions."""
+    """Return values around 1,000 with 1 % noise from one of several distributions."""
     drawn = {
         "normal": lambda: random.normal(size=size),
         "t, 3 degrees": lambda: random.standard_t(3, size=size),
@@ -44,7 +44,7 @@ def noise(random: np.random.Generator, kind: str, size: int) -> np.ndarray:
 
 
 def false_alarms(series: int) -> None:
-    """Share of series of noise in which a change is found."""
+    """Print the share of pure noise series in which a change is found."""
     random = np.random.default_rng(1)
     for size in (10, 20, 50, 100, 300):
         shares = []
@@ -55,12 +55,12 @@ def false_alarms(series: int) -> None:
 
 
 def found_near(changes: list[Change], place: int) -> bool:
-    """Whether one lies within two values."""
+    """Return whether a change lies within two values of ``place``."""
     return any(abs(change.index - place) <= 2 for change in changes)
 
 
 def power(series: int) -> None:
-    """Share of planted changes that are found within two values."""
+    """Print the share of planted changes that are found within two values."""
     random = np.random.default_rng(2)
     for size in (12, 20, 50, 100, 300):
         told = []
@@ -90,7 +90,6 @@ def power(series: int) -> None:
 
 
 def main() -> None:
-    """Print the table, or how often the method is wrong and right."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--table", action="store_true", help="simulate the table of limits")
     parser.add_argument("--series", type=int, default=2000, help="of noise for each share (2000)")

@@ -1,11 +1,11 @@
-"""The goals of client clusters, measured on this machine: goal, value, met or MISSED.
+"""Measure the goals of client clusters on this machine: goal, value, met or MISSED.
 
-``python benches/cluster.py`` takes its start from ``cluster_rank.py`` (a study's own ranks) and
-``cluster_start.py`` (MPI alone, and clocks), its merge from ``cluster_merge.py``, runs the same
-load by native and by fio on several local clients, in turns, and once more by fio's own client mode
-(a check of rates only, with the hosts that answered compared), and loses a client by SIGKILL and by
-SIGSTOP. It returns 1 where a goal was missed. With the clients on one machine all share its cores:
-other work on it is in every figure.
+``python benches/cluster.py`` takes the start-up from ``cluster_rank.py`` (ranks of a study) and
+``cluster_start.py`` (MPI and clocks only) and the merge from ``cluster_merge.py``. It runs the same
+load with native and fio on several local clients in turns, then once with fio's own client mode
+(which checks rates and responding hosts only), and kills or stops a client by SIGKILL and SIGSTOP.
+Returns 1 if a goal is missed. All clients share the machine's cores, so other work on it affects
+every figure.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ read_percent = 100
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One goal."""
+    """Result for one goal."""
 
     name: str
     goal: str
@@ -69,7 +69,6 @@ class Line:
 
 
 def main() -> int:
-    """Measure, print, and return 1 where a goal was missed."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--clients", type=int, default=4, help="that make load (4)")
     parser.add_argument("--depth", type=int, default=16, help="I/Os in flight of each (16)")
@@ -96,7 +95,7 @@ def _most(name: str, goal: float, value: float, unit: str) -> Line:
 
 
 def _start(asked: argparse.Namespace, place: Path) -> Iterator[Line]:
-    """As a study starts its clients, and what of it is MPI's own."""
+    """Measure the start of a study's clients, and the part of it that is due to MPI."""
     del place
     given = ["--mpiexec", asked.mpiexec] if asked.mpiexec else []
     report = _report("cluster_rank.py", given)
@@ -127,7 +126,7 @@ def _report(script: str, given: list[str]) -> dict[str, Any]:
 
 
 def _load(asked: argparse.Namespace, place: Path) -> Iterator[Line]:
-    """Native and fio in turns."""
+    """Compare native and fio, run in turns."""
     study = _study(asked, place, asked.seconds)
     results = place / "crosscheck"
     words = ["crosscheck", str(study), "--repeats", str(asked.repeats), "--out", str(results)]
@@ -163,7 +162,7 @@ def _lateness(engine: str, records: list[RunRecord]) -> Line:
 
 
 def _client_mode(asked: argparse.Namespace, place: Path, expected: float) -> Line:
-    """fio --server and --client on the same files: it names no host that it lost."""
+    """Measure fio --client and --server on the same files; fio does not report lost hosts."""
     ports = [_free_port() for _ in range(asked.clients)]
     jobs = {port: _job(asked, place, number) for number, port in enumerate(ports, 1)}
     with _servers(ports, place):
@@ -227,7 +226,7 @@ def _await_port(port: int) -> None:
 
 
 def _losses(asked: argparse.Namespace, place: Path) -> Iterator[Line]:
-    """From the signal to the record of the failed run, with the limit that studies have."""
+    """Measure the time from the signal to the record of the failed run, with default timeouts."""
     for name in ("SIGKILL", "SIGSTOP"):
         taken_s = _loss(asked, place, signal.Signals[name])
         yield _most(f"a client lost by {name} is recorded", LOST_S, taken_s, "s")
@@ -257,7 +256,7 @@ def _records(results: Path) -> list[Path]:
 
 
 def _loading(results: Path, lab: int) -> list[int]:
-    """The ranks of this lab, once all make load; rank 0 is the first."""
+    """Return the lab's ranks, rank 0 first, once all clients are under load; else an empty list."""
     tasks = [live.parent for live in results.glob("work/**/live.json")]
     return ranks_of(lab) if any(map(loading, tasks)) else []
 

@@ -1,9 +1,9 @@
-"""What it costs to merge a cluster: seconds and memory for 1,000 clients of 60 s and two kinds.
+"""Measure merging a cluster's results: time and memory for 1,000 clients, 60 s, two operations.
 
-``python benches/cluster_merge.py`` makes the reports of clients in a process of its own, as ranks
-pack them, and takes them through the code that waits for a run: unpacked, merged, with the samples
-of each client beside it. It prints seconds and memory, and returns 1 where a goal was missed.
-Figures of an unoptimised build are no figures: it says so.
+``python benches/cluster_merge.py`` creates client reports as ranks pack them in a separate process,
+then passes them through the code that waits for a run: unpacking, merging, and writing each
+client's samples. It prints seconds and memory and returns 1 if a goal is missed. Results of an
+unoptimised build are marked as such and do not count.
 """
 
 from __future__ import annotations
@@ -38,19 +38,19 @@ INTERVAL_NS = 1_000_000_000
 START_NS = 3_600_000_000_000
 OPERATIONS = ("read", "write")
 SKEW_NS = 2_000_000
-PARTS = 200  # each histogram is the sum of two of so many, so that next to none are alike
+PARTS = 200  # each histogram is the sum of two of these, so that hardly any two are equal
 PER_INTERVAL = 20_000
 
 
 @dataclass
 class Ended:
-    """A session whose clients have all answered: what rank 0 has written is read."""
+    """Session whose clients have all finished; reads their reports from files."""
 
     directory: Path
     clients: int
 
     def wait(self, timeout_s: float) -> Gathered:
-        """As ``Session.wait`` at the end of a task."""
+        """Return the reports and clock offsets, like ``Session.wait`` at the end of a task."""
         del timeout_s
         ranks = range(1, self.clients + 1)
         outcomes = {rank: (self.directory / f"{rank}").read_bytes() for rank in ranks}
@@ -59,7 +59,6 @@ class Ended:
 
 
 def main() -> int:
-    """Measure, print, and return 1 where a goal was missed."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--clients", type=int, default=1000)
     parser.add_argument("--seconds", type=int, default=60, help="of each client's window (60)")
@@ -121,7 +120,7 @@ def _name(rank: int) -> str:
 
 
 def _make(place: Path, clients: int, seconds: int) -> None:
-    """What ranks give to rank 0, and their clocks."""
+    """Write the reports that ranks send to rank 0, and their clock offsets."""
     rng = random.Random(1)
     parts = [_histogram(rng) for _ in range(PARTS)]
     latency = summarise_latency(_both(parts[:2]))
@@ -140,7 +139,7 @@ def _make(place: Path, clients: int, seconds: int) -> None:
 
 
 def _histogram(rng: random.Random) -> _native.Histogram:
-    """Latencies of half a second of a fast device: log-normal around 100 us, with a tail."""
+    """Return latencies of half a second of a fast device: log-normal around 100 us with a tail."""
     histogram = _native.Histogram()
     for _ in range(PER_INTERVAL // 2):
         histogram.record(int(100_000 * rng.lognormvariate(0, 0.6)))

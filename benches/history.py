@@ -1,7 +1,7 @@
-"""``storlab history`` over 1,000 result directories: cold, and again when ten came in.
+"""Measure ``storlab history`` over 1,000 result directories, and again with ten new ones.
 
-``python benches/history.py`` makes the directories (12 runs of 4 points each; it takes a while),
-prints wall and CPU time of the command, and returns 1 where a goal was missed.
+``python benches/history.py`` creates the directories (12 runs of 4 points each; takes a while),
+prints wall and CPU time of the command, and returns 1 if a goal is missed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ NEW = 10
 
 
 def main() -> int:
-    """Make, measure, print."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--directories", type=int, default=1000)
     parser.add_argument(

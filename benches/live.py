@@ -1,12 +1,11 @@
-"""What the live page costs: CPU of ``storlab run`` without it, with it, and with one who watches.
+"""Measure the CPU cost of the live page: ``storlab run`` without it, with it, with watchers.
 
-Runs take turns, so that drift of the machine falls on all. The load is paced and goes to the null
-backend: what differs is the page. The cost is the difference of CPU time (user and system, of the
-process) over the seconds that it ran, its interval that of a paired t. Beside it, exact where the
-difference is noise: the CPU time of all Python threads but the main one, as the kernel counts them,
-of which the page's are the only ones that differ.
+Runs take turns, so that drift of the machine affects all alike. The load is paced and uses the null
+backend, so only the page differs. The cost is the difference in CPU time (user and system) over the
+wall time, with the interval of a paired t-test. A more exact figure is printed as well: the CPU
+time of all Python threads except the main one, of which only the page's threads differ.
 
-``python benches/live.py`` prints JSON, and returns 1 where the goal was missed.
+``python benches/live.py`` prints JSON and returns 1 if the goal is missed.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ import urllib.request
 from pathlib import Path
 from statistics import mean, stdev
 
-GOAL_PERCENT = 0.5  # of a core
+GOAL_PERCENT = 0.5  # of one core
 
 STUDY = """
 [study]
@@ -47,7 +46,6 @@ queue_depth = 4
 
 
 def main() -> int:
-    """Measure, print, and return 1 where the goal was missed."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=5, help="sessions of each kind (5)")
     parser.add_argument("--runs", type=int, default=2, help="runs of a session (2)")
@@ -77,7 +75,7 @@ def main() -> int:
 
 
 def _session(study: Path, out: Path, live: bool, watchers: int) -> dict[str, float]:
-    """One campaign: its CPU, that of the page's threads, and how long it took."""
+    """Run one session; return its CPU time, that of the page's threads, and its duration."""
     command = [sys.executable, "-m", "storlab", "run", str(study), "--out", str(out), "--no-report"]
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     begin = time.monotonic()
@@ -110,7 +108,7 @@ def _watch(url: str) -> None:
 
 
 def _count(process: subprocess.Popen[str], own: dict[int, int]) -> None:
-    """CPU time in ns by thread, those that bear the name of the program: again and again."""
+    """Poll the CPU time in ns of the program's Python threads, by thread id."""
     tasks = Path(f"/proc/{process.pid}/task")
     while process.poll() is None:
         for task in tasks.glob("*"):
@@ -124,7 +122,7 @@ def _count(process: subprocess.Popen[str], own: dict[int, int]) -> None:
 
 
 def _summary(sessions: list[dict[str, float]], without: list[dict[str, float]]) -> dict[str, float]:
-    """In percent of a core; the difference to sessions without the page with its 95 % interval."""
+    """Return means in percent of a core, with the difference to sessions without the page."""
     wall_s = mean(session["wall_s"] for session in sessions)
     extra = [a["cpu_s"] - b["cpu_s"] for a, b in zip(sessions, without, strict=True)]
     half = 0.0

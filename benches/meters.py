@@ -1,7 +1,7 @@
-"""What metering costs: CPU of five meters at 1 Hz, and whether a load beside them is slower.
+"""Measure the cost of metering: CPU of five meters at 1 Hz, and the slowdown of a load.
 
-The meters are real; what they read are files like those of sysfs, and servers in another process.
-``python benches/meters.py`` prints the numbers, and returns 1 where the goal was missed.
+The meters are real; they read files like those of sysfs and servers in another process. ``python
+benches/meters.py`` prints the numbers and returns 1 if the goal is missed.
 """
 
 from __future__ import annotations
@@ -37,7 +37,6 @@ SECRET = "STORLAB_BENCH_REDFISH"
 
 
 def main() -> int:
-    """Measure, print, and return 1 where the goal was missed."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=30.0, help="of metering without load (30)")
     parser.add_argument("--rounds", type=int, default=7, help="loads with and without meters (7)")
@@ -64,7 +63,7 @@ def main() -> int:
 
 @contextmanager
 def five_meters() -> Iterator[Target]:
-    """A target with five meters of four kinds: two that read files, two that ask a server."""
+    """Provide a target with five meters of four kinds; some read files, others query a server."""
     server = subprocess.Popen([sys.executable, __file__, "--serve"], stdout=subprocess.PIPE,
                               stdin=subprocess.PIPE, text=True)  # fmt: skip
     with tempfile.TemporaryDirectory() as place:
@@ -84,7 +83,7 @@ def five_meters() -> Iterator[Target]:
 
 
 def specs(server: dict[str, str]) -> list[dict[str, Any]]:
-    """The study's entries."""
+    """Return the meters' entries of the study."""
     redfish = {"kind": "redfish", "url": server["redfish"], "user": "metering"}
     metric = {"kind": "prometheus", "url": server["exporter"], "metric": "power_watts"}
     return [
@@ -97,11 +96,11 @@ def specs(server: dict[str, str]) -> list[dict[str, Any]]:
 
 
 def serve() -> int:
-    """A Redfish service and an exporter, until standard input closes."""
+    """Run a Redfish service and a Prometheus exporter until the process is killed."""
 
     class Exporter(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            lines = [f'other_series{{n="{n}"}} {n}' for n in range(500)]  # as node_exporter has
+            lines = [f'other_series{{n="{n}"}} {n}' for n in range(500)]  # as many as node_exporter
             body = "\n".join([*lines, f"power_watts {180 + monotonic_ns() % 7}", ""]).encode()
             self.send_response(200)
             self.send_header("Content-Type", "text/plain; version=0.0.4")
@@ -124,9 +123,9 @@ def serve() -> int:
 
 
 def cpu_percent(target: Target, seconds: float) -> tuple[float, int]:
-    """CPU of this process and its children while it only meters, in percent of one core."""
+    """Return the CPU of a process that only meters, in percent of one core, and its readings."""
     with Metering([target], Path.cwd()) as metering:
-        sleep_s(2)  # connections are open, modules are loaded
+        sleep_s(2)  # until connections are open and modules loaded
         before_ns, before_s = monotonic_ns(), cpu_s()
         sleep_s(seconds)
         used_s, passed_s = cpu_s() - before_s, (monotonic_ns() - before_ns) / 1e9
@@ -138,13 +137,13 @@ def cpu_percent(target: Target, seconds: float) -> tuple[float, int]:
 
 
 def cpu_s() -> float:
-    """CPU time so far, of this process and its finished children."""
+    """Return the CPU time so far of this process and its finished children."""
     used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     return sum(use.ru_utime + use.ru_stime for use in used)
 
 
 def load_ratio(target: Target, rounds: int) -> float:
-    """Median, over paired rounds, of the rate of a CPU-bound load with meters over without."""
+    """Return the median ratio of a CPU-bound load's rate with and without meters."""
     ratios = []
     for number in range(rounds):
         with_first = bool(number % 2)
@@ -160,7 +159,7 @@ def load_ratio(target: Target, rounds: int) -> float:
 
 
 def rate() -> float:
-    """Operations per second of a job on every core, on the null backend."""
+    """Return operations per second of a job on every core on the null backend."""
     load = Load(path="null:", size=1 << 30)
     outcome = run_job(job_json(load, seconds=3, batch=32, jobs=os.cpu_count() or 1))["outcome"]
     done = sum(totals["operations"] for totals in outcome["totals"].values())

@@ -1,5 +1,8 @@
-"""One run of a job by the native engine; prints what it did as JSON. Run as a program, so that it
-can be pinned and measured like every other tool: ``benches/native_run.py JOB_JSON [KIND]``."""
+"""Run one job with the native engine and print its outcome as JSON.
+
+A separate program, so that it can be pinned and measured like other tools: ``benches/native_run.py
+JOB_JSON [KIND]``.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ from storlab.base.clock import monotonic_ns, sleep_s
 def run_job(
     job_json: str, cancel_after_s: float | None = None, kind: str = "block"
 ) -> dict[str, Any]:
-    """The outcome's JSON and two times in ns: until the window opened, and from cancel to end."""
+    """Run a job; return its outcome, and the times to open the window and to stop, in ns."""
     before = monotonic_ns()
     run = Run(kind, job_json)
     stop_ns = None

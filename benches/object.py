@@ -1,9 +1,9 @@
-"""Speed of the object engine beside warp and bare loops: ``make bench-object``.
+"""Compare the object engine with warp and bare loops (``make bench-object``).
 
-Clients take turns on one store, versitygw on loopback; each round gives one ratio, and the medians
-are printed with the goals, those without their peer as not measured. CPU is that of the client.
-Ours runs with histograms, samples, time to first byte and error accounting; warp with its record of
-every request.
+The clients run in turns on one store, versitygw on loopback. Each round gives one ratio; the
+medians are printed with the goals, as "not measured" if a peer is not installed. CPU is that of the
+client. storlab runs with histograms, samples, time to first byte and error accounting, warp with
+its record of every request.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ from surroundings import machine
 
 MIB = 1 << 20
 NATIVE, WARP, BARE = "storlab", "warp", "bare loop"
-BARE_LARGE = "bare loop, 8 MiB"  # sends out of as much memory as ours, not out of its cache
+BARE_LARGE = "bare loop, 8 MiB"  # sends from as much memory as storlab, not from the CPU cache
 GB, SMALL = "cpu_s_per_gb", "cpu_s_per_1000"
 SERVER = "server_s_per_gb"
 
 
 @dataclass(frozen=True)
 class Case:
-    """A load, the goals beside the peers, and what the client's store must not exceed."""
+    """A load, the goals against peers, and the limit on storlab's own server."""
 
     name: str
     load: Load
@@ -70,7 +70,6 @@ CASES = [
 
 
 def main() -> int:
-    """Run, print, and return 1 where a goal was missed."""
     options = arguments()
     if options.warp:
         os.environ["STORLAB_WARP"] = options.warp
@@ -91,7 +90,6 @@ def main() -> int:
 
 
 def arguments() -> argparse.Namespace:
-    """Command line."""
     parser = argparse.ArgumentParser(
         description=__doc__,
         epilog="WARP=path and VERSITYGW=path name the programs; else they are taken from PATH.",
@@ -106,14 +104,14 @@ def arguments() -> argparse.Namespace:
 
 
 def serving(server: str, directory: Path) -> AbstractContextManager[Place]:
-    """The store of a case."""
+    """Return the store of a case."""
     if server == "embedded":
         return embedded(directory)
     return versitygw(directory, tls=server.endswith("TLS"))
 
 
 def clients(case: Case, options: argparse.Namespace) -> list[Tool]:
-    """Ours first, then the peers that are on this machine and can do the load."""
+    """Return storlab, then the installed peers that can run the load."""
     engines = [engine("native", NATIVE)]
     if case.server != "embedded":
         engines += [engine("warp", WARP)] if options.warp else []
@@ -124,7 +122,7 @@ def clients(case: Case, options: argparse.Namespace) -> list[Tool]:
 
 
 def measure(case: Case, place: Place, options: argparse.Namespace) -> dict[str, Any]:
-    """All clients in turns. The order turns and reverses, so that none always follows another."""
+    """Run all clients in turns, rotating and reversing their order."""
     tools = clients(case, options)
     readings: dict[str, list[Reading]] = {tool.name: [] for tool in tools}
     fill(case.load, place)
@@ -143,15 +141,16 @@ def measure(case: Case, place: Place, options: argparse.Namespace) -> dict[str, 
 
 
 def medians(some: list[Reading]) -> dict[str, float | None]:
-    """Of each figure; None where the client does not tell it."""
+    """Return the median of each figure; None if the client does not report it."""
     medians = {name: median(asdict(r)[name] for r in some) for name in asdict(some[0])}
     return {name: None if value != value else value for name, value in medians.items()}
 
 
 def goals(case: Case, readings: dict[str, list[Reading]]) -> list[dict[str, Any]]:
-    """Each goal: the median over the rounds of ours over theirs, nothing where they did not run.
+    """Return each goal with the median ratio of storlab to its peer, if the peer ran.
 
-    ``floor`` is that of the bare loop over theirs: what no client of the kernel's TCP gets below.
+    ``floor`` is the ratio of the bare loop to the peer, the lower limit of any client on kernel
+    TCP.
     """
     verdicts = []
     for goal in case.goals:
@@ -163,13 +162,13 @@ def goals(case: Case, readings: dict[str, list[Reading]]) -> list[dict[str, Any]
 
 
 def ratios(readings: dict[str, list[Reading]], client: str, goal: Goal) -> list[float]:
-    """Of each round, the client over the goal's peer; none where one of them did not run."""
+    """Return the ratio of a client to the goal's peer per round, if both ran."""
     pairs = zip(readings.get(client, []), readings.get(goal.peer, []), strict=False)
     return [getattr(a, goal.quantity) / getattr(b, goal.quantity) for a, b in pairs]
 
 
 def server_goals(case: Case, readings: dict[str, list[Reading]]) -> list[dict[str, Any]]:
-    """What storlab's own server may use."""
+    """Return the goal on the CPU time of storlab's own server."""
     if case.server_goal is None:
         return []
     values = [reading.server_s_per_gb for reading in readings[NATIVE]]
@@ -179,7 +178,7 @@ def server_goals(case: Case, readings: dict[str, list[Reading]]) -> list[dict[st
 
 
 def tested(options: argparse.Namespace) -> dict[str, Any]:
-    """What the ratios were taken on."""
+    """Return the machine and tool versions."""
     versions = {"versitygw": [versitygw_path(), "--version"]}
     if options.warp:
         versions["warp"] = [options.warp, "--version"]
@@ -194,7 +193,7 @@ def tested(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def show(report: dict[str, Any]) -> None:
-    """Two tables: what was read, and what it means."""
+    """Print the table of readings and the table of goals."""
     console = Console()
     console.print(", ".join(f"{key} {value}" for key, value in report["machine"].items()))
     columns = {
@@ -232,7 +231,7 @@ def show(report: dict[str, Any]) -> None:
 
 
 def judged(goal: dict[str, Any]) -> tuple[str, str, str]:
-    """What was found of a goal, the same of the bare loop, and the verdict."""
+    """Return a goal's measured ratio, the bare loop's ratio, and the verdict as text."""
     floor = "-" if goal["floor"] is None else f"{goal['floor']:.3g}"
     if goal["met"] is None:
         return "-", floor, "not measured"

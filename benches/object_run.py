@@ -1,7 +1,7 @@
-"""One object job by one engine, in a process of its own; prints what it did as JSON.
+"""Run one object job with one engine in its own process; print the outcome as JSON.
 
-``python benches/object_run.py ENGINE`` with {"job": ..., "secrets": ...} on stdin: keys are in no
-argument. The CPU time in the outcome is that of this process (native) or of the tool (warp), inside
+``python benches/object_run.py ENGINE`` reads {"job": ..., "secrets": ...} from stdin, so that keys
+never appear in arguments. CPU time is that of this process (native) or of the tool (warp) within
 the measure window.
 """
 
@@ -18,7 +18,6 @@ from storlab.workloads.object.job import ObjectJob
 
 
 def main(engine: str) -> None:
-    """Carry out the order on stdin."""
     order = json.load(sys.stdin)
     job = ObjectJob.model_validate(order["job"])
     store = job.store.model_copy(update={"credentials": Credentials(**order["secrets"])})

@@ -1,4 +1,4 @@
-"""Clients of an S3 store side by side, and the store that they are measured against."""
+"""S3 clients compared by the object bench, and the stores they run against."""
 
 from __future__ import annotations
 
@@ -36,29 +36,29 @@ GB = 1e9
 
 @dataclass(frozen=True)
 class Load:
-    """What every client is asked to do, 16 requests at a time."""
+    """Load of every client, with 16 requests in flight."""
 
-    operation: str  # "get", "put", or "mixed": as many of both
+    operation: str  # "get", "put", or "mixed": equal shares of both
     size: int  # of each object, bytes
-    objects: int = 64  # there are so many to get
+    objects: int = 64  # number of objects to get
 
 
 @dataclass(frozen=True)
 class Reading:
-    """One run of one client; NaN where it is not told. CPU is that of the client alone."""
+    """Result of one run of one client; NaN if not reported. CPU is that of the client alone."""
 
     mb_s: float
     requests_s: float
     cpu_s_per_gb: float
     cpu_s_per_1000: float
-    system_share: float  # of the CPU time, what the kernel used
+    system_share: float  # share of the kernel in the CPU time
     latency_p50_ms: float = float("nan")
-    server_s_per_gb: float = float("nan")  # of storlab's own server, where it is one
+    server_s_per_gb: float = float("nan")  # of storlab's own server only
 
 
 @dataclass(frozen=True)
 class Place:
-    """A running store. ``forget()`` removes what a run wrote; ``server_cpu_s()`` is its CPU."""
+    """Running store; ``forget()`` removes written objects, ``server_cpu_s()`` is its CPU time."""
 
     store: S3Store
     forget: Callable[[], None]
@@ -67,14 +67,14 @@ class Place:
 
 @dataclass(frozen=True)
 class Tool:
-    """A client. ``run(load, place, seconds)`` gives one reading."""
+    """Client whose ``run(load, place, seconds)`` returns one reading."""
 
     name: str
     run: Callable[[Load, Place, float], Reading]
 
 
 def job(load: Load, place: Place, seconds: float, task: str = "run") -> ObjectJob:
-    """The load as an order that storlab's engine and warp both take."""
+    """Return the load as a job for both storlab's engine and warp."""
     sizes = ObjectSizes(kind="fixed", sizes=[WeightedSize(bytes=load.size)])
     gets = load.operation != "put"
     mixes = {"get": {"get": 100}, "put": {"put": 100}, "mixed": {"get": 50, "put": 50}}
@@ -98,7 +98,7 @@ def _pool(load: Load) -> str:
 
 
 def fill(load: Load, place: Place) -> None:
-    """Make the objects that are to be read."""
+    """Create the objects to be read."""
     if load.operation != "put":
         outcome = get_engine("native").start(job(load, place, 0, "fill"), Path()).wait()
         if outcome is None or outcome.status != "finished":
@@ -106,7 +106,7 @@ def fill(load: Load, place: Place) -> None:
 
 
 def engine(name: str, title: str) -> Tool:
-    """storlab's engine or warp, on the same job; histograms, samples and TTFB always on."""
+    """Return storlab's engine or warp on the same job, with histograms, samples and TTFB."""
 
     def run(load: Load, place: Place, seconds: float) -> Reading:
         keys = place.store.credentials
@@ -140,8 +140,8 @@ def _reading(document: dict[str, Any], load: Load, server_s: float, seconds: flo
     moved, done = (sum(total[name] for total in totals) for name in ("bytes", "operations"))
     if not done:
         raise SystemExit(f"no request ended in {seconds:g} s: try more --seconds")
-    mixed = load.operation == "mixed"  # two kinds have no latency in common
-    # The server's account has the ramp in it, which moves as much per second as the window.
+    mixed = load.operation == "mixed"  # GET and PUT latencies are not combined
+    # The server's CPU time includes the ramp, which moves as much per second as the window.
     server_share = server_s * seconds / (seconds + RAMP_S)
     return Reading(
         mb_s=moved / window_s / 1e6,
@@ -159,9 +159,9 @@ def _p50_ms(totals: list[dict[str, Any]]) -> float:
 
 
 def bare(title: str, source: int) -> Tool:
-    """A loop that only sends or only receives: no histograms, no checks, one thread.
+    """Return a one-thread loop that only sends or receives, without histograms and checks.
 
-    What it sends comes out of ``source`` bytes of memory.
+    Data to send comes from ``source`` bytes of memory.
     """
 
     def run(load: Load, place: Place, seconds: float) -> Reading:
@@ -192,7 +192,7 @@ def bare(title: str, source: int) -> Tool:
 
 
 def _signed(load: Load, place: Place, number: int) -> str:
-    """The head of a GET of the pool or of a PUT, signed now (AWS Signature Version 4)."""
+    """Return a signed request head (AWS Signature Version 4) for a GET of the pool or a PUT."""
     keys, region = place.store.credentials, place.store.region
     assert keys is not None
     gets = load.operation == "get"
@@ -219,12 +219,12 @@ def _signed(load: Load, place: Place, number: int) -> str:
 
 
 def warp_path() -> str | None:
-    """``$WARP``, or warp on the PATH."""
+    """Return ``$WARP`` or warp from PATH."""
     return os.environ.get("WARP") or shutil.which("warp")
 
 
 def versitygw_path() -> str:
-    """``$VERSITYGW``, or versitygw on the PATH."""
+    """Return ``$VERSITYGW`` or versitygw from PATH."""
     program = os.environ.get("VERSITYGW") or shutil.which("versitygw")
     if program is None:
         raise SystemExit("versitygw is needed: go install github.com/versity/versitygw/cmd/...")
@@ -233,7 +233,7 @@ def versitygw_path() -> str:
 
 @contextmanager
 def versitygw(directory: Path, tls: bool = False) -> Iterator[Place]:
-    """versitygw over a directory of its own below ``directory``, which is removed at the end."""
+    """Run versitygw over a temporary directory below ``directory``."""
     keys = Credentials(secrets.token_hex(8), secrets.token_urlsafe(24))
     with (
         tempfile.TemporaryDirectory(prefix="storlab-bench-", dir=directory.resolve()) as place,
@@ -266,7 +266,7 @@ def versitygw(directory: Path, tls: bool = False) -> Iterator[Place]:
 
 
 def _certificate(place: Path) -> list[str]:
-    """The paths of a certificate for loopback, and of its key."""
+    """Create a loopback certificate; return the paths of certificate and key."""
     made = [str(place / "certificate.pem"), str(place / "key.pem")]
     names = ["-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1"]
     command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", *names]
@@ -277,7 +277,7 @@ def _certificate(place: Path) -> list[str]:
 
 @contextmanager
 def embedded(directory: Path) -> Iterator[Place]:
-    """storlab's own server over a directory of its own, which is removed at the end."""
+    """Run storlab's own server over a temporary directory."""
     from storlab.stores.s3.embedded import EmbeddedServer
 
     with (
@@ -290,9 +290,9 @@ def embedded(directory: Path) -> Iterator[Place]:
 
 
 def _remove_written(bucket: Path) -> None:
-    """Beside the server: what is removed through it would count as its CPU.
+    """Delete written objects in the file system, so that it does not count as server CPU.
 
-    A server may still be writing for a client that has gone; the next time removes that.
+    A server may still be writing for a client that has left; the next call removes that.
     """
     shutil.rmtree(bucket / "written", ignore_errors=True)
 

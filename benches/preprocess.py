@@ -1,8 +1,8 @@
-"""Speed of preprocessing beside pandas, Polars and DuckDB: ``make bench-preprocess``.
+"""Compare preprocessing with pandas, Polars and DuckDB (``make bench-preprocess``).
 
-Tools take turns on the same click logs, each with one worker on one processor; CPU, time and
-memory are those of the whole pipeline, from text to split binary. Each round gives one ratio, and
-the medians are printed with the goals. All outputs must be equal, byte for byte: see ``digest``.
+The tools run in turns on the same click logs, each with one worker on one processor. CPU, time and
+memory cover the whole pipeline, from text to split binary. Each round gives one ratio; the medians
+are printed with the goals. All outputs must be byte-identical: see ``digest``.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ PLAIN_PANDAS, DUCKDB = "plain-pandas", "duckdb"
 PROGRAMS = {PLAIN_PANDAS: "preprocess_pandas.py", DUCKDB: "preprocess_duckdb.py"}
 PEERS = (PLAIN_PANDAS, PANDAS, POLARS, DUCKDB)
 CPU, TIME = "cpu_s_per_gb", "seconds"
-FIGURES = {  # of a reading: title and format
+FIGURES = {  # Title and format of each printed figure.
     CPU: ("CPU s/GB", ",.2f"),
     "rows_s_per_core": ("rows/s a core", ",.0f"),
     TIME: ("s", ",.2f"),
@@ -53,7 +53,7 @@ GOALS = (
 
 @dataclass(frozen=True)
 class Case:
-    """What is asked of the tools that take part."""
+    """Settings of a comparison and the participating tools."""
 
     name: str
     tools: tuple[str, ...] = (NATIVE,)
@@ -65,15 +65,15 @@ class Case:
 
 @dataclass(frozen=True)
 class Reading:
-    """One run of one tool. Without its start, and without the check of its output."""
+    """Result of one run of one tool, without start-up and output check."""
 
     seconds: float
     cpu_s_per_gb: float
-    rows_s_per_core: float  # rows per second of CPU
-    peak_mb: float  # of its stages, as it says
-    base_mb: float  # of these, what ours does not hold itself: Python and what is imported
-    largest_mb: float  # most that one of its processes held, as the kernel says
-    process_cpu_s: float  # with start and check, as the kernel says
+    rows_s_per_core: float  # per second of CPU time
+    peak_mb: float  # largest of its stages, as the tool reports
+    base_mb: float  # of these, Python and imported modules; native only
+    largest_mb: float  # maximum resident set of one process, from the kernel
+    process_cpu_s: float  # including start-up and check, from the kernel
     parquet_mb: float
     stages: dict[str, float]  # CPU s/GB
     version: str
@@ -83,7 +83,6 @@ Readings = dict[tuple[str, str], list[Reading]]  # by case and tool
 
 
 def main() -> int:
-    """Run, print, and return 1 where a goal was missed."""
     options = arguments()
     with workplace(options.directory) as place:
         report = measure(Bench(place, options), chosen(options), options.rounds)
@@ -95,7 +94,6 @@ def main() -> int:
 
 
 def arguments() -> argparse.Namespace:
-    """Command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=3, help="turns of every tool (3)")
     parser.add_argument("--rows", type=int, default=2_000_000, help="of 245 bytes each (2000000)")
@@ -108,7 +106,7 @@ def arguments() -> argparse.Namespace:
 
 
 def chosen(options: argparse.Namespace) -> list[Case]:
-    """The comparison with the peers, then what choices cost ours."""
+    """Return the comparison with peers, then variants of storlab's settings."""
     peers = [name for name in PEERS if name in options.peers]
     cases = [
         Case("snappy", (NATIVE, *peers)),
@@ -123,10 +121,10 @@ def chosen(options: argparse.Namespace) -> list[Case]:
 
 
 class Bench:
-    """Click logs, and runs over them."""
+    """Click logs and runs over them."""
 
     def __init__(self, place: Path, options: argparse.Namespace) -> None:
-        """Makes the click logs."""
+        """Generate the click logs."""
         self._home, self._logs = place / "run", place / "logs"
         self._cold = options.cold
         self.rows = options.rows
@@ -142,7 +140,7 @@ class Bench:
         self.bytes = sum(path.stat().st_size for path in self._inputs)
 
     def run(self, case: Case, tool: str) -> tuple[Reading, dict[str, str]]:
-        """What a run took, and digests of its output, which is removed."""
+        """Run one tool; return its reading and digests of its output, which is then removed."""
         self._home.mkdir()
         job = PreprocessJob(
             inputs=[str(path) for path in self._inputs],
@@ -186,7 +184,7 @@ class Bench:
 
 
 def digest(home: Path) -> str:
-    """Of the names and bytes of all files that every tool must leave alike."""
+    """Return a digest of the names and bytes of all files that every tool must produce alike."""
     binary = [path for path in (home / "binary").rglob("*") if path.is_file()]
     vocabulary = [
         path for path in (home / "vocabulary").iterdir() if path.suffix in (".values", ".counts")
@@ -200,11 +198,11 @@ def digest(home: Path) -> str:
 
 
 def child(tool: str, job: PreprocessJob, cpus: list[int]) -> tuple[dict[str, Any], Any]:
-    """What a tool says of its run on these processors, and what the kernel says of its use."""
+    """Run a tool on these processors; return its report and the kernel's resource usage."""
     program = PROGRAMS.get(tool, "preprocess_run.py")
     command = [sys.executable, str(Path(__file__).with_name(program)), tool]
     before = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, cpus)  # the child inherits it
+    os.sched_setaffinity(0, cpus)  # inherited by the child
     try:
         process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     finally:
@@ -221,7 +219,7 @@ def child(tool: str, job: PreprocessJob, cpus: list[int]) -> tuple[dict[str, Any
 
 
 def measure(bench: Bench, cases: list[Case], rounds: int) -> dict[str, Any]:
-    """All cases and tools in turns. The order turns and reverses: none always follows another."""
+    """Run all cases and tools in turns, rotating and reversing their order."""
     runs = [(case, tool) for case in cases for tool in case.tools]
     readings: Readings = {(case.name, tool): [] for case, tool in runs}
     digests: dict[int, dict[str, str]] = {}
@@ -259,14 +257,14 @@ def measure(bench: Bench, cases: list[Case], rounds: int) -> dict[str, Any]:
 
 
 def medians(some: list[Reading]) -> dict[str, Any]:
-    """Of each figure."""
+    """Return the median of each figure."""
     figures = {name: median(getattr(reading, name) for reading in some) for name in FIGURES}
     stages = {name: median(reading.stages[name] for reading in some) for name in STAGES}
     return {**figures, "stages": stages, "version": some[0].version}
 
 
 def against_peers(cases: list[Case], readings: Readings) -> Iterator[dict[str, Any]]:
-    """What ours uses, and how many times that the peers do."""
+    """Yield storlab's CPU per GB and the peers' ratios to storlab."""
     name = cases[0].name
     own_readings = readings[name, NATIVE]
     used = [reading.cpu_s_per_gb for reading in own_readings]
@@ -286,7 +284,7 @@ def against_peers(cases: list[Case], readings: Readings) -> Iterator[dict[str, A
 
 
 def within_memory(cases: list[Case], readings: Readings) -> Iterator[dict[str, Any]]:
-    """What ours holds, where it may hold little."""
+    """Yield storlab's peak memory in the cases with a memory limit."""
     for case in cases:
         if case.memory_mib < Case.memory_mib:
             held = [
@@ -298,7 +296,7 @@ def within_memory(cases: list[Case], readings: Readings) -> Iterator[dict[str, A
 
 
 def scaling(cases: list[Case], readings: Readings) -> Iterator[dict[str, Any]]:
-    """The time with one worker over that with several."""
+    """Yield the speed-up with several workers."""
     for case in cases:
         if case.workers > 1:
             pairs = zip(readings[cases[0].name, NATIVE], readings[case.name, NATIVE], strict=True)
@@ -310,13 +308,13 @@ def scaling(cases: list[Case], readings: Readings) -> Iterator[dict[str, Any]]:
 def verdict(
     text: str, values: list[float], goal: str = "", met: bool | None = None
 ) -> dict[str, Any]:
-    """A figure of every round, and whether their median meets a goal."""
+    """Return a figure's median and range, with the goal and whether it is met."""
     spread = {"value": median(values), "lowest": min(values), "highest": max(values)}
     return {"name": text, **spread, "goal": goal, "met": met}
 
 
 def show(report: dict[str, Any]) -> None:
-    """Tables: what was read, and what it means."""
+    """Print the table of readings and the table of goals."""
     console = Console(width=140)
     versions = {run["tool"]: run["median"]["version"] for run in report["runs"]}
     facts = {**report["machine"], **versions}

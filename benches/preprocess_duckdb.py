@@ -1,7 +1,7 @@
-"""The pipeline of preprocessing in DuckDB's SQL: a program of its own, see ``preprocess_peer``.
+"""Preprocessing pipeline in DuckDB's SQL; see ``preprocess_peer`` for the interface.
 
-DuckDB reads text, writes Parquet, counts and joins; NumPy rounds numbers to half precision, which
-DuckDB has no type for, and writes binaries.
+DuckDB reads text, writes Parquet, counts and joins. NumPy rounds numbers to half precision, a type
+that DuckDB lacks, and writes the binary files.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _BATCH_ROWS = 1 << 18
 
 
 class DuckDb(Peer):
-    """One connection. A vocabulary is a table of its own."""
+    """Pipeline on one connection; each vocabulary is a table."""
 
     version = duckdb.__version__
 
@@ -38,7 +38,7 @@ class DuckDb(Peer):
         self._duckdb.execute(f"SET temp_directory = '{job.directory}/spilled'")
 
     def ingest(self, inputs: list[Path]) -> Iterator[Path]:
-        """A Parquet file for each input."""
+        """Write one Parquet file per input."""
         numbers = [f"('0x' || {name})::UINTEGER AS {name}" for name in CATEGORIES]
         columns = ", ".join(["label", *INTEGERS, *numbers])
         codec = "uncompressed" if self.job.compression == "none" else self.job.compression
@@ -53,7 +53,7 @@ class DuckDb(Peer):
             yield path
 
     def vocabulary(self, column: str) -> tuple[np.ndarray, np.ndarray]:
-        """``GROUP BY``, kept for the joins to come."""
+        """Count values by ``GROUP BY`` and keep the table for later joins."""
         self._duckdb.execute(
             f"CREATE TABLE {column} AS SELECT value, occurrences, "
             "row_number() OVER (ORDER BY occurrences DESC, value) AS id FROM "
@@ -65,12 +65,11 @@ class DuckDb(Peer):
         return kept["value"], kept["occurrences"]
 
     def labels(self) -> Iterator[np.ndarray]:
-        """As they are."""
         for (label,) in self._batches("label"):
             yield label
 
     def numerical(self) -> Iterator[np.ndarray]:
-        """``ln`` by DuckDB, rounding by NumPy."""
+        """Compute ``ln`` in DuckDB and round in NumPy."""
         logarithms = (
             f"CASE WHEN {name} > -3 THEN ln({name}::DOUBLE + 3) ELSE 0 END" for name in INTEGERS
         )
@@ -81,7 +80,7 @@ class DuckDb(Peer):
             yield rows
 
     def ids(self, column: str) -> Iterator[np.ndarray]:
-        """A left join with the vocabulary, which keeps rows in order."""
+        """Look up ids by a left join with the vocabulary, which keeps the row order."""
         kind = _ID[id_type(self.cardinalities[column])]
         join = f"LEFT JOIN {column} AS kept ON rows.{column} = kept.value"
         for (ids,) in self._batches(f"coalesce(kept.id, 0)::{kind}", join):

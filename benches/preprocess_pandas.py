@@ -1,7 +1,7 @@
-"""The pipeline of preprocessing in pandas alone: a program of its own, see ``preprocess_peer``.
+"""Preprocessing pipeline in plain pandas; see ``preprocess_peer`` for the interface.
 
-As it is mostly written: ``read_csv`` in chunks, ``to_parquet``, ``value_counts`` and ``map``. The
-engine ``pandas`` leaves text to PyArrow and lookups to indexes, and so needs less time.
+Written in the usual way: ``read_csv`` in chunks, ``to_parquet``, ``value_counts`` and ``map``. The
+engine ``pandas`` uses PyArrow for text and indexes for lookups, so it needs less time.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _MISSING = -1
 
 
 class Pandas(Peer):
-    """One process, one thread, one chunk of rows at a time."""
+    """Pipeline in one process and thread, one chunk of rows at a time."""
 
     version = pd.__version__
 
@@ -31,7 +31,7 @@ class Pandas(Peer):
         self._ids: dict[str, pd.Series] = {}
 
     def ingest(self, inputs: list[Path]) -> Iterator[Path]:
-        """A Parquet file for each chunk."""
+        """Write one Parquet file per chunk."""
         codec = None if self.job.compression == "none" else self.job.compression
         for index, source in enumerate(inputs):
             chunks = pd.read_csv(
@@ -53,7 +53,7 @@ class Pandas(Peer):
                 yield path
 
     def vocabulary(self, column: str) -> tuple[np.ndarray, np.ndarray]:
-        """``value_counts``, with ids kept for ``map``."""
+        """Count values by ``value_counts`` and keep their ids for ``map``."""
         values = pd.concat([self._column(path, column) for path in self.files])
         counts = values.value_counts().rename("count").reset_index()
         kept = counts[counts["count"] >= self.job.threshold].sort_values(
@@ -63,19 +63,18 @@ class Pandas(Peer):
         return kept[column].to_numpy(np.uint32), kept["count"].to_numpy(np.uint64)
 
     def labels(self) -> Iterator[np.ndarray]:
-        """As they are."""
         for path in self.files:
             yield self._column(path, "label").to_numpy()
 
     def numerical(self) -> Iterator[np.ndarray]:
-        """NumPy's ``log`` over a frame."""
+        """Apply NumPy's ``log`` to each frame."""
         for path in self.files:
             integers = pd.read_parquet(path, columns=list(INTEGERS)).astype("Float64")
             rows = np.log(integers.fillna(-2).clip(lower=-2) + 3).to_numpy(np.float64)
             yield rows.astype(self.job.numerical, order="C")
 
     def ids(self, column: str) -> Iterator[np.ndarray]:
-        """``map`` with a series of ids."""
+        """Look up ids by ``map`` with a series."""
         kind = id_type(self.cardinalities[column])
         for path in self.files:
             places = self._column(path, column).map(self._ids[column])

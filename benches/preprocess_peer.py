@@ -1,8 +1,8 @@
-"""What programs that do the pipeline of preprocessing with a library have in common.
+"""Base of the programs that run the preprocessing pipeline with a library.
 
-Such a program gets an order (``PreprocessJob``) on stdin, and prints what its stages took as JSON.
-Its files other than Parquet are equal to those of storlab's engines. Of malformed lines it finds
-what the types of its library refuse.
+Such a program reads a ``PreprocessJob`` from stdin and prints its stages' times as JSON. Except for
+Parquet, its files equal those of storlab's engines. It rejects malformed lines only as far as its
+library's types do.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from storlab.workloads.preprocess.job import PreprocessJob
 
 
 class Peer(ABC):
-    """One run. A stage names the files that it writes, which are durable when it ends."""
+    """One run of the pipeline. Each stage yields its files, which are flushed at its end."""
 
     version: str
 
@@ -40,31 +40,31 @@ class Peer(ABC):
 
     @abstractmethod
     def ingest(self, inputs: list[Path]) -> Iterator[Path]:
-        """Text to Parquet, in files whose names sort as their rows do."""
+        """Convert text to Parquet files whose names sort in row order; yield their paths."""
 
     @abstractmethod
     def vocabulary(self, column: str) -> tuple[np.ndarray, np.ndarray]:
-        """Values that are kept, in the order of their ids, and their counts."""
+        """Return the kept values in order of their ids, and their counts."""
 
     @abstractmethod
     def labels(self) -> Iterator[np.ndarray]:
-        """Of all rows, in pieces. So are the others."""
+        """Yield the labels of all rows in chunks, like the methods below."""
 
     @abstractmethod
     def numerical(self) -> Iterator[np.ndarray]:
-        """Rows x 13."""
+        """Yield chunks of shape rows x 13."""
 
     @abstractmethod
     def ids(self, column: str) -> Iterator[np.ndarray]:
-        """Of the type that the cardinality asks for."""
+        """Yield ids, in the smallest type that fits the cardinality."""
 
     @property
     def files(self) -> list[Path]:
-        """What ``ingest`` wrote."""
+        """Files written by ``ingest``, sorted."""
         return sorted(self.parquet.iterdir())
 
     def run(self) -> Iterator[dict[str, Any]]:
-        """What each stage took."""
+        """Run the stages and yield the measurements of each."""
         inputs = [Path(source) for source in self.job.inputs]
         yield self._timed("ingest", inputs, self.ingest(inputs))
         yield self._timed("vocabulary", self.files, self._all_vocabularies())
@@ -116,9 +116,9 @@ def _cpu_ns() -> int:
 
 
 def main(peer: type[Peer]) -> None:
-    """Carry out the order on stdin."""
+    """Run the job given on stdin and print its stages as JSON."""
     job = PreprocessJob.model_validate(json.load(sys.stdin))
     stages = list(peer(job).run())
     json.dump({"stages": stages, "version": peer.version}, sys.stdout)
     sys.stdout.flush()
-    os._exit(0)  # what it holds in memory needs no tidying up
+    os._exit(0)  # skip freeing memory

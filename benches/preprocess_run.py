@@ -1,6 +1,6 @@
-"""One preprocessing job by one engine, in a process of its own; prints what it did as JSON.
+"""Run one preprocessing job with one engine in its own process; print the outcome as JSON.
 
-``python benches/preprocess_run.py ENGINE`` with an order (``PreprocessJob``) on stdin.
+``python benches/preprocess_run.py ENGINE`` reads a ``PreprocessJob`` from stdin.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from storlab.workloads.preprocess.job import PreprocessJob
 
 
 def main(engine: str) -> None:
-    """Carry out the order on stdin."""
     job = PreprocessJob.model_validate(json.load(sys.stdin))
     base_bytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     with tempfile.TemporaryDirectory() as place:
@@ -24,7 +23,7 @@ def main(engine: str) -> None:
     if outcome is None or outcome.status != "finished":
         raise SystemExit(f"{engine} failed: {outcome and outcome.failure}")
     fields = {"stages": outcome.details["stages"], "version": outcome.engine.version}
-    if engine == "native":  # which does not count what this Python holds beside it
+    if engine == "native":  # native does not count the memory of this Python process
         fields["base_bytes"] = base_bytes
     json.dump(fields, sys.stdout)
 

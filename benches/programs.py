@@ -1,4 +1,4 @@
-"""The benches' programs in C, built when one is asked for."""
+"""C programs of the benches, compiled on demand."""
 
 from __future__ import annotations
 
@@ -13,13 +13,17 @@ HERE = Path(__file__).parent
 
 @cache
 def place() -> tempfile.TemporaryDirectory[str]:
-    """Where they lie until the process ends."""
+    """Return the directory of the programs, removed when the process ends."""
     return tempfile.TemporaryDirectory(prefix="storlab-bench-")
 
 
 @cache
 def compiled(name: str, *flags: str) -> str:
-    """The program of ``NAME.c``. Raises CalledProcessError where the compiler (``$CC``) fails."""
+    """Compile ``NAME.c`` and return the program's path.
+
+    Raises:
+        CalledProcessError: The compiler (``$CC``) fails.
+    """
     program = str(Path(place().name, name))
     compiler = os.environ.get("CC", "cc")
     made = [compiler, "-O2", "-D_GNU_SOURCE", "-o", program, str(HERE / f"{name}.c"), *flags]
@@ -28,7 +32,7 @@ def compiled(name: str, *flags: str) -> str:
 
 
 def remove() -> None:
-    """What was built."""
+    """Remove the compiled programs."""
     place().cleanup()
     place.cache_clear()
     compiled.cache_clear()

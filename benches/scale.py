@@ -1,9 +1,9 @@
-"""What a large campaign costs: seconds and peak memory of each verb that reads one.
+"""Measure CPU time and peak memory of the commands that read a large campaign.
 
-Makes a result directory of many runs through the store's own writer (the numbers are made up, and
-obey Little's law), then runs ``status``, ``compare``, ``audit`` and ``report`` on it, each in a
-process of its own. ``python benches/scale.py`` prints the numbers as JSON, and returns 1 where a
-goal was missed: 10 s of CPU and 1 GB each for 10,000 runs, and a brief below 10 MB.
+Creates a result directory of many runs through the store's own writer (synthetic numbers that obey
+Little's law), then runs ``status``, ``compare``, ``audit`` and ``report`` on it, each in its own
+process. ``python benches/scale.py`` prints JSON and returns 1 if a goal is missed: 10 s of CPU and
+1 GB each for 10,000 runs, and a brief below 10 MB.
 """
 
 from __future__ import annotations
@@ -35,7 +35,6 @@ VERBS = {
 
 
 def main() -> int:
-    """Measure, print, and return 1 where a goal was missed."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, nargs="+", default=[1_000, 10_000])
     parser.add_argument("--repeats", type=int, default=1, help="runs of a point (1)")
@@ -55,7 +54,7 @@ def main() -> int:
 
 
 def measured(directory: Path, runs: int, verb: str) -> dict[str, Any]:
-    """CPU seconds and peak memory of one verb in a process of its own."""
+    """Return CPU seconds and peak memory of one command in its own process."""
     program = Path(sys.executable).with_name("storlab")
     name, *options = VERBS[verb]
     with Path(os.devnull).open("wb") as nothing:

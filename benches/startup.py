@@ -1,6 +1,6 @@
-"""What it costs to start the command: CPU time of light verbs, as a multiple of importing Typer.
+"""Measure the start-up CPU time of light commands, as a multiple of importing Typer.
 
-``python benches/startup.py`` prints medians, and returns 1 where the goal was missed.
+``python benches/startup.py`` prints medians and returns 1 if the goal is missed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ YARDSTICK = "import typer"
 
 
 def main() -> int:
-    """Measure, print, and return 1 where the goal was missed."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=15, help="starts of each command (15)")
     rounds = parser.parse_args().rounds
@@ -46,7 +45,7 @@ def main() -> int:
 
 
 def _commands(place: Path) -> dict[str, list[str]]:
-    """What is timed; the campaign that ``status`` reads is one imported fio run."""
+    """Return the timed commands; ``status`` reads a campaign of one imported fio run."""
     storlab = [sys.executable, "-m", "storlab"]
     results = str(place / "results")
     recorded = ROOT / "tests" / "golden" / "fio" / "plain-3.33.json"

@@ -1,12 +1,12 @@
-"""Does the suite pass on a busy or a slow machine? Beside busy loops, and held to a part of it.
+"""Run the test suite on a busy or slow machine: beside busy loops, and with limited CPU.
 
-``python benches/suite_under_load.py`` runs all tests three times in each surrounding, prints
-seconds and failures, and returns 1 where one failed. What make prints lies in ``target/suite``, as
-it comes: a round takes an hour. What stands behind ``--`` goes to make::
+``python benches/suite_under_load.py`` runs all tests three times in each environment, prints
+seconds and failures, and returns 1 if a test failed. The output of make is written to
+``target/suite`` as it appears; a round takes an hour. Arguments after ``--`` are passed to make::
 
     python benches/suite_under_load.py --times 1 -- test-python PYTEST_ARGS="-k process"
 
-A share of the processors needs root: it makes a cgroup (of version 2 or 1) and removes it.
+Limiting the CPU share needs root: it creates and removes a cgroup (version 2 or 1).
 """
 
 from __future__ import annotations
@@ -34,7 +34,6 @@ SUMMARY = re.compile(r"^(?:=+ )?(\d+ (?:passed|failed).* in .*)", re.MULTILINE)
 
 
 def main() -> int:
-    """Run, print, and return 1 where a test failed."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--times", type=int, default=3, help="in each surrounding (3)")
     parser.add_argument("--loops", type=int, default=2, help="busy loops beside it (2)")
@@ -42,7 +41,7 @@ def main() -> int:
     parser.add_argument("--only", choices=("loops", "share"), help="one of the surroundings")
     parser.add_argument("make", nargs="*", default=SUITE, help="arguments for make, behind --")
     given = parser.parse_args()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # no loop is left behind
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that busy loops are ended
     surroundings: dict[str, Callable[[], AbstractContextManager[None]]] = {
         "loops": lambda: beside_loops(given.loops),
         "share": lambda: held_to(given.percent),
@@ -60,7 +59,7 @@ def main() -> int:
 
 
 def run_make(arguments: list[str], log: Path) -> dict[str, object]:
-    """Wall and CPU seconds, the tests that failed with the last line of why, and the sums."""
+    """Run make; return its wall and CPU seconds, failed tests and summaries."""
     begin, cpu_before = time.monotonic(), resource.getrusage(resource.RUSAGE_CHILDREN)
     command = ["make", "--keep-going", *arguments]
     log.parent.mkdir(parents=True, exist_ok=True)
@@ -85,7 +84,7 @@ def run_make(arguments: list[str], log: Path) -> dict[str, object]:
 
 @contextmanager
 def beside_loops(count: int) -> Iterator[None]:
-    """So many processes that never wait."""
+    """Run ``count`` busy-looping processes."""
     loops = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(count)]
     try:
         yield
@@ -97,9 +96,9 @@ def beside_loops(count: int) -> Iterator[None]:
 
 @contextmanager
 def held_to(percent: int) -> Iterator[None]:
-    """A cgroup that gets at most this part of the time of all cores together."""
+    """Limit this process to a percentage of the CPU time of all cores by a cgroup."""
     quota_us = PERIOD_US * percent * (os.cpu_count() or 1) // 100
-    if (CGROUPS / "cgroup.controllers").exists():  # version 2
+    if (CGROUPS / "cgroup.controllers").exists():  # cgroup version 2
         (CGROUPS / "cgroup.subtree_control").write_text("+cpu")
         parent, limits = CGROUPS, {"cpu.max": f"{quota_us} {PERIOD_US}"}
     else:
@@ -110,7 +109,7 @@ def held_to(percent: int) -> Iterator[None]:
     try:
         for name, value in limits.items():
             (group / name).write_text(value)
-        (group / "cgroup.procs").write_text(str(os.getpid()))  # which those that it starts inherit
+        (group / "cgroup.procs").write_text(str(os.getpid()))  # inherited by child processes
         yield
     finally:
         for pid in (group / "cgroup.procs").read_text().split():

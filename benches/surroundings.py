@@ -1,4 +1,4 @@
-"""Where a bench runs: the machine, and a directory for its files."""
+"""Machine description and temporary directory of a bench."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 
 
 def machine() -> dict[str, Any]:
-    """What figures were taken on."""
+    """Return kernel, CPU model and core count."""
     cpu = [line for line in Path("/proc/cpuinfo").read_text().splitlines() if "model name" in line]
     return {
         "kernel": platform.release(),
@@ -23,6 +23,6 @@ def machine() -> dict[str, Any]:
 
 @contextmanager
 def workplace(parent: Path) -> Iterator[Path]:
-    """A directory that is gone afterwards."""
+    """Provide a temporary directory."""
     with tempfile.TemporaryDirectory(prefix="storlab-bench-", dir=parent.absolute()) as name:
         yield Path(name)

@@ -1,4 +1,4 @@
-"""The tools side by side: how each is called for a load, and how its figures are read."""
+"""Tools of the block bench: how each is run for a load, and how its output is read."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from programs import compiled
 
 
 def best_flags(batch: int) -> tuple[str, ...]:
-    """With them fio needs the least CPU, at this batch."""
+    """Return the fio flags that need the least CPU at this batch size."""
     return (
         "--registerfiles=1",
         "--fixedbufs=1",
@@ -33,9 +33,9 @@ def best_flags(batch: int) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Load:
-    """What every tool is asked to do. One job, depth 64; ``read_percent`` 100 or 0 is pure."""
+    """Load of every tool: one job; ``read_percent`` 100 or 0 is a pure load."""
 
-    path: str  # "null:" does no I/O at all
+    path: str  # "null:" does no I/O
     size: int  # bytes
     block: int = 4096
     read_percent: int = 100
@@ -46,9 +46,9 @@ class Load:
 
 @dataclass(frozen=True)
 class Reading:
-    """One run of one tool. Latency is from submission to completion; NaN where it is not told.
+    """Result of one run of one tool. Latency is submission to completion; NaN if not reported.
 
-    Of the CPU, what is not the user's is the kernel's, which no load generator can make less.
+    CPU time outside user mode is the kernel's, which no load generator can reduce.
     """
 
     iops: float
@@ -60,7 +60,7 @@ class Reading:
 
 @dataclass(frozen=True)
 class Tool:
-    """A tool with its flags. ``run(load, seconds, cpu)`` gives one reading."""
+    """A tool with its flags; ``run(load, seconds, cpu)`` returns one reading."""
 
     name: str
     run: Callable[[Load, float, int], Reading]
@@ -68,18 +68,18 @@ class Tool:
 
 @dataclass(frozen=True)
 class Cpu:
-    """CPU time in s."""
+    """CPU time in seconds."""
 
     user_s: float
     system_s: float
 
     @property
     def both_s(self) -> float:
-        """User and system."""
+        """User plus system time."""
         return self.user_s + self.system_s
 
     def reading(self, operations: float, seconds: float) -> Reading:
-        """Of a tool that tells no latency: operations done, and the time it took for them."""
+        """Return a reading without latency, from the number of operations and their duration."""
         us_per_operation = 1e6 / operations
         return Reading(
             operations / seconds, self.both_s * us_per_operation, self.user_s * us_per_operation
@@ -87,7 +87,7 @@ class Cpu:
 
 
 def pinned(command: list[str], cpu: int, tunables: str = "") -> tuple[str, Cpu]:
-    """Output of a command kept on one CPU, and the CPU time of all of it."""
+    """Run a command on one CPU; return its output and total CPU time."""
     kept = ["taskset", "--cpu-list", str(cpu), *command]
     environment = os.environ | ({"GLIBC_TUNABLES": tunables} if tunables else {})
     with subprocess.Popen(kept, stdout=subprocess.PIPE, text=True, env=environment) as process:
@@ -101,7 +101,7 @@ def pinned(command: list[str], cpu: int, tunables: str = "") -> tuple[str, Cpu]:
 
 
 def job_json(load: Load, seconds: float, batch: int, jobs: int = 1, cpu: int | None = None) -> str:
-    """The same load as an order for the native engine."""
+    """Return the load as a job of the native engine."""
     null = load.path == "null:"
     member = {"path": load.path, "name": load.path, "size": load.size}
     job = {
@@ -123,7 +123,7 @@ def job_json(load: Load, seconds: float, batch: int, jobs: int = 1, cpu: int | N
 
 
 def native(batch: int) -> Tool:
-    """storlab's engine: histograms, one-second samples and unique payload are always on."""
+    """Return storlab's engine; histograms, one-second samples and unique payload are on."""
 
     def run(load: Load, seconds: float, cpu: int) -> Reading:
         order = job_json(load, seconds, batch, cpu=cpu)
@@ -149,12 +149,12 @@ def native(batch: int) -> Tool:
 
 
 def fio_path() -> str | None:
-    """``$FIO``, or fio on the PATH."""
+    """Return ``$FIO`` or fio from PATH."""
     return os.environ.get("FIO") or shutil.which("fio")
 
 
 def fio(name: str, program: str, *flags: str, tunables: str = "") -> Tool:
-    """fio with latency statistics on (its default), these further flags, and settings of glibc."""
+    """Return fio with latency statistics (its default), further flags and glibc tunables."""
 
     def run(load: Load, seconds: float, cpu: int) -> Reading:
         command = [program, *fio_arguments(load, seconds), *flags]
@@ -166,7 +166,7 @@ def fio(name: str, program: str, *flags: str, tunables: str = "") -> Tool:
 
 
 def fio_arguments(load: Load, seconds: float) -> list[str]:
-    """The load in fio's words. Nothing is ever created: the file is there, or it is a device."""
+    """Return the load as fio options; fio never creates the file."""
     random = "rand" if load.access == "random" else ""
     kind = {100: "read", 0: "write"}.get(load.read_percent, "rw")
     null = load.path == "null:"
@@ -190,7 +190,7 @@ def fio_arguments(load: Load, seconds: float) -> list[str]:
 
 
 def fio_job(output: str) -> dict[str, Any]:
-    """The one job in fio's JSON, which may follow warnings."""
+    """Return the single job from fio's JSON, which may follow warnings."""
     start = re.search(r"^\{", output, re.MULTILINE)
     if start is None:
         raise SystemExit(f"fio printed no JSON:\n{output}")
@@ -199,24 +199,27 @@ def fio_job(output: str) -> dict[str, Any]:
 
 
 def fio_cpu_s(job: dict[str, Any]) -> float:
-    """CPU of fio's own thread, in s."""
+    """Return the CPU time of fio's job thread in seconds."""
     return float((job["usr_cpu"] + job["sys_cpu"]) / 100 * job["job_runtime"] / 1e3)
 
 
 @cache
 def startup_s(program: str, cpu: int) -> float:
-    """CPU that fio spends outside its job: what the process used, less what the job says."""
+    """Return fio's CPU time outside the job: process time minus the job's time."""
     output, process = pinned([program, *fio_arguments(Load("null:", 1 << 20), 1)], cpu)
     return process.both_s - fio_cpu_s(fio_job(output))
 
 
 def _whole_cpu(thread_s: float, process_s: float) -> float:
-    """fio's figure for its thread misses the kernel's io_uring workers, which tmpfs needs."""
+    """Return the process time if it is clearly larger.
+
+    fio's thread time excludes the kernel's io_uring workers, which tmpfs uses.
+    """
     return process_s if process_s > 1.05 * thread_s else thread_s
 
 
 def read_fio(job: dict[str, Any], cpu_s: float) -> Reading:
-    """Rate and latency from fio's JSON, with the CPU time given."""
+    """Return rate and latency from fio's JSON, with the given CPU time."""
     sides = [job[kind] for kind in ("read", "write") if job[kind]["total_ios"]]
     operations = sum(side["total_ios"] for side in sides)
     latencies = [side["lat_ns"] for side in sides]
@@ -230,7 +233,7 @@ def read_fio(job: dict[str, Any], cpu_s: float) -> Reading:
 
 
 def t_io_uring(program: str, batch: int) -> Tool:
-    """fio's t/io_uring with its best flags: no statistics, reads only, the floor for io_uring."""
+    """Return t/io_uring with its best flags: reads only, no statistics, the floor for io_uring."""
 
     def run(load: Load, seconds: float, cpu: int) -> Reading:
         command = [
@@ -255,7 +258,7 @@ def t_io_uring(program: str, batch: int) -> Tool:
 
 
 def elbencho(program: str) -> Tool:
-    """elbencho with libaio at the load's depth; reads and writes of a file only."""
+    """Return elbencho with libaio at the load's depth; pure reads or writes of a file only."""
 
     def run(load: Load, seconds: float, cpu: int) -> Reading:
         command = [
@@ -278,7 +281,10 @@ def elbencho(program: str) -> Tool:
 
 
 def read_elbencho(table: Sequence[str], used: Cpu) -> Reading:
-    """From its CSV. It looks at its time limit now and then: what counts is how long it ran."""
+    """Return the reading of elbencho's CSV.
+
+    elbencho checks its time limit only now and then, so the actual duration is used.
+    """
     rows = [row for row in csv.DictReader(table) if row["operation"] in ("READ", "WRITE")]
     if len(rows) != 1:
         raise SystemExit(f"elbencho tells of {len(rows)} phases that read or write:\n{table}")
@@ -287,7 +293,7 @@ def read_elbencho(table: Sequence[str], used: Cpu) -> Reading:
 
 
 def bare(batch: int) -> Tool:
-    """What the kernel alone costs: a loop over io_uring that records nothing (``bare.c``)."""
+    """Return a bare io_uring loop that records nothing (``bare.c``): the kernel's own cost."""
 
     def run(load: Load, seconds: float, cpu: int) -> Reading:
         words = [load.path, load.block, load.queue_depth, batch, seconds, load.size]
@@ -302,7 +308,7 @@ def bare(batch: int) -> Tool:
 
 
 def as_json(reading: Reading) -> dict[str, float | None]:
-    """Plain values; what a tool does not tell is null."""
+    """Return plain values; unreported ones are None."""
     return {name: None if value != value else value for name, value in asdict(reading).items()}
 
 

@@ -1,7 +1,7 @@
-"""Pictures of README.md and docs/gallery.md: ``make gallery``, after ``make demo``.
+"""Collect the pictures of README.md and docs/gallery.md (``make gallery`` after ``make demo``).
 
-One figure of each family of work, as the newest demo drew it. GPUs are the simulators of the
-tests: that picture shows how the figure looks, and its title says so.
+One figure per workload family from the newest demo. GPUs are the tests' simulators: that picture
+only shows the figure's layout, and its title says so.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ FIGURES = {
     "preprocess": r"stages-.*",
     "gpudirect": r"latency-distribution-gpudirect-direct-.*",
 }
-"""By family, the name of its picture's figure: of several patterns the first that fits any."""
+"""Pattern of the figure's name by family; alternatives are tried in order."""
 MOST_BYTES = 100_000
 SIMULATED = """\
 [study]
@@ -50,7 +50,7 @@ cufile_library = "{cufile}"
 
 
 def main() -> None:
-    """Write all pictures, or say what is missing."""
+    """Write all pictures, or exit with what is missing."""
     for family in FIGURES:
         if family == "gpudirect":
             with tempfile.TemporaryDirectory() as place:
@@ -60,7 +60,7 @@ def main() -> None:
 
 
 def newest(family: str) -> Path:
-    """The result directory of the last demo of a family."""
+    """Return the result directory of the last demo of a family."""
     suffix = "" if family == "block" else f"-{family}"
     found = sorted(
         p for p in (ROOT / ".demo").glob("*z*") if re.fullmatch(rf"\w+z{suffix}", p.name)
@@ -71,7 +71,7 @@ def newest(family: str) -> Path:
 
 
 def simulated(place: Path) -> Path:
-    """Results of a short study with the simulators of the tests."""
+    """Run a short study with the tests' GPU simulators and return its results."""
     sys.path.insert(0, str(ROOT / "tests"))
     from support.gpu_simulators import build
 

@@ -1,7 +1,7 @@
-"""Writes docs/reference and the man pages from what the program says of itself: ``make docs``.
+"""Generate docs/reference and the man pages from the program itself (``make docs``).
 
-A tidy test compares the files with what this would write, so that they cannot fall behind. The man
-pages lie where maturin takes data files from, so that a wheel installs them.
+A tidy test compares the files with this output, so they cannot become outdated. The man pages are
+stored where maturin collects data files, so that a wheel installs them.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ The same in every figure of a brief.
 
 
 def pages() -> dict[str, str]:
-    """File name under ``docs/reference`` and text."""
+    """Return the texts by file name under ``docs/reference``."""
     schemas = {
         f"json/{name}.schema.json": json.dumps(schema_of(name), indent=2, ensure_ascii=False) + "\n"
         for name in documents()
@@ -67,7 +67,7 @@ def pages() -> dict[str, str]:
 
 
 def marks_page() -> str:
-    """Every mark: its letter, its flag, what it means, beside which numbers; signs of drawings."""
+    """Return the page of marks: letter, flag, meaning, affected numbers; and signs of drawings."""
     marks = "".join(f"{_mark(meaning)}\n" for meaning in meanings().values())
     signs = "".join(f"| {sign} | {meaning} |\n" for sign, meaning in DRAWN_SIGNS)
     return f"{MARKS_HEAD}{marks}{SIGNS_HEAD}{signs}"
@@ -89,14 +89,14 @@ def _mark(meaning: FlagMeaning) -> str:
 
 
 def verbs_page() -> str:
-    """Every verb: how it is called, what it does, its arguments and options."""
+    """Return the page of verbs: call, description, arguments and options of each."""
     rows = [f"| [{name}](#{name}) | {verb.summary} |" for name, verb in verbs().items()]
     table = "\n".join(["| verb | what it does |", "|---|---|", *rows, ""])
     return "\n".join([HEAD, table, *(_section(name, command_of(name)) for name in verbs())])
 
 
 def command_of(verb: str) -> Any:
-    """What Typer makes of a verb's function."""
+    """Return Typer's command for a verb."""
     group: Any = typer.main.get_command(app)
     command = group.get_command(None, verb)
     if command is None:
@@ -115,7 +115,7 @@ def _section(verb: str, command: Any) -> str:
 
 
 def _parameters(command: Any) -> tuple[list[Any], list[Any]]:
-    """Arguments and options, in the order in which they are declared."""
+    """Return arguments and options in the order of declaration."""
     options = [p for p in command.params if _is_option(p)]
     return [p for p in command.params if not _is_option(p)], options
 
@@ -126,7 +126,7 @@ def _synopsis(command: Any) -> str:
 
 
 def _help(text: str | None) -> list[str]:
-    """The docstring, with its example as code."""
+    """Return the docstring's lines, with its example as code."""
     lines = inspect.cleandoc(text or "").replace("\b\n", "").splitlines()
     return [
         f"Example: `{line.removeprefix('Example: ')}`" if line.startswith("Example: ") else line
@@ -162,7 +162,7 @@ def _default(parameter: Any) -> str:
 
 
 def man_pages() -> dict[str, str]:
-    """File name under ``share/man/man1`` and text: the command, and each of its verbs."""
+    """Return the man pages by file name: the command and each of its verbs."""
     return {"storlab.1": _command_page()} | {
         f"storlab-{verb}.1": _verb_page(verb, command_of(verb)) for verb in verbs()
     }
@@ -186,7 +186,7 @@ def _command_page() -> str:
 
 
 def _exit_codes() -> list[tuple[str, str]]:
-    """Code and meaning, which may go on in indented lines."""
+    """Return exit codes and meanings; a meaning may continue on indented lines."""
     told = EXIT_CODES.split("\n\n")[0]
     found = re.findall(r"(?m)^ +([0-9]+)  (.+(?:\n {4,}\D.*)*)$", told)
     return [(code, " ".join(words.split())) for code, words in found]
@@ -209,7 +209,7 @@ def _verb_page(verb: str, command: Any) -> str:
 
 
 def _page(name: str, summary: str, call: str, sections: list[tuple[str, list[str]]]) -> str:
-    """Roff of a man page; sections without lines are left out."""
+    """Return a man page as roff; sections without lines are omitted."""
     lines = [
         f'.TH {name.upper()} 1 "" "storlab {__version__}" "storlab"',
         *(".SH NAME", rf"{_roff(name)} \- {_roff(summary)}"),
@@ -240,7 +240,7 @@ def _prose(text: str | None) -> list[str]:
 
 
 def _roff(text: str) -> str:
-    """One line of text, as roff prints it unchanged; what stands in backticks is bold."""
+    """Escape one line of text for roff; text in backticks becomes bold."""
     plain = text.strip().replace("\\", r"\e").replace("-", r"\-")
     plain = re.sub("`([^`]*)`", r"\\fB\1\\fR", plain)
     return rf"\&{plain}" if plain.startswith((".", "'")) else plain

@@ -1,8 +1,7 @@
-"""What mkdocs does not know of this repository (``make site``): pages outside of docs, and links.
+"""Hook of mkdocs (``make site``) for pages outside of docs and for repository links.
 
-README, ARCHITECTURE and their like become pages; a file that a page links to, such as a study, goes
-along; a link to a folder of the source becomes plain text. A link to nothing is left as it is, so
-that the strict build names it.
+README, ARCHITECTURE and others become pages; a linked file, such as a study, is copied; a link to a
+source folder becomes plain text. A broken link is kept, so that the strict build reports it.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ CODE = re.compile(r"(^```.*?^```$|`[^`\n]+`)", re.MULTILINE | re.DOTALL)
 
 
 def on_config(config: Any) -> Any:
-    """Put pages that the navigation lacks under "More"."""
+    """Add pages missing from the navigation under "More"."""
     named = set(_names(config.nav))
     pages = {str(path.relative_to(ROOT / "docs")) for path in (ROOT / "docs").rglob("*.md")}
     if left := sorted(pages | set(PAGES.values()) - named):
@@ -37,7 +36,7 @@ def on_config(config: Any) -> Any:
 
 
 def on_files(files: Files, config: Any) -> Files:
-    """Add pages from outside of docs, and what pages link to."""
+    """Add pages from outside of docs, and the files that pages link to."""
     for source, page in PAGES.items():
         files.append(File.generated(config, page, abs_src_path=str(ROOT / source)))
     for page in list(files.documentation_pages()):
@@ -51,7 +50,7 @@ def on_files(files: Files, config: Any) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """Turn links of the repository into links of the site."""
+    """Convert repository links to site links."""
     here = page.file.src_uri
     source = _source(here)
 
@@ -65,7 +64,7 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
         new = os.path.relpath(_place(there), PurePosixPath(here).parent)
         return f"{bang}[{text}]({new}{anchor})"
 
-    pieces = CODE.split(markdown)  # every second one is code; links with code in them are rare
+    pieces = CODE.split(markdown)  # every second piece is code; links containing code are rare
     joined = "".join(piece.replace("[", "\0") if n % 2 else piece for n, piece in enumerate(pieces))
     return LINK.sub(link, joined).replace("\0", "[")
 
@@ -78,17 +77,17 @@ def _names(nav: Any) -> list[str]:
 
 
 def _source(page: str) -> str:
-    """Where a page's text lies in the repository."""
+    """Return the path of a page's source in the repository."""
     return next((source for source, name in PAGES.items() if name == page), f"docs/{page}")
 
 
 def _target(source: str, link: str) -> str:
-    """A relative link as a path in the repository."""
+    """Resolve a relative link to a path in the repository."""
     return os.path.normpath(PurePosixPath(source).parent / link)
 
 
 def _place(path: str) -> str:
-    """Where a file of the repository lies in the site."""
+    """Return the path of a repository file in the site."""
     if path in PAGES:
         return PAGES[path]
     if path.startswith("docs/"):

@@ -1,7 +1,7 @@
-"""How large a wheel is, and what an environment holds in which it was installed.
+"""Check the sizes of a wheel and of the environment in which it is installed.
 
-``python packaging/sizes.py WHEEL PYTHON`` prints both, and returns 1 where one is beyond its
-budget. PYTHON is that environment's; pip itself does not count.
+``python packaging/sizes.py WHEEL PYTHON`` prints both and returns 1 if one exceeds its budget.
+PYTHON is the environment's interpreter; pip itself does not count.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ print(json.dumps(found))
 
 
 def main() -> int:
-    """Print sizes; returns 1 where one is beyond its budget."""
+    """Print the sizes; return 1 if one exceeds its budget."""
     wheel, python = Path(sys.argv[1]), sys.argv[2]
     sizes = installed(python)
     print(f"{'wheel':24}{wheel.stat().st_size / MB:8.1f} MB  (budget {WHEEL_BUDGET_MB})")
@@ -40,7 +40,7 @@ def main() -> int:
 
 
 def installed(python: str) -> dict[str, int]:
-    """Bytes of each distribution of that Python's environment, without byte code."""
+    """Return the bytes of each distribution in that Python's environment, without byte code."""
     asked = [python, "-I", "-c", _ASK]
     done = subprocess.run(asked, capture_output=True, text=True, check=True)
     sizes: dict[str, int] = json.loads(done.stdout)
@@ -48,8 +48,10 @@ def installed(python: str) -> dict[str, int]:
 
 
 def beyond(wheel: Path | None, sizes: dict[str, int]) -> list[str]:
-    """What is larger than it may be. Without a wheel, storlab itself counts as nothing: a build
-    for tests has what helps to find errors."""
+    """Return a message for each size over budget.
+
+    Without a wheel, storlab itself is not counted, because a test build contains debug information.
+    """
     total = sum(size for name, size in sizes.items() if wheel is not None or name != _OWN) / MB
     problems = []
     if wheel is not None and wheel.stat().st_size > WHEEL_BUDGET_MB * MB:
