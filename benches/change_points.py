@@ -1,7 +1,7 @@
 """Check the change-point method of storlab.analysis.changes: limits, false alarms, power.
 
 ``python benches/change_points.py --table`` simulates the table of limits (minutes). Without it, the
-false alarm rates and detection rates of docs/method.md are printed.
+false alarm rates and detection rates of docs/method are printed.
 """
 
 from __future__ import annotations

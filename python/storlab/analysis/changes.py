@@ -18,8 +18,8 @@ temporary change. Additions to the paper:
   shorter parts get a smaller weight, so that a change in the newest two or three values is
   detected.
 
-Values are assumed to be independent between changes. docs/method.md lists the measured rates of
-false alarms and of detected changes.
+Values are assumed to be independent between changes. docs/method/README.md lists the measured
+rates of false alarms and of detected changes.
 """
 
 from __future__ import annotations

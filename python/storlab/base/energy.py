@@ -1,7 +1,7 @@
 """Energy from power readings and from energy counters: pure functions on arrays.
 
-Times are ascending integers of ns on one clock; power is in W, energy in J. ``docs/method.md``
-explains the formulas and names their sources.
+Times are ascending integers of ns on one clock; power is in W, energy in J. The formulas and
+their sources are in ``docs/method/README.md``.
 """
 
 from __future__ import annotations

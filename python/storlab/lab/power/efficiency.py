@@ -1,6 +1,6 @@
 """Power, energy, efficiency and density metrics of a run, common to all workload families.
 
-The definitions are in ``docs/method.md``. Quantities that were not measured have no metric.
+The definitions are in ``docs/method/README.md``. Quantities that were not measured have no metric.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Metrics and flags of checkpoint runs, with definitions in docs/method.md.
+"""Metrics and flags of checkpoint runs, with definitions in docs/method/checkpoint.md.
 
 They come from ``details["writes"]`` and ``details["restores"]``, which have one entry for each
 checkpoint or restore, with times in ns and bytes. Times of a run are means over its checkpoints;

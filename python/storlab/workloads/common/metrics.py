@@ -1,4 +1,4 @@
-"""Metrics and flags that all families share, with definitions in docs/method.md.
+"""Metrics and flags that all families share, with definitions in docs/method.
 
 A family names its operations (they make up every "all" value; others, such as flushes, are counted
 separately), and those of them whose bytes are transferred. Histograms of intervals are merged;

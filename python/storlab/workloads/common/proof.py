@@ -1,6 +1,6 @@
 """Proof that the medium served a run's I/O: states, reasons and flags.
 
-docs/method.md defines the states.
+docs/method defines the states.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What one run of transfers to GPU memory says: metrics by name, concurrency, and flags.
 
-Definitions are in docs/method.md.
+Definitions are in docs/method/gpudirect.md.
 """
 
 from __future__ import annotations

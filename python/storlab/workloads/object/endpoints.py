@@ -114,7 +114,7 @@ class SlowEndpoint:
 
 
 def slow_endpoints(run: HasDetails) -> Iterator[SlowEndpoint]:
-    """Find servers of a run that are slower than the fastest one; docs/method.md has the rule.
+    """Find servers of a run that are slower than the fastest one (see docs/method/object.md).
 
     Raises ValueError if a histogram is damaged.
     """

@@ -1,6 +1,6 @@
 """What one run of object requests says: metrics by name, effective concurrency, and flags.
 
-Definitions are in docs/method.md. A failed request is in no figure but ``errors`` and
+Definitions are in docs/method/object.md. A failed request is in no figure but ``errors`` and
 ``error_percent``: not in a rate, not in a byte count, not in a histogram.
 """
 

@@ -1,4 +1,4 @@
-"""Metrics and flags of preprocessing, from what the engine tells of each stage. See docs/method.md.
+"""Metrics and flags of preprocessing, from what the engine reports. See docs/method/preprocess.md.
 
 ``details["stages"]`` has one entry for each stage, with clock readings in ns, bytes and rows. The
 time of the run is that from the start of the first to the end of the last. Between two stages the

@@ -1,6 +1,6 @@
 """At how many workers storage is the bottleneck of fixed work, and where the CPU is.
 
-The rule, of one target over the swept numbers of workers W (docs/method.md, "Preprocessing"):
+The rule, of one target over the swept numbers of workers W (docs/method/preprocess.md):
 
 - V > W is *faster* where the time shrinks by 5 % or more and the interval of the ratio excludes 1;
   *no faster* where it shrinks by less and the interval excludes a shrinking by 10 %. Between the

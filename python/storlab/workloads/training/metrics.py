@@ -1,7 +1,7 @@
 """What one run of training reads says: metrics by name, effective concurrency, and flags.
 
-Definitions are in docs/method.md. Utilisation is ``emulated``: nothing is computed, accelerators
-only wait for as long as the profile says that a step takes. Bytes and times are measured.
+Definitions are in docs/method/training.md. Utilisation is ``emulated``: nothing is computed,
+accelerators only wait for the step time of the profile. Bytes and times are measured.
 """
 
 from __future__ import annotations
