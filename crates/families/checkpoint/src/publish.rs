@@ -133,7 +133,8 @@ impl Shelf {
     /// Publish a checkpoint whose files are all written.
     ///
     /// # Errors
-    /// [`Error::Io`] if the file system refuses; the checkpoint is then not published.
+    /// [`storlab_base::Error::Io`] if the file system refuses; the checkpoint is then not
+    /// published.
     pub fn publish(&self, manifest: &Manifest) -> Result<()> {
         let aside = self.aside(manifest.number);
         // The manifest marks the checkpoint as complete, so the files that it lists must be durable
