@@ -1,8 +1,8 @@
 """Agreement of two engines at the same points, as verdicts with a stated margin.
 
-A ratio is native over reference, with its log-Welch-t interval. The family's page sets the margin
-m: 5 % for rates, means and medians, 10 % for p99. The zone of equivalence is [1 / (1 + m), 1 + m].
-The verdict is
+A ratio is native over reference, with its log-Welch-t interval. The workload family's page sets
+the margin m: 5 % for rates, means and medians, 10 % for p99. The zone of equivalence is
+[1 / (1 + m), 1 + m]. The verdict is
 
 - ``differ``: the ratio lies outside the zone, and its interval excludes 1 at the
   Bonferroni-corrected confidence of all comparisons, so that many points do not produce a chance

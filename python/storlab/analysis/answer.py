@@ -29,7 +29,7 @@ class Advantage:
     """Lead of one target over another in one quantity at one point; ``times`` is above 1."""
 
     key: str  # key of the column
-    what: str  # quantity in the family's words, such as "throughput"
+    what: str  # quantity in the workload family's words, such as "throughput"
     ahead: str
     behind: str
     where: str
@@ -96,7 +96,7 @@ class Verdict:
     question: str  # name of the question in the study
     title: str  # heading, such as "Time to durable"
     kind: Kind
-    workload: str  # name of the family; empty if the study has only one
+    workload: str  # name of the workload family; empty if the study has only one
     targets: tuple[str, ...]  # labels of the compared targets
     winner: str = ""
     index: int = 0  # position of the winner among the targets, which decides its colour

@@ -42,7 +42,7 @@ class Seen:
 
 
 def clients_of(cell: Cell) -> list[Seen]:
-    """Return every client of every finished run of a cell."""
+    """Return every client in every finished run of a target at one point."""
     return [
         Seen(client, run.record.cluster, run)
         for run in cell.runs
@@ -70,7 +70,7 @@ def by_client(seen: list[Seen]) -> dict[str, list[Seen]]:
 
 @dataclass(frozen=True, slots=True)
 class Balance:
-    """Distribution of work over the clients of one cell; shares are means over the runs."""
+    """Distribution of work over the clients at one point; shares are means over the runs."""
 
     shares: dict[str, float]
     clients: int
@@ -92,7 +92,7 @@ class Balance:
 
 
 def balance_of(cell: Cell) -> Balance | None:
-    """Return the balance of a cell; None with fewer than two clients that did any work."""
+    """Return how evenly clients shared the work; None if fewer than two did any."""
     shares = {}
     for name, runs in by_client(clients_of(cell)).items():
         known = [share for run in runs if (share := run.share) is not None]
@@ -122,7 +122,10 @@ class Ending:
 
 
 def endings_of(cell: Cell) -> list[Ending]:
-    """Return the finish times of each run of a cell in which several clients had a fixed work."""
+    """Return the clients' finish times in each run of a target at a point.
+
+    Runs are left out unless several clients had a fixed amount of work.
+    """
     endings = []
     for run in cell.runs:
         together = run.record.cluster

@@ -16,7 +16,7 @@ from storlab.contracts.registry import FAMILIES
 PERCENTS = {"p50": 50.0, "p90": 90.0, "p99": 99.0, "p999": 99.9}
 STATISTICS = {"mean": "mean", "p50": "p50", "p90": "p90", "p99": "p99", "p999": "p99.9"}
 OWN_TIMES = {time.name: time for workload in FAMILIES.values() for time in workload.page.times}
-"""Time distributions that one family defines itself, by name.
+"""Time distributions that one workload family defines itself, by name.
 
 They are not I/O latencies, but are stored as latencies of a separate operation.
 """
@@ -73,7 +73,7 @@ class Column:
 
 
 def noun_of(page: Page) -> str:
-    """Return the plural noun for a family's unit of work, such as operations or requests."""
+    """Return a workload family's plural noun for its operations, such as requests."""
     return page.rate.title.partition("/")[0]
 
 
@@ -159,14 +159,14 @@ NET = _power(
 
 
 def rate_per_watt(page: Page) -> Column:
-    """Return the column for operations per joule, named after the family's rate."""
+    """Return the column for operations per joule, named after the workload family's rate."""
     noun = noun_of(page)
     unit = f"{page.rate_short}/W"
     return _power(f"{page.rate.name}_w", f"{noun} per watt", unit, "more", f"{noun} per watt")
 
 
 def _own(quantities: Sequence[Quantity]) -> Iterator[Column]:
-    """Yield the columns of the quantities that a family defines itself."""
+    """Yield the columns of the quantities that a workload family defines itself."""
     for q in quantities:
         statistic = q.name.split("_")[-2] if q.time else ""
         yield Column(
@@ -176,7 +176,7 @@ def _own(quantities: Sequence[Quantity]) -> Iterator[Column]:
 
 
 def columns_of(page: Page) -> list[Column]:
-    """Return all columns that runs of a family may have values for."""
+    """Return all columns that runs of a workload family may have values for."""
     if page.quantities:
         own = list(_own(page.quantities))
         keys = {column.key for column in own}
@@ -204,7 +204,7 @@ def _all_columns() -> tuple[Column, ...]:
 
 
 def groups_of(page: Page) -> dict[str, list[str]]:
-    """Return the column keys of each table, by caption, for a family with its own quantities."""
+    """Return the column keys of each table of a workload family's own quantities, by caption."""
     groups: dict[str, list[str]] = {}
     for quantity in page.quantities:
         groups.setdefault(quantity.group, []).append(quantity.key)
@@ -212,16 +212,16 @@ def groups_of(page: Page) -> dict[str, list[str]]:
 
 
 def label_of(page: Page, column: Column, *, whole: bool = False) -> str:
-    """Return the label of a column in the family's words, if defined; else its short heading.
+    """Return the label of a column, in the workload family's words if defined.
 
-    ``whole`` selects the full label instead of the short heading.
+    ``whole`` selects the full label instead of the short heading for other columns.
     """
     own = (q.title for q in page.quantities if q.key == column.key)
     return next(own, column.label if page.quantities or whole else column.short)
 
 
 def short_of(page: Page, column: Column) -> str:
-    """Return the heading of a column, in the family's own words if defined."""
+    """Return the heading of a column, in the workload family's own words if defined."""
     own = (q.short or q.title for q in page.quantities if q.key == column.key)
     return next(own, column.short)
 
@@ -312,4 +312,4 @@ def ratio_table_keys(page: Page) -> list[str]:
 
 
 RATIO_KEYS = tuple(dict.fromkeys(k for w in FAMILIES.values() for k in ratio_keys(w.page)))
-"""Ratio columns of all families."""
+"""Ratio columns of all workload families."""

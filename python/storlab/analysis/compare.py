@@ -50,7 +50,7 @@ FEW_BEYOND = 10  # a percentile with fewer operations beyond it is marked
 
 @dataclass(frozen=True, slots=True)
 class CellFlag:
-    """Flag of a cell, with the number of its runs that carry it."""
+    """Flag of a target at a point, with the number of runs that carry it."""
 
     kind: str
     message: str
@@ -122,7 +122,7 @@ class Cell:
         Args:
             operation: Operation whose times are merged.
             time: latency, ttfb (time to first byte), intended_latency, or a distribution of the
-                family.
+                workload family.
         """
         if time in OWN_TIMES:
             operation, time = OWN_TIMES[time].operation, "latency"
@@ -228,7 +228,7 @@ class Comparison:
     answered: list[Verdict] | None = field(default=None, repr=False)
 
     def flagged(self, kind: str) -> dict[str, list[Row]]:
-        """Return the rows whose cell has a flag of this kind, by target.
+        """Return, by target, the points at which runs have a flag of this kind.
 
         All cells are indexed at the first call.
         """
@@ -289,7 +289,7 @@ class Comparison:
 
     @property
     def kinds(self) -> dict[str, list[Section]]:
-        """Sections by family, in page order."""
+        """Sections by workload family, in page order."""
         by_kind: dict[str, list[Section]] = {}
         for section in self.sections:
             by_kind.setdefault(section.kind, []).append(section)
@@ -371,7 +371,7 @@ def _cell(dataset: Dataset, point: WorkloadPoint, label: str, confidence: float)
 
 
 def _columns_of(cell: Cell) -> list[Column]:
-    """Return the columns, except power, that the runs of a cell may have a value for."""
+    """Return the columns, except power, that runs of a target at a point have values for."""
     keys = {CONCURRENCY, *(key for run in cell.runs for key in run.values)} if cell.runs else set()
     places = sorted(PLACES[key] for key in keys if key in PLACES)
     return [COLUMNS[place] for place in places if not COLUMNS[place].is_power]
@@ -416,7 +416,7 @@ def _power_ratio(cell: Cell, base: Cell, column: Column, confidence: float) -> R
 def ratio_between(
     comparison: Comparison, cell: Cell, base: Cell, key: str, confidence: float = 0.95
 ) -> Ratio | None:
-    """Return the ratio of any two cells of one point for one column; None if it is undefined."""
+    """Return the ratio of two targets at one point for one column; None if it is undefined."""
     column = COLUMNS[PLACES[key]]
     if not column.is_power:
         return _ratio(cell, base, column, confidence)
@@ -489,7 +489,7 @@ def _few_flags(cell: Cell) -> list[CellFlag]:
 def ratios_of(
     cell: Cell, base: Cell, keys: Sequence[str], confidence: float = 0.95
 ) -> dict[str, Ratio]:
-    """Return the ratios of one cell over another by column key, for positive values.
+    """Return the ratios of one target's values over another's by column key, if positive.
 
     Power is left out: its ratios are calculated from energy accounts.
     """

@@ -105,17 +105,17 @@ def scaled(interval: Interval | None, factor: float | None) -> Interval | None:
 
 
 def per_tb(cell: Cell, target: Target, key: str) -> Interval | None:
-    """Return a value of the cell per TB (10^12 B) of raw capacity."""
+    """Return a measured value per TB (10^12 B) of the target's raw capacity."""
     return scaled(cell.values.get(key), None if not target.capacity else TB / target.capacity)
 
 
 def per_rack_unit(cell: Cell, target: Target, key: str) -> Interval | None:
-    """Return a value of the cell per rack unit."""
+    """Return a measured value per rack unit of the target."""
     return scaled(cell.values.get(key), None if not target.rack_units else 1 / target.rack_units)
 
 
 def per_money(cell: Cell, target: Target, key: str) -> Interval | None:
-    """Return a value of the cell per 1,000 units of currency of the storage's price."""
+    """Return a measured value per 1,000 units of currency of the storage's price."""
     price = storage_price(target)
     return scaled(cell.values.get(key), MONEY / price if price else None)
 
@@ -147,12 +147,12 @@ def whole_cost(target: Target) -> float | None:
 
 
 def per_usable_tb(cell: Cell, target: Target, key: str) -> Interval | None:
-    """Return a value of the cell per TB of usable capacity."""
+    """Return a measured value per TB of the target's usable capacity."""
     return scaled(cell.values.get(key), None if not target.usable else TB / target.usable)
 
 
 def cost_per(cell: Cell, target: Target, key: str, factor: float = 1.0) -> Interval | None:
-    """Return the total cost of a target over a value of the cell times ``factor``."""
+    """Return the total cost of a target over a measured value times ``factor``."""
     cost, value = whole_cost(target), cell.values.get(key)
     if cost is None or value is None or value.estimate <= 0:
         return None

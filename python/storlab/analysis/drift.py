@@ -83,8 +83,8 @@ class Repeat:
 def drifts_of(repeats: Sequence[Repeat], page: Page) -> list[Drift]:
     """Find the quantities of one point that depend on the order of its repeats.
 
-    The headline of the family and the mean and 99th percentile of each latency are tested. Nothing
-    is tested if the start times of the runs do not define an order.
+    The headline of the workload family and the mean and 99th percentile of each latency are tested.
+    Nothing is tested if the start times of the runs do not define an order.
     """
     ordered = _in_time_order(repeats)
     if len(ordered) < FEWEST:

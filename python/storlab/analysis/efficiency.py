@@ -66,7 +66,7 @@ class RunEnergy:
     moved_bytes: float
     operations: float
     read_off: dict[str, float]  # metrics taken unchanged, such as idle_power_w
-    # metrics of the family, such as the energy of a checkpoint
+    # metrics of the workload family, such as the energy of a checkpoint
     own: dict[str, Metric] = field(default_factory=dict)
     divides: bool = True  # False if data moved during only a part of the window
 
@@ -309,7 +309,7 @@ def _net_uncertainty_j(record: RunRecord, energy: Metric, net: Metric) -> float 
 
 
 def _own(record: RunRecord, boundary: Boundary) -> dict[str, Metric]:
-    """Return the power-based quantities that the family defines itself, by name."""
+    """Return the power-based quantities that the workload family defines itself, by name."""
     metrics: dict[str, Metric] = {}
     for quantity in page_of(record.kind).quantities:
         name = quantity.name if quantity.operation == "all" else quantity.key

@@ -108,7 +108,7 @@ class _Task:
     side: str
     limit: Limit
     cell: Cell
-    other: Cell | None  # the same cell of the baseline
+    other: Cell | None  # the same target and point in the baseline
     column: Column
     where: str
 
@@ -307,7 +307,7 @@ def _baseline_cell(row: Row, target: str, baseline: Comparison | None) -> Cell |
 
 
 def _like(cell: Cell, row: Row, results: Comparison) -> Iterator[Cell]:
-    """Yield the family's cells on the same target, or on all targets if this one has meters."""
+    """Yield the cells of the same workload family on this target, or on all if it has meters."""
     targets = {target.label: target.target for target in results.dataset.targets}
     for other in results.rows.values():
         if other.point.kind == row.point.kind:

@@ -1,4 +1,4 @@
-"""Intervals that a gate checks against a bound: a cell's value, or its ratio to the baseline.
+"""Intervals that a gate checks against a bound: a value, or its ratio to the baseline.
 
 As in a brief, a metered quantity combines the spread of the repeats with the meter's uncertainty.
 It has no ratio across power boundaries unless the studies accept that.
@@ -38,7 +38,7 @@ class Measured:
 
 
 def measured(cell: Cell, column: Column, confidence: float) -> Measured:
-    """Return the interval of a cell's value, in the unit of its column."""
+    """Return the interval of one target's value at a point, in the unit of its column."""
     values = cell.repeats(column)
     if not values:
         return Measured(None, missing(cell, column))
@@ -53,11 +53,11 @@ def measured(cell: Cell, column: Column, confidence: float) -> Measured:
 def ratio(
     cell: Cell, base: Cell | None, column: Column, confidence: float, *, accepted: bool
 ) -> Measured:
-    """Return the interval of a cell's value over that of the same cell in the baseline.
+    """Return the interval of a target's value at a point over the baseline's value there.
 
     Args:
-        cell: Cell of the results.
-        base: The same cell of the baseline, if there is one.
+        cell: Results of the target at the point.
+        base: Baseline of the same target and point, if there is one.
         column: Quantity to divide.
         confidence: Confidence of the interval.
         accepted: Whether ratios across unequal power boundaries are allowed.
@@ -107,13 +107,13 @@ def _spread(account: Account | None, column: Column) -> Spread | None:
 
 
 def _counterpart(cell: Cell, base: Cell) -> Account | None:
-    """Return the baseline's energy account, at the boundary of the cell's account if available."""
+    """Return the baseline's energy account, if possible at the boundary of the results."""
     boundary = None if cell.power is None else cell.power.boundary
     return account_of(base.runs, boundary) or base.power
 
 
 def missing(cell: Cell, column: Column) -> str:
-    """Return why a cell has no value of a column."""
+    """Return why a target has no value of a column at a point."""
     if not cell.measured:
         return "no run finished"
     if not column.is_power:
@@ -132,15 +132,15 @@ def partly_missing(cell: Cell, column: Column) -> Iterator[str]:
 
 
 def is_due(column: Column, cell: Cell, base: Cell | None, others: Iterable[Cell]) -> bool:
-    """Return whether a cell must have a value, because it has one or has lost one.
+    """Return whether a target must have a value at a point: it has one, or has lost one.
 
     A meter that failed at a point must not let a rule pass there.
 
     Args:
         column: Quantity of the rule.
-        cell: Cell to check.
-        base: The same cell of the baseline, if there is one.
-        others: Cells of the same family whose targets have meters.
+        cell: Results of the target at the point.
+        base: Baseline of the same target and point, if there is one.
+        others: Results of the same workload family whose targets have meters.
     """
     if column.key in cell.values or not cell.measured or cell.repeats(column):
         return True
@@ -156,7 +156,7 @@ def is_due(column: Column, cell: Cell, base: Cell | None, others: Iterable[Cell]
 
 
 def _divides(cell: Cell, other: Cell) -> bool:
-    """Return whether both or neither cell moved data during its entire window.
+    """Return whether both or neither result moved data during the entire window.
 
     Otherwise their rates per watt are not comparable.
     """

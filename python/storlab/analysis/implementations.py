@@ -36,7 +36,7 @@ class SharedWork:
     common: str  # parameters shared by the whole workload, such as "4,000,000 rows"
     own: str  # parameters that distinguish this work, such as "8 workers"; may be empty
     points: Mapping[str, WorkloadPoint]  # by implementation
-    told: Implementations  # how the family presents implementations
+    told: Implementations  # how the workload family presents implementations
 
     @property
     def where(self) -> str:
@@ -63,7 +63,7 @@ class SharedWork:
 def shared_works(comparison: Comparison) -> list[SharedWork]:
     """Return the work done by more than one implementation.
 
-    Only families whose page compares implementations are considered.
+    Only workload families whose page compares implementations are considered.
     """
     workloads: dict[str, list[WorkloadPoint]] = {}
     for section in comparison.sections:

@@ -1,7 +1,7 @@
 """Workload points: keys that identify the same work on different targets, and their names.
 
 A workload point is a point without its target. On a page, one swept parameter is the horizontal
-axis, one distinguishes the small multiples, and the others form sections. The family's
+axis, one distinguishes the small multiples, and the others form sections. The workload family's
 :class:`~storlab.contracts.page.Page` assigns these roles and the parameters' labels.
 """
 
@@ -29,11 +29,11 @@ from storlab.model.study import UseCase
 
 NBSP = "\u00a0"
 CLIENTS = "clients"
-"""Name of the number of cluster clients: swept like a parameter, but part of no family."""
+"""Name of the number of cluster clients: swept like a parameter, but part of no workload family."""
 
 
 def page_of(kind: str) -> Page:
-    """Return the page layout of a family.
+    """Return the page layout of a workload family.
 
     Raises:
         KeyError: The family is not registered.
@@ -61,7 +61,7 @@ class WorkloadPoint:
 
     @property
     def page(self) -> Page:
-        """Page layout of the family."""
+        """Page layout of the workload family."""
         return page_of(self.kind)
 
     @property
@@ -147,7 +147,7 @@ def fill_in(page: Page, template: str, params: Mapping[str, Any], swept: Collect
     """Fill parameters into a template of the page.
 
     Args:
-        page: Page layout of the family.
+        page: Page layout of the workload family.
         template: Text with parameter names in braces.
         params: Parameter values.
         swept: Parameters that vary in the place where the text appears.
@@ -173,7 +173,7 @@ def short_mix(page: Page, text: str) -> str:
 def value_text(page: Page, name: str, params: Mapping[str, Any]) -> str:
     """Format a parameter for a place that already shows its name, such as ``70/30``.
 
-    Tables are given in the family's words.
+    Tables are given in the workload family's words.
     """
     value = params.get(name)
     own = page.phrase(name, params) if name == page.mix or isinstance(value, Mapping) else None
@@ -299,7 +299,7 @@ class Section:
 
     @property
     def page(self) -> Page:
-        """Page layout of the family."""
+        """Page layout of the workload family."""
         return page_of(self.kind)
 
     @property
@@ -322,7 +322,7 @@ class Section:
 
     @property
     def own(self) -> str:
-        """Swept parameters that distinguish the section in its family; empty for a single one."""
+        """Swept parameters that distinguish the section in its workload; empty for a single one."""
         return describe(self.page, self.points[0].params, self.axes.section)
 
     def where(self, point: WorkloadPoint) -> str:
@@ -332,7 +332,7 @@ class Section:
 
     @property
     def mix(self) -> str:
-        """Short label of the section for an axis that shows only its family, such as ``70/30``."""
+        """Short label of the section for an axis of a single workload, such as ``70/30``."""
         return short_mix(self.page, self.own or self.workload)
 
     def at(self, point: WorkloadPoint) -> str:

@@ -31,7 +31,7 @@ class TargetProof:
         return sum(self.runs.values()) + self.not_judged
 
     def add(self, cell: Cell) -> None:
-        """Count the finished runs of a cell."""
+        """Add the finished runs of the target at one point to the counts."""
         for run in cell.runs:
             proof = run.record.proof
             if proof is None:

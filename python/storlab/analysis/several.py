@@ -174,7 +174,7 @@ def _windows(store: ResultStore) -> str:
 
 
 def _asides(stores: Sequence[ResultStore], names: Sequence[str]) -> list[str]:
-    """Describe the parameters of who did the work that differ between directories."""
+    """Describe differing parameters that do not change the work, such as the I/O backend."""
     sentences = []
     for kind in dict.fromkeys(p.kind for store in stores for p in store.plan.points.values()):
         spec, page = FAMILIES[kind].spec, FAMILIES[kind].page

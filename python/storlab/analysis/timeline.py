@@ -34,7 +34,7 @@ class Stretch:
     start_s: float
     end_s: float
     mb_s: float
-    least_mb_s: float  # smallest of its intervals
+    least_mb_s: float  # smallest throughput of its intervals
     errors: int
     latency: Histogram
     dips: bool  # whether it contains a dip

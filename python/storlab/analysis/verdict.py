@@ -85,7 +85,7 @@ def _answered(comparison: Comparison) -> list[Verdict]:
 
 
 def questions_of(comparison: Comparison, sections: Sequence[Section]) -> list[Question]:
-    """Return the questions to answer for a family: those of the study, else its defaults."""
+    """Return the questions to answer for a workload family: the study's, else its defaults."""
     page = sections[0].page
     known = {question.name: question for question in page.questions}
     wanted = [name for store in comparison.dataset.stores for name in store.study.study.question]

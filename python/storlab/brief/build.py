@@ -263,7 +263,7 @@ def section_anchor(section: Section) -> str:
 
 
 def _sections(comparison: Comparison, scales: tables.Scales) -> list[SectionBlock]:
-    """Build the sections of all mixes, each family's overall figures first."""
+    """Build the sections of all mixes, each workload family's overall figures first."""
     sections_of: list[SectionBlock] = []
     families = [_family(comparison, identity) for identity in _identities(comparison)]
     mixes = [(s, _section(comparison, s, scales[s.kind])) for family in families for s in family]
@@ -341,7 +341,7 @@ def _extras(
 
 
 def _own_section(comparison: Comparison, kind: str, scale: tables.Scale) -> ExtraSection | None:
-    """Build a family's section of quantities that are not metrics, with its figures."""
+    """Build a workload family's section of quantities that are not metrics, with its figures."""
     extra = extra_of(kind)
     section = None if extra is None else extra.section(comparison, scale)
     if section is None:
@@ -370,7 +370,7 @@ def _overview(comparison: Comparison, scope: str) -> list[FigureGroup]:
 
 
 def _scoped(comparison: Comparison, sections: list[Section], scope: str) -> list[FigureGroup]:
-    """Draw the figures that a family defines for a scope, over the given sections."""
+    """Draw the figures that a workload family defines for a scope, over the given sections."""
     wanted = [kind for kind in FAMILIES[sections[0].kind].figures if kind.scope == scope]
     return [group for kind in wanted if (group := _group(kind, comparison, sections))]
 

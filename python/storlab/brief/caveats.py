@@ -58,7 +58,7 @@ def caveats(comparison: Comparison) -> list[str]:
 def _repeated(comparison: Comparison) -> list[str]:
     """Return a caveat that names the runs repeated after failed attempts.
 
-    A target that fails may also be slow.
+    Whatever makes a target fail may also make its successful runs slow.
     """
     repeated = [run for run in comparison.dataset.all_runs() if run.record.attempts]
     if not repeated:

@@ -38,7 +38,7 @@ class Ahead:
     target: str
     behind: str
     column: Column
-    quantity: Quantity | None  # one of the family's own quantities, if it is one
+    quantity: Quantity | None  # one of the workload family's own quantities, if it is one
     where: str
     ratio: Interval
 

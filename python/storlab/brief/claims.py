@@ -216,7 +216,7 @@ def _keys(comparison: Comparison, section: Section, facet: Any, asked: Sequence[
     """Return the columns to make claims for, those of questions first.
 
     By default these are throughput and the mean and p99 latencies, from the intended start in an
-    open loop. A family that defines findings uses those instead.
+    open loop. A workload family that defines findings uses those instead.
     """
     kind, _ = latency_kind(comparison, section)
     page = section.page
@@ -270,7 +270,7 @@ def undecided(comparison: Comparison) -> list[str]:
 def summarise(comparison: Comparison) -> list[str]:
     """Summarise each target against the baseline: number of points ahead, behind, and by how much.
 
-    Families are summarised separately: a mean over disk reads and object GETs has no meaning.
+    Workload families are summarised separately: a mean over disk reads and GETs has no meaning.
     """
     several = len(comparison.kinds) > 1
     summaries = (

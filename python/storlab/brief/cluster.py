@@ -65,7 +65,7 @@ SHARE = (
 def cluster_section(
     comparison: Comparison, groups: list[FigureGroup], scales: Scales
 ) -> ExtraSection | None:
-    """Build the section; None if no cluster clients generated the load."""
+    """Build the section on cluster clients; None if they did not generate the load."""
     if not has_clients(comparison):
         return None
     tables = [

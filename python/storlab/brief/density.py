@@ -28,7 +28,7 @@ Take = Callable[[Cell, Target, RackFit], Interval | None]
 
 
 def density_section(comparison: Comparison, groups: list[FigureGroup]) -> ExtraSection | None:
-    """Build the section; None if no target declares capacity, rack units, price or cost."""
+    """Build the section on density and cost; None if no target declares size, price or cost."""
     columns = comparison.dataset.targets
     facts = [c.target for c in columns]
     if not any(t.capacity or t.rack_units or t.price or t.cost for t in facts):
@@ -160,12 +160,12 @@ def _kw(fit: RackFit) -> float | None:
 
 
 def _rate(page: Page) -> tuple[str, str, str]:
-    """Return the family's noun for operations, the unit of their rate and its column key."""
+    """Return a workload family's noun for operations, the unit of their rate and its key."""
     return noun_of(page), page.rate_short, f"{page.rate.name}.all"
 
 
 def _work(page: Page) -> tuple[str, str, str]:
-    """Return label, unit and key of the quantity that the family compares per terabyte."""
+    """Return label, unit and key of the quantity that the workload family compares per terabyte."""
     asked = (question.keys[0] for question in page.questions if question.per == "tb")
     column = COLUMNS[PLACES[next(asked, THROUGHPUT)]]
     return label_of(page, column), column.unit, column.key
@@ -244,12 +244,12 @@ def _by_point(
     caption: str,
     columns: list[tuple[tuple[str, str], Take, bool]],
 ) -> DataTable:
-    """Build a table of every mix and block size at the far end of its axis.
+    """Build a table of the given columns at the far end of the axis of every mix and size.
 
     Args:
         comparison: Comparison to take values from.
         fits: Rack fit of each target.
-        sections: Sections of one family.
+        sections: Sections of one workload family.
         caption: Caption of the table.
         columns: Heading with unit, value function, and whether the value is modelled.
     """
@@ -258,7 +258,7 @@ def _by_point(
     if all(cell.power is None for row in comparison.rows.values() for cell in row.cells.values()):
         columns = [column for column in columns if column[0][0] != "power"]
     page = sections[0].page
-    if page.quantities:  # for this family a number of I/Os is not meaningful
+    if page.quantities:  # for this workload family a number of I/Os is not meaningful
         noun = noun_of(page)
         columns = [
             c for c in columns if c[0][0] != noun and not c[0][0].startswith(f"{noun} per 1,")

@@ -12,7 +12,7 @@ from storlab.contracts.registry import FAMILIES
 
 
 class Extra:
-    """Base class of a family's additions to a brief; all methods return nothing by default.
+    """Base class of a workload family's additions to a brief; methods return nothing by default.
 
     ``rules`` are audit rules whose findings the warnings already state: such findings do not
     prevent the brief from being written.
@@ -31,7 +31,7 @@ class Extra:
         return []
 
     def section(self, comparison: Comparison, scale: Scale) -> ExtraSection | None:
-        """Return a section of the family; None if it has no content."""
+        """Return a section of the workload family; None if it has no content."""
         del comparison, scale
         return None
 
@@ -52,12 +52,12 @@ class Extra:
 
 
 def extra_of(kind: str) -> Extra | None:
-    """Return the additions of a family; None if its page names none."""
+    """Return the additions of a workload family; None if its page names none."""
     place = FAMILIES[kind].page.extra
     extra: Extra | None = load(place)() if place else None
     return extra
 
 
 def extras_of(comparison: Comparison) -> list[Extra]:
-    """Return the additions of all families of a comparison, in the order of their sections."""
+    """Return the additions of all workload families of a comparison, in section order."""
     return [extra for kind in comparison.kinds if (extra := extra_of(kind)) is not None]

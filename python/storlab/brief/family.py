@@ -20,7 +20,7 @@ def family_section(
     groups: list[FigureGroup],
     scale: tables.Scale,
 ) -> SectionBlock | None:
-    """Build the section; None if the family draws no figures over all mixes."""
+    """Build the section over all mixes of a workload; None if it has no such figures."""
     if not groups:
         return None
     first = sections[0]

@@ -1,4 +1,4 @@
-"""Definitions that families add to the section on method."""
+"""Definitions that workload families add to the section on method."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _ENERGY = (
 
 
 def fixed_method(comparison: Comparison) -> list[tuple[str, str]]:
-    """Return the definitions of the families in the comparison."""
+    """Return the definitions of the workload families in the comparison."""
     own = (page_of(kind).definitions for kind in comparison.kinds)
     terms = [
         (definition.term, definition.text) for definitions in own for definition in definitions
@@ -26,6 +26,6 @@ def fixed_method(comparison: Comparison) -> list[tuple[str, str]]:
 
 
 def has_window(comparison: Comparison) -> bool:
-    """Return whether any family is measured for a fixed time instead of a fixed amount of work."""
+    """Return whether any workload runs for a fixed time instead of a fixed amount of work."""
     kinds = comparison.kinds
     return not kinds or any(not FAMILIES[kind].fixed_work for kind in kinds)

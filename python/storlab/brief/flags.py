@@ -14,7 +14,7 @@ from storlab.workloads.common.flags import flag_meanings
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """Mark next to a number: its letter, the meaning of its kind and the message for this cell."""
+    """Mark next to a number: its letter, the meaning of its kind and a specific message."""
 
     kind: str
     letter: str
@@ -98,11 +98,11 @@ def mark(kind: str, message: str) -> Mark:
 def cell_marks(
     flags: Iterable[CellFlag], runs: int, *, latency: bool, name: str = ""
 ) -> tuple[Mark, ...]:
-    """Return the marks of a cell's number; those about latency are shown with latencies only.
+    """Return the marks of a number; those about latency are shown with latencies only.
 
     Args:
-        flags: Flags of the cell.
-        runs: Number of the cell's runs.
+        flags: Flags of the runs behind the number.
+        runs: Number of these runs.
         latency: Whether the number is a latency.
         name: Metric name, for flags that concern certain metrics.
     """

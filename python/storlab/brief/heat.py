@@ -44,7 +44,7 @@ class _Head:
 
 
 def heat_tables(comparison: Comparison) -> list[HeatTable]:
-    """Build the heat table of each family that has enough to compare."""
+    """Build the heat table of each workload family that has enough to compare."""
     if not comparison.others:
         return []
     families = list(dict.fromkeys(section.family for section in comparison.sections))
@@ -143,7 +143,7 @@ def _heads(comparison: Comparison, sections: Sequence[Section]) -> Iterator[_Hea
 
 
 def _quantities(comparison: Comparison, section: Section) -> Iterator[tuple[str, str]]:
-    """Yield the compared quantities: a family's findings, or throughput and latencies."""
+    """Yield the compared quantities: a workload family's findings, or throughput and latencies."""
     page = section.page
     if page.findings:
         keys = (*page.headline.keys, *page.findings)

@@ -16,7 +16,7 @@ NONE = Number("–", missing=True)
 
 
 def implementations_section(comparison: Comparison, scales: Scales) -> ExtraSection | None:
-    """Build the section; None if no work was done by more than one implementation."""
+    """Build the section that compares implementations; None if no work had more than one."""
     workloads: dict[str, list[SharedWork]] = {}
     shared = shared_works(comparison)
     for work in shared:

@@ -159,7 +159,7 @@ def _worth(comparison: Comparison, cell: Cell, page: Page) -> list[Number]:
 
 
 def fast_facts(comparison: Comparison, scales: Scales) -> list[DataTable]:
-    """Build a table per family with one line per target: its capacity and its best results."""
+    """Build a table per workload family with one line per target: capacity and best results."""
     tables = []
     for kind, sections in comparison.kinds.items():
         page = sections[0].page

@@ -82,11 +82,11 @@ class HeatRow:
 
 @dataclass(frozen=True, slots=True)
 class HeatTable:
-    """Heat table of a family: mixes by quantities and small multiples."""
+    """Heat table of a workload family: mixes by quantities and small multiples."""
 
     caption: str
     head: str
-    groups: list[tuple[str, int]]  # quantities, each with its number of columns
+    groups: list[tuple[str, int]]  # quantities with their numbers of columns
     columns: list[str]  # texts of the small multiples; empty if there are none
     rows: list[HeatRow]
     shared: list[tuple[Mark, ...]]  # marks shared by all cells of a quantity
@@ -128,7 +128,7 @@ class DataTable:
 
 @dataclass(frozen=True, slots=True)
 class SectionBlock:
-    """Section of one workload mix, or of all mixes of a family."""
+    """Section of one workload mix, or of all mixes of a workload family."""
 
     anchor: str
     title: str
@@ -164,7 +164,7 @@ class MappingRow:
 
 @dataclass(frozen=True, slots=True)
 class Mapping:
-    """Table of the use cases that the measured points of a family represent."""
+    """Table of the use cases that the measured points of a workload family represent."""
 
     head: list[str]
     rows: list[MappingRow]
@@ -199,7 +199,7 @@ class PointRuns:
 
 @dataclass(frozen=True, slots=True)
 class RunTable:
-    """All runs of a family."""
+    """All runs of a workload family."""
 
     caption: str
     columns: list[tuple[str, str]]  # name and unit
@@ -290,11 +290,11 @@ class Brief:
     targets: list[TargetCard]
     warnings: list[str]  # shown before all answers: why the numbers must not be compared
     verdicts: list[Verdict]  # all verdicts, for uses other than the page
-    answers: list[Answer]  # to the questions, in their order
+    answers: list[Answer]  # to the questions of the study, in order
     not_compared: str  # questions that cannot be answered, with reasons; may be empty
     differing: list[str]  # differences between campaigns, if there are several
     summary: list[str]  # number of points at which each target is ahead, and by how much
-    of_families: list[str]  # findings that only the families of the study provide
+    of_families: list[str]  # findings that only the workload families of the study provide
     claims: list[Claim]
     undecided: list[str]
     rule: str  # rule by which the claims were chosen
@@ -325,7 +325,7 @@ class Brief:
 
     @property
     def appendix(self) -> list[PointRuns]:
-        """All points with their runs, over all families."""
+        """All points with their runs, over all workload families."""
         return [point for table in self.run_tables for point in table.points]
 
     def audit_points(self, finding: Finding) -> list[str]:

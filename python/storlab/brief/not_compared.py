@@ -13,7 +13,7 @@ from storlab.brief.power import is_metered
 from storlab.brief.text import and_list
 
 WATTS, MONEY = "efficiency", "cost"
-"""Names of these questions in every family that has them."""
+"""Names of these questions in every workload family that has them."""
 
 
 def not_compared(comparison: Comparison) -> str:

@@ -23,7 +23,7 @@ NONE = Number("–", missing=True)
 
 
 def piece_tables(comparison: Comparison, section: Section) -> list[DataTable]:
-    """Build tables of the stages at the far end of the axis; none for families without stages."""
+    """Build tables of the stages at the far end of the axis; none for work without stages."""
     tables: list[DataTable] = []
     for facet in section.facets():
         point = last_point(comparison, section, facet)
@@ -106,7 +106,7 @@ def _client(pieces: Sequence[Piece], column: PieceColumn) -> str:
 
 
 def _flags(cell: Cell) -> list[CellFlag]:
-    """Return the flags of a cell that concern single metrics rather than the whole run."""
+    """Return the flags of runs that concern single metrics rather than the whole run."""
     return [flag for flag in cell.flags if meaning_of(flag.kind).about]
 
 

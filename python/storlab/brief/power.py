@@ -71,7 +71,7 @@ def is_metered(comparison: Comparison) -> bool:
 
 
 def power_section(comparison: Comparison, groups: list[FigureGroup]) -> ExtraSection | None:
-    """Build the section; None if no target has a meter."""
+    """Build the section on power and efficiency; None if no target has a meter."""
     if not is_metered(comparison):
         return None
     tables = []

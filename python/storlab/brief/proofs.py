@@ -20,7 +20,7 @@ _NUMBER = re.compile(r"\d[\d.,]*(?: [kMGTP]?B\b)?")
 
 
 def proof_sections(comparison: Comparison) -> list[ExtraSection]:
-    """Build the section; none if no run of the comparison was judged."""
+    """Build the section on proof of the medium; empty if no run was judged."""
     texts = proof_texts(comparison)
     if not texts:
         return []

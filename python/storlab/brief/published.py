@@ -96,7 +96,7 @@ def _operations(table: PublishedTable) -> dict[str, set[str]]:
 
 
 def _same_family(operations: set[str], page: Page) -> bool:
-    """Return whether published operations belong to this family; unnamed ones fit every family.
+    """Return whether published operations belong to this workload family; unnamed ones fit any.
 
     A total of GETs and PUTs is not a total of reads and writes.
     """
@@ -149,7 +149,7 @@ def _key(row: Row, page: Page, *, pure: bool) -> str | None:
     name = NAMES.get(meaning.name) or rates.get(meaning.name)
     if operation in page.operations and not page.split:
         if not pure:
-            return None  # the family shows its operations together
+            return None  # the workload family shows its operations together
         operation = "all"
     key = f"{name}.{'all' if operation in ('total', '', 'all') else operation}"
     return key if key in BY_KEY else None
@@ -161,7 +161,7 @@ def published_section(
     groups: list[FigureGroup],
     scales: Scales,
 ) -> ExtraSection | None:
-    """Build the section; None if the study names no published results."""
+    """Build the section on published results; None if the study names none."""
     if not tables:
         return None
     cells = comparison.published

@@ -60,7 +60,7 @@ class _Claim:
 
 
 def claim_tables(comparison: Comparison, tables: Sequence[PublishedTable]) -> list[DataTable]:
-    """Build a table for each family that the publications make claims about."""
+    """Build a table for each workload family that the publications make claims about."""
     claimed = []
     for sections in comparison.kinds.values():
         claims = [claim for table in tables for claim in _claims(table, sections[0])]

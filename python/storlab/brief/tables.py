@@ -36,7 +36,7 @@ COUNTED = ("errors",)  # metrics that are integers
 
 
 class Scale:
-    """Common latency unit for all tables of a family."""
+    """Common latency unit for all tables of a workload family."""
 
     def __init__(self, comparison: Comparison, sections: Sequence[Section]) -> None:
         values = [
@@ -65,7 +65,7 @@ Scales = Mapping[str, Scale]
 
 
 def scales_of(comparison: Comparison) -> Scales:
-    """Return the scale of each family by kind, since reads of different families are unrelated."""
+    """Return the latency unit of each workload family: reads of different ones are unrelated."""
     return {kind: Scale(comparison, sections) for kind, sections in comparison.kinds.items()}
 
 
@@ -93,7 +93,7 @@ def section_tables(
 ) -> list[DataTable]:
     """Build the tables of a section: every point with every target that the study runs it on.
 
-    A family with several percentiles has a separate table for them. ``keys`` selects columns.
+    Several percentiles of a workload family have a separate table. ``keys`` selects columns.
     """
     if section.page.quantities and keys is None:
         return _group_tables(comparison, section, scale)
@@ -107,7 +107,7 @@ def section_tables(
 
 
 def _group_tables(comparison: Comparison, section: Section, scale: Scale) -> list[DataTable]:
-    """Build a table for each group of the family's own quantities that has a value."""
+    """Build a table for each group of the workload family's own quantities that has a value."""
     tables = [
         _point_table(comparison, section, scale, keys, f"{caption}, {section.title}")
         for caption, keys in groups_of(section.page).items()
@@ -261,7 +261,10 @@ def _spans(heads: Sequence[list[str]]) -> list[list[tuple[str, int]]]:
 
 
 def number_of(cell: Cell, column: Column, scale: Scale) -> Number:
-    """Return a value of a cell with its interval and marks, or a note that it is missing."""
+    """Return the mean of a target at a point as a table number with interval and marks.
+
+    If there is none, the number says that it is missing.
+    """
     if column.is_power:
         return power_number(cell, column)
     value = cell.values.get(column.key)
@@ -307,7 +310,7 @@ def _count_marks(cell: Cell, column: Column) -> list[Mark]:
 def ratio_table(
     comparison: Comparison, sections: Sequence[Section], keys: Iterable[str] | None = None
 ) -> DataTable | None:
-    """Build the table of a family's ratios to the baseline; None if there is nothing to compare."""
+    """Build the table of a workload family's ratios to the baseline; None if it has none."""
     places = [(section, comparison.row(point)) for section in sections for point in section.points]
     known = {key for _, row in places for ratios in row.ratios.values() for key in ratios}
     if any(row.refused for _, row in places):
@@ -422,7 +425,7 @@ def _joined(marks: Sequence[Mark]) -> list[Mark]:
 
 
 def run_tables(comparison: Comparison, scales: Scales, hrefs: dict[int, str]) -> list[RunTable]:
-    """Build tables of all runs by family and point.
+    """Build tables of all runs by workload family and point.
 
     ``hrefs`` maps ``id(store)`` to a link to its directory.
     """

@@ -37,8 +37,8 @@ def lines(verdicts: Sequence[Verdict]) -> list[str]:
     """Return at most three sentences, after the textual answer if there is one.
 
     For one question these are answer, disadvantages and caveat. For several questions it is one
-    answer each as far as there is room, the first question of every family before the second of
-    any.
+    answer each as far as there is room, the first question of every workload family before the
+    second of any.
     """
     asked: dict[str, list[Verdict]] = {}
     for verdict in verdicts:
@@ -61,7 +61,7 @@ def lines(verdicts: Sequence[Verdict]) -> list[str]:
 def _room(answered: Sequence[Verdict]) -> list[str]:
     """Return a further sentence on the first question: the comparison or the caveat.
 
-    Empty if the study has several families.
+    Empty if the study has several workload families.
     """
     if not answered or any(verdict.workload for verdict in answered):
         return []

@@ -69,7 +69,7 @@ def _line(record: RunRecord) -> str:
 
 
 def _own(record: RunRecord) -> list[str]:
-    """Return the rate of a run, or the quantities that its family shows in a line."""
+    """Return the rate of a run, or the quantities that its workload family shows in a line."""
     from storlab.contracts.registry import FAMILIES
 
     page = FAMILIES[record.kind].page

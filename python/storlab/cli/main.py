@@ -99,11 +99,11 @@ VERBS: dict[str, Verb] = {
 }
 """Commands of storlab itself, in the order of ``--help``."""
 FURTHER: Registry[Verb] = Registry("storlab.commands")
-"""Commands that families add; looked up for names that are not in ``VERBS``."""
+"""Commands that workload families add; looked up for names that are not in ``VERBS``."""
 
 
 def verbs() -> dict[str, Verb]:
-    """Return all commands, those of families last; storlab's own commands take precedence."""
+    """Return all commands, those of workload families last; storlab's own take precedence."""
     return VERBS | {name: verb for name, verb in FURTHER.items() if name not in VERBS}
 
 
