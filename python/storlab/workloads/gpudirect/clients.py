@@ -1,4 +1,4 @@
-"""Details of a run on several clients, put together."""
+"""Merging of the details that the clients of a GPUDirect run report."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from storlab.workloads.gpudirect.details import Compared, GpuDirectDetails, Regi
 def merged_details(clients: Sequence[GpuDirectDetails]) -> dict[str, Any]:
     """Add up routes, registrations, comparisons and device bytes of all clients.
 
-    The path is counted only if every client counted it: one without counters leaves the whole
-    unproven. Libraries are the first client's, which all must be alike.
+    The path counts as counted only if every client counted it: one client without counters leaves
+    the whole run unproven. Libraries are those of the first client, since all must use the same.
     """
     moved = [client.load_device for client in clients]
     whole = clients[0].model_copy(
@@ -45,7 +45,7 @@ def _moved(parts: Sequence[DeviceMoved], clients: int) -> DeviceMoved | None:
 
 
 def _registered(parts: Sequence[Registration]) -> Registration | None:
-    """Counts of all, and the times of the client that took longest."""
+    """Sum the counts of all clients, and take the times of the slowest client."""
     if not parts:
         return None
     sums = {n: sum(getattr(p, n) for p in parts) for n in ("buffers", "bytes", "handles")}

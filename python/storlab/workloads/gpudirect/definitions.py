@@ -1,4 +1,4 @@
-"""What the terms of transfers to GPU memory mean, for the section about method."""
+"""Definitions of GPUDirect terms for the brief's section on method."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What engines tell of a run of transfers to GPU memory."""
+"""Details of a run of transfers to GPU memory, as reported by its engine."""
 
 from __future__ import annotations
 
@@ -8,45 +8,45 @@ from typing import Self
 from storlab.contracts.details import Details, DeviceMoved, Told
 
 COUNTERS = {"cufile": "cuFile", "nvidia-fs": "nvidia-fs"}
-"""Who counts, for people."""
+"""Display names of the sources of path counters."""
 
 
 class GpuTold(Told):
-    """One GPU that took part."""
+    """GPU that took part in a run."""
 
     number: int
     name: str = ""
     pci: str = ""
-    compute: str = ""  # compute capability: 9.0
+    compute: str = ""  # compute capability, such as 9.0
     memory_bytes: int = 0
     free_bytes: int = 0
 
     @property
     def is_ampere_or_newer(self) -> bool:
-        """Of compute capability 8.0 or more; also where it is not told."""
+        """Whether the compute capability is 8.0 or more; true if it is not reported."""
         major = self.compute.partition(".")[0]
         return not major.isdigit() or int(major) >= 8
 
 
 class Trouble(Told):
-    """Why something cannot be had, and what to do."""
+    """Reason why a part is unusable, with a fix."""
 
     what: str
     fix: str = ""
 
 
 class LibraryTold(Told):
-    """A shared library as it was loaded."""
+    """Shared library that the run loaded."""
 
     path: str = ""
     version: str = ""
-    error: Trouble | None = None  # of a probe: why it cannot be used
+    error: Trouble | None = None  # from a probe: why the library cannot be used
 
 
 class CuFileTold(LibraryTold):
-    """cuFile, with what its driver says where it is open. None: not known."""
+    """cuFile library with settings that its open driver reports; None if not reported."""
 
-    compat_allowed: bool | None = None  # it may fall back to POSIX
+    compat_allowed: bool | None = None  # whether it may fall back to POSIX
     compat_forced: bool | None = None
     p2pdma: bool | None = None
     poll_mode: bool | None = None
@@ -54,21 +54,21 @@ class CuFileTold(LibraryTold):
 
 
 class LibrariesTold(Told):
-    """None where the path needs no such library."""
+    """Libraries of a run; None if its path does not need the library."""
 
     cuda: LibraryTold | None = None
     cufile: CuFileTold | None = None
 
 
 class DirectStorage(Told):
-    """What cuFile says that it reaches directly."""
+    """Storage that cuFile reports to reach directly."""
 
-    nvme: tuple[str, ...] | None = None  # the ways to NVMe drives; None: it does not say
-    storage: tuple[str, ...] = ()  # kinds of it
+    nvme: tuple[str, ...] | None = None  # ways to NVMe drives; None: not reported
+    storage: tuple[str, ...] = ()  # other kinds of storage
 
 
 class GpuRoute(Told):
-    """Of one GPU: how many transfers went which way."""
+    """Transfers of one GPU by route."""
 
     number: int
     p2p_ops: int | None = None
@@ -78,29 +78,29 @@ class GpuRoute(Told):
 
 
 class RouteTold(Told):
-    """Which way the bytes of the whole load went, ramp included, and who counted them."""
+    """Bytes of the whole load (ramp included) by route, and the counter that separated them."""
 
     asked: str = ""
-    bytes: int = 0  # that the load moved, by its own count
-    p2p_bytes: int = 0  # by the kernel's P2PDMA
-    nvfs_bytes: int = 0  # by nvidia-fs
-    posix_bytes: int = 0  # by way of host memory
-    by: str = "none"  # cufile, nvidia-fs; none: nobody counted
+    bytes: int = 0  # moved by the load, from its own counter
+    p2p_bytes: int = 0  # through the kernel's P2PDMA
+    nvfs_bytes: int = 0  # through nvidia-fs
+    posix_bytes: int = 0  # through host memory
+    by: str = "none"  # cufile or nvidia-fs; none: not counted
     gpus: tuple[GpuRoute, ...] = ()
 
     @property
     def counted(self) -> bool:
-        """Whether anybody told the ways apart."""
+        """Whether a counter separated the routes."""
         return self.by != "none" and self.bytes > 0
 
     @property
     def counter(self) -> str:
-        """Who counted, for people."""
+        """Display name of the counter."""
         return COUNTERS.get(self.by, self.by)
 
     @property
     def accounted_bytes(self) -> int:
-        """What the counters know of, whichever way it went."""
+        """Bytes in the counters of all routes."""
         return self.p2p_bytes + self.nvfs_bytes + self.posix_bytes
 
     @classmethod
@@ -115,7 +115,7 @@ class RouteTold(Told):
         return cls(asked=routes[0].asked if routes else "", by=by, gpus=gpus, **sums)
 
     def percents(self) -> dict[str, float]:
-        """Shares of the bytes that were counted: p2p, nvfs, posix, and direct, the first two."""
+        """Return percentages of the bytes by route: p2p, nvfs, posix; direct is p2p plus nvfs."""
         whole = max(self.bytes, self.accounted_bytes)
         parts = {"p2p": self.p2p_bytes, "nvfs": self.nvfs_bytes, "posix": self.posix_bytes}
         shares = {name: 100 * moved / whole for name, moved in parts.items()}
@@ -123,7 +123,7 @@ class RouteTold(Told):
 
 
 class Registration(Told):
-    """Buffers and files made known to cuFile before the load."""
+    """Buffers and files registered with cuFile before the load, with the time taken."""
 
     buffers: int = 0
     bytes: int = 0
@@ -133,25 +133,25 @@ class Registration(Told):
 
 
 class Compared(Told):
-    """What was compared byte for byte, outside of the window."""
+    """Bytes compared with the stored data outside of the window."""
 
     files: int = 0
     bytes: int = 0
     ns: int = 0
     wrong: int = 0  # bytes of transfers that differ
-    earlier: int = 0  # files that an earlier run compared, and nobody has changed since
+    earlier: int = 0  # files compared by an earlier run and unchanged since
 
 
 class GpuDirectDetails(Details):
-    """Of a whole run."""
+    """Details of a GPUDirect run."""
 
     gpus: tuple[GpuTold, ...] = ()
     libraries: LibrariesTold = LibrariesTold()
     route: RouteTold = RouteTold()
-    load_device: DeviceMoved | None = None  # during the load that the route is of
+    load_device: DeviceMoved | None = None  # in the same span as the route
     registration: Registration | None = None
     first_pass: Compared | None = None
     read_back: Compared | None = None
-    p2p: DirectStorage | None = None  # of a probe
-    # Why bytes cannot have gone directly on the machine, whatever was counted; of path = direct.
+    p2p: DirectStorage | None = None  # from a probe
+    # Reasons why bytes cannot have gone directly on this machine, for path = direct.
     path_obstacles: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""Transfers between storage and GPU memory as a family: what it promises the lab and the brief."""
+"""Workload family for transfers between storage and GPU memory."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ from storlab.workloads.gpudirect.spec import ASSUMED_BYTES_S, GpuDirectSpec
 
 
 class GpuDirectWorkload(InPlace):
-    """Storage to GPU memory.
+    """Transfers between storage and GPU memory.
 
     Implements :class:`storlab.contracts.family.Workload`, and ``ExaminesRuns``,
     ``ExaminesTargets``, ``MergesDetails``, ``NeedsEngine``, ``NeedsMachine`` and ``ProvesMedium``
@@ -71,21 +71,21 @@ class GpuDirectWorkload(InPlace):
     figures: tuple[FigureKind, ...] = GPUDIRECT_FIGURES
 
     def check(self, params: dict[str, Any], target: Target) -> list[Problem]:
-        """Why these values cannot run on this target; none where they can."""
+        """Return why these parameters cannot run on a target; empty if they can."""
         problem = target_problem(GpuDirectParams.of(params), target)
         return [] if problem is None else [problem]
 
     def check_machine(self, params: dict[str, Any]) -> list[Problem]:
-        """Buffers that no GPU of this machine has room for."""
+        """Return a problem if the buffers exceed the memory of a GPU of this machine."""
         problem = memory_problem(GpuDirectParams.of(params))
         return [] if problem is None else [problem]
 
     def check_engine(self, params: dict[str, Any], engine: str) -> list[Problem]:
-        """Return that only gdsio offers ``api = "batch-stream"``, if the engine is another."""
+        """Return a problem if ``api = "batch-stream"`` is used with an engine other than gdsio."""
         return engine_problems(GpuDirectParams.of(params), engine)
 
     def estimate(self, point: Point, header: Header, target: Target) -> Estimate:
-        """Time and bytes of one run; bytes None where only time bounds them."""
+        """Estimate time and bytes of one run; bytes are None if only time bounds them."""
         params = GpuDirectParams.of(point.params)
         writes = 100 - params.read_percent
         mean, rate = mean_size(params.block_size), params.rate_iops
@@ -93,7 +93,7 @@ class GpuDirectWorkload(InPlace):
         window_ns, written = window_and_written(
             header, params.total_bytes, rated, ASSUMED_BYTES_S, writes
         )
-        # Other engines compare nothing.
+        # Only the native engine compares transferred data.
         compared = compared_bytes(params, target) if point.engine == "native" else 0
         return Estimate(
             duration_ns=header.ramp + window_ns + header.settle,
@@ -111,7 +111,7 @@ class GpuDirectWorkload(InPlace):
         )
 
     def job(self, point: Point, context: JobContext) -> GpuDirectJob:
-        """The engine's order for one run. Raises ValueError when a member is too small for it."""
+        """Build the job of one run for its engine; raise ValueError if a member is too small."""
         params, header, target = GpuDirectParams.of(point.params), context.header, context.target
         count = None if target.directory is not None else len(context.members)
         members = [_narrowed(member, params, count) for member in context.members]
@@ -145,19 +145,19 @@ class GpuDirectWorkload(InPlace):
         )
 
     def concurrency(self, point: Point, outcome: RunOutcome) -> Concurrency:
-        """Configured (transfers in flight times workers), and implied by Little's law."""
+        """Return configured concurrency (depth times workers), and the one by Little's law."""
         return run_concurrency(GpuDirectParams.of(point.params), outcome)
 
     def metrics(self, point: Point, outcome: RunOutcome) -> list[Metric]:
-        """Throughput, rates, latencies, client CPU, and which path the bytes took."""
+        """Return throughput, rates, latencies, client CPU, and the path that bytes took."""
         return run_metrics(GpuDirectParams.of(point.params), outcome)
 
     def proof(self, point: Point, target: Target, outcome: RunOutcome) -> Proof | None:
-        """Judge whether the medium served the run and, if asked for, by the direct path."""
+        """Judge whether the medium served the run and, if requested, over the direct path."""
         return run_proof(GpuDirectParams.of(point.params), target, outcome)
 
     def flags(self, point: Point, target: Target, outcome: RunOutcome) -> list[Flag]:
-        """Warnings that belong beside the numbers of one run."""
+        """Return the warnings to show next to the numbers of one run."""
         return run_flags(GpuDirectParams.of(point.params), target, outcome)
 
     def merge_details(self, parts: Sequence[Part]) -> dict[str, Any]:
@@ -165,7 +165,10 @@ class GpuDirectWorkload(InPlace):
         return merged_details([GpuDirectDetails.model_validate(part.details) for part in parts])
 
     def run_facts(self, job: Job, outcome: RunOutcome) -> dict[str, Any]:
-        """Stand-ins of a run that used a GPU, and what contradicts its counters of the path."""
+        """Return the stand-ins of a GPU run, and facts that contradict its path counters.
+
+        Stand-ins are emulated parts, such as a library that is not NVIDIA's.
+        """
         if not isinstance(job, GpuDirectJob) or job.do != "load" or job.path == "host":
             return {}
         details = GpuDirectDetails.of(outcome)
@@ -177,13 +180,13 @@ class GpuDirectWorkload(InPlace):
         return facts
 
     def examine_machine(self, points: Sequence[Point] = ()) -> list[Check]:
-        """For doctor: GPUs, libraries, and the ways that data can take."""
+        """Return checks of GPUs, libraries and possible data paths for ``storlab doctor``."""
         return examine_here(points)
 
     def examine_target(
         self, target: Target, points: Sequence[Point], places: Sequence[Path]
     ) -> list[Check]:
-        """For doctor: whether the points fit into GPU memory, and what a direct path lacks."""
+        """Return checks whether points fit in GPU memory, and of what the direct path lacks."""
         del target
         return examine_points(points, places)
 

@@ -1,4 +1,4 @@
-"""Whether buffers can ever fit into the memory of the GPUs of this machine."""
+"""Check of GPU buffers against the total memory of this machine's GPUs."""
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ from storlab.workloads.gpudirect.params import GpuDirectParams
 
 
 def memory_problem(params: GpuDirectParams) -> Problem | None:
-    """Buffers larger than all memory of their GPU; None where they fit, or nobody can know.
+    """Return a problem if buffers exceed the total memory of a GPU.
 
-    What is free now doctor looks at: another process may have gone by the time of the run.
+    None if they fit, or if the memory is unknown. ``storlab doctor`` checks free memory: another
+    process may have freed its memory by the time of the run.
     """
     need = gpu_buffer_bytes(params)
     if not need or (params.cuda_library is None and nvidia_driver(Path("/")) is None):
         return None
-    # Without cuFile, whose driver takes its time to open.
+    # Probe without cuFile, because opening its driver is slow.
     probed = probe(Libraries(cuda=tuple(cuda_places(params.cuda_library)), cufile=()))
     for gpu in probed.gpus:
         if gpu.number in params.gpu and need > gpu.memory_bytes:

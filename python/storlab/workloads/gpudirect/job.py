@@ -1,7 +1,4 @@
-"""The engine's order for transfers to GPU memory.
-
-``crates/families/gpudirect/src/spec.rs`` reads the same JSON.
-"""
+"""Job of a GPUDirect run, as JSON for ``crates/families/gpudirect/src/spec.rs``."""
 
 from __future__ import annotations
 
@@ -16,28 +13,28 @@ from storlab.workloads.common.drawn import Offsets
 
 
 class Mix(Table):
-    """Percent of operations by kind. The kind is drawn per operation, so achieved shares vary."""
+    """Percentages of reads and writes; each operation draws its kind at random."""
 
     read: float = Field(ge=0, le=100)
     write: float = Field(ge=0, le=100)
 
 
 class Libraries(Table):
-    """Shared libraries by path or name, tried in this order."""
+    """Paths or names of shared libraries to try, in this order."""
 
     cufile: list[str] = Field(default_factory=list)
     cuda: list[str] = Field(default_factory=list)
 
 
 class GpuDirectJob(CheckedJob):
-    """One run, engine-independent. All sizes in bytes, all times in ns."""
+    """Job of one GPUDirect run, for any engine; all sizes in bytes, all times in ns."""
 
     kind: ClassVar[str] = "gpudirect"
 
     do: Literal["load", "probe"] = "load"
     members: list[Member] = Field(default_factory=list)
     path: Literal["direct", "bounce", "bounce-overlapped", "host"] = "direct"
-    api: Literal["sync", "batch", "async", "batch-stream"] = "sync"  # the last: gdsio alone
+    api: Literal["sync", "batch", "async", "batch-stream"] = "sync"  # batch-stream: only gdsio
     mix: Mix = Mix(read=100, write=0)
     offsets: Offsets = Offsets(kind="uniform")
     block_sizes: list[WeightedSize] = Field(default=[WeightedSize(bytes=1 << 20)], min_length=1)
@@ -48,8 +45,8 @@ class GpuDirectJob(CheckedJob):
     register_buffers: bool = True
     arrival: Arrival = Arrival()
     cpus: list[int] | None = None  # worker w is pinned to cpus[w % len]
-    verify_bytes: int = 0  # of each file before the window; 0: none
-    checked: str | None = None  # file that remembers which were compared; None: nothing does
+    verify_bytes: int = 0  # bytes of each file to compare before the window; 0: none
+    checked: str | None = None  # file with a record of compared files; None: no record
     libraries: Libraries = Libraries()
     direct: bool = True  # O_DIRECT
     window_ns: int | None = None  # exactly one of window_ns and window_bytes
@@ -57,23 +54,23 @@ class GpuDirectJob(CheckedJob):
 
     @model_serializer(mode="wrap")
     def _as_read(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """With the engine's name ``register``, which classes have of their own."""
+        """Rename ``register_buffers`` to the engine's ``register``, a method name in Python."""
         order: dict[str, Any] = dump(self)
         order["register"] = order.pop("register_buffers")
         return order
 
     @property
     def in_batches(self) -> bool:
-        """Whether transfers are handed over as batches."""
+        """Whether transfers are submitted as batches."""
         return self.api in ("batch", "batch-stream")
 
     @property
     def longest(self) -> int:
-        """The longest transfer, in bytes."""
+        """Length of the longest transfer in bytes."""
         return max(size.bytes for size in self.block_sizes)
 
     def remembering(self, path: Path) -> Self:
-        """What it compares is kept there, and what is there need not be compared."""
+        """Return the job with a file that records compared files, to compare them only once."""
         return self.model_copy(update={"checked": str(path)})
 
     def places(self) -> list[Member]:
@@ -81,5 +78,5 @@ class GpuDirectJob(CheckedJob):
         return self.members if self.do == "load" else []
 
     def touches(self) -> list[Member]:
-        """All members, when it writes."""
+        """Return all members if the job writes, otherwise none."""
         return self.members if self.mix.write else []

@@ -1,4 +1,4 @@
-"""Where the libraries of cuFile and the CUDA driver may be, in the order in which to try them."""
+"""Search paths of the cuFile library and the CUDA driver library."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ WHEEL = "nvidia-cufile"
 
 
 def cufile_places(explicit: str | None) -> list[str]:
-    """What the study names, and then nothing else; or the wheel, the loader's, CUDA_HOME's."""
+    """Return the places of libcufile in order: only the explicit one if there is one.
+
+    Otherwise these are the Python wheel, the loader's path and CUDA_HOME.
+    """
     if explicit is not None:
         return [explicit]
     places = [*_of_wheels(), CUFILE]
@@ -23,12 +26,12 @@ def cufile_places(explicit: str | None) -> list[str]:
 
 
 def cuda_places(explicit: str | None) -> list[str]:
-    """What the study names, and then nothing else; or what the loader finds."""
+    """Return the places of libcuda: the explicit one, or else the loader's path."""
     return [CUDA] if explicit is None else [explicit]
 
 
 def _of_wheels() -> list[str]:
-    """Of the Python wheels for one version of CUDA or another; empty where none is installed."""
+    """Return the libraries in installed Python wheels, for any version of CUDA."""
     paths: list[str] = []
     for distribution in distributions():
         name = (distribution.metadata["Name"] or "").lower().replace("_", "-")

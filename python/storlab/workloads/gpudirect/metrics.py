@@ -1,4 +1,4 @@
-"""What one run of transfers to GPU memory says: metrics by name, concurrency, and flags.
+"""Metrics, concurrency, flags and proof of a GPUDirect run.
 
 Definitions are in docs/method/gpudirect.md.
 """
@@ -20,11 +20,11 @@ from storlab.workloads.gpudirect.rules import depth_of
 
 DATA: tuple[Operation, ...] = ("read", "write")
 LEAST_DIRECT_PERCENT = 99.0
-"""Of its bytes that a run must have moved directly to stand as one of the direct path."""
+"""Smallest percentage of direct bytes for a run to count as one of the direct path."""
 
 
 def run_concurrency(params: GpuDirectParams, outcome: RunOutcome) -> Concurrency:
-    """Outstanding transfers: as configured, and implied by Little's law (rate x mean)."""
+    """Return outstanding transfers: as configured, and implied by Little's law."""
     return Concurrency(
         configured=float(depth_of(params) * params.workers),
         implied=common.implied_outstanding(outcome, DATA),
@@ -32,7 +32,7 @@ def run_concurrency(params: GpuDirectParams, outcome: RunOutcome) -> Concurrency
 
 
 def run_metrics(params: GpuDirectParams, outcome: RunOutcome) -> list[Metric]:
-    """All metrics of a run; none when its window is empty."""
+    """Return all metrics of a run; empty if its window is empty."""
     if common.window_ns(outcome) <= 0:
         return []
     shares = (params.read_percent, 100.0 - params.read_percent)
@@ -50,14 +50,14 @@ def run_metrics(params: GpuDirectParams, outcome: RunOutcome) -> list[Metric]:
 
 
 def _route_metrics(params: GpuDirectParams, details: GpuDirectDetails) -> Iterable[Metric]:
-    """Shares of the ways that bytes took, where the direct path was asked for and counted."""
+    """Yield the percentages of bytes by route, for counted runs of the direct path."""
     if params.path == "direct" and details.route.counted:
         for name, share in details.route.percents().items():
             yield Metric(name=f"{name}_percent", value=share, unit="%")
 
 
 def _around_metrics(params: GpuDirectParams, details: GpuDirectDetails) -> Iterable[Metric]:
-    """What was done before and after the window."""
+    """Yield the cost of registration, and the bytes compared before and after the window."""
     registration = details.registration
     if params.path == "direct" and registration is not None:
         taken_s = (registration.ns + registration.handles_ns) / NS_PER_S
@@ -71,7 +71,7 @@ def _around_metrics(params: GpuDirectParams, details: GpuDirectDetails) -> Itera
 
 
 def run_flags(params: GpuDirectParams, target: Target, outcome: RunOutcome) -> list[Flag]:
-    """Warnings that belong beside the numbers of a run."""
+    """Return the warnings to show next to the numbers of a run."""
     details = GpuDirectDetails.of(outcome)
     most = depth_of(params) * params.workers
     flags = [
@@ -90,10 +90,10 @@ def run_flags(params: GpuDirectParams, target: Target, outcome: RunOutcome) -> l
 
 
 def run_proof(params: GpuDirectParams, target: Target, outcome: RunOutcome) -> Proof | None:
-    """Judge whether the medium served a run and, if that was asked for, by the direct path.
+    """Judge whether the medium served a run and, if requested, over the direct path.
 
     Returns:
-        None if the run moved nothing, or if nothing was looked at.
+        None if the run moved nothing, or if neither medium nor path was examined.
     """
     details = GpuDirectDetails.of(outcome)
     is_direct = params.path == "direct"
@@ -105,10 +105,10 @@ def run_proof(params: GpuDirectParams, target: Target, outcome: RunOutcome) -> P
 
 
 def _medium_flags(params: GpuDirectParams, target: Target, outcome: RunOutcome) -> Iterable[Flag]:
-    """Return flags against the medium, without what counters cannot say of the direct path.
+    """Return flags against the medium, without those that do not apply to the direct path.
 
-    cuFile's counters show that path, and the kernel's account of a process need not hold what a
-    GPU's driver asks drives for.
+    cuFile's counters prove that path, while the kernel's I/O counters of a process may not include
+    the requests that a GPU's driver sends to drives.
     """
     is_direct = params.path == "direct"
     flags = medium_flags(target, outcome, by_process=not is_direct)
@@ -125,7 +125,7 @@ def _path_flags(
 def _path_evidence(
     params: GpuDirectParams, outcome: RunOutcome, details: GpuDirectDetails
 ) -> Iterable[Evidence]:
-    """Yield what speaks against the direct path of a run or leaves it open."""
+    """Yield all evidence that a run's bytes may not have taken the direct path."""
     if params.path != "direct" or not common.bytes_moved(outcome, DATA):
         return
     route = details.route
@@ -172,7 +172,7 @@ def _not_direct(details: GpuDirectDetails, posix: float) -> str:
 def _compared_flag(
     params: GpuDirectParams, outcome: RunOutcome, details: GpuDirectDetails
 ) -> Flag | None:
-    """Nobody compared the data that a GPU received."""
+    """Flag data in GPU memory that was not compared with storage."""
     compared = details.first_pass or details.read_back
     if params.path == "host" or compared is not None or not common.bytes_moved(outcome, DATA):
         return None

@@ -1,6 +1,6 @@
-"""What a run takes beside its load: memory, open files, and what it compares before that.
+"""Resources of a run: buffers, open files, and bytes compared before the load.
 
-``spec.rs``, ``stack.rs`` and ``content.rs`` of the engine say the same.
+The formulas must match ``spec.rs``, ``stack.rs`` and ``content.rs`` of the engine.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from storlab.workloads.gpudirect.rules import (
     verified_bytes,
 )
 
-POOL_BYTES = 4093 * 4096  # beside one block: what the writes of a GPU are sent from
+POOL_BYTES = 4093 * 4096  # source of a GPU's writes, in addition to one block
 LARGE_PAGE = 2 << 20
 _BUFFER_GRAIN = 64 << 10
-_FILES = {"direct": 2, "bounce": 1, "bounce-overlapped": 3, "host": 1}  # of each worker
+_FILES = {"direct": 2, "bounce": 1, "bounce-overlapped": 3, "host": 1}  # open files of each worker
 
 
 def host_buffer_bytes(params: GpuDirectParams) -> int:
-    """Of host memory that all buffers take; the direct path needs none."""
+    """Return the bytes of host memory for all buffers; the direct path needs none."""
     if params.path == "direct":
         return 0
     least = LARGE_PAGE if params.path == "bounce-overlapped" else 0
@@ -38,14 +38,17 @@ def host_buffer_bytes(params: GpuDirectParams) -> int:
 
 
 def pool_bytes(params: GpuDirectParams) -> int:
-    """Of the memory that writes are sent from; 0 where nothing is written."""
+    """Return the bytes of the pool that writes are sent from; 0 without writes."""
     return POOL_BYTES + longest(params) if params.read_percent < 100 else 0
 
 
 def worker_gpu_bytes(params: GpuDirectParams) -> int:
-    """Of the buffers of one worker in its GPU: what it reads goes there, and what streams write."""
+    """Return the bytes of one worker's buffers in GPU memory.
+
+    They hold data that is read, and data that asynchronous streams write.
+    """
     stride, depth = _up(longest(params), GRAIN), depth_of(params)
-    if params.path == "direct" and params.api == "async":  # each in flight has a buffer of its own
+    if params.path == "direct" and params.api == "async":  # a buffer for each in flight
         return depth * _up(stride, _BUFFER_GRAIN)
     if params.path == "host" or params.read_percent == 0:
         return 0
@@ -53,7 +56,7 @@ def worker_gpu_bytes(params: GpuDirectParams) -> int:
 
 
 def gpu_buffer_bytes(params: GpuDirectParams) -> int:
-    """Of memory of the GPU that has the most of them."""
+    """Return the bytes of buffers on the GPU that holds most of them."""
     if params.path == "host":
         return 0
     worker, pool = worker_gpu_bytes(params), pool_bytes(params)
@@ -61,28 +64,37 @@ def gpu_buffer_bytes(params: GpuDirectParams) -> int:
 
 
 def bytes_on(gpu: int, gpus: Sequence[int], workers: int, worker: int, pool: int) -> int:
-    """Of memory of ``gpu``: ``worker`` of each that uses it, ``pool`` each time it is named."""
+    """Return the bytes of buffers on one GPU.
+
+    Args:
+        gpu: Number of the GPU.
+        gpus: GPUs that workers use in turn; a number may occur several times.
+        workers: Number of workers.
+        worker: Bytes of each worker that uses the GPU.
+        pool: Bytes for each occurrence of the GPU in ``gpus``.
+    """
     turns = [place for place, number in enumerate(gpus) if number == gpu]
     users = sum(-(-max(0, workers - turn) // len(gpus)) for turn in turns)
     return users * worker + len(turns) * pool
 
 
 def files_of(params: GpuDirectParams, target: Target) -> int:
-    """How many files or devices the workers use."""
+    """Return how many files or devices the workers use."""
     groups = -(-params.workers // params.workers_per_file)
     members = members_of(target)
     return groups if members is None else min(groups, members)
 
 
 def open_files(params: GpuDirectParams, target: Target) -> int:
-    """At once, about: each worker opens its file for itself, and who compares once more."""
+    """Estimate how many files are open at once, including those for the comparison."""
     compared = files_of(params, target) if params.verify and params.read_percent else 0
     return _FILES[params.path] * params.workers + compared
 
 
 def compared_bytes(params: GpuDirectParams, target: Target) -> int:
-    """Read before a run whose files nobody has looked at yet: twice of each, by the run's own path
-    and past it.
+    """Return the bytes read for comparison before a run, if no file was compared earlier.
+
+    Each file is read twice: over the run's own path and over another one.
     """
     if params.read_percent == 0 or params.verify == 0:
         return 0
@@ -92,10 +104,10 @@ def compared_bytes(params: GpuDirectParams, target: Target) -> int:
 
 
 def compared_once(point: Point, params: GpuDirectParams, target: Target) -> str:
-    """Runs that say the same need not compare a file again. Empty: this run always does.
+    """Return a key that is equal for runs that need not compare a file again; empty if all must.
 
-    The engine remembers files only, whose time of change tells whether they are the same still; on
-    clients nothing is kept from run to run.
+    The engine records files only, whose change time shows whether they are unchanged; on clients of
+    a cluster nothing is kept from run to run.
     """
     places = [Path(location) for location in target.locations]
     devices = target.directory is None and any(device_number(place) is not None for place in places)

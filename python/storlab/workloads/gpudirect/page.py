@@ -1,4 +1,4 @@
-"""How transfers to GPU memory lie on a page: axes, small multiples, sections, and words."""
+"""Description of GPUDirect workloads for reports: axes, sections, titles and phrases."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ NBSP = "\u00a0"
 MIX = "read_percent"
 APIS = ("sync", "batch", "batch-stream", "async")
 PATHS = ("direct", "bounce-overlapped", "bounce", "host")
-"""What a reader asks for first stands first, and then the strongest that it is compared with."""
+"""Order of paths in reports: the direct one, then the others from the strongest to the weakest."""
 UNSAID_AT: dict[str, Any] = {"workers_per_file": 1, "region_start": 0, "register_buffers": True}
 
 
 def phrase(name: str, params: Mapping[str, Any]) -> str | None:
-    """A parameter as a phrase: ``4 workers``, ``batches of 16``. None for the usual form.
+    """Return a parameter as a phrase, such as ``4 workers`` or ``batches of 16``.
 
-    Empty where another parameter's phrase says it, or the path has no use for it.
+    None means the default form. It is "" if another phrase includes it, or if the path ignores it.
     """
     value = params[name]
     if name in ("path", "access"):
@@ -54,7 +54,7 @@ def phrase(name: str, params: Mapping[str, Any]) -> str | None:
 
 
 def _of_path(name: str, params: Mapping[str, Any]) -> str:
-    """What only some paths have: no word of it for the others."""
+    """Return a phrase for a parameter of some paths; empty for the other paths."""
     value, path = params[name], params.get("path")
     if name == "queue_depth":
         batch = path == "direct" and params.get("api") in BATCH_APIS
@@ -69,7 +69,7 @@ def _of_path(name: str, params: Mapping[str, Any]) -> str:
 
 
 def gpus_text(numbers: list[int]) -> str:
-    """``GPU 0``, ``GPUs 0, 1``."""
+    """Return ``GPU 0`` or ``GPUs 0, 1``."""
     noun = "GPU" if len(numbers) == 1 else "GPUs"
     return f"{noun}{NBSP}{', '.join(str(number) for number in numbers)}"
 
@@ -81,7 +81,7 @@ def _mix(reads: float) -> str:
 
 
 def says(name: str, params: Mapping[str, Any]) -> bool:
-    """Whether a parameter says anything here: not of what is not done."""
+    """Return whether a parameter affects this point and should be printed."""
     if params.get(name) is None or phrase(name, params) == "":
         return False
     return not (name in UNSAID_AT and params[name] == UNSAID_AT[name])

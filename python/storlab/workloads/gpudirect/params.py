@@ -1,4 +1,4 @@
-"""The parameters of ``kind = "gpudirect"``."""
+"""Parameters of ``kind = "gpudirect"``."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from storlab.workloads.common.io_fields import (
 
 
 def _read_verify(value: object) -> int:
-    """Bytes; ``false`` is none."""
+    """Validate the size to compare of each file: bytes, or 0 for ``false``."""
     if value is True:
         raise ValueError('say how much of each file is compared, such as "64MiB", or false')
     return 0 if value is False else parse_size(value)  # type: ignore[arg-type]
@@ -72,13 +72,13 @@ Gpus = Annotated[
         ]
     ),
 ]
-"""GPUs of a point. A study may list several such sets, which are swept."""
+"""GPUs of a point; a study may list several such sets to sweep them."""
 DataPath = Literal["direct", "bounce", "bounce-overlapped", "host"]
 Api = Literal["sync", "batch", "async", "batch-stream"]
 
 
 class GpuDirectParams(Params):
-    """Of one point."""
+    """Parameters of one point of a GPUDirect workload."""
 
     path: Sweep[DataPath] = Field(
         default="direct",

@@ -1,4 +1,4 @@
-"""The metrics of transfers to GPU memory as they stand in tables, figures and findings."""
+"""Metrics of GPUDirect workloads in tables, figures, findings and questions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which values of parameters go together, and which fit a target."""
+"""Checks of GPUDirect parameters: whether they are consistent, and whether they fit a target."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from storlab.workloads.common.skew import needless
 from storlab.workloads.gpudirect.params import GpuDirectParams
 
 BATCH_APIS = ("batch", "batch-stream")
-BATCH_MAX = 128  # entries of cuFileBatchIOSetUp
-DEPTH_MAX = 4096  # of the engine
-GRAIN = 4096  # what cuFile moves directly; it serves the rest of an I/O by way of host memory
+BATCH_MAX = 128  # largest batch of cuFileBatchIOSetUp
+DEPTH_MAX = 4096  # limit of the engine
+GRAIN = 4096  # alignment for direct transfers: cuFile moves unaligned parts through host memory
 OVERLAPPED_DEPTH = 2  # read k+1 while copy k runs
 
 
 def depth_of(params: GpuDirectParams) -> int:
-    """Transfers in flight of each worker; 1 where there is no choice."""
+    """Return the transfers in flight of each worker; 1 for paths without a depth."""
     if not has_depth(params):
         return 1
     usual = OVERLAPPED_DEPTH if params.path == "bounce-overlapped" else 1
@@ -41,7 +41,7 @@ def has_depth(params: GpuDirectParams) -> bool:
 
 
 def needless_fields(params: GpuDirectParams) -> list[str]:
-    """What one point has no use for, because it belongs to other values of what is swept."""
+    """Return the fields that one point does not use, because of other values in it."""
     named = needless(params.offsets)
     if params.path == "host":
         named = [*named, "gpu"]
@@ -49,12 +49,17 @@ def needless_fields(params: GpuDirectParams) -> list[str]:
 
 
 def longest(params: GpuDirectParams) -> int:
-    """The longest transfer, in bytes: each in flight has a buffer of this size."""
+    """Return the longest transfer in bytes, which is the size of every buffer."""
     return max(sizes_of(params.block_size))
 
 
 def combination_problems(values: list[GpuDirectParams], given: set[str]) -> list[Problem]:
-    """Problems of one workload's points; ``given`` are the fields that the study writes."""
+    """Return the problems of one workload's points.
+
+    Args:
+        values: Parameters of all points.
+        given: Names of the fields that the study sets.
+    """
     return [
         *_needless_problems(values, given),
         *_depth_problems(values, given),
@@ -63,7 +68,7 @@ def combination_problems(values: list[GpuDirectParams], given: set[str]) -> list
 
 
 def _needless_problems(values: list[GpuDirectParams], given: set[str]) -> Iterable[Problem]:
-    """Fields that say something about what the workload does not do."""
+    """Yield a problem for each field that belongs to a feature the workload does not use."""
     paths = {v.path for v in values}
     if "direct" not in paths:
         for name in ("api", "register_buffers", "cufile_library"):
@@ -111,7 +116,7 @@ def _depth_problems(values: list[GpuDirectParams], given: set[str]) -> Iterable[
 
 
 def engine_problems(params: GpuDirectParams, engine: str) -> list[Problem]:
-    """Return that only gdsio offers ``api = "batch-stream"``, if the engine is another."""
+    """Return a problem if ``api = "batch-stream"`` is used with an engine other than gdsio."""
     if params.path != "direct" or params.api != "batch-stream" or engine == "gdsio":
         return []
     what = f"batch-stream is an API that only gdsio offers, and the engine is {engine}"
@@ -120,7 +125,7 @@ def engine_problems(params: GpuDirectParams, engine: str) -> list[Problem]:
 
 
 def target_problem(params: GpuDirectParams, target: Target) -> Problem | None:
-    """Why this point cannot run on this target, or None."""
+    """Return why this point cannot run on this target, or None."""
     if target.is_null:
         return Problem(
             ("path",), '"null:" holds no data that could go to a GPU', "use a file or a directory"
@@ -160,12 +165,18 @@ def _alignment_problem(params: GpuDirectParams, target: Target) -> Problem | Non
 
 
 def members_of(target: Target) -> int | None:
-    """Files and devices of a target; None for a directory, which has as many as are needed."""
+    """Return the number of files and devices of a target.
+
+    None for a directory, where as many files as needed are created.
+    """
     return None if target.directory is not None else len(target.locations)
 
 
 def sharers_of(params: GpuDirectParams, members: int | None) -> int:
-    """Into how many parts the most workers on a file or device divide it; 1 at random."""
+    """Return into how many parts the workers divide a file or device for sequential access.
+
+    It is the largest number on any file; random access needs no parts, so it is 1.
+    """
     if params.access == "random":
         return 1
     groups = -(-params.workers // params.workers_per_file)
@@ -174,7 +185,10 @@ def sharers_of(params: GpuDirectParams, members: int | None) -> int:
 
 
 def verified_bytes(params: GpuDirectParams, length: int) -> int:
-    """So much of a file of ``length`` bytes is compared: whole blocks, and one at least; or 0."""
+    """Return how many bytes of a file of ``length`` bytes are compared; 0 if verify is off.
+
+    These are whole blocks, and at least one.
+    """
     if params.verify == 0:
         return 0
     block = longest(params)

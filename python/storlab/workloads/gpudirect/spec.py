@@ -1,4 +1,4 @@
-"""The study table of ``kind = "gpudirect"``, and what its values come to."""
+"""Study table of ``kind = "gpudirect"``, and values derived from it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from storlab.workloads.common.drawn import sequential_offsets
 from storlab.workloads.gpudirect.params import GpuDirectParams
 from storlab.workloads.gpudirect.rules import combination_problems, depth_of, needless_fields
 
-ASSUMED_BYTES_S = 2_000_000_000  # where a run is bounded by bytes: only to estimate its time
+ASSUMED_BYTES_S = 2_000_000_000  # assumed rate, to estimate the time of runs bounded by bytes
 
 
 @study_table(GpuDirectParams)
@@ -24,21 +24,21 @@ class GpuDirectSpec(WorkloadSpec):
     kind: Literal["gpudirect"] = Field(description="storage to GPU memory")
 
     def problems(self, values: list[dict[str, Any]]) -> list[Problem]:
-        """Fields that contradict one another, or say something of what is not done."""
-        del values  # they no longer say what a point has no use for
+        """Return the problems of contradictory or unused fields."""
+        del values  # values lack the fields that points do not use, so the product is built again
         points = GpuDirectParams.every(self.product())
         return combination_problems(points, self.model_fields_set)
 
     def reduced(self, params: dict[str, Any]) -> dict[str, Any]:
-        """As for every family: fields that a point has no use for have their defaults."""
+        """Return the parameters of a point with defaults in the fields that it does not use."""
         (point,) = GpuDirectParams.every([params])
         kept = {name: self.default_of(name) for name in needless_fields(point)}
         return params | kept | {"queue_depth": depth_of(point)}
 
     def product(self) -> list[dict[str, Any]]:
-        """Every combination of the lists; sequential access has no other offsets.
+        """Return all combinations of swept values; sequential access sets ``offsets`` itself.
 
-        ``gpu`` is a list already: it is swept if it holds lists.
+        ``gpu`` is a list even for one point, so it is swept only if it holds lists.
         """
         values: dict[str, Any] = self.model_dump(mode="python", include={"gpu"})
         sets = values["gpu"] if isinstance(values["gpu"][0], list) else [values["gpu"]]

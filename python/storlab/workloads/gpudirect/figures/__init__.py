@@ -1,4 +1,4 @@
-"""The figures of transfers to GPU memory, as data; the drawings lie beside."""
+"""Figures of GPUDirect workloads, as data; this folder holds their drawing code."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _LATENCY = (
     "repeats’ merged histograms, until the data is in GPU memory (path host: in host memory). "
     "Logarithmic scale."
 )
-# A drawing for each transfer size is a screen for four of them: what a reader asks for first stands
-# open once for each; of the rest a page folds what is more than a row.
+# Figures shown open: one drawing for each of four transfer sizes fills a screen. The most important
+# figures stay open; of the others, a page folds everything beyond one row.
 _ONCE, _FEW = 4, 2
 
 THROUGHPUT = FigureKind(
@@ -95,8 +95,8 @@ GPUDIRECT_FIGURES = (
     LATENCY_CDF,
     TIME_SERIES,
     POWER_OVER_TIME,
-    # What the efficiency shows at its last place.
+    # Its values equal those of the efficiency figure at the far end of the axis.
     replace(EFFICIENCY_BARS, name="gpudirect_efficiency_bars", most_open=_FEW),
     RATIOS_OF_FIXED_WORK,
 )
-"""In the order of the brief."""
+"""Kinds of figures in the order of the brief."""

@@ -1,4 +1,4 @@
-"""Throughput, efficiency, latency and CPU against the axis; rings: the best of each target."""
+"""Line charts over the swept axis, with rings at the best point of each target."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NBSP = "\u00a0"
 
 @dataclass(frozen=True, slots=True)
 class _Wanted:
-    """What is drawn, and how its title names the best place."""
+    """Quantity of one chart, with the phrase for its best point."""
 
     kind: str
     name: str
@@ -55,7 +55,7 @@ _WANTED = {
 def draw(
     comparison: Comparison, section: Section, facet: Any, _far: WorkloadPoint, name: str
 ) -> Figure | None:
-    """Throughput, efficiency or cpu."""
+    """Draw throughput, efficiency or CPU, as selected by ``name``."""
     return _figure(comparison, section, facet, _WANTED[name])
 
 
@@ -67,7 +67,7 @@ def latency(
     operation: str,
     statistic: str,
 ) -> Figure | None:
-    """In µs or ms, whichever suits the smallest."""
+    """Draw latency, in µs or ms depending on the smallest value."""
     cells = [c for p in section.of_facet(facet) for c in comparison.row(p).cells.values()]
     key = f"latency_{statistic}_ns.{operation}"
     known = [cell.values[key].estimate for cell in cells if key in cell.values]
@@ -109,7 +109,7 @@ def _figure(comparison: Comparison, section: Section, facet: Any, wanted: _Wante
 def _title(
     wanted: _Wanted, column: Column, comparison: Comparison, section: Section, facet: Any
 ) -> str:
-    """``highest throughput of 11 points: 3.1 GB/s on A with 256 workers, ...``."""
+    """Return a title: ``highest throughput of 11 points: 3.1 GB/s on A with 256 workers``."""
     parts = []
     for best in best_points(comparison, section, facet, wanted.key, most=wanted.most):
         value = best.value.estimate

@@ -1,4 +1,4 @@
-"""The best place of each target on an axis: the largest mean, and where it was found."""
+"""Search for the best point of each target along the swept axis."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ EFFICIENCY = "efficiency_mb_s_w.all"
 
 @dataclass(frozen=True, slots=True)
 class Best:
-    """One target's best point by one column."""
+    """Best point of one target by one metric."""
 
     target: str
     point: WorkloadPoint
@@ -27,9 +27,17 @@ class Best:
 def best_points(
     comparison: Comparison, section: Section, facet: Any, key: str, *, most: bool = True
 ) -> list[Best]:
-    """By target, in the order of the study; targets without a value are left out.
+    """Return the best point of each target, in the order of the study.
 
-    Of equal means the one nearest to the start of the axis: more workers bring nothing there.
+    Of equal means, the one nearest to the start of the axis wins, because more workers gain
+    nothing. Targets without a value are left out.
+
+    Args:
+        comparison: Comparison with the values.
+        section: Section of one swept workload.
+        facet: Value of the facet parameter.
+        key: Metric that is compared.
+        most: Whether larger is better.
     """
     best: dict[str, Best] = {}
     points = section.of_facet(facet)

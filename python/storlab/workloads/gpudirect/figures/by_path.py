@@ -1,4 +1,4 @@
-"""All paths of the same work in one drawing, against the axis: what the direct one brings."""
+"""Line charts that compare all data paths of the same work, to show the gain of the direct path."""
 
 from __future__ import annotations
 
@@ -28,31 +28,32 @@ from storlab.figures.theme import configured, dash_of, log_bounds
 from storlab.workloads.gpudirect.figures.best import EFFICIENCY, THROUGHPUT
 
 KIND = "gpudirect_paths"
-OF_PATH = ("path", "api", "queue_depth", "register_buffers")  # what may differ between paths
+# Parameters that may differ between paths.
+OF_PATH = ("path", "api", "queue_depth", "register_buffers")
 CPU = "cpu_s_per_gb.all"
-J_GB = 1_000.0  # over MB/J
+J_GB = 1_000.0  # divided by MB/J
 GB = 1e-3  # GB/s of MB/s
 
 
 @dataclass(frozen=True, slots=True)
 class _Wanted:
-    """One quantity of all paths."""
+    """Quantity to draw for all paths."""
 
     name: str
     key: str
     words: str
     unit: str
     factor: float = 1.0
-    inverse: bool = False  # what is drawn is J_GB over the column's value
-    more: bool = False  # is better
+    inverse: bool = False  # the drawn value is J_GB divided by the metric
+    more: bool = False  # whether larger is better
     log: bool = True
 
     def shown(self, value: float) -> float:
-        """As it is drawn."""
+        """Convert a metric's value to the drawn unit."""
         return J_GB / value if self.inverse else value * self.factor
 
     def interval(self, value: Interval | None) -> Interval | None:
-        """The same of a mean with its interval."""
+        """Convert a mean with its interval to the drawn unit."""
         if value is None or (self.inverse and value.estimate <= 0):
             return None
         if not self.inverse:
@@ -61,7 +62,7 @@ class _Wanted:
         return Interval(J_GB / value.estimate, low, high, value.n)
 
     def text(self, value: Interval) -> str:
-        """Of a title."""
+        """Format a drawn value for a title."""
         if self.unit in ("µs", "ms"):
             return latency_text(value.estimate / self.factor)
         return f"{digits3(value.estimate)}{NBSP}{self.unit}"
@@ -69,7 +70,7 @@ class _Wanted:
 
 @dataclass(frozen=True, slots=True)
 class _Same:
-    """The same work of one target by several paths: by the path's name its points."""
+    """Points of the same work on one target, by path; ``ways`` maps names of paths to points."""
 
     target: str
     where: str
@@ -77,18 +78,18 @@ class _Same:
 
     @property
     def section(self) -> Section:
-        """Any of them, for what they share."""
+        """Section of any of the paths, for properties that they share."""
         return next(iter(self.ways.values()))[0]
 
 
 def way_name(section: Section, point: WorkloadPoint) -> str:
-    """The path, and what else of it varies: ``direct, batch, batches of 16``."""
+    """Return the name of a path with its varying parameters: ``direct, batch, batches of 16``."""
     names = ["path", *(name for name in OF_PATH[1:] if name in section.axes.varying)]
     return describe(point.page, point.params, names)
 
 
 def draw(comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:
-    """For each target and transfer size one drawing of each quantity that was measured."""
+    """Draw a figure for each target, transfer size and measured quantity."""
     quantities = _quantities(comparison)
     figures = (
         _figure(comparison, same, wanted)
@@ -139,7 +140,7 @@ def _same_work(comparison: Comparison, sections: Sequence[Section]) -> Iterator[
 
 
 def _shortly(same: _Same) -> _Same:
-    """A path that is there once needs no more than its name."""
+    """Shorten the names of paths to the path itself if each path occurs once."""
     paths = [str(points[0].params["path"]) for _, points in same.ways.values()]
     if len(set(paths)) < len(paths):
         return same
@@ -196,7 +197,7 @@ def _figure(comparison: Comparison, same: _Same, wanted: _Wanted) -> Figure | No
 
 
 def _cells(comparison: Comparison, same: _Same) -> list[tuple[str, str, Cell]]:
-    """By path and place on the axis."""
+    """Return the cells with the name of the path and the place on the axis."""
     return [
         (way, x_text(section, point), comparison.row(point).cells[same.target])
         for way, (section, points) in same.ways.items()
@@ -205,7 +206,7 @@ def _cells(comparison: Comparison, same: _Same) -> list[tuple[str, str, Cell]]:
 
 
 def _place(same: _Same) -> Callable[[tuple[str, str, Cell]], int]:
-    """In the order of the axis; a path may have other places than the rest."""
+    """Return a sort key by place on the axis; paths may have been measured at different places."""
     places = {
         x_text(section, point): point.params[section.axes.x] or 0
         for section, points in same.ways.values()
@@ -242,7 +243,7 @@ def _text(cell: Cell | None, column: Column, wanted: _Wanted) -> str:
 def _title(
     same: _Same, cells: Sequence[tuple[str, str, Cell]], column: Column, wanted: _Wanted
 ) -> str:
-    """``throughput, highest of 4 points: 3.1 GB/s direct; 2.6 GB/s bounce``."""
+    """Return a title: ``throughput, highest of 4 points: 3.1 GB/s direct; 2.6 GB/s bounce``."""
     parts = []
     for way in same.ways:
         own = (c.values.get(column.key) for name, _, c in cells if name == way)

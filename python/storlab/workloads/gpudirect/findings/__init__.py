@@ -1,4 +1,4 @@
-"""What the brief says of transfers to GPU memory beside their metrics."""
+"""Additions of the GPUDirect family to a brief: warnings, findings, tables and facts."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ NOT_SWEPT = (
 
 
 class Findings(Extra):
-    """What is said of the family in a brief."""
+    """Additions of the GPUDirect family to a brief."""
 
     def warnings(self, comparison: Comparison) -> list[str]:
-        """Runs on stand-ins, and runs that did not get the direct path or cannot prove it."""
+        """Return warnings about stand-ins, and about runs without the direct path or its proof."""
         return [*emulated(comparison), *not_direct(comparison)]
 
     def findings(self, comparison: Comparison) -> list[str]:
-        """Which path the bytes took, and what the direct one brings over the others."""
+        """Return sentences on the path that bytes took, and on the gain of the direct path."""
         return [*proven(comparison), *what_direct_brings(comparison, WITHOUT)]
 
     def section(self, comparison: Comparison, scale: Scale) -> ExtraSection | None:
-        """Best points, what the paths cost, and the proof of path."""
+        """Return the section with best points, costs of the paths, and proof of path."""
         paths = path_tables(comparison, scale)
         candidates = [best_table(comparison, scale), *paths, proof_table(comparison)]
         tables: list[DataTable] = [table for table in candidates if table is not None]
@@ -57,9 +57,9 @@ class Findings(Extra):
         )
 
     def facts(self, comparison: Comparison) -> list[FactTable]:
-        """GPUs and libraries."""
+        """Return tables of GPUs and libraries."""
         return machine_facts(comparison)
 
     def data(self, comparison: Comparison) -> dict[str, Any]:
-        """Shares of the paths at each point."""
+        """Return the shares of the paths at each point."""
         return {"gpu_paths": proof_data(comparison)}

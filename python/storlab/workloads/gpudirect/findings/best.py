@@ -1,4 +1,4 @@
-"""The best point of each target, once by throughput and once by throughput per watt."""
+"""Table with the best point of each target, by throughput and by throughput per watt."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ NONE = Number("–", missing=True)
 
 
 def sections_of(comparison: Comparison) -> list[Section]:
-    """Of this family."""
+    """Return the sections of the GPUDirect family."""
     return list(comparison.kinds.get(GpuDirectJob.kind, ()))
 
 
 def best_table(comparison: Comparison, scale: Scale) -> DataTable | None:
-    """Two points for each target; None where nothing is swept along the axis."""
+    """Return the table, with two points for each target; None if nothing is swept."""
     leaves = []
     for section in sections_of(comparison):
         if not is_swept(section):
@@ -70,7 +70,7 @@ def _numbers(comparison: Comparison, best: Best | None, scale: Scale) -> list[Nu
 
 
 def gb_number(comparison: Comparison, cell: Cell, key: str, scale: Scale) -> Number:
-    """A value of MB in GB, with the marks that it has everywhere."""
+    """Return a value of MB in GB, with its usual marks."""
     column = comparison.column(key)
     value = cell.values.get(key)
     if column is None or value is None:

@@ -1,4 +1,4 @@
-"""What the direct path brings over the others: the same work, on the same target."""
+"""Comparison of the direct path with the others, for the same work on the same target."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from storlab.workloads.gpudirect.flags import NOT_DIRECT, UNPROVEN
 
 DIRECT = "direct"
 OTHERS = ("bounce-overlapped", "bounce", "host")
-WITHOUT = OTHERS[:2]  # how data comes to a GPU without the direct path
+WITHOUT = OTHERS[:2]  # the ways to a GPU without the direct path
 OVERLAPPED, WAITING = WITHOUT
 FLATTERED = (
     "A bounce that waits for each copy flatters the direct path: add “bounce-overlapped” to path "
@@ -35,7 +35,7 @@ ENERGY = "energy per GB"
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """One path at one place: its name with the API, and its cell."""
+    """Data path at one place, named with its API."""
 
     name: str
     path: str
@@ -45,7 +45,7 @@ class Way:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """The same work of one target by several paths."""
+    """Work on one target that was measured over several paths."""
 
     target: str
     where: str
@@ -54,16 +54,17 @@ class Place:
     ways: tuple[Way, ...]
 
     def pairs(self) -> Iterator[tuple[Way, Way]]:
-        """Each direct way with each other one."""
+        """Yield each direct way paired with each other way."""
         for first in (way for way in self.ways if way.path == DIRECT):
             for path in OTHERS:
                 yield from ((first, other) for other in self.ways if other.path == path)
 
 
 def places(comparison: Comparison) -> list[Place]:
-    """Every place that was measured by direct and by another path, at the ends of its axis.
+    """Return the places measured over the direct and another path, at both ends of the axis.
 
-    The fewest and the most workers that both were measured with: a rule that picks nothing.
+    Only the fewest and the most workers that both were measured with count, so that no favourable
+    place can be picked.
     """
     by_place: dict[tuple[str, str], list[Way]] = {}
     texts: dict[str, tuple[str, Any, int]] = {}
@@ -99,13 +100,13 @@ def _ends(every: Sequence[Place], place: Place) -> set[int]:
 
 
 def _rest(place: Place) -> str:
-    """Equal for places that differ in workers only."""
+    """Return a key that is equal for places that differ in workers only."""
     params = {k: v for k, v in place.ways[0].point.params.items() if k not in (*OF_PATH, "workers")}
     return json.dumps([place.ways[0].point.workload, params], sort_keys=True, default=str)
 
 
 def path_tables(comparison: Comparison, scale: Scale) -> list[DataTable]:
-    """Each path in absolute numbers, then direct over each of the others."""
+    """Return a table of each path's values, and one of ratios of direct to each other path."""
     compared = places(comparison)
     if not compared:
         return []
@@ -114,7 +115,7 @@ def path_tables(comparison: Comparison, scale: Scale) -> list[DataTable]:
 
 
 def _tail(compared: Sequence[Place]) -> str:
-    """Key of the tail latency: of reads, or of writes where nothing is read."""
+    """Return the metric of tail latency: of reads, or of writes if there are no reads."""
     known = {key for place in compared for way in place.ways for key in way.cell.values}
     return next((k for op in ("read", "write") if (k := f"latency_p99_ns.{op}") in known), "")
 
@@ -159,7 +160,7 @@ def _tail_words(tail: str) -> str:
 
 
 def energy_number(comparison: Comparison, cell: Cell, scale: Scale) -> Number:
-    """J/GB with its interval: the inverse of throughput per watt."""
+    """Return energy in J/GB with its interval: the inverse of throughput per watt."""
     column, value = comparison.column(EFFICIENCY), cell.values.get(EFFICIENCY)
     if column is None or value is None or value.estimate <= 0:
         return NONE
@@ -224,7 +225,7 @@ def _energy_ratio(first: Cell, other: Cell) -> Number:
 
 
 def energy_ratio(first: Cell, other: Cell) -> Interval | None:
-    """J/GB of one over that of the other; None where power is not known of both."""
+    """Return the ratio of two energies per GB; None if power is missing for one."""
     if first.power is None or other.power is None:
         return None
     name = EFFICIENCY.partition(".")[0]
@@ -236,7 +237,7 @@ def energy_ratio(first: Cell, other: Cell) -> Interval | None:
 
 
 def what_direct_brings(comparison: Comparison, others: Sequence[str] = OTHERS) -> list[str]:
-    """One sentence for each target and other path: the range over all places, nothing picked."""
+    """Return a sentence for each target and other path, with the range over all places."""
     compared = places(comparison)
     sentences = []
     for target in dict.fromkeys(place.target for place in compared):
@@ -284,7 +285,7 @@ def _has(compared: Sequence[Place], target: str, path: str) -> bool:
 
 
 def _where(compared: Sequence[Place], target: str) -> str:
-    """``4 KiB and 1 MiB, 1 and 256 workers``: where the ends of the axes lie."""
+    """Return a phrase for the compared places, such as ``4 KiB and 1 MiB, 1 and 256 workers``."""
     own = [place for place in compared if place.target == target]
     sizes = dict.fromkeys(spaced_size(place.block) for place in own)
     counts = sorted({place.workers for place in own})
@@ -302,7 +303,10 @@ def _ratio(first: Cell, other: Cell, key: str) -> Ratio | None:
 
 
 def _range(ratios: Sequence[Ratio]) -> str:
-    """``0.98× to 1.02×``; of one place with its interval, and that it decides nothing."""
+    """Format the range of ratios, such as ``0.98× to 1.02×``.
+
+    A single ratio has its interval; several ratios have a note if none is significant.
+    """
     values = sorted(ratio.interval.estimate for ratio in ratios)
     low, high = times_text(values[0]), times_text(values[-1])
     interval = ratios[0].interval

@@ -1,4 +1,4 @@
-"""Which path the bytes took, and who counted them: words, the table, and the machine's facts."""
+"""Proof of path in a brief: sentences, the table of counted routes, and facts of the machine."""
 
 from __future__ import annotations
 
@@ -27,26 +27,26 @@ SHARES = ("direct", "p2p", "nvfs", "posix")
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """What is known of the path at one point of one target, all finished runs together."""
+    """Evidence of the path at one point of one target, summed over all finished runs."""
 
     section: Section
     point: WorkloadPoint
     cell: Cell
-    route: RouteTold  # summed
+    route: RouteTold  # sum over the runs
     details: tuple[GpuDirectDetails, ...]
 
     @property
     def path(self) -> str:
-        """That was asked for."""
+        """Path that the study requested."""
         return str(self.point.params["path"])
 
     def has(self, kind: str) -> bool:
-        """Whether a run has that flag."""
+        """Return whether a run has a flag of that kind."""
         return any(flag.kind == kind for flag in self.cell.flags)
 
 
 def proofs(comparison: Comparison) -> Iterator[Proof]:
-    """Every measured point of every target."""
+    """Yield the evidence for every measured point of every target."""
     for section in sections_of(comparison):
         for point in section.points:
             for target in comparison.planned([point]):
@@ -76,7 +76,7 @@ def emulated(comparison: Comparison) -> list[str]:
 
 
 def not_direct(comparison: Comparison) -> list[str]:
-    """For the head of the findings: points that asked for the direct path and did not get it."""
+    """Return warnings about points that requested the direct path and did not get or prove it."""
     direct = [proof for proof in proofs(comparison) if proof.path == DIRECT]
     sentences = []
     for target in dict.fromkeys(proof.cell.target for proof in direct):
@@ -95,7 +95,7 @@ def not_direct(comparison: Comparison) -> list[str]:
 
 
 def _why_unproven(unsure: Sequence[Proof]) -> str:
-    """Reason of the points in a few words: what contradicts the counters, or that none count."""
+    """Return why the path of these points is unproven, for a sentence."""
     details = [told for proof in unsure for told in proof.details]
     against = dict.fromkeys(text for d in details for text in (*d.stand_ins, *d.path_obstacles))
     if against:
@@ -104,7 +104,7 @@ def _why_unproven(unsure: Sequence[Proof]) -> str:
 
 
 def _of(some: int, every: int) -> str:
-    """``all 8 points``, ``3 of 8 points``."""
+    """Return ``all 8 points`` or ``3 of 8 points``."""
     if some < every:
         return f"{some:,} of {plural(every, 'point')}"
     return f"all {plural(every, 'point')}" if every > 1 else "the one point"
@@ -128,7 +128,7 @@ def _not_direct(target: str, bad: Sequence[Proof], count: int) -> str:
 
 
 def proven(comparison: Comparison) -> list[str]:
-    """Targets whose direct runs all went the direct path, with who counted it."""
+    """Return sentences on targets whose direct runs all took the direct path, with the counter."""
     direct = [proof for proof in proofs(comparison) if proof.path == DIRECT]
     good: dict[str, list[str]] = {}
     for target in dict.fromkeys(proof.cell.target for proof in direct):
@@ -150,7 +150,7 @@ def proven(comparison: Comparison) -> list[str]:
 
 
 def proof_table(comparison: Comparison) -> DataTable | None:
-    """The path that bytes took at each point."""
+    """Return the table of the counted path at each point that requested the direct one."""
     leaves = [
         Leaf([proof.section.where(proof.point)], proof.cell, _numbers(proof))
         for proof in proofs(comparison)
@@ -201,7 +201,7 @@ def _numbers(proof: Proof) -> list[Number]:
 
 
 def _device(proof: Proof) -> Number:
-    """What the device counted over what was moved: both of the same span of each run."""
+    """Return the device's bytes as a percentage of moved bytes, for the same spans of the runs."""
     counted, moved = 0.0, 0.0
     for run, told in zip(proof.cell.runs, proof.details, strict=True):
         window_ns = run.record.window_end_ns - run.record.window_start_ns
@@ -215,8 +215,10 @@ def _device(proof: Proof) -> Number:
 def counted_and_moved(
     told: GpuDirectDetails, totals: Mapping[Operation, OperationTotals], window_ns: int
 ) -> tuple[float, float] | None:
-    """Bytes by the device's count and by the load's own: of all of the load or, of engines that do
-    not tell the former, of the window, by rates. None where nobody counted.
+    """Return bytes by the device's counter and by the load's own.
+
+    They cover the whole load, or only the window if the engine does not report the whole load; the
+    device's bytes are then scaled to it. None if the device was not counted.
     """
     whole = told.load_device
     if whole is not None and told.route.bytes:
@@ -230,7 +232,7 @@ def counted_and_moved(
 
 
 def _compared(proof: Proof) -> Number:
-    """Bytes that were compared before and after the windows, and how many were wrong."""
+    """Return how many bytes were compared outside the windows, and how many were wrong."""
     passes = [c for d in proof.details for c in (d.first_pass, d.read_back) if c is not None]
     if not passes:
         return NONE
@@ -241,7 +243,7 @@ def _compared(proof: Proof) -> Number:
 
 
 def proof_data(comparison: Comparison) -> list[dict[str, Any]]:
-    """The same as plain values."""
+    """Return the counted routes of all points as plain values."""
     return [
         {
             "where": proof.section.where(proof.point),
@@ -256,7 +258,7 @@ def proof_data(comparison: Comparison) -> list[dict[str, Any]]:
 
 
 def machine_facts(comparison: Comparison) -> list[FactTable]:
-    """GPUs and libraries, as the runs found them."""
+    """Return the GPUs and libraries that the runs used."""
     rows: dict[str, dict[str, None]] = {}
     for proof in proofs(comparison):
         for told in proof.details:

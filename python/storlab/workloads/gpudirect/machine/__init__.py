@@ -1,1 +1,1 @@
-"""What of this machine decides which path data take between storage and GPU memory."""
+"""Checks of this machine's GPUs, drivers and PCIe that decide the path between storage and GPU."""

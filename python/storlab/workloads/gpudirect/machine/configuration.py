@@ -1,4 +1,4 @@
-"""The configuration of cuFile that is in force: JSON with comments, and the environment."""
+"""Configuration of cuFile from its JSON file with comments, and from the environment."""
 
 from __future__ import annotations
 
@@ -14,29 +14,35 @@ from storlab.base.files import read_input
 PATH_VARIABLE = "CUFILE_ENV_PATH_JSON"
 USUAL = "etc/cufile.json"
 _YES, _NO = frozenset({"1", "true", "yes", "on"}), frozenset({"0", "false", "no", "off"})
-# A string as a whole, so that what looks like a comment in one stays; or a comment.
+# A whole string, so that comment signs inside strings are kept; or a comment.
 _STRING_OR_COMMENT = re.compile(r'("(?:\\.|[^"\\])*")|//[^\n]*|/\*.*?\*/', re.DOTALL)
 _LAST_COMMA = re.compile(r",(\s*[}\]])")
 
 
 @dataclass(frozen=True, slots=True)
 class CuFileConfiguration:
-    """None: not told, so that the library's own default holds."""
+    """Settings of cuFile; None if not set, so that the library's default applies."""
 
-    path: Path | None = None  # None: there is no file
-    problem: str = ""  # why it cannot be read
+    path: Path | None = None  # None: no file exists
+    problem: str = ""  # why the file cannot be read
     allow_compat: bool | None = None
     force_compat: bool | None = None
     p2pdma: bool | None = None
-    nvme_p2pdma: bool | None = None  # of NVMe drives alone, where the version tells them apart
+    nvme_p2pdma: bool | None = None  # of NVMe drives only, in versions with a separate setting
     poll_mode: bool | None = None
     poll_kb: int | None = None
     direct_io_kb: int | None = None
-    posix_below_kb: Mapping[str, int] = field(default_factory=dict)  # by file system, above 0
+    # By file system; only values above 0.
+    posix_below_kb: Mapping[str, int] = field(default_factory=dict)
 
 
 def configuration(root: Path, environment: Mapping[str, str]) -> CuFileConfiguration:
-    """As cuFile would read it in this environment."""
+    """Read the configuration as cuFile would read it in this environment.
+
+    Args:
+        root: Root of the file system with ``etc/cufile.json``.
+        environment: Environment variables, which override the file.
+    """
     named = environment.get(PATH_VARIABLE)
     path = Path(named) if named else root / USUAL
     values: dict[str, Any] = {}
@@ -71,7 +77,7 @@ def configuration(root: Path, environment: Mapping[str, str]) -> CuFileConfigura
 
 
 def parse(text: str) -> dict[str, Any]:
-    """JSON with comments and last commas. Raises ValueError."""
+    """Parse JSON with comments and trailing commas; raise ValueError if it is invalid."""
     plain = _STRING_OR_COMMENT.sub(lambda match: match[1] or " ", text)
     document = json.loads(_LAST_COMMA.sub(r"\1", plain))
     if not isinstance(document, dict):
@@ -80,7 +86,7 @@ def parse(text: str) -> dict[str, Any]:
 
 
 def _table(values: Mapping[str, Any], place: str) -> Mapping[str, Any]:
-    """Of names with dots between them; empty where there is none."""
+    """Return the table with a dotted name; empty if it is missing."""
     table: Any = values
     for name in place.split("."):
         table = table.get(name) if isinstance(table, dict) else None
@@ -90,7 +96,7 @@ def _table(values: Mapping[str, Any], place: str) -> Mapping[str, Any]:
 def _with_environment(
     configured: CuFileConfiguration, environment: Mapping[str, str]
 ) -> CuFileConfiguration:
-    """Variables come before the file."""
+    """Apply the environment variables, which override the file."""
     allow, force, p2pdma = (
         _flag(environment.get(f"CUFILE_{name}"))
         for name in ("ALLOW_COMPAT_MODE", "FORCE_COMPAT_MODE", "USE_PCIP2PDMA")

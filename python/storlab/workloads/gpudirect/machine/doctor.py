@@ -1,4 +1,4 @@
-"""What ``storlab doctor`` says of GPUs: which path data will take, and what stands in the way."""
+"""Checks of ``storlab doctor`` on GPUs: the path that data will take, and its obstacles."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from storlab.workloads.gpudirect.machine.run_facts import stand_ins
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """Where to look; tests have a tree and a probe of their own."""
+    """Places and functions for the checks, which tests replace with their own."""
 
     root: Path = Path("/")
     environment: Mapping[str, str] = field(default_factory=lambda: os.environ)
@@ -46,7 +46,7 @@ class Machine:
 
 
 def examine_machine(libraries: Libraries, machine: Machine | None = None) -> list[Check]:
-    """Of this machine alone: one line where it has no NVIDIA GPU."""
+    """Return checks of this machine without a target; a single one if it has no NVIDIA GPU."""
     machine = machine or Machine()
     cards = pci.gpus(machine.root)
     driver = kernels.nvidia_driver(machine.root)
@@ -80,8 +80,16 @@ def examine_target(
     *,
     others: bool = False,
 ) -> list[Check]:
-    """Of a target for the points on it. Errors are what no run can be without. ``others``: the
-    target has points beside these that need no cuFile.
+    """Return checks of a target for the points on it.
+
+    Errors mark missing parts that runs need.
+
+    Args:
+        places: Files, devices or directories of the target.
+        demands: GPU resources of the points.
+        libraries: Libraries that the points name.
+        machine: Places and functions for the checks.
+        others: Whether the target has further points that need no cuFile.
     """
     machine = machine or Machine()
     if not any(demand.needs_gpu for demand in demands):
@@ -148,7 +156,7 @@ def _place_rows(
 
 
 def _probed(machine: Machine, libraries: Libraries, *, direct: bool, others: bool) -> Probe:
-    """Where cuFile takes the whole probe down, the rest is asked for alone if it serves anybody."""
+    """Probe the libraries; retry without cuFile if it fails and other points need the rest."""
     without = Libraries(libraries.cuda, ())
     if not direct:
         return machine.probing(without)
@@ -160,8 +168,9 @@ def _probed(machine: Machine, libraries: Libraries, *, direct: bool, others: boo
 
 
 def _needed_rows(probed: Probe, *, direct: bool, others: bool, usable: bool) -> Iterator[Check]:
-    """What no run, or none of the direct path, can be without, and is not there. ``usable``: the
-    GPUs of the study are; what CUDA says is of another one then.
+    """Yield errors for missing libraries that runs need.
+
+    ``usable`` means that all GPUs of the study work; CUDA's complaint is then about another GPU.
     """
     if probed.cuda_trouble is not None:
         row = warning if usable else error
@@ -175,7 +184,7 @@ def _needed_rows(probed: Probe, *, direct: bool, others: bool, usable: bool) -> 
 
 
 def _trouble_rows(probed: Probe) -> Iterator[Check]:
-    """The same where nobody has asked for a run."""
+    """Yield warnings for libraries that cannot be used, independent of any study."""
     if probed.trouble is not None:
         yield warning("GPU libraries", probed.trouble.what, probed.trouble.fix)
         return

@@ -1,4 +1,4 @@
-"""What holds of cuFile's settings: its own word, before its configuration and its defaults."""
+"""Effective settings of cuFile, combined from the library's report, its file and defaults."""
 
 from __future__ import annotations
 
@@ -24,34 +24,34 @@ _NVME = frozenset({"nvme", "nvme_p2p"})
 
 @dataclass(frozen=True, slots=True)
 class InForce:
-    """None: nobody told, and no default is known."""
+    """Effective settings of cuFile; None if unknown."""
 
     compat_allowed: bool | None
     compat_forced: bool
     p2pdma: bool
-    nvme_p2pdma: bool | None  # the same for NVMe drives alone
-    is_told: bool  # p2pdma is written somewhere, or the library's own word
-    ways: tuple[str, ...] | None  # by which cuFile says that it reaches NVMe drives directly
-    storage: tuple[str, ...]  # other kinds of it that cuFile says it reaches directly
+    nvme_p2pdma: bool | None  # the same for NVMe drives only
+    is_told: bool  # whether p2pdma is configured or reported
+    ways: tuple[str, ...] | None  # ways by which cuFile reports to reach NVMe drives directly
+    storage: tuple[str, ...]  # other kinds of storage that cuFile reports to reach directly
 
     @property
     def has_p2pdma(self) -> bool:
-        """cuFile itself says so."""
+        """Whether cuFile itself reports P2PDMA as a way to NVMe drives."""
         return self.ways is not None and P2PDMA in self.ways
 
     @property
     def way_names(self) -> list[str]:
-        """For people."""
+        """Display names of the ways."""
         return [_WAYS.get(way, way) for way in self.ways or ()]
 
     def finds(self, nvidia_fs: str | None) -> bool:
-        """Whether nvidia-fs serves cuFile: it is loaded, and cuFile does not say otherwise."""
+        """Return whether nvidia-fs serves cuFile: it is loaded, and cuFile does not deny it."""
         if nvidia_fs is None:
             return False
         return self.ways is None or NVIDIA_FS in self.ways
 
     def refusals(self) -> list[tuple[str, str]]:
-        """What of cuFile's settings stands against P2PDMA, each with what to do."""
+        """Return settings of cuFile that prevent P2PDMA, each with a fix."""
         if self.has_p2pdma:
             return []
         if not self.p2pdma:
@@ -64,7 +64,7 @@ class InForce:
 
 
 def in_force(configuration: CuFileConfiguration, probe: Probe) -> InForce:
-    """The library is believed before the file, and the file before defaults."""
+    """Combine the settings: the library's report wins over the file, the file over defaults."""
     library, direct = probe.cufile or CuFileTold(), probe.direct or DirectStorage()
     forced = first_known(library.compat_forced, configuration.force_compat)
     p2pdma = first_known(library.p2pdma, configuration.p2pdma)
@@ -80,5 +80,5 @@ def in_force(configuration: CuFileConfiguration, probe: Probe) -> InForce:
 
 
 def first_known(library: bool | None, configuration: bool | None) -> bool | None:
-    """The word of the library, where it has one."""
+    """Return the library's value if it has one, otherwise the configured one."""
     return configuration if library is None else library

@@ -1,4 +1,4 @@
-"""Drivers and the kernel, as /proc and /sys tell of them below a root."""
+"""Facts about GPU drivers and the kernel, read from /proc and /sys below a root."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 from storlab.stores.devices import read_fact
 
-P2PDMA_KERNEL = (6, 2)  # from which on user memory may be peer memory
+P2PDMA_KERNEL = (6, 2)  # first version in which user memory may be peer memory
 _STATIC_BAR1 = re.compile(r"RMForceStaticBar1=(0x)?1\b", re.IGNORECASE)
 
 
@@ -24,27 +24,27 @@ class Driver:
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """What P2PDMA wants of the kernel. None: not told."""
+    """Properties of the kernel that P2PDMA depends on; None if unknown."""
 
     release: str
     has_p2pdma: bool | None  # built with CONFIG_PCI_P2PDMA
     nvme_multipath: bool | None
-    static_bar1: bool | None  # the NVIDIA driver was told to map all GPU memory for good
+    static_bar1: bool | None  # whether the NVIDIA driver maps all GPU memory statically
 
     @property
     def version(self) -> tuple[int, ...]:
-        """Major and minor number; (0, 0) where the release has none."""
+        """Major and minor version; (0, 0) if the release has none."""
         match = re.match(r"(\d+)\.(\d+)", self.release)
         return (int(match[1]), int(match[2])) if match else (0, 0)
 
     @property
     def is_new_enough(self) -> bool:
-        """For P2PDMA."""
+        """Whether the version is new enough for P2PDMA."""
         return self.version >= P2PDMA_KERNEL
 
 
 def nvidia_driver(root: Path) -> Driver | None:
-    """None where no driver is loaded."""
+    """Return the NVIDIA kernel driver; None if it is not loaded."""
     text = read_fact(root / "proc/driver/nvidia/version")
     if text is None:
         return None
@@ -70,7 +70,7 @@ def has_gpu_driver(root: Path) -> bool:
 
 
 def nvidia_fs_version(root: Path) -> str | None:
-    """Of the module nvidia-fs; None where it is not loaded."""
+    """Return the version of the module nvidia-fs; None if it is not loaded."""
     for place in ("proc/driver/nvidia-fs/version", "sys/module/nvidia_fs/version"):
         text = read_fact(root / place)
         match = re.search(r"\d+(?:\.\d+)+", text or "")
@@ -81,7 +81,7 @@ def nvidia_fs_version(root: Path) -> str | None:
 
 
 def nvidia_fs_counts(root: Path) -> bool | None:
-    """Whether the module counts what it moves; None where it is not loaded, or does not say."""
+    """Return whether nvidia-fs counts its transfers; None if not loaded or not reported."""
     match = re.search(
         r"\bIO stats: (Enabled|Disabled)", _text(root / "proc/driver/nvidia-fs/stats")
     )
@@ -89,7 +89,7 @@ def nvidia_fs_counts(root: Path) -> bool | None:
 
 
 def kernel(root: Path) -> Kernel:
-    """The running one."""
+    """Return the properties of the running kernel."""
     release = read_fact(root / "proc/sys/kernel/osrelease") or ""
     multipath = read_fact(root / "sys/module/nvme_core/parameters/multipath")
     dwords = re.search(r"^RegistryDwords:(.*)$", _text(root / "proc/driver/nvidia/params"), re.M)
@@ -102,19 +102,19 @@ def kernel(root: Path) -> Kernel:
 
 
 def iommu_words(root: Path) -> list[str]:
-    """What the kernel was told about the IOMMU as it started: ``iommu=pt``."""
+    """Return the IOMMU options on the kernel's command line, such as ``iommu=pt``."""
     words = (read_fact(root / "proc/cmdline") or "").split()
     return [word for word in words if re.match(r"(intel_|amd_)?iommu(\.\w+)?=", word)]
 
 
 def has_iommu(root: Path) -> bool:
-    """Whether one is at work."""
+    """Return whether an IOMMU is active."""
     place = root / "sys/class/iommu"
     return place.is_dir() and any(place.iterdir())
 
 
 def can_be_locked_bytes(limits: str) -> int | None:
-    """Soft limit of locked memory from a text of /proc/PID/limits; None: no limit."""
+    """Return the soft limit of locked memory in bytes, from /proc/PID/limits; None if unlimited."""
     match = re.search(r"^Max locked memory\s+(\d+|unlimited)", limits, re.M)
     return None if match is None or match[1] == "unlimited" else int(match[1])
 

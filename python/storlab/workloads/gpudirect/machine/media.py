@@ -1,4 +1,4 @@
-"""Rows on a target: file system, layers of block devices, and what its drives are."""
+"""Checks of a target's file system, block device layers and drives for the direct path."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _ORDERED = "data=ordered"
 
 
 def file_system_row(under: Under) -> Check:
-    """Whether the direct path knows it."""
+    """Return a check whether the direct path supports the file system."""
     name, kind = "GPU file system", under.file_system
     if kind is None:
         return ok(name, "none: the block device itself")
@@ -42,10 +42,14 @@ def file_system_row(under: Under) -> Check:
 
 
 def udev_rows(under: Under, *, real: bool = True) -> Iterator[Check]:
-    """Whether cuFile can learn what the file system lies on.
+    """Yield a check if udev does not report which file system a drive holds.
 
-    Without that, cuFile registers no file, in its compatibility mode neither (seen with 1.15 and
-    1.20). ``real``: the library is NVIDIA's; stand-ins do not ask udev.
+    Without that, cuFile registers no file, not even in compatibility mode (seen with 1.15 and
+    1.20).
+
+    Args:
+        under: Storage below the target.
+        real: Whether the library is NVIDIA's; stand-ins do not use udev.
     """
     if under.unknown_to_udev is not None:
         what = (
@@ -58,7 +62,7 @@ def udev_rows(under: Under, *, real: bool = True) -> Iterator[Check]:
 
 
 def drive_rows(under: Under, *, nvidia_fs: bool) -> Iterator[Check]:
-    """Layers and transports that a direct path does not go through."""
+    """Yield checks of layers and transports, with warnings for those that are never direct."""
     for layer in under.layers:
         yield _layer_row(layer.name, layer.kind, nvidia_fs)
     for drive in under.drives:

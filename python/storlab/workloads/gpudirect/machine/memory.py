@@ -1,4 +1,4 @@
-"""GPU memory that runs need, held against what is free."""
+"""Checks of the GPU memory that runs need against the free memory."""
 
 from __future__ import annotations
 
@@ -17,41 +17,41 @@ HOST = "host"  # the path that needs no GPU
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """What a point wants of GPUs."""
+    """GPU resources that a point needs."""
 
-    label: str  # of its workload
+    label: str  # name of its workload
     path: str
-    gpus: tuple[int, ...]  # worker w uses the one at w modulo their count
+    gpus: tuple[int, ...]  # used in turn: worker w uses gpus[w % len]
     workers: int
-    block_size: int  # the longest of its transfers, in bytes
-    worker_bytes: int  # of the buffers of each in its GPU
-    pool_bytes: int = 0  # of what the writes of a GPU are sent from
-    least_block: int = 0  # the shortest of its transfers
+    block_size: int  # longest transfer in bytes
+    worker_bytes: int  # buffers of one worker in its GPU
+    pool_bytes: int = 0  # per GPU, source of its writes
+    least_block: int = 0  # shortest transfer in bytes
 
     @property
     def needs_gpu(self) -> bool:
-        """Whether it uses one at all."""
+        """Whether the point uses a GPU."""
         return self.path != HOST
 
     @property
     def needs_cufile(self) -> bool:
-        """Whether it uses libcufile."""
+        """Whether the point uses libcufile."""
         return self.path == "direct"
 
     def bytes_on(self, gpu: int) -> int:
-        """Of the memory of one GPU."""
+        """Return the bytes of buffers on one GPU."""
         if not self.needs_gpu:
             return 0
         return bytes_on(gpu, self.gpus, self.workers, self.worker_bytes, self.pool_bytes)
 
 
 def used_gpus(demands: Sequence[Demand]) -> list[int]:
-    """Numbers of all that are used."""
+    """Return the numbers of all GPUs in use."""
     return sorted({gpu for demand in demands if demand.needs_gpu for gpu in demand.gpus})
 
 
 def memory_rows(demands: Sequence[Demand], probe: Probe) -> Iterator[Check]:
-    """For each GPU the largest demand; an error before any run where it does not fit."""
+    """Yield a check of the largest demand on each GPU; an error if it does not fit."""
     known = {gpu.number: gpu for gpu in probe.gpus}
     for number in used_gpus(demands):
         gpu = known.get(number)
@@ -75,7 +75,7 @@ def memory_rows(demands: Sequence[Demand], probe: Probe) -> Iterator[Check]:
 
 
 def aperture_rows(demands: Sequence[Demand], number: int, card: PciDevice) -> Iterator[Check]:
-    """Where buffers of the direct path do not fit into what a drive can see of a GPU's memory."""
+    """Yield a warning if buffers of the direct path exceed the GPU memory visible through BAR1."""
     need = max((demand.bytes_on(number) for demand in demands if demand.needs_cufile), default=0)
     most = card.bar1_bytes
     if most is not None and need > most:

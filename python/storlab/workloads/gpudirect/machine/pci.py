@@ -1,4 +1,4 @@
-"""PCIe from sysfs: GPUs, links, and how far two devices are from each other."""
+"""PCIe topology from sysfs: GPUs, links, and the distance between two devices."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ _BRIDGE = re.compile(r"pci[0-9a-f]{4,}:[0-9a-f]{2}")
 _ADDRESS = re.compile(r"[0-9a-f]{4,}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 _NVIDIA = "0x10de"
 _DISPLAY = ("0x0300", "0x0302")  # VGA, 3D
-_BAR1_LINE = 1  # of ``resource``: the aperture through which others see the GPU's memory
+_BAR1_LINE = 1  # line of ``resource`` with the aperture through which peers see the GPU's memory
 _ACS_CAPABILITY = 0x000D
-_EXTENDED = 0x100  # where extended capabilities begin
+_EXTENDED = 0x100  # offset of extended capabilities
 _REDIRECT = 0b1100  # of ACS control: requests and completions between peers go up to the root
-# GB/s of one lane each way, by GT/s: what the line code leaves.
+# GB/s of one lane per direction by GT/s, after line coding.
 _LANE_GB_S = {2.5: 0.25, 5.0: 0.5, 8.0: 0.985, 16.0: 1.969, 32.0: 3.938, 64.0: 7.563, 128.0: 15.125}
 
 
 class Distance(IntEnum):
-    """Between two devices, the nearest first."""
+    """Distance between two devices, the nearest first."""
 
     SWITCH = 0  # below one root port
     HOST_BRIDGE = 1  # different root ports of one host bridge
@@ -32,7 +32,7 @@ class Distance(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """As it runs, and as it could."""
+    """PCIe link with its current and its maximum speed and width."""
 
     gt_s: float
     width: int
@@ -41,32 +41,33 @@ class Link:
 
     @property
     def gb_s(self) -> float:
-        """Each way, as it runs."""
+        """Current bandwidth per direction in GB/s."""
         return _LANE_GB_S.get(self.gt_s, 0.0) * self.width
 
     @property
     def most_gb_s(self) -> float:
-        """Each way, as it could."""
+        """Maximum bandwidth per direction in GB/s."""
         return _LANE_GB_S.get(self.most_gt_s, 0.0) * self.most_width
 
 
 @dataclass(frozen=True, slots=True)
 class PciDevice:
-    """One function of a device."""
+    """PCIe function of a device."""
 
     address: str  # 0000:41:00.0
-    sysfs: Path  # real
-    chain: tuple[str, ...]  # from the host bridge down to itself: pci0000:40, 0000:40:01.1, ...
+    sysfs: Path  # resolved path
+    # Addresses from the host bridge to the device: pci0000:40, 0000:40:01.1, ...
+    chain: tuple[str, ...]
 
     @property
     def node(self) -> int | None:
-        """Its NUMA node."""
+        """NUMA node; None if unknown."""
         number = read_fact(self.sysfs / "numa_node")
         return None if number is None or int(number) < 0 else int(number)
 
     @property
     def link(self) -> Link | None:
-        """None for what has no link of its own, as in most virtual machines."""
+        """Link of the device; None without one, as in most virtual machines."""
         texts = [
             read_fact(self.sysfs / name)
             for name in (
@@ -84,7 +85,7 @@ class PciDevice:
 
     @property
     def bar1_bytes(self) -> int | None:
-        """Of a GPU: how much of its memory others can see at once."""
+        """Size of a GPU's BAR1: the part of its memory that peers can access at once."""
         lines = (read_fact(self.sysfs / "resource") or "").splitlines()
         if len(lines) <= _BAR1_LINE:
             return None
@@ -93,30 +94,33 @@ class PciDevice:
 
     @property
     def gives_peer_memory(self) -> bool:
-        """Whether the kernel knows memory of it as peer memory."""
+        """Whether the kernel has registered memory of the device as peer memory."""
         return (self.sysfs / "p2pmem").is_dir()
 
     @property
     def iommu_type(self) -> str | None:
-        """``DMA`` and ``DMA-FQ``: what it reads and writes is translated; ``identity``: not."""
+        """IOMMU domain type: ``DMA`` and ``DMA-FQ`` translate addresses, ``identity`` does not."""
         return read_fact(self.sysfs / "iommu_group" / "type")
 
 
 def device(root: Path, address: str) -> PciDevice | None:
-    """By its address; None where there is none such."""
+    """Return the device with that address; None if there is none."""
     name = normal(address)
     place = root / "sys/bus/pci/devices" / (name or "none")
     return _of(place) if name and place.exists() else None
 
 
 def normal(address: str) -> str | None:
-    """As the kernel writes it: CUDA has capitals, and NVML eight digits for the domain."""
+    """Return an address as the kernel writes it.
+
+    CUDA uses capital letters, and NVML eight digits for the domain.
+    """
     match = re.fullmatch(r"0*([0-9a-f]*):([0-9a-f]{2}:[0-9a-f]{2}\.[0-7])", address.lower())
     return None if match is None else f"{match[1]:0>4}:{match[2]}"
 
 
 def gpus(root: Path) -> list[PciDevice]:
-    """Of NVIDIA, by address."""
+    """Return the NVIDIA GPUs by address."""
     devices = []
     base = root / "sys/bus/pci/devices"
     for place in sorted(base.iterdir()) if base.is_dir() else []:
@@ -127,13 +131,13 @@ def gpus(root: Path) -> list[PciDevice]:
 
 
 def address_in(sysfs: Path) -> str | None:
-    """The PCI device that a real path in sysfs lies in, the nearest."""
+    """Return the nearest PCI device that contains a resolved path in sysfs."""
     addresses = [part for part in sysfs.parts if _ADDRESS.fullmatch(part)]
     return addresses[-1] if addresses else None
 
 
 def distance(first: PciDevice, second: PciDevice) -> Distance:
-    """How many of their ways up they share."""
+    """Return the distance of two devices, from the part of their upstream paths that they share."""
     shared = 0
     for step, others in zip(first.chain[:-1], second.chain[:-1], strict=False):
         if step != others:
@@ -148,10 +152,10 @@ def distance(first: PciDevice, second: PciDevice) -> Distance:
 
 
 def redirecting_bridges(root: Path, first: PciDevice, second: PciDevice) -> list[str] | None:
-    """Bridges above one of both whose ACS sends what is for a peer up to the root.
+    """Return bridges above one of two devices whose ACS redirects peer traffic to the root.
 
-    What is above both sees nothing of it, until one below has sent it up.
-    None where configuration space cannot be read as far: only root may.
+    Bridges above both do not matter: they see peer traffic only if a bridge below has redirected
+    it. None if the configuration space is not fully readable, which requires root.
     """
     bridges = []
     own, other = first.chain[1:-1], second.chain[1:-1]
@@ -171,7 +175,7 @@ def redirecting_bridges(root: Path, first: PciDevice, second: PciDevice) -> list
 
 
 def acs_control(config: bytes) -> int:
-    """Control register of access control services; 0 for a device without."""
+    """Return the control register of access control services; 0 without that capability."""
     offset, steps = _EXTENDED, 0
     while _EXTENDED <= offset <= len(config) - 8 and steps < 64:
         header = int.from_bytes(config[offset : offset + 4], "little")

@@ -1,4 +1,4 @@
-"""Rows on where GPUs and drives sit: links, bridges, nodes."""
+"""Checks of the placement of GPUs and drives: links, bridges and NUMA nodes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _WORDS = {
 
 
 def gpu_row(card: PciDevice, told: GpuTold | None) -> Check:
-    """What it is, and how much of its memory others can see."""
+    """Return a row with a GPU's name, address and memory, and its size of BAR1."""
     parts = [card.address]
     if told is not None:
         free, whole = format_bytes_si(told.free_bytes), format_bytes_si(told.memory_bytes)
@@ -38,7 +38,10 @@ def gpu_row(card: PciDevice, told: GpuTold | None) -> Check:
 
 
 def link_row(name: str, device: PciDevice, *, idles: bool = False) -> Check | None:
-    """None for what has no link. ``idles``: it slows its link down where it has nothing to do."""
+    """Return a check of a link's width and speed; None without a link.
+
+    ``idles`` means that the device slows its link down while it is idle.
+    """
     link = device.link
     if link is None:
         return None
@@ -56,7 +59,7 @@ def link_row(name: str, device: PciDevice, *, idles: bool = False) -> Check | No
 def distance_rows(
     root: Path, card: PciDevice, name: str, drives: Sequence[tuple[Drive, PciDevice]]
 ) -> Iterator[Check]:
-    """Of one GPU to the drives of a target, the farthest first to be named."""
+    """Yield checks of the distance between one GPU and the farthest drive of a target."""
     if not drives:
         return
     far = [(distance(card, device), drive, device) for drive, device in drives]

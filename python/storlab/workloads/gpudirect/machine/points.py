@@ -1,4 +1,4 @@
-"""Points of a study as what doctor asks of a machine."""
+"""Conversion of a study's points to the checks of ``storlab doctor``."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ from storlab.workloads.gpudirect.rules import longest
 
 
 def examine_here(points: Sequence[Point] = (), machine: Machine | None = None) -> list[Check]:
-    """Of this machine, with the libraries that the points name, or those that a study takes which
-    names none. What several sets of libraries share is told once.
+    """Return checks of this machine, with the libraries that the points name or the default ones.
+
+    Rows that several sets of libraries share appear once.
     """
     every = [GpuDirectParams.of(point.params) for point in points]
     named = [_libraries(values.cuda_library, values.cufile_library) for values in every]
@@ -32,7 +33,7 @@ def examine_here(points: Sequence[Point] = (), machine: Machine | None = None) -
 def examine_points(
     points: Sequence[Point], places: Sequence[Path], machine: Machine | None = None
 ) -> list[Check]:
-    """Of one target. What several workloads with libraries of their own share is told once."""
+    """Return checks of one target; rows shared by several sets of libraries appear once."""
     asked: dict[Libraries, list[Demand]] = {}
     for point in points:
         params = GpuDirectParams.of(point.params)

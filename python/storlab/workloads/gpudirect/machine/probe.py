@@ -1,4 +1,4 @@
-"""What the CUDA driver and libcufile find on this machine, asked in a child with a time-out."""
+"""Probe of the CUDA driver and libcufile in a child process with a time-out."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ from storlab.workloads.gpudirect.details import (
     Trouble,
 )
 
-LIMIT_S = 20.0  # of the child; the first use of a GPU takes seconds
-_OPEN_LIMIT_S = 10  # of cuFileDriverOpen in it
+LIMIT_S = 20.0  # time-out of the child; the first use of a GPU takes seconds
+_OPEN_LIMIT_S = 10  # time-out of cuFileDriverOpen in the child
 _LAST_LINES = 3
 FAMILY = "gpudirect"
 HANG_FIX = (
@@ -41,7 +41,7 @@ HANG_FIX = (
 
 @dataclass(frozen=True, slots=True)
 class Libraries:
-    """Places in which to look for them, in this order."""
+    """Places to search for each library, in order."""
 
     cuda: tuple[str, ...]
     cufile: tuple[str, ...]
@@ -49,43 +49,45 @@ class Libraries:
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """All that was found; ``trouble`` is that of the whole."""
+    """Result of a probe; ``trouble`` is set if the whole probe failed."""
 
     gpus: tuple[GpuTold, ...] = ()
     cuda: LibraryTold | None = None
     cufile: CuFileTold | None = None
-    direct: DirectStorage | None = None  # None: it does not say
+    direct: DirectStorage | None = None  # None: not reported
     trouble: Trouble | None = None
 
     @property
     def cuda_trouble(self) -> Trouble | None:
-        """Why no GPU can be used."""
+        """Reason why no GPU can be used."""
         return self.trouble or (None if self.cuda is None else self.cuda.error)
 
     @property
     def cufile_trouble(self) -> Trouble | None:
-        """Why cuFile cannot be used, beside that."""
+        """Reason why cuFile cannot be used; the failure of the whole probe if there is one."""
         return self.trouble or (None if self.cufile is None else self.cufile.error)
 
 
 class _Answer(Told):
-    """Of a probe job."""
+    """Outcome of a probe job."""
 
     details: GpuDirectDetails | None = None
     failure: Failure | None = None
 
 
 class Probing(Protocol):
-    """Asks the libraries."""
+    """Protocol of functions that probe the libraries."""
 
     def __call__(self, libraries: Libraries) -> Probe:
-        """What they find. Never raises, and ends."""
+        """Return the result of the probe; never raises or hangs."""
         ...
 
 
 def probe(libraries: Libraries) -> Probe:
-    """Of this machine. One answer serves this process for as long as its environment is the same:
-    the first use of a GPU takes seconds, and doctor asks for each target.
+    """Probe this machine, once per process while the environment is unchanged.
+
+    The result is cached because the first use of a GPU takes seconds, and doctor probes for each
+    target.
     """
     return _probe(libraries, frozenset(os.environ.items()))
 
@@ -105,18 +107,19 @@ def _probe(libraries: Libraries, environment: frozenset[tuple[str, str]]) -> Pro
 
 
 def ask(command: Sequence[str], order: str, limit_s: float) -> Probe:
-    """Run a child with an order and the name of a file for its answer."""
+    """Run a child process with a job and the path of a file for its answer."""
     with tempfile.TemporaryDirectory(prefix="storlab-probe-") as name:
         directory = Path(name)
         answer, printed = directory / "answer.json", directory / "printed.txt"
         with printed.open("wb") as output:
             child = start_child(
                 [*command, order, str(answer)],
-                cwd=directory,  # where libcufile leaves its log
+                cwd=directory,  # libcufile writes its log there
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
-                start_new_session=True,  # Ctrl-C is for storlab, which has no use for its traceback
+                # Ctrl-C must reach storlab only, not print a traceback here.
+                start_new_session=True,
             )
             ended = _wait(child, limit_s)
         if not ended:
@@ -132,7 +135,7 @@ def ask(command: Sequence[str], order: str, limit_s: float) -> Probe:
 
 
 def read(document: Mapping[str, Any]) -> Probe:
-    """Of the answer of a probe job."""
+    """Convert the answer of a probe job."""
     answer = _Answer.model_validate(document)
     if answer.failure is not None:
         failure = answer.failure
@@ -146,7 +149,7 @@ def _wait(child: subprocess.Popen[Any], limit_s: float) -> bool:
         child.wait(limit_s)
     except subprocess.TimeoutExpired:
         child.kill()
-        with suppress(subprocess.TimeoutExpired):  # a driver may hold it in the kernel
+        with suppress(subprocess.TimeoutExpired):  # a driver may block it in the kernel
             child.wait(limit_s)
         return False
     return True

@@ -1,6 +1,6 @@
-"""The child of ``probe``: asks the libraries what they find, and writes that to a file.
+"""Child process of ``probe``, which loads the libraries and writes the result to a file.
 
-They may print, crash, or never come back, so that all of it happens in a process of its own.
+The libraries may print, crash or hang, so they run in a process of their own.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from storlab import _native
 
 
 def main(job: str, answer: Path) -> None:
-    """Carry out a probe job; its outcome is whole in ``answer``, or not there."""
+    """Run a probe job; the file ``answer`` is written completely or not at all."""
     run = _native.Run("gpudirect", job, {}, False)
     run.wait(None)
     text, _ = run.outcome()
@@ -26,4 +26,4 @@ def main(job: str, answer: Path) -> None:
 
 if __name__ == "__main__":
     main(sys.argv[1], Path(sys.argv[2]))
-    os._exit(0)  # a thread may be in a library, and never come back
+    os._exit(0)  # a thread may hang in a library

@@ -1,4 +1,4 @@
-"""Rows on the ways that data can take: nvidia-fs, P2PDMA of the kernel, or host memory."""
+"""Checks of the routes that data can take: nvidia-fs, the kernel's P2PDMA, or host memory."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ NVIDIA_FS_FIX = (
     "give /dev/nvidia-fs* to the container, or install an NVMe driver that nvidia-fs goes with "
     "(DOCA-OFED)"
 )
-COUNTING = (1, 15)  # the version of cuFile that began to count which way I/Os go
+COUNTING = (1, 15)  # first version of cuFile with counters per route
 STATIC_BAR1 = (
     "options nvidia NVreg_RegistryDwords="
     '"RMForceStaticBar1=1;ForceP2P=0;RmForceDisableIomapWC=1" in /etc/modprobe.d, and start anew'
@@ -39,7 +39,7 @@ STATIC_BAR1 = (
 
 
 def driver_row(driver: Driver | None) -> Check:
-    """Version and kind."""
+    """Return a row with the driver's version and kind of kernel modules."""
     if driver is None:
         return warning(
             "GPU driver", "no NVIDIA driver is loaded", "install it, the open kernel modules"
@@ -55,7 +55,7 @@ def p2pdma_lacks(
     probe: Probe,
     processor: str = "x86_64",
 ) -> list[tuple[str, str]]:
-    """What stands against P2PDMA, each with what to do. What is not told does not."""
+    """Return obstacles to P2PDMA, each with a fix; unknown facts are no obstacles."""
     lacks = []
     if processor == "aarch64":
         lacks.append(("an Arm processor, as Grace", "use nvidia-fs"))
@@ -80,7 +80,10 @@ def p2pdma_lacks(
 def route_rows(
     nvidia_fs: str | None, lacks: Sequence[tuple[str, str]], held: InForce
 ) -> Iterator[Check]:
-    """Which path am I on? What cuFile itself says comes before what is known to stand against."""
+    """Yield checks of the route that data will take.
+
+    cuFile's own report takes precedence over known obstacles.
+    """
     serves = held.finds(nvidia_fs)
     against = [*lacks, *held.refusals()]
     if held.ways is not None and not held.has_p2pdma and not against:
@@ -112,7 +115,7 @@ def _nvidia_fs_row(version: str | None, serves: bool, possible: bool) -> Check:
 
 
 def _p2pdma_row(against: Sequence[tuple[str, str]], possible: bool, needless: bool) -> Check:
-    """Needless: another way is at hand."""
+    """Return the check of P2PDMA; ``needless`` means that another direct route exists."""
     if not against:
         return ok("P2PDMA", "nothing that is known stands against it")
     whats = ", ".join(what for what, _ in against)
@@ -140,7 +143,7 @@ def _no_route(against: Sequence[tuple[str, str]], nvidia_fs: str | None, held: I
 
 
 def configuration_row(configured: CuFileConfiguration, held: InForce, probe: Probe) -> Check:
-    """What is in force; the library itself is believed before the file."""
+    """Return a row with the effective settings; the library's report wins over the file."""
     allowed = held.compat_allowed
     polling = None if probe.cufile is None else probe.cufile.poll_mode
     told = {
@@ -162,14 +165,14 @@ def configuration_row(configured: CuFileConfiguration, held: InForce, probe: Pro
 
 
 def library_rows(probe: Probe) -> Iterator[Check]:
-    """As loaded; what could not be loaded is told by who needs it."""
+    """Yield a row per loaded library; other checks report libraries that failed to load."""
     for name, library in (("libcuda", probe.cuda), ("libcufile", probe.cufile)):
         if library is not None and library.error is None:
             yield ok(name, f"version {library.version or 'unknown'}, {library.path}")
 
 
 def proof_row(root: Path, probe: Probe) -> Check | None:
-    """Whether anybody counts which way I/Os go; None where cuFile itself does."""
+    """Return a check whether transfers are counted by route; None if cuFile itself counts."""
     version = "" if probe.cufile is None else probe.cufile.version
     numbers = tuple(int(part) for part in version.split(".")[:2] if part.isdigit())
     if len(numbers) < 2 or numbers >= COUNTING:
@@ -186,7 +189,7 @@ def proof_row(root: Path, probe: Probe) -> Check | None:
 
 
 def small_io_row(environment: Mapping[str, str]) -> Check:
-    """Below which size applications silently use POSIX."""
+    """Return a row with the size below which applications silently use POSIX."""
     text = environment.get(KVIKIO_VARIABLE, "")
     least = int(text) if text.isdigit() else KVIKIO_USUAL
     return ok(
@@ -200,7 +203,7 @@ def small_io_row(environment: Mapping[str, str]) -> Check:
 def posix_row(
     kind: str | None, sizes: Sequence[int], configured: CuFileConfiguration
 ) -> Check | None:
-    """Transfers so small that cuFile is configured to move them by POSIX on this file system."""
+    """Return a warning if cuFile is configured to move such small transfers by POSIX."""
     least = 1024 * configured.posix_below_kb.get(kind or "", 0)
     small = [size for size in sizes if size < least]
     if not small:
@@ -215,7 +218,10 @@ def posix_row(
 
 
 def iommu_rows(root: Path, cards: Sequence[PciDevice]) -> Iterator[Check]:
-    """Whether data between devices are translated, and so go through the root complex."""
+    """Yield a check whether the IOMMU translates transfers between devices.
+
+    Translated transfers go up to the root complex.
+    """
     told = " ".join(iommu_words(root))
     translated = [card.address for card in cards if (card.iommu_type or "").startswith("DMA")]
     if translated:
@@ -232,7 +238,7 @@ def iommu_rows(root: Path, cards: Sequence[PciDevice]) -> Iterator[Check]:
 
 
 def memlock_row(root: Path, is_root: bool) -> Check | None:
-    """Buffers are locked into memory; None where there is no limit."""
+    """Return a warning if the limit of locked memory is low: cuFile's buffers are locked."""
     limits = read_fact(root / "proc/self/limits") or ""
     most = can_be_locked_bytes(limits)
     if most is None or is_root or most >= host_memory_bytes() // 2:

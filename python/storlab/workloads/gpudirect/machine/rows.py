@@ -1,4 +1,4 @@
-"""Findings of doctor by their status."""
+"""Constructors of doctor's checks by status."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from storlab.contracts.check import Check
 
 
 def ok(name: str, what: str) -> Check:
-    """Nothing to do."""
+    """Return a check that needs no action."""
     return Check(name=name, status="ok", what=what)
 
 
 def warning(name: str, what: str, fix: str) -> Check:
-    """A run goes on, and its numbers are not what was asked for."""
+    """Return a check for runs that work, but do not measure what was requested."""
     return Check(name=name, status="warning", what=what, fix=fix)
 
 
 def error(name: str, what: str, fix: str) -> Check:
-    """No run can be."""
+    """Return a check for a condition under which no run is possible."""
     return Check(name=name, status="error", what=what, fix=fix)

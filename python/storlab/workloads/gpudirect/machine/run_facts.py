@@ -1,4 +1,4 @@
-"""Facts of the machine behind a run: stand-ins for real parts, and obstacles to its path."""
+"""Facts about the machine of a run: stand-ins for real parts, and obstacles to the direct path."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _MAKER = b"nvidia"  # libcuda names device nodes of the driver, libcufile those 
 
 
 def stand_ins(libraries: LibrariesTold, root: Path = Path("/"), host: str = "") -> list[str]:
-    """Name the parts of a GPU path that are not real: the driver or the libraries of the run.
+    """Return the parts of a GPU path that are not NVIDIA's: the driver or the libraries of the run.
 
     Args:
         libraries: Libraries that a run or a probe has loaded to use a GPU.
-        root: Root of the file system in which /proc, /sys and /dev are looked up.
+        root: Root of the file system with /proc, /sys and /dev.
         host: Name of this host for the message; by default the kernel's.
 
     Returns:
@@ -41,7 +41,7 @@ def stand_ins(libraries: LibrariesTold, root: Path = Path("/"), host: str = "") 
 
 @cache
 def _is_of_nvidia(path: str) -> bool:
-    """Whether a library's file names NVIDIA's device nodes; also if it cannot be read."""
+    """Return whether a library's file names NVIDIA's device nodes; true if it is unreadable."""
     try:
         with (
             Path(path).open("rb") as file,
@@ -55,13 +55,13 @@ def _is_of_nvidia(path: str) -> bool:
 def path_obstacles(
     members: Sequence[Member], *, by_nvidia_fs: bool, root: Path = Path("/")
 ) -> list[str]:
-    """Say why bytes of these members cannot have gone directly, as doctor says it before the run.
+    """Return reasons why bytes of these members cannot have gone directly, as in doctor's checks.
 
     Args:
         members: Files or devices of the run.
-        by_nvidia_fs: Whether cuFile counted bytes that went by nvidia-fs, which takes more media
-            than the kernel's P2PDMA.
-        root: Root of the file system in which /sys and /run are looked up.
+        by_nvidia_fs: Whether cuFile counted bytes through nvidia-fs, which supports more media than
+            the kernel's P2PDMA.
+        root: Root of the file system with /sys and /run.
     """
     places = dict.fromkeys(under(Path(member.path), root) for member in members)
     rows = chain.from_iterable(_rows(place, by_nvidia_fs=by_nvidia_fs) for place in places)
@@ -70,7 +70,7 @@ def path_obstacles(
 
 def _rows(place: Under, *, by_nvidia_fs: bool) -> Iterator[str]:
     checks = (*udev_rows(place), *drive_rows(place, nvidia_fs=by_nvidia_fs))
-    # How a mount spells ext4's journal mode depends on the kernel: too weak against counters.
+    # Kernels report ext4's journal mode differently: weak evidence against counters.
     if place.file_system != "ext4":
         checks = (file_system_row(place), *checks)
     yield from (check.what for check in checks if check.status != "ok")

@@ -1,4 +1,4 @@
-"""What lies between a file and the drives: file system, layers of block devices, transports."""
+"""Storage below a file: file system, layers of block devices, and drives with transports."""
 
 from __future__ import annotations
 
@@ -11,45 +11,45 @@ from storlab.stores.devices import device_number, read_fact
 from storlab.stores.filesystems import existing_parent, file_system_of
 from storlab.workloads.gpudirect.machine.pci import address_in
 
-_DEEPEST = 16  # layers, more than any machine has
-_USAGE = "E:ID_FS_USAGE=filesystem"  # as cuFile reads it by libudev
+_DEEPEST = 16  # limit of layers, more than any machine has
+_USAGE = "E:ID_FS_USAGE=filesystem"  # as cuFile reads it through libudev
 
 
 @dataclass(frozen=True, slots=True)
 class Drive:
-    """One block device with nothing below."""
+    """Block device without further devices below it."""
 
-    name: str  # nvme0n1
-    transport: str  # pcie, tcp, rdma, fc, loop; NVMe's own word
-    pci: str | None  # the controller's, where it is on this machine's PCIe
+    name: str  # such as nvme0n1
+    transport: str  # pcie, tcp, rdma, fc or loop, as the NVMe driver names it
+    pci: str | None  # address of the controller, if it is on this machine's PCIe
 
     @property
     def is_local_nvme(self) -> bool:
-        """As both direct paths want it."""
+        """Whether the drive is a local NVMe drive, as both direct routes require."""
         return self.transport == "pcie" and self.name.startswith("nvme")
 
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """A block device made of others."""
+    """Block device that consists of others."""
 
-    name: str  # md0
+    name: str  # such as md0
     kind: str  # raid0, LVM, CRYPT, mpath, ...
 
 
 @dataclass(frozen=True, slots=True)
 class Under:
-    """What a place lies on."""
+    """Storage below a place."""
 
-    file_system: str | None  # None: the block device itself
+    file_system: str | None  # None: the place is a block device
     options: frozenset[str]
     layers: tuple[Layer, ...]
     drives: tuple[Drive, ...]
-    unknown_to_udev: str | None = None  # where udev ought to name the file system, and does not
+    unknown_to_udev: str | None = None  # udev file that lacks the file system; None: it has it
 
 
 def under(place: Path, root: Path = Path("/")) -> Under:
-    """Of a file, a directory or a block device; neither needs to be there yet."""
+    """Return the storage below a file, directory or block device, which need not exist yet."""
     number = device_number(place)
     if number is not None:
         layers, drives = stack(root, _text(number))
@@ -64,14 +64,14 @@ def under(place: Path, root: Path = Path("/")) -> Under:
 
 
 def _unknown_to_udev(root: Path, number: str) -> str | None:
-    """Where udev ought to say that a device holds a file system; None: it does."""
+    """Return udev's file on a device if it does not report a file system; None if it does."""
     place = Path("run/udev/data") / f"b{number}"
     known = _USAGE in (read_fact(root / place) or "").splitlines()
     return None if known else str("/" / place)
 
 
 def stack(root: Path, number: str) -> tuple[tuple[Layer, ...], tuple[Drive, ...]]:
-    """Layers from the top, and the drives below, of a block device ``major:minor``."""
+    """Return layers from the top, and drives, of a block device ``major:minor``."""
     layers: dict[str, Layer] = {}
     drives: dict[str, Drive] = {}
     place = root / "sys/dev/block" / number
@@ -113,7 +113,10 @@ def _drive(disk: Path) -> Drive:
 
 
 def _controllers(disk: Path) -> Iterator[Path]:
-    """Of an NVMe namespace: the directory around it, or, with multipath, links beside it."""
+    """Yield the controllers of an NVMe namespace.
+
+    The controller is the parent directory or, with multipath, a link next to the namespace.
+    """
     if not disk.name.startswith("nvme"):
         return
     if (disk.parent / "transport").exists():
@@ -125,7 +128,10 @@ def _controllers(disk: Path) -> Iterator[Path]:
 
 
 def _number_of_files(place: Path) -> int | None:
-    """Where the mount names no device that is in /dev, as in containers; None: not on one."""
+    """Return the device number of a place whose mount names no device in /dev, as in containers.
+
+    None if the place is not on a block device.
+    """
     number = existing_parent(place).stat().st_dev
     return number if os.major(number) else None
 
