@@ -1,4 +1,4 @@
-"""Metrics, effective concurrency and flags of a block I/O run, with definitions in docs/method/block.md.
+"""Metrics, effective concurrency and flags of a block I/O run, as defined in docs/method/block.md.
 
 Data operations are reads, writes and trims; flushes are counted separately and are part of no "all"
 value. Trims transfer no bytes, so "all" throughput leaves them out.
