@@ -97,12 +97,12 @@ class PointAgreement:
 
     target: str
     workload: str
-    where: str  # parameters in words
+    where: str  # parameters of the point in words
     params: Mapping[str, Any]
     native_point: str
     reference_point: str
     metrics: list[MetricAgreement]
-    failed: list[str]  # run ids of either engine
+    failed: list[str]  # ids of failed runs of either engine
     notes: list[str]
 
     @property

@@ -28,7 +28,7 @@ Kind = Literal["winner", "depends", "undecided", "alone", "unanswered"]
 class Advantage:
     """Lead of one target over another in one quantity at one point; ``times`` is above 1."""
 
-    key: str  # key of the column
+    key: str  # column key of the quantity
     what: str  # quantity in the workload family's words, such as "throughput"
     ahead: str
     behind: str
@@ -41,7 +41,7 @@ class Advantage:
     own_runs: int = 0  # number of leading entries of run_ids that belong to the target ahead
     # ratio of the declared facts (ahead over behind) that the values are divided by
     share: float = 1.0
-    confidence: float = 0.95  # of the interval
+    confidence: float = 0.95  # confidence of the interval
 
     @property
     def ratio(self) -> Interval:
@@ -109,7 +109,7 @@ class Verdict:
     comparisons: int = 0  # number of comparisons whose intervals hold simultaneously
     least: float | None = None  # smallest lead of the winner over the next best, over all points
     most: float | None = None
-    caveat: str = ""  # the most important one
+    caveat: str = ""  # the most important caveat, as a sentence
     told: tuple[tuple[str, str], ...] = ()  # textual answers by target; "" for all
     better: tuple[Standing, ...] = ()  # of the leader, over all points and quantities
     worse: tuple[Standing, ...] = ()

@@ -64,11 +64,11 @@ class Tried:
 
 @dataclass(slots=True)
 class CaseResult:
-    """State of one search."""
+    """State of one capacity search: trials so far and the next one."""
 
     case: Case
     tried: list[Tried] = field(default_factory=list)  # ascending by number of accelerators
-    next: Try | None = None  # None: the search has ended
+    next: Try | None = None  # next trial; None if the search has ended
 
     @property
     def largest(self) -> Tried | None:
@@ -163,7 +163,7 @@ _CACHED = ("page-cache", "device-bytes")
 
 @dataclass(slots=True)
 class Capacity:
-    """All capacity searches of a study."""
+    """Capacity searches of all cases of a study."""
 
     rule: Rule
     cases: list[CaseResult]

@@ -21,8 +21,8 @@ FILE = "capacity.json"
 class Found:
     """Result of one capacity search: the largest parameter value that a target keeps up with."""
 
-    target: str  # label in the comparison
-    kind: str  # kind of the workload
+    target: str  # label of the target in the comparison
+    kind: str  # kind of the workload, such as training
     workload: str
     engine: str
     params: dict[str, Any]  # parameters of its points, without the searched one

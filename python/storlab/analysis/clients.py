@@ -108,7 +108,7 @@ class Ending:
     first: ClientRun
     last: ClientRun
     bytes_s_till_first: float | None
-    bytes: int  # moved by all clients
+    bytes: int  # bytes moved by all clients
 
     @property
     def first_ns(self) -> int:

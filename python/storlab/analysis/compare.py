@@ -70,7 +70,7 @@ class Cell:
     configured: float | None = None
     flags: list[CellFlag] = field(default_factory=list)
     power: Account | None = None  # None if no energy was measured or declared
-    power_missing: str = ""  # then the reason
+    power_missing: str = ""  # reason why no energy was measured
     few: set[str] = field(default_factory=set)  # keys of percentiles that rest on few operations
     # quantities that depend on the order of the runs
     drifts: list[Drift] = field(default_factory=list)
@@ -83,7 +83,7 @@ class Cell:
 
     @property
     def run_ids(self) -> list[str]:
-        """Ids of the finished runs."""
+        """Ids of the finished runs, whose numbers count."""
         return [run.record.run_id for run in self.runs]
 
     def runs_with(self, column: Column) -> list[str]:
@@ -111,7 +111,7 @@ class Cell:
         if column.is_power:
             return [] if self.power is None else self.power.repeats(column.account_name)
         values = [run.values[column.key] for run in self.runs if column.key in run.values]
-        if column.key == CONCURRENCY and not values:  # engines that do not sample it
+        if column.key == CONCURRENCY and not values:  # some engines do not sample the concurrency
             known = (run.record.concurrency for run in self.runs)
             return [c.implied for c in known if c is not None and c.implied is not None]
         return values
@@ -196,7 +196,7 @@ class Ratio:
 
     @property
     def decided(self) -> bool:
-        """Whether the interval excludes 1."""
+        """Whether the ratio is decided: its interval excludes 1."""
         return self.interval.excludes(1.0)
 
 
@@ -206,7 +206,7 @@ class Row:
 
     point: WorkloadPoint
     use_cases: list[str]
-    cells: dict[str, Cell]  # by target label
+    cells: dict[str, Cell]  # cells by target label
     ratios: dict[str, dict[str, Ratio]]  # by target label (without the baseline), then column key
     refused: dict[str, str] = field(default_factory=dict)  # by target: why it has no ratio of power
 
@@ -217,7 +217,7 @@ class Comparison:
 
     dataset: Dataset
     baseline: str
-    rows: dict[str, Row]  # by point key
+    rows: dict[str, Row]  # rows by key of the workload point
     sections: list[Section]
     columns: list[Column]  # columns that have a value
     # shown next to measured values, never mixed in

@@ -28,7 +28,7 @@ class IntervalPoint:
 
     time_s: float  # end of the interval, from the start of the window
     throughput_mb_s: float
-    latency_p99_ns: float | None  # None if nothing completed
+    latency_p99_ns: float | None  # None if no operation completed
     errors: int = 0  # failed operations, which no other field includes
     flush_p99_ns: float | None = None  # of operations outside the work; None if there were none
 
@@ -38,7 +38,7 @@ class RunData:
     """Stored run whose samples are read on first use."""
 
     record: RunRecord
-    target: str  # label in the data set
+    target: str  # label of the target in the data set
     store: ResultStore
     # name of its directory, if its record carries an id unique over several directories
     stored_id: str = ""
@@ -93,7 +93,7 @@ class RunData:
 
     @property
     def reduced(self) -> Reduced:
-        """Merged samples, read once."""
+        """Samples of the run, read and merged once."""
         if self._reduced is None:
             self._reduced = _reduce(self.store, self.record, self.directory_name)
         return self._reduced
@@ -109,7 +109,7 @@ class Reduced:
 
 @dataclass(frozen=True, slots=True)
 class TargetColumn:
-    """Target as a column of the comparison."""
+    """Target as a column of the comparison, with its result directory."""
 
     label: str
     target: Target
@@ -124,10 +124,10 @@ class Dataset:
     targets: list[TargetColumn]
     baseline: str
     points: list[WorkloadPoint]
-    runs: dict[tuple[str, str], list[RunData]]  # by point key and target label
-    planned: dict[tuple[str, str], int]  # planned runs, by the same keys
+    runs: dict[tuple[str, str], list[RunData]]  # runs by point key and target label
+    planned: dict[tuple[str, str], int]  # number of planned runs, by the same keys
     point_ids: dict[tuple[str, str], str]
-    use_cases: dict[str, list[str]] = field(default_factory=dict)  # by point key
+    use_cases: dict[str, list[str]] = field(default_factory=dict)  # names of use cases by point key
 
     def of(self, point: WorkloadPoint, target: str) -> list[RunData]:
         """Return the runs of one target at one workload point, failed ones included."""

@@ -55,8 +55,8 @@ class Drift:
     """Quantity of a point whose repeats depend on their order."""
 
     key: str  # of its column, such as throughput_mb_s.all
-    values: tuple[float, ...]  # in order of time
-    run_ids: tuple[str, ...]  # in the same order
+    values: tuple[float, ...]  # values of the repeats in order of time
+    run_ids: tuple[str, ...]  # ids of the runs in the same order
     effect: OrderEffect
 
     def as_dict(self) -> dict[str, Any]:
@@ -76,8 +76,8 @@ class Repeat:
     """Start time and values of one run of a point."""
 
     run_id: str
-    started_at: str  # ISO 8601
-    values: Mapping[str, float]  # by column key
+    started_at: str  # start time, ISO 8601
+    values: Mapping[str, float]  # values by column key
 
 
 def drifts_of(repeats: Sequence[Repeat], page: Page) -> list[Drift]:

@@ -25,7 +25,7 @@ from storlab.model.result import Metric, RunRecord
 
 WIDEST_FIRST: tuple[Boundary, ...] = ("wall", "host", "enclosure", "device")
 WEAKEST_FIRST = ("modelled", "emulated", "published", "declared", "measured")
-READ_OFF = ("power_p95_w", "idle_power_w")  # taken from the repeats unchanged
+READ_OFF = ("power_p95_w", "idle_power_w")  # metrics taken from the repeats unchanged
 SUMMED = ("power_w", "energy_j")
 NO_METER = "no meter"
 GONE = "not measured: "  # prefix of a meter's note that gives the reason
@@ -37,7 +37,7 @@ class Spread:
 
     estimate: float
     repeats: float | None  # None with fewer than two repeats
-    meter: float | None  # None if the accuracy is not stated
+    meter: float | None  # None if the meter's accuracy is not stated
     n: int
 
     def interval(self, confidence: float = 0.95) -> Interval:
@@ -60,7 +60,7 @@ class RunEnergy:
     run_id: str
     energy_j: float
     uncertainty_j: float | None
-    net_j: float | None  # above idle
+    net_j: float | None  # energy above idle
     net_uncertainty_j: float | None
     window_s: float
     moved_bytes: float

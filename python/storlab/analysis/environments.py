@@ -226,7 +226,8 @@ def _facts(store: ResultStore, targets: set[str], engines: set[str]) -> dict[str
             machine = without_empty(environment.get("targets", {}).get(target.name, {}))
             settings = target_settings(target)
             if machine.get("kind") == "block_device":
-                del settings["places"]  # its drives say more
+                # the drives of a block device are compared in detail instead
+                del settings["places"]
             if "mount_options" in machine:
                 machine["mount_options"] = _lasting(machine["mount_options"])
             # both contain drives: their identities and their number

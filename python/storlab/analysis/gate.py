@@ -58,14 +58,14 @@ _UNITS: Mapping[str, Mapping[str, float]] = {
 class Check:
     """Check of one rule for one metric at one target and point."""
 
-    number: int  # of its rule, from 1
+    number: int  # number of its rule, from 1
     target: str
-    where: str  # the point in words
+    where: str  # the workload point in words
     column: Column
-    side: str  # at_most, at_least
+    side: str  # at_most or at_least
     limit: Limit
     bound: float  # in the unit of the metric; 1 for a ratio
-    interval: Interval | None  # None: nothing was measured
+    interval: Interval | None  # None if nothing was measured
     verdict: Verdict
     reason: str  # why it is undecided although more repeats would not help; else empty
     needed: int | None  # total repeats that would decide it, existing ones included
@@ -102,7 +102,7 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class _Task:
-    """Inputs of one check."""
+    """Inputs of one check: bound, column, and the results with their baseline."""
 
     rule: int  # index of the rule, from 0
     side: str
@@ -115,9 +115,9 @@ class _Task:
 
 @dataclass(frozen=True, slots=True)
 class RuleVerdict:
-    """Rule with all of its checks."""
+    """Rule of a gate with its checks at all targets and points."""
 
-    number: int  # from 1
+    number: int  # number of the rule, from 1
     rule: GateRule
     checks: list[Check]
 
@@ -141,7 +141,7 @@ class Gate:
     """Result of a gate: all rules with their checks."""
 
     rules: list[RuleVerdict]
-    confidence: float  # of each interval
+    confidence: float  # confidence of each interval
 
     @property
     def checks(self) -> list[Check]:

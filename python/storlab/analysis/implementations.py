@@ -35,7 +35,7 @@ class SharedWork:
     workload: str
     common: str  # parameters shared by the whole workload, such as "4,000,000 rows"
     own: str  # parameters that distinguish this work, such as "8 workers"; may be empty
-    points: Mapping[str, WorkloadPoint]  # by implementation
+    points: Mapping[str, WorkloadPoint]  # points by implementation
     told: Implementations  # how the workload family presents implementations
 
     @property

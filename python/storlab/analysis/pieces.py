@@ -23,7 +23,7 @@ class Piece:
     """One epoch, checkpoint or restore of one run; value names end in their unit."""
 
     kind: str  # kind of its span: epoch, write or restore
-    number: int  # from 1
+    number: int  # number of the stage, from 1
     values: Mapping[str, float] = field(default_factory=dict)
     workers: Mapping[int, float] = field(default_factory=dict)  # seconds by rank or accelerator
     provenance: str = "measured"  # provenance of the energy
@@ -36,7 +36,7 @@ class Worker:
 
     number: int
     interval: Interval  # of the repeats' means (of their sums, for stalls)
-    least: float  # smallest of any repeat
+    least: float  # smallest value of any repeat
     most: float
     client: str = ""  # cluster client that it ran on, in the first repeat
 

@@ -83,7 +83,7 @@ class WorkloadPoint:
 class Axes:
     """Roles of the swept parameters on a page."""
 
-    x: str  # horizontal axis
+    x: str  # parameter on the horizontal axis
     facet: str | None  # parameter that distinguishes the small multiples
     section: tuple[str, ...]  # parameters that distinguish sections
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from storlab.analysis.compare import Cell, Comparison
 
-STATES = ("contradicted", "unproven", "proven")  # weakest first
+STATES = ("contradicted", "unproven", "proven")  # states of proof, weakest first
 
 
 @dataclass(slots=True)

@@ -12,10 +12,10 @@ class PublishedCell:
 
     config: str  # configuration as the publication names it
     source: str  # name of the published table
-    rows: tuple[str, ...]  # ids in that table
-    point_key: str  # key of the WorkloadPoint
+    rows: tuple[str, ...]  # ids of the rows in that table
+    point_key: str  # key of the workload point
     key: str  # key of the column, such as throughput_mb_s.all
-    value: float  # in the column's unit
+    value: float  # value in the column's unit
     printed: str  # token as printed, if in the column's unit; else empty
     stated: bool  # False: the publication does not name the operating point of this number
 
@@ -24,7 +24,7 @@ class PublishedCell:
 
     @property
     def publication(self) -> str:
-        """Publication as named in a source line."""
+        """Publication as a source line cites it."""
         return self.cited or self.source
 
     @property

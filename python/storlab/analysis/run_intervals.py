@@ -28,17 +28,17 @@ class Interval:
     start_s: float
     end_s: float
     moved_mb: float
-    operations: int  # operations that moved the data
+    operations: int  # number of operations that moved the data
     cores: float  # CPU cores used by the workers
 
     @property
     def mb_s(self) -> float:
-        """Throughput in MB/s."""
+        """Throughput of the interval in MB/s."""
         return self.moved_mb / max(self.end_s - self.start_s, 1 / NS_PER_S)
 
     @property
     def done(self) -> int:
-        """Number of operations of all kinds."""
+        """Number of operations of all kinds in the interval."""
         return sum(row["operations"] for row in self.rows)
 
 

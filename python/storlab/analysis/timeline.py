@@ -77,7 +77,7 @@ class Timeline:
 
     run: RunData
     window_s: float
-    usual_mb_s: float  # median over the intervals
+    usual_mb_s: float  # median throughput over the intervals
     stretches: list[Stretch]
     dips: list[Stretch]  # deepest dips in order of time; empty for fixed work
     device: list[Counted]

@@ -1,4 +1,4 @@
-"""Audit of a brief before it is written."""
+"""Audit of a brief before it is written: claims are recomputed from their runs."""
 
 from __future__ import annotations
 

@@ -112,7 +112,7 @@ def _own_waits(comparison: Comparison) -> list[str]:
     if not waits:
         return []
     workers, cores, _ = max(waits)
-    # Fewer cores than the machine has, other than by the study's choice, have another cause.
+    # If affinity or a cpuset limits the cores, not the study, then the study is not the cause.
     confined = any(
         record.cpu.cores < (record.cpu.machine_cores or 0) and not record.params.get("cpus")
         for run in comparison.dataset.all_runs()

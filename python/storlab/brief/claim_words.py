@@ -26,7 +26,7 @@ class Words:
 
     sentence: str
     short: str  # version for a card that already shows place and ratio
-    unit: str  # line below the ratio
+    unit: str  # text of the line below the ratio
     numbers: tuple[ClaimNumber, ...]
 
 
@@ -44,7 +44,7 @@ class Ahead:
 
     @property
     def less(self) -> bool:
-        """Whether a lower value is better."""
+        """Whether a lower value of the quantity is better."""
         return self.ratio.estimate < 1
 
     @property

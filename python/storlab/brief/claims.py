@@ -44,12 +44,12 @@ class Joint:
 
     ratio: Interval
     confidence: float
-    count: int  # number of comparisons
+    count: int  # number of comparisons that the interval covers
     number: ClaimNumber  # size of the target's lead
 
     @property
     def decided(self) -> bool:
-        """Whether this interval also excludes 1."""
+        """Whether the interval over all comparisons also excludes 1."""
         return self.ratio.excludes(1.0)
 
 
@@ -72,11 +72,11 @@ class Claim:
     index: int  # index of the leading target, which decides its colour
     joint: Joint
     big: str  # number to print large, from the joint interval
-    unit: str  # line below it
+    unit: str  # text of the line below the large number
     bounds: str  # bounds of the joint interval
-    sentence: str  # complete on its own
+    sentence: str  # sentence that is complete on its own
     short: str  # version for a card that already shows place and ratio
-    caveat: str  # empty if there is none
+    caveat: str  # qualification as a sentence; may be empty
     point_ids: tuple[str, ...]
     run_ids: tuple[str, ...]
     marks: tuple[Mark, ...] = field(default_factory=tuple)

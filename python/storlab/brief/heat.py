@@ -29,7 +29,7 @@ from storlab.figures.common import (
 )
 from storlab.figures.theme import sign_of
 
-STEPS = (1.1, 1.5, 2.5, 5.0)  # lower bounds of the colour steps
+STEPS = (1.1, 1.5, 2.5, 5.0)  # smallest ratio of each colour step
 FEWEST = 3  # cells; with fewer, sentences are easier to read
 
 
@@ -40,7 +40,7 @@ class _Head:
     key: str
     words: str
     facet: Any
-    text: str  # text of the small multiple's value
+    text: str  # value of the small multiple as text
 
 
 def heat_tables(comparison: Comparison) -> list[HeatTable]:

@@ -48,7 +48,7 @@ class Drawing:
 
 @dataclass(frozen=True, slots=True)
 class FigureGroup:
-    """Figures of one kind in one section."""
+    """Figures of one kind in one section of a brief."""
 
     kind: str
     heading: str
@@ -64,7 +64,7 @@ class HeatCell:
     text: str
     spread: str
     index: int | None
-    sign: str  # sign of the better side
+    sign: str  # sign that stands for the better side
     step: int  # strength of its colour, from 0
     point_id: str | None
     marks: tuple[Mark, ...] = ()
@@ -77,7 +77,7 @@ class HeatRow:
     title: str
     target: str
     index: int
-    cells: list[HeatCell | None]  # None: not compared
+    cells: list[HeatCell | None]  # None: not compared at this place
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,7 @@ class TableRow:
     target: str
     index: int
     numbers: list[Number]
-    first: bool  # whether it begins a group of rows
+    first: bool  # whether the row begins a group of rows
     links: list[tuple[str, str]]  # texts, each with the point whose runs it links to
     chip: str = ""  # provenance of the whole row, unless measured
     note: str = ""  # source of the row, if it is not based on runs
@@ -112,11 +112,11 @@ class TableRow:
 
 @dataclass(frozen=True, slots=True)
 class DataTable:
-    """Table of numbers."""
+    """Table of numbers in a brief."""
 
     caption: str
-    head: list[str]  # headings of the row headings
-    columns: list[tuple[str, str]]  # name and unit
+    head: list[str]  # headings of the columns of row headings
+    columns: list[tuple[str, str]]  # name and unit of each column
     rows: list[TableRow]
     marks: list[Mark] = field(default_factory=list)
 
@@ -137,7 +137,7 @@ class SectionBlock:
     tables: list[DataTable]
     short: str  # title in the navigation
     numbers: str  # heading of the tables
-    folded: bool = False  # whether its figures are collapsed
+    folded: bool = False  # whether its figures are collapsed at first
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +172,7 @@ class Mapping:
 
 @dataclass(frozen=True, slots=True)
 class RunRow:
-    """One run in the appendix."""
+    """One run in the appendix of a brief."""
 
     run_id: str
     repeat: int
@@ -199,10 +199,10 @@ class PointRuns:
 
 @dataclass(frozen=True, slots=True)
 class RunTable:
-    """All runs of a workload family."""
+    """All runs of a workload family, for the appendix of a brief."""
 
     caption: str
-    columns: list[tuple[str, str]]  # name and unit
+    columns: list[tuple[str, str]]  # name and unit of each column
     points: list[PointRuns]
 
 
@@ -221,11 +221,11 @@ class Publisher:
     byline: str = ""
     name: str = ""  # name that goes with the logo
     logo: Logo | None = None
-    introduction: list[str] = field(default_factory=list)  # paragraphs
+    introduction: list[str] = field(default_factory=list)  # paragraphs of the introduction
     conclusion: list[str] = field(default_factory=list)
     footnotes: list[str] = field(default_factory=list)
     legal: list[str] = field(default_factory=list)
-    # name, and one text per target
+    # name of a component, and one text per target
     components: list[tuple[str, list[str]]] = field(default_factory=list)
     left_out: str = ""  # sentence on what was left out
 
@@ -234,7 +234,7 @@ class Publisher:
 class Contrast:
     """Quantity in which the winner is ahead of or behind another target."""
 
-    what: str  # such as "p99 read latency"
+    what: str  # quantity, such as "p99 read latency"
     other: str  # other target; empty if there is only one
     amount: str  # multiple with its sign, such as 1.47 times
     where: str  # such as "at 3 of 16 points, such as 70/30 read/write, 4 MiB, 8 jobs"
@@ -247,11 +247,11 @@ class Answer:
     """Answer to one question, shown on the first screen above the findings."""
 
     title: str
-    winner: str  # empty if there is none
+    winner: str  # label of the winner; empty if there is none
     index: int  # index of the winner, which decides its colour
     amount: str  # multiple with its sign, such as 1.47 times
     against: str  # "over Disk", or "better than Disk" for quantities of which less is better
-    sure: str  # bounds of the interval
+    sure: str  # bounds of the interval as text
     sentences: list[str]  # at most three; the first is the answer
     basis: str
     points: list[tuple[str, str]]  # texts, each with the point whose runs it links to
@@ -336,7 +336,7 @@ class Brief:
 
     @property
     def drawings(self) -> list[Drawing]:
-        """All figures, in page order."""
+        """All figures of the brief, in page order."""
         groups = [*self.overview, *(group for s in self.sections for group in s.groups)]
         groups += [group for extra in self.extras for group in extra.groups]
         return [drawing for group in groups for drawing in group.drawings]

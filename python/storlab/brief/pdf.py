@@ -225,11 +225,11 @@ def _widths(table: DataTable) -> list[int]:
     numbers = [[row.numbers[place] for row in table.rows] for place in range(len(table.columns))]
     return [
         max(
-            *(round(1.2 * len(word)) for word in f"{name} {unit}".split()),  # bold
+            *(round(1.2 * len(word)) for word in f"{name} {unit}".split()),  # bold text is wider
             *(len(number.text) + 2 * len(number.marks) for number in column),
             *(round(0.85 * len(number.spread)) for number in column),
         )
-        + 3  # insets
+        + 3  # insets of a table cell
         for (name, unit), column in zip(table.columns, numbers, strict=True)
     ]
 

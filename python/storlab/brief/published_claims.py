@@ -38,7 +38,7 @@ class _Claim:
     config: str
     compare: str
     quantity: Quantity
-    words: str  # as printed
+    words: str  # the claim as printed
     ratio: float | None  # config over compare; None if the claim is impossible
     rows: tuple[str, ...]
     sizes: tuple[float, ...] = ()  # transfer sizes in bytes; empty if not stated

@@ -470,7 +470,7 @@ def _point_runs(
 def run_row(
     run: RunData, columns: Sequence[Column], scale: Scale, href: str, power: Account | None
 ) -> RunRow:
-    """Return one run as a row of text."""
+    """Return one run as a row of text for the appendix."""
     record = run.record
     values = []
     for column in columns:

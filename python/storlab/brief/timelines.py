@@ -24,7 +24,7 @@ from storlab.figures.timeline import timeline_figure
 
 MOST_READ = 24  # runs whose samples are read
 MOST_DRAWN = 4
-LEAST_OF_CHOSEN = 2  # intervals
+LEAST_OF_CHOSEN = 2  # fewest intervals of a run that can be drawn
 
 _Place = tuple[Section, WorkloadPoint, str, RunData]
 
