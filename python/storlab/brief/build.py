@@ -309,7 +309,7 @@ def _section(comparison: Comparison, section: Section, scale: tables.Scale) -> S
 def _with_rates(
     groups: list[FigureGroup], comparison: Comparison, section: Section
 ) -> list[FigureGroup]:
-    """Pair the rate figures of small blocks with the throughput figures of cluster clients."""
+    """Put the operation rates of cluster clients first, and pair single figures side by side."""
     rates = _group(CLIENT_RATES, comparison, [section])
     return paired([*([rates] if rates else []), *groups])
 

@@ -64,7 +64,7 @@ def _measured(comparison: Comparison) -> Iterator[tuple[SharedWork, list[Entry]]
 
 
 def _sentence(work: SharedWork, entries: Sequence[Entry]) -> str:
-    """Return a sentence such as ``8 workers: polars took 3.50x the time of native on disk.``"""
+    """Return a sentence such as ``8 workers: polars took 3.50x the time of native``."""
     taken: dict[str, list[str]] = {}
     for entry in entries:
         ratios = [
