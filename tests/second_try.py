@@ -1,11 +1,11 @@
-"""Integration tests that failed, once more and alone: what `make test-python` does in the end.
+"""Second, sequential run of failed integration tests, the last step of `make test-python`.
 
-They run real servers, clusters and browsers, and a machine that stands still for some seconds can
-fail one of 2,000. A defect fails twice, and so does the build. What passed only now is named, so
-that nobody takes it for a pass: it is a test, or a race of the product, to be mended.
+They run real servers, clusters and browsers, and a machine that stalls for some seconds can fail
+one of 2,000. A real defect fails twice, and so does the build. Tests that passed only now are
+listed, so that the test or a race in the product gets fixed.
 
-Unit and property tests have no second try, and neither have failures in more than three files: that
-is not a stall.
+Unit and property tests get no second try, nor do failures in more than three files, which a stall
+does not explain.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ MOST_FILES = 3
 
 
 def refusal(failed: list[str]) -> str | None:
-    """Why these tests get no second try; None where they do.
+    """Return why these tests get no second try, or None if they get one.
 
     >>> refusal(["tests/unit/lab/test_plan.py::test_a"])
     'no second try: tests/unit/lab/test_plan.py is no integration test'
@@ -39,13 +39,13 @@ def refusal(failed: list[str]) -> str | None:
 
 
 def tell(heading: str, tests: list[str]) -> None:
-    """To stdout, before pytest goes on."""
+    """Print to stdout at once, before pytest continues."""
     sys.stdout.write("\n  ".join([heading, *tests]) + "\n")
     sys.stdout.flush()
 
 
 def main() -> int:
-    """Exit code of the second try; 1 where there is none."""
+    """Return the exit code of the second try, or 1 if there is none."""
     failed = sorted(json.loads(LAST_FAILED.read_text())) if LAST_FAILED.exists() else []
     refused = refusal(failed)
     if refused is not None:

@@ -1,8 +1,8 @@
 """Run the mutants of mutants.toml: plant one fault at a time and check that a named test fails.
 
-A copy of the working tree and a cargo build of its own lie in target/mutants; the tree itself is
-never written to. The copy runs with the extension that `make develop` built: tests of faults in
-Rust are tests of cargo.
+A copy of the working tree with its own cargo build is kept in target/mutants; the tree itself is
+never changed. The copy uses the extension that `make develop` built, so faults in Rust are tested
+by cargo.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Mutant:
 
     @property
     def is_rust(self) -> bool:
-        """True if cargo runs its tests."""
+        """Whether cargo runs its tests."""
         return self.file.endswith(".rs")
 
     def is_stale(self) -> bool:

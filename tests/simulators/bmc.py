@@ -1,8 +1,8 @@
-"""A BMC that speaks RMCP+ to the real ipmitool: DCMI power, SDR power sensors, faults on demand.
+"""BMC simulator that speaks RMCP+ to the real ipmitool: DCMI power, SDR sensors, faults.
 
-Run as a program of its own: ``python bmc.py PORT STATE``. STATE is a JSON file that is read before
-every answer: watts, state (1 measuring), stamp (s), delay_s, dcmi (false: no such command), sensors
-(name -> watts), password. It stands on pyghmi's server side of the protocol.
+A separate program: ``python bmc.py PORT STATE``. STATE is a JSON file read before every answer:
+watts, state (1 measuring), stamp (s), delay_s, dcmi (false: no such command), sensors (watts by
+name), password. It is based on pyghmi's server side of the protocol.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ WATTS, POWER_SUPPLY, OTHER_UNITS, TOLERANCE = 6, 0x0A, 0x0B, 4  # TOLERANCE in h
 
 
 def sensor_record(number: int, name: str) -> bytes:
-    """A full sensor record (IPMI 2.0, 43.1): unsigned watts, 2 W a step, a tolerance of +/- 4 W."""
+    """Return a full sensor record (IPMI 2.0, 43.1): unsigned watts, 2 W a step, +/- 4 W."""
     key = bytes([0x20, 0, number])
     kind = bytes([POWER_SUPPLY, number, 0x7F, 0x68, OTHER_UNITS, 0x01])
     masks = bytes(6)
@@ -39,7 +39,7 @@ def sensor_record(number: int, name: str) -> bytes:
 
 
 class Session(serversession.ServerSession):
-    """A login. Where pyghmi keeps silent about an unknown user, this says so, as BMCs do."""
+    """Login session that rejects unknown users as BMCs do; pyghmi would not answer."""
 
     def _got_rakp1(self, data: Any) -> None:
         if bytes(data[28:]).decode() != USER:
@@ -50,20 +50,20 @@ class Session(serversession.ServerSession):
 
 
 class Simulator(bmc.Bmc):
-    """What ipmitool asks of a server's BMC."""
+    """Server side of the requests that ipmitool sends to a BMC."""
 
     def __init__(self, port: int, state: Path) -> None:
         self._state = state
         super().__init__({USER: self.state()["password"]}, port=port, address="127.0.0.1")
-        self.additionaldevices = 0x02  # it has an SDR repository
+        self.additionaldevices = 0x02  # has an SDR repository
 
     def state(self) -> dict[str, Any]:
-        """As the test wrote it last."""
+        """Return the current state file."""
         loaded: dict[str, Any] = json.loads(self._state.read_text())
         return loaded
 
     def handle_raw_request(self, request: dict[str, Any], session: Any) -> None:
-        """One request within a session."""
+        """Answer one request within a session."""
         state, data = self.state(), bytes(request["data"])
         command = (request["netfn"], request["command"])
         time.sleep(state["delay_s"])

@@ -1,9 +1,9 @@
-"""A stand-in for DLIO where it is not installed: its options, configuration and files, no reads.
+"""Stand-in for DLIO with its options, configuration and files, but no reads.
 
-Started as ``dlio_benchmark`` would be. ``STANDIN_DLIO`` says how it behaves: ``ok``, ``fails``,
-``hangs``, ``one-epoch`` (it ends early), ``half`` (the second rank leaves no file), ``direct``
-(only for its package: a DLIO with a reader for O_DIRECT). Its steps last as long as configured;
-files are in the form of its main branch, with a bare NaN in them.
+Started like ``dlio_benchmark``. ``STANDIN_DLIO`` selects its behaviour: ``ok``, ``fails``,
+``hangs``, ``one-epoch`` (ends early), ``half`` (the second rank writes no file), ``direct`` (only
+for its package: a DLIO with an O_DIRECT reader). Its steps last as long as configured; its files
+are in the format of the main branch, including a bare NaN.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def main() -> int:
     config = Path(arguments[arguments.index("--config-dir") + 1])
     name = next(a for a in arguments if a.startswith("workload=")).partition("=")[2]
     document: dict[str, Any] = json.loads((config / "workload" / f"{name}.yaml").read_text())
-    hydra = os.environ.get("STANDIN_HYDRA")  # a file of DLIO that asks for the model's name
+    hydra = os.environ.get("STANDIN_HYDRA")  # a DLIO file that asks for the model's name
     if hydra is not None:
         model = document["model"]
         for name in re.findall(r"\$\{workload\.model(\.name)?\}", Path(hydra).read_text()):

@@ -1,7 +1,7 @@
-"""An HTTP proxy before a real S3 server: it counts what passes, and harms what it is told to.
+"""HTTP proxy in front of a real S3 server that counts requests and injects faults.
 
-Requests go on as they came, so that their signatures hold: the server sees the proxy's address as
-its own name.
+Requests are forwarded unchanged so that their signatures stay valid: the server takes the proxy's
+address as its own name.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from urllib.parse import urlsplit
 
 HEAD_BYTES = 64 << 10
 PART = 64 << 10
-RESET = struct.pack("ii", 1, 0)  # linger for no time: close by RST
+RESET = struct.pack("ii", 1, 0)  # linger of zero: close by RST
 
 HarmKind = Literal[
     "corrupt", "truncate", "reset", "trickle", "refuse", "date", "redate", "delay", "silence"
@@ -31,18 +31,18 @@ HarmKind = Literal[
 
 @dataclass(frozen=True)
 class Harm:
-    """What is done to a share of the answers to some requests.
+    """Fault applied to a share of the answers to matching requests.
 
-    ``corrupt`` turns one bit of the body; ``truncate`` and ``reset`` end the connection in its
+    ``corrupt`` flips one bit of the body; ``truncate`` and ``reset`` close the connection in its
     middle; ``trickle`` sends the answer byte by byte, ``seconds`` apart; ``refuse`` answers itself
-    with ``status`` and ``code``; ``date`` moves the answer's Date by ``seconds``, and ``redate``
-    that of the request; ``delay`` waits for ``seconds``; ``silence`` never answers.
+    with ``status`` and ``code``; ``date`` shifts the answer's Date by ``seconds``, and ``redate``
+    the request's; ``delay`` waits for ``seconds``; ``silence`` never answers.
     """
 
     kind: HarmKind
     share: float = 1.0
     methods: tuple[str, ...] = ("GET",)
-    path: str = "/pool-"  # what the request's path (without its query) has in it
+    path: str = "/pool-"  # substring of the request's path without query
     seconds: float = 0.0
     status: int = 503
     code: str = "SlowDown"
@@ -50,7 +50,7 @@ class Harm:
 
 @dataclass(frozen=True)
 class Seen:
-    """A request that passed, with its headers' names in lower case."""
+    """A forwarded request, with lower-case header names."""
 
     method: str
     path: str
@@ -59,9 +59,10 @@ class Seen:
 
 
 class FaultyProxy:
-    """Listens from entering to leaving, in a thread of its own. ``harms`` may change at any time;
-    the first that fits a request is taken. ``seen`` has every request, ``done`` how often which
-    harm was done.
+    """Proxy with its own thread, listening inside the ``with`` block.
+
+    ``harms`` may change at any time; the first match is applied. ``seen`` has every request,
+    ``done`` the number of applications of each fault.
     """
 
     def __init__(self, upstream: str, *harms: Harm, seed: int = 1) -> None:
@@ -88,7 +89,7 @@ class FaultyProxy:
         self._thread.join()
 
     def count(self, method: str, path: str = "/pool-") -> int:
-        """How many such requests came."""
+        """Return the number of matching requests."""
         return sum(seen.method == method and path in seen.path for seen in self.seen)
 
     def _run(self) -> None:
@@ -105,7 +106,7 @@ class FaultyProxy:
 
     async def _close(self) -> None:
         self._server.close()
-        await asyncio.sleep(0)  # whoever connected just now has a task then
+        await asyncio.sleep(0)  # lets a just accepted connection become a task
         while tasks := asyncio.all_tasks() - {asyncio.current_task()}:
             for task in tasks:
                 task.cancel()
@@ -120,7 +121,7 @@ class FaultyProxy:
         try:
             while await self._exchange(reader, writer, *upstream):
                 pass
-        except (OSError, EOFError):  # a side has gone: so does the other
+        except (OSError, EOFError):  # one side closed, so close the other
             pass
         finally:
             upstream[1].transport.abort()
@@ -133,7 +134,7 @@ class FaultyProxy:
         from_server: asyncio.StreamReader,
         to_server: asyncio.StreamWriter,
     ) -> bool:
-        """One request and its answer; whether another may follow."""
+        """Forward one request and its answer; return whether the connection stays open."""
         head = await reader.readuntil(b"\r\n\r\n")
         line, headers = _read_head(head)
         method, target, _ = line.split(" ", 2)
@@ -179,7 +180,7 @@ class FaultyProxy:
 
 
 async def _before(harm: Harm, answer: bytes) -> bytes:
-    """The answer's head, changed or late."""
+    """Return the answer's head, possibly changed or delayed."""
     if harm.kind == "delay":
         await asyncio.sleep(harm.seconds)
     if harm.kind == "date":
@@ -240,7 +241,7 @@ def _bodiless(method: str, status: int) -> bool:
 async def _body(
     reader: asyncio.StreamReader, headers: dict[str, str], of: Literal["request", "answer", "none"]
 ) -> AsyncIterator[bytes]:
-    """The body's bytes as they come, with the frames of a chunked one."""
+    """Yield the body as it arrives, including chunk framing."""
     if of == "none":
         return
     if "chunked" in headers.get("transfer-encoding", "").lower():

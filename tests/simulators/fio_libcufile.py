@@ -1,6 +1,6 @@
-"""A stand-in for a fio with libcufile: the real fio, which does the same by POSIX calls.
+"""Stand-in for a fio with libcufile that runs the real fio with POSIX I/O.
 
-The first argument is the real fio. ``STANDIN_LIBCUFILE`` says how it behaves: ``ok``, ``missing``
+The first argument is the real fio. ``STANDIN_LIBCUFILE`` selects its behaviour: ``ok``, ``missing``
 (a fio without that engine) or ``refused`` (cuFile does not open).
 """
 

@@ -1,10 +1,10 @@
-"""A stand-in for gdsio where it is not installed: its options and its line, over POSIX reads.
+"""Stand-in for gdsio with its options and result line, over POSIX reads.
 
-Started as gdsio would be. ``STANDIN_GDSIO`` says how it behaves: ``ok``, ``unsupported`` (cuFile
-refuses the file), ``io-error``, ``lost`` (the GPU), ``hangs``, ``no-line``, ``teardown`` (it ends a
-second after its line), ``cut`` (half of its line), ``old`` (the line of a gdsio before 1.0),
-``idle`` (it moved nothing), ``boast`` (twice the rate), ``unloadable`` or ``other`` (some program).
-One thread does the I/O of all, and its line tells as many threads as were asked for.
+Started like gdsio. ``STANDIN_GDSIO`` selects its behaviour: ``ok``, ``unsupported`` (cuFile refuses
+the file), ``io-error``, ``lost`` (the GPU), ``hangs``, ``no-line``, ``teardown`` (ends a second
+after its line), ``cut`` (half of its line), ``old`` (the line of a gdsio before 1.0), ``idle`` (no
+I/O), ``boast`` (twice the rate), ``unloadable`` or ``other`` (another program). One thread does all
+I/O; the line reports the requested number of threads.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def size(text: str) -> int:
 
 
 class Options:
-    """Its command line; ``-f``, ``-D``, ``-d`` and ``-w`` may come again and again."""
+    """Command line; ``-f``, ``-D``, ``-d`` and ``-w`` may be repeated."""
 
     def __init__(self, words: list[str]) -> None:
         self.files: list[str] = []
@@ -59,7 +59,7 @@ class Options:
 
 
 def work(options: Options) -> tuple[int, float]:
-    """Operations done and seconds taken, over the files in turn."""
+    """Read the files in turn; return the operations and seconds."""
     block, length = size(options.given["-i"]), size(options.given["-s"])
     start = size(options.given.get("-o", "0K"))
     kind = TYPES[int(options.given["-I"])]

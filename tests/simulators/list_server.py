@@ -1,7 +1,7 @@
-"""An S3 store of a million small objects that are not there: it lists, deletes and counts.
+"""S3 server with a million virtual small objects, which it lists, deletes and counts.
 
 Keys are those of a pool with one shard, ``<prefix>0000/<number as 8 hex digits>``. Signatures are
-not looked at.
+not checked.
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ _KEY = re.compile(rb"<Key>[^<]*/([0-9a-f]{8})</Key>")
 
 
 class ListServer:
-    """Listens from entering to leaving. ``there`` has a byte for each object: 1, or 0 for deleted.
+    """Server listening inside the ``with`` block.
 
-    ``requests`` counts what came: pages, deletes, puts, others.
+    ``there`` has a byte for each object: 1, or 0 if deleted. ``requests`` counts pages, deletes,
+    puts and others.
     """
 
     def __init__(self, prefix: str, objects: int, size: int) -> None:
@@ -71,7 +72,7 @@ class ListServer:
         self._thread.join()
 
     def page(self, query: dict[str, str]) -> bytes:
-        """The next up to 1,000 keys behind the token, as ListObjectsV2 answers."""
+        """Return the next up to 1,000 keys after the token, as ListObjectsV2 does."""
         most = min(int(query.get("max-keys", PAGE)), PAGE)
         numbers: list[int] = []
         at = int(query.get("continuation-token", "0"))
@@ -96,12 +97,12 @@ class ListServer:
         ).encode()
 
     def delete(self, content: bytes) -> None:
-        """Of a multi-delete."""
+        """Handle a multi-object delete."""
         for found in _KEY.finditer(content):
             self.there[int(found.group(1), 16)] = 0
 
     def answer(self, handler: BaseHTTPRequestHandler, what: str, body: bytes) -> None:
-        """200, with the body; counted."""
+        """Count the request and answer 200 with the body."""
         with self._lock:
             self.requests[what] += 1
         handler.send_response(200)

@@ -1,8 +1,8 @@
-"""A bucket in memory that lists as MinIO does, over HTTP. Signatures are not looked at.
+"""A bucket in memory that lists like MinIO, over HTTP. Signatures are not checked.
 
-MinIO matches the prefix of an upload listing only as a whole key, and without one names the uploads
-of the whole bucket that its memory has; it names prefixes below which all is deleted and versions
-lie; and it keeps a bucket that holds versions.
+MinIO matches the prefix of an upload listing only as a whole key, and without a prefix lists the
+uploads of the whole bucket that are in its memory. It lists prefixes whose objects are all deleted
+but have versions, and it refuses to delete a bucket with versions.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from storlab.model.s3 import Credentials, S3Store
 
 
 class Minio:
-    """Listens from entering to leaving. Its one bucket is ``bench``, there unless ``empty``.
+    """Server listening inside the ``with`` block, with the bucket ``bench`` unless ``empty``.
 
-    ``objects``: content by key. ``versions``: keys of old versions and delete markers, one for
+    ``objects``: content by key. ``versions``: keys of old versions and delete markers, one entry
     each. ``uploads``: key by id. ``forgetful``: uploads are listed by their whole key only, as
-    after a restart. ``refuse``: the start of "METHOD /path?query" and the code that an answer with
-    status 200 then has in its body.
+    after a restart. ``refuse``: the start of "METHOD /path?query" and the error code that the body
+    of a status 200 answer then contains.
     """
 
     def __init__(self, *, versioned: bool = False, empty: bool = False) -> None:
@@ -85,7 +85,7 @@ class Minio:
     def answer(
         self, method: str, key: str, query: dict[str, str], body: bytes
     ) -> tuple[int, bytes]:
-        """Status and body."""
+        """Return status and body."""
         with self._lock:
             if not self.there and not (method == "PUT" and not key):
                 return 404, _error("NoSuchBucket")
@@ -135,10 +135,10 @@ class Minio:
                 continue
             head, slash, _ = key.removeprefix(prefix).partition("/")
             if delimiter and slash:
-                tops.add(prefix + head + slash)  # also of what is deleted
+                tops.add(prefix + head + slash)  # including deleted objects
             elif key in self.objects:
                 keys.append(key)
-        keys = keys[: int(query.get("max-keys", 1000))]  # the tests have no more
+        keys = keys[: int(query.get("max-keys", 1000))]  # sufficient for the tests
         text = "".join(
             f"<Contents><Key>{escape(key)}</Key><Size>{len(self.objects[key])}</Size></Contents>"
             for key in keys

@@ -1,6 +1,6 @@
-"""A stand-in for QIS, Quarch's instrument server, at the level of its text protocol.
+"""Stand-in for QIS, Quarch's instrument server, at the level of its text protocol.
 
-Answers as the help text of QIS 1.54 prints them; no real QIS was recorded.
+It answers as described in the help text of QIS 1.54; no real QIS was recorded.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ POWERS = [("3V3", "power", "uW"), ("12V", "power", "uW"), ("Tot", "power", "uW")
 
 
 def header(channels: list[tuple[str, str, str]]) -> str:
-    """A V3 header, lines ended as QIS ends them."""
+    """Return a V3 header with QIS line endings."""
     rows = "\n".join(CHANNEL.format(*channel, i) for i, channel in enumerate(channels))
     return HEADER.format(channels=rows).replace("\n", "\r\n")
 
 
 class FakeQis:
-    """One module on one port. Change its attributes to make it misbehave."""
+    """One module on one port. Change its attributes to inject faults."""
 
     def __init__(self) -> None:
         self.greeting = b"Quarch Instrument Server v1.54\r\n>"
@@ -46,15 +46,15 @@ class FakeQis:
         self.listed = [
             "1) usb::QTL1847-01-016 Port:9 Stream:Yes Name:XLC Programmable Power Module"
         ]
-        self.refuses: dict[str, str] = {}  # command: answer
+        self.refuses: dict[str, str] = {}  # answer by command
         self.header = header([*RAILS, *POWERS])
-        self.header_delays = 0  # how often the header is not available yet
-        self.lines: list[str] = []  # that the next "stream text all" returns
+        self.header_delays = 0  # how often the header is unavailable first
+        self.lines: list[str] = []  # returned by the next "stream text all"
         self.status = "Stopped: User"
         self.resample = "off"
         self.commands: list[str] = []
-        self.hang = threading.Event()  # set: answers nothing any more
-        self.hang_up = threading.Event()  # set: closes the connection
+        self.hang = threading.Event()  # if set, no request is answered
+        self.hang_up = threading.Event()  # if set, the connection is closed
         self._server = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._server.getsockname()[1]
         self._connections: list[socket.socket] = []

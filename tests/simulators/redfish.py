@@ -1,4 +1,4 @@
-"""A Redfish service: a tree of JSON resources behind HTTP or HTTPS, with logins and faults."""
+"""Redfish service: a tree of JSON resources over HTTP or HTTPS, with logins and faults."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def collection(*paths: str) -> dict[str, Any]:
 
 
 def tree(**chassis: dict[str, Any]) -> dict[str, Any]:
-    """A service root with these chassis and no power yet."""
+    """Return a service root with these chassis and no power readings."""
     resources: dict[str, Any] = {
         "": {"RedfishVersion": "1.18.0", "Chassis": link("/Chassis")},
         "/Chassis": collection(*(f"/Chassis/{name}" for name in chassis)),
@@ -35,7 +35,7 @@ def tree(**chassis: dict[str, Any]) -> dict[str, Any]:
 
 
 class Service:
-    """The server, in a thread of its own. ``resources``, and the faults, may change at any time."""
+    """Server with its own thread; ``resources`` and faults may change at any time."""
 
     def __init__(
         self, resources: dict[str, Any], password: str, tls: ssl.SSLContext | None
@@ -84,7 +84,7 @@ class Service:
         path = handler.path.split("?")[0].rstrip("/").removeprefix(ROOT)
         self.requests.append(("GET", path))
         time.sleep(self.delay_s)
-        if self.gone:  # connections that are open end without an answer
+        if self.gone:  # close open connections without an answer
             handler.close_connection = True
         elif path and not self._known(handler):  # the root needs no login
             self._answer(handler, 401, {"error": {"code": "Base.1.0.NoValidSession"}})

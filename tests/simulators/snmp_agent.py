@@ -1,6 +1,6 @@
-"""Net-SNMP's own agent (snmpd) in the part of a PDU: SNMP v2c and v3, values from a file.
+"""Net-SNMP's agent (snmpd) acting as a PDU: SNMP v2c and v3, values from a file.
 
-``Agent`` starts the daemon; it calls this file as a program for every value (``pass_persist``).
+``Agent`` starts the daemon, which calls this file as a program for every value (``pass_persist``).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ SUBTREES = (".1.3.6.1.4.1.318", ".1.3.6.1.4.1.13742", ".1.3.6.1.4.1.99999")
 
 
 class Agent:
-    """``set({oid: (type, value)})``, types of pass_persist: gauge, integer, counter, string."""
+    """Agent with ``set({oid: (type, value)})``; types are gauge, integer, counter, string."""
 
     def __init__(
         self, program: Path, folder: Path, port: int, community: str, auth: str, priv: str
@@ -30,13 +30,13 @@ class Agent:
         settings += [f'createUser {USER} SHA-256 "{auth}" AES "{priv}"']
         answer = f"{sys.executable} {Path(__file__).resolve()} {self._values}"
         settings += [f"pass_persist {subtree} {answer}" for subtree in SUBTREES]
-        self._configuration = folder / "pdu.conf"  # snmpd keeps an snmpd.conf of its own here
+        self._configuration = folder / "pdu.conf"  # snmpd writes its own snmpd.conf here
         self._configuration.write_text("\n".join(settings) + "\n")
         self._program, self._folder, self.port = program, folder, port
         self.start()
 
     def set(self, objects: dict[str, tuple[str, Any] | None], delay_s: float = 0) -> None:
-        """Add or change objects; None takes one away."""
+        """Add or change objects; None removes one."""
         for name, value in objects.items():
             self._state["objects"].pop(name, None)
             if value is not None:
@@ -70,7 +70,7 @@ class Agent:
 
 
 def answer_gets(values: Path) -> None:
-    """pass_persist: a command per line, each with the object's name on the next one."""
+    """Answer pass_persist requests: a command per line, each followed by a line with the OID."""
     while command := sys.stdin.readline().strip():
         if command == "PING":
             say("PONG")

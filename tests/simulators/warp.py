@@ -1,10 +1,10 @@
-"""A stand-in for warp where it is not installed: its options, output and files, but no requests.
+"""Stand-in for warp with its options, output and files, but no requests.
 
-Started as warp would be. ``STANDIN_WARP`` says how it behaves: ``ok``, ``fails``, ``hangs``,
-``stubborn`` (it ignores SIGINT), ``no-record``, ``short`` (its load ends early), ``errors`` (every
+Started like warp. ``STANDIN_WARP`` selects its behaviour: ``ok``, ``fails``, ``hangs``,
+``stubborn`` (ignores SIGINT), ``no-record``, ``short`` (its load ends early), ``errors`` (every
 request failed), ``damaged``, ``old`` (a warp without --full) or ``other`` (another program of that
-name). Its record is in the form of warp 1.6.1, with that one's habit of writing a session token
-down. Everything is stamped as if the whole load had run, so that nobody waits for it.
+name). Its record has the format of warp 1.6.1, including the session token that warp writes.
+Timestamps pretend that the whole load ran, to save time.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ HEADER = (
     "idx\tthread\top\tclient_id\tn_objects\tbytes\tendpoint\tfile\terror\tstart\tfirst_byte\t"
     "last_byte\tend\tduration_ns\tcat"
 )
-EVERY_NS = 10_000_000  # between two requests, each of half that length
+EVERY_NS = 10_000_000  # between two requests, each half as long
 SIZE = 65536
 
 

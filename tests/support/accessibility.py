@@ -1,4 +1,4 @@
-"""What axe-core finds wrong with a page, for readers who do not see it or use no mouse."""
+"""Accessibility check of pages by axe-core."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ RUN = """async options => {
   return violations.map(({id, nodes}) =>
     `${id}: ${nodes.length}, first ${nodes[0].target}: ${nodes[0].failureSummary}`);
 }"""
-# Texts that stand out less from their ground than WCAG 2 asks for, 4.5 to 1.
+# Texts whose contrast is below the 4.5 to 1 of WCAG 2.
 CONTRAST = """() => {
   const luminance = ([r, g, b]) => [r, g, b].map(v => v / 255)
     .map(v => v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)
@@ -40,7 +40,7 @@ SCREENS = ((1366, "light"), (390, "dark"))
 
 
 def violations(page: Page, *, contrast: bool = True) -> list[str]:
-    """Each rule that is broken, with the number of nodes and the first of them."""
+    """Return each violated rule with the number of nodes and the first of them."""
     if not page.evaluate("'axe' in window"):
         page.evaluate(AXE)
     options = {} if contrast else {"rules": {"color-contrast": {"enabled": False}}}
@@ -49,7 +49,7 @@ def violations(page: Page, *, contrast: bool = True) -> list[str]:
 
 
 def violations_on_screens(page: Page) -> list[str]:
-    """On a desk in the light, and on a phone in the dark."""
+    """Return the violations on a desktop in light mode and on a phone in dark mode."""
     broken_rules = []
     for width, scheme in SCREENS:
         page.set_viewport_size({"width": width, "height": 768})

@@ -1,4 +1,4 @@
-"""Synthetic published tables for the tests of the audit's rules of arithmetic."""
+"""Synthetic published tables for tests of the audit's arithmetic rules."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PLACE = {"workload": "mixed", "rw_mix": "70/30", "block_size": "256KB", "op": "r
 def cell(
     metric: str, printed: str, unit: str, config: str = "A", at: str = "8", **more: str
 ) -> dict[str, str]:
-    """A measured row at a place; ``at`` is the operating point."""
+    """Return a measured row at a place; ``at`` is the operating point."""
     row = {**PLACE, "config": config, "metric": metric, "unit": unit, "printed": printed}
     point = {"x_name": "jobs", "x_value": at} if at else {}
     return {**row, **point, "qualifier": "exact", "kind": "measured", **more}
@@ -27,7 +27,7 @@ def cell(
 def claim(
     metric: str, printed: str, unit: str = "x", config: str = "A", to: str = "B", **more: str
 ) -> dict[str, str]:
-    """A claim about one place: config against the other."""
+    """Return a claim about one place that compares two configurations."""
     printed_cell = cell(metric, printed, unit, config)
     return {**printed_cell, "kind": "ratio_claim", "compare_config": to, **more}
 
@@ -35,20 +35,20 @@ def claim(
 def headline(
     metric: str, printed: str, unit: str = "x", qualifier: str = "up_to", **more: str
 ) -> dict[str, str]:
-    """A claim about all places."""
+    """Return a claim about all places."""
     empty = dict.fromkeys((*PLACE, "x_name", "x_value"), "")
     claimed = claim(metric, printed, unit)
     return {**claimed, **empty, "kind": "headline_claim", "qualifier": qualifier, **more}
 
 
 def fact(metric: str, printed: str, unit: str, config: str = "A", **more: str) -> dict[str, str]:
-    """A setting of a configuration."""
+    """Return a setting of a configuration."""
     row = {"config": config, "metric": metric, "unit": unit, "printed": printed}
     return {**row, "kind": "config", "qualifier": "exact", **more}
 
 
 def table(*rows: dict[str, str]) -> PublishedTable:
-    """The table of these rows, numbered from 001, written and read as a CSV."""
+    """Return the table of these rows, numbered from 001, written to CSV and read back."""
     with tempfile.TemporaryDirectory() as directory:
         place = Path(directory) / "synthetic.csv"
         with place.open("w", newline="", encoding="utf-8") as file:
@@ -61,10 +61,10 @@ def table(*rows: dict[str, str]) -> PublishedTable:
 
 
 def findings(rule: str, *rows: dict[str, str]) -> list[Finding]:
-    """What one rule says of these rows."""
+    """Return the findings of one rule on these rows."""
     return list(import_module(RULES[rule]).check(table(*rows)))
 
 
 def severities(rule: str, *rows: dict[str, str]) -> list[str]:
-    """The severities of what one rule says."""
+    """Return the severities of one rule's findings on these rows."""
     return [finding.severity for finding in findings(rule, *rows)]

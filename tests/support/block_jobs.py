@@ -1,4 +1,4 @@
-"""Orders of block I/O on plain files, as tests of the native engine give them."""
+"""Block jobs on plain files for tests of the native engine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Control groups of a test's own, of whichever version this machine lets it make."""
+"""Control groups for tests, in the cgroup version that this machine allows."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ V1_NAMES = {"cpu": "cpu", "memory": "memory", "io": "blkio"}
 def control_group(
     controller: str, limits_v1: Mapping[str, str], limits_v2: Mapping[str, str]
 ) -> Iterator[Path]:
-    """Make a group with these limits (file name: text) and remove it; skip where none can be made.
+    """Make a control group with these limits and remove it; skip the test if that is not permitted.
 
     Args:
-        controller: As version 2 calls it: cpu, memory, io.
-        limits_v1: Of a hierarchy of version 1.
-        limits_v2: Of the unified hierarchy.
+        controller: Controller name in version 2: cpu, memory, io.
+        limits_v1: Limits (text by file name) in a version 1 hierarchy.
+        limits_v2: Limits (text by file name) in the unified hierarchy.
     """
     top, limits = _top(controller, limits_v1, limits_v2)
     group = top / f"storlab-test-{uuid.uuid4().hex[:8]}"
@@ -45,14 +45,14 @@ def control_group(
             try:
                 group.rmdir()
                 break
-            except OSError:  # the kernel still takes leave of its last process
+            except OSError:  # the kernel has not yet released its last process
                 sleep_s(0.05)
 
 
 def _top(
     controller: str, limits_v1: Mapping[str, str], limits_v2: Mapping[str, str]
 ) -> tuple[Path, Mapping[str, str]]:
-    """Return the highest group that this process sees, and the limits in its version's words."""
+    """Return the topmost group that this process sees, and the limits for its version."""
     if os.geteuid() != 0:
         pytest.skip("control groups need root")
     for group in groups_of(V1_NAMES[controller]):
@@ -74,7 +74,6 @@ def _highest(group: Path, controller: str) -> Path:
 
 
 def storlab_in(group: Path, arguments: Sequence[str | Path]) -> list[str]:
-    """Return the command that runs storlab inside a group."""
     inside = f'echo $$ > {group}/cgroup.procs && exec "$@"'
     program = "import sys; from storlab.cli.main import main; sys.exit(main())"
     return ["sh", "-c", inside, "sh", sys.executable, "-c", program, *map(str, arguments)]

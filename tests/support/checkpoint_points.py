@@ -1,4 +1,4 @@
-"""Checkpoint workloads written in a few lines, as points and orders."""
+"""Checkpoint workloads from a few lines of TOML, as points and jobs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ GB = 1_000_000_000
 
 
 def points(lines: str) -> list[Point]:
-    """All points of a workload of these lines."""
+    """Return all points of a workload with these lines."""
     study = parse_study(
         '[study]\nname = "s"\n[[target]]\nname = "t"\ndirectory = "d"\n'
         f'[[workload]]\nkind = "checkpoint"\n{lines}'
@@ -41,19 +41,19 @@ def points(lines: str) -> list[Point]:
 
 
 def point(lines: str = PROFILE) -> Point:
-    """The only one."""
+    """Return the single point of a workload with these lines."""
     (single,) = points(lines)
     return single
 
 
 def context(target: Target = TARGET, home: Path | None = Path("/h")) -> JobContext:
-    """In which an order is made."""
+    """Return the context for making a job."""
     access = Access(home=home)
     return JobContext(HEADER, target, access, seed=7, work_dir=Path("w"), run_id="p1-r1")
 
 
 def order(lines: str = PROFILE, target: Target = TARGET) -> CheckpointJob:
-    """What the point becomes for engines."""
+    """Return the engine job of a point."""
     made = CHECKPOINT.job(point(lines), context(target))
     assert isinstance(made, CheckpointJob)
     return made

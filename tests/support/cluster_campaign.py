@@ -1,7 +1,7 @@
-"""A campaign of a cluster with made-up but honest runs: clients are merged as the lab merges them.
+"""Campaign of a cluster with synthetic but consistent runs, merged by the lab's own code.
 
-Every client has an outcome with histograms on a clock of its own; the lab's code makes one outcome
-of them, its flags, metrics and record. Rates and latencies obey Little's law.
+Every client has an outcome with histograms on its own clock. The lab's code merges them into an
+outcome, flags, metrics and a record. Rates and latencies obey Little's law.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ SECOND_NS = 1_000_000_000
 INTERVALS = 3
 WINDOW_NS = INTERVALS * SECOND_NS
 CAPACITY, PERFORMANCE = "Capacity class", "Performance class"
-SLOW = "c03"  # held back on one of the targets
+SLOW = "c03"  # a straggler on one of the targets
 STUDY = """
 [study]
 name = "Two classes of SSDs behind one file system"
@@ -84,7 +84,7 @@ queue_depth = {depths}
 jobs = 32
 """
 MOST_IOPS = {CAPACITY: 5.2e6, PERFORMANCE: 6.6e6}
-MOST_LINK_BYTES_S = 30e9  # of a client
+MOST_LINK_BYTES_S = 30e9  # per client
 MOST_BYTES_S = {CAPACITY: 112e9, PERFORMANCE: 227e9}
 
 
@@ -97,9 +97,9 @@ def cluster_campaign(
     stop_after: int | None = None,
     seed: int = 14,
 ) -> ResultStore:
-    """Create the directory and its runs. ``clients`` and ``depths`` are TOML.
+    """Create the result directory and its runs.
 
-    ``stop_after`` runs the campaign ends.
+    ``clients`` and ``depths`` are TOML; the campaign ends after ``stop_after`` runs.
     """
     text = STUDY.format(repeats=repeats, clients=clients, depths=depths)
     study = study_class().model_validate(tomllib.loads(text))
@@ -121,7 +121,7 @@ def cluster_campaign(
 
 
 def cluster_outcome(point: Point, draw: random.Random) -> RunOutcome:
-    """One run of all clients, merged."""
+    """Return the merged outcome of one run of all clients."""
     count = point.clients or 1
     shares = [draw.gauss(1, 0.02) for _ in range(count)]
     if point.target == CAPACITY and count > 2:

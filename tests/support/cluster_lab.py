@@ -1,4 +1,4 @@
-"""A campaign on clients as a user starts it, and faults that come while it runs."""
+"""Campaigns on clients as real processes, and faults injected while they run."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _NO_REPORT = ("--no-report",)  # a brief takes more CPU time than the lab of a s
 
 
 def wait_for(what: str, done: Callable[[], Any], lab: Lab | None = None) -> Any:
-    """What ``done`` gives as soon as it is true, while that campaign goes on."""
+    """Poll until ``done`` returns a true value while the campaign runs, and return that value."""
     deadline_ns = monotonic_ns() + round(PATIENCE_S * 1e9)
     while not (result := done()):
         assert lab is None or lab.process.poll() is None, f"ended before {what}: {lab.printed}"
@@ -37,7 +37,7 @@ def wait_for(what: str, done: Callable[[], Any], lab: Lab | None = None) -> Any:
 
 
 def variables(pid: int) -> dict[str, str]:
-    """The environment that a process began with."""
+    """Return the initial environment of a process."""
     with suppress(OSError):
         lines = Path(f"/proc/{pid}/environ").read_bytes().decode(errors="replace").split("\0")
         return dict(line.partition("=")[::2] for line in lines)
@@ -61,7 +61,7 @@ def is_rank(pid: int) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """What a run's record says, and how long after the fault it was there."""
+    """Record of a run, and the seconds from the fault until it was stored."""
 
     record: RunRecord
     after_s: float
@@ -119,10 +119,10 @@ class Lab:
         return ResultStore.open(self.out).records()
 
     def loading(self, finished: int) -> str:
-        """Wait until some client says that it loads, in the run after so many others; its name."""
+        """Wait until a client measures in run ``finished`` + 1; return the task's name."""
 
         def look() -> str | None:
-            with suppress(OSError):  # the folder goes with the run
+            with suppress(OSError):  # the folder is removed with the run
                 for file in list((self.out / "work").glob("*/cluster/live.json")):
                     if loads(file):
                         return file.parent.parent.name
@@ -140,9 +140,9 @@ class Lab:
     def fault(
         self, finished: int, do: Callable[[], object], mend: Callable[[], object] | None = None
     ) -> Recorded:
-        """While the run after so many others loads, do that; what is recorded of the run.
+        """Inject a fault while run ``finished`` + 1 is under load, and return its record.
 
-        ``mend`` is called once the campaign waits for somebody.
+        ``mend`` is called once the campaign waits for a client.
         """
         name = self.loading(finished)
         begin_ns = monotonic_ns()
@@ -160,10 +160,10 @@ class Lab:
         return list((self.out / "runs").glob("[!.]*"))
 
     def ranks(self) -> dict[int, int]:
-        """Process ids of the ranks on this machine, by rank; also of a lab that has gone."""
+        """Return the process ids of the ranks on this machine by rank, even if the lab ended."""
         with suppress(StopIteration, KeyError, OSError):
             self._mark = variables(self.mpiexec())["STORLAB_MPI_JOB"]
-        # Once for each process: it may end between two looks.
+        # One read per process, which may end between two reads.
         known = {pid: variables(pid) for pid in all_pids() if is_rank(pid)}
         return {
             int(environment[name]): pid
@@ -174,18 +174,18 @@ class Lab:
         }
 
     def mpiexec(self) -> int:
-        """The launcher of the current task."""
+        """Return the launcher process of the current task."""
         lists = Path(f"/proc/{self.process.pid}/task").glob("*/children")
         children = [int(pid) for file in lists for pid in file.read_text().split()]
         return next(pid for pid in children if "storlab.lab.site.rank" in words(pid))
 
 
 def check_sum(out: Path, record: RunRecord) -> bool:
-    """Histograms of the whole are those of its clients, added; False where a window was cut."""
+    """Check that the merged histograms equal the sum of the clients'; False if a window was cut."""
     assert record.cluster is not None
     totals = record.totals.values()
     clients = record.cluster.clients
-    # Operations of intervals that not all clients shared are in no sum.
+    # Operations of intervals that not all clients share are not summed.
     assert 0 < sum(t.operations for t in totals) <= sum(c.operations for c in clients)
     for client in clients:
         assert client.by_worker is not None

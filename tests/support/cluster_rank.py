@@ -1,6 +1,6 @@
-"""A rank for tests of the transport: rank 0's order names what all of them do.
+"""Rank program for transport tests: rank 0's order names the function that all ranks run.
 
-What rank 0 finds goes to the file that the order names.
+Rank 0 stores its results in the file named by the order.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def main() -> None:
 
 
 def do_echo(link: Link, job: dict[str, Any]) -> Any:
-    """Each client answers its own payload, of its own length, and its host."""
+    """Each client answers with its own payload, of its own length, and its host."""
     later = monotonic_ns() + PATIENCE_NS
     payload = bytes([link.rank]) * (job["bytes"] * link.rank)
     answers = link.gather(ANSWER, payload, later)
@@ -65,14 +65,14 @@ def do_offsets(link: Link, job: dict[str, Any]) -> Any:
 
 
 def do_silent(link: Link, job: dict[str, Any]) -> Any:
-    """Some clients stop themselves; the gather, then the barrier names them."""
+    """Some clients stop themselves; the gather, then the barrier, must name them."""
     if link.rank in job["stopped"]:
         os.kill(os.getpid(), signal.SIGSTOP)
     if not link.is_controller:
         link.gather(ANSWER, str(link.rank).encode(), monotonic_ns() + PATIENCE_NS)
         link.gather(READY, b"", monotonic_ns() + PATIENCE_NS)
         sleep_s(600)
-    # Once these are there, so are the answers that were sent before them.
+    # When these have arrived, earlier answers have as well.
     link.gather(READY, None, monotonic_ns() + PATIENCE_NS, set(link.clients) - set(job["stopped"]))
     link.names = {rank: f"host{rank}" for rank in link.clients}
     answer: dict[str, Any] = {}
@@ -104,10 +104,10 @@ def do_silent_clocks(link: Link, job: dict[str, Any]) -> Any:
 
 
 class Lingering:
-    """Goes when Python has ended its threads, and says so; it takes its time."""
+    """Object whose finaliser runs late in interpreter shutdown, reports that, and blocks."""
 
     def __init__(self, told: str) -> None:
-        # What Python takes apart before this is gone by then.
+        # Objects that Python destroys earlier are gone by then.
         self._write, self._nap, self._told = Path.write_text, sleep_s, Path(told)
 
     def __del__(self) -> None:
@@ -116,7 +116,7 @@ class Lingering:
 
 
 def do_linger(link: Link, job: dict[str, Any]) -> Any:
-    """The first client fails, and hangs on its way out; the others stay."""
+    """The first client fails and hangs during shutdown; the others stay."""
     pids = link.gather(READY, str(os.getpid()).encode(), monotonic_ns() + PATIENCE_NS)
     if link.is_controller:
         told = {"pids": [os.getpid(), *(int(pid) for pid in pids.values())]}
@@ -131,7 +131,7 @@ def do_linger(link: Link, job: dict[str, Any]) -> Any:
 
 
 def do_sleep(link: Link, job: dict[str, Any]) -> Any:
-    """Tells the pids of all, and stays."""
+    """Report the process ids of all ranks and stay."""
     sys.stderr.write(f"a line of rank {link.rank}\n")
     sys.stderr.flush()
     pids = link.gather(READY, str(os.getpid()).encode(), monotonic_ns() + PATIENCE_NS)

@@ -1,7 +1,7 @@
-"""A lab on a host of its own: starts ranks on others, prints what rank 0 stored, ends them.
+"""Lab on its own host: starts ranks on other hosts, prints rank 0's results, ends them.
 
-Its argument is JSON: mpiexec, agent, interface, hosts, the order (see ``cluster_rank``), and which
-file of it to wait for. A line on standard input lets it end; then it prints how that went.
+Its argument is JSON: mpiexec, agent, interface, hosts, the order (see ``cluster_rank``), and the
+file to wait for. A line on standard input makes it end and print the outcome.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
-"""cuFile and the CUDA driver API through ctypes, for tests of stand-ins and of the real library."""
+"""cuFile and the CUDA driver API through ctypes, for tests of simulators and real libraries."""
 
 from __future__ import annotations
 
 import ctypes as c
 from pathlib import Path
 
-GPUS = 16  # of which libcufile keeps statistics
+GPUS = 16  # number of GPUs with statistics in libcufile
 PAIR = 2  # words of a counter: done, failed
-READ_BYTES, BATCH_READ_BYTES = 12, 52  # words of the first level
-NEW_LAYOUT = 1190  # the version from which vectored I/O is counted too
+READ_BYTES, BATCH_READ_BYTES = 12, 52  # word offsets in the first level
+NEW_LAYOUT = 1190  # first version that counts vectored I/O
 
 
 class Status(c.Structure):
@@ -94,7 +94,7 @@ class PerGpu(c.Structure):
 
 
 class OldStatistics(c.Structure):
-    """From 1.15 to 1.18, of all three levels."""
+    """Statistics of all three levels, versions 1.15 to 1.18."""
 
     _fields_ = (
         ("totals", c.c_uint64 * 64),
@@ -105,7 +105,7 @@ class OldStatistics(c.Structure):
 
 
 class NewStatistics(c.Structure):
-    """From 1.19."""
+    """Statistics from version 1.19."""
 
     _fields_ = (
         ("totals", c.c_uint64 * 78),
@@ -156,7 +156,7 @@ _TRANSFER = (c.c_void_p, c.c_void_p, c.c_size_t, c.c_int64, c.c_int64)
 
 
 def load_cufile(path: Path) -> c.CDLL:
-    """libcufile or its stand-in, with types of what it returns."""
+    """Load libcufile or its simulator and declare return types."""
     library = c.CDLL(str(path))
     for name in (*_STATUS, *STATISTICS_SYMBOLS):
         if hasattr(library, name):
@@ -171,7 +171,7 @@ def load_cufile(path: Path) -> c.CDLL:
 
 
 class Gpu:
-    """One device of the driver API, whose primary context is current in this thread."""
+    """A device of the driver API whose primary context is current in this thread."""
 
     def __init__(self, path: Path, number: int = 0) -> None:
         self.api = c.CDLL(str(path), mode=c.RTLD_GLOBAL)
@@ -183,13 +183,13 @@ class Gpu:
             assert self.api.cuCtxSetCurrent(context) == 0
 
     def allocate(self, size: int) -> tuple[int, int]:
-        """Code and address."""
+        """Return error code and address."""
         pointer = c.c_uint64()
         code = self.api.cuMemAlloc_v2(c.byref(pointer), c.c_size_t(size))
         return int(code), pointer.value
 
     def read(self, pointer: int, size: int) -> bytes:
-        """What lies in its memory."""
+        """Return the content of device memory."""
         into = c.create_string_buffer(size)
         code = self.api.cuMemcpyDtoH_v2(into, c.c_uint64(pointer), c.c_size_t(size))
         assert code == 0, code

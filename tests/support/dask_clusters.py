@@ -1,4 +1,4 @@
-"""Dask schedulers and workers as processes of their own, for the time of a test."""
+"""Dask schedulers and workers as processes for the duration of a test."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ START_S = 120
 
 
 class Crowd:
-    """A scheduler with its address, and workers that are started when they are asked for."""
+    """A scheduler with its address, and workers started on request."""
 
     def __init__(self, place: Path) -> None:
         self._place = place
@@ -39,7 +39,7 @@ class Crowd:
     def add(
         self, *options: str, before: Sequence[str] = (), memory: str = "4GiB"
     ) -> subprocess.Popen[bytes]:
-        """A worker of one thread under a nanny, which starts it again when it is killed."""
+        """Start a one-thread worker under a nanny, which restarts it if it is killed."""
         before_it = self._registered()
         worker = self._start(
             "worker", self.address, "--nthreads", "1", "--memory-limit", memory,
@@ -56,11 +56,11 @@ class Crowd:
         return self.log().count("Registered to:")
 
     def log(self) -> str:
-        """What all of them printed."""
+        """Return the output of all processes."""
         return (self._place / "dask.log").read_text()
 
     def end(self) -> None:
-        """All of them."""
+        """End all processes."""
         for process in reversed(self._processes):
             process.terminate()
         for process in reversed(self._processes):
@@ -86,7 +86,7 @@ class Crowd:
 
 @contextmanager
 def crowd(place: Path) -> Iterator[Crowd]:
-    """Ended with the block."""
+    """Provide a scheduler and end it with all workers at the end of the block."""
     place.mkdir(parents=True, exist_ok=True)
     gathered = Crowd(place)
     try:
@@ -96,7 +96,7 @@ def crowd(place: Path) -> Iterator[Crowd]:
 
 
 def children(pid: int) -> list[int]:
-    """Of a process, at once."""
+    """Return the current child processes of a process."""
     pids = []
     for entry in Path("/proc").iterdir():
         with suppress(OSError, ValueError):
@@ -107,7 +107,7 @@ def children(pid: int) -> list[int]:
 
 
 def worker_processes(pid: int) -> list[int]:
-    """Below a process that keeps nannies: what they have spawned, which does the work."""
+    """Return the processes spawned by nannies below a process, which do the work."""
     return [child for child in children(pid) if b"spawn_main" in _command(child)]
 
 
@@ -118,7 +118,7 @@ def _command(pid: int) -> bytes:
 
 
 def is_there(pid: int) -> bool:
-    """Whether it has not ended."""
+    """Return whether a process has not ended."""
     with suppress(OSError):
         os.kill(pid, 0)
         state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]

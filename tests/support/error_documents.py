@@ -1,4 +1,4 @@
-"""Errors of verbs, as their JSON has them, and a study to make mistakes in."""
+"""Error documents of commands in JSON, and a study to break."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 Error = Callable[..., dict[str, Any]]
-"""Runs a verb that must end with the exit code ``code``, and returns its error."""
+"""Function that runs a command, checks the exit code ``code``, and returns the error."""
 STUDY = """\
 [study]
 name = "t"

@@ -1,6 +1,6 @@
-"""A small family of fixed work for tests: it reads a data set of its own in a home.
+"""A small workload family of fixed work for tests, which reads its own data set in a home.
 
-Real files and the real native engine; only its utilisation is made up, from ``au_of``.
+Files and native engine are real; only utilisation is synthetic, from ``au_of``.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class DrillSpec(WorkloadSpec):
 
 
 class DrillWorkload:
-    """Implements ``storlab.contracts.family.Workload``."""
+    """Implementation of ``storlab.contracts.family.Workload``."""
 
     kind = "drill"
     fixed_work = True
@@ -52,7 +52,7 @@ class DrillWorkload:
         search=Search("accelerators", "accelerator", "au_percent"),
     )
     figures: tuple[str, ...] = ()
-    engine_kind = "block"  # what the native engine is told
+    engine_kind = "block"  # kind passed to the native engine
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class DrillWorkload:
         self.most = most
         self.space_bytes = space_bytes
         self.data_bytes = data_bytes
-        self.homes: list[Path] = []  # of the jobs that ran
+        self.homes: list[Path] = []  # of executed jobs
         self.runs: list[tuple[str, int]] = []  # target, accelerators
         self.flagged: dict[int, str] = {}  # flag by accelerators
 

@@ -1,4 +1,4 @@
-"""A machine with a GPU and an NVMe drive below one PCIe switch, and what its libraries say."""
+"""A machine with a GPU and an NVMe drive below one PCIe switch, and its libraries' answers."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ XFS = Under("xfs", frozenset({"rw"}), (), (DRIVE,))
 
 
 def machine_tree(root: Path) -> PciTree:
-    """On which P2PDMA is possible, and no nvidia-fs is loaded."""
+    """Return the tree of a machine that allows P2PDMA and has no nvidia-fs loaded."""
     tree = PciTree(root)
     tree.text("proc/driver/nvidia/version", OPEN_DRIVER)
     tree.text("proc/driver/nvidia/params", 'RegistryDwords: "RMForceStaticBar1=1;ForceP2P=0"')
@@ -56,20 +56,20 @@ def machine_tree(root: Path) -> PciTree:
 
 
 def as_machine(tree: PciTree, probed: Probe = FOUND) -> Machine:
-    """With that tree, and libraries that say this."""
+    """Replace the machine by that tree, and its libraries by ones with these answers."""
     return Machine(tree.root, {}, lambda _: probed, is_root=True, processor="x86_64")
 
 
 def rows_of(checks: Sequence[Check]) -> dict[str, Check]:
-    """By name."""
+    """Return doctor's rows by name."""
     return {check.name: check for check in checks}
 
 
 def machine_rows(tree: PciTree, probed: Probe = FOUND) -> dict[str, Check]:
-    """Of the machine alone."""
+    """Return doctor's rows about the machine only."""
     return rows_of(examine_machine(LIBRARIES, as_machine(tree, probed)))
 
 
 def bad_rows(checks: Sequence[Check]) -> dict[str, str]:
-    """What is not well, by name."""
+    """Return the rows that are not ok, by name."""
     return {check.name: check.what for check in checks if check.status != "ok"}

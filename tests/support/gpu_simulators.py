@@ -1,7 +1,7 @@
-"""Stand-ins for libcuda.so.1 and libcufile.so.0, made once per session, and what can be ordered.
+"""Simulators of libcuda.so.1 and libcufile.so.0, built once per session, with faults.
 
-The sources are tests/simulators/{cuda,cufile}*.c; their heads tell every order. Device pointers are
-not addresses of memory: who reads them as such ends with SIGSEGV.
+The sources are tests/simulators/{cuda,cufile}*.c; their headers list all faults. Device pointers
+are not memory addresses: reading them as such ends with SIGSEGV.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ Word = str | int | float
 
 @dataclass(frozen=True, slots=True)
 class Simulators:
-    """Where the built libraries lie."""
+    """Paths of the built libraries."""
 
     cuda: Path
-    cufile: Path  # of 1.15 or newer: with statistics
-    cufile_without_statistics: Path  # as 1.14
+    cufile: Path  # like 1.15 or newer: with statistics
+    cufile_without_statistics: Path  # like 1.14
 
 
 def build(directory: Path) -> Simulators:
-    """Compile all of them; a C compiler is there wherever storlab is built."""
+    """Compile all simulators; a C compiler exists wherever storlab is built."""
     subprocess.run(["sh", SOURCES / "gpu.sh", directory], check=True)
     return Simulators(
         directory / "libcuda.so.1",
@@ -40,7 +40,7 @@ def build(directory: Path) -> Simulators:
 
 @cache
 def simulators() -> Simulators:
-    """Built at the first call of this process."""
+    """Return the simulators, built at the first call in this process."""
     return build(Path(_kept().name))
 
 
@@ -52,7 +52,7 @@ def _kept() -> tempfile.TemporaryDirectory[str]:
 def faults(
     cufile: Mapping[str, Word] | None = None, cuda: Mapping[str, Word] | None = None
 ) -> dict[str, str]:
-    """An environment that orders this of the next run. Both names are always in it."""
+    """Return an environment that requests these faults; both variables are always set."""
     return {CUFILE_ORDER: _order(cufile or {}), CUDA_ORDER: _order(cuda or {})}
 
 

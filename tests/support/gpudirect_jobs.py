@@ -1,4 +1,4 @@
-"""Orders of loads into GPU memory on plain files, and stand-ins for what carries them out."""
+"""GPUDirect jobs on plain files, and stand-ins for the programs that run them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def make_job(
 
 
 def files(place: Path, count: int, size: int = 8 * MIB) -> list[Path]:
-    """Data files of that size."""
+    """Create data files of this size."""
     paths = [place / f"data.{number}" for number in range(count)]
     for path in paths:
         path.write_bytes(bytes(size))
@@ -36,12 +36,12 @@ def files(place: Path, count: int, size: int = 8 * MIB) -> list[Path]:
 
 
 def gdsio_standin(place: Path) -> Path:
-    """A program that is started as gdsio would be."""
+    """Create a stand-in for the program gdsio."""
     return _script(place / "gdsio", f'"{SIMULATORS / "gdsio.py"}"')
 
 
 def libcufile_standin(place: Path) -> Path:
-    """A fio that has libcufile, made of the real one."""
+    """Create a stand-in for a fio with libcufile from the real fio."""
     return _script(place / "fio", f'"{SIMULATORS / "fio_libcufile.py"}" "{shutil.which("fio")}"')
 
 

@@ -1,7 +1,7 @@
-"""Which of several processes runs which tests: those of clusters in one, and the rest beside it.
+"""Test distribution over parallel processes: cluster tests in one, all others beside them.
 
-A campaign on clients waits most of its time, and so would both cores if nothing ran beside it. But
-its clocks and time-outs are those of up to a dozen clients: what runs beside lets it go first.
+A cluster campaign mostly waits, so other tests use the cores meanwhile. But it has the clocks and
+timeouts of up to a dozen clients, so the other tests run at lower priority.
 """
 
 from __future__ import annotations
@@ -16,19 +16,21 @@ from xdist.workermanage import WorkerController
 from support.mounts import separate_mounts
 
 CLUSTERS = "tests/integration/cluster/"
-BEHIND = 5  # niceness: a third of the time of a cluster's process, and of others' on a busy machine
+# Niceness: a third of a cluster process's CPU time, and of other users' on a busy machine.
+BEHIND = 5
 
 
 class Lanes(LoadFileScheduling):
-    """A file in one process, and all files of clusters in the same."""
+    """Scheduler that keeps a file in one process, and all cluster files in the same one."""
 
     def _split_scope(self, nodeid: str) -> str:
         return CLUSTERS if nodeid.startswith(CLUSTERS) else str(super()._split_scope(nodeid))
 
     def _reschedule(self, node: WorkerController) -> None:
-        """A process begins a test only when it knows the next one: it gets files until it does.
+        """Assign files until the process has two tests pending.
 
-        One that takes the place of another gets none before it has told which tests it has.
+        A process starts a test only when the next one is assigned. A replacement process gets none
+        before it has reported its collection.
         """
         while (
             node in self.registered_collections
@@ -38,10 +40,10 @@ class Lanes(LoadFileScheduling):
             super()._reschedule(node)
 
     def remove_node(self, node: WorkerController) -> str | None:
-        """Of a process that has ended: the test it was at, which fails. The others get its rest.
+        """Return the test at which a process ended; the remaining tests go to other processes.
 
-        xdist hands out that test again, which ends the next process, too, and files of which
-        nothing is left, for which a process waits for ever.
+        xdist would hand out the crashing test again, which ends the next process too, and files
+        without remaining tests, for which a process waits for ever.
         """
         left = [
             test for file in self.assigned_work[node].values() for test in file if not file[test]
@@ -57,24 +59,24 @@ class Lanes(LoadFileScheduling):
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Lanes | None:
-    """Of ``--dist loadfile``."""
+    """Return the scheduler for ``--dist loadfile``."""
     return Lanes(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
 def pytest_sessionstart() -> None:
-    """Keep the mounts of parallel processes apart."""
+    """Separate the mounts of parallel processes."""
     if "PYTEST_XDIST_WORKER" in os.environ:
         separate_mounts()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Clusters take longest: their process begins with them, whatever else it has time for."""
+    """Put cluster tests first, because they take longest."""
     items.sort(key=lambda item: not item.nodeid.startswith(CLUSTERS))
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """This process and what it starts go behind clusters, from its first test that is none."""
+    """Lower the priority of this process from its first test that is not a cluster test."""
     if "PYTEST_XDIST_WORKER" in os.environ and not item.nodeid.startswith(CLUSTERS):
         nice = os.getpriority(os.PRIO_PROCESS, 0)
         os.setpriority(os.PRIO_PROCESS, 0, max(BEHIND, nice))

@@ -1,7 +1,7 @@
-"""A result directory of many runs, through the real store; the numbers are made up.
+"""Result directory with many synthetic runs, written by the real store.
 
-Two targets in closed loop with reads and writes; rates and latencies obey Little's law, and totals,
-metrics and samples of a run say the same.
+Two targets in closed loop with reads and writes. Rates and latencies obey Little's law; totals,
+metrics and samples of a run agree.
 """
 
 from __future__ import annotations
@@ -76,10 +76,10 @@ def large_campaign(
     more: str = "",
     change: Callable[[RunRecord], RunRecord] = lambda record: record,
 ) -> ResultStore:
-    """Make it: ``runs`` runs, ``repeats`` of each point, of two targets and a sweep of four.
+    """Create the directory: ``runs`` runs, ``repeats`` per point, two targets, a sweep of four.
 
-    ``names`` are those of the study and of its first target, ``header`` and ``more`` further lines
-    of their tables; ``change`` makes of each record the one that is stored.
+    ``names`` are those of the study and its first target; ``header`` and ``more`` are extra lines
+    of their tables; ``change`` edits each record before it is stored.
     """
     points = math.ceil(runs / repeats / len(TARGETS))
     depths = list(range(1, math.ceil(points / (len(BLOCK_SIZES) * len(JOBS) * 4)) + 1))
@@ -127,13 +127,12 @@ def study_text(
     more: str = "",
     **swept: Any,
 ) -> str:
-    """The study, with what it sweeps."""
     study, disk = map(_quoted, names)
     return STUDY.format(name=study, disk=disk, header=header, more=more, **swept)
 
 
 def _quoted(text: str) -> str:
-    """As a basic string of TOML, which has JSON's escapes."""
+    """Return a TOML basic string, which has the same escapes as JSON."""
     return json.dumps(text).replace("\x7f", "\\u007f")
 
 

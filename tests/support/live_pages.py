@@ -64,7 +64,7 @@ def ask(url: str, *, method: str = "GET", **headers: str) -> Answer:
 
 
 class Stream:
-    """Server-sent events, parsed as the HTML standard says: fields by line, a blank line ends."""
+    """Server-sent events parsed as in the HTML standard: fields by line, a blank line ends one."""
 
     def __init__(self, url: str) -> None:
         parts = urlsplit(url)

@@ -49,7 +49,7 @@ _DEFAULTS = {
 
 
 def write_study(place: Path, **changes: Any) -> Path:
-    """``study.toml`` in that folder, with its data in ``shared/`` beside it."""
+    """Write ``study.toml`` to a folder, with its data in ``shared/`` next to it."""
     directory = place / "shared"
     directory.mkdir(exist_ok=True)
     path = place / "study.toml"
@@ -58,12 +58,12 @@ def write_study(place: Path, **changes: Any) -> Path:
 
 
 def run_verb(*arguments: str | Path) -> int:
-    """The exit code of a verb, in this process."""
+    """Run a command in this process and return its exit code."""
     return int(main([str(argument) for argument in arguments]))
 
 
 def run_study(place: Path, **changes: Any) -> ResultStore:
-    """Carry it out; its runs may have failed."""
+    """Run a study; its runs may fail."""
     study, directory = write_study(place, **changes), place / "results"
     code = run_verb("run", study, "--out", directory, "--no-report", "--quiet")
     if code not in (0, 3, 4):

@@ -1,4 +1,4 @@
-"""Clients of a cluster that are made up: some have gone, and nothing is started."""
+"""Fake clients of a cluster, some unreachable; no process is started."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from storlab.model.result import Failure
 
 
 class FakeSession:
-    """Of a task; with a host that has gone it does not start, or says nothing at all."""
+    """Fake session of a task."""
 
     def __init__(self, gathered: Gathered | None) -> None:
         self.gathered = gathered
@@ -36,7 +36,7 @@ class FakeSession:
 
 
 class FakeClients(Clients):
-    """Writes down what is started where."""
+    """Fake clients that record which task is started where."""
 
     gone: set[str]
     mute: bool
@@ -80,9 +80,15 @@ def made_clients(
     apart: bool = False,
     fact: dict[str, Any] | None = None,
 ) -> FakeClients:
-    """``gone``: hosts that do not answer, or, ``mute``, let everybody wait. ``fact``: of each.
+    """Return fake clients on these hosts.
 
-    ``apart``: each answers, but not together with others.
+    Args:
+        cluster: Cluster table of the study.
+        hosts: Hosts of the clients.
+        gone: Hosts that do not answer.
+        mute: Hosts in ``gone`` hang instead of failing.
+        apart: Each client answers alone, but not together with others.
+        fact: Facts that each client reports.
     """
     clients = FakeClients(cluster, list(hosts), cast(Any, None))
     given = {"gone": gone, "mute": mute, "apart": apart, "fact": fact or {}}

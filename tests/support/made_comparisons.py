@@ -1,4 +1,4 @@
-"""Comparisons of made-up runs, without a directory: through the real comparison, and fast."""
+"""Comparisons of synthetic runs without a directory: the real comparison code, but fast."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ read_percent = {mixes}
 jobs = {jobs}
 """
 Draw = Callable[[str, WorkloadPoint], Mapping[str, float]]
-"""A target's values at a point in one run, by a column's key."""
+"""Function from target and point to the values of one run, by column key."""
 
 
 def study_of(
@@ -56,12 +56,12 @@ def study_of(
 
 
 def comparison_of(study: StudyBase, draw: Draw, repeats: int = 3) -> Comparison:
-    """The comparison of ``repeats`` runs of every point, with values as drawn."""
+    """Return the comparison of ``repeats`` runs of every point with drawn values."""
     return filled(dataset_of(study, repeats), draw)
 
 
 def filled(data: Dataset, draw: Draw) -> Comparison:
-    """The comparison of these runs with other values; earlier comparisons of them change too."""
+    """Return the comparison of these runs with new values; earlier comparisons change as well."""
     work = {point.key: point for point in data.points}
     for (key, target), runs in data.runs.items():
         for run in runs:
@@ -70,7 +70,7 @@ def filled(data: Dataset, draw: Draw) -> Comparison:
 
 
 def dataset_of(study: StudyBase, repeats: int = 3) -> Dataset:
-    """Every run of a study, without values."""
+    """Return every run of a study, without values."""
     store = cast(ResultStore, SimpleNamespace(study=study, directory=Path("/made-up")))
     names = [target.name for target in study.target]
     columns = [TargetColumn(target.name, target, store) for target in study.target]
@@ -106,7 +106,7 @@ def _run(point: Point, repeat: int) -> Any:
 
 
 def noisy(draw: random.Random, means: Mapping[str, float], noise: float) -> Draw:
-    """Throughput around a mean that each target has at all points."""
+    """Return a function that draws throughput around the mean of each target."""
 
     def values(target: str, point: WorkloadPoint) -> Mapping[str, float]:
         del point
@@ -116,7 +116,7 @@ def noisy(draw: random.Random, means: Mapping[str, float], noise: float) -> Draw
 
 
 def told(comparison: Comparison) -> dict[str, list[str]]:
-    """The sentences of its verdicts, by question."""
+    """Return the sentences of the verdicts by question."""
     return {
         verdict.question: [text.replace("\u00a0", " ") for text in verdict.sentences()]
         for verdict in verdicts(comparison)

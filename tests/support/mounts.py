@@ -1,4 +1,4 @@
-"""Loop devices and mounts for tests that run as root. What they make goes with the block."""
+"""Loop devices and mounts for tests that run as root, removed at the end of the block."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-FS_IOC_SHUTDOWN = 0x8004587D  # _IOR('X', 125, __u32) of the kernel's uapi/linux/fs.h
+FS_IOC_SHUTDOWN = 0x8004587D  # _IOR('X', 125, __u32) in the kernel's uapi/linux/fs.h
 NO_LOG_FLUSH = 2
 CLONE_NEWNS = 0x00020000
 UNMOUNT_TRIES = 100
@@ -20,15 +20,15 @@ UNMOUNT_PAUSE_S = 0.05
 
 
 def sh(*command: str | Path) -> str:
-    """Run a program to its end. Raises CalledProcessError where it fails."""
+    """Run a program. Raises CalledProcessError if it fails."""
     done = subprocess.run([str(c) for c in command], check=True, capture_output=True, text=True)
     return done.stdout.strip()
 
 
 def flush(place: Path) -> None:
-    """Everything that was written to a device, or to the file system of a file or directory.
+    """Flush a device, or the file system of a file or directory.
 
-    Not all of the machine, as os.sync would: what other programs hold dirty is not waited for.
+    Unlike os.sync, it does not wait for dirty data of other programs.
     """
     if place.is_block_device():
         with place.open("rb+") as device:
@@ -38,20 +38,20 @@ def flush(place: Path) -> None:
 
 
 def separate_mounts() -> None:
-    """Give this process a mount namespace of its own, if it may have one.
+    """Give this process its own mount namespace, if permitted.
 
-    A new namespace copies every mount that its maker sees, and a file system with a copy stays
-    alive after its umount: the next mount of its device shows the state that a test has ended.
-    With separate mounts, hosts that one process makes of namespaces copy no mount of another.
+    A new namespace copies every mount that its creator sees, and a file system with a copy stays
+    alive after umount: the next mount of its device shows stale state. With separate mounts, host
+    namespaces of one process copy no mounts of another.
     """
     if os.geteuid() == 0 and ctypes.CDLL(None).unshare(CLONE_NEWNS) == 0:
-        # Mounts of the machine still arrive, and none of this process leaves it.
+        # Mounts of the machine still propagate here, but none of this process propagates out.
         sh("mount", "--make-rslave", "/")
 
 
 @contextmanager
 def mounted(where: Path, *options: str | Path) -> Iterator[Path]:
-    """A mount at ``where``, which is made where it is missing."""
+    """Mount at ``where``, creating it if needed, for the duration of the block."""
     where.mkdir(exist_ok=True)
     sh("mount", *options, where)
     try:
@@ -61,7 +61,7 @@ def mounted(where: Path, *options: str | Path) -> Iterator[Path]:
 
 
 def _unmount(where: Path) -> None:
-    """io_uring lets go of its files a moment after the process that had them open."""
+    """Unmount with retries: io_uring releases a program's files a moment after its end."""
     for _ in range(UNMOUNT_TRIES):
         done = subprocess.run(["umount", str(where)], check=False, capture_output=True, text=True)
         if done.returncode == 0:
@@ -72,7 +72,7 @@ def _unmount(where: Path) -> None:
 
 @contextmanager
 def loop_device(image: Path, *options: str) -> Iterator[Path]:
-    """A loop device over a file."""
+    """Provide a loop device over a file."""
     device = Path(sh("losetup", "--find", "--show", *options, image))
     try:
         yield device
@@ -81,7 +81,7 @@ def loop_device(image: Path, *options: str) -> Iterator[Path]:
 
 
 def make_image(path: Path, size: int, *options: str) -> Path:
-    """An ext4 file system in a file of ``size`` bytes."""
+    """Create an ext4 file system of ``size`` bytes in a file."""
     with path.open("wb") as file:
         file.truncate(size)
     sh("mkfs.ext4", "-q", "-b", "4096", "-m", "0", *options, path)
@@ -89,7 +89,7 @@ def make_image(path: Path, size: int, *options: str) -> Path:
 
 
 def cut_power(mount_point: Path) -> None:
-    """As a loss of power: nothing more reaches the device, not even the journal."""
+    """Simulate a power loss: no further write reaches the device, not even the journal."""
     handle = os.open(mount_point, os.O_RDONLY)
     try:
         fcntl.ioctl(handle, FS_IOC_SHUTDOWN, struct.pack("I", NO_LOG_FLUSH))

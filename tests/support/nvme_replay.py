@@ -1,7 +1,7 @@
-"""A replayed NVMe controller: pages from ``tests/golden/nvme``, features that can be set.
+"""Replayed NVMe controller: pages from ``tests/golden/nvme`` and settable features.
 
-A page file has one field per line, ``offset: bytes in hex  # what it is``; all other bytes are 0.
-They were written from the offsets of the base specification; no drive's own page is kept here.
+A page file has one field per line, ``offset: bytes in hex  # meaning``; all other bytes are 0. They
+were written from the offsets in the base specification, not copied from a drive.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _LINE = re.compile(r"(\d+): ([0-9a-f ]+?)\s*(?:#.*)?")
 
 
 def page(name: str, size: int) -> bytes:
-    """The bytes of a page file."""
+    """Return the bytes of a page file."""
     content = bytearray(size)
     for line in (PAGES / name).read_text().splitlines():
         if not line.strip() or line.startswith("#"):
@@ -30,7 +30,7 @@ def page(name: str, size: int) -> bytes:
 
 
 class Controller:
-    """Answers admin commands as a controller would. Counts and keeps what it was sent."""
+    """Fake controller that answers admin commands and records them."""
 
     def __init__(self, identify: bytes, smart: bytes, power_log: bytes | None = None) -> None:
         self.identify = identify
@@ -39,7 +39,7 @@ class Controller:
         self.power = 0
         self.apst = 0
         self.takes_settings = True
-        self.fails: OSError | int | None = None  # errno of the kernel, or the controller's status
+        self.fails: OSError | int | None = None  # errno of the kernel, or status of the controller
         self.sent: list[tuple[int, int, int, int, int]] = []
         self.closed = False
 
@@ -76,12 +76,12 @@ class Controller:
 
 
 def reporting_drive() -> Controller:
-    """A drive by NVMe 2.3 that reports its power."""
+    """Return an NVMe 2.3 drive that reports its power."""
     return Controller(
         page("identify_2_3.txt", 4096), page("smart_2_3.txt", 512), page("power_log_2_3.txt", 64)
     )
 
 
 def silent_drive() -> Controller:
-    """A drive by NVMe 1.4, which reports none."""
+    """Return an NVMe 1.4 drive that does not report power."""
     return Controller(page("identify_1_4.txt", 4096), page("smart_1_4.txt", 512))

@@ -15,7 +15,7 @@ CLOSED_DRIVER = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.15  Tue 
 
 
 class PciTree:
-    """A machine below a root."""
+    """A machine's tree below a root directory."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -34,7 +34,7 @@ class PciTree:
         resource: str | None = None,
         config: bytes | None = None,
     ) -> Path:
-        """The last of the chain, which begins with the host bridge."""
+        """Add a chain of devices from the host bridge; return the last one."""
         place = self.root / "sys/devices" / Path(*chain)
         put(place / "class", kind)
         put(place / "vendor", vendor)
@@ -79,7 +79,7 @@ class PciTree:
         link: tuple[float, int, float, int] = (32.0, 4, 32.0, 4),
         partition: str | None = None,
     ) -> Path:
-        """A namespace; ``number`` is of its partition where it has one."""
+        """Add a namespace; ``number`` is its partition, if any."""
         pci = self.device(chain, kind="0x010802", vendor="0x1344", node=node, link=link)
         controller = pci / "nvme" / name.partition("n1")[0]
         put(controller / "transport", "pcie")
@@ -96,7 +96,7 @@ class PciTree:
         self._link(self.root / "sys/dev/block" / number, place)
 
     def layer(self, name: str, number: str, parts: Sequence[Path], **facts: str) -> Path:
-        """md or dm; facts such as ``md__level="raid0"``."""
+        """Add an md or dm device; facts are given as ``md__level="raid0"``."""
         place = self.root / "sys/devices/virtual/block" / name
         for key, value in facts.items():
             put(place / key.replace("__", "/"), value)
@@ -112,7 +112,7 @@ class PciTree:
 
 
 def acs_config(control: int) -> bytes:
-    """Configuration space of a bridge: another extended capability, and then ACS."""
+    """Return a bridge's configuration space with one other extended capability before ACS."""
     config = bytearray(4096)
     config[0x100:0x104] = (0x0001 | 1 << 16 | 0x148 << 20).to_bytes(4, "little")
     config[0x148:0x14C] = (0x000D | 1 << 16).to_bytes(4, "little")

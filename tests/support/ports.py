@@ -1,4 +1,4 @@
-"""Ports for servers that tests start and that must be told theirs beforehand."""
+"""Ports for test servers that need a port number before they start."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from itertools import islice
 from pathlib import Path
 
 LOWEST, HIGHEST = 10_000, 65_536
-# The kernel hands out the rest: to a connection of anybody, between our look and the server's bind.
+# The kernel uses its ephemeral range for any connection, possibly between check and bind.
 EPHEMERAL = Path("/proc/sys/net/ipv4/ip_local_port_range")
 
 
 def free_port() -> int:
-    """A port of 127.0.0.1 without listener, TCP or UDP, that no connection is given."""
+    """Return an unused TCP and UDP port of 127.0.0.1 outside of the ephemeral range."""
     return free_ports(1)[0]
 
 
 def free_ports(count: int) -> list[int]:
-    """``count`` of them, no two alike."""
+    """Return ``count`` different ports."""
     free = list(islice(_free(), count))
     assert len(free) == count, f"only {len(free)} ports are free"
     return free
@@ -28,7 +28,7 @@ def free_ports(count: int) -> list[int]:
 
 def _free() -> Iterator[int]:
     first, last = map(int, EPHEMERAL.read_text().split())
-    # Where the kernel's share is all there is, chance must do.
+    # If the ephemeral range covers all ports, use any of them.
     candidates = [*range(LOWEST, first), *range(last + 1, HIGHEST)] or range(LOWEST, HIGHEST)
     for port in random.SystemRandom().sample(candidates, len(candidates)):
         with suppress(OSError):

@@ -1,7 +1,7 @@
-"""Preprocessing of click logs as straightforward as it can be: no library, no parts, no speed.
+"""Straightforward preprocessing of click logs: no library, no parts, no optimisation.
 
-Written from the semantics in docs/preprocess.md alone, so that engines are compared with something
-that shares no line with them.
+Written only from the semantics in docs/preprocess.md, so that engines are compared with independent
+code.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ Row = tuple[int, list[int | None], list[int | None]]
 
 @dataclass
 class Expected:
-    """What every engine must find and leave."""
+    """Expected results and output files of any engine."""
 
     rows: int = 0
     lines: int = 0
     by_reason: dict[str, int] = field(default_factory=dict)
     samples: list[dict[str, Any]] = field(default_factory=list)
-    files: dict[str, bytes] = field(default_factory=dict)  # below the directory of the run
+    files: dict[str, bytes] = field(default_factory=dict)  # by path relative to the run's directory
     cardinalities: list[int] = field(default_factory=list)
     distinct: list[int] = field(default_factory=list)
 
@@ -61,13 +61,13 @@ def expect(
 
 
 def lines_of(data: bytes) -> list[bytes]:
-    """Without their LF; the last one may have none."""
+    """Split into lines without their LF; the last line may have none."""
     lines = data.split(b"\n")
     return lines[:-1] if lines[-1] == b"" else lines
 
 
 def malformation(line: bytes) -> tuple[str, int | None] | None:
-    """The reason, and the first wrong field from 1."""
+    """Return the reason and the first wrong field (from 1)."""
     fields = line.decode("latin-1").split("\t")
     if len(fields) != 40:
         return "fields", None

@@ -1,4 +1,4 @@
-"""Click logs with all that can be wrong with them, and runs over them."""
+"""Click logs with all kinds of errors, and runs over them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ WORDS = ("+5", " 5", "5 ", "1e5", "-", "--5", "5-", "2147483648", "-2147483649",
 
 
 def line_of(draw: random.Random, *, pool: int = 40) -> bytes:
-    """A good one. Categories of each column come from ``pool`` values, low ones more often."""
+    """Return a valid line; categories come from ``pool`` values, low ones more often."""
     fields = [str(draw.randrange(2))]
     for _ in range(13):
         size = draw.choice((1, 1, 2, 3, 5, 9))
@@ -35,7 +35,7 @@ def line_of(draw: random.Random, *, pool: int = 40) -> bytes:
 
 
 def wrong_line(draw: random.Random) -> bytes:
-    """A malformed one, in one of many ways."""
+    """Return a line that is malformed in one of many ways."""
     fields = line_of(draw).split(b"\t")
     kind = draw.choice(("fields", "label", "integer", "category", "letters"))
     if kind == "fields":
@@ -54,7 +54,7 @@ def wrong_line(draw: random.Random) -> bytes:
 
 
 def clicks(place: Path, name: str, rows: int, *, seed: int = 1, wrong: float = 0.0) -> Path:
-    """A file in which a share of the lines is wrong."""
+    """Return a file in which a share of the lines is malformed."""
     draw = random.Random(seed)
     lines = [
         wrong_line(draw) if draw.random() < wrong else line_of(draw, pool=400) for _ in range(rows)
@@ -65,7 +65,7 @@ def clicks(place: Path, name: str, rows: int, *, seed: int = 1, wrong: float = 0
 
 
 def messy(place: Path) -> list[Path]:
-    """Files of every kind; most of their lines are good."""
+    """Return files of every kind, most of whose lines are valid."""
     place.mkdir(parents=True, exist_ok=True)
     first = clicks(place, "day_0", 250, wrong=0.08)
     windows = place / "crlf"
@@ -80,13 +80,13 @@ def messy(place: Path) -> list[Path]:
 
 
 def order(inputs: list[Path], directory: Path, **changes: Any) -> PreprocessJob:
-    """Small parts, and malformed lines are skipped."""
+    """Return a job with small parts that skips malformed lines."""
     made = {"part_bytes": 4096, "malformed": "skip", "interval_ns": 10_000_000, **changes}
     return PreprocessJob(inputs=[str(path) for path in inputs], directory=str(directory), **made)
 
 
 def outcome_of(engine: str, job: PreprocessJob, work_dir: Path) -> RunOutcome:
-    """Of a whole run."""
+    """Return the outcome of a complete run."""
     work_dir.mkdir(parents=True)
     outcome = get_engine(engine).start(job, work_dir).wait(WAIT_S)
     assert outcome is not None
@@ -94,7 +94,7 @@ def outcome_of(engine: str, job: PreprocessJob, work_dir: Path) -> RunOutcome:
 
 
 def expected_of(job: PreprocessJob) -> Expected:
-    """What that order has to leave."""
+    """Return the expected output of a job."""
     return expect(
         [Path(path) for path in job.inputs],
         threshold=job.threshold,
@@ -105,7 +105,7 @@ def expected_of(job: PreprocessJob) -> Expected:
 
 
 def assert_as_expected(outcome: RunOutcome, job: PreprocessJob, expected: Expected) -> None:
-    """The outcome, and every byte below the directory that is not Parquet."""
+    """Check the outcome and every byte below the directory except for Parquet files."""
     stderr = outcome.raw.get("stderr.txt", b"").decode()
     assert (outcome.status, outcome.failure) == ("finished", None), (outcome.failure, stderr)
     details = outcome.details

@@ -1,4 +1,4 @@
-"""What a family has against a point, as one text."""
+"""Problems of a point reported by its family, as text."""
 
 from __future__ import annotations
 
@@ -8,6 +8,6 @@ from storlab.base.errors import Problem
 
 
 def refusal(problems: Sequence[Problem]) -> str | None:
-    """``field: what; fix`` of the one problem, or None."""
+    """Return the single problem as ``field: what; fix``, or None."""
     assert len(problems) <= 1
     return problems[0].text if problems else None

@@ -1,7 +1,7 @@
-"""Many small result directories, cheaply: one through the real store, the others as changed copies.
+"""Many small result directories: one through the real store, the others as edited copies.
 
-Two targets, two points each, in closed loop. A directory has noise of its own, and its runs a
-little more; throughput is multiplied by what the test asks for, and latencies are divided by it.
+Two targets with two points each, in closed loop. Each directory has its own noise and its runs a
+little more. Throughput is multiplied by the test's factor, and latencies are divided by it.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ size = "1GiB"
 
 
 class ResultHistory:
-    """Makes directories below ``root``, one a day from ``BEGIN``."""
+    """Maker of directories below ``root``, one per day from ``BEGIN``."""
 
     def __init__(
         self,
@@ -95,7 +95,7 @@ class ResultHistory:
         firmware: str = "FW1",
         name: str = "",
     ) -> Path:
-        """The directory of one day. ``factors``: of throughput, by target."""
+        """Create the directory of one day; ``factors`` scale the throughput of targets."""
         directory = self.root / (name or f"night-{number:04d}")
         start = (BEGIN + timedelta(days=number)).isoformat()
         environment = {

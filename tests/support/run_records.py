@@ -1,4 +1,4 @@
-"""Records of runs with made-up numbers, for whoever tells of them."""
+"""Run records with synthetic numbers."""
 
 from __future__ import annotations
 

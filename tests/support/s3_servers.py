@@ -1,4 +1,4 @@
-"""Real S3 servers for tests, on loopback: versitygw (plain and with TLS) and gofakes3."""
+"""Real S3 servers on loopback: versitygw (plain and with TLS) and gofakes3."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from support.ports import free_port
 
 @dataclass(frozen=True)
 class S3Server:
-    """A server that runs, and where its objects lie: each bucket is a directory of ``root``."""
+    """A running server; each bucket is a directory below ``root``."""
 
     endpoint: str
     credentials: Credentials
@@ -35,7 +35,7 @@ class S3Server:
     ca_file: Path | None = None
 
     def store(self, bucket: str = "bench", **changes: object) -> S3Store:
-        """A bucket of it, whether it is there or not."""
+        """Return a bucket of the server, which need not exist."""
         made = S3Store(
             endpoints=[self.endpoint],
             bucket=bucket,
@@ -45,31 +45,31 @@ class S3Server:
         return made.model_copy(update=changes)
 
     def set_environment(self, monkeypatch: pytest.MonkeyPatch, prefix: str = "AWS") -> None:
-        """Its keys, where storlab looks for them."""
+        """Set the environment variables from which storlab reads the keys."""
         monkeypatch.setenv(f"{prefix}_ACCESS_KEY_ID", self.credentials.access_key)
         monkeypatch.setenv(f"{prefix}_SECRET_ACCESS_KEY", self.credentials.secret_key)
         monkeypatch.delenv(f"{prefix}_SESSION_TOKEN", raising=False)
 
     def make_bucket(self, bucket: str = "bench") -> Path:
-        """A bucket, made beside the server; its directory."""
+        """Make a bucket in the file system and return its directory."""
         (self.root / bucket).mkdir()
         return self.root / bucket
 
     def put(self, key: str, content: bytes = b"somebody's", bucket: str = "bench") -> Path:
-        """An object, made beside the server; its file."""
+        """Make an object in the file system and return its file."""
         path = self.root / bucket / key
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)
         return path
 
     def keys(self, bucket: str = "bench") -> list[str]:
-        """All keys of a bucket, as the file system has them."""
+        """Return all keys of a bucket from the file system."""
         files = (path for path in (self.root / bucket).rglob("*") if path.is_file())
         names = (path.relative_to(self.root / bucket) for path in files)
         return sorted(str(name) for name in names if not name.parts[0].startswith(".sgwtmp"))
 
     def add_user(self, role: str = "user") -> Credentials:
-        """A new user of a versitygw with ``--iam-dir``; who may what, policies of buckets say."""
+        """Add a user to a versitygw with ``--iam-dir``; bucket policies define its permissions."""
         keys = Credentials("user" + secrets.token_hex(6), secrets.token_urlsafe(24))
         command = ["admin", "--endpoint-url", self.endpoint, "--allow-insecure", "create-user"]
         given = ["--access", keys.access_key, "--secret", keys.secret_key, "--role", role]
@@ -86,7 +86,7 @@ class S3Server:
         return keys
 
     def allow(self, user: Credentials, bucket: str, *statements: dict[str, Any]) -> None:
-        """The bucket's policy: ``statements``, each for this user."""
+        """Set the bucket's policy: ``statements``, each for this user."""
         whose = {"Principal": {"AWS": user.access_key}}
         policy = {
             "Version": "2012-10-17",
@@ -106,9 +106,9 @@ def versitygw(
     port: int | None = None,
     versions: Path | None = None,
 ) -> Iterator[S3Server]:
-    """versitygw over ``place/objects``, with keys made for this start. ``options`` are its own.
+    """Run versitygw over ``place/objects`` with generated keys and extra ``options``.
 
-    With ``versions``, a directory that is there, buckets may keep versions.
+    If ``versions`` is an existing directory, buckets may keep versions.
     """
     program = need_versitygw()
     root = place / "objects"
@@ -143,7 +143,7 @@ def versitygw(
 
 
 class InMemory(S3Server):
-    """A server without a directory: its keys are those that it lists. It has the bucket already."""
+    """Server without a directory, whose keys are read by listing. Its bucket exists already."""
 
     def keys(self, bucket: str = "bench") -> list[str]:
         return S3Control(self.store(bucket)).list_keys("")
@@ -151,7 +151,7 @@ class InMemory(S3Server):
 
 @contextmanager
 def gofakes3(place: Path) -> Iterator[S3Server]:
-    """gofakes3 with the bucket "bench": independent of versitygw, and it checks no signatures."""
+    """Run gofakes3 with the bucket "bench": independent of versitygw, does not check signatures."""
     place.mkdir(parents=True, exist_ok=True)
     port = free_port()
     usual = ("-quiet", "-host", f"127.0.0.1:{port}", "-backend", "memory")
@@ -172,7 +172,7 @@ def gofakes3(place: Path) -> Iterator[S3Server]:
 
 
 def need_gofakes3() -> Path:
-    """Path of gofakes3: Go's module github.com/johannesboyne/gofakes3, cmd/gofakes3."""
+    """Return the path of gofakes3 (Go module github.com/johannesboyne/gofakes3, cmd/gofakes3)."""
     homes = [os.environ.get("GOBIN"), str(Path.home() / "go" / "bin")]
     path = os.pathsep.join(filter(None, [os.environ.get("PATH", os.defpath), *homes]))
     program = shutil.which("gofakes3", path=path)

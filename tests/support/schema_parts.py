@@ -1,7 +1,7 @@
-"""The schema of a study in parts: what all studies share, and a part for each family of work.
+"""Study schema in parts: one part shared by all studies, and one per workload family.
 
-A change of one family, or one more of them, changes no part of another. ``.venv/bin/python -m
-tests.support.schema_parts`` writes them to ``tests/golden/schema``.
+A change to one family changes no other part. ``.venv/bin/python -m tests.support.schema_parts``
+writes the parts to ``tests/golden/schema``.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ COMMON = "study.json"
 
 
 def schema_parts() -> dict[str, str]:
-    """File name and text. The list of all families is in no part: it is made of them."""
+    """Return the parts' texts by file name, without the list of families."""
     schema = study_schema()
     rules = schema["properties"]["workload"].pop("items")["allOf"]
     tables = {rule["if"]["properties"]["kind"]["const"]: rule["then"]["$ref"] for rule in rules}
@@ -32,7 +32,7 @@ def schema_parts() -> dict[str, str]:
 
 
 def _reached(node: Any, definitions: dict[str, Any]) -> Iterator[str]:
-    """Names of the definitions that a part of the schema leads to. They lead in no circle."""
+    """Return the names of the definitions that a schema part references; there are no cycles."""
     if isinstance(node, dict):
         if "$ref" in node:
             name = node["$ref"].rpartition("/")[2]

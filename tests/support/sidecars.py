@@ -1,4 +1,4 @@
-"""Sidecars that tests put beside data files."""
+"""Sidecars of data files, created by tests."""
 
 from __future__ import annotations
 
@@ -10,5 +10,5 @@ from storlab.stores.sidecar import Sidecar, sidecar_path
 
 
 def put_sidecar(data_file: Path, sidecar: Sidecar) -> None:
-    """As storlab leaves it."""
+    """Write a sidecar like storlab's."""
     sidecar_path(data_file).write_text(json.dumps(asdict(sidecar), indent=2) + "\n")

@@ -1,7 +1,7 @@
-"""A Slurm of several nodes on this machine, for tests: its daemons are children of the test.
+"""A Slurm of several nodes on this machine, with its daemons as children of the test.
 
-It needs no munge, systemd or control groups, keeps all in a folder of its own, and trusts whoever
-reaches its ports: bring it up where nobody else is.
+It needs no munge, systemd or control groups, keeps everything in its own folder, and trusts every
+client of its ports, so use it only on a machine without other users.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ NODE = "NodeName={name} NodeHostname={host} NodeAddr=127.0.0.1 Port={port} CPUs=
 
 
 class Slurm:
-    """``with Slurm(place, 3) as slurm``: nodes n1, n2, n3, idle. SLURM_CONF leads there."""
+    """``with Slurm(place, 3) as slurm``: idle nodes n1, n2, n3, selected by SLURM_CONF."""
 
     def __init__(self, place: Path, nodes: int) -> None:
         self.place = place
@@ -66,7 +66,7 @@ class Slurm:
         )
         settings = CONFIGURATION.format(host=host, place=self.place, ports=ports)
         self.configuration.write_text(settings + text)
-        # Nothing of it is used; version 2 would want a group that it may change.
+        # Unused, but version 2 would require a writable group.
         (self.place / "cgroup.conf").write_text("CgroupPlugin=cgroup/v1\n")
         try:
             self._start("slurmctld", "-i")
@@ -83,12 +83,12 @@ class Slurm:
 
     @property
     def environment(self) -> dict[str, str]:
-        """For programs that are to find it."""
+        """Return the environment for programs that use it."""
         own = {name: value for name, value in os.environ.items() if not name.startswith("SLURM")}
         return {**own, "SLURM_CONF": str(self.configuration)}
 
     def run(self, *words: str | Path, timeout: float = 120.0) -> subprocess.CompletedProcess[str]:
-        """A program of Slurm's, to its end; its output and errors together."""
+        """Run a Slurm program; return its output and errors together."""
         return subprocess.run(
             words,
             env=self.environment,
@@ -101,7 +101,7 @@ class Slurm:
         )
 
     def steps(self) -> list[int]:
-        """Process ids of what serves steps of jobs on its nodes."""
+        """Return the process ids of job step daemons on its nodes."""
         return [pid for pid in self._processes() if "slurmstepd" in _name(pid)]
 
     def _start(self, name: str, *words: str) -> None:
@@ -129,7 +129,7 @@ class Slurm:
     def _end(self) -> None:
         with suppress(OSError, subprocess.TimeoutExpired):
             self.run("scancel", "--user=root", "--signal=KILL", timeout=END_S)
-        # What they would store is thrown away, and to end well takes them ten seconds.
+        # Their state is discarded, and a clean shutdown takes ten seconds.
         while left := self._processes():
             for pid in left:
                 with suppress(OSError):
@@ -139,7 +139,7 @@ class Slurm:
             daemon.wait()
 
     def _processes(self) -> list[int]:
-        """All that was started for it or by it, zombies left out."""
+        """Return all processes that belong to it, without zombies."""
         configuration = f"{self.configuration}"
         return [
             pid

@@ -1,4 +1,4 @@
-"""Parts of sysfs as the kernel lays them out, for meters that read them."""
+"""Parts of sysfs as the kernel lays them out, for meters."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from storlab.base.clock import monotonic_ns
 
 
 def put(path: Path, content: str | int) -> None:
-    """A file of sysfs; a reader never sees a part of it."""
+    """Write a sysfs file atomically."""
     path.parent.mkdir(parents=True, exist_ok=True)
     replace(path, content)
 
 
 def replace(path: Path, content: str | int) -> None:
-    """The same where the directory is there already."""
+    """Write a sysfs file atomically in an existing directory."""
     new = path.with_name(f".{path.name}.new")
     new.write_text(f"{content}\n")
     new.rename(path)
@@ -26,7 +26,7 @@ def replace(path: Path, content: str | int) -> None:
 def rapl_tree(
     root: Path, packages: int = 1, range_uj: int = 262_143_328_850, start_uj: int = 1_000_000
 ) -> list[Path]:
-    """Packages with core and dram inside, psys beside them, and the mmio double of the first.
+    """Create packages with core and dram, psys next to them, and the mmio copy of the first.
 
     Returns the counters of the packages.
     """
@@ -44,7 +44,7 @@ def rapl_tree(
 
 
 def hwmon_tree(root: Path, number: int, chip: str, device: str, **files: str | int) -> Path:
-    """One chip with its files."""
+    """Create one hwmon chip with its files."""
     place = root / "class" / "hwmon" / f"hwmon{number}"
     put(place / "name", chip)
     real = root / "devices" / device
@@ -56,10 +56,10 @@ def hwmon_tree(root: Path, number: int, chip: str, device: str, **files: str | i
 
 
 class RunningCounter:
-    """Counts energy of a constant power into a file, as RAPL does, until it is stopped.
+    """Thread that counts the energy of a constant power into a file, like RAPL, until stopped.
 
-    A real counter counts however busy the machine is, so this one runs before all else where it
-    may (as root): one that waited for a processor would show less power than it stands for.
+    A real counter is never delayed by load, so this thread raises its priority if permitted (as
+    root); otherwise it would show too little power on a busy machine.
     """
 
     def __init__(self, file: Path, watts: float, range_uj: int, start_uj: int = 0) -> None:

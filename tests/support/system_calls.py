@@ -1,4 +1,4 @@
-"""System calls that a process is refused, as a container or a poorer file system refuses them."""
+"""System calls that fail for a process, as in a container or on a limited file system."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _ERRNO, _ALLOW = 0x00050000, 0x7FFF0000
 
 
 def refuse(call: int, error: int) -> Callable[[], None]:
-    """For ``preexec_fn``: from then on this call answers that errno. Of seccomp(2); for ever."""
+    """Make a system call fail with this errno permanently, by seccomp(2); for ``preexec_fn``."""
     code = [
         (_LOAD, 0, 0, 0),
         (_SKIP_UNLESS, 0, 1, call),

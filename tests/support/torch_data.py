@@ -1,4 +1,4 @@
-"""Small data sets in the formats of training, made with NumPy, for tests of what reads them."""
+"""Small data sets in training formats, made with NumPy, for tests of readers."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ FILES, SAMPLE = 12, 5000
 
 
 def payload(number: int, sample: int = 0) -> bytes:
-    """Of a sample: as many bytes more than SAMPLE as its file's number."""
+    """Return the payload of a sample, SAMPLE bytes plus the file's number."""
     draw = np.random.default_rng([number, sample])
     return draw.integers(0, 256, SAMPLE + number, dtype=np.uint8).tobytes()
 
 
 def file_of(records: Records, number: int) -> bytes:
-    """A TFRecord or JPEG file. Checksums of records are zeros."""
+    """Return a TFRecord or JPEG file; record checksums are zero."""
     samples = [payload(number, n) for n in range(records.samples_per_file)]
     if records.format == "jpeg":
         return samples[0]
@@ -29,7 +29,7 @@ def file_of(records: Records, number: int) -> bytes:
 
 
 def make_set(home: Path, kind: Any = "npz", samples: int = 1, **changes: Any) -> Records:
-    """A data set below ``home``, and what describes it."""
+    """Create a data set below ``home`` and return its description."""
     records = Records(
         format=kind, files=FILES, samples_per_file=samples, record_bytes=SAMPLE, **changes
     )
@@ -52,7 +52,7 @@ def make_set(home: Path, kind: Any = "npz", samples: int = 1, **changes: Any) ->
 
 
 def job_of(home: Path, records: Records, **changes: Any) -> TrainingJob:
-    """Two accelerators, three epochs."""
+    """Return a job with two accelerators and three epochs."""
     made: dict[str, Any] = {
         "place": DataPlace(directory=str(home), direct=False),
         "records": records,

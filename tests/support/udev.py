@@ -1,4 +1,4 @@
-"""Names of devices such as udev makes. Tests make them under /dev; storlab never does."""
+"""Device names like those of udev. Tests create them under /dev; storlab never does."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from pathlib import Path
 
 @contextmanager
 def named(device: Path, directory: str) -> Iterator[Path]:
-    """A link to the device in ``/dev/disk/<directory>``, which can be made to name another.
+    """Provide a link to the device in ``/dev/disk/<directory>``, which can be redirected.
 
-    The directory stays, empty: a test in another process may be about to make its link there.
+    The empty directory stays, because a test in another process may be about to use it.
     """
     place = Path("/dev/disk") / directory
     place.mkdir(parents=True, exist_ok=True)

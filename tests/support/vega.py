@@ -1,4 +1,4 @@
-"""Figures' specifications, checked against the schema of Vega-Lite."""
+"""Check of figures' specifications against the Vega-Lite schema."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from typing import Any
 
 import altair as alt
 
-# What a specification is, said at once: `Chart.from_dict` tries everything that each part could be,
-# which takes ten times as long.
+# Name the chart's class: `Chart.from_dict` tries all alternatives of each part, which takes ten
+# times as long.
 _CLASSES: dict[str, Any] = {
     "layer": alt.LayerChart,
     "hconcat": alt.HConcatChart,
@@ -20,6 +20,6 @@ _CLASSES: dict[str, Any] = {
 
 
 def assert_vega_lite(spec: dict[str, Any]) -> None:
-    """Raises jsonschema's ValidationError where it is none."""
+    """Raise jsonschema's ValidationError if the specification is invalid."""
     kind = next(name for name in _CLASSES if name in spec)
     _CLASSES[kind].validate(spec)

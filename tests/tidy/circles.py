@@ -1,10 +1,10 @@
-"""Circles among modules, in either language."""
+"""Detection of import cycles among Python or Rust modules."""
 
 from __future__ import annotations
 
 
 def circles(imports: dict[str, set[str]]) -> list[list[str]]:
-    """Sets of modules that import each other, directly or not."""
+    """Return the sets of modules that import each other, directly or indirectly."""
     found: list[list[str]] = []
     for module in sorted(imports):
         reachable = _reachable(imports, module)

@@ -1,4 +1,4 @@
-"""House rules for Python source, as functions from text to a list of complaints."""
+"""House rules for Python source: functions from text to a list of complaints."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ FLOORS = (
     "api",
     "cli",
 )
-"""From the lowest to the highest: a package imports from itself and from those before it."""
+"""Packages from lowest to highest floor; each may import itself and those before it."""
 
-# In the folder of a family or an engine some files belong to the floor that calls them: it finds
-# them through the registry, and only their place is the family's.
+# Some files in a family's or engine's folder belong to the floor that calls them: they are found
+# through the registry and only stored in the folder.
 ROOMS = {
     "figures": "figures",
     "findings": "brief",
@@ -51,15 +51,15 @@ FILE_LINES = 700
 LINE_COLUMNS = 100
 
 _DOTTED = re.compile(r"storlab\.[a-z_]+(?:\.[a-z_]+)+(?::\w+)?")
-_PRAGMA = re.compile(r"\s+# (?:type: ignore|noqa).*$")  # tools want it on the line it is about
+_PRAGMA = re.compile(r"\s+# (?:type: ignore|noqa).*$")  # tools require it on the affected line
 _DATETIME_READS = {"now", "utcnow", "today"}
 
 
 def imports(source: str, module: str) -> Iterator[tuple[int, str]]:
-    """``(line, module)`` for each module of storlab that the module leans on.
+    """Return ``(line, module)`` for each storlab module that a module depends on.
 
-    Finds imports at any depth, and names in strings, which is how verbs and engines are registered.
-    ``module`` is dotted, such as ``storlab.lab.run.campaign``.
+    Includes imports at any depth, and names in strings, by which commands and engines are
+    registered. ``module`` is dotted, as ``storlab.lab.run.campaign``.
     """
     for node in ast.walk(ast.parse(source)):
         for name in _imported(node, module):
@@ -81,14 +81,14 @@ def _imported(node: ast.AST, module: str) -> list[str]:
             return [f"storlab.{name}" for name in named]
         return [base]
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
-        # What a family names as module:function, a floor above loads: no import of its own.
+        # A hook that a family names as module:function is loaded by a higher floor: not an import.
         hook = ":" in node.value and module.split(".")[1] == "workloads"
         return [node.value] if _DOTTED.fullmatch(node.value) and not hook else []
     return []
 
 
 def floor_complaints(source: str, module: str) -> list[str]:
-    """Imports that do not go downwards."""
+    """Complain about imports that do not go to a lower floor."""
     own = floor_of(module)
     complaints = []
     for line, name in imports(source, module):
@@ -101,19 +101,20 @@ def floor_complaints(source: str, module: str) -> list[str]:
 
 
 def floor_of(module: str) -> int:
-    """Number of the floor of a dotted module, counted from below."""
+    """Return the number of a dotted module's floor, counted from the lowest."""
     parts = module.split(".")
     place = parts[1]
     if place in ("workloads", "engines") and len(parts) > 3:
-        is_list = parts[3:] == ["figures"]  # what is drawn, as data; the drawings lie in its files
+        # Declarations of figures; the drawing code is in their files.
+        is_list = parts[3:] == ["figures"]
         place = place if is_list else ROOMS.get(parts[3], place)
     return FLOORS.index(place)
 
 
 def modules_of(source: str, module: str, known: set[str]) -> Iterator[str]:
-    """Which of the known modules the module imports, at any depth; not those of packages around it.
+    """Return the known modules that a module imports at any depth, without its parent packages.
 
-    A place in a string is none: what is found by its name is asked for when all is imported.
+    Hooks in strings do not count, because they are loaded when all modules are imported.
     """
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.ImportFrom):
@@ -126,9 +127,9 @@ def modules_of(source: str, module: str, known: set[str]) -> Iterator[str]:
 
 
 def family_complaints(source: str, kind: str) -> list[str]:
-    """Where the text of a module names a family: as a string, a class or an imported module.
+    """Complain about a family's name in a module: as a string, class or imported module.
 
-    Words that are also plain English are names only where they stand alone in a string.
+    Names that are common English words count only if they are the whole string.
     """
     title = kind.capitalize()
     camel = re.compile(rf"^_?{title}[A-Z]")
@@ -149,7 +150,7 @@ def family_complaints(source: str, kind: str) -> list[str]:
 
 
 def _plain_words(tree: ast.AST) -> Iterator[ast.expr]:
-    """Values of ``"type"``, as in a JSON schema."""
+    """Return values of ``"type"``, as in a JSON schema."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Dict):
             pairs = zip(node.keys, node.values, strict=True)
@@ -157,7 +158,7 @@ def _plain_words(tree: ast.AST) -> Iterator[ast.expr]:
 
 
 def clock_complaints(source: str) -> list[str]:
-    """Reads of time: the module ``time``, and ``now``, ``utcnow`` and ``today`` of datetime."""
+    """Complain about reading the time: module ``time``, or ``now``, ``utcnow``, ``today``."""
     complaints = []
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import) and any(alias.name == "time" for alias in node.names):
@@ -174,7 +175,7 @@ def clock_complaints(source: str) -> list[str]:
 
 
 def size_complaints(source: str) -> list[str]:
-    """Files that are too long, and lines that are too wide. Holds for Rust as well."""
+    """Complain about files that are too long and lines that are too wide, also in Rust."""
     lines = source.splitlines()
     complaints = [f"{len(lines)} lines"] if len(lines) > FILE_LINES else []
     for number, line in enumerate(lines, 1):
@@ -185,7 +186,7 @@ def size_complaints(source: str) -> list[str]:
 
 
 def unfinished_complaints(source: str) -> list[str]:
-    """``NotImplementedError``, and tests that are skipped without a reason."""
+    """Complain about ``NotImplementedError`` and about tests skipped without a reason."""
     complaints = []
     for node in ast.walk(ast.parse(source)):
         line = getattr(node, "lineno", 0)

@@ -1,4 +1,4 @@
-"""House rules for Rust source and manifests, as functions from text to a list of complaints."""
+"""House rules for Rust source and manifests: functions from text to a list of complaints."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _IGNORE = re.compile(r"#\[ignore\s*\]")
 
 
 def place(crate: str) -> str:
-    """The directory of a crate."""
+    """Return the directory of a crate."""
     return f"crates/families/{crate}" if crate in FAMILIES else f"crates/{crate}"
 
 
 def manifest_complaints(manifest: str, crate: str) -> list[str]:
-    """Dependencies of a crate, also those of its tests and build, that do not lie below it."""
+    """Complain about dependencies of a crate (tests and build included) not on a lower floor."""
     tables = tomllib.loads(manifest)
     names: set[str] = set()
     for kind in ("dependencies", "dev-dependencies", "build-dependencies"):
@@ -39,7 +39,7 @@ def manifest_complaints(manifest: str, crate: str) -> list[str]:
 
 
 def use_complaints(source: str, crate: str) -> list[str]:
-    """Paths in a source file that lead to a crate which is not below its own."""
+    """Complain about paths in a source file to a crate that is not on a lower floor."""
     code = blank(source)
     found = [(f"line {_line(code, m.start())}", m.group(1)) for m in _CRATE_USE.finditer(code)]
     return _not_below(crate, [(where, name) for where, name in found if name in CRATE_FLOORS])
@@ -54,10 +54,10 @@ def _not_below(crate: str, found: list[tuple[str, str]]) -> list[str]:
 
 
 def module_imports(path: str, source: str, modules: frozenset[str]) -> set[str]:
-    """Top-level modules of its crate that a file imports; ``""`` is the crate's root.
+    """Return the top-level modules of its crate that a file imports; ``""`` is the crate's root.
 
-    ``path`` is relative to ``src``. What a test imports counts as little as what lies below the
-    file's own top-level module.
+    ``path`` is relative to ``src``. Imports of tests, and those below the file's own top-level
+    module, do not count.
     """
     place = [] if path == "lib.rs" else path.removesuffix(".rs").removesuffix("/mod").split("/")
     found: set[str] = set()
@@ -70,7 +70,7 @@ def module_imports(path: str, source: str, modules: frozenset[str]) -> set[str]:
 
 
 def _resolve(place: list[str], steps: list[str], modules: frozenset[str]) -> list[str] | None:
-    """An imported path from the crate's root on; None where it leads out of the crate."""
+    """Resolve an imported path from the crate's root; None if it leaves the crate."""
     if steps[0] == "crate":
         return steps[1:]
     if steps[0] in ("self", "super"):
@@ -83,7 +83,7 @@ def _resolve(place: list[str], steps: list[str], modules: frozenset[str]) -> lis
 
 
 def _paths(tree: str) -> list[str]:
-    """Every path of a ``use``, without its braces."""
+    """Return every path of a ``use`` declaration, with braces expanded."""
     head, brace, rest = tree.partition("{")
     if not brace:
         return [tree.partition(" as ")[0].strip()]
@@ -98,25 +98,25 @@ def _paths(tree: str) -> list[str]:
 
 
 def _without_tests(code: str) -> str:
-    """Source up to its module of tests, which may import what it likes."""
+    """Return the source before its test module, which may import anything."""
     return _TESTS.split(code)[0]
 
 
 def clock_complaints(source: str) -> list[str]:
-    """Reads of time that belong to ``crates/base/src/clock.rs``."""
+    """Complain about reading the time outside of ``crates/base/src/clock.rs``."""
     return _each(_CLOCK, blank(source), "reads time; use storlab_base::clock")
 
 
 def processor_complaints(source: str) -> list[str]:
-    """Code for one processor that belongs to ``clock.rs`` and ``arch.rs`` of ``crates/base/src``.
+    """Complain about processor-specific code outside ``clock.rs`` and ``arch.rs`` of crates/base.
 
-    There it has a portable branch beside it, which tests run too.
+    There it has a portable alternative, which is tested too.
     """
     return _each(_PROCESSOR, blank(source), "is for one processor; use storlab_base::arch")
 
 
 def unfinished_complaints(source: str) -> list[str]:
-    """Unfinished code, and tests that are ignored without a reason."""
+    """Complain about unfinished code and about tests ignored without a reason."""
     code = blank(source)
     return _each(_UNFINISHED, code, "is unfinished") + _each(_IGNORE, code, "without a reason")
 

@@ -1,4 +1,4 @@
-"""Just enough Rust to measure it: blanks out comments and literals."""
+"""Minimal Rust lexer that blanks out comments and literals."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _TOKEN = re.compile(
 
 
 def blank(source: str) -> str:
-    """The source with comments, strings and characters as spaces; lines keep their numbers."""
+    """Replace comments, strings and characters by spaces; line numbers stay."""
     out: list[str] = []
     position = 0
     while match := _TOKEN.search(source, position):

@@ -1,4 +1,4 @@
-"""What is registered has its files, and the documents say what exists."""
+"""Registered parts have their files, and documents list what exists."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from storlab.model.study import Header, Precondition, Target
 from tidy import python_rules, text_rules, tree
 
 DOCUMENTS = tree.source(".md")
-ROOM = ("params", "spec", "family", "job", "rules", "metrics", "page")  # what every family has
+ROOM = ("params", "spec", "family", "job", "rules", "metrics", "page")  # files of every family
 GUIDES = [Path(name) for name in ("README.md", "CONTRIBUTING.md", "ARCHITECTURE.md")]
 
 
@@ -40,7 +40,7 @@ def test_a_workload_is_whole(kind: str) -> None:
     rooms = [f"python/storlab/workloads/{kind}/{name}.py" for name in ROOM]
     assert not set(rooms) - files
     crate = f"crates/families/{kind}/src/lib.rs"
-    assert (crate in files) == (kind in NativeEngine.kinds)  # another program needs none
+    assert (crate in files) == (kind in NativeEngine.kinds)  # other engines' programs need no crate
     assert f"docs/{kind}.md" in files
     assert _studies_of(kind), f"no study in studies/ uses {kind}"
     tests = [n for n in tree.source(".py", "tests/integration") if n.name.startswith("test_")]
@@ -89,7 +89,7 @@ def test_documents_name_targets_and_verbs_that_exist() -> None:
 
 @cache
 def _generate() -> Any:
-    """docs/generate.py, which is a program."""
+    """Import docs/generate.py, which is a program."""
     place = tree.ROOT / "docs/generate.py"
     spec = spec_from_file_location("generate", place)
     assert spec is not None
@@ -123,7 +123,7 @@ def test_every_verb_has_its_man_page() -> None:
 
 
 def _drawn(roff: str) -> str:
-    """The page as text without bold. Any warning fails the test."""
+    """Return the page as plain text without bold. Any warning fails the test."""
     program = [need_program("groff"), "-man", "-ww", "-Tascii", "-P-cbou"]
     done = subprocess.run(program, input=roff, capture_output=True, text=True, check=True)
     assert not done.stderr
@@ -204,7 +204,7 @@ def test_the_package_imports_only_what_it_declares() -> None:
     extras = project["optional-dependencies"].values()
     wanted = [*project["dependencies"], *(each for extra in extras for each in extra)]
     named = {re.split(r"[^\w.-]", each)[0].lower() for each in wanted}
-    named |= {"pydantic-core"}  # part of pydantic, in a package of its own
+    named |= {"pydantic-core"}  # a separate package that belongs to pydantic
     providers = packages_distributions()
     for name in tree.source(".py", "python"):
         used = set(re.findall(r"(?m)^\s*(?:from|import) ([a-z_]\w*)", tree.read(name)))

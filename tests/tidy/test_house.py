@@ -1,4 +1,4 @@
-"""The house rules, applied to the house. The rules themselves are tested in test_rules.py."""
+"""House rules applied to the repository; test_rules.py tests the rules themselves."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_python_imports_go_downwards() -> None:
     for name in PACKAGE:
         module = tree.module(name)
         if module.count(".") < 2:
-            continue  # storlab/__init__.py is on no floor
+            continue  # storlab/__init__.py belongs to no floor
         complaints += [
             f"{name}: {complaint}"
             for complaint in python_rules.floor_complaints(tree.read(name), module)
@@ -85,7 +85,7 @@ def test_modules_of_a_crate_do_not_import_in_circles() -> None:
 
 
 def _imports_of(place: Path) -> dict[str, set[str]]:
-    """What each top-level module of a crate imports, the root under ``""``."""
+    """Return the imports of each top-level module of a crate; the root is ``""``."""
     names = [name.relative_to(place) for name in tree.source(".rs", str(place))]
     names = [name for name in names if "tests" not in name.stem]
     modules = frozenset(name.parts[0].removesuffix(".rs") for name in names) - {"lib"}

@@ -1,4 +1,4 @@
-"""Of several processes that run tests one has those of clusters: tests/support/lanes.py."""
+"""Test distribution keeps cluster tests in one process: tests/support/lanes.py."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_a_process_that_ends_fails_the_test_it_was_at_and_no_other(
 
 @pytest.mark.root
 def test_a_copy_of_all_mounts_keeps_none_of_another_process(tmp_path: Path) -> None:
-    """Hosts made of namespaces hold copies: with one, a file system outlives its umount."""
+    """Hosts made of namespaces copy all mounts; a copy keeps a file system alive after umount."""
     need_root("mount")
     for name in ("first", "second"):
         (tmp_path / f"test_{name}.py").write_text(MOUNTS)
@@ -103,7 +103,7 @@ def test_a_copy_of_all_mounts_keeps_none_of_another_process(tmp_path: Path) -> N
 
 
 def run_spread(folder: Path, processes: int = 3) -> subprocess.CompletedProcess[str]:
-    """The tests of a folder, as ``make test-python`` spreads them."""
+    """Run the tests of a folder in parallel, like ``make test-python``."""
     (folder / "pytest.ini").write_text(f"[pytest]\npythonpath = {TESTS}\n")
     (folder / "conftest.py").write_text('pytest_plugins = ["support.lanes"]\n')
     spread = ["-n", str(processes), "--dist", "loadfile", "--no-loadscope-reorder"]

@@ -1,4 +1,4 @@
-"""Documents lead to what is there: files, headings, and the paths that they name."""
+"""Links of documents lead to existing files and headings, and the paths they name exist."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PAGES = [name for name in tree.source(".md") if "tests" not in name.parts]
 FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"(?<!\\)\[(?:[^\[\]]|\[[^\]]*\])*\]\(([^)\s]+)\)")
 PATH = re.compile(r"`((?:[a-z0-9_]+/)+[a-z0-9_]+\.(?:py|rs|md|c))`")
-BELOW = ("", "python/storlab", "crates", "docs")  # what a path in a text may count from
+BELOW = ("", "python/storlab", "crates", "docs")  # folders that a path in a text may be relative to
 
 
 def _anchors(page: Path) -> set[str]:

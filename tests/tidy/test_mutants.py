@@ -1,4 +1,4 @@
-"""The list of mutants fits the code: tests/mutants/run.py plants each of them."""
+"""The list of mutants matches the code; tests/mutants/run.py plants each of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""docs/recipes is true to the program: every command, study and manifest in it is read as such."""
+"""Every command, study and manifest in docs/recipes is accepted by the program."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _BLOCK = re.compile(r"(?ms)^```(\w+)\n(.*?)^```$")
 
 
 def blocks(language: str) -> list[tuple[str, str]]:
-    """Name of the recipe and text of each block in that language."""
+    """Yield the recipe's name and text of each code block in that language."""
     found = [(name, *pair) for name in RECIPES for pair in _BLOCK.findall(tree.read(name))]
     return [(str(name), text) for name, kind, text in found if kind == language]
 
@@ -40,7 +40,7 @@ def manifests() -> list[Any]:
 
 
 def studies() -> Iterator[tuple[str, str]]:
-    """Studies by where they stand: alone, or in the data of a ConfigMap."""
+    """Yield studies with their position: alone, or in the data of a ConfigMap."""
     yield from blocks("toml")
     for manifest in manifests():
         data = manifest.get("data", {})
@@ -48,7 +48,7 @@ def studies() -> Iterator[tuple[str, str]]:
 
 
 def commands() -> list[list[str]]:
-    """Words of each call of storlab: in scripts, in running text, and as arguments of a Job."""
+    """Yield the words of each storlab call: in scripts, in running text, and in Job arguments."""
     inline = [c for name in RECIPES for c in re.findall(r"`(storlab [^`]+)`", tree.read(name))]
     scripts = [text.replace("\\\n", " ") for _, text in blocks("bash")]
     lines = [line for text in scripts for line in text.splitlines()]
@@ -171,7 +171,7 @@ def _settings(name: str) -> dict[str, str]:
 
 
 def test_the_mpijob_is_of_one_piece_with_its_image(tmp_path: Path) -> None:
-    """User, port, keys, hosts and volumes are the same in manifest, image and study."""
+    """User, port, keys, hosts and volumes agree in manifest, image and study."""
     documents = list(yaml.safe_load_all(tree.read(MPIJOB)))
     (job,) = [d["spec"] for d in documents if d["kind"] == "MPIJob"]
     (configured,) = [d for d in documents if d["kind"] == "ConfigMap"]

@@ -1,4 +1,4 @@
-"""Every tidy rule is able to fail: one text that breaks it, and one that does not."""
+"""Every tidy rule can fail: one text that violates it, and one that does not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a build does with integration tests that failed: tests/second_try.py."""
+"""Handling of failed integration tests in a build: tests/second_try.py."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ DEFECT = "def test_defect():\n    assert False\n"
 
 @pytest.fixture
 def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A project of its own, without a test."""
+    """Provide a project without tests."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "pytest.ini").touch()
     (tmp_path / "tests/integration").mkdir(parents=True)
@@ -32,7 +32,7 @@ def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def second_try() -> subprocess.CompletedProcess[str]:
-    """What the second try gives after a first run of all tests, which fails."""
+    """Return the second try's result after a first run with failures."""
     first = subprocess.run(
         [sys.executable, "-m", "pytest", "-q"], check=False, capture_output=True, text=True
     )

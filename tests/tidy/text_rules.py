@@ -1,10 +1,10 @@
-"""House rules for any text file: no machine, no registry, and documents that name what exists."""
+"""House rules for all text files: no machine paths, no registries, only existing names."""
 
 from __future__ import annotations
 
 import re
 
-# Written in pieces, so that this file passes its own rule.
+# Split, so that this file passes its own rule.
 _MACHINE_PATHS = [f"/{name}/" for name in ("root", "work", "home", "Users")]
 _REGISTRIES = [
     f"{name}.{end}"
@@ -31,24 +31,24 @@ _MAKE_TARGET = re.compile(r"^([a-z][a-z0-9-]*):(?!=)", re.MULTILINE)
 
 
 def machine_complaints(text: str) -> list[str]:
-    """Paths of somebody's machine."""
+    """Complain about paths of a particular machine."""
     return _each(_MACHINE, text, "is a path of one machine")
 
 
 def registry_complaints(text: str) -> list[str]:
-    """Addresses of package registries."""
+    """Complain about addresses of package registries."""
     return _each(_REGISTRY, text, "is the address of a registry")
 
 
 def cargo_lock_complaints(text: str) -> list[str]:
-    """A source in Cargo.lock other than the name that cargo gives its default registry."""
+    """Complain about sources in Cargo.lock other than cargo's default registry name."""
     default = 'source = "registry+https://github.com/rust-lang/crates.io-index"'
     lines = [line for line in text.splitlines() if line.startswith("source = ")]
     return [f"{line} is not the default registry" for line in lines if line != default]
 
 
 def python_lock_complaints(text: str) -> list[str]:
-    """Lines that are neither ``name==version`` nor a hash; versions without a hash."""
+    """Complain about lines other than ``name==version`` or a hash, and versions without a hash."""
     complaints = []
     hashed = True
     for number, raw in enumerate(text.splitlines(), 1):
@@ -67,32 +67,32 @@ def python_lock_complaints(text: str) -> list[str]:
 
 
 def exit_codes(text: str) -> dict[int, str]:
-    """Number and name in the rows of a Markdown table ``| 0 | `OK` | ... |``."""
+    """Return number and name from rows of a Markdown table ``| 0 | `OK` | ... |``."""
     return {int(number): name for number, name in _EXIT_ROW.findall(text)}
 
 
 def make_commands(text: str) -> set[str]:
-    """Targets that a document tells the reader to make."""
+    """Return the make targets that a document mentions."""
     return set(_MAKE_COMMAND.findall(_code(text)))
 
 
 def make_targets(makefile: str) -> set[str]:
-    """Targets that a Makefile has."""
+    """Return the targets of a Makefile."""
     return set(_MAKE_TARGET.findall(makefile))
 
 
 def storlab_commands(text: str) -> set[str]:
-    """Verbs of storlab that a document tells the reader to use."""
+    """Return the storlab commands that a document mentions."""
     return set(_STORLAB_COMMAND.findall(_code(text)))
 
 
 def _code(text: str) -> str:
-    """Fenced blocks and inline code, each on lines of its own."""
+    """Return fenced blocks and inline code, each on lines of its own."""
     return "\n".join(block or inline for block, inline in _CODE.findall(text))
 
 
 def links(text: str) -> list[str]:
-    """Relative links and images of a Markdown document, without their fragments."""
+    """Return relative links and images of a Markdown document, without fragments."""
     targets = re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", text)
     return sorted({target for target in targets if "://" not in target})
 

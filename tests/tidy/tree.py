@@ -1,4 +1,4 @@
-"""The files of this repository: what git tracks, and what it would track."""
+"""Files of this repository: tracked by git, or untracked but not ignored."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _TEXT = {
 
 @cache
 def files() -> tuple[Path, ...]:
-    """Every file of the house, relative to its root; found by walking where there is no git."""
+    """Return every file relative to the root; walks the tree if there is no git."""
     command = ["git", "-C", str(ROOT), "ls-files", "-co", "--exclude-standard"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode == 0 and done.stdout:
@@ -28,7 +28,7 @@ def files() -> tuple[Path, ...]:
 
 
 def source(suffix: str, *under: str) -> list[Path]:
-    """Files that end in ``suffix``, in the directories named (anywhere when none is)."""
+    """Return files that end in ``suffix`` in the given directories, or anywhere."""
     return [
         name
         for name in files()
@@ -37,15 +37,14 @@ def source(suffix: str, *under: str) -> list[Path]:
 
 
 def text_files() -> list[Path]:
-    """Files that people read."""
+    """Return the files that people read."""
     return [name for name in files() if name.suffix in _TEXT]
 
 
 def read(name: Path | str) -> str:
-    """The text of one file."""
     return (ROOT / name).read_text(encoding="utf-8")
 
 
 def module(name: Path) -> str:
-    """Dotted name of a file under ``python/``; a package's own file ends in ``__init__``."""
+    """Return the dotted name of a file under ``python/``; a package's file ends in ``__init__``."""
     return ".".join(name.relative_to("python").with_suffix("").parts)

@@ -21,7 +21,7 @@ from storlab.analysis.quantiles import normal, student_t
 @example(1 - 1e-9, 0.5)
 def test_student_t_is_that_of_scipy(probability: float, freedom: float) -> None:
     expected = float(stdtrit(freedom, probability))
-    # The probability is a double: how far the next one moves the quantile is no error of ours.
+    # The probability is a double: the effect of its next value on the quantile is not our error.
     between = abs(float(stdtrit(freedom, math.nextafter(probability, 1))) - expected)
     assert student_t(probability, freedom) == pytest.approx(
         expected, rel=1e-10, abs=1e-12 + 4 * between

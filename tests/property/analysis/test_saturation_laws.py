@@ -1,4 +1,4 @@
-"""Laws of saturation: what never saturates, what always does, and what does not matter."""
+"""Laws of saturation: what never saturates, what always does, and what has no effect."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SWEEPS = st.lists(st.integers(min_value=1, max_value=64), min_size=2, max_size=1
 def sweep(
     workers: list[int], work_s: float, floor_s: float, spread: tuple[float, ...]
 ) -> list[Step]:
-    """CPU work that divides evenly, and a device that needs ``floor_s`` for the bytes."""
+    """Return points with divisible CPU work on a device that needs ``floor_s`` for the bytes."""
     found = []
     for number in sorted(workers):
         time_s = max(work_s / number, floor_s)
@@ -56,18 +56,18 @@ def test_a_floor_is_found_at_the_first_number_that_stands_on_it(
     verdict, at = judge(steps)
     if verdict == "device":
         assert at is not None
-        # whatever is further than 5 % above the floor is not yet saturated
+        # more than 5 % above the floor is not yet saturated
         assert 100.0 / at <= 100.0 / knee / 0.95 * 1.01
         if any(step.workers < at for step in steps):
             before = max(step.workers for step in steps if step.workers < at)
             assert 100.0 / before >= 100.0 / knee / 0.95 * 0.99
     elif max(workers) >= 2 * knee and min(workers) * 1.25 <= max(workers):
         onto = [number for number in workers if number >= knee]
-        # else there was no second number on the floor, far enough away
+        # otherwise there is no second number on the floor that is far enough away
         assert min(onto) * 1.25 > max(workers)
 
 
-@example([1, 19, 29], 20.0, 17.0)  # gains exactly what is asked for
+@example([1, 19, 29], 20.0, 17.0)  # gains exactly the threshold
 @given(SWEEPS, st.floats(min_value=0.5, max_value=64), st.floats(min_value=1e-3, max_value=1e3))
 def test_the_unit_of_time_does_not_matter(workers: list[int], knee: float, scale: float) -> None:
     spread = (0.998, 1.0, 1.002)

@@ -1,4 +1,4 @@
-"""Publications made at random from one model of storage: whatever is printed, nothing is wrong."""
+"""Random consistent publications from one model of storage have no findings."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from storlab.audit import audit_table
 from support.audit_tables import fact, table
 
-# Spellings of each quantity: metric, unit, and what one of them is in SI.
+# Spellings of each quantity: metric, unit, and factor to SI.
 SPELLINGS: dict[str, list[tuple[str, str, float]]] = {
     "rate": [
         ("throughput", "MB/s", 1e6),
@@ -37,7 +37,7 @@ BLOCKS = {"4KiB": 4096, "64KB": 65_536, "128K": 131_072, "1MiB": 1_048_576, "4MB
 
 @dataclass(frozen=True)
 class Storage:
-    """A model that saturates; watts rise with the rate, and writes cost more than reads."""
+    """Model that saturates; watts rise with the rate, and writes cost more than reads."""
 
     limit: float
     service: float
@@ -46,7 +46,7 @@ class Storage:
     capacity_tb: float
 
     def cell(self, flight: int, size: int, reads: int) -> dict[str, float]:
-        """All quantities at one operating point, in SI."""
+        """Return all quantities at one operating point in SI units."""
         limit = self.limit * (0.5 + reads / 200)
         iops = flight / (self.service + size / (2 * limit) + flight * size / limit)
         rate = iops * size
@@ -65,7 +65,7 @@ class Storage:
 
 
 def digits(value: float, count: int, truncate: bool = False) -> str:
-    """A number with so many significant digits, but no whole number below 1,000 cut short."""
+    """Round a number to significant digits; whole numbers below 1,000 stay exact."""
     exponent = math.floor(math.log10(abs(value)))
     places = count - 1 - exponent
     places = max(places, 0) if exponent < 3 else places
@@ -75,7 +75,7 @@ def digits(value: float, count: int, truncate: bool = False) -> str:
 
 
 def storages(random: Random) -> dict[str, Storage]:
-    """Configurations that differ by up to two orders of magnitude."""
+    """Draw configurations that differ by up to two orders of magnitude."""
     return {
         name: Storage(
             10 ** random.uniform(8.3, 10.5),
@@ -89,7 +89,7 @@ def storages(random: Random) -> dict[str, Storage]:
 
 
 def publication(random: Random) -> list[dict[str, str]]:
-    """A whole table: what is printed, how it is spelled and how far it is rounded vary."""
+    """Draw a table; which cells are printed, their spelling and rounding vary."""
     depth, swept = random.choice((1, 8, 32, 64)), random.random() < 0.6
     jobs = random.sample((1, 2, 4, 8, 16), 3) if swept else [8]
     setup = [("runs", "3", "count"), ("stdev", "1", "%"), ("direct_io", "1", "count")]
@@ -131,7 +131,7 @@ def _measured(
 def claims(
     random: Random, place: dict[str, str], cells: dict[str, dict[str, float]], known: set[str]
 ) -> list[dict[str, str]]:
-    """Ratios and percentages about one place, in words that suit them."""
+    """Return ratios and percentages about one place, with suitable wording."""
     (first, first_values), (other, other_values) = random.sample(sorted(cells.items()), 2)
     found = []
     for name, word in CLAIMS.items():

@@ -1,4 +1,4 @@
-"""True values, rounded or truncated at any digit, never make an error; wrong ones always do."""
+"""Rounded or truncated true values never give an error; wrong values always do."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ RULES = ("ratio_arithmetic", "identities", "totals", "units", "duplicates", "hea
 
 
 def _print(value: float, digits: int, how: str) -> str:
-    """The value with so many significant digits, rounded or truncated."""
+    """Print the value with ``digits`` significant digits, rounded or truncated."""
     exact = Decimal(value)
     places = digits - 1 - exact.adjusted()
     step = Decimal(1).scaleb(-max(places, 0))

@@ -57,7 +57,7 @@ def test_a_window_cut_in_two_has_the_same_energy(
     parts = window_energy(line, times[0], cut), window_energy(line, cut, times[-1])
     assert sum(p.energy_j for p in parts) == pytest.approx(whole.energy_j, rel=1e-9, abs=1e-9)
     assert max(p.peak_w for p in parts) == pytest.approx(whole.peak_w)
-    # The mean is a quotient of sums: it may differ from a constant power by rounding.
+    # The mean is a quotient of sums, so it may differ from a constant power by rounding.
     assert min(watts) - 1e-6 <= whole.mean_w <= whole.peak_w * (1 + 1e-9)
     assert whole.p95_w <= whole.peak_w
 
@@ -87,7 +87,8 @@ def test_a_wave_sampled_often_enough_has_its_analytic_energy(
     watts = [level + swing * math.sin(omega * t / S) for t in times]
     end = round(duration_s * S)
     exact = level * duration_s + swing / omega * (1 - math.cos(omega * duration_s))
-    bound = swing * omega**2 * duration_s * step_s**2 / 12 * 1.01 + 1e-6  # of the trapezoid rule
+    # Error bound of the trapezoid rule.
+    bound = swing * omega**2 * duration_s * step_s**2 / 12 * 1.01 + 1e-6
     taken = window_energy(line_of_moments(times, watts), 0, end)
     assert abs(taken.energy_j - exact) <= bound + 1e-9 * abs(exact) + swing * step_s**2
 
@@ -107,7 +108,7 @@ def test_wraps_of_a_counter_do_not_matter(
     assert list(np.diff(unwrap_counter(shown, counter_max, 1))) == added
     times = np.cumsum([0, *data.draw(st.lists(spacings, min_size=len(added), max_size=len(added)))])
     rates = np.asarray(added) / np.diff(times)
-    assume(rates.max() <= WRAP_RATE * rates.min())  # else a wrap may pass for a reset
+    assume(rates.max() <= WRAP_RATE * rates.min())  # otherwise a wrap may pass for a reset
     line = line_of_counter(times.tolist(), shown, counter_max, 1)
     taken = window_energy(line, 0, int(times[-1]))
     assert taken.energy_j == pytest.approx(sum(added), rel=1e-9, abs=1e-6)
@@ -172,5 +173,5 @@ def test_uncertainty_is_no_smaller_than_any_of_its_parts(
         quantum_w * duration_s / math.sqrt(12),
         math.sqrt(2) * step_w * sync_s,
     ]
-    least = 1e-300  # below it doubles have no relative accuracy
+    least = 1e-300  # smaller doubles lose relative accuracy
     assert max(parts) * (1 - 1e-9) - least <= found <= sum(parts) * (1 + 1e-9) + least

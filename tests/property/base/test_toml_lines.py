@@ -1,4 +1,4 @@
-"""The locator of keys agrees with the standard parser about every key of any TOML text."""
+"""The key locator agrees with the standard parser on every key of any TOML text."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ VALUES = st.recursive(SCALARS, lambda v: arrays(v) | inline_tables(v), max_leave
 
 @st.composite
 def documents(draw: st.DrawFn) -> str:
-    """Texts that are mostly valid: tables, arrays of tables, dotted keys, comments, any value."""
+    """Draw mostly valid texts: tables, arrays of tables, dotted keys, comments, any value."""
     text = ""
     tables = draw(st.lists(st.tuples(st.sampled_from(["", "[", "[["]), keys(), keys()), max_size=5))
     for bracket, first, second in [("", "", ""), *tables]:
@@ -96,7 +96,7 @@ def test_every_key_of_a_document_has_a_line(text: str) -> None:
     try:
         data = tomllib.loads(text)
     except tomllib.TOMLDecodeError:
-        return  # a key that was drawn twice
+        return  # a key was drawn twice
     lines = key_lines(text)
     assert set(lines) == set(paths(data))
     assert all(1 <= line <= text.count("\n") + 1 for line in lines.values())
@@ -133,7 +133,7 @@ x = [1,
 w = '''
 [[no]]
 '''
-""".replace(",\n z", ", z")  # TOML 1.0 keeps an inline table on one line
+""".replace(",\n z", ", z")  # TOML 1.0 requires an inline table on one line
     assert key_lines(text) == {
         ("a",): 1,
         ("a", "b"): 1,

@@ -1,4 +1,4 @@
-"""What is written for a size is read back as the same size, and shown to three digits."""
+"""A printed size parses back to the same size, and is shown with three digits."""
 
 from __future__ import annotations
 

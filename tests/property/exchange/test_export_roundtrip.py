@@ -1,4 +1,4 @@
-"""`storlab export --format fio-json`, then `storlab import`: the same numbers."""
+"""`storlab export --format fio-json` followed by `storlab import` keeps the numbers."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ def write(
 
 
 def numbers(record: RunRecord) -> dict[tuple[str, str], float]:
-    """Values without densities, which the run that is written here has none of."""
+    """Return values without densities, which the exported run does not have."""
     dense = re.compile(r"_(tb|ru|kmoney)$")
     return {(m.name, m.operation): m.value for m in record.metrics if not dense.search(m.name)}
 
@@ -206,9 +206,7 @@ def test_a_point_of_a_sweep_reads_back_as_itself(params: dict[str, Any], which: 
 
 
 def test_an_imported_run_with_options_that_have_no_field_reads_back(tmp_path: Path) -> None:
-    """What stands in its parameters beside the workload's fields, and keeps it from being a repeat
-    of another.
-    """
+    """The option is kept in the run's parameters, and runs that differ in it are not repeats."""
     document = json.loads((GOLDEN / "group-3.33.json").read_text())
     for job in document["jobs"]:
         job["job options"] |= {"rate": "40m", "thinktime": "1ms"}

@@ -1,4 +1,4 @@
-"""Whatever a study sweeps, its plan visits every point once per repeat, fairly in order."""
+"""For any study, the plan visits every point once per repeat, in a fair order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Laws of object sizes and mixes: one spelling, means within bounds, shares that are whole."""
+"""Laws of object sizes and mixes: one spelling, means within bounds, integer shares."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Laws of preprocessing: parts and bytes of a run, the order of files, and what metrics add up."""
+"""Laws of preprocessing: parts and bytes of a run, file order, and sums of metrics."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ SIZES = st.integers(min_value=1, max_value=10**14)
 
 @st.composite
 def runs(draw: st.DrawFn) -> RunOutcome:
-    """A run of three stages with gaps between them."""
+    """Draw a run of three stages with gaps between them."""
     clock, stages = 7, []
     for name in STAGES:
         start = clock + draw(st.integers(min_value=0, max_value=10**9))

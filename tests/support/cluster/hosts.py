@@ -1,4 +1,4 @@
-"""Hosts as namespaces: begin them, run programs on them, remove them."""
+"""Hosts as Linux namespaces: create them, run programs on them, remove them."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from typing import Any, Self
 
 from . import supervisor
 
-ROOM = Path("/tmp")  # not TMPDIR: the sweep of another session looks there too
+ROOM = Path("/tmp")  # not TMPDIR: the sweep of another session looks in /tmp too
 PREFIX = "storlab-rig-"
 NETWORK = "10.77.0.0/16"
 SWITCH = "switch"
-OWN = "gluster"  # how the names of the rig's own daemons start
+OWN = "gluster"  # name prefix of the rig's own daemons
 RUN_S = 120.0
 END_S = 60.0
 
@@ -53,8 +53,11 @@ PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 @dataclass(frozen=True)
 class Host:
-    """What a host is made with. The controller's processes stay in the caller's namespace of
-    process ids and time: it is an ordinary child whose clock is the truth."""
+    """Properties of a host.
+
+    Processes of the controller stay in the caller's PID and time namespaces, so that they are
+    ordinary child processes and its clock is the reference.
+    """
 
     name: str
     address: str
@@ -65,7 +68,7 @@ class Host:
 
     @property
     def namespaces(self) -> list[str]:
-        """Options of nsenter."""
+        """Return the namespace options of nsenter."""
         options = ["--net", "--mount", "--uts", "--ipc"]
         options += ["--time"] if self.clock_offset_ns else []
         return options + (["--pid"] if self.pid_namespace else [])
@@ -82,23 +85,23 @@ class Hosts:
 
     @property
     def directory(self) -> Path:
-        """Logs, hosts file and agent. It goes with the hosts."""
+        """Directory of logs, hosts file and agent, removed with the hosts."""
         return ROOM / self.token
 
     @property
     def agent(self) -> Path:
-        """``agent [options] HOST COMMAND...`` runs a command on a host, as ssh would."""
+        """Path of ``agent [options] HOST COMMAND...``, which runs a command on a host like ssh."""
         return self.directory / "agent"
 
     def begin(self) -> Self:
-        """Make all hosts. Raises RuntimeError with what the supervisor wrote."""
+        """Create all hosts. Raises RuntimeError with the supervisor's output."""
         spec = {
             "directory": str(self.directory),
             "hosts_file": self._hosts_file(),
             "hosts": [_spec(host) for host in self.specs],
         }
         program = Path(supervisor.__file__)
-        # A session of its own: Ctrl-C reaches only the caller, who then ends it in order.
+        # In its own session, so that Ctrl-C reaches only the caller, which then ends it in order.
         self._supervisor = subprocess.Popen(
             [sys.executable, "-I", "-S", str(program), self.token],
             stdin=subprocess.PIPE,
@@ -120,7 +123,7 @@ class Hosts:
         return self
 
     def end(self) -> None:
-        """Remove all hosts with whatever runs on them. Raises RuntimeError where that failed."""
+        """Remove all hosts and their processes. Raises RuntimeError if that fails."""
         ending, self._supervisor = self._supervisor, None
         if ending is not None:
             _, errors = ending.communicate(timeout=END_S)
@@ -130,20 +133,23 @@ class Hosts:
 
     @property
     def supervisor_pid(self) -> int:
-        """Process id of the program that holds the hosts."""
+        """Process id of the supervisor."""
         assert self._supervisor is not None
         return self._supervisor.pid
 
     def spec(self, name: str) -> Host:
-        """How a host was made. Raises KeyError."""
+        """Return the properties of a host. Raises KeyError."""
         for host in self.specs:
             if host.name == name:
                 return host
         raise KeyError(f"the rig has no host {name}: {', '.join(h.name for h in self.specs)}")
 
     def command(self, name: str, argv: Sequence[str | Path], cwd: Path | None = None) -> list[str]:
-        """``argv`` on a host, for Popen. On a client it dies with the process that Popen made; on
-        the controller it is that process."""
+        """Return a command line that runs ``argv`` on a host, for Popen.
+
+        On a client the program dies with the process created by Popen; on the controller it is that
+        process.
+        """
         host = self.spec(name)
         enter = ["nsenter", "--target", str(self.holders[name]), *host.namespaces, "--"]
         if host.pid_namespace:  # nsenter forks, and its child would survive it
@@ -161,8 +167,11 @@ class Hosts:
         env: Mapping[str, str] | None = None,
         stdin: str | None = None,
     ) -> subprocess.CompletedProcess[str]:
-        """Run a program on a host to its end. Raises RuntimeError with its output where it fails
-        and ``check`` is set, TimeoutExpired after ``timeout`` seconds."""
+        """Run a program on a host until it ends.
+
+        Raises RuntimeError with its output if it fails and ``check`` is set, and TimeoutExpired
+        after ``timeout`` seconds.
+        """
         done = subprocess.run(
             self.command(name, argv, cwd),
             input=stdin,
@@ -179,15 +188,17 @@ class Hosts:
         return done
 
     def processes(self, name: str, *, own: bool = False) -> list[int]:
-        """Process ids (those of the caller's namespace) of what was started on a host; of the
-        rig's own daemons where ``own`` is set."""
+        """Return the process ids, in the caller's namespace, of programs started on a host.
+
+        With ``own``, the rig's own daemons are included.
+        """
         holder = self.holders[name]
         holding = {holder, _parent(holder)}
         pids = []
         for pid in supervisor.marked(self.token):
             with suppress(OSError):
-                # The agent's nsenter waits in the caller's namespace of process ids: it is no more
-                # a process of the host than ssh would be.
+                # The agent's nsenter waits in the caller's PID namespace; like an ssh client it
+                # does not count as a process of the host.
                 if pid in holding or _namespaces(pid) != _namespaces(holder):
                     continue
                 program = Path(f"/proc/{pid}/comm").read_text(encoding="utf-8").strip()
@@ -196,13 +207,13 @@ class Hosts:
         return sorted(pids)
 
     def kill(self, pids: Sequence[int]) -> None:
-        """SIGKILL to each that is still there."""
+        """Send SIGKILL to every process that still exists."""
         for pid in pids:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
 
     def inside(self, name: str, path: Path) -> Path:
-        """A path of a host as the caller reaches it. A dead file system there blocks the caller."""
+        """Return the caller's path of a host's path. A dead file system there blocks the caller."""
         return Path(f"/proc/{self.holders[name]}/root") / path.relative_to("/")
 
     def _hosts_file(self) -> str:
@@ -222,10 +233,7 @@ class Hosts:
 
 
 def sweep() -> list[str]:
-    """Remove what rigs left whose supervisor was killed; those in use are left alone.
-
-    Returns the tokens of what was removed.
-    """
+    """Remove rigs whose supervisor was killed and return their tokens; rigs in use are kept."""
     swept = []
     for directory in ROOM.glob(PREFIX + "*"):
         if not supervisor.is_held(directory):
@@ -240,7 +248,7 @@ def _namespaces(pid: int) -> list[Path]:
 
 
 def _parent(pid: int) -> int:
-    """The process that waits for a holder."""
+    """Return the process that waits for a holder."""
     status = Path(f"/proc/{pid}/status").read_text(encoding="ascii")
     return int(status.split("PPid:")[1].split()[0])
 

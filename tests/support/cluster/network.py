@@ -1,4 +1,4 @@
-"""A switch between the hosts of a rig, and what can go wrong on it."""
+"""Network switch between the hosts of a rig, with faults."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import subprocess
 
 from .hosts import NETWORK, SWITCH, Host, Hosts
 
-NIC = "eth0"  # of each host
+NIC = "eth0"  # on each host
 PREFIX_LENGTH = NETWORK.split("/")[1]
-BURST = "256kb"  # veth hands over 64 KiB at once: a smaller bucket would drop them
+BURST = "256kb"  # veth passes 64 KiB at once: a smaller bucket would drop packets
 LATENCY = "50ms"
 
 
 def connect(hosts: Hosts) -> None:
-    """One bridge in a namespace of its own; each host is on it with ``eth0``."""
+    """Connect all hosts with ``eth0`` to one bridge in a namespace of its own."""
     linked = [host for host in hosts.specs if host.address]
     lines = ["link add br0 type bridge", "link set br0 up"]
     for host in linked:
@@ -28,12 +28,12 @@ def connect(hosts: Hosts) -> None:
 
 
 def port(name: str) -> str:
-    """The switch's end of a host's cable."""
+    """Return the switch's end of a host's cable."""
     return f"port-{name}"
 
 
 def set_link(hosts: Hosts, name: str, *, up: bool) -> None:
-    """Plug or pull a host's cable. Addresses stay; launching on it fails as with ssh."""
+    """Connect or disconnect a host's cable. Addresses stay; launching on it fails as with ssh."""
     hosts.spec(name)
     flag = hosts.directory / "down" / name
     state = "up" if up else "down"
@@ -45,8 +45,7 @@ def set_link(hosts: Hosts, name: str, *, up: bool) -> None:
 
 
 def shape(hosts: Hosts, name: str, rate: str | None) -> None:
-    """Limit a host's NIC to ``rate`` (as tc writes it: ``100mbit``) in each direction, or no
-    longer."""
+    """Limit a host's NIC to ``rate`` (tc syntax: ``100mbit``) each way; None removes the limit."""
     hosts.spec(name)
     for where, device in ((name, NIC), (SWITCH, port(name))):
         if rate is None:
@@ -71,7 +70,7 @@ def _addresses(host: Host) -> str:
 def _in_network(
     hosts: Hosts, name: str, argv: list[str], stdin: str = "", *, check: bool = True
 ) -> subprocess.CompletedProcess[str]:
-    """Only the network of the host: process ids are the caller's."""
+    """Run a command in the host's network namespace only, with the caller's process ids."""
     command = ["nsenter", "--target", str(hosts.holders[name]), "--net", "--", *argv]
     done = subprocess.run(command, input=stdin, capture_output=True, text=True, check=False)
     if check and done.returncode:

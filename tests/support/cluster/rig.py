@@ -6,13 +6,13 @@
         rig.run("c1", ["ls", rig.mount])
         subprocess.Popen(rig.command("c0", ["storlab", "run", "study.toml"]))
 
-``c0`` is the controller: it reaches the clients by name, has no mount of the volume, and its clock
-and process ids are those of the caller. Clients and servers have names, networks, mounts, process
-ids and clocks of their own, and of the caller's files all but ``/run``, ``/tmp`` and shared memory:
-they see the same software, and nothing that the caller writes to a temporary folder.
+``c0`` is the controller: it reaches the clients by name, does not mount the volume, and has the
+caller's clock and process ids. Clients and servers have their own names, networks, mounts, process
+ids and clocks. They see all files of the caller except ``/run``, ``/tmp`` and shared memory, so
+they run the same software but share no temporary files.
 
-Nothing of the rig is seen outside of it but its directory under ``/tmp`` and its processes, and
-all of that goes with the block, or with the process that made it.
+Outside of the rig only its directory under ``/tmp`` and its processes are visible. They are removed
+at the end of the block, or when the process that created them dies.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from .supervisor import MOUNT
 CONTROLLER = "c0"
 BRICKS_PER_SERVER = 2
 BRICK_SIZE = 256 << 20
-# Each client's monotonic clock is ahead by this much times its number: whole seconds, so that no
-# two are near, and a rest, so that none is a round number.
+# Each client's monotonic clock is ahead by this value times its number. It has a fraction of a
+# second, so that no offset is a round number.
 CLOCK_STEP_NS = 100_000_000_000 + 137_000_001
 MOST_CLIENTS = 250
 SOFTWARE = (Path(__file__).resolve().parents[3], Path(sys.prefix), Path(sys.base_prefix))
@@ -54,9 +54,16 @@ class ClusterRig:
         options: Mapping[str, str] | None = None,
         visible: Sequence[Path] = (),
     ) -> None:
-        """``brick_size`` in bytes: the volume has two of them. ``clock_offsets_ns`` of hosts whose
-        clocks are to differ by a given amount; ``options`` of the volume. Without servers the
-        clients have no file system in common."""
+        """Prepare a rig, which starts on entering the ``with`` block.
+
+        Args:
+            clients: Number of clients.
+            servers: Number of storage hosts; with 0 the clients share no file system.
+            brick_size: Bytes of a brick; the volume holds two bricks' data.
+            clock_offsets_ns: Clock offsets of clients that differ from the default.
+            options: Options of the volume.
+            visible: Further paths of the caller that clients see.
+        """
         if not 1 <= clients <= MOST_CLIENTS:
             raise ValueError(f"clients: 1 to {MOST_CLIENTS}, not {clients}")
         self.hosts = [f"c{number}" for number in range(1, clients + 1)]
@@ -111,24 +118,24 @@ class ClusterRig:
 
     @property
     def agent(self) -> Path:
-        """``agent [options] HOST COMMAND...``, for mpiexec, as ssh. Its hosts are ``c0`` too."""
+        """Path of ``agent [options] HOST COMMAND...``, mpiexec's substitute for ssh."""
         return self.namespaces.agent
 
     @property
     def volume_size(self) -> int:
-        """Bytes of the volume, as its first client sees it."""
+        """Bytes of the volume as its first client sees it."""
         return self.gluster.size(self.hosts[0])
 
     def address(self, host: str) -> str:
-        """IPv4 address of a host, on its ``eth0``."""
+        """Return the IPv4 address of a host on its ``eth0``."""
         return self.namespaces.spec(host).address
 
     def clock_offset_ns(self, host: str) -> int:
-        """By how much CLOCK_MONOTONIC of a host is ahead of the controller's: exactly."""
+        """Return how far CLOCK_MONOTONIC of a host is ahead of the controller's."""
         return self.namespaces.spec(host).clock_offset_ns
 
     def command(self, host: str, argv: Sequence[str | Path], cwd: Path | None = None) -> list[str]:
-        """``argv`` as a command that runs on a host, for Popen."""
+        """Return a command line that runs ``argv`` on a host, for Popen."""
         return self.namespaces.command(host, argv, cwd)
 
     def run(
@@ -141,23 +148,23 @@ class ClusterRig:
         cwd: Path | None = None,
         env: Mapping[str, str] | None = None,
     ) -> subprocess.CompletedProcess[str]:
-        """Run a program on a host to its end: see ``Hosts.run``."""
+        """Run a program on a host until it ends: see ``Hosts.run``."""
         return self.namespaces.run(host, argv, check=check, timeout=timeout, cwd=cwd, env=env)
 
     def pids(self, host: str) -> list[int]:
-        """Process ids, for ``os.kill``, of what was started on a host; the rig's own left out."""
+        """Return the process ids of programs started on a host, without the rig's own daemons."""
         return self.namespaces.processes(host)
 
     def link(self, host: str, *, up: bool) -> None:
-        """Pull (``up=False``) or plug the cable of a host, a server among them."""
+        """Disconnect (``up=False``) or connect the cable of a client or server."""
         network.set_link(self.namespaces, host, up=up)
 
     def shape(self, host: str, rate: str | None) -> None:
-        """Limit the NIC of a host in both directions (``"100mbit"``); None: no longer."""
+        """Limit the NIC of a host in both directions (``"100mbit"``); None removes the limit."""
         network.shape(self.namespaces, host, rate)
 
     def unmount(self, host: str) -> None:
-        """A client without the volume: its mount point is a folder of its own memory."""
+        """Unmount the volume on a client; its mount point is then a local folder in memory."""
         self.gluster.unmount(host)
 
     def remount(self, host: str) -> None:
@@ -165,16 +172,19 @@ class ClusterRig:
         self.gluster.mount([host])
 
     def fill_volume(self) -> None:
-        """Take all free space of the volume. The next write or, as GlusterFS acknowledges the last
-        MiB before it is written, the next fsync or close ends with ENOSPC."""
+        """Fill the volume.
+
+        The next write ends with ENOSPC, or the next fsync or close, because GlusterFS acknowledges
+        the last MiB before writing it.
+        """
         self.gluster.fill()
 
     def free_volume(self) -> None:
-        """Give back what ``fill_volume`` took."""
+        """Free the space taken by ``fill_volume``."""
         self.gluster.empty()
 
     def kill_server(self, number: int) -> None:
-        """SIGKILL to everything on storage host ``number`` (from 1). Its data stays."""
+        """Kill everything on storage host ``number`` (from 1) by SIGKILL; its data stays."""
         self.gluster.stop_server(self.servers[number - 1])
 
     def restart_server(self, number: int) -> None:
@@ -183,8 +193,9 @@ class ClusterRig:
         self.gluster.wait_bricks(BRICKS_PER_SERVER * len(self.servers))
 
     def wait_until_gone(self, host: str) -> None:
-        """Until nothing that was started on a host runs any more. Raises TimeoutError, which names
-        what does.
+        """Wait until all programs started on a host have ended.
+
+        Raises TimeoutError with those still running.
         """
         try:
             wait_until(f"{host} is idle", lambda: not self.pids(host))
@@ -193,7 +204,7 @@ class ClusterRig:
 
 
 def _command(pid: int) -> str:
-    """A process, where its threads wait, and what it was started as; empty where it has ended."""
+    """Describe a process: id, wait channels and command line; empty if it has ended."""
     try:
         words = Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace")
         threads = Path(f"/proc/{pid}/task").iterdir()

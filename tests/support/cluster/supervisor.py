@@ -1,11 +1,11 @@
-"""Holds the hosts of a rig: a program of its own, so that nothing outlives the one that began it.
+"""Supervisor of a rig's hosts, a separate program so that nothing outlives its creator.
 
 ``python supervisor.py TOKEN`` reads one line of JSON: ``directory``, ``hosts_file`` and ``hosts``,
 each with ``name``, ``pid_namespace``, ``clock_offset_ns``, ``bricks`` (sizes in bytes) and
-``visible`` (what the host sees of the machine's /tmp). It writes the process id of each host's
-holder as a line of JSON, then waits for the end of its standard input: whoever began it has closed
-the pipe, or died. It then kills what runs on the hosts and removes the directory. Holders die with
-it, and with them what runs in their process namespaces.
+``visible`` (parts of the machine's /tmp that the host sees). It writes the process id of each
+host's holder as a line of JSON, then waits for the end of its standard input, which means that its
+creator closed the pipe or died. It then kills all processes on the hosts and removes the directory.
+The holders die with it, and with them the processes in their namespaces.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def _mount(source: str, target: str | Path, kind: str = "", flags: int = 0, data
 
 
 def marked(token: str) -> Iterator[int]:
-    """Processes on the hosts of this rig. The mark lies where only they see it."""
+    """Return the processes on the hosts of this rig, found by a mark that only they can see."""
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             with suppress(OSError):
@@ -64,7 +64,7 @@ def marked(token: str) -> Iterator[int]:
 
 
 def kill_marked(token: str) -> None:
-    """Kill until none is left: what forks meanwhile is found the next time."""
+    """Kill until none is left, to catch processes forked in between."""
     while pids := list(marked(token)):
         for pid in pids:
             with suppress(ProcessLookupError):
@@ -73,7 +73,7 @@ def kill_marked(token: str) -> None:
 
 
 def _child(work: Callable[[], object]) -> int:
-    """Fork. The child dies with its parent and never returns."""
+    """Fork a child that dies with its parent and never returns."""
     parent = os.getpid()
     pid = os.fork()
     if pid:
@@ -81,7 +81,7 @@ def _child(work: Callable[[], object]) -> int:
     code = 1
     try:
         _call("prctl", PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-        # In a new process namespace the parent has no number.
+        # In a new PID namespace the parent has no id.
         if os.getppid() in (parent, 0):
             work()
             code = 0
@@ -92,15 +92,15 @@ def _child(work: Callable[[], object]) -> int:
 
 
 def _furnish(host: dict[str, Any], token: str, directory: Path) -> None:
-    """The mounts of a host. Nothing of them is seen outside of it."""
+    """Set up the mounts of a host; none is visible outside of it."""
     _mount("none", "/", flags=MS_REC | MS_PRIVATE)
     socket.sethostname(host["name"])
-    # Private, as another machine's would be: sockets and process ids of programs, shared memory.
+    # Private as on a separate machine: sockets and PID files of programs, shared memory.
     _mount("tmpfs", "/run", "tmpfs", data="size=64m,mode=755")
     _mount("tmpfs", "/dev/shm", "tmpfs")
     for name in ("gluster", "lock", "cgroup", MOUNT.name):
         (Path("/run") / name).mkdir()
-    # The network interfaces in /sys are those of the namespace that mounted it.
+    # /sys shows the network interfaces of the namespace that mounted it.
     _mount("/sys/fs/cgroup", "/run/cgroup", flags=MS_BIND | MS_REC)
     _mount("sysfs", "/sys", "sysfs")
     _mount("/run/cgroup", "/sys/fs/cgroup", flags=MS_MOVE)
@@ -112,7 +112,7 @@ def _furnish(host: dict[str, Any], token: str, directory: Path) -> None:
         _mount(str(logs), GLUSTER_LOGS, flags=MS_BIND)
     if host["bricks"]:
         _mount("tmpfs", "/var/lib/glusterd", "tmpfs")
-        # A new server asks it many times for its settings, each time a Python: 4 to 10 seconds.
+        # A new server reads its settings through a Python program many times: 4 to 10 seconds.
         for place in GEO_REPLICATION:
             for program in Path("/usr").glob(place):
                 _mount(str(directory / "gsyncd"), program, flags=MS_BIND)
@@ -122,13 +122,13 @@ def _furnish(host: dict[str, Any], token: str, directory: Path) -> None:
         _mount("tmpfs", brick, "tmpfs", data=f"size={size}")
     if host["pid_namespace"]:
         _mount("proc", "/proc", "proc")
-        # prted wants to find the launch agent on each host.
+        # prted must find the launch agent on each host.
         _private_tmp([directory, *(Path(name) for name in host["visible"])])
     Path("/", MARK).write_text(token, encoding="ascii")
 
 
 def _private_tmp(visible: list[Path]) -> None:
-    """Each machine has its own: programs name files there by process id, which would collide."""
+    """Give the host its own /tmp: programs name files there by process id, which would collide."""
     kept = Path("/run/kept")
     kept.mkdir()
     inside = [path for path in visible if path.is_relative_to("/tmp")]
@@ -144,7 +144,7 @@ def _private_tmp(visible: list[Path]) -> None:
 
 
 def _reap() -> NoReturn:
-    """What the first process of a namespace does: collect daemons that ended."""
+    """Act as init of a namespace: reap daemons that ended."""
     while True:
         signal.sigwait([signal.SIGCHLD])
         with suppress(ChildProcessError):
@@ -153,7 +153,7 @@ def _reap() -> NoReturn:
 
 
 def _hold(host: dict[str, Any], token: str, directory: Path, answer: int) -> None:
-    """In a child: make the namespaces, and fork the process that holds them."""
+    """Create the namespaces in a child and fork the process that holds them."""
     flags = CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWUTS | CLONE_NEWIPC
     flags |= CLONE_NEWPID if host["pid_namespace"] else 0
     offset = host["clock_offset_ns"]
@@ -183,7 +183,7 @@ def _hold(host: dict[str, Any], token: str, directory: Path, answer: int) -> Non
 
 
 def _start(host: dict[str, Any], token: str, directory: Path) -> tuple[int, int]:
-    """Process ids of the holder's parent and of the holder. Raises where it could not be made."""
+    """Return the ids of the holder's parent and the holder. Raises if creation failed."""
     answer, end = os.pipe()
     parent = _child(lambda: _hold(host, token, directory, end))
     os.close(end)
@@ -195,10 +195,10 @@ def _start(host: dict[str, Any], token: str, directory: Path) -> tuple[int, int]
 
 
 def _make(directory: Path, hosts_file: str) -> None:
-    """The rig's directory. It has its name from when it is locked on."""
+    """Create and lock the rig's directory."""
     made = directory.with_name(f".{directory.name}")
     made.mkdir(mode=0o755)
-    # Kept open by this process and those that hold hosts: see ``is_held``.
+    # Kept open by this process and the holders: see ``is_held``.
     fcntl.flock(os.open(made / LOCK, os.O_CREAT | os.O_WRONLY), fcntl.LOCK_EX)
     made.rename(directory)
     (directory / "down").mkdir()
@@ -208,7 +208,7 @@ def _make(directory: Path, hosts_file: str) -> None:
 
 
 def is_held(directory: Path) -> bool:
-    """Whether the hosts of a rig's directory are alive, also those of another container."""
+    """Return whether the hosts of a rig's directory are alive, even in another container."""
     with suppress(FileNotFoundError), (directory / LOCK).open("rb") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

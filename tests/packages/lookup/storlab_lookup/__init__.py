@@ -1,1 +1,1 @@
-"""A family of work and its engine in a package of their own: point lookups in one file."""
+"""Sample package with a workload family and its engine: point lookups in one file."""

@@ -1,4 +1,4 @@
-"""Lookups by Python's own file calls, in a thread of this process."""
+"""Lookup engine: Python file reads in a thread of this process."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from storlab_lookup.job import LookupJob
 
 
 class LookupEngine:
-    """Implements ``storlab.contracts.engine.Engine``."""
+    """Implementation of ``storlab.contracts.engine.Engine``."""
 
     name = "lookup-python"
     kinds: tuple[str, ...] = ("lookup",)
@@ -37,7 +37,7 @@ class LookupEngine:
 
 
 class LookupRun:
-    """Implements ``storlab.contracts.engine.RunHandle``."""
+    """Implementation of ``storlab.contracts.engine.RunHandle``."""
 
     def __init__(self, job: LookupJob, info: EngineInfo) -> None:
         self._job = job

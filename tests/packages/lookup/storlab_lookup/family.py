@@ -1,4 +1,4 @@
-"""Lookups as a family: what it promises the lab and the brief."""
+"""Lookup family."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ READS = ("read",)
 
 
 class LookupFamily:
-    """Implements ``storlab.contracts.family.Workload``."""
+    """Implementation of ``storlab.contracts.family.Workload``."""
 
     kind = "lookup"
     fixed_work = False

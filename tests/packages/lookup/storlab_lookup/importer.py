@@ -1,4 +1,4 @@
-"""Logs of a program that looks records up: ``lookups of 512 bytes on one: 2000 in 4 s``."""
+"""Importer of lookup logs: ``lookups of 512 bytes on one: 2000 in 4 s``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ LINE = re.compile(r"lookups of (\d+) bytes on (\w+): (\d+) in (\d+) s\n")
 
 
 class LookupImport:
-    """Implements ``storlab.contracts.exchange.FileImporter``."""
+    """Implementation of ``storlab.contracts.exchange.FileImporter``."""
 
     name = "lookup"
     hint = "its log"

@@ -1,4 +1,4 @@
-"""The engine's order for lookups."""
+"""Engine job of lookups."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from storlab.model.job import Job
 
 
 class LookupJob(Job):
-    """One run: records of ``record_bytes`` at random places of ``path``, for ``window_ns``."""
+    """One run: records of ``record_bytes`` at random offsets of ``path``, for ``window_ns``."""
 
     kind: ClassVar[str] = "lookup"
 

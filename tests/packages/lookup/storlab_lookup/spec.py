@@ -1,4 +1,4 @@
-"""The study table of ``kind = "lookup"``, and what its points say."""
+"""Study table of ``kind = "lookup"`` and its point parameters."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from storlab.model.types import Size
 
 
 class LookupParams(Params):
-    """Of one point."""
+    """Parameters of one point."""
 
     record_size: Sweep[Size] = Field(default="4KiB", description="bytes of a record; swept")  # type: ignore[assignment]
 

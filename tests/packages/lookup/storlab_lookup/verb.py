@@ -1,4 +1,4 @@
-"""How ``storlab lookup`` stands in the list of verbs."""
+"""Entry of ``storlab lookup`` in the list of commands."""
 
 from __future__ import annotations
 

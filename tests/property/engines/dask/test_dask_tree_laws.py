@@ -1,4 +1,4 @@
-"""However values are spread over tallies and blocks, their counts add up in order of values."""
+"""Counts add up in value order, however values are spread over tallies and blocks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever the bytes and however they are cut: lines, reasons and rows are the same."""
+"""Lines, reasons and rows do not depend on how the bytes are split."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ CATEGORIES = st.one_of(
 
 @st.composite
 def lines(draw: st.DrawFn) -> bytes:
-    """Good ones, nearly good ones, and others."""
+    """Draw valid, nearly valid and arbitrary lines."""
     if draw(st.integers(0, 9)) == 0:
         return draw(st.binary(max_size=60)).replace(b"\n", b"\t")
     fields = [draw(st.sampled_from(("0", "1", "1", "0", "2", "")))]
@@ -56,7 +56,7 @@ def test_a_line_is_judged_as_the_straightforward_way_judges_it(
 
 
 def _typed(text: bytes) -> list[tuple[str, int | None]]:
-    """What a clean chunk may still hold: fields that their column's type refuses."""
+    """Return fields that a clean chunk may contain although their column's type rejects them."""
     why = oracle(text)
     return [why] if why is not None and why[0] in ("integer", "category") else []
 

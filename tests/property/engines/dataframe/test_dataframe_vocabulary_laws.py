@@ -1,4 +1,4 @@
-"""Vocabularies made of runs are those that one sort makes, whatever fits at once."""
+"""Vocabularies merged from runs equal those of one sort, for any memory limit."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def tally_of(counts: Counts) -> Tally:
 
 
 def ranges(counts: Counts, cuts: list[int]) -> list[Tally]:
-    """Of disjoint ranges of values, as passes find them; some may have none."""
+    """Draw disjoint ranges of values as passes produce them; some may be empty."""
     edges = [0, *sorted(cuts), 2**32]
     return [
         tally_of({v: n for v, n in counts.items() if low <= v < high})

@@ -1,4 +1,4 @@
-"""fio's bins as histograms: nothing is lost, and nothing moves by more than a bucket."""
+"""fio's bins as histograms: no count is lost, and none moves by more than a bucket."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever warp recorded: the window's totals are those that one counts by hand."""
+"""Window totals of any warp record equal a direct count."""
 
 from __future__ import annotations
 
