@@ -30,15 +30,20 @@ class HostTarget(StudyTable):
     """
 
     path: str | None = Field(
-        default=None, min_length=1, description="its file, or its block device by a stable id"
+        default=None,
+        min_length=1,
+        description="file, or block device by its stable id, on this client",
     )
     paths: list[Annotated[str, Field(min_length=1)]] | None = Field(
-        default=None, min_length=1, description="as many as the target has"
+        default=None,
+        min_length=1,
+        description="files or devices on this client, as many as the target has",
     )
     serial: str | None = Field(
         default=None,
         min_length=1,
-        description="serial number of its device, typed by you: consents to overwriting that one",
+        description="serial number of this client's device, typed by you, as consent to overwrite "
+        "it",
     )
 
     @property
@@ -51,14 +56,16 @@ class HostFacts(StudyTable):
     """``[cluster.host.NAME]``: where one client differs from the others."""
 
     mount: str | None = Field(
-        default=None, min_length=1, description="where this client has the shared file system"
+        default=None,
+        min_length=1,
+        description="mount point of the shared file system on this client",
     )
     data_nics: list[Annotated[str, Field(min_length=1)]] | None = Field(
-        default=None, description="network interfaces that its data pass through"
+        default=None, description="network interfaces of this client that carry the data"
     )
     target: dict[str, HostTarget] = Field(
         default_factory=dict,
-        description="where it has files and devices that others have elsewhere, by target",
+        description="files and devices of this client that differ from the study's, by target",
     )
 
 
@@ -70,10 +77,10 @@ class Cluster(StudyTable):
     """
 
     launcher: Literal["mpi", "slurm"] = Field(
-        default="mpi", description="mpi starts mpiexec, slurm starts srun"
+        default="mpi", description="mpi starts clients by mpiexec, slurm by srun"
     )
     mpiexec: str | None = Field(
-        default=None, min_length=1, description="the program; found by itself otherwise"
+        default=None, min_length=1, description="path of mpiexec; by default the one that is found"
     )
     mpi_args: list[str] = Field(
         default_factory=list, description="further arguments for mpiexec or srun"
@@ -81,51 +88,53 @@ class Cluster(StudyTable):
     launch_agent: str | None = Field(
         default=None,
         min_length=1,
-        description="what reaches the other hosts, called as ssh is; ssh by default",
+        description="program that starts commands on other hosts, called like ssh; by default ssh",
     )
     interface: str | None = Field(
-        default=None, min_length=1, description="network interface that MPI itself uses"
+        default=None, min_length=1, description="network interface for MPI's own messages"
     )
     python: str | None = Field(
         default=None,
         min_length=1,
-        description="the Python with storlab on the clients; the path of this one by default",
+        description="Python with storlab on the clients; by default the path of this one",
     )
     hosts: list[Annotated[str, Field(min_length=1)]] | None = Field(
-        default=None, min_length=1, description='names, also as ranges: ["c[01-12]"]'
+        default=None, min_length=1, description='host names, also as ranges: ["c[01-12]"]'
     )
     hostfile: str | None = Field(
-        default=None, min_length=1, description="a file of host names, in any form that MPI knows"
+        default=None, min_length=1, description="file of host names in a format of MPI"
     )
     from_: Literal["slurm"] | None = Field(
-        default=None, alias="from", description="the hosts of the Slurm job that storlab runs in"
+        default=None,
+        alias="from",
+        description="slurm takes the hosts of the Slurm job that storlab runs in",
     )
     mount: str | None = Field(
         default=None,
         min_length=1,
-        description="mount point of the shared file system, or a directory above those of several; "
-        "each target lies below it, and a client on which nothing is mounted on the way is refused",
+        description="mount point of the shared file system, or a directory above several; clients "
+        "on which nothing is mounted between it and a target are refused",
     )
     host: dict[str, HostFacts] = Field(
-        default_factory=dict, description="where single clients differ, by host name"
+        default_factory=dict, description="differences of single clients, by host name"
     )
     data_nics: list[Annotated[str, Field(min_length=1)]] = Field(
-        default_factory=list, description="network interfaces that the data pass through"
+        default_factory=list, description="network interfaces that carry the data"
     )
     clients: Swept[Clients] | None = Field(
-        default=None, description="how many clients make load; all hosts by default"
+        default=None, description="number of clients that generate load; by default all hosts"
     )
     lost_after: Duration = Field(
         default="6s",
         ge=LEAST_LOST_NS,
-        description="a client that says nothing for so long is lost, and its run has failed; at "
+        description="a client without a message for this time is lost, and its run has failed; at "
         "least 3s",
     )  # type: ignore[assignment]
     arm_within: Duration = Field(
         default="10min",
         gt=0,
-        description="a client that is not ready so long after it began to open its files and to "
-        "make its buffers has failed the run, and is named",
+        description="a client that has not opened its files and made its buffers within this time "
+        "fails the run, and is named",
     )  # type: ignore[assignment]
 
     @model_validator(mode="after")

@@ -31,9 +31,14 @@ Power = Annotated[
 class Rack(StudyTable):
     """``[rack]``: the rack that the density table fills with each target."""
 
-    units: float = Field(default=42, gt=0, description="rack units that targets can fill")
+    units: float = Field(
+        default=42,
+        gt=0,
+        description="rack units that targets can fill; the density table fills one rack with each "
+        "target",
+    )
     power_budget: Power | None = Field(
-        default=None, gt=0, description="what the rack may draw; without it only height limits"
+        default=None, gt=0, description="largest power of the rack; without it only height limits"
     )
 
 
@@ -43,7 +48,7 @@ class Cost(StudyTable):
     servers: float | None = Field(default=None, ge=0, description="servers and enclosures")
     network: float | None = Field(default=None, ge=0, description="adapters, switches, cables")
     storage: float | None = Field(
-        default=None, ge=0, description="drives; the target's price where it is not given"
+        default=None, ge=0, description="drives; by default the target's price"
     )
 
     @model_validator(mode="after")

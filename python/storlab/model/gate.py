@@ -59,13 +59,20 @@ class GateRule(StudyTable):
     """``[[gate]]``: between which bounds a metric has to be, at which points."""
 
     metric: str = Field(
-        min_length=1, description="such as throughput, iops, latency_p99 or latency_p99_ns.read"
+        min_length=1,
+        description="metric that must keep a bound, such as throughput, iops, latency_p99 or "
+        "latency_p99_ns.read",
     )
-    target: str | None = Field(default=None, description="of this target; of all by default")
-    workload: str | None = Field(default=None, description="of this workload; of all by default")
+    target: str | None = Field(
+        default=None, description="target that the rule applies to; by default all"
+    )
+    workload: str | None = Field(
+        default=None, description="workload that the rule applies to; by default all"
+    )
     at: dict[str, Any] = Field(
         default_factory=dict,
-        description='at points with these parameters, { block_size = "4KiB" }; at all by default',
+        description="parameter values of the points that the rule applies to, { block_size = "
+        '"4KiB" }; by default all points',
     )
     at_most: LimitText | None = Field(
         default=None, description='an upper bound: "2ms", or "1.05 x baseline"'

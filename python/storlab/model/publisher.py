@@ -31,24 +31,24 @@ ALWAYS = ("findings", "numbers", "runs", "method", "flags", "audit")
 class BriefTable(StudyTable):
     """``[brief]``: who publishes the brief, and what they say beside the numbers."""
 
-    author: str = Field(default="", description="who wrote it, as the head names them")
-    organisation: str = Field(default="", description="whose brief it is")
+    author: str = Field(default="", description="author of the brief")
+    organisation: str = Field(default="", description="publisher of the brief")
     logo: str | None = Field(
         default=None,
         min_length=1,
-        description="PNG, JPEG, GIF, WebP or SVG file, embedded; a relative path counts from the "
-        "file that this table stands in",
+        description="PNG, JPEG, GIF, WebP or SVG file, embedded; a relative path starts at the "
+        "folder of the file with this table",
     )
     introduction: str = Field(
-        default="", description="before the figures; an empty line begins a paragraph"
+        default="", description="text before the figures; an empty line starts a paragraph"
     )
-    conclusion: str = Field(default="", description="after the figures, in your words")
-    footnotes: list[Text] = Field(default_factory=list, description="numbered, at the end")
+    conclusion: str = Field(default="", description="text after the figures")
+    footnotes: list[Text] = Field(default_factory=list, description="numbered notes at the end")
     legal: str = Field(default="", description="legal text, at the end")
     leave_out: list[Section] = Field(
         default_factory=list,
-        description="sections that the brief does without; findings, numbers, runs, method, flags "
-        "and audit always stand",
+        description="sections to leave out; findings, numbers, runs, method, flags and audit "
+        "always stay",
     )
 
     @field_validator("leave_out", mode="before")

@@ -34,7 +34,7 @@ class S3Options(StudyTable):
         default=None,
         min_length=1,
         description="region that requests are signed for; by default that of the environment or "
-        "the profile, else us-east-1",
+        "profile, else us-east-1",
     )
     addressing: Addressing = Field(
         default="path",
@@ -50,23 +50,28 @@ class S3Options(StudyTable):
     credentials_env: str | None = Field(
         default=None,
         min_length=1,
-        description="prefix of the environment variables that hold this target's keys, instead of "
-        "AWS: with SSD, SSD_ACCESS_KEY_ID and SSD_SECRET_ACCESS_KEY",
+        description="prefix of the environment variables that hold this target's keys: SSD means "
+        "SSD_ACCESS_KEY_ID, SSD_SECRET_ACCESS_KEY and SSD_SESSION_TOKEN. By default "
+        "the usual AWS variables, then the profile",
     )
     ca_file: str | None = Field(
-        default=None, min_length=1, description="PEM file of the authority that signed the server"
+        default=None,
+        min_length=1,
+        description="PEM file of the authority that signed the server's certificate; by default "
+        "the system's",
     )
     verify_tls: bool = Field(
-        default=True, description="false accepts any certificate; the brief then says so"
+        default=True,
+        description="false accepts any certificate, and every run is flagged tls-unverified",
     )
     prefix: str = Field(
         default="",
-        description="where in the bucket storlab makes its own prefix; objects beside it are safe",
+        description="prefix below which storlab makes its own; objects beside it are never touched",
     )
     create_bucket: bool = Field(
         default=False,
-        description="make the bucket where it is missing, and remove it at the end; a bucket that "
-        "storlab did not make is never removed",
+        description="make the bucket if it is missing, and remove it at the end if it is empty; a "
+        "bucket that storlab did not make is never removed",
     )
 
     @model_validator(mode="before")

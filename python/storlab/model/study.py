@@ -60,45 +60,57 @@ class Header(StudyTable):
 
     name: str = Field(min_length=1, description="title of the study and of its brief")
     description: str = Field(default="", description="what the study is for, in your words")
-    repeats: int = Field(default=3, ge=1, le=10_000, description="runs of every point")
-    ramp: Duration = Field(default="10s", description="load before the measure window")  # type: ignore[assignment]
-    runtime: Duration = Field(default="60s", gt=0, description="length of the measure window")  # type: ignore[assignment]
+    repeats: int = Field(
+        default=3, ge=1, le=10_000, description="runs of every point; intervals need at least two"
+    )
+    ramp: Duration = Field(
+        default="10s",
+        description="load before the measure window; not counted. Fixed work (training, "
+        "checkpoint, preprocess) has none",
+    )  # type: ignore[assignment]
+    runtime: Duration = Field(
+        default="60s",
+        gt=0,
+        description="length of the measure window. Fixed work ends when it is done",
+    )  # type: ignore[assignment]
     settle: Duration = Field(default=0, description="pause after every run")
     wait_for_target: Duration = Field(
         default="10min",
-        description="how long a campaign waits for a target that does not answer (a client, mount, "
-        "device, store or meter), before it stops; 0: not at all",
+        description="how long a campaign waits for a target that does not answer (client, mount, "
+        "device, store or meter) before it stops with exit code 13; 0 does not wait",
     )  # type: ignore[assignment]
     interval: Duration = Field(
         default="1s",
         ge=SHORTEST_INTERVAL,
-        description="length of one sample, 1 ms at least; a window has at most 1,000,000 of them",
+        description="length of one sample, at least 1 ms; a window has at most 1,000,000",
     )  # type: ignore[assignment]
     seed: int = Field(
         default=1,
         ge=0,
         le=LARGEST,
-        description="of offsets, mix and payload; the same seed gives the same I/O",
+        description="seed of offsets, mix, keys, order and content; the same seed gives the same "
+        "I/O",
     )
     engine: str = Field(default="native", description="native, or a reference engine such as fio")
     baseline: str | None = Field(
         default=None,
-        description="name of the target that ratios divide by; the last one by default",
+        description="target that ratios divide by; by default the last one",
     )
     accept_unequal_boundaries: bool = Field(
         default=False,
-        description="give ratios of power and efficiency also where the two sides' meters include "
-        "different things; they are marked",
+        description="also give ratios of power and efficiency if the meters of both sides include "
+        "different equipment; such ratios are marked",
     )
     question: list[str] = Field(
         default_factory=list,
-        description="what the brief answers first, in this order; by default what the workloads "
-        "are usually asked, per watt where meters are read, and per money where prices are given",
+        description="questions that the brief answers, the first one first; by default the usual "
+        "ones of each workload, per watt if meters are read and per money if prices "
+        "are given",
     )
     published: list[Annotated[str, Field(min_length=1)]] = Field(
         default_factory=list,
         description="published results to show beside the measured ones: names from storlab "
-        "published list, or paths of CSV files",
+        "published, or paths of CSV files",
     )
 
     @model_validator(mode="after")
@@ -134,9 +146,9 @@ class UseCase(StudyTable):
     Use cases make up the workload mapping of the brief.
     """
 
-    name: str = Field(min_length=1, description="what readers call this mix of I/O")
+    name: str = Field(min_length=1, description="name of these parameter values in the brief")
     match: dict[str, Any] = Field(
-        min_length=1, description="parameters it stands for: { read_percent = 30 }"
+        min_length=1, description="parameter values that the name stands for: { read_percent = 30 }"
     )
 
 
@@ -155,14 +167,18 @@ class WorkloadSpec(StudyTable):
 
     kind: str = Field(description="the workload family")
     name: str | None = Field(
-        default=None, min_length=1, description="what the brief calls it; the kind by default"
+        default=None, min_length=1, description="name in the brief; by default the kind"
     )
-    engine: str | None = Field(default=None, description="overrides the study's engine")
+    engine: str | None = Field(
+        default=None, description="engine of this workload; by default the study's"
+    )
     targets: list[str] | None = Field(
-        default=None, min_length=1, description="names of targets; all of them by default"
+        default=None,
+        min_length=1,
+        description="names of the targets that this workload runs on; by default all that fit",
     )
     use_case: list[UseCase] = Field(
-        default_factory=list, description="names that readers know for some parameter values"
+        default_factory=list, description="names of parameter values in the brief"
     )
 
     @field_validator("use_case")

@@ -31,15 +31,27 @@ class Precondition(StudyTable):
     Steady by the rule of SNIA's PTS: slope and excursion of throughput over the last five rounds.
     """
 
-    block_size: Size = Field(default="128KiB", gt=0, description="of the random overwrites")  # type: ignore[assignment]
-    queue_depth: int = Field(default=32, ge=1, le=65_536, description="of the random overwrites")
+    block_size: Size = Field(default="128KiB", gt=0, description="size of the random overwrites")  # type: ignore[assignment]
+    queue_depth: int = Field(
+        default=32, ge=1, le=65_536, description="queue depth of the random overwrites"
+    )
     round: Duration = Field(default="60s", gt=0, description="length of one round")  # type: ignore[assignment]
-    max_rounds: int = Field(default=25, ge=5, description="give up, and say so, after so many")
+    max_rounds: int = Field(
+        default=25,
+        ge=5,
+        description="rounds after which preconditioning ends without steady state, and its runs "
+        "are flagged",
+    )
     slope_percent: float = Field(
-        default=10, gt=0, description="largest drift, of the mean, over the last five rounds"
+        default=10,
+        gt=0,
+        description="largest drift over the last five rounds, in percent of their mean",
     )
     excursion_percent: float = Field(
-        default=20, gt=0, description="largest max - min, of the mean, over the last five rounds"
+        default=20,
+        gt=0,
+        description="largest difference between two of the last five rounds, in percent of their "
+        "mean",
     )
 
 
@@ -47,8 +59,13 @@ class MeterSpec(StudyTable):
     """``meters`` of a target. The kind decides which further fields it takes."""
 
     model_config = ConfigDict(extra="allow", frozen=True)
-    kind: str = Field(description="which sensor: nvme, snmp, ...")
-    boundary: Boundary = Field(default="device", description="what the sensor's reading includes")
+    kind: str = Field(
+        description="kind of meter, such as nvme or snmp; it decides which further fields are "
+        "allowed"
+    )
+    boundary: Boundary = Field(
+        default="device", description="equipment that the meter's reading includes"
+    )
 
     @model_validator(mode="after")
     def _no_secrets(self) -> MeterSpec:
@@ -68,9 +85,13 @@ class Target(StudyTable):
     "embedded:DIR"`` starts storlab's own small server over a directory.
     """
 
-    name: str = Field(min_length=1, description="what the brief calls it")
+    name: str = Field(min_length=1, description="name in the brief")
     path: str | None = Field(
-        default=None, min_length=1, description="a file, or a block device by its stable id"
+        default=None,
+        min_length=1,
+        description="a file, which storlab lays out and removes; a block device by its stable id "
+        "(/dev/disk/by-id/...); or null:, which completes every I/O at once and "
+        "measures the engine",
     )
     paths: list[Annotated[str, Field(min_length=1)]] | None = Field(
         default=None, min_length=1, description="a set of files or block devices"
@@ -78,43 +99,49 @@ class Target(StudyTable):
     directory: str | None = Field(
         default=None,
         min_length=1,
-        description="a directory; every job of a block workload gets its own file in it, other "
-        "families keep their data in storlab-data below it",
+        description="a directory: block workloads lay out one file per job in it, other families "
+        "keep their data in storlab-data below it",
     )
     s3: str | None = Field(
         default=None,
         min_length=1,
-        description="a bucket, https://endpoint/bucket, or embedded:DIR for storlab's own small "
+        description="a bucket: https://endpoint/bucket, or embedded:DIR for storlab's own small "
         "server over a directory",
         examples=["https://s3.example.com/bench", "embedded:storlab-objects"],
     )
-    s3_options: S3Options | None = Field(
-        default=None, description="how to reach the bucket: region, TLS, where its keys are"
-    )
+    s3_options: S3Options | None = Field(default=None, description="how to reach the bucket")
     size: Size | None = Field(
         default=None,
         gt=0,
-        description="data set of block workloads: of each file; of a device, how much of it to use "
-        "(default: all)",
+        description="size of each file, or how much of a device to use; required for files and "
+        "directories of block and gpudirect workloads, by default the whole device",
     )
-    offset: Size = Field(default=0, description="where the data set begins on a device")
+    offset: Size = Field(default=0, description="start of the data set on a device")
     layout: Layout | None = Field(
         default=None,
-        description="jbod spreads jobs over the set; stripe spreads every job in chunks",
+        description="jbod spreads jobs over the set (the default); stripe spreads every job over "
+        "all members in chunks; a directory is per_job",
     )
-    stripe_chunk: Size | None = Field(default=None, gt=0, description="chunk of a stripe")
+    stripe_chunk: Size | None = Field(
+        default=None, gt=0, description="chunk of a stripe; a block spans at most 256 chunks"
+    )
     direct: bool = Field(
-        default=True, description="O_DIRECT; false goes through the page cache, and is flagged"
+        default=True,
+        description="O_DIRECT; false goes through the page cache, and every run is flagged "
+        "page-cache",
     )
     serial: str | None = Field(
         default=None,
-        description="serial number of the device, typed by you: consents to overwriting it",
+        description="serial number of the device, typed by you, as consent to overwrite it",
     )
     keep_data: bool = Field(
-        default=False, description="leave the data files in place when the study is done"
+        default=False,
+        description="leave data files in place when the study is done, for the next one",
     )
     precondition: Precondition | None = Field(
-        default=None, description="bring the target to steady state before the first run"
+        default=None,
+        description="bring the target to steady state before the first run: fill it, then "
+        "overwrite it at random in rounds",
     )
     capacity: Size | None = Field(
         default=None, gt=0, description="raw capacity of the whole target"
@@ -122,37 +149,36 @@ class Target(StudyTable):
     usable: Size | None = Field(
         default=None,
         gt=0,
-        description="of the raw capacity, what is left for data: less protection and spares",
+        description="usable capacity: raw capacity minus protection and spares",
     )
     drives: int | None = Field(default=None, ge=1, description="number of drives")
-    rack_units: float | None = Field(default=None, gt=0, description="rack units it occupies")
+    rack_units: float | None = Field(default=None, gt=0, description="rack units that it occupies")
     price: float | None = Field(default=None, ge=0, description="purchase price, in currency")
-    currency: str = Field(default="USD", description="of the price and the cost, an ISO 4217 code")
-    cost: Cost | None = Field(
-        default=None, description="what servers, network and storage cost, for the cost stack"
-    )
+    currency: str = Field(default="USD", description="currency of price and cost, an ISO 4217 code")
+    cost: Cost | None = Field(default=None, description="what servers, network and storage cost")
     server: dict[str, Fact] = Field(
         default_factory=dict,
-        description="of its servers, as the brief is to print them: name and value",
+        description='facts about its servers to print: { "CPU cores" = 24 }',
         examples=[{"CPU cores": 24, "memory": "256 GB"}],
     )
     components: Components | None = Field(
         default=None, description="what it is made of, for the table of components"
     )
     network: dict[str, Fact] = Field(
-        default_factory=dict, description="of its network, as the brief is to print them"
+        default_factory=dict, description="facts about its network to print"
     )
     power_boundary: Boundary | None = Field(
-        default=None, description="what a declared or metered power of this target includes"
+        default=None,
+        description="equipment that a declared or metered power of this target includes",
     )
     meters: list[MeterSpec] = Field(
-        default_factory=list, description="power sensors of this target"
+        default_factory=list, description="power meters of this target, see docs/power.md"
     )
     power_state: int | None = Field(
         default=None,
         ge=0,
         le=31,
-        description="NVMe power state of its drives while it is measured; restored afterwards",
+        description="NVMe power state of its drives during the measurement; restored afterwards",
     )
 
     @model_validator(mode="after")

@@ -38,27 +38,35 @@ Backend = Literal["auto", "uring", "posix", "null"]
 class BlockParams(Params):
     """Parameters of one point of block I/O."""
 
-    access: Sweep[Access] = Field(default="random", description="random or sequential; swept")
+    access: Sweep[Access] = Field(
+        default="random", description="random offsets, or sequential ones; swept"
+    )
     block_size: Sweep[IoSize] = Field(
         default="4KiB",  # type: ignore[assignment]
-        description='size of an I/O, or weights such as { "4KiB" = 70, "64KiB" = 30 }; swept',
+        description='size of an operation, or weights: { "4KiB" = 70, "64KiB" = 30 } draws 4 KiB '
+        "in 70 of 100 operations; swept",
     )
     read_percent: Sweep[Percent] = Field(
         default=100.0,
-        description="share of reads in all operations; what is neither read nor trim is "
-        "written; swept",
+        description="share of reads in all operations, drawn for each operation; what is neither "
+        "read nor trim is written; swept",
     )
     trim_percent: Sweep[Percent] = Field(
-        default=0.0, description="share of trims (deallocations) in all operations; swept"
+        default=0.0,
+        description="share of trims: discards on devices, punched holes in files. They move no "
+        "bytes and are not part of throughput. Before Linux 6.12 each trim of a "
+        "device blocks its job; swept",
     )
     queue_depth: Sweep[Count] = Field(
-        default=32, description="outstanding operations of each job; swept"
+        default=32, description="operations in flight per job; each has its own buffer; swept"
     )
-    jobs: Sweep[Count] = Field(default=1, description="worker threads; swept")
+    jobs: Sweep[Count] = Field(
+        default=1, description="worker threads, each with its own queue; swept"
+    )
     batch: Sweep[Count] = Field(
         default=1,
-        description="most operations handed over by one system call; it changes the result of "
-        "many devices, so it is printed with every result; swept",
+        description="most operations per system call. Larger values cost less CPU and change the "
+        "result of many devices, so it is printed with every result; swept",
     )
     offsets: Sweep[OffsetKind] = OFFSETS
     zipf_theta: Theta = ZIPF_THETA
@@ -69,41 +77,51 @@ class BlockParams(Params):
     rate_iops: Sweep[Rate | None] = Field(
         default=None,
         description="open loop: operations per second over all jobs, started on time whether or "
-        "not earlier ones have ended; swept",
+        "not earlier ones have ended; by default the loop is closed; swept",
     )
     arrival: ArrivalKind | None = Field(
-        default=None, description="spacing of an open loop's operations; constant by default"
+        default=None, description="spacing of an open loop's operations; by default constant"
     )
     backend: Sweep[Backend] = Field(
         default="auto",
-        description="auto takes io_uring where the kernel allows it, else threads (posix), and "
-        "says so; null does no I/O; swept",
+        description="uring, posix (threads) or null (no I/O); auto takes io_uring if the kernel "
+        "allows it, else posix, and says which; swept",
     )
     cpus: Cpus | None = Field(
         default=None,
-        description="pin job j to the CPU at j modulo the length of this list",
+        description="job j is pinned to the CPU at position j of this list, modulo its length",
         examples=[[0, 1]],
     )
     sync: Literal["none", "fsync", "fdatasync"] = Field(
-        default="none", description="flush sent after every sync_every writes of a job"
+        default="none",
+        description="flush sent after every sync_every writes of a job; flushes are counted apart "
+        "and have no due time in an open loop",
     )
     sync_every: Annotated[int, Field(ge=0, le=LARGEST)] = Field(
         default=0, description="writes of a job between two flushes; 0: none in between"
     )
     final_sync: bool = Field(
-        default=False, description="one flush after the load, timed apart from the window"
+        default=False,
+        description="one flush after the load, timed apart from the window; Ctrl-C does not wait "
+        "for it",
     )
     compress_percent: Sweep[Percent] = Field(
-        default=0.0, description="share of each written 4 KiB that is zeros; swept"
+        default=0.0,
+        description="share of each written 4 KiB that is zeros; 0 is incompressible; swept",
     )
     dedupe_percent: Sweep[Percent] = Field(
-        default=0.0, description="share of written 4 KiB chunks that repeat; swept"
+        default=0.0, description="share of written 4 KiB chunks that repeat; 0 is unique; swept"
     )
     verify: bool = Field(
-        default=False, description="write a checked header into each block, and verify afterwards"
+        default=False,
+        description="write offset, generation and checksum into each block and verify them "
+        "afterwards: lost, torn, stale and misplaced blocks are reported with their "
+        "offsets",
     )
     total_bytes: Annotated[Size, Field(gt=0)] | None = Field(
-        default=None, description="end the window after so many bytes over all jobs"
+        default=None,
+        description="end the window after this many bytes over all jobs instead of after runtime; "
+        "fio needs ramp = 0 for it",
     )
     drain_timeout: Annotated[Nanoseconds, Field(gt=0)] = Field(
         default="30s",  # type: ignore[assignment]

@@ -32,66 +32,79 @@ class CheckpointParams(Params):
     absent: ClassVar[Mapping[str, Any]] = {"preallocate": None, **BEFORE}
 
     profile: Sweep[Annotated[str, Field(min_length=1)]] = Field(
-        description="which files the ranks write: a profile of storlab's, or the path of a TOML "
-        "file of your own; swept",
+        description="files that the ranks write: a profile of storlab, or the path of your own "
+        "TOML file; swept",
         examples=["llama3-405b-8gpu-415gb", "profiles/mine.toml"],
     )
     scale: Sweep[Share] = Field(
-        default=1.0, description="every file shrunk to this share of its size: 0.01; swept"
+        default=1.0,
+        description="share of its size that every file has: 0.01 is 1 %; the number of files and "
+        "ranks stays; swept",
     )
     subset: Sweep[Ranks | None] = Field(
-        default=None, description="only the first so many ranks; all by default; swept"
+        default=None, description="only the first ranks, this many; by default all; swept"
     )
     layout: Sweep[Layout] = Field(
         default="profile",
-        description="files as in the profile; file_per_rank: one with all bytes of a rank; "
-        "safetensors: those of the profile in that format; swept",
+        description="profile: files as in the profile; file_per_rank: one file with all bytes of "
+        "a rank; safetensors: the profile's files in that format; swept",
     )
     writes: Annotated[int, Field(ge=1, le=100_000)] = Field(
-        default=10, description="checkpoints of a run"
+        default=10, description="checkpoints per run"
     )
     restores: Annotated[int, Field(ge=0, le=100_000)] = Field(
-        default=1, description="how often the newest one is then read back"
+        default=1, description="how often the newest checkpoint is read back after the last write"
     )
     io_size: Sweep[Annotated[Size, Field(gt=0)]] = Field(
         default="4MiB",  # type: ignore[assignment]
-        description="size of an I/O, a multiple of 4KiB; swept",
+        description="size of an I/O, a multiple of 4 KiB up to 1 GiB; swept",
     )
-    io_depth: Sweep[Depth] = Field(default=8, description="outstanding I/Os of each rank; swept")
+    io_depth: Sweep[Depth] = Field(
+        default=8, description="I/Os in flight per rank; to a bucket, connections per rank; swept"
+    )
     sync: Sweep[Durability] = Field(
         default="fsync",
-        description="fsync of every file and directory before a checkpoint is published; none is "
-        "flagged; swept",
+        description="fsync flushes every file and directory before a checkpoint is published; "
+        "none does not, and runs are flagged not-durable; swept",
     )
     publish: Sweep[Publish] = Field(
         default="rename",
-        description="rename: written aside and given its name when it is whole; in_place; swept",
+        description="rename: written under another name and renamed when whole; in_place: written "
+        "under its name; swept",
     )
     preallocate: bool | None = Field(
         default=True,
-        description="files get their blocks and length before their bytes (fallocate), as with "
-        "fio; files of storlab's own writer only",
+        description="allocate blocks and length of a file before its bytes are written "
+        "(fallocate), as fio does; false lets it grow",
     )
     keep_last: Annotated[int, Field(ge=1)] | None = Field(
-        default=None, description="older checkpoints than the last so many are deleted"
+        default=None,
+        description="delete all but this many last checkpoints; by default all stay, and a run "
+        "needs room for them",
     )
     part_size: Size = Field(
         default="64MiB",  # type: ignore[assignment]
-        description="to a bucket: larger files are uploaded in parts of this size, 5MiB to 5GiB",
+        description="buckets only: files larger than this are uploaded in parts of this size, 5 "
+        "MiB to 5 GiB",
     )
     request_timeout: Timeout = REQUEST_TIMEOUT
     retries: Retries = RETRIES
     retry_backoff: Nanoseconds = RETRY_BACKOFF
-    pause: Nanoseconds = Field(default=0, description="emulated training between two checkpoints")
-    verify: bool = Field(default=True, description="a restore compares every byte")
+    pause: Nanoseconds = Field(
+        default=0, description="pause between two checkpoints, in the place of training"
+    )
+    verify: bool = Field(
+        default=True, description="a restore compares every byte with what was written"
+    )
     cold: Literal["direct", "drop", "as_is"] = Field(
         default="direct",
-        description="how a restore gets past the page cache: O_DIRECT; dropping the files from "
-        "it first; as_is: not at all, and flagged",
+        description="how a restore avoids the page cache: direct drops it and reads with "
+        "O_DIRECT; drop drops it and reads through it; as_is does neither, and the "
+        "run is flagged page-cache",
     )
     training_interval: Annotated[Nanoseconds, Field(gt=0)] = Field(
         default="30min",  # type: ignore[assignment]
-        description="training between two checkpoints, for the share of it that they cost",
+        description="training time between two checkpoints, for the share of time that they cost",
     )
     mtbf: Annotated[Nanoseconds, Field(gt=0)] | None = Field(
         default=None,
@@ -99,6 +112,6 @@ class CheckpointParams(Params):
         examples=["24h"],
     )
     writer: Literal["native", "torch"] = Field(
-        default="native", description="native, or torch: PyTorch itself writes and reads"
+        default="native", description="native, or torch: PyTorch writes and reads"
     )
     profile_data: dict[str, Any] | None = None  # tables of a user's own profile file

@@ -70,10 +70,12 @@ Region = Annotated[
     ),
 ]
 REGION_START: Any = Field(
-    default=0, description='where I/O begins in each file or device, a size or "25%" of it'
+    default=0,
+    description='start of the I/O in each file or device: a size, or a share such as "25%"',
 )
 REGION_SIZE: Any = Field(
-    default=None, description="how much of each file or device is used; the rest by default"
+    default=None,
+    description="how much of each file or device is used, likewise; by default the rest",
 )
 Percent = Annotated[float, Field(ge=0, le=100)]
 Rate = Annotated[float, Field(gt=0, le=1e9)]

@@ -16,14 +16,15 @@ Timeout = Annotated[Nanoseconds, Field(gt=0)]
 
 REQUEST_TIMEOUT: Any = Field(
     default="60s",
-    description="to a bucket: a request without its answer after this time, or a download without "
-    "another byte, has failed",
+    description="buckets only: a request without an answer, or a download without a further "
+    "byte, fails after this time",
 )
 RETRIES: Any = Field(
     default=5,
-    description="to a bucket: further attempts of a request that failed; their time is in the "
-    "figures, and every run says how many there were",
+    description="buckets only: further attempts of a request that failed for a passing reason "
+    "(connection, time-out, 5xx, SlowDown); their time counts, and every run says "
+    "how many there were",
 )
 RETRY_BACKOFF: Any = Field(
-    default="200ms", description="pause before the first of them, doubled for each further one"
+    default="200ms", description="pause before the first further attempt, doubled for each next one"
 )

@@ -83,40 +83,48 @@ class GpuDirectParams(Params):
     path: Sweep[DataPath] = Field(
         default="direct",
         description="direct: cuFile, storage to GPU memory; bounce: read into pinned host memory, "
-        "then copied to the GPU; bounce-overlapped: the next reads go on while a copy runs; host: "
-        "host memory only; swept",
+        "then copy to the GPU; bounce-overlapped: the next reads run while a copy "
+        "does; host: host memory only; swept",
     )
     api: Sweep[Api] = Field(
         default="sync",
-        description="of cuFile, for path = direct: sync, batch, or async on a CUDA stream; "
-        "batch-stream (batches on a stream) is for engine = gdsio, and for no other; swept",
+        description="cuFile calls of path = direct: sync, batch, or async on a CUDA stream; "
+        "batch-stream only with engine = gdsio; swept",
     )
-    access: Sweep[Access] = Field(default="random", description="random or sequential; swept")
+    access: Sweep[Access] = Field(
+        default="random",
+        description="random offsets, or sequential ones in each worker's own part of its file; "
+        "swept",
+    )
     block_size: Sweep[IoSize] = Field(
         default="1MiB",  # type: ignore[assignment]
-        description='size of a transfer, or weights such as { "64KiB" = 70, "1MiB" = 30 }; swept',
+        description='size of a transfer, or weights such as { "64KiB" = 70, "1MiB" = 30 }; a '
+        "multiple of 4 KiB for direct, of 512 bytes for the other paths; swept",
     )
     read_percent: Sweep[Percent] = Field(
         default=100.0,
         description="share of reads (storage to GPU); the rest is written (GPU to storage); swept",
     )
-    workers: Sweep[Count] = Field(default=1, description="threads, each with its own buffer; swept")
-    workers_per_file: Count = Field(default=1, description="how many workers share a file")
+    workers: Sweep[Count] = Field(
+        default=1, description="threads, each with its own buffers; swept"
+    )
+    workers_per_file: Count = Field(default=1, description="workers that share a file")
     queue_depth: Sweep[Count | None] = Field(
         default=None,
-        description="entries of a batch (at most 128), or transfers in flight of each worker with "
-        "api = async (1 by default) and path = bounce-overlapped (2); swept",
+        description="entries of a batch (at most 128), or transfers in flight per worker with api "
+        "= async (default 1) and path = bounce-overlapped (default 2); others have "
+        "one; swept",
     )
     gpu: Gpus = Field(
         default=[0],
-        description="numbers of the GPUs: worker w uses the one at w modulo the list's length; a "
-        "list of such lists is swept",
+        description="numbers of the GPUs: worker w uses the one at position w of the list, modulo "
+        "its length; [[0], [1], [0, 1]] sweeps sets of GPUs; swept",
         examples=[[0, 1], [[0], [1], [0, 1]]],
     )
     register_buffers: Sweep[bool] = Field(
         default=True,
-        description="register GPU buffers with cuFile before the load, as it advises for buffers "
-        "that are used again; the time it takes is reported apart; swept",
+        description="register GPU buffers with cuFile once before the load; unregistered buffers "
+        "cost a copy inside the GPU. The time is reported apart; swept",
     )
     offsets: Sweep[OffsetKind] = OFFSETS
     zipf_theta: Theta = ZIPF_THETA
@@ -134,17 +142,20 @@ class GpuDirectParams(Params):
     )
     cpus: Cpus | None = Field(
         default=None,
-        description="pin worker w to the CPU at w modulo the length of this list",
+        description="worker w is pinned to the CPU at position w of this list, modulo its length; "
+        "choose CPUs close to the drive and the GPU",
         examples=[[0, 1]],
     )
     total_bytes: Annotated[Size, Field(gt=0)] | None = Field(
-        default=None, description="end the window after so many bytes over all workers"
+        default=None,
+        description="end the window after this many bytes over all workers instead of after "
+        "runtime",
     )
     verify: Verified = Field(
         default="64MiB",  # type: ignore[assignment]
-        description="so much of each file is read before the window of its first run, and again "
-        "when it has changed, by the same path, copied back from GPU memory and compared with what "
-        "storage holds; false: nothing is",
+        description="this much of each file is read before the ramp by the run's own path, copied "
+        "back from GPU memory and compared; written data is compared after the "
+        "window. A difference fails the run; false is flagged not-compared",
     )
     drain_timeout: Annotated[Nanoseconds, Field(gt=0)] = Field(
         default="30s",  # type: ignore[assignment]
@@ -152,9 +163,9 @@ class GpuDirectParams(Params):
     )
     cufile_library: str | None = Field(
         default=None,
-        description="path of libcufile.so, where it is not the wheel nvidia-cufile, not in the "
-        "loader's path and not below CUDA_HOME",
+        description="path of libcufile.so; by default the wheel nvidia-cufile, then the loader's "
+        "path, then CUDA_HOME",
     )
     cuda_library: str | None = Field(
-        default=None, description="path of libcuda.so, where the loader does not find it"
+        default=None, description="path of libcuda.so, if the loader does not find it"
     )

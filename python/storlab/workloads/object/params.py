@@ -56,98 +56,117 @@ class ObjectParams(Params):
 
     get_percent: Sweep[Percent] = Field(
         default=100.0,
-        description="share of GETs in all requests; what is neither GET nor another kind is PUT; "
-        "swept",
+        description="share of GETs in all requests, drawn for each request; what is none of the "
+        "listed kinds is PUT; swept",
     )
     head_percent: Sweep[Percent] = Field(default=0.0, description="share of HEADs; swept")
     list_percent: Sweep[Percent] = Field(
-        default=0.0, description="share of LISTs, each of one page; swept"
+        default=0.0,
+        description="share of LISTs, each of the first page of one prefix of the pool; swept",
     )
     delete_percent: Sweep[Percent] = Field(default=0.0, description="share of DELETEs; swept")
     multi_delete_percent: Sweep[Percent] = Field(
-        default=0.0, description="share of multi-deletes, of delete_batch keys each; swept"
+        default=0.0, description="share of multi-deletes of delete_batch keys each; swept"
     )
     object_size: Sweep[ObjectSize] = Field(
         default="4MiB",  # type: ignore[assignment]
-        description='size of objects: "4MiB"; weights, { "4KiB" = 70, "1MiB" = 30 }; '
-        '{ uniform = ["1MiB", "8MiB"] }; or { lognormal = { median = "1MiB", sigma = 1.2, '
-        'min = "4KiB", max = "64MiB" } }; swept',
+        description='size of the objects of the pool and of PUTs: "4MiB"; weights, { "4KiB" = 70, '
+        '"1MiB" = 30 }; { uniform = ["1MiB", "8MiB"] }; or { lognormal = { median = '
+        '"1MiB", sigma = 1.2, min = "4KiB", max = "64MiB" } }; swept',
     )
     concurrency: Sweep[Requests] = Field(
-        default=16, description="requests in flight, each on a connection of its own; swept"
+        default=16,
+        description="requests in flight, each on its own connection; in an open loop the most "
+        "that may be in flight; swept",
     )
     concurrency_per_operation: Lanes | None = Field(
         default=None,
-        description="requests in flight of each kind, instead of percents and concurrency",
+        description="requests in flight per kind, such as { get = 8, put = 8 }, which do not wait "
+        "for each other; instead of concurrency and all percents",
         examples=[{"get": 8, "put": 8}],
     )
     objects: Sweep[Objects] = Field(
-        default=2500, description="objects that are there before the first run; swept"
+        default=2500,
+        description="objects in the pool, made before the first run. Make the pool larger than "
+        "the server's memory to measure its drives; swept",
     )
     prefixes: Sweep[Prefixes] = Field(
-        default=1, description="key prefixes that they are spread over; swept"
+        default=1, description="key prefixes that the pool is spread over; swept"
     )
     keys: Sweep[KeyChoice] = Field(
-        default="uniform", description="how GET and HEAD choose among the objects; swept"
+        default="uniform", description="how GET and HEAD choose objects; swept"
     )
     zipf_theta: Sweep[Theta] = Field(
         default=1.1, description="skew of keys = zipf; larger is more skewed; swept"
     )
     hot_space_percent: Sweep[Annotated[float, Field(gt=0, lt=100)]] = Field(
-        default=10.0, description="keys = hot_cold: this share of the objects ...; swept"
+        default=10.0, description="for hot_cold: this share of the objects ...; swept"
     )
     hot_access_percent: Sweep[Annotated[float, Field(gt=0, le=100)]] = Field(
         default=90.0, description="... receives this share of the requests; swept"
     )
     read_written: Sweep[bool] = Field(
         default=False,
-        description="objects that a run wrote may be read in it, like those of the pool; swept",
+        description="objects written during a run may be read in it, like those of the pool; swept",
     )
     part_size: Sweep[Size | None] = Field(
         default=None,
-        description="larger objects are uploaded in parts of this size, from 5MiB on; by default "
-        "every object is one request; swept",
+        description="objects larger than this are uploaded in parts of this size, 5 MiB to 5 GiB, "
+        "at most 10,000; a PUT lasts from the start of the upload until its "
+        "completion. By default one request per object; swept",
     )
     part_concurrency: Sweep[Parts] = Field(
         default=4, description="parts of one object in flight; swept"
     )
     range_size: Sweep[Annotated[Size, Field(gt=0)] | None] = Field(
         default=None,
-        description="a GET asks for so many bytes at a random place of the object; whole objects "
-        "by default; swept",
+        description="a GET asks for this many bytes at a random place of the object; by default "
+        "for the whole object; swept",
     )
-    list_max_keys: Sweep[PageKeys] = Field(default=1000, description="keys of a LIST's page; swept")
-    delete_batch: Sweep[PageKeys] = Field(default=100, description="keys of a multi-delete; swept")
+    list_max_keys: Sweep[PageKeys] = Field(
+        default=1000, description="keys per page of a LIST; swept"
+    )
+    delete_batch: Sweep[PageKeys] = Field(default=100, description="keys per multi-delete; swept")
     rate_requests: Sweep[Rate | None] = Field(
         default=None,
-        description="open loop: requests per second over all, due on time whether or not earlier "
-        "ones have ended; swept",
+        description="open loop: requests per second in total, due on time whether or not earlier "
+        "ones have ended; not with concurrency_per_operation; swept",
     )
     arrival: ArrivalKind | None = Field(
-        default=None, description="spacing of an open loop's requests; constant by default"
+        default=None, description="spacing of an open loop's requests; by default constant"
     )
     payload: Sweep[PayloadMode] = Field(
         default="unsigned",
-        description="how bodies are signed: unsigned, signed (SHA-256 of the body), streaming "
-        "(signed in chunks) or trailer-crc; it changes client CPU and results; swept",
+        description="how bodies are signed: unsigned (UNSIGNED-PAYLOAD), signed (SHA-256 of the "
+        "body), streaming (signed chunks), trailer-crc (unsigned with a trailing "
+        "CRC). Client CPU differs two- to sixfold, so other values than unsigned are "
+        "flagged; swept",
     )
     routing: Sweep[Routing] = Field(
-        default="round_robin", description="how requests choose among several endpoints; swept"
+        default="round_robin",
+        description="how requests choose among several endpoints; least_busy takes the one with "
+        "the fewest requests of this client in flight; swept",
     )
     request_timeout: Annotated[Nanoseconds, Field(gt=0)] = Field(
         default="60s",  # type: ignore[assignment]
         description="a request without its whole answer after this time is an error",
     )
     retries: Annotated[int, Field(ge=0, le=100)] = Field(
-        default=0, description="further attempts of a failed request; none hides no error"
+        default=0,
+        description="further attempts of a failed request; by default none, so that no error is "
+        "hidden",
     )
     retry_backoff: Nanoseconds = Field(
         default="0s",  # type: ignore[assignment]
-        description="pause before a retry, doubled for each further one",
+        description="pause before the first further attempt, doubled for each next one",
     )
     verify: Sweep[bool] = Field(
-        default=False, description="compare the content of every GET with what was PUT; swept"
+        default=False,
+        description="compare the content of every GET with what was PUT; a wrong body is reported "
+        "with its key and ends the campaign with code 10. Lengths are always "
+        "compared; swept",
     )
     threads: Sweep[Threads | None] = Field(
-        default=None, description="threads of the client; one for each usable core by default"
+        default=None,
+        description="threads of the client, at most concurrency; by default one per usable core",
     )

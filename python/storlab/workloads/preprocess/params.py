@@ -30,19 +30,16 @@ Implementation = Literal["native", "pandas", "polars", "dask"]
 class Scale(StudyTable):
     """``[workload.scale]``: the work on several machines. ``workers`` says on how many workers."""
 
-    engine: Literal["dask"] = Field(
-        description="whose cluster it is: dask (the extra storlab[scale])"
-    )
+    engine: Literal["dask"] = Field(description="dask (the extra storlab[scale])")
     scheduler: Annotated[str, Field(min_length=1, pattern=r"^(tcp|tls)://")] | None = Field(
         default=None,
-        description="address of the scheduler of a cluster that is there; by default one of "
-        "processes of this machine is started for each run",
+        description="address of the scheduler of an existing cluster, tcp:// or tls://; by "
+        "default each run starts a cluster of processes on this machine",
         examples=["tcp://10.0.0.1:8786"],
     )
     memory: Memory | None = Field(
         default=None,
-        description="most memory of each worker, in place of the workload's memory, of which "
-        "each has an equal share",
+        description="most memory per worker, instead of an equal share of the workload's memory",
     )
 
 
@@ -50,61 +47,69 @@ class PreprocessParams(Params):
     """Of one point."""
 
     rows: Sweep[Annotated[Rows | None, InStudy(Rows)]] = Field(
-        default=GENERATED["rows"], description="rows of the click logs that are made; swept"
+        default=GENERATED["rows"],
+        description="rows of the generated click logs, about 245 bytes each; swept",
     )
     files: Annotated[Files | None, InStudy(Files)] = Field(
-        default=GENERATED["files"], description="raw files that these rows are spread over"
+        default=GENERATED["files"], description="raw files that the rows are spread over"
     )
     input: Annotated[list[Annotated[str, Field(min_length=1)]], Field(min_length=1)] | None = Field(
         default=None,
         description="your own raw files instead, such as the day files of Criteo: paths or "
-        "patterns below the target's directory; they are only read",
+        "patterns below the target's directory, opened for reading only",
         examples=[["day_*"], ["criteo/day_0", "criteo/day_1"]],
     )
     workers: Sweep[Workers] = Field(
-        default=1, description="parts that are worked on at a time; swept"
+        default=1, description="parts that are processed at the same time; swept"
     )
     implementation: Sweep[Implementation | None] = Field(
         default=None,
-        description="whose code does it: native is storlab's own, pandas and polars are data "
-        "frameworks (the extra storlab[preprocess]), dask a cluster (storlab[scale]); by default "
-        "the engine decides; swept",
+        description="native is storlab's own code; pandas and polars are data frameworks (the "
+        "extra storlab[preprocess]), dask a cluster (storlab[scale]). By default the "
+        "engine decides; a list compares them; swept",
     )
-    compression: Sweep[Codec] = Field(default="snappy", description="of the Parquet files; swept")
+    compression: Sweep[Codec] = Field(
+        default="snappy", description="compression of the Parquet files; swept"
+    )
     row_group_rows: Sweep[GroupRows] = Field(
-        default=262_144, description="rows of a row group of the Parquet files; swept"
+        default=262_144, description="rows per row group of the Parquet files; swept"
     )
     part_size: Sweep[PartSize] = Field(
         default="64MiB",  # type: ignore[assignment]
-        description="raw bytes that a worker takes at a time; swept",
+        description="raw bytes per part, the unit of work of a worker; swept",
     )
     threshold: Sweep[Threshold] = Field(
         default=15,
-        description="a category that fewer rows have gets id 0, as a missing one; swept",
+        description="a category in fewer rows than this gets id 0, like a missing one; 0 and 1 "
+        "keep every category; swept",
     )
     modulo: Sweep[Annotated[int, Field(ge=1, le=1 << 32)] | None] = Field(
         default=None,
-        description="category values are taken modulo this before they are counted; swept",
+        description="category values are taken modulo this number before they are counted; swept",
     )
     numerical: Sweep[Literal["float16", "float32"]] = Field(
         default="float16", description="type of the numerical features; swept"
     )
     malformed: Literal["refuse", "skip"] = Field(
         default="refuse",
-        description="what becomes of lines that are no rows: the run fails, or leaves them out",
+        description="refuse: a run with malformed lines fails; skip: they are left out, counted "
+        "and flagged",
     )
     memory: Sweep[Memory] = Field(
         default="4GiB",  # type: ignore[assignment]
-        description="most memory that the stages take, at any size of the data; swept",
+        description="most memory of the stages, at any size of the data; swept",
     )
-    cold: bool = Field(default=True, description="each stage finds its input out of the page cache")
+    cold: bool = Field(
+        default=True,
+        description="each stage reads its input from the device, because the page cache is "
+        "dropped before it; false is flagged page-cache",
+    )
     resume: bool = Field(
         default=False,
-        description="a run that was killed goes on after its last finished part; it is flagged",
+        description="a run that was killed continues after its last finished part, and is flagged "
+        "resumed",
     )
-    scale: Scale | None = Field(
-        default=None, description="a cluster that the work is done on; whose, and which"
-    )
+    scale: Scale | None = Field(default=None, description="do the work on several machines")
     data_seed: Annotated[Seed | None, InStudy(Seed)] = Field(
-        default=GENERATED["data_seed"], description="of the click logs that are made"
+        default=GENERATED["data_seed"], description="seed of the generated click logs"
     )

@@ -57,69 +57,77 @@ class TrainingParams(Params):
 
     profile: Sweep[ProfileName] = Field(
         default="unet3d-h100",
-        description="what is read and at which cadence: a profile that ships with storlab, or the "
-        "path of your own; swept",
+        description="what is read, at which cadence: a profile of storlab, or the path of your "
+        "own, which ends with .toml; swept",
         examples=["unet3d-h100", "profiles/mine.toml"],
     )
     accelerators: Sweep[Accelerators] = Field(
-        default=1, description="emulated accelerators on this machine; swept"
+        default=1,
+        description="emulated accelerators; with a cluster, of all clients together; swept",
     )
     edition: Sweep[EditionName] = Field(
         default="storlab",
-        description="whose way of reading: storlab's own, or that of a version of DLIO; swept",
+        description="way of reading: storlab's own, or that of a version of DLIO; swept",
     )
     loader: Sweep[Literal["native", "pytorch"] | None] = Field(
         default=None,
-        description="pytorch reads through a real PyTorch DataLoader (the extra storlab[torch]), "
-        "native with storlab's own reader; by default the engine decides; swept",
+        description="native reads with storlab's reader, pytorch through a PyTorch DataLoader "
+        "(the extra storlab[torch]); by default the engine decides, and it cannot be "
+        "combined with engine; swept",
     )
     reader_threads: Sweep[Threads | None] = Field(
-        default=None, description="readers of each accelerator; the profile's by default; swept"
+        default=None, description="readers per accelerator; by default the profile's; swept"
     )
     check: Sweep[Literal["bytes", "header", "crc"] | None] = Field(
         default=None,
-        description="what a reader does with what it read: nothing; parse its headers; compare its "
-        "checksums, too; by default the edition decides; swept",
+        description="what a reader does with its data: bytes nothing; header parses the format; "
+        "crc also compares checksums. By default the edition decides, and only "
+        "edition storlab takes it; swept",
     )
     shuffle: Literal["none", "same", "epoch"] | None = Field(
         default=None,
-        description="order of files: by number; at random, the same in all epochs; anew in each; "
-        "by default the edition and the profile decide",
+        description="order of files: none by number, same shuffled once for all epochs, epoch "
+        "shuffled for each epoch. By default the edition and profile decide",
     )
     barrier: bool | None = Field(
         default=None,
-        description="accelerators wait for one another after every step, as in data-parallel "
-        "training; true by default",
+        description="accelerators wait for each other after every step, as in data-parallel "
+        "training; by default true",
     )
     epochs: Annotated[int, Field(ge=1, le=1_000_000)] | None = Field(
-        default=None, description="passes over the data set; the profile's by default"
+        default=None, description="passes over the data set; by default the profile's"
     )
     max_steps: Annotated[int, Field(ge=1)] | None = Field(
-        default=None, description="most steps of an accelerator in an epoch"
+        default=None, description="most steps of an accelerator per epoch"
     )
     batch_size: Annotated[int, Field(ge=1, le=1_000_000)] | None = Field(
-        default=None, description="samples of a step; the profile's by default"
+        default=None,
+        description="samples per step; another than the profile's needs computation_time as well",
     )
     computation_time: Nanoseconds | None = Field(
-        default=None, description="compute time of a step; the profile's by default"
+        default=None, description="compute time per step; by default the profile's"
     )
     files: Annotated[int, Field(ge=1, le=1_000_000_000)] | None = Field(
-        default=None, description="files of the data set; the profile's by default"
+        default=None, description="files of the data set; by default the profile's"
     )
     scale: Annotated[float, Field(gt=0, le=1000)] = Field(
-        default=1.0, description="the data set has so many times the profile's files"
+        default=1.0,
+        description="multiple of the profile's number of files; not together with files",
     )
     read_size: ReadSize = Field(
         default="1MiB",  # type: ignore[assignment]
-        description="size of one read of a file; an object is read in one request",
+        description="size of one read of a file, a multiple of 4 KiB; an object is read in one "
+        "request",
     )
     io_depth: Annotated[int, Field(ge=1, le=1024)] = Field(
-        default=16, description="reads in flight of each reader of files"
+        default=16,
+        description="reads in flight per reader of files. Buffers take accelerators x "
+        "reader_threads x (io_depth + 2) x read_size of memory",
     )
     request_timeout: Timeout = REQUEST_TIMEOUT
     retries: Retries = RETRIES
     retry_backoff: Nanoseconds = RETRY_BACKOFF
     data_seed: Annotated[int, Field(ge=0, le=2**63 - 1)] = Field(
-        default=1, description="of the data set: sizes and contents"
+        default=1, description="seed of the data set's sizes and contents"
     )
     profile_data: dict[str, Any] | None = None  # of a profile of the user's own: all it says
