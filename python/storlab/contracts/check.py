@@ -8,7 +8,7 @@ from storlab.model.types import Table
 
 
 class Check(Table):
-    """One thing that was looked at."""
+    """Finding of a preflight check, with its status and a fix."""
 
     name: str
     status: Literal["ok", "warning", "error"]

@@ -12,7 +12,7 @@ from storlab.model.study import MeterSpec, Target
 
 @dataclass(frozen=True, slots=True)
 class Discovered:
-    """A meter that this machine has, or could have."""
+    """Meter that this machine has or could have."""
 
     kind: str
     sensor: str

@@ -23,10 +23,10 @@ def is_whole_path(path: str) -> bool:
 
 
 class HostTarget(StudyTable):
-    """``[cluster.host.NAME.target."..."]``: where one client has a target of the study.
+    """``[cluster.host.NAME.target."..."]``: paths of a target on one client.
 
-    In place of the target's own ``path`` or ``paths``, and of its ``serial``: who typed the serial
-    number of one device has not consented to another.
+    They replace the target's own ``path`` or ``paths``, and its ``serial``, because consent to
+    overwrite one device does not cover another.
     """
 
     path: str | None = Field(
@@ -53,7 +53,7 @@ class HostTarget(StudyTable):
 
 
 class HostFacts(StudyTable):
-    """``[cluster.host.NAME]``: where one client differs from the others."""
+    """``[cluster.host.NAME]``: settings in which one client differs from the others."""
 
     mount: str | None = Field(
         default=None,
@@ -70,10 +70,10 @@ class HostFacts(StudyTable):
 
 
 class Cluster(StudyTable):
-    """``[cluster]``: the clients that make the load, started by MPI, all of them at once.
+    """``[cluster]``: the clients that generate the load, all started at once by MPI.
 
-    Exactly one of ``hosts``, ``hostfile`` and ``from``. ``hosts = ["localhost"]`` starts as many
-    clients on this machine as ``clients`` says.
+    Exactly one of ``hosts``, ``hostfile`` and ``from`` is given. ``hosts = ["localhost"]`` starts
+    ``clients`` clients on this machine.
     """
 
     launcher: Literal["mpi", "slurm"] = Field(
@@ -209,14 +209,14 @@ class Cluster(StudyTable):
 
 
 class ByWorker(Table):
-    """What each worker did inside the window, all kinds of operations together, in their order."""
+    """Operations and bytes of each worker in the window, over all kinds of operations."""
 
     operations: list[Count]
     bytes: list[Count]
 
 
 class ClientRun(Table):
-    """What one client did in a run. Times in ns."""
+    """Result of one client in a run; times are in ns."""
 
     name: str  # host name, with a number if the host runs several clients
     host: str
@@ -246,7 +246,7 @@ class ClientRun(Table):
 
 
 class ClusterRun(Table):
-    """How the clients of a run came together."""
+    """Start, window and results of the clients of a run."""
 
     clients: list[ClientRun]
     # Largest difference of first I/O between clients; None if the engine does not report it.

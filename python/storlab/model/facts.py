@@ -29,7 +29,7 @@ Power = Annotated[
 
 
 class Rack(StudyTable):
-    """``[rack]``: the rack that the density table fills with each target."""
+    """``[rack]``: rack for the density table, filled with as many of each target as fit."""
 
     units: float = Field(
         default=42,
@@ -43,7 +43,7 @@ class Rack(StudyTable):
 
 
 class Cost(StudyTable):
-    """``cost`` of a target, in its currency: what it takes besides the drives to serve them."""
+    """``cost`` of a target in its currency: servers, network and storage needed to serve it."""
 
     servers: float | None = Field(default=None, ge=0, description="servers and enclosures")
     network: float | None = Field(default=None, ge=0, description="adapters, switches, cables")

@@ -56,7 +56,7 @@ LimitText = Annotated[str | float | int, BeforeValidator(_readable)]
 
 
 class GateRule(StudyTable):
-    """``[[gate]]``: between which bounds a metric has to be, at which points."""
+    """``[[gate]]``: bounds of a metric, and the points at which they apply."""
 
     metric: str = Field(
         min_length=1,

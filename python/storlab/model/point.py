@@ -12,7 +12,7 @@ from storlab.model.types import Table
 
 
 class Point(Table):
-    """One target, one workload, one value of each swept parameter."""
+    """Combination of one target, one workload, and one value of each swept parameter."""
 
     target: str
     workload: str  # label of the workload
@@ -32,7 +32,7 @@ class Point(Table):
 
 
 class PlannedRun(Table):
-    """One repetition of a point, in its place in the campaign."""
+    """One repeat of a point, with its position in the campaign."""
 
     order: int
     repeat: int  # from 1
@@ -59,7 +59,7 @@ def about_run(run: PlannedRun, point: Point) -> dict[str, Any]:
 
 
 class Plan(Table):
-    """``plan.json``: everything that will happen, before anything does."""
+    """Plan of a campaign, stored as ``plan.json`` before anything is executed."""
 
     schema_version: int = 1
     study_name: str

@@ -20,7 +20,7 @@ Sampling = Literal["instantaneous", "interval_mean", "counter"]
 
 
 class SensorInfo(Table):
-    """One sensor of a meter. Units: W for power, J for counters, ns for times."""
+    """Description of one sensor of a meter; units are W (power), J (counters) and ns (times)."""
 
     sensor: str  # unique within a run, such as "rapl:package-0"
     kind: str  # kind of the meter: rapl, hwmon, nvme, ...
@@ -54,7 +54,7 @@ class Reading:
 
 
 class PowerSummary(Table):
-    """One sensor over one measure window, its share taken. None where not measured, never 0."""
+    """Power of one sensor over a measure window, scaled by its share; None if not measured."""
 
     info: SensorInfo
     readings: int
@@ -71,9 +71,9 @@ class PowerSummary(Table):
 
 
 class SpanPower(Table):
-    """Energy of one span of a run at one boundary, shares taken and parts added up.
+    """Energy of one span of a run at one boundary, as a sum of parts scaled by their shares.
 
-    A span without enough readings has none of these.
+    A span with too few readings has no record.
     """
 
     span: int  # index in the run's ``spans``
@@ -85,7 +85,7 @@ class SpanPower(Table):
 
 
 class AppliedPowerState(Table):
-    """The NVMe power state that one drive was in while a run was measured, read back."""
+    """NVMe power state of one drive during a run, read back from the drive."""
 
     device: str
     index: int

@@ -29,7 +29,7 @@ ALWAYS = ("findings", "numbers", "runs", "method", "flags", "audit")
 
 
 class BriefTable(StudyTable):
-    """``[brief]``: who publishes the brief, and what they say beside the numbers."""
+    """``[brief]``: the publisher of the brief, and texts next to the numbers."""
 
     author: str = Field(default="", description="author of the brief")
     organisation: str = Field(default="", description="publisher of the brief")
@@ -77,7 +77,7 @@ class BriefFile(StudyTable):
 
 
 class Components(StudyTable):
-    """``[target.components]``: what it is made of, for the table of components."""
+    """``[target.components]``: hardware and software of a target, for the table of components."""
 
     server: str = Field(default="", description="model of the server or enclosure")
     cpu: str = Field(default="", description="processors")

@@ -25,7 +25,7 @@ RunStatus = Literal["finished", "failed", "cancelled"]
 
 
 class LatencySummary(Table):
-    """Of one merged histogram; every value in ns. Percentiles are never averaged."""
+    """Latency statistics of one merged histogram, in ns; percentiles are never averaged."""
 
     count: Count
     mean_ns: Amount
@@ -40,7 +40,7 @@ class LatencySummary(Table):
 
 
 class OperationTotals(Table):
-    """One kind of operation over the measure window."""
+    """Totals of one kind of operation over the measure window."""
 
     operations: Count  # completed inside the window
     bytes: Count
@@ -58,7 +58,7 @@ class OperationTotals(Table):
 
 
 class CpuUse(Table):
-    """CPU of the load generator inside the measure window, in ns."""
+    """CPU time of the load generator in the measure window, in ns."""
 
     user_ns: Count
     system_ns: Count
@@ -77,7 +77,7 @@ class CpuUse(Table):
 
 
 class Failure(Table):
-    """Why a run failed; ``errno``, ``operation``, ``offset``, ``path`` where the device said so."""
+    """Failure of a run; ``errno``, ``operation``, ``offset`` and ``path`` are set if reported."""
 
     message: str
     fix: str = ""
@@ -96,14 +96,14 @@ class Failure(Table):
 
 
 class Attempt(Table):
-    """An earlier attempt of a run: it failed, and the run was repeated."""
+    """Failed attempt of a run that was then repeated."""
 
     started_at: str  # UTC, ISO 8601
     failure: Failure
 
 
 class EngineInfo(Table):
-    """Which program did the work, and with which of the kernel's features."""
+    """Program that executed a run, with its version and the kernel features it used."""
 
     name: str
     version: str
@@ -113,7 +113,7 @@ class EngineInfo(Table):
 
 
 class BadBlock(Table):
-    """One block that failed verification."""
+    """Block that failed verification."""
 
     kind: Literal["lost", "torn", "stale", "misplaced", "unreadable"]
     path: str
@@ -123,7 +123,7 @@ class BadBlock(Table):
 
 
 class VerifyReport(Table):
-    """How many blocks were checked, and what was wrong with them (the first 1,000 in full)."""
+    """Result of verification: blocks checked and bad blocks, of which 1,000 are listed."""
 
     checked_blocks: Count
     bad_blocks: dict[str, Count] = Field(default_factory=dict)  # by kind
@@ -136,7 +136,7 @@ class VerifyReport(Table):
 
 
 class Span(Table):
-    """A stretch of the window with a name of its own: one checkpoint's write, an epoch, a stage."""
+    """Named part of the window: the write of one checkpoint, an epoch, a stage."""
 
     kind: str  # write, restore, epoch, ...
     name: str
@@ -220,7 +220,7 @@ class Snapshot:
 
 
 class Metric(Table):
-    """A named quantity derived from the samples. The unit stands last in the name."""
+    """Named quantity derived from samples; its name ends with the unit."""
 
     name: str  # such as throughput_mb_s or latency_p99_ns
     value: float
@@ -233,14 +233,14 @@ class Metric(Table):
 
 
 class Flag(Table):
-    """A warning that belongs beside the numbers of a run."""
+    """Warning to show next to the numbers of a run."""
 
     kind: str  # such as client-bound, concurrency-mismatch, page-cache
     message: str
 
 
 class Proof(Table):
-    """Whether the medium is known to have served the reads and writes of a run."""
+    """Evidence on whether the medium served the reads and writes of a run."""
 
     state: Literal["proven", "unproven", "contradicted"]
     reasons: list[str] = Field(default_factory=list)  # why it is not proven; empty if it is
@@ -254,7 +254,7 @@ class Concurrency(Table):
 
 
 class RunRecord(Table):
-    """``run.json``: one run, complete."""
+    """Complete record of one run, stored as ``run.json``."""
 
     schema_version: Literal[1] = 1
     run_id: str

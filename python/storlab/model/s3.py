@@ -23,11 +23,11 @@ LARGEST_OBJECT = 5 << 40
 
 
 class S3Options(StudyTable):
-    """``s3_options`` of a target: how to reach its store. Credentials are never part of a study.
+    """``s3_options`` of a target: access to its object store, without credentials.
 
-    They come from the usual places of the AWS tools: ``AWS_ACCESS_KEY_ID``,
-    ``AWS_SECRET_ACCESS_KEY`` and ``AWS_SESSION_TOKEN``, else the profile in the shared credentials
-    and config files.
+    Credentials come from the usual places of the AWS tools: ``AWS_ACCESS_KEY_ID``,
+    ``AWS_SECRET_ACCESS_KEY`` and ``AWS_SESSION_TOKEN``, otherwise the profile in the shared
+    credentials and config files.
     """
 
     region: str | None = Field(

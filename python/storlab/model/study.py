@@ -56,7 +56,7 @@ MOST_INTERVALS = 1_000_000
 
 
 class Header(StudyTable):
-    """``[study]``: what is common to all its runs."""
+    """``[study]``: settings common to all runs."""
 
     name: str = Field(min_length=1, description="title of the study and of its brief")
     description: str = Field(default="", description="what the study is for, in your words")
@@ -141,9 +141,9 @@ class Header(StudyTable):
 
 
 class UseCase(StudyTable):
-    """``[[workload.use_case]]``: a name that readers know for some parameter values.
+    """``[[workload.use_case]]``: readers' name for some parameter values.
 
-    Use cases make up the workload mapping of the brief.
+    The workload mapping of the brief consists of use cases.
     """
 
     name: str = Field(min_length=1, description="name of these parameter values in the brief")
@@ -299,7 +299,7 @@ def study_table(params: type[Params]) -> Callable[[type[SpecT]], type[SpecT]]:
 
 
 class StudyBase(StudyTable):
-    """A storlab study: what to measure, what to do to it, and how often."""
+    """A storlab study: targets to measure, workloads to run on them, and settings of runs."""
 
     swept: ClassVar[dict[str, tuple[str, ...]]] = {}  # by kind: fields that may be lists
 

@@ -26,9 +26,10 @@ _BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 
 
 class Precondition(StudyTable):
-    """``precondition`` of a target: fill it, then overwrite at random until it is steady.
+    """``precondition`` of a target: fill it, then overwrite it at random until it is steady.
 
-    Steady by the rule of SNIA's PTS: slope and excursion of throughput over the last five rounds.
+    Steady state is defined as in the SNIA PTS: by slope and excursion of throughput over the last
+    five rounds.
     """
 
     block_size: Size = Field(default="128KiB", gt=0, description="size of the random overwrites")  # type: ignore[assignment]
@@ -56,7 +57,7 @@ class Precondition(StudyTable):
 
 
 class MeterSpec(StudyTable):
-    """``meters`` of a target. The kind decides which further fields it takes."""
+    """``meters`` of a target: a power sensor; the kind decides which further fields it has."""
 
     model_config = ConfigDict(extra="allow", frozen=True)
     kind: str = Field(
@@ -77,12 +78,12 @@ class MeterSpec(StudyTable):
 
 
 class Target(StudyTable):
-    """``[[target]]``: what is measured, and facts about it for density and cost figures.
+    """``[[target]]``: the storage to measure, with facts for density and cost figures.
 
-    Exactly one of ``path`` (a file or block device), ``paths`` (a set of them), ``directory`` (one
-    file per job of block workloads, and the data of families that make their own) and ``s3`` (a
-    bucket). ``path = "null:"`` completes every I/O at once: the engine measures itself. ``s3 =
-    "embedded:DIR"`` starts storlab's own small server over a directory.
+    Exactly one of these is given: ``path`` (a file or block device), ``paths`` (a set of them),
+    ``directory`` (one file per job of block workloads, and the data of other families) or ``s3`` (a
+    bucket). ``path = "null:"`` completes every I/O at once, which measures the engine itself.
+    ``s3 = "embedded:DIR"`` starts storlab's own small server over a directory.
     """
 
     name: str = Field(min_length=1, description="name in the brief")
