@@ -11,7 +11,7 @@ CLOSED = ConfigDict(extra="forbid")
 
 
 class ClientMount(TypedDict):
-    """What a target's directory lies on, on one client."""
+    """File system that holds a target's directory, on one client."""
 
     __pydantic_config__ = CLOSED  # type: ignore[misc]
     point: str
@@ -24,7 +24,7 @@ class ClientMount(TypedDict):
 
 
 class ClientClock(TypedDict):
-    """CLOCK_MONOTONIC of a client less that of this machine, and how that was measured."""
+    """Offset of a client's CLOCK_MONOTONIC from this machine's, and how it was measured."""
 
     __pydantic_config__ = CLOSED  # type: ignore[misc]
     offset_ns: int
@@ -33,7 +33,7 @@ class ClientClock(TypedDict):
 
 
 class ClientStore(TypedDict):
-    """How an endpoint of a store answers a client. ``skew_s``: how far its clock is ahead."""
+    """Response of an object store endpoint to a client; `skew_s` is how far its clock is ahead."""
 
     __pydantic_config__ = CLOSED  # type: ignore[misc]
     problem: str
@@ -43,7 +43,7 @@ class ClientStore(TypedDict):
 
 
 class ClientFacts(TypedDict):
-    """What a client of a cluster says of itself. Directories are as the study calls them."""
+    """Facts about a client of a cluster; directories are named as in the study."""
 
     host: str
     storlab: str

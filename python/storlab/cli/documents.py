@@ -26,7 +26,7 @@ CLOSED = ConfigDict(extra="forbid")
 
 
 class Error(TypedDict):
-    """What went wrong: where, what, and how to mend it."""
+    """Error of a command: location, cause and fix."""
 
     __pydantic_config__ = CLOSED  # type: ignore[misc]
     kind: str
@@ -38,13 +38,13 @@ class Error(TypedDict):
 
 
 class ErrorDocument(TypedDict):
-    """Of any verb that ends with an error before it has something to report."""
+    """Document of a command that fails before it has a result to report."""
 
     error: Error
 
 
 class InitDocument(TypedDict):
-    """storlab init: the study that was written, and what it names."""
+    """storlab init: the study file written, and the targets and devices it names."""
 
     file: str
     targets: list[dict[str, Any]]
@@ -52,7 +52,7 @@ class InitDocument(TypedDict):
 
 
 class PlanDocument(TypedDict):
-    """storlab plan: everything that a study will do."""
+    """storlab plan: the points, order and cost of a study, and the hash of the plan."""
 
     plan_hash: str
     absent_devices: dict[str, list[str]]
@@ -60,9 +60,9 @@ class PlanDocument(TypedDict):
 
 
 class DoctorDocument(TypedDict):
-    """storlab doctor: what was looked at; ok without an error among it.
+    """storlab doctor: the checks made; `ok` if none of them is an error.
 
-    ``clients``, of a cluster: what each of those that answer is, by name.
+    `clients` holds facts about each cluster client that responds, by name.
     """
 
     ok: bool
@@ -71,13 +71,13 @@ class DoctorDocument(TypedDict):
 
 
 class MetersDocument(TypedDict):
-    """storlab meters: what this machine has or could have."""
+    """storlab meters: power meters that this machine has or could have."""
 
     meters: list[Discovered]
 
 
 class RunCounts(TypedDict):
-    """Runs of a campaign, and those of this session."""
+    """Number of runs of a campaign by state, and of those made in this session."""
 
     __pydantic_config__ = CLOSED  # type: ignore[misc]
     planned: int
@@ -88,7 +88,7 @@ class RunCounts(TypedDict):
 
 
 class FailedRun(TypedDict):
-    """A run that failed."""
+    """Failed run with its failure."""
 
     run_id: str
     target: str
@@ -96,7 +96,7 @@ class FailedRun(TypedDict):
 
 
 class RunFlag(TypedDict):
-    """A warning that a run carries."""
+    """Warning attached to a run."""
 
     run_id: str
     kind: str
@@ -104,7 +104,7 @@ class RunFlag(TypedDict):
 
 
 class Estimate(TypedDict):
-    """An estimate, its 95 % interval (null where repeats give none) and its number of repeats."""
+    """Estimate with its 95 % interval (null if repeats give none) and number of repeats."""
 
     estimate: float | None
     low: float | None
@@ -113,7 +113,7 @@ class Estimate(TypedDict):
 
 
 class AdvantageDocument(TypedDict):
-    """One target ahead of another in one quantity at one point, `times` as good."""
+    """Lead of one target over another in one quantity at one point; it is `times` as good."""
 
     metric: str
     what: str
@@ -127,7 +127,7 @@ class AdvantageDocument(TypedDict):
 
 
 class StandingDocument(TypedDict):
-    """One target ahead of another in one quantity at `points` of the `of` points."""
+    """Lead of one target over another in one quantity, at `points` of `of` points."""
 
     metric: str
     what: str
@@ -139,14 +139,14 @@ class StandingDocument(TypedDict):
 
 
 class ToldDocument(TypedDict):
-    """What answers a question in words: of one target, or of all (null)."""
+    """Textual answer to a question for one target, or for all (null)."""
 
     target: str | None
     text: str
 
 
 class VerdictDocument(TypedDict):
-    """The answer to one question that the study asks; in words in `sentences`."""
+    """Answer to one question of the study, as data and in `sentences`."""
 
     question: str
     kind: str
@@ -166,7 +166,7 @@ class VerdictDocument(TypedDict):
 
 
 class RepeatedRun(TypedDict):
-    """A run with its failed attempts, in order of time; the run itself need not be there yet."""
+    """Failed attempts of a run in order of time; the run itself may still be missing."""
 
     run_id: str
     target: str
@@ -174,7 +174,7 @@ class RepeatedRun(TypedDict):
 
 
 class RunDocument(TypedDict):
-    """storlab run and storlab resume: how the campaign stands at the end of the session."""
+    """storlab run and storlab resume: state of the campaign at the end of the session."""
 
     directory: str
     plan_hash: str
@@ -190,7 +190,7 @@ class RunDocument(TypedDict):
 
 
 class StatusDocument(TypedDict):
-    """storlab status: how far a campaign is."""
+    """storlab status: progress of a campaign."""
 
     directory: str
     study: str
@@ -208,7 +208,7 @@ class StatusDocument(TypedDict):
 
 
 class ColumnDocument(TypedDict):
-    """A quantity of the table; values and ratios lie under its key."""
+    """Quantity of the comparison table; `key` identifies its values and ratios."""
 
     key: str
     metric: str
@@ -218,9 +218,9 @@ class ColumnDocument(TypedDict):
 
 
 class ProofDocument(TypedDict):
-    """Whether the medium served the finished runs of one workload on one target.
+    """Proof that the medium served the finished runs of one workload on one target.
 
-    `state` is the weakest one of `runs`, which counts runs by state; `reasons` are by state, too.
+    `state` is the weakest state in `runs`, which counts runs by state; `reasons` are by state, too.
     """
 
     __pydantic_config__ = CLOSED  # type: ignore[misc]
@@ -233,7 +233,7 @@ class ProofDocument(TypedDict):
 
 
 class EndpointFigures(TypedDict):
-    """Single requests of one kind to one endpoint and address at one point, all repeats merged."""
+    """Requests of one kind to one endpoint and address at one point, all repeats merged."""
 
     __pydantic_config__ = CLOSED  # type: ignore[misc]
     where: str
@@ -251,11 +251,11 @@ class EndpointFigures(TypedDict):
 
 
 class CompareDocument(TypedDict):
-    """storlab compare: every point with every target, the ratios, proofs, and the verdicts.
+    """storlab compare: every point with every target, ratios, proofs and verdicts.
 
-    `endpoints` (object) has the targets with several endpoints or addresses, `gpu_paths` the shares
-    of the paths (gpudirect), `saturation` (preprocess) whether storage holds the work back. A
-    selection of metrics is without these three.
+    `endpoints` (object) lists targets with several endpoints or addresses, `gpu_paths` (gpudirect)
+    the shares of the paths, and `saturation` (preprocess) whether storage is the bottleneck. These
+    three are missing if metrics were selected.
     """
 
     confidence: float
@@ -272,7 +272,7 @@ class CompareDocument(TypedDict):
 
 
 class ReportDocument(TypedDict):
-    """storlab report: the files that were written, and the verdicts."""
+    """storlab report: the files written, and the verdicts."""
 
     html: str
     pdf: str | None
@@ -281,7 +281,7 @@ class ReportDocument(TypedDict):
 
 
 class ExportDocument(TypedDict):
-    """storlab export: the file that was written."""
+    """storlab export: the file written."""
 
     output: str
     format: str
@@ -290,14 +290,14 @@ class ExportDocument(TypedDict):
 
 
 class ImportDocument(TypedDict):
-    """storlab import: the result directory that was made, and its runs."""
+    """storlab import: the result directory made, and its runs."""
 
     directory: str
     runs: list[RunRecord]
 
 
 class GateRuleVerdict(TypedDict):
-    """A rule as it is written, its verdict over all of its checks, and how many ended how."""
+    """Gate rule as written, its verdict over all checks, and the number of checks by outcome."""
 
     __pydantic_config__ = CLOSED  # type: ignore[misc]
     number: int
@@ -314,12 +314,12 @@ class GateRuleVerdict(TypedDict):
 
 
 class GateCheck(TypedDict):
-    """One rule at one target and point. `interval` and `bound` are in `unit`, or a ratio.
+    """Check of one rule at one target and point; `interval` and `bound` are in `unit`, or ratios.
 
-    `rule_number` is that of the rule, from 1, and `metric` the column that it was held to there;
-    `boundary` is what the meter behind it includes, null of what is not power and where no run has
-    energy. Of the `repeats_to_decide`, `repeats` are there. `runs` are those that have a value;
-    where none has, all that finished.
+    `rule_number` counts from 1; `metric` is the column that was checked. `boundary` is what the
+    power meter includes; it is null if the metric is not power or no run has energy. `repeats` is
+    the existing number of repeats, `repeats_to_decide` the total that would decide the check.
+    `runs` are the runs that have a value; if none has, all finished runs.
     """
 
     __pydantic_config__ = CLOSED  # type: ignore[misc]
@@ -341,7 +341,7 @@ class GateCheck(TypedDict):
 
 
 class AcceptedDifference(TypedDict):
-    """A field of environment or settings that differs from the baseline's."""
+    """Field of the environment or settings that differs from the baseline's."""
 
     __pydantic_config__ = CLOSED  # type: ignore[misc]
     field: str
@@ -350,10 +350,10 @@ class AcceptedDifference(TypedDict):
 
 
 class GateDocument(TypedDict):
-    """storlab gate: whether results keep to their rules; `confidence` is that of each interval.
+    """storlab gate: whether results satisfy their rules; `confidence` is that of each interval.
 
-    `saved` is the file of a baseline that was made. --save without rules that refer to no baseline
-    judges nothing: no verdict then. `unsaved` is why --save made none.
+    `saved` is the file of a new baseline; `unsaved` is the reason why --save wrote none. `verdict`
+    is null if --save is used and no rule can be judged without a baseline.
     """
 
     directory: str
@@ -368,11 +368,11 @@ class GateDocument(TypedDict):
 
 
 class HistoryChange(TypedDict):
-    """A quantity of a point at another level since `since`, the start of that result's runs.
+    """Change of a quantity's level at a point, from the result `since` (start of its runs) on.
 
-    `ratio` is that of the level to the one before, `chance` how often noise alone shows as large a
-    change. `candidates` are facts that changed near it, nearest first; `offset` in results.
-    `boundary` is what the meter behind it includes, null of what is not power.
+    `ratio` is the new level over the one before, `chance` the probability that noise alone gives as
+    large a change. `candidates` are facts that changed near it, nearest first; their `offset` is in
+    results. `boundary` is what the power meter includes; null if the metric is not power.
     """
 
     __pydantic_config__ = CLOSED  # type: ignore[misc]
@@ -390,7 +390,7 @@ class HistoryChange(TypedDict):
 
 
 class HistoryCandidate(TypedDict):
-    """A fact that changed near a change, `elsewhere` times more in the history of the point."""
+    """Fact that changed near a change of level, and `elsewhere` times more at that point."""
 
     __pydantic_config__ = CLOSED  # type: ignore[misc]
     field: str
@@ -401,7 +401,7 @@ class HistoryCandidate(TypedDict):
 
 
 class HistoryPoint(TypedDict):
-    """One target at one workload point, and its page in the site; changes newest first."""
+    """History of one target at one workload point, with its page; changes are newest first."""
 
     __pydantic_config__ = CLOSED  # type: ignore[misc]
     page: str
@@ -419,7 +419,7 @@ class HistoryPoint(TypedDict):
 
 
 class HistoryDocument(TypedDict):
-    """storlab history: the site, what was read for it, and every change that it shows."""
+    """storlab history: the site, the directories read for it, and every change it shows."""
 
     site: str
     directories: int
@@ -429,7 +429,7 @@ class HistoryDocument(TypedDict):
 
 
 class CrosscheckDocument(TypedDict):
-    """storlab crosscheck: whether two engines agree, and how many repeats would decide."""
+    """storlab crosscheck: whether two engines agree, and the repeats that would decide."""
 
     agree: bool
     verdict: Literal["agree", "differ", "inconclusive"]
@@ -447,7 +447,7 @@ class CrosscheckDocument(TypedDict):
 
 
 class CapacityDocument(TypedDict):
-    """storlab capacity: what was found; but for its end as in capacity.json."""
+    """storlab capacity: the content of capacity.json, with directory and exit code."""
 
     schema_version: int
     metric: str
@@ -461,7 +461,7 @@ class CapacityDocument(TypedDict):
 
 
 class CleanDocument(TypedDict):
-    """storlab clean: what went, and what could not."""
+    """storlab clean: the data removed, and the problems."""
 
     directory: str
     removed: list[str]
@@ -469,14 +469,14 @@ class CleanDocument(TypedDict):
 
 
 class VerifyDocument(TypedDict):
-    """storlab verify: by run, how many blocks were checked and which were bad."""
+    """storlab verify: number of blocks checked and bad blocks, by run."""
 
     ok: bool
     runs: dict[str, dict[str, Any]]
 
 
 class AuditDocument(TypedDict):
-    """storlab audit: what the rules found."""
+    """storlab audit: findings of the rules."""
 
     path: str
     rules: list[str]
@@ -485,7 +485,7 @@ class AuditDocument(TypedDict):
 
 
 class PublishedListDocument(TypedDict):
-    """storlab published: the tables that there are."""
+    """storlab published: tables of published results."""
 
     directory: str
     tables: list[dict[str, Any]]
