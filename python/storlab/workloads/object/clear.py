@@ -1,4 +1,4 @@
-"""The order that clears a bucket, whatever its objects are of."""
+"""Job that deletes the objects of any family from a bucket."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from storlab.model.s3 import S3Access
 from storlab.workloads.object.job import ObjectJob
 
 CONCURRENCY = 8
-RETRIES = 5  # making and removing objects is not measured, so that it may try again
+RETRIES = 5  # creating and deleting objects is not measured, so retries do no harm
 BACKOFF_NS = 200_000_000
 
 
 class Clear:
-    """Implements ``ClearsBuckets`` of storlab.contracts.offers."""
+    """Mixin that implements ``ClearsBuckets`` of storlab.contracts.offers."""
 
     def clear(self, access: S3Access, below: str) -> ObjectJob:
-        """The job that deletes every object and open upload below a prefix."""
+        """Return a job that deletes all objects and open uploads below a prefix."""
         return ObjectJob(
             task="clean",
             store=access.store,

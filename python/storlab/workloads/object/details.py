@@ -1,4 +1,4 @@
-"""What engines tell of a run of requests."""
+"""Details of a run of object requests, as reported by its engine."""
 
 from __future__ import annotations
 
@@ -10,22 +10,23 @@ from storlab.contracts.details import Details, Told
 
 
 class EndpointRequests(Told):
-    """Single HTTP requests of one kind to one server, which ended in the measure window."""
+    """HTTP requests of one kind to one server that ended in the measure window."""
 
-    endpoint: str  # as configured
-    address: str | None = None  # of the server, with its port; None: no connection was made
-    kind: str  # an operation, or of uploads in parts: "part" (of full size), "upload" (the rest)
-    requests: int = 0  # that succeeded; bytes and latencies are theirs
+    endpoint: str  # as configured in the study
+    address: str | None = None  # IP address and port of the server; None: no connection was made
+    # An operation or, for multipart uploads, "part" (of full size) or "upload" (all others).
+    kind: str
+    requests: int = 0  # successful requests, which the bytes and latencies refer to
     bytes: int = 0
     errors: int = 0
-    mean_ns: float = 0.0  # latency: from connecting or sending to the answer's last byte
+    mean_ns: float = 0.0  # latency: from connecting or sending to the last byte of the response
     p50_ns: int = 0
     p99_ns: int = 0
     latency: str = ""  # base64 of HdrHistogram V2 with 2 significant digits
 
 
 class ObjectDetails(Details):
-    """Of a whole run."""
+    """Details of a run of object requests."""
 
-    error_examples: Mapping[str, str] = Field(default_factory=dict)  # one message for each kind
+    error_examples: Mapping[str, str] = Field(default_factory=dict)  # one message per kind of error
     endpoints: tuple[EndpointRequests, ...] = ()  # empty: not counted by endpoint

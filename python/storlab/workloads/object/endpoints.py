@@ -15,17 +15,17 @@ from storlab.workloads.object.details import EndpointRequests, ObjectDetails
 from storlab.workloads.object.page import WORDS
 
 UNEVEN = "uneven-endpoints"
-JUDGED = {**WORDS, "part": "part"}  # kinds whose requests are alike; not those around uploads
-LEAST_FOR_MEDIAN = 100  # requests of each of two servers whose medians are compared
+JUDGED = {**WORDS, "part": "part"}  # kinds with comparable requests
+LEAST_FOR_MEDIAN = 100  # requests of each of two servers for a comparison of medians
 LEAST_FOR_TAIL = 1000
 SLOW_MEDIAN = 1.5  # times the fastest server's median
 SLOW_TAIL = 2.0  # times the fastest server's p99
-SLOW_TAIL_SHARE = 0.05  # of requests beyond that; alike servers have about 0.01 beyond the p99
+SLOW_TAIL_SHARE = 0.05  # share of requests slower than that; with equal servers it is about 0.01
 
 
 @dataclass(slots=True)
 class Traffic:
-    """Requests of one kind to one server, over clients or runs."""
+    """Requests of one kind to one server, summed over clients or runs."""
 
     requests: int = 0
     bytes: int = 0
@@ -34,7 +34,7 @@ class Traffic:
     latency: Histogram = field(default_factory=Histogram)
 
     def add(self, row: EndpointRequests) -> None:
-        """Add the counters of a row. Raises ValueError if its histogram is damaged."""
+        """Add the counters of a row; raise ValueError if its histogram is damaged."""
         self.requests += row.requests
         self.bytes += row.bytes
         self.errors += row.errors
@@ -49,11 +49,11 @@ class Traffic:
 
     @property
     def p99_ns(self) -> int:
-        """Latency that 99 % of the requests do not exceed; 0 without requests."""
+        """99th percentile of latency; 0 without requests."""
         return self.latency.percentile(99.0) if self.requests else 0
 
     def share_beyond(self, limit_ns: float) -> float:
-        """Return the share of the requests that took at least this long."""
+        """Return the share of the requests that took at least ``limit_ns``."""
         beyond = sum(count for low, _, count in self.latency.buckets() if low >= limit_ns)
         return beyond / self.requests if self.requests else 0.0
 
@@ -61,7 +61,8 @@ class Traffic:
 def merged_endpoints(rows: Iterable[EndpointRequests]) -> list[dict[str, Any]]:
     """Merge the rows of several clients into rows of the whole run.
 
-    Raises ValueError if a histogram is damaged.
+    Raises:
+        ValueError: A histogram is damaged.
     """
     traffic: dict[tuple[str, str | None, str], Traffic] = {}
     for row in rows:
@@ -86,8 +87,10 @@ def merged_endpoints(rows: Iterable[EndpointRequests]) -> list[dict[str, Any]]:
 def traffic_by_server(rows: Iterable[EndpointRequests]) -> dict[str, dict[str, Traffic]]:
     """Sum rows of one or several runs, by kind of request and name of the server.
 
-    A server is named by its endpoint, with the address if the endpoint has several. Raises
-    ValueError if a histogram is damaged.
+    A server is named by its endpoint, and by its address if the endpoint has several.
+
+    Raises:
+        ValueError: A histogram is damaged.
     """
     told = list(rows)
     addresses: dict[str, set[str]] = {}
@@ -104,7 +107,7 @@ def traffic_by_server(rows: Iterable[EndpointRequests]) -> dict[str, dict[str, T
 
 @dataclass(frozen=True, slots=True)
 class SlowEndpoint:
-    """A server that answers one kind of request more slowly than the fastest one."""
+    """Server that answers one kind of request more slowly than the fastest server."""
 
     kind: str
     name: str
@@ -114,9 +117,10 @@ class SlowEndpoint:
 
 
 def slow_endpoints(run: HasDetails) -> Iterator[SlowEndpoint]:
-    """Find servers of a run that are slower than the fastest one (see docs/method/object.md).
+    """Yield servers of a run that are slower than the fastest one; docs/method.md has the rule.
 
-    Raises ValueError if a histogram is damaged.
+    Raises:
+        ValueError: A histogram is damaged.
     """
     by_server = traffic_by_server(ObjectDetails.of(run).endpoints)
     for kind in JUDGED:
@@ -141,7 +145,7 @@ def _slower(kind: str, traffic: Mapping[str, Traffic]) -> Iterator[SlowEndpoint]
 
 
 def uneven_flag(run: HasDetails) -> Flag | None:
-    """Return the flag that names the slow endpoints of a run; None if there are none."""
+    """Return a flag that names the slow endpoints of a run; None if there are none."""
     slow = list(slow_endpoints(run))
     if not slow:
         return None

@@ -1,7 +1,7 @@
-"""Object storage as a family: what it promises the lab and the brief.
+"""Workload family for object storage (S3).
 
-A pool of objects is made once and read by all runs that ask for the same pool; what a run writes
-lies under a prefix of its own, and is deleted after it. Nothing else in the bucket is touched.
+A pool of objects is created once and read by all runs that need an equal pool. A run writes below a
+prefix of its own, which is deleted after it. No other object in the bucket is touched.
 """
 
 from __future__ import annotations
@@ -43,12 +43,13 @@ from storlab.workloads.object.sizes import mean_size, sizes_of
 from storlab.workloads.object.spec import PREPARE_CONCURRENCY, ObjectSpec
 from storlab.workloads.object.starter import Starter
 
-# Of what objects hold. A pool of earlier content is not found: it would be read as wrong data.
+# Version of the objects' content, part of a pool's name: pools with other content are ignored,
+# because their data would fail verification.
 CONTENT = 3
 
 
 class ObjectWorkload(Clear, Starter):
-    """Object storage. Implements :class:`storlab.contracts.family.Workload`."""
+    """Workload family for object storage."""
 
     kind = "object"
     fixed_work = False
@@ -61,13 +62,13 @@ class ObjectWorkload(Clear, Starter):
     figures: tuple[FigureKind, ...] = OBJECT_FIGURES
 
     def check(self, params: dict[str, Any], target: Target) -> list[Problem]:
-        """Why these values cannot run on this target; none where they can."""
+        """Return why these parameters cannot run on a target; empty if they can."""
         del params
         problem = target_problem(target)
         return [] if problem is None else [problem]
 
     def estimate(self, point: Point, header: Header, target: Target) -> Estimate:
-        """Time and bytes of one run; bytes None where only time bounds them."""
+        """Estimate time and bytes of one run; bytes are None if only time bounds them."""
         params = ObjectParams.of(point.params)
         asked = shares(params)
         size = mean_size(params.object_size)
@@ -93,7 +94,7 @@ class ObjectWorkload(Clear, Starter):
         )
 
     def job(self, point: Point, context: JobContext) -> ObjectJob:
-        """The engine's order for one run. Raises ValueError where no bucket was granted."""
+        """Build the job of one run for its engine; raise ValueError if no bucket was granted."""
         params, header = ObjectParams.of(point.params), context.header
         access = _s3(context)
         lanes = params.concurrency_per_operation
@@ -135,7 +136,7 @@ class ObjectWorkload(Clear, Starter):
         )
 
     def prepare(self, points: Sequence[Point], context: JobContext) -> list[Step]:
-        """The pools of these points, each once; a point that only writes has none."""
+        """Return the steps that fill the pools of these points, each once."""
         pools: dict[str, ObjectParams] = {}
         for params in (ObjectParams.of(point.params) for point in points):
             if _uses_pool(params):
@@ -145,7 +146,7 @@ class ObjectWorkload(Clear, Starter):
         return [_fill(params, context) for params in pools.values()]
 
     def after(self, point: Point, context: JobContext) -> list[Step]:
-        """Deletes what the run wrote, and makes again what it may have deleted of the pool."""
+        """Return the steps that delete the run's objects, and refill the pool after deletions."""
         params = ObjectParams.of(point.params)
         asked = shares(params)
         steps: list[Step] = []
@@ -157,7 +158,7 @@ class ObjectWorkload(Clear, Starter):
         return steps
 
     def merge_details(self, parts: Sequence[Part]) -> dict[str, Any]:
-        """Details of the whole run, from those of all clients."""
+        """Merge the details of all clients into those of the run."""
         told = [ObjectDetails.model_validate(part.details) for part in parts]
         return {
             **parts[0].details,
@@ -165,15 +166,15 @@ class ObjectWorkload(Clear, Starter):
         }
 
     def concurrency(self, point: Point, outcome: RunOutcome) -> Concurrency:
-        """Configured requests in flight, and what Little's law says of those that succeeded."""
+        """Return configured requests in flight, and the successful ones by Little's law."""
         return run_concurrency(ObjectParams.of(point.params), outcome)
 
     def metrics(self, point: Point, outcome: RunOutcome) -> list[Metric]:
-        """Rates, latencies, time to first byte, errors, CPU and effective concurrency of a run."""
+        """Return rates, latencies, time to first byte, errors, CPU and effective concurrency."""
         return run_metrics(ObjectParams.of(point.params), outcome)
 
     def flags(self, point: Point, target: Target, outcome: RunOutcome) -> list[Flag]:
-        """Warnings that belong beside the numbers of one run."""
+        """Return the warnings to show next to the numbers of one run."""
         return run_flags(ObjectParams.of(point.params), target, outcome)
 
 
@@ -188,7 +189,7 @@ def _uses_pool(params: ObjectParams) -> bool:
 
 
 def _pool_name(params: ObjectParams) -> str:
-    """Points of equal sizes, number and spread share one pool; its name says so."""
+    """Return the name of a pool, which points with equal sizes, number and prefixes share."""
     sizes = [CONTENT, params.object_size, params.objects, params.prefixes, params.part_size]
     text = json.dumps(sizes, sort_keys=True, separators=(",", ":"))
     return f"pool-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
@@ -206,7 +207,8 @@ def _pool(params: ObjectParams, context: JobContext) -> Pool:
         objects=params.objects,
         shards=params.prefixes,
         sizes=sizes_of(params.object_size),
-        seed=derive_seed(context.header.seed, name),  # the same on every target, in every session
+        # The same on every target and in every session.
+        seed=derive_seed(context.header.seed, name),
     )
 
 
@@ -223,7 +225,10 @@ def _fill(params: ObjectParams, context: JobContext) -> Step:
 def _unmeasured(
     task: Literal["fill", "clean"], params: ObjectParams, context: JobContext
 ) -> ObjectJob:
-    """Makes the pool, or deletes what a run wrote: patiently, because nothing of it is measured."""
+    """Return the job that fills the pool or deletes a run's objects, with retries.
+
+    Retries do no harm here, since neither is measured.
+    """
     access = _s3(context)
     pool = _pool(params, context) if task == "fill" else None
     return ObjectJob(

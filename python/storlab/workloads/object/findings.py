@@ -1,4 +1,4 @@
-"""The brief's table of endpoints; silent if every target has one endpoint with one address."""
+"""Table of endpoints in a brief, for targets with several endpoints or addresses."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from storlab.workloads.object.endpoints import (
 from storlab.workloads.object.page import WORDS
 
 KIND = "object"
-MOST_SERVERS = 8  # rows for one kind of request of one target
+MOST_SERVERS = 8  # largest number of rows for one kind of request of one target
 NONE = Number("–", missing=True)
 KINDS = {**WORDS, "part": "part of an upload", "upload": "other request of an upload"}
 CAPTION = (
@@ -41,7 +41,7 @@ HEAD = [
 
 
 def endpoint_table(comparison: Comparison) -> DataTable | None:
-    """Build the table of endpoints; None if no target has several endpoints or addresses."""
+    """Return the table of endpoints; None if no target has several endpoints or addresses."""
     leaves: list[Leaf] = []
     for section, facet, point in far_places(comparison, comparison.kinds.get(KIND, ())):
         where = ", ".join(text for text in (place_of(section, facet), section.at(point)) if text)
@@ -72,7 +72,7 @@ def _leaves(where: str, cell: Cell) -> Iterator[Leaf]:
 
 
 def _shown(traffic: dict[str, Traffic]) -> list[str]:
-    """Return the servers that get a row: all, or of many those with the highest medians."""
+    """Return the servers that get a row: if there are many, those with the highest medians."""
     if len(traffic) <= MOST_SERVERS:
         return list(traffic)
     slowest = sorted(traffic, key=lambda name: traffic[name].p50_ns, reverse=True)
@@ -80,7 +80,7 @@ def _shown(traffic: dict[str, Traffic]) -> list[str]:
 
 
 def _marks(cell: Cell) -> tuple[Mark, ...]:
-    """Return the marks of a slow endpoint, which stand beside its latencies."""
+    """Return the marks of a slow endpoint, shown next to its latencies."""
     runs = len(cell.runs)
     return tuple(
         mark(flag.kind, f"{flag.message} ({flag.runs} of {runs} runs)")
@@ -108,7 +108,7 @@ def _numbers(
 
 
 def endpoint_data(comparison: Comparison) -> list[dict[str, Any]]:
-    """List the requests of each endpoint, server address and kind at every point.
+    """Return the requests of each endpoint, server address and kind at every point.
 
     All repeats are merged. Targets with one endpoint and one address are left out.
     """
@@ -134,10 +134,10 @@ def _rows(cell: Cell) -> list[dict[str, Any]]:
 
 
 class Findings(Extra):
-    """The figures of single endpoints."""
+    """Additions of the object family to a brief: the requests of single endpoints."""
 
     def section(self, comparison: Comparison, scale: Scale) -> ExtraSection | None:
-        """Build the section of endpoints; None if every target has one."""
+        """Return the section of endpoints; None if every target has one endpoint."""
         del scale
         table = endpoint_table(comparison)
         if table is None:
@@ -151,11 +151,11 @@ class Findings(Extra):
         )
 
     def tables(self, comparison: Comparison) -> list[DataTable]:
-        """Build the table of endpoints for ``storlab compare``."""
+        """Return the table of endpoints for ``storlab compare``."""
         table = endpoint_table(comparison)
         return [] if table is None else [table]
 
     def data(self, comparison: Comparison) -> dict[str, Any]:
-        """Give the figures of the endpoints at every point."""
+        """Return the requests of the endpoints at every point."""
         rows = endpoint_data(comparison)
         return {"endpoints": rows} if rows else {}

@@ -1,4 +1,4 @@
-"""What the flags of this family alone mean, in the legend and for the audit."""
+"""Kinds of flags that only object requests raise."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The engine's order for object storage. ``crates/families/object`` reads the same JSON.
+"""Job of a run against an S3 store, as JSON for ``crates/families/object``.
 
-All sizes in bytes, all times in ns.
+All sizes are in bytes, all times in ns.
 """
 
 from __future__ import annotations
@@ -17,11 +17,12 @@ OBJECT_OPERATIONS = ("get", "put", "head", "list", "delete", "multi_delete")
 
 
 class ObjectSizes(Table):
-    """How sizes are drawn. Object ``i`` of a pool always has the same size under the same seed.
+    """Distribution of object sizes.
 
-    ``fixed`` and ``weighted`` use ``sizes``; ``uniform`` draws from ``low`` to ``high`` inclusive;
-    ``lognormal`` has median ``median`` and shape ``sigma`` (of the natural logarithm), and is drawn
-    again outside ``low`` to ``high``.
+    Object ``i`` of a pool always has the same size with the same seed. ``fixed`` and ``weighted``
+    use ``sizes``; ``uniform`` draws from ``low`` to ``high`` inclusive; ``lognormal`` has median
+    ``median`` and shape ``sigma`` (of the natural logarithm), and sizes outside ``low`` to ``high``
+    are drawn again.
     """
 
     kind: Literal["fixed", "weighted", "uniform", "lognormal"]
@@ -33,8 +34,9 @@ class ObjectSizes(Table):
 
 
 class Pool(Table):
-    """Objects that are there before a run: number ``i`` has the key
-    ``<prefix><i % shards as 4 hex digits>/<i as 8 hex digits>``.
+    """Objects that exist before a run.
+
+    Object ``i`` has the key ``<prefix><i % shards as 4 hex digits>/<i as 8 hex digits>``.
     """
 
     prefix: str  # ends with a slash
@@ -45,7 +47,7 @@ class Pool(Table):
 
 
 class ObjectMix(Table):
-    """Percent of requests by kind. The kind is drawn per request, so achieved shares vary."""
+    """Percentages of requests by kind; each request draws its kind, so actual shares vary."""
 
     get: float = 0
     put: float = 0
@@ -56,7 +58,7 @@ class ObjectMix(Table):
 
 
 class Keys(Table):
-    """How GET and HEAD choose among the objects of the pool."""
+    """Distribution by which GET and HEAD choose objects of the pool."""
 
     kind: Literal["uniform", "zipf", "hot_cold"] = "uniform"
     theta: float = 1.1
@@ -65,41 +67,41 @@ class Keys(Table):
 
 
 class ObjectJob(Job):
-    """One run against an S3 store.
+    """Job of one run against an S3 store.
 
-    ``task = "run"`` is the load itself. ``fill`` makes the pool's objects that are missing or have
-    the wrong size; ``clean`` deletes every object and open multipart upload below ``write_prefix``.
-    Both end when they are done, with their requests counted in the totals.
+    ``task = "run"`` is the load itself. ``fill`` creates the pool's objects that are missing or
+    have the wrong size; ``clean`` deletes all objects and open multipart uploads below
+    ``write_prefix``. Both end when they are done, with their requests counted in the totals.
     """
 
     kind: ClassVar[str] = "object"
 
     task: Literal["run", "fill", "clean"] = "run"
     store: S3Store
-    pool: Pool | None = None  # of run and fill
-    write_prefix: str  # where PUTs go, ends with a slash
-    sizes: ObjectSizes | None = None  # of PUTs
+    pool: Pool | None = None  # for run and fill
+    write_prefix: str  # prefix for PUTs, ends with a slash
+    sizes: ObjectSizes | None = None  # sizes for PUTs
     mix: ObjectMix = ObjectMix()
     concurrency: int = Field(default=1, ge=1)  # requests in flight
-    lanes: dict[str, int] | None = None  # requests in flight by kind, instead of a drawn mix
-    threads: int | None = None  # of the client; None: one for each usable core, at most concurrency
+    lanes: dict[str, int] | None = None  # requests in flight by kind, instead of a random mix
+    threads: int | None = None  # client threads; None: one per usable core, at most concurrency
     keys: Keys = Keys()
-    join_pool: bool = False  # objects written in the run may be read in it
-    part_size: int | None = None  # objects above it are uploaded in parts
-    part_concurrency: int = Field(default=1, ge=1)  # parts in flight of one object
-    range_size: int | None = None  # a GET asks for so many bytes, at a random place
+    join_pool: bool = False  # whether objects written in the run may be read in it
+    part_size: int | None = None  # larger objects are uploaded in parts
+    part_concurrency: int = Field(default=1, ge=1)  # parts of one object in flight
+    range_size: int | None = None  # bytes of a GET, at a random offset
     list_max_keys: int = Field(default=1000, ge=1, le=1000)
     delete_batch: int = Field(default=100, ge=1, le=1000)  # keys of one multi_delete
-    arrival: Arrival = Arrival()  # rate_iops: requests per second over all
+    arrival: Arrival = Arrival()  # rate_iops: requests per second in total
     payload: Literal["unsigned", "signed", "streaming", "trailer-crc"] = "unsigned"
     routing: Literal["round_robin", "least_busy"] = "round_robin"
     request_timeout_ns: int = 60_000_000_000
     retries: int = Field(default=0, ge=0)
-    backoff_ns: int = Field(default=0, ge=0)  # before a retry; doubled each time
-    verify: bool = False  # every GET is compared with what was PUT
-    window_ns: int | None = None  # of run
+    backoff_ns: int = Field(default=0, ge=0)  # pause before a retry; doubled each time
+    verify: bool = False  # compare the content of every GET with what was PUT
+    window_ns: int | None = None  # for task = run
 
     def secrets(self) -> dict[str, str]:
-        """The store's credentials; empty for anonymous requests."""
+        """Return the credentials of the store; empty for anonymous requests."""
         credentials = self.store.credentials
         return {} if credentials is None else credentials.as_dict()

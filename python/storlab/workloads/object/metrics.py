@@ -1,6 +1,6 @@
-"""What one run of object requests says: metrics by name, effective concurrency, and flags.
+"""Metrics, effective concurrency and flags of a run of object requests.
 
-Definitions are in docs/method/object.md. A failed request is in no figure but ``errors`` and
+Definitions are in docs/method.md. A failed request appears in no metric except ``errors`` and
 ``error_percent``: not in a rate, not in a byte count, not in a histogram.
 """
 
@@ -21,14 +21,14 @@ from storlab.workloads.object.page import MOVED, WORDS
 from storlab.workloads.object.params import ObjectParams
 from storlab.workloads.object.rules import shares
 
-FIRST_BYTE: tuple[Operation, ...] = ("get",)  # the answer to a PUT has no body worth waiting for
+FIRST_BYTE: tuple[Operation, ...] = ("get",)  # the response to a PUT has no relevant body
 MIX_SIGMAS = 4.0
-SHOWN_KINDS = 5  # of errors, in a flag; the run has them all
-_DAMAGED = ("wrong body",)  # a short one ended with its connection: that is an error, no damage
+SHOWN_KINDS = 5  # kinds of errors in a flag's message; the run stores all
+_DAMAGED = ("wrong body",)  # a short body counts as an error of the connection, not as damage
 
 
 def run_concurrency(params: ObjectParams, outcome: RunOutcome) -> Concurrency:
-    """Requests in flight: as configured, and by Little's law those of requests that succeeded."""
+    """Return requests in flight: as configured, and of successful ones by Little's law."""
     return Concurrency(
         configured=float(params.concurrency),
         implied=common.implied_outstanding(outcome, OBJECT_OPERATIONS),
@@ -36,7 +36,7 @@ def run_concurrency(params: ObjectParams, outcome: RunOutcome) -> Concurrency:
 
 
 def run_metrics(params: ObjectParams, outcome: RunOutcome) -> list[Metric]:
-    """All metrics of a run; none when its window is empty."""
+    """Return all metrics of a run; empty if its window is empty."""
     if common.window_ns(outcome) <= 0:
         return []
     return [
@@ -77,14 +77,14 @@ def _errors(outcome: RunOutcome) -> Iterable[Metric]:
 
 
 def _cpu_per_gb(outcome: RunOutcome) -> Iterable[Metric]:
-    """Of both sides: CPU of the client, and of a server that storlab itself ran."""
+    """Yield CPU per GB of the client, and of the embedded S3 server if it was used."""
     moved = common.bytes_moved(outcome, MOVED)
     yield from common.cpu_per_gb(outcome.cpu, moved)
     yield from common.cpu_per_gb(outcome.server_cpu, moved, "server_cpu_s_per_gb")
 
 
 def run_flags(params: ObjectParams, target: Target, outcome: RunOutcome) -> list[Flag]:
-    """Warnings that belong beside the numbers of a run."""
+    """Return the warnings to show next to the numbers of a run."""
     flags = [
         _error_flag(params, outcome),
         _damage_flag(outcome),
@@ -121,7 +121,7 @@ def _error_flag(params: ObjectParams, outcome: RunOutcome) -> Flag | None:
     rest = failed - sum(count for _, count in kinds.most_common(SHOWN_KINDS))
     if rest:
         shown.append(f"{rest:,} of other kinds")
-    # With retries, what is counted are attempts: several can belong to one request.
+    # With retries, the counts are of attempts: one request may have several.
     noun = "attempts" if params.retries else "requests"
     return Flag(
         kind="errors",
@@ -161,7 +161,7 @@ def _concurrency_flag(params: ObjectParams, outcome: RunOutcome) -> Flag | None:
 
 
 def _mix_flag(params: ObjectParams, outcome: RunOutcome) -> Flag | None:
-    """The kinds that were counted cannot have been drawn as asked."""
+    """Flag a mix that differs from the requested one by more than chance explains."""
     requests = {
         op: outcome.totals[op].operations + _failed(outcome, op)
         for op in OBJECT_OPERATIONS
@@ -176,7 +176,7 @@ def _mix_flag(params: ObjectParams, outcome: RunOutcome) -> Flag | None:
     for kind in OBJECT_OPERATIONS:
         share = asked.get(kind, 0.0) / 100
         scatter = MIX_SIGMAS * math.sqrt(every * share * (1 - share))
-        # Of those in flight at an edge of the window, most are of the slow kind.
+        # At the edges of the window, requests in flight are mostly of the slow kind.
         edges = params.concurrency if share else 0
         if abs(requests.get(kind, 0) - every * share) > scatter + edges:
             achieved = 100 * requests.get(kind, 0) / every

@@ -1,4 +1,4 @@
-"""How object requests lie on a page: their order, axes and sections, and their words."""
+"""Description of object requests for reports: axes, order, sections, titles and phrases."""
 
 from __future__ import annotations
 
@@ -29,13 +29,14 @@ WORDS = {
     "delete": "DELETE",
     "multi_delete": "multi-DELETE",
 }
-"""Operations for people."""
+"""Display names of operations."""
 
 
 def phrase(name: str, params: Mapping[str, Any]) -> str | None:
-    """A parameter as a phrase: ``70/30 GET/PUT``, ``concurrency 16``. None for the usual form.
+    """Return a parameter as a phrase, such as ``70/30 GET/PUT`` or ``concurrency 16``.
 
-    Empty where another parameter's phrase says it: the other kinds are part of the mix.
+    None means the default form of name and value. It is "" for parts of another phrase, such as the
+    other shares of the mix.
     """
     value = params[name]
     if name == MIX:
@@ -52,7 +53,7 @@ def phrase(name: str, params: Mapping[str, Any]) -> str | None:
 
 
 def mix_text(params: ObjectParams) -> str:
-    """Which requests are sent: ``70/30 GET/PUT``, ``GETs only``, ``8 GET + 8 PUT at once``."""
+    """Return the requested mix: ``70/30 GET/PUT``, ``GETs only``, ``8 GET + 8 PUT at once``."""
     lanes = params.concurrency_per_operation
     if lanes:
         parts = [f"{lanes[kind]} {WORDS[kind]}" for kind in OBJECT_OPERATIONS if kind in lanes]
@@ -65,12 +66,12 @@ def mix_text(params: ObjectParams) -> str:
 
 
 def _asked(params: Mapping[str, Any]) -> ObjectParams:
-    """Where only some of them are told, no others are sent."""
+    """Return the parameters with a share of 0 for every kind of request that is not given."""
     return ObjectParams.of({**dict.fromkeys(PERCENTS, 0.0), **params})
 
 
 def says(name: str, params: Mapping[str, Any]) -> bool:
-    """Whether a parameter says anything here: not of requests that are not sent."""
+    """Return whether a parameter affects this point and should be printed."""
     work = _asked(params)
     asked = shares(work)
     if name in PERCENTS and name != MIX:

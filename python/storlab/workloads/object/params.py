@@ -1,4 +1,4 @@
-"""The parameters of ``kind = "object"``."""
+"""Parameters of ``kind = "object"``."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from storlab.workloads.object.sizes import ObjectSize
 
 Percent = Annotated[float, Field(ge=0, le=100)]
 Requests = Annotated[int, Field(ge=1, le=65_535)]
-Objects = Annotated[int, Field(ge=1, le=2**32 - 1)]  # numbered in 8 hexadecimal digits
-Prefixes = Annotated[int, Field(ge=1, le=65_536)]  # numbered in 4
+Objects = Annotated[int, Field(ge=1, le=2**32 - 1)]  # in keys: 8 hexadecimal digits
+Prefixes = Annotated[int, Field(ge=1, le=65_536)]  # in keys: 4 hexadecimal digits
 Threads = Annotated[int, Field(ge=1, le=1_024)]
 Parts = Annotated[int, Field(ge=1, le=1_000)]
-PageKeys = Annotated[int, Field(ge=1, le=1_000)]  # most of S3, for a page and for a multi-delete
+PageKeys = Annotated[int, Field(ge=1, le=1_000)]  # limit of S3 for a page and a multi-delete
 Rate = Annotated[float, Field(gt=0, le=1e7)]
 Theta = Annotated[float, Field(gt=0, le=10)]
 KeyChoice = Literal["uniform", "zipf", "hot_cold"]
@@ -52,7 +52,7 @@ Lanes = Annotated[
 
 
 class ObjectParams(Params):
-    """Of one point."""
+    """Parameters of one point of object requests."""
 
     get_percent: Sweep[Percent] = Field(
         default=100.0,

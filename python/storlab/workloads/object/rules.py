@@ -1,4 +1,4 @@
-"""Which values of object parameters go together, and which fit a target."""
+"""Checks of object parameters: whether they are consistent, and whether they fit a target."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PERCENTS = {
     "delete_percent": "delete",
     "multi_delete_percent": "multi_delete",
 }
-"""What is none of these is put."""
+"""Parameters with the share of each kind of request; the remainder is PUT."""
 DELETES = frozenset({"delete", "multi_delete"})
 POOL_USERS = frozenset({"get", "head", "list"}) | DELETES
 READERS = frozenset({"get", "head"})
@@ -39,25 +39,30 @@ _USERS: dict[str, tuple[frozenset[str], str]] = {
 
 
 def shares(params: ObjectParams) -> dict[str, float]:
-    """Percent of requests by kind, of those that occur. Of lanes: their share of the places.
+    """Return the percentage of requests by kind, for kinds that occur.
 
-    A lane's requests follow one another as fast as they are answered, so that their true share is
-    an outcome; the places only say which kinds there are, and serve estimates.
+    With ``concurrency_per_operation``, these are shares of the requests in flight: each kind is
+    sent as fast as it is answered, so its share of requests is a result. They serve estimates only.
     """
     lanes = params.concurrency_per_operation
     if lanes is not None:
         places = sum(lanes.values())
         return {kind: 100 * lanes[kind] / places for kind in OBJECT_OPERATIONS if kind in lanes}
     drawn = {kind: getattr(params, field) for field, kind in PERCENTS.items()}
-    drawn["put"] = max(0.0, round(100.0 - sum(drawn.values()), 9))  # 33.3 + 66.7 leaves nothing
+    drawn["put"] = max(0.0, round(100.0 - sum(drawn.values()), 9))  # 33.3 + 66.7 must leave 0
     return {kind: float(drawn[kind]) for kind in OBJECT_OPERATIONS if drawn[kind] > 0}
 
 
 def combination_problems(values: list[ObjectParams], given: set[str]) -> list[Problem]:
-    """Problems of one workload's points; ``given`` are the fields that the study writes."""
+    """Return the problems of one workload's points.
+
+    Args:
+        values: Parameters of all points.
+        given: Names of the fields that the study sets.
+    """
     over = [*_mix_problems(values), *_lane_problems(values, given)]
     if over:
-        return over  # what follows needs a mix
+        return over  # further checks need a valid mix
     return [
         *_needless_problems(values, given),
         *_part_problems(values, given),
@@ -67,7 +72,7 @@ def combination_problems(values: list[ObjectParams], given: set[str]) -> list[Pr
 
 
 def needless_fields(params: ObjectParams) -> list[str]:
-    """What one point has no use for, because it belongs to other values of what is swept."""
+    """Return the fields that one point does not use, because of other values in it."""
     kinds = set(shares(params))
     named = [field for field, (users, _) in _USERS.items() if not kinds & users]
     named += needless(params.keys if kinds & READERS else None)
@@ -79,8 +84,10 @@ def needless_fields(params: ObjectParams) -> list[str]:
 
 
 def open_connections(params: ObjectParams, target: Target) -> int:
-    """At once, at most: each place has one to every endpoint, and one that uploads has one for each
-    part in flight.
+    """Return the largest number of open connections.
+
+    Each request in flight has a connection to every endpoint, and each upload one per part in
+    flight.
     """
     lanes = params.concurrency_per_operation
     places = int(params.concurrency)
@@ -138,7 +145,7 @@ def _lane_problems(values: list[ObjectParams], given: set[str]) -> Iterable[Prob
 
 
 def _needless_problems(values: list[ObjectParams], given: set[str]) -> Iterable[Problem]:
-    """Fields that say something about what no point does."""
+    """Yield a problem for each field that belongs to a feature no point uses."""
     kinds = {kind for v in values for kind in shares(v)}
     for field, (users, why) in _USERS.items():
         asked = field in given and any(getattr(v, field) is not False for v in values)
@@ -214,7 +221,7 @@ def _range_problems(values: list[ObjectParams]) -> Iterable[Problem]:
 
 
 def _prefix_problems(values: list[ObjectParams]) -> Iterable[Problem]:
-    """Refuse LISTs of prefixes below which nothing can lie."""
+    """Yield a problem for LISTs of prefixes that cannot contain objects."""
     for v in values:
         if "list" in shares(v) and v.prefixes > v.objects:
             yield Problem(
@@ -227,7 +234,7 @@ def _prefix_problems(values: list[ObjectParams]) -> Iterable[Problem]:
 
 
 def target_problem(target: Target) -> Problem | None:
-    """Why an object workload cannot run on this target, or None."""
+    """Return why an object workload cannot run on this target, or None."""
     if target.s3 is not None:
         return None
     return Problem(

@@ -1,9 +1,8 @@
-"""``object_size``: one size, weights by size, or a distribution; read, described, and averaged.
+"""Parameter ``object_size``: one size, weights by size, or a distribution.
 
-In a point it is bytes, or one of the tables below with every size in its shortest spelling, so that
-the same sizes always make the same point:
-``{"4KiB": 70.0, "1MiB": 30.0}``, ``{"uniform": ["1MiB", "8MiB"]}``,
-``{"lognormal": {"median": "1MiB", "sigma": 1.2, "min": "4KiB", "max": "64MiB"}}``.
+A point holds bytes, or one of the tables below with sizes in their shortest form, so that equal
+sizes always make the same point: ``{"4KiB": 70.0, "1MiB": 30.0}``, ``{"uniform": ["1MiB",
+"8MiB"]}``, ``{"lognormal": {"median": "1MiB", "sigma": 1.2, "min": "4KiB", "max": "64MiB"}}``.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from storlab.model.s3 import LARGEST_OBJECT
 from storlab.model.types import SIZE_PATTERN
 from storlab.workloads.object.job import ObjectSizes
 
-LEAST_ACCEPTED = 0.01  # a log-normal size is drawn again outside its bounds
+LEAST_ACCEPTED = 0.01  # least share inside the bounds; other values are drawn again
 _SHAPES = ("uniform", "lognormal")
 _LOGNORMAL = ("median", "sigma", "min", "max")
 _LARGEST_SIGMA = 10.0
@@ -29,7 +28,11 @@ SizeValue = int | dict[str, Any]
 
 
 def read_object_size(value: object) -> SizeValue:
-    """Bytes or a table in its one spelling. Raises ValueError that says what is wrong."""
+    """Validate an ``object_size``: return bytes, or a table with sizes in their shortest form.
+
+    Raises:
+        ValueError: The value is no size and no valid table.
+    """
     if not isinstance(value, dict):
         return _bounded(value)
     named = [name for name in _SHAPES if name in value]
@@ -106,18 +109,18 @@ def _read_lognormal(table: object) -> dict[str, Any]:
 
 
 def _accepted(low: int, median: int, high: int, sigma: float) -> float:
-    """Share of a log-normal distribution that lies from ``low`` to ``high``."""
+    """Return the share of a log-normal distribution that lies from ``low`` to ``high``."""
     a, b = (math.log(bound / median) / sigma for bound in (low, high))
     return _cdf(b) - _cdf(a)
 
 
 def _cdf(z: float) -> float:
-    """Of the standard normal distribution; exact far out on the left, too."""
+    """Return the standard normal distribution function; exact in the left tail, too."""
     return math.erfc(-z / math.sqrt(2)) / 2
 
 
 def sizes_of(value: SizeValue) -> ObjectSizes:
-    """How the engine draws the sizes of an ``object_size``."""
+    """Return the distribution of sizes for the engine."""
     if isinstance(value, int):
         return ObjectSizes(kind="fixed", sizes=[WeightedSize(bytes=value)])
     if "uniform" in value:
@@ -137,7 +140,7 @@ def sizes_of(value: SizeValue) -> ObjectSizes:
 
 
 def bounds_of(value: SizeValue) -> tuple[int, int]:
-    """The smallest and the largest size, in bytes."""
+    """Return the smallest and the largest size in bytes."""
     sizes = sizes_of(value)
     if sizes.sizes:
         every = [size.bytes for size in sizes.sizes]
@@ -146,9 +149,9 @@ def bounds_of(value: SizeValue) -> tuple[int, int]:
 
 
 def mean_size(value: SizeValue) -> float:
-    """The mean size in bytes. Log-normal: of what is left between its bounds."""
+    """Return the mean size in bytes; for log-normal, of the distribution within its bounds."""
     low, high = bounds_of(value)
-    return min(max(_mean(sizes_of(value)), low), high)  # rounding must not lead outside
+    return min(max(_mean(sizes_of(value)), low), high)  # rounding may exceed the bounds
 
 
 def _mean(sizes: ObjectSizes) -> float:
@@ -159,14 +162,14 @@ def _mean(sizes: ObjectSizes) -> float:
         return (sizes.low + sizes.high) / 2
     sigma = sizes.sigma
     a, b = (math.log(bound / sizes.median) / sigma for bound in (sizes.low, sizes.high))
-    # Moments of a truncated log-normal: the same interval, sigma further to the left.
+    # Moments of a truncated log-normal: the interval moves left by sigma.
     shifted = _cdf(b - sigma) - _cdf(a - sigma)
     within = _accepted(sizes.low, sizes.median, sizes.high, sigma)
     return sizes.median * math.exp(sigma**2 / 2) * shifted / within
 
 
 def describe_sizes(value: object) -> str | None:
-    """For people, of the tables: ``1 MiB to 8 MiB``. None for what is not a table."""
+    """Return a phrase for a table of sizes, such as ``1 MiB to 8 MiB``; None for a single size."""
     if not isinstance(value, Mapping):
         return None
     if "uniform" in value:
@@ -241,4 +244,4 @@ ObjectSize = Annotated[
         }
     ),
 ]
-"""The field ``object_size`` of a study."""
+"""Type of ``object_size`` in a study."""

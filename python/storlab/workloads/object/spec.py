@@ -1,4 +1,4 @@
-"""The study table of ``kind = "object"``, and what its values come to."""
+"""Study table of ``kind = "object"``, and values derived from it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from storlab.model.study import WorkloadSpec, study_table
 from storlab.workloads.object.params import ObjectParams
 from storlab.workloads.object.rules import combination_problems, needless_fields
 
-PREPARE_CONCURRENCY = 16  # at least, of what is not measured
+PREPARE_CONCURRENCY = 16  # lower bound for steps that are not measured
 
 
 @study_table(ObjectParams)
@@ -23,12 +23,12 @@ class ObjectSpec(WorkloadSpec):
     kind: Literal["object"] = Field(description="object storage (S3)")
 
     def problems(self, values: list[dict[str, Any]]) -> list[Problem]:
-        """Fields that contradict one another, or say something of what is not done."""
-        del values  # they no longer say what a point has no use for
+        """Return the problems of contradictory or unused fields."""
+        del values  # values lack the fields that points do not use, so the product is built again
         return combination_problems(ObjectParams.every(self.product()), self.model_fields_set)
 
     def reduced(self, params: dict[str, Any]) -> dict[str, Any]:
-        """As for every family: fields that a point has no use for have their defaults."""
+        """Return the parameters of a point with defaults in the fields that it does not use."""
         asked = ObjectParams.combined(params)
         point = params | {name: self.default_of(name) for name in needless_fields(asked)}
         if point["concurrency_per_operation"] is not None:

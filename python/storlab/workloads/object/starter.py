@@ -1,4 +1,4 @@
-"""What ``storlab init`` suggests for stores."""
+"""Tables for S3 stores in the study that ``storlab init`` writes."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 
 class Starter:
-    """Implements ``storlab.contracts.offers.StartsStudies``."""
+    """Mixin that implements ``storlab.contracts.offers.StartsStudies``."""
 
     def starter_tables(self, files: Sequence[str], device: str | None) -> list[str]:
-        """A workload on a store, as a comment."""
+        """Return a workload on a store as commented-out lines."""
         del files, device
         return [_MIXED]
 

@@ -1,4 +1,4 @@
-"""Runs of the same preprocessing that gave different outputs: one of them is wrong."""
+"""Audit rule for runs of the same preprocessing whose outputs differ."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from storlab.audit.finding import Finding
 from storlab.workloads.preprocess.outputs import SameWork, outputs_of
 
 RULE = "outputs_differ"
-SHOWN = 4  # runs that one finding describes
+SHOWN = 4  # runs that one finding lists
 
 
 def outputs_differ(comparison: Comparison) -> Iterator[Finding]:
-    """One error for each input and semantics whose runs disagree."""
+    """Yield an error for each input and semantics whose runs have different outputs."""
     for work in outputs_of(comparison):
         if work.different:
             yield Finding(
@@ -28,7 +28,7 @@ def outputs_differ(comparison: Comparison) -> Iterator[Finding]:
 
 
 def differences(work: SameWork) -> str:
-    """Which runs differ, on which target and by which engine, and in what."""
+    """Return which runs differ, with engine and target, and in what."""
     values = [
         f"{output.run.record.run_id} ({output.run.record.engine.name} on {output.run.target}): "
         f"{', '.join(output.what)}"

@@ -1,4 +1,4 @@
-"""``storlab preprocess``."""
+"""Command ``storlab preprocess``."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from storlab.workloads.preprocess.details import MalformedLines, PreprocessDetails
     from storlab.workloads.preprocess.own_logs import Preprocessing
 
-_MOST_SAMPLES = 5  # that are printed; --json has all that were kept
-_MOST_TEXT = 60  # characters of one
+_MOST_SAMPLES = 5  # printed samples; --json has all
+_MOST_TEXT = 60  # printed characters of a sample
 _SKIP = "give --malformed skip, or correct the files and name another --out"
 
 
@@ -243,7 +243,7 @@ def _table(outcome: RunOutcome, stages: Sequence[StageTimes]) -> Table:
 
 
 def _sum(outcome: RunOutcome, stages: Sequence[StageTimes]) -> StageTimes:
-    """The stages as one; its input is the raw data, as in studies."""
+    """Combine the stages into one row; its input is the raw data, as in studies."""
     return stages[0].model_copy(
         update={
             "start_ns": outcome.window_start_ns,
@@ -257,10 +257,10 @@ def _sum(outcome: RunOutcome, stages: Sequence[StageTimes]) -> StageTimes:
 
 
 def _figures(stage: StageTimes) -> list[str]:
-    """Rates only where this process has done all of it."""
+    """Return the values of a row; rates only if this process has done the whole stage."""
     time_ns = stage.end_ns - stage.start_ns
     seconds, whole = max(time_ns, 1) / NS_PER_S, not stage.resumed_parts
-    moved = stage.input_bytes  # of a run that failed not every engine tells
+    moved = stage.input_bytes  # some engines report no input bytes for failed runs
     parts = "" if stage.parts is None else f"{stage.parts:,}"
     before = "" if whole or not parts else f", {stage.resumed_parts:,} before"
     return [

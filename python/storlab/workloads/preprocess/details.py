@@ -1,4 +1,4 @@
-"""What engines tell of a run of preprocessing."""
+"""Details of a preprocessing run, as reported by its engine."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from storlab.contracts.details import Details, Told
 
 
 class MalformedLine(Told):
-    """A sample."""
+    """Sample of a malformed line."""
 
     file: str
     line: int
     reason: str
     text: str
-    field: int | None = None  # from 1; None: of the line as a whole
+    field: int | None = None  # counted from 1; None: the line as a whole
 
 
 class MalformedLines(Told):
-    """Lines that are no rows."""
+    """Lines that could not be parsed as rows."""
 
     count: int = 0
     by_reason: Mapping[str, int] = Field(default_factory=dict)
@@ -29,7 +29,7 @@ class MalformedLines(Told):
 
 
 class ClusterWorker(Told):
-    """A process of a cluster, and what it used for the run as it measured that."""
+    """Worker process of a cluster, with the resources that it measured for the run."""
 
     address: str
     host: str = ""
@@ -41,32 +41,32 @@ class ClusterWorker(Told):
 
 
 class ClusterTold(Told):
-    """Who did the work, where an engine has it done by a cluster."""
+    """Cluster that did the work of an engine."""
 
-    scheduler: str | None = None  # None: of processes of this machine
+    scheduler: str | None = None  # address; None: processes of this machine
     worker_limit_bytes: int = 0
-    worker_peak_bytes: int = 0  # of the one that took most
+    worker_peak_bytes: int = 0  # of the worker with the highest peak
     lost_workers: int = 0
     workers: tuple[ClusterWorker, ...] = ()
 
 
 class OutputDigests(Told):
-    """What identifies what came out."""
+    """Digests that identify the output of a run."""
 
     rows: int
     rows_digest: str  # of the rows in order
     dictionary_digest: str  # of all vocabularies
-    columns: Mapping[str, str] = Field(default_factory=dict)  # a digest of each column's values
+    columns: Mapping[str, str] = Field(default_factory=dict)  # digest of each column's values
     bytes: int = 0  # of the split binary files
 
     @property
     def identity(self) -> tuple[Any, ...]:
-        """Equal for equal outputs."""
+        """Value that is equal for equal outputs."""
         return (self.rows, self.rows_digest, self.dictionary_digest, *sorted(self.columns.items()))
 
 
 class PreprocessDetails(Details):
-    """Of a whole run; of one that failed only what was known by then."""
+    """Details of a preprocessing run; incomplete if it failed."""
 
     rows: int = 0
     lines: int = 0
@@ -75,10 +75,10 @@ class PreprocessDetails(Details):
     peak_memory_bytes: int = 0
     resumed_parts: int = 0
     malformed: MalformedLines | None = None
-    output: OutputDigests | None = None  # None: nothing read it again
+    output: OutputDigests | None = None  # None: the output was not read back
     cluster: ClusterTold | None = None
 
     @property
     def resumed(self) -> frozenset[str]:
-        """Names of the stages of which an earlier process did a part."""
+        """Names of the stages that an earlier process did in part."""
         return frozenset(stage.name for stage in self.stages if stage.resumed_parts)

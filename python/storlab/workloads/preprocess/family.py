@@ -1,7 +1,8 @@
-"""DLRM preprocessing as a family: what it promises the lab and the brief.
+"""Workload family for the preprocessing of click logs for DLRM training.
 
-Raw click logs become Parquet, vocabularies and split binary. They are made once for each target, or
-are the user's own and only read. The work is fixed: there is no ramp and no runtime.
+Raw click logs become Parquet, vocabularies and split binary. The logs are generated once for each
+target, or they are the user's own files, which are only read. The work is fixed: there is no ramp
+and no runtime.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ from storlab.workloads.preprocess.spec import PreprocessSpec
 
 
 class PreprocessWorkload:
-    """Preprocessing. Implements :class:`storlab.contracts.family.Workload`."""
+    """Workload family for preprocessing."""
 
     kind = "preprocess"
     fixed_work = True
@@ -65,16 +66,16 @@ class PreprocessWorkload:
     figures: tuple[FigureKind, ...] = PREPROCESS_FIGURES
 
     def check(self, params: dict[str, Any], target: Target) -> list[Problem]:
-        """Why these values cannot run on this target; none where they can."""
+        """Return why these parameters cannot run on a target; empty if they can."""
         problem = target_problem(PreprocessParams.of(params), target)
         return [] if problem is None else [problem]
 
     def estimate(self, point: Point, header: Header, target: Target) -> Estimate:
-        """Time of one run at an assumed rate, and the most bytes that it writes."""
+        """Estimate the time of one run at an assumed rate, and the most bytes that it writes."""
         params = PreprocessParams.of(point.params)
         try:
             data = raw_data(params, target)
-        except (ValueError, OSError):  # check refuses it
+        except (ValueError, OSError):  # ``check`` reports the error
             resume = params.resume
             return Estimate(header.settle, bytes_written=0, writes=False, files=0, continues=resume)
         clicks = clicks_of(params)
@@ -94,9 +95,10 @@ class PreprocessWorkload:
         )
 
     def job(self, point: Point, context: JobContext) -> PreprocessJob:
-        """The engine's order for one run.
+        """Build the job of one run for its engine.
 
-        Raises ValueError where no directory was granted, or its raw files are not there.
+        Raises:
+            ValueError: The context grants no directory, or the raw files do not exist.
         """
         params = PreprocessParams.of(point.params)
         return run_order(
@@ -109,7 +111,7 @@ class PreprocessWorkload:
         )
 
     def prepare(self, points: Sequence[Point], context: JobContext) -> list[Step]:
-        """The click logs of these points, each data set once; none of the user's own files."""
+        """Return the steps that generate the click logs of these points, each data set once."""
         sets = [
             clicks
             for point in points
@@ -118,21 +120,21 @@ class PreprocessWorkload:
         return [_generate(clicks, context) for clicks in dict.fromkeys(sets)]
 
     def after(self, point: Point, context: JobContext) -> list[Step]:
-        """Removes the run's output, also what a crash left half."""
-        del point  # its raw files may be gone, and what it has left still has to be removed
+        """Return the step that removes the run's output, with incomplete output of a crash."""
+        del point  # the job needs no raw files: they may have been deleted
         order = PreprocessJob(task="remove", directory=str(_home(context) / context.run_id))
         return [Step("removing its output", order)]
 
     def concurrency(self, point: Point, outcome: RunOutcome) -> Concurrency:
-        """Workers, and how many of them had a part by Little's law."""
+        """Return the number of workers, and how many had a part by Little's law."""
         return run_concurrency(PreprocessParams.of(point.params), outcome)
 
     def metrics(self, point: Point, outcome: RunOutcome) -> list[Metric]:
-        """Times, rates, CPU, memory and what the device moved, by stage and in all."""
+        """Return times, rates, CPU, memory and device bytes, by stage and in total."""
         return run_metrics(PreprocessParams.of(point.params), outcome)
 
     def flags(self, point: Point, target: Target, outcome: RunOutcome) -> list[Flag]:
-        """Warnings that belong beside the numbers of one run."""
+        """Return the warnings to show next to the numbers of one run."""
         del target
         return run_flags(PreprocessParams.of(point.params), outcome)
 
@@ -152,7 +154,7 @@ def run_order(
     interval_ns: int = NS_PER_S,
     seed: int = 1,
 ) -> PreprocessJob:
-    """The order for one run with these parameters, outputs below ``directory``."""
+    """Build the job of one run with these parameters; its output goes below ``directory``."""
     order = PreprocessJob(
         task="run",
         inputs=inputs,
@@ -175,7 +177,7 @@ def run_order(
 
 
 def data_set_name(clicks: Clicks) -> str:
-    """Equal for equal click logs, whatever is done with them."""
+    """Return the name of a data set, which is equal for equal click logs."""
     text = json.dumps(clicks.model_dump(mode="json"), sort_keys=True, separators=(",", ":"))
     return f"preprocess-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
 
@@ -189,7 +191,8 @@ def _home(context: JobContext) -> Path:
 def _inputs(params: PreprocessParams, context: JobContext) -> list[str]:
     clicks = clicks_of(params)
     if clicks is None:
-        # The home lies in the directory that was granted, wherever storlab was started since.
+        # The storlab home is inside the granted directory, so its parent does not depend on the
+        # working directory.
         files = input_files(params.input or [], _home(context).parent)
         for file in filter(is_compressed, files):
             raise ValueError(f"input: {file} is compressed; unpack it first")

@@ -1,4 +1,4 @@
-"""What the brief says of preprocessing beside its metrics: bottleneck, outputs, malformed lines."""
+"""Additions of the preprocess family to a brief: bottleneck, outputs, malformed lines."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from storlab.workloads.preprocess.saturation import (
 KIND = "preprocess"
 NONE = Number("–", missing=True)
 SAMPLES = 8  # malformed lines that the brief prints
-TEXT = 80  # characters of each
+TEXT = 80  # printed characters of each
 STAGE_COLUMNS = {
     "completion_time_s": ("time", "s"),
     "worker_busy_percent": ("workers on CPU", "%"),
@@ -58,8 +58,8 @@ def _places(comparison: Comparison) -> Iterator[_Place]:
 
 
 def bottlenecks(comparison: Comparison) -> list[str]:
-    """For the key findings, at each input: where the device saturates, and where the CPU binds."""
-    places: dict[str, list[str]] = {}  # by what is said of them
+    """Return sentences for the key findings on whether the device or the CPU is the limit."""
+    places: dict[str, list[str]] = {}  # by verdict
     for place in _places(comparison):
         compared = saturations(comparison, *place)
         if compared:
@@ -72,7 +72,7 @@ def bottlenecks(comparison: Comparison) -> list[str]:
 
 
 def saturation_data(comparison: Comparison) -> list[dict[str, Any]]:
-    """The verdicts on the run and on each stage, for the data inside the brief."""
+    """Return the verdicts on the run and on each stage, as plain values."""
     return [
         {"where": place_of(*place), "stage": stage, **saturation.as_dict()}
         for place in _places(comparison)
@@ -82,7 +82,7 @@ def saturation_data(comparison: Comparison) -> list[dict[str, Any]]:
 
 
 def _held_back(comparison: Comparison, place: _Place, compared: Sequence[Saturation]) -> str:
-    """Stages that the device holds back on targets where it does not hold back the whole."""
+    """Return a sentence on stages that the device limits if it does not limit the whole run."""
     stages: dict[str, list[str]] = {
         saturation.target: [] for saturation in compared if saturation.verdict != "device"
     }
@@ -97,7 +97,7 @@ def _held_back(comparison: Comparison, place: _Place, compared: Sequence[Saturat
 
 
 def wrong_outputs(comparison: Comparison) -> list[str]:
-    """For the head of the findings: runs of the same input whose outputs differ."""
+    """Return warnings about runs of the same input whose outputs differ."""
     return [
         f"Outputs differ. {sentence_case(work.name)}: {work.text}. {differences(work)}. "
         "Training data of one side is wrong: compare no times before it is known whose."
@@ -107,7 +107,7 @@ def wrong_outputs(comparison: Comparison) -> list[str]:
 
 
 def bottleneck_section(comparison: Comparison, scale: Scale) -> ExtraSection | None:
-    """The section; None without a run of preprocessing."""
+    """Return the section; None without a preprocessing run."""
     works = outputs_of(comparison)
     places = list(_places(comparison))
     tables = [table for place in places for table in _tables(comparison, place, scale)]
@@ -200,7 +200,7 @@ def _by_stage(
     compared: Sequence[Saturation],
     scale: Scale,
 ) -> DataTable:
-    """Every stage at the far end, and what the sweep says that it is bound by."""
+    """Return the table of stages at the largest number of workers, with the limit of each."""
     last = max(saturation.steps[-1].workers for saturation in compared)
     point = next(p for p in section.of_facet(facet) if _workers(p) == last)
     names = [name for name in STAGE_COLUMNS if comparison.column(f"{name}.{STAGES[0]}") is not None]
@@ -243,7 +243,7 @@ def _bound(saturation: Saturation | None, cell: Cell) -> Number:
 
 
 def _malformed(comparison: Comparison, work: SameWork) -> DataTable | None:
-    """The first malformed lines of an input; None where it had none."""
+    """Return the table of the first malformed lines of an input; None if it had none."""
     every = ((run, PreprocessDetails.of(run.record)) for run in work.runs)
     pair = next(
         ((run, told) for run, told in every if told.malformed and told.malformed.count), None
@@ -281,7 +281,7 @@ def _sample(comparison: Comparison, run: RunData, line: MalformedLine, *, first:
 
 
 def output_facts(comparison: Comparison) -> list[FactTable]:
-    """What identifies the outputs, for whoever makes them again."""
+    """Return the digests that identify the outputs, to reproduce them."""
     return [
         FactTable(
             f"Output of {work.name}",
@@ -297,26 +297,26 @@ def output_facts(comparison: Comparison) -> list[FactTable]:
 
 
 class Findings(Extra):
-    """What is said of preprocessing in a brief."""
+    """Additions of the preprocess family to a brief."""
 
     rules = (RULE,)
 
     def warnings(self, comparison: Comparison) -> list[str]:
-        """Runs of the same input whose outputs differ."""
+        """Return warnings about runs of the same input whose outputs differ."""
         return wrong_outputs(comparison)
 
     def findings(self, comparison: Comparison) -> list[str]:
-        """Where the device saturates, and where the CPU binds."""
+        """Return sentences on where the device saturates or the CPU is the limit."""
         return bottlenecks(comparison)
 
     def section(self, comparison: Comparison, scale: Scale) -> ExtraSection | None:
-        """Whether storage holds the work back, and where."""
+        """Return the section on whether and where storage limits the work."""
         return bottleneck_section(comparison, scale)
 
     def facts(self, comparison: Comparison) -> list[FactTable]:
-        """What identifies the outputs."""
+        """Return the digests that identify the outputs."""
         return output_facts(comparison)
 
     def data(self, comparison: Comparison) -> dict[str, Any]:
-        """The verdicts on saturation."""
+        """Return the verdicts on saturation."""
         return {"saturation": saturation_data(comparison)}

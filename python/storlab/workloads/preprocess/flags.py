@@ -1,4 +1,4 @@
-"""What the flags of preprocessing mean, in the legend and for the audit."""
+"""Kinds of flags that only preprocessing raises."""
 
 from __future__ import annotations
 

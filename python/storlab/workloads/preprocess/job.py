@@ -1,6 +1,6 @@
-"""The engine's order for preprocessing. ``crates/families/preprocess`` reads the same JSON.
+"""Job of a preprocessing run, as JSON for ``crates/families/preprocess``.
 
-All sizes in bytes, all times in ns. What lies where in ``output`` stands in docs/preprocess.md.
+All sizes are in bytes, all times in ns. docs/preprocess.md describes the layout of the output.
 """
 
 from __future__ import annotations
@@ -14,60 +14,61 @@ from storlab.model.job import Job
 from storlab.model.types import Table
 
 STAGES = ("ingest", "vocabulary", "encode")
-"""In order. Each is a kind of operation, and a kind of span."""
+"""Stages in order; each is a kind of operation, and of span for energy."""
 
 
 @dataclass(frozen=True, slots=True)
 class EngineCosts:
-    """What an engine of preprocessing takes, by its attribute ``costs``; by default the native one.
+    """Resources of a preprocessing engine (attribute ``costs``); by default the native one's.
 
-    CPU time and start are assumed, to estimate the time of a run before it ran.
+    CPU time and start are assumptions, to estimate the time of a run.
     """
 
-    base_bytes: int = 0  # of memory, before there is any work; 0: nothing worth counting
-    worker_bytes: int = 0  # that each worker adds
-    cpu_ns_per_byte: float = 5.0  # of raw data
-    start_ns: int = 0  # before the window: Python and its libraries
+    base_bytes: int = 0  # memory without any work; 0: negligible
+    worker_bytes: int = 0  # additional memory of each worker
+    cpu_ns_per_byte: float = 5.0  # per byte of raw data
+    start_ns: int = 0  # before the window: start of Python and its libraries
 
 
 class Clicks(Table):
-    """A generated data set: ``day_0`` to ``day_<files - 1>``, equal wherever it is made."""
+    """Generated data set: ``day_0`` to ``day_<files - 1>``, identical on every machine."""
 
-    rows: int = Field(ge=1)  # over all files; the first ones have one more where it does not divide
+    rows: int = Field(ge=1)  # over all files; if not divisible, the first files have one more
     files: int = Field(default=1, ge=1)
     seed: int = 1
 
 
 class PreprocessJob(Job):
-    """Raw click logs to Parquet, to vocabularies, to split binary; or the making of click logs.
+    """Job that turns raw click logs into Parquet, vocabularies and split binary, or generates logs.
 
     Input files are cut into parts of ``part_bytes``: a part owns the lines that start in its range.
-    A part is what a worker takes, and what a run that was killed does not do again. There is no
-    ramp: the window is the whole of all stages.
+    A worker takes a part at a time, and a resumed run does not repeat finished parts. There is no
+    ramp: the measure window covers all stages.
     """
 
     kind: ClassVar[str] = "preprocess"
 
     task: Literal["run", "generate", "remove"] = "run"
-    inputs: list[str] = Field(default_factory=list)  # absolute, in order; of run
-    directory: str  # absolute; made where it is missing. run: outputs; generate: the data set
-    clicks: Clicks | None = None  # of generate
+    inputs: list[str] = Field(default_factory=list)  # for run: absolute paths, in order
+    directory: str  # absolute path, created if missing; run: outputs; generate: the data set
+    clicks: Clicks | None = None  # for generate
     workers: int = Field(default=1, ge=1)
     part_bytes: int = Field(default=64 << 20, ge=4096)
     row_group_rows: int = Field(default=262_144, ge=1)
     compression: Literal["none", "snappy", "lz4", "zstd"] = "snappy"
-    threshold: int = Field(default=15, ge=0)  # categories seen less often than this get id 0
-    modulo: int | None = Field(default=None, ge=1, le=1 << 32)  # of category values, before counts
+    threshold: int = Field(default=15, ge=0)  # rarer categories get id 0
+    # Of category values, before they are counted.
+    modulo: int | None = Field(default=None, ge=1, le=1 << 32)
     numerical: Literal["float16", "float32"] = "float16"
     malformed: Literal["refuse", "skip"] = "refuse"
-    malformed_samples: int = Field(default=20, ge=0)  # most that a result holds
+    malformed_samples: int = Field(default=20, ge=0)  # largest number in a result
     memory_bytes: int = Field(default=4 << 30, ge=1)
-    cold: bool = True  # each stage finds its inputs out of the page cache
-    resume: bool = False  # go on with what an earlier process left in ``directory``
+    cold: bool = True  # each stage reads inputs that were dropped from the page cache
+    resume: bool = False  # continue the work of an earlier process in ``directory``
     cpus: list[int] | None = None
 
 
 class ScaledJob(PreprocessJob):
-    """A run on the workers of a cluster, which see the same files in the same places."""
+    """Job of a run on the workers of a cluster, which see the files under the same paths."""
 
-    scheduler: str | None = None  # address of the one that hands out the work; None: one's own
+    scheduler: str | None = None  # address of the scheduler; None: start one

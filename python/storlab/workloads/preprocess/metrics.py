@@ -1,8 +1,9 @@
-"""Metrics and flags of preprocessing, from what the engine reports. See docs/method/preprocess.md.
+"""Metrics and flags of preprocessing, with definitions in docs/method/preprocess.md.
 
-``details["stages"]`` has one entry for each stage, with clock readings in ns, bytes and rows. The
-time of the run is that from the start of the first to the end of the last. Between two stages the
-input of the next is dropped from the page cache, which is in the run's time and in no stage's.
+They come from ``details["stages"]``, which has one entry for each stage with times in ns, bytes and
+rows. The run's time is from the start of the first stage to the end of the last. Between two stages
+the input of the next is dropped from the page cache; that takes time of the run, but not of a
+stage.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from storlab.workloads.preprocess.job import STAGES
 from storlab.workloads.preprocess.params import PreprocessParams
 
 LEAST_DEVICE_SHARE = 0.9
-"""Of the raw bytes, what the device must have read while they were ingested."""
+"""Smallest share of the raw bytes that the device must have read during ingest."""
 _REASONS = {
     "fields": "not 40 fields",
     "label": "no label",
@@ -31,7 +32,7 @@ _REASONS = {
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What the metrics of a stage or of the whole run are made of; None: nobody counted it."""
+    """Input of the metrics of a stage or of the whole run; None if not counted."""
 
     operation: str
     ns: int
@@ -44,12 +45,12 @@ class Scope:
 
     @property
     def seconds(self) -> float:
-        """How long it took."""
+        """Duration in s."""
         return self.ns / NS_PER_S
 
 
 def scopes_of(outcome: RunOutcome) -> list[Scope]:
-    """The run and its stages, without those of which an earlier process did a part."""
+    """Return the run and its stages, without stages that an earlier process did in part."""
     told = PreprocessDetails.of(outcome)
     stages, begun = told.stages, told.resumed
     scopes = [
@@ -87,7 +88,7 @@ def _sum(counted: Sequence[int | None]) -> int | None:
 
 
 def run_concurrency(params: PreprocessParams, outcome: RunOutcome) -> Concurrency:
-    """Workers, and by Little's law how many of them had a part to work on."""
+    """Return the number of workers, and how many had a part by Little's law."""
     return Concurrency(
         configured=float(params.workers),
         implied=common.implied_outstanding(outcome, STAGES),
@@ -95,7 +96,7 @@ def run_concurrency(params: PreprocessParams, outcome: RunOutcome) -> Concurrenc
 
 
 def run_metrics(params: PreprocessParams, outcome: RunOutcome) -> list[Metric]:
-    """All metrics of a run; of what an earlier process began there is none."""
+    """Return all metrics of a run; none for stages that an earlier process did in part."""
     scopes = scopes_of(outcome)
     cores = None if outcome.cpu is None else outcome.cpu.cores
     metrics = [
@@ -116,7 +117,7 @@ def _work(scope: Scope) -> Iterable[Metric]:
 
 
 def _use(scope: Scope, params: PreprocessParams, cores: int | None) -> Iterable[Metric]:
-    """CPU, memory, and the share of the workers' time on CPU; they have a core each at most."""
+    """Yield CPU, memory, and the share of time on CPU of workers, with at most one core each."""
     yield _metric("cpu_s", scope.cpu_ns / NS_PER_S, "s", scope)
     yield _metric("peak_memory_mb", scope.peak_memory_bytes / MB, "MB", scope)
     if cores:
@@ -126,7 +127,7 @@ def _use(scope: Scope, params: PreprocessParams, cores: int | None) -> Iterable[
 
 
 def _device(scope: Scope) -> Iterable[Metric]:
-    """What the kernel counted of the device behind the directory; nothing where it does not."""
+    """Yield the bytes that the kernel counted for the device; nothing if it does not count."""
     read, written = scope.device_read_bytes, scope.device_written_bytes
     if read is not None:
         yield _metric("device_read_mb", read / MB, "MB", scope)
@@ -137,7 +138,7 @@ def _device(scope: Scope) -> Iterable[Metric]:
 
 
 def _whole(run: Scope, output_bytes: int) -> Iterable[Metric]:
-    """What is told of the run alone: binary data that came out, and what its rows cost."""
+    """Yield metrics of the whole run only: binary data written, and CPU per row."""
     yield _metric("output_mb_s", output_bytes / run.seconds / MB, "MB/s", run)
     cpu_s = run.cpu_ns / NS_PER_S
     if run.input_bytes:
@@ -152,7 +153,7 @@ def _metric(name: str, value: float, unit: str, scope: Scope) -> Metric:
 
 
 def run_flags(params: PreprocessParams, outcome: RunOutcome) -> list[Flag]:
-    """Warnings that belong beside the numbers of a run."""
+    """Return the warnings to show next to the numbers of a run."""
     makers: list[Callable[[], Flag | None]] = [
         lambda: _malformed_flag(params, outcome),
         lambda: _resumed_flag(outcome),
@@ -170,7 +171,7 @@ def run_flags(params: PreprocessParams, outcome: RunOutcome) -> list[Flag]:
 
 
 def _malformed_flag(params: PreprocessParams, outcome: RunOutcome) -> Flag | None:
-    """Of lines that were left out; where they are refused, the failure tells of them."""
+    """Flag malformed lines that were left out; if they are refused, the run fails instead."""
     told = PreprocessDetails.of(outcome)
     malformed = told.malformed
     if malformed is None or not malformed.count or params.malformed == "refuse":
@@ -202,7 +203,7 @@ def _stage(outcome: RunOutcome, name: str) -> StageTimes | None:
 
 
 def medium_evidence(params: PreprocessParams, outcome: RunOutcome) -> Iterator[Evidence]:
-    """Yield what speaks against raw data that the medium served."""
+    """Yield evidence that the medium may not have served the raw data."""
     ingest = _stage(outcome, "ingest")
     if ingest is None:
         return

@@ -1,8 +1,8 @@
-"""Did runs that had the same input and semantics give the same output? Their digests tell.
+"""Comparison of the outputs of runs with the same input and semantics, by their digests.
 
-Preprocessing is deterministic: whatever the engine, the workers and the target, the same raw lines
-give the same rows in the same order and the same vocabularies. Where two runs differ one of them is
-wrong, and their times are not of the same work.
+Preprocessing is deterministic: for any engine, number of workers and target, the same raw lines
+give the same rows in the same order and the same vocabularies. If two runs differ, one of them is
+wrong, and their times are not comparable.
 """
 
 from __future__ import annotations
@@ -20,30 +20,30 @@ from storlab.workloads.preprocess.details import OutputDigests, PreprocessDetail
 from storlab.workloads.preprocess.params import PreprocessParams
 
 SAME = ("rows", "files", "data_seed", "input", "threshold", "modulo", "numerical", "malformed")
-"""Parameters that decide the output; the others decide only how it is made."""
+"""Parameters that determine the output; all others affect only how it is made."""
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A run whose output is not that of the others."""
+    """Run whose output differs from that of the majority."""
 
     run: RunData
-    what: tuple[str, ...]  # "rows digest 0123… instead of 4567…"
+    what: tuple[str, ...]  # such as "rows digest 0123… instead of 4567…"
 
 
 @dataclass(frozen=True, slots=True)
 class SameWork:
-    """Runs that must give one output, and what most of them gave."""
+    """Runs that must have equal outputs, with the output of the majority."""
 
-    name: str  # of its workloads, and what tells it from the other work of the comparison
-    params: Mapping[str, Any]  # those of ``SAME``
+    name: str  # workloads, with the parameters that differ within the comparison
+    params: Mapping[str, Any]  # parameters in ``SAME``
     runs: tuple[RunData, ...]
     output: OutputDigests
     different: tuple[Difference, ...]
 
     @property
     def text(self) -> str:
-        """``all 30 runs gave the same output: 400,000,000 rows, rows digest …, dictionary …``."""
+        """Summary such as ``all 30 runs gave the same output: 400,000,000 rows, rows digest …``."""
         digests = (
             f"{self.output.rows:,} rows, rows digest {self.output.rows_digest}, "
             f"dictionary {self.output.dictionary_digest}"
@@ -60,7 +60,10 @@ class SameWork:
 
 
 def same_work(runs: Iterable[RunData]) -> list[SameWork]:
-    """Finished runs of preprocessing by what decides their output; those without digests not."""
+    """Group finished runs by the parameters that determine their output.
+
+    Runs without digests are left out.
+    """
     groups: dict[str, list[tuple[RunData, OutputDigests]]] = {}
     for run in runs:
         output = PreprocessDetails.of(run.record).output if run.finished else None
@@ -76,7 +79,10 @@ def _params(run: RunData) -> dict[str, Any]:
 
 
 def _key(run: RunData) -> str:
-    """Equal where the output must be: two workloads may have files of the user's that differ."""
+    """Return a key that is equal if outputs must be equal.
+
+    It includes the workload for users' own files, which may differ between workloads.
+    """
     is_generated = PreprocessParams.of(run.record.params).input is None
     producer = None if is_generated else run.record.workload
     return json.dumps([producer, _params(run)], sort_keys=True, default=str)
@@ -120,5 +126,5 @@ def _differences(output: OutputDigests, most: OutputDigests) -> Iterator[str]:
 
 
 def outputs_of(comparison: Comparison) -> list[SameWork]:
-    """Of a comparison, in the order of its runs."""
+    """Return the groups of a comparison, in the order of its runs."""
     return same_work(comparison.dataset.all_runs())

@@ -1,7 +1,7 @@
-"""Preprocessing of somebody's own click logs, outside of a study: the output is what counts.
+"""Preprocessing of a user's own click logs outside of a study, to get the output.
 
-It always goes on where an earlier process stopped, so that nothing in the directory is ever begun
-anew; what is in there and is not preprocessing's own is refused.
+It always continues an earlier run in the directory, so that finished work is never repeated. A
+directory with files that are not preprocessing's own is refused.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from storlab.workloads.preprocess.spec import PreprocessSpec
 
 _RUN = "run.json"
 _BEGINNING = (".partial-run.json", "run.json.partial")
-"""Of a run that was killed before it had done anything."""
+"""Files of a run that was killed before it finished a part."""
 _DIRECTORIES = ("parquet", "vocabulary")
 _OUTPUT = (_RUN, *_BEGINNING, *_DIRECTORIES, "binary", "binary.partial")
 _FIXED = {"kind": "preprocess", "cold": False, "resume": True}  # nothing is measured
@@ -58,14 +58,14 @@ _KEPT = {
     **{name: name for name in ("row_group_rows", "compression", "threshold", "modulo")},
     "numerical": "numerical",
 }
-"""Parameters that the output depends on, and their names in ``run.json``."""
+"""Parameters that the output depends on, with their names in ``run.json``."""
 _ELSEWHERE = "or name another --out"
 _TOLD = ("malformed-lines", "several-passes", "memory-exceeded", "workers-lost")
 
 
 @dataclass(frozen=True, slots=True)
 class Preprocessing:
-    """A run that has been checked. ``params`` are the parameters of its workload family."""
+    """Checked preprocessing run; ``params`` are the parameters of its workload family."""
 
     job: PreprocessJob
     params: PreprocessParams
@@ -75,20 +75,26 @@ class Preprocessing:
 
     @property
     def directory(self) -> Path:
-        """Where the output lies."""
+        """Directory of the output."""
         return Path(self.job.directory)
 
 
 def plan_preprocessing(
     files: Sequence[Path], out: Path, options: Mapping[str, Any]
 ) -> Preprocessing:
-    """Check everything that can be known before the first byte is read; writes nothing.
+    """Check files, options and machine before anything is read; write nothing.
 
-    ``options`` are fields of ``PreprocessSpec``, and the ``scheduler`` of a cluster; one that is
-    None has the field's default, and ``workers`` are then as many as this machine and ``memory``
-    allow. Raises UsageError for wrong files and options and for an ``out`` that was begun
-    otherwise, GuardError for an ``out`` that holds anything else, PreflightError where this machine
-    lacks something, EngineError.
+    Args:
+        files: Raw click logs.
+        out: Directory of the output.
+        options: Fields of ``PreprocessSpec``, and the ``scheduler`` of a cluster. None means the
+            field's default; for ``workers``, as many as this machine and ``memory`` allow.
+
+    Raises:
+        UsageError: Files or options are invalid, or ``out`` was begun with others.
+        GuardError: ``out`` contains foreign files.
+        PreflightError: This machine lacks permissions or space.
+        EngineError: The engine is missing.
     """
     directory = Path(os.path.realpath(out))
     inputs = _inputs(files, directory)
@@ -120,7 +126,7 @@ def _params(values: dict[str, Any], inputs: list[str]) -> PreprocessParams:
 
 
 def _usage(error: ValidationError) -> UsageError:
-    """The first thing that is wrong with options, under the option's name."""
+    """Convert a validation error into a message about the first invalid option."""
     detail = error.errors()[0]
     cause = detail.get("ctx", {}).get("error")
     if isinstance(cause, FieldProblems):
@@ -143,7 +149,7 @@ def _workers(params: PreprocessParams, parts: int) -> int:
 
 
 def _inputs(files: Sequence[Path], directory: Path) -> list[str]:
-    """Absolute paths, in the order given, and the same from wherever they are given."""
+    """Return resolved absolute paths in the given order; raise UsageError for invalid files."""
     places: dict[Path, Path] = {}
     for file in files:
         real = Path(os.path.realpath(file))
@@ -157,7 +163,7 @@ def _inputs(files: Sequence[Path], directory: Path) -> list[str]:
 
 
 def _why_no_input(file: Path, real: Path, directory: Path) -> tuple[str, str] | None:
-    """What is wrong with it, and the cure."""
+    """Return why a file is no valid input, and a fix; None if it is valid."""
     why = None
     if not real.exists():
         why = ("there is no such file", "correct the path")
@@ -204,7 +210,7 @@ def _check_directory(
 
 
 def _begun(directory: Path) -> dict[str, Any] | None:
-    """What the run in a directory was begun with; None where no engine began one."""
+    """Return the parameters of the run in a directory; None if none was begun."""
     try:
         document = parse_json(read_input(directory / _RUN))
     except (OSError, ValueError):
@@ -215,7 +221,7 @@ def _begun(directory: Path) -> dict[str, Any] | None:
 
 
 def _foreign(directory: Path) -> Path | None:
-    """Something that a run which was only just begun does not leave."""
+    """Return a file that does not belong to a run that was only just begun."""
     for path in directory.rglob("*"):
         inside = path.relative_to(directory)
         own = path.is_dir() and not path.is_symlink() and inside.parts[0] in _DIRECTORIES
@@ -225,14 +231,17 @@ def _foreign(directory: Path) -> Path | None:
 
 
 def _foreign_beside(directory: Path) -> Path | None:
-    """Something beside the output of a run that was begun here, or has been finished."""
+    """Return a file that does not belong to the output of a run begun or finished here."""
     return next((path for path in directory.iterdir() if path.name not in _OUTPUT), None)
 
 
 def _check_same(
     out: Path, begun: dict[str, Any], params: PreprocessParams, inputs: Sequence[str]
 ) -> None:
-    """Engines compare all of it, too; here it is told in words of the command line."""
+    """Raise UsageError if the run in the directory was begun with other options.
+
+    Engines compare them too; this check names the options of the command line.
+    """
     _check_same_files(out, begun["inputs"], inputs)
     for field, name in _KEPT.items():
         before, option = begun.get(name), _option(field)
@@ -247,7 +256,10 @@ def _check_same(
 
 
 def _check_same_files(out: Path, begun: Sequence[Any], inputs: Sequence[str]) -> None:
-    """Native's entries have names, those of the data frameworks are lists."""
+    """Raise UsageError if the run was begun with other files.
+
+    Entries of the native engine have names; those of the data frameworks are lists.
+    """
     then = dict((e["path"], e["bytes"]) if isinstance(e, dict) else e[:2] for e in begun)
     if list(then) != list(inputs):
         fix = f"name the same files in the same order, {_ELSEWHERE}"
@@ -258,7 +270,7 @@ def _check_same_files(out: Path, begun: Sequence[Any], inputs: Sequence[str]) ->
 
 
 def _space(params: PreprocessParams, data: RawData, directory: Path) -> Iterator[str]:
-    """A warning where room may get short. Raises PreflightError where it does for certain."""
+    """Yield a warning if space may run out; raise PreflightError if it certainly will."""
     there = _allocated(directory)
     room = free_bytes(directory) + there
     most = written_bytes(params, data)
@@ -277,10 +289,13 @@ def _allocated(directory: Path) -> int:
 
 
 def carry_out(order: Preprocessing, reporter: Reporter, stop: StopRequest) -> RunOutcome:
-    """Preprocess, or go on with it; the outcome says whether it failed.
+    """Preprocess, or continue an earlier run; the outcome reports whether it failed.
 
-    Raises Interrupted on a stop request, ResultError where another process is at work in the
-    directory, PreflightError where that cannot be made, EngineError.
+    Raises:
+        Interrupted: A stop was requested.
+        ResultError: Another process is working in the directory.
+        PreflightError: The directory cannot be created.
+        EngineError: The engine cannot run.
     """
     work_dir = Path(tempfile.mkdtemp(prefix="storlab-preprocess-"))
     kept = False
@@ -296,13 +311,13 @@ def carry_out(order: Preprocessing, reporter: Reporter, stop: StopRequest) -> Ru
 
 
 def told_flags(order: Preprocessing, outcome: RunOutcome) -> list[Flag]:
-    """Of the flags of a finished run, those that say something of its output or of its options."""
+    """Return the flags of a finished run that concern its output or options."""
     return [flag for flag in run_flags(order.params, outcome) if flag.kind in _TOLD]
 
 
 @contextmanager
 def _held(directory: Path) -> Iterator[None]:
-    """One process at a time. A dead process holds nothing."""
+    """Hold an exclusive lock on the directory, which ends with the process."""
     try:
         directory.mkdir(parents=True, exist_ok=True)
         handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -321,7 +336,7 @@ def _held(directory: Path) -> Iterator[None]:
 
 
 def _point_at(outcome: RunOutcome, work_dir: Path) -> bool:
-    """Let a failure that speaks of raw files say where they lie; whether it does."""
+    """Replace the relative path of raw files in a failure's fix; return whether there was one."""
     failure = outcome.failure
     if failure is None or "raw/" not in failure.fix:
         return False
@@ -331,7 +346,7 @@ def _point_at(outcome: RunOutcome, work_dir: Path) -> bool:
 
 
 class _Stages:
-    """Tells a reporter how far a run is, by what lies in its directory: whatever the engine."""
+    """Reporter of progress by the files in the run's directory, for any engine."""
 
     def __init__(self, order: Preprocessing, reporter: Reporter) -> None:
         self._directory = order.directory
@@ -345,12 +360,12 @@ class _Stages:
         self._begin()
 
     def look(self, snapshot: Snapshot) -> None:
-        """How far it is now."""
+        """Report the current progress."""
         while self._left:
             _, pattern, total, _ = self._left[0]
             done = self._done(pattern)
             if done < total:
-                shown = snapshot if snapshot.bytes_s else None  # not every engine tells
+                shown = snapshot if snapshot.bytes_s else None  # not every engine reports a rate
                 self._reporter.step_progress(done, shown)
                 return
             self._left.pop(0)

@@ -1,4 +1,4 @@
-"""How preprocessing lies on a page: its axes, small multiples and sections, and their words."""
+"""Description of preprocessing for reports: axes, sections, titles and phrases."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from storlab.workloads.preprocess.quantities import (
 
 NBSP = "\u00a0"
 RAW: tuple[str, ...] = ("ingest",)
-"""The stage that reads raw data: efficiency counts each byte of it once."""
+"""Stage that reads raw data; efficiency counts each of its bytes once."""
 UNSAID_AT: dict[str, Any] = {
     "cold": True,
     "resume": False,
@@ -32,9 +32,10 @@ _MALFORMED = {"refuse": "malformed lines refused", "skip": "malformed lines skip
 
 
 def phrase(name: str, params: Mapping[str, Any]) -> str | None:
-    """A parameter as a phrase: ``4 workers``, ``400,000 rows``. None for the usual form.
+    """Return a parameter as a phrase, such as ``4 workers`` or ``400,000 rows``.
 
-    Empty where another parameter's phrase says it.
+    None means the default form of name and value. It is "" if another phrase includes the
+    parameter.
     """
     value = params[name]
     if name == "rows" and value is None:
@@ -67,14 +68,14 @@ def _inputs(params: Mapping[str, Any]) -> str:
 
 
 def says(name: str, params: Mapping[str, Any]) -> bool:
-    """Whether a parameter says anything here: not of what is not done."""
+    """Return whether a parameter affects this point and should be printed."""
     if params.get(name) is None:
         return False
     return not (name in UNSAID_AT and params[name] == UNSAID_AT[name])
 
 
 def resumed(details: Mapping[str, Any]) -> frozenset[str]:
-    """Names of the stages of which an earlier process did a part, from a run's details."""
+    """Return the names of stages that an earlier process did in part, from a run's details."""
     return PreprocessDetails.model_validate(details).resumed
 
 

@@ -1,4 +1,4 @@
-"""The parameters of ``kind = "preprocess"``."""
+"""Parameters of ``kind = "preprocess"``."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from storlab.model.params import InStudy, Params, Sweep
 from storlab.model.types import Size, StudyTable
 
 GENERATED = {"rows": 4_000_000, "files": 8, "data_seed": 1}
-"""Fields of generated data and their defaults; with ``input`` they say nothing: None."""
+"""Parameters of generated data with their defaults; they are None with ``input``."""
 LEAST_PART_BYTES = 4096
-"""Of ``part_size``."""
+"""Smallest ``part_size``."""
 
 Rows = Annotated[int, Field(ge=1, le=1_000_000_000_000)]
 Files = Annotated[int, Field(ge=1, le=1_000_000)]
@@ -24,7 +24,7 @@ PartSize = Annotated[Size, Field(ge=LEAST_PART_BYTES)]
 Memory = Annotated[Size, Field(gt=0)]
 Codec = Literal["none", "snappy", "lz4", "zstd"]
 Implementation = Literal["native", "pandas", "polars", "dask"]
-"""Each is the engine of that name."""
+"""Implementation of the work, with the name of its engine."""
 
 
 class Scale(StudyTable):
@@ -44,7 +44,7 @@ class Scale(StudyTable):
 
 
 class PreprocessParams(Params):
-    """Of one point."""
+    """Parameters of one point of a preprocessing workload."""
 
     rows: Sweep[Annotated[Rows | None, InStudy(Rows)]] = Field(
         default=GENERATED["rows"],

@@ -1,4 +1,4 @@
-"""The metrics of preprocessing as they stand in tables, figures and findings."""
+"""Metrics of preprocessing in tables, figures, findings and questions."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ PREPROCESS_QUANTITIES = (
         "power_efficiency",
     ),
 )  # fmt: skip
-"""By stage where a stage may be bound by something else than its neighbour."""
+"""Metrics of preprocessing; per stage if stages may have different bottlenecks."""
 PREPROCESS_HEADLINE = Headline(
     keys=("completion_time_s.all",),
     more="took more time to preprocess the same rows than",

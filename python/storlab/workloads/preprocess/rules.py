@@ -1,4 +1,4 @@
-"""Which values of preprocessing go together, which raw files a point reads, and what it costs."""
+"""Checks of preprocessing parameters, the raw files of a point, and its resources."""
 
 from __future__ import annotations
 
@@ -22,53 +22,53 @@ from storlab.workloads.preprocess.params import (
 )
 
 ROW_BYTES = 245
-"""Of a raw row, mean of the generator's; real Criteo files have about as many."""
+"""Mean size of a raw row from the generator; real Criteo files are similar."""
 PARQUET_ROW_BYTES = 170
-"""Most of a row in Parquet: a byte, 39 values of four, and what says which are missing."""
+"""Upper bound for a row in Parquet: a byte, 39 values of four, and null bitmaps."""
 GROUP_BYTES = 8 << 10
-"""Most that a row group has beside its rows: headers and statistics of 40 columns, about 6 KB."""
+"""Upper bound for the overhead of a row group: headers and statistics of 40 columns, about 6 KB."""
 PART_BYTES = 8 << 10
-"""Of the two files of a part, the rest of their last blocks."""
+"""Unused space in the last blocks of the two files of a part."""
 NUMERICAL_BYTES = {"float16": 13 * 2, "float32": 13 * 4}
 CATEGORIES = 26
 CATEGORICAL_BYTES = CATEGORIES * 4
-"""Most of a row's ids in split binary: all int32."""
+"""Upper bound for a row's ids in split binary, if all are int32."""
 VOCABULARY_BYTES = CATEGORIES * 12
-"""Of a category of every column: its value and its count."""
+"""Size of one category per column: value and count."""
 ROW_MEMORY_BYTES = 240
-"""Of a row in a row group that is being written, whatever the implementation."""
+"""Memory of a row in a row group that is being written, for any implementation."""
 WORKER_MEMORY_BYTES = 16 << 20
-"""What a worker takes beside its row group."""
+"""Memory of a worker without its row group."""
 GROUP_MEMORY_BYTES = 40 << 10
-"""Of a row group of the part that it is at: where its columns lie, beyond the first ones."""
+"""Memory per row group of the current part beyond ``FREE_GROUPS``: places of its columns."""
 FREE_GROUPS = 128
 LEAST_ROW_BYTES = 40
-"""Of text: a label and 39 tabs."""
+"""Shortest row of text: a label and 39 tabs."""
 COMPRESSED = (".gz", ".bz2", ".xz", ".zst", ".zip")
 _PACKED = (b"\x1f\x8b", b"BZh", b"\xfd7zXZ\x00", b"\x28\xb5\x2f\xfd", b"PK\x03\x04")
-"""What files begin with that have these suffixes. Click logs begin with a digit."""
-_HOME = "storlab-data"  # below a directory, as storlab.stores.home says: cleaned up after a study
+"""First bytes of files with these suffixes; click logs begin with a digit."""
+_HOME = "storlab-data"  # as in storlab.stores.home; removed after a study
 _DIGITS = re.compile(r"(\d+)")
 
 
 @dataclass(frozen=True, slots=True)
 class RawData:
-    """What a run reads: rows and bytes (about, where it is not made yet), in so many parts."""
+    """Raw data of a run; rows and bytes are estimates for generated data."""
 
     rows: int
     bytes: int
     files: int
     parts: int
-    own: tuple[Path, ...] = ()  # the user's files; none of what is made
+    own: tuple[Path, ...] = ()  # the user's own files
 
 
 def needless_fields(params: PreprocessParams) -> list[str]:
-    """What one point has no use for: real files have as many rows as they have."""
+    """Return the fields that a point does not use: parameters of generated data with own files."""
     return list(GENERATED) if params.input is not None else []
 
 
 def clicks_of(params: PreprocessParams) -> Clicks | None:
-    """The data set that is made for a point; None where it reads real files."""
+    """Return the data set to generate for a point; None if it reads the user's files."""
     rows, files, seed = params.rows, params.files, params.data_seed
     if params.input is not None or rows is None or files is None or seed is None:
         return None
@@ -78,7 +78,13 @@ def clicks_of(params: PreprocessParams) -> Clicks | None:
 def combination_problems(
     values: list[PreprocessParams], given: set[str], engine: str | None
 ) -> Iterable[Problem]:
-    """Problems of one workload's points; ``given`` are the fields that the study writes."""
+    """Yield the problems of one workload's points.
+
+    Args:
+        values: Parameters of all points.
+        given: Names of the fields that the study sets.
+        engine: Engine that the study names; None if it names none.
+    """
     if "implementation" in given and engine is not None:
         what = "says which engine does the work, and so does engine"
         yield Problem(("implementation",), what, "remove one of the two")
@@ -105,7 +111,7 @@ def combination_problems(
 def scale_problems(
     values: list[PreprocessParams], given: set[str], scale: Scale, engine: str | None
 ) -> Iterable[Problem]:
-    """Where ``[workload.scale]`` contradicts the other fields."""
+    """Yield a problem if ``[workload.scale]`` contradicts other fields."""
     cluster = scale.engine
     named = [params.implementation for params in values]
     if "implementation" in given and cluster not in named:
@@ -120,7 +126,7 @@ def scale_problems(
 
 
 def with_scale(params: PreprocessParams, scale: Scale) -> PreprocessParams:
-    """A point on a cluster, whoever does it: they are compared with as much memory in all."""
+    """Return a point with its cluster; all engines get the same total memory for comparison."""
     memory = params.memory
     if scale.memory is not None:
         memory = engine_costs(scale.engine).base_bytes + scale.memory * params.workers
@@ -128,24 +134,27 @@ def with_scale(params: PreprocessParams, scale: Scale) -> PreprocessParams:
 
 
 def implementation_of(params: PreprocessParams, engine: str | None) -> str | None:
-    """Whose code does a point; None: the study's engine decides."""
+    """Return the implementation of a point; None if the study's engine decides."""
     scale = params.scale
     return params.implementation or engine or (None if scale is None else scale.engine)
 
 
 def scheduler_of(params: PreprocessParams, engine: str) -> str | None:
-    """Address of the cluster that a point is done on; None: it is done on this machine."""
+    """Return the address of the cluster that runs a point; None if this machine does."""
     scale = params.scale
     return None if scale is None or scale.engine != engine else scale.scheduler
 
 
 def needed_memory(params: PreprocessParams) -> int:
-    """What all workers take at least: for their row groups or, with a library, parts. In bytes."""
+    """Return the memory in bytes that all workers need at least.
+
+    It is for their row groups or, with a library, their parts.
+    """
     return max(_row_group_memory(params), _library_memory(params))
 
 
 def _library_memory(params: PreprocessParams) -> int:
-    """What a data frame library takes, with a part in the hands of each worker; 0 without one."""
+    """Return the memory of a data frame library with a part per worker; 0 without a library."""
     costs = engine_costs(params.implementation)
     if not costs.base_bytes:
         return 0
@@ -154,7 +163,7 @@ def _library_memory(params: PreprocessParams) -> int:
 
 
 def engine_costs(engine: str | None) -> EngineCosts:
-    """What an engine says that it takes; of one that says nothing, what the native one takes."""
+    """Return the resources that an engine declares; by default those of the native engine."""
     costs = getattr(ENGINES.get(engine or ""), "costs", None)
     return costs if isinstance(costs, EngineCosts) else EngineCosts()
 
@@ -202,20 +211,20 @@ def _whose(params: PreprocessParams) -> str:
 
 
 def target_problem(params: PreprocessParams, target: Target) -> Problem | None:
-    """Why this point cannot run on this target, or None. Looks for its raw files."""
+    """Return why this point cannot run on this target, or None; looks for its raw files."""
     if params.input is None:
         return None
     try:
         input_files(params.input, Path(target.directory or "."))
     except InputError as error:
         return Problem(("input",), error.what, error.fix)
-    except ValueError as error:  # of a pattern that this Python does not take
+    except ValueError as error:  # invalid pattern for this version of Python
         return Problem(("input",), str(error))
     return None
 
 
 class InputError(ValueError):
-    """Raw files that cannot be read, and the cure."""
+    """Raw files that cannot be read, with a fix."""
 
     def __init__(self, what: str, fix: str) -> None:
         self.what = what
@@ -224,10 +233,12 @@ class InputError(ValueError):
 
 
 def input_files(patterns: list[str], directory: Path) -> list[Path]:
-    """The raw files of a study, absolute and in order, each once; they are only ever read.
+    """Return the raw files of a study, absolute and in order, without duplicates.
 
-    Patterns keep their order, the matches of one are sorted with ``day_2`` before ``day_10``.
-    Raises InputError naming the pattern or file, and the cure.
+    Patterns keep their order; matches of a pattern are sorted with ``day_2`` before ``day_10``.
+
+    Raises:
+        InputError: A pattern matches no file, or a file is unsuitable.
     """
     root = Path(os.path.realpath(directory))
     files: dict[Path, None] = {}
@@ -250,7 +261,7 @@ def _matches(pattern: str, root: Path) -> list[Path]:
         matches = [root / inside] if os.path.lexists(root / inside) else []
     else:
         paths = [path for path in root.glob(pattern) if path.name != _HOME]
-        home = root / _HOME  # ``**`` goes there too, and is not meant
+        home = root / _HOME  # ``**`` matches its files too
         matches = [path for path in paths if not path.is_relative_to(home)] or paths
     if not matches:
         what = f'"{pattern}" matches no file in {root}'
@@ -274,7 +285,7 @@ def _checked(file: Path, root: Path) -> Path:
 
 
 def is_compressed(path: Path) -> bool:
-    """By its suffix, or by what it begins with, whatever it is called. Raises OSError."""
+    """Return whether a file is compressed, by suffix or first bytes; raise OSError on failure."""
     if path.suffix in COMPRESSED:
         return True
     with path.open("rb") as file:
@@ -282,14 +293,14 @@ def is_compressed(path: Path) -> bool:
 
 
 def natural_key(path: Path) -> tuple[list[tuple[int, str]], str]:
-    """Orders names with numbers in them as people do: ``day_2`` before ``day_10``."""
-    texts_and_numbers = enumerate(_DIGITS.split(str(path)))  # these in turn, texts first
+    """Return a sort key that orders numbers in names by value: ``day_2`` before ``day_10``."""
+    texts_and_numbers = enumerate(_DIGITS.split(str(path)))  # alternating, texts first
     pieces = [(int(piece), "") if at % 2 else (0, piece) for at, piece in texts_and_numbers]
     return pieces, str(path)
 
 
 def raw_data(params: PreprocessParams, target: Target) -> RawData:
-    """What a point reads. Raises ValueError where its files are not there."""
+    """Return the raw data of a point; raise ValueError if its files do not exist."""
     part: int = params.part_size
     files: list[Path] = []
     if (clicks := clicks_of(params)) is not None:
@@ -305,8 +316,9 @@ def raw_data(params: PreprocessParams, target: Target) -> RawData:
 
 
 def written_bytes(params: PreprocessParams, data: RawData) -> int:
-    """Most that a run writes: Parquet, vocabularies and split binary."""
-    groups = data.parts + data.rows // params.row_group_rows  # the last one of a part is not full
+    """Return an upper bound for the bytes that a run writes in all three formats."""
+    # The last row group of each part is not full.
+    groups = data.parts + data.rows // params.row_group_rows
     binary = 1 + NUMERICAL_BYTES[params.numerical] + CATEGORICAL_BYTES
     vocabulary: int = VOCABULARY_BYTES // max(1, params.threshold)
     by_row = PARQUET_ROW_BYTES + vocabulary + binary
@@ -314,12 +326,12 @@ def written_bytes(params: PreprocessParams, data: RawData) -> int:
 
 
 def least_binary_bytes(params: PreprocessParams, rows: int) -> int:
-    """Least that split binary takes: every id in one byte."""
+    """Return a lower bound for the bytes of split binary: one byte per id."""
     return rows * (1 + NUMERICAL_BYTES[params.numerical] + CATEGORIES)
 
 
 def duration_ns(params: PreprocessParams, size: int, engine: str) -> int:
-    """Time of a run, if it is bound by CPU: at an assumed rate, with no more workers than cores."""
+    """Estimate the time of a run limited by CPU, at an assumed rate and at most all cores."""
     at_once: int = params.workers
     if scheduler_of(params, engine) is None:
         at_once = min(at_once, usable_cores())
@@ -328,12 +340,12 @@ def duration_ns(params: PreprocessParams, size: int, engine: str) -> int:
 
 
 def usable_cores() -> int:
-    """Of this machine."""
+    """Return the number of cores of this machine that this process may use."""
     return len(os.sched_getaffinity(0))
 
 
 def cautions(params: PreprocessParams, data: RawData, engine: str) -> tuple[str, ...]:
-    """What will bend the numbers of a run: workers without a part or a core, too much memory."""
+    """Return warnings before a run: workers without a part or a core, too much memory."""
     texts, workers = [], params.workers
     if not data.bytes:
         texts.append("input: the raw files are empty, and a run without a row fails; name others")

@@ -1,20 +1,20 @@
-"""At how many workers storage is the bottleneck of fixed work, and where the CPU is.
+"""Number of workers at which storage, or the CPU, becomes the bottleneck of fixed work.
 
-The rule, of one target over the swept numbers of workers W (docs/method/preprocess.md):
+The rule, for one target over the swept numbers of workers W (docs/method/preprocess.md):
 
-- V > W is *faster* where the time shrinks by 5 % or more and the interval of the ratio excludes 1;
-  *no faster* where it shrinks by less and the interval excludes a shrinking by 10 %. Between the
-  two nothing is decided: a change of the size of the noise is neither a gain nor a saturation.
-- The *plateau* begins at the smallest W from which on every larger number is no faster, and it
-  reaches to 1.25 W at least: from 23 to 24 workers perfect scaling gains 4 %.
-- Workers are *busy* where they are on CPU for at least 70 % of the time that their parts allow:
-  9 workers that share 16 parts rest for a ninth of the time, whatever the storage.
+- V > W is *faster* if the time shrinks by 5 % or more and the interval of the ratio excludes 1; *no
+  faster* if it shrinks by less and the interval excludes a shrinking by 10 %. Otherwise it is
+  undecided: a change within the noise is neither a gain nor a saturation.
+- The *plateau* begins at the smallest W for which every larger number is no faster, and it must
+  reach to 1.25 W at least: from 23 to 24 workers perfect scaling gains 4 %.
+- Workers are *busy* if they are on CPU for at least 70 % of the time that their parts allow: 9
+  workers that share 16 parts are idle for a ninth of the time, with any storage.
 
-Judged at the largest number, by the CPU time of the run's own workers. Busy: CPU-bound (or too few
-parts, where these allow less than 70 %). Not busy on a machine whose cores all are: not decided.
-On a plateau and not busy: the device saturates where the plateau begins, if one is known to have
-moved the data and a target without one is faster there, where there is such a target. Else still
-faster, or not decided.
+The largest number is judged, by the CPU time of the run's own workers. If busy: CPU-bound (or too
+few parts, if these allow less than 70 %). If not busy, but all cores of the machine are: undecided.
+If on a plateau and not busy: the device saturates at the start of the plateau, provided that a
+device moved the data, and that a target without a device, if there is one, is faster there.
+Otherwise: still faster, or undecided.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ NOT_SWEPT = "The number of workers is not swept, so that nothing is known of sat
 TIME, BUSY, DEVICE = "completion_time_s", "worker_busy_percent", "device_mb_s"
 MOVED = ("input_mb_s", "output_mb_s")
 LEAST_GAIN = 0.05  # of the time
-DIGITS = 12  # of a ratio: behind them is the rounding of floating-point numbers
-HIDDEN_GAIN = 0.10  # that the interval of "no faster" excludes
-LEAST_SPAN = 1.25  # from the first to the last number of a plateau
+DIGITS = 12  # of a ratio: further digits are floating-point noise
+HIDDEN_GAIN = 0.10  # excluded by the interval of "no faster"
+LEAST_SPAN = 1.25  # ratio of the last to the first number of a plateau
 BUSY_SHARE = 0.70  # of the time that parts allow
-LONG_PART = 0.5  # of a stage, by a single part: the sizes are far from equal
-MACHINE_BUSY_PERCENT = 90.0  # of all cores, by whomever
-DEVICE_SHARE = 0.10  # of what was read and written: less, and memory served it
+LONG_PART = 0.5  # share of a stage taken by one part, above which sizes are very unequal
+MACHINE_BUSY_PERCENT = 90.0  # of all cores, by any program
+DEVICE_SHARE = 0.10  # of the bytes read and written: with less, memory served them
 
 Verdict = Literal["device", "waiting", "cpu", "parts", "open", "undecided", "one", "none"]
 Change = Literal["faster", "same", "undecided"]
@@ -52,20 +52,23 @@ Change = Literal["faster", "same", "undecided"]
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One number of workers: what its finished runs say. Times in s, rates in MB/s, shares in %."""
+    """Results of one number of workers; times in s, rates in MB/s, shares in %."""
 
     workers: int
     times: tuple[float, ...]  # of each run
-    busy: tuple[float, ...] = ()  # CPU time over time x usable cores; empty where not told
-    allowed_percent: float = 100.0  # most that ``busy`` can be with parts that do not divide evenly
-    machine_percent: float | None = None  # of all cores of the machine, by whomever
-    device_mb_s: tuple[float, ...] = ()  # empty where nothing counts
-    moved_mb_s: float | None = None  # that the work read and wrote, wherever it came from
+    busy: tuple[float, ...] = ()  # CPU time over time x usable cores, of each run; empty if unknown
+    allowed_percent: float = 100.0  # largest possible ``busy`` with parts that do not divide evenly
+    machine_percent: float | None = None  # of all cores of the machine, by any program
+    device_mb_s: tuple[float, ...] = ()  # empty if not counted
+    moved_mb_s: float | None = None  # read and written by the work, from any source
     point_id: str | None = None
 
     @property
     def is_busy(self) -> bool | None:
-        """Whether its own CPU time holds it back; None where nobody counted, or others took it."""
+        """Whether the workers' own CPU time limits them.
+
+        None if it was not counted, or if other programs used all cores.
+        """
         if not self.busy:
             return None
         own = fmean(self.busy) >= BUSY_SHARE * self.allowed_percent
@@ -73,12 +76,12 @@ class Step:
 
     @property
     def all_cores_busy(self) -> bool:
-        """Whether no core was left, whoever used them."""
+        """Whether all cores of the machine were busy, with any program."""
         return self.machine_percent is not None and self.machine_percent >= MACHINE_BUSY_PERCENT
 
     @property
     def uses_device(self) -> bool:
-        """Whether a device is known to have moved more than a trifle of the data."""
+        """Whether a device moved a relevant share of the data."""
         if not self.device_mb_s:
             return False
         return fmean(self.device_mb_s) > DEVICE_SHARE * (self.moved_mb_s or 0.0)
@@ -86,16 +89,17 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Saturation:
-    """What the numbers of workers of one target say, in order."""
+    """Verdict on the swept numbers of workers of one target."""
 
     target: str
     steps: tuple[Step, ...]
     verdict: Verdict
-    workers: int | None = None  # device, waiting: where the plateau begins; else the largest number
+    # Device, waiting: start of the plateau; otherwise the largest number.
+    workers: int | None = None
 
     @property
     def text(self) -> str:
-        """``the device saturates at 8 workers``."""
+        """Verdict as a phrase, such as ``the device saturates at 8 workers``."""
         at = _workers(self.workers)
         if self.verdict == "cpu" and all(step.is_busy for step in self.steps):
             return "CPU-bound at every number of workers"
@@ -123,11 +127,11 @@ class Saturation:
         return "the repeats differ too much"
 
     def speedup(self, step: Step) -> Interval:
-        """Time of the fewest workers over that of ``step``."""
+        """Return the time of the fewest workers over that of ``step``."""
         return ratio_interval(self.steps[0].times, step.times)
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
+        """Return plain values for JSON."""
         return {
             "target": self.target,
             "verdict": self.verdict,
@@ -137,7 +141,7 @@ class Saturation:
         }
 
     def word(self, step: Step) -> str:
-        """One number of workers in the light of the verdict, for a table."""
+        """Return a word for one number of workers, consistent with the verdict, for a table."""
         at = self.workers or 0
         if self.verdict in ("device", "waiting") and step.workers >= at:
             if step.workers > at:
@@ -155,7 +159,12 @@ def _workers(number: int | None) -> str:
 
 
 def change(few: Sequence[float], many: Sequence[float]) -> Change:
-    """Whether the times of more workers are shorter: s, of each run on either side."""
+    """Return whether more workers are faster.
+
+    Args:
+        few: Times of runs with fewer workers, in s.
+        many: Times of runs with more workers, in s.
+    """
     ratio = ratio_interval(many, few)
     if ratio.low is None or ratio.high is None:
         return "undecided"
@@ -165,7 +174,7 @@ def change(few: Sequence[float], many: Sequence[float]) -> Change:
 
 
 def judge(steps: Sequence[Step]) -> tuple[Verdict, int | None]:
-    """The verdict on steps in order of their workers, and the number that it names."""
+    """Return the verdict on steps in order of their workers, and the number of workers it names."""
     if not steps:
         return "none", None
     last = steps[-1]
@@ -202,9 +211,13 @@ def _saturation(
 def saturations(
     comparison: Comparison, section: Section, facet: Any, operation: str = "all"
 ) -> list[Saturation]:
-    """Of every target that was measured, over all stages or in one of them (``operation``).
+    """Return the verdicts on all measured targets; empty if workers are not swept.
 
-    None where workers are not the axis.
+    Args:
+        comparison: Comparison with the values.
+        section: Section of the workload.
+        facet: Value of the facet parameter.
+        operation: Stage to judge, or "all".
     """
     if section.axes.x != WORKERS:
         return []
@@ -217,7 +230,7 @@ def saturations(
 
 
 def _beside(saturation: Saturation, every: Sequence[Saturation]) -> Saturation:
-    """What is as slow where no device takes part is not the device's doing."""
+    """Withdraw a "device" verdict if a target without a device is no faster at the same number."""
     if saturation.verdict != "device":
         return saturation
     largest = saturation.steps[-1]
@@ -231,7 +244,7 @@ def _beside(saturation: Saturation, every: Sequence[Saturation]) -> Saturation:
 
 
 def bounds(comparison: Comparison, sections: Sequence[Section]) -> Iterator[tuple[str, str, str]]:
-    """The answer in words: target, what bounds it, and where; of no target what is not known."""
+    """Yield for each target its name, the verdict as a phrase, and the workload."""
     if all(section.axes.x != WORKERS for section in sections):
         yield "", NOT_SWEPT, ""
     for section in sections:
@@ -242,7 +255,7 @@ def bounds(comparison: Comparison, sections: Sequence[Section]) -> Iterator[tupl
 
 
 def verdict_words(compared: Sequence[Saturation]) -> str:
-    """``disk: the device saturates at 8 workers; memory: CPU-bound at every number of workers``."""
+    """Return all verdicts: ``disk: the device saturates at 8 workers; memory: CPU-bound ...``."""
     targets: dict[str, list[str]] = {}
     for saturation in compared:
         targets.setdefault(saturation.text, []).append(saturation.target)
@@ -279,7 +292,7 @@ def _values(records: Sequence[RunRecord], name: str, operation: str) -> tuple[fl
 
 
 def allowed_share(record: RunRecord, workers: int, operation: str = "all") -> float:
-    """The largest share of the time that workers can be busy for, 0 to 1, by the stages' parts."""
+    """Return the largest share of the time (0 to 1) that workers can be busy, by stages' parts."""
     at_once = workers if record.cpu is None else min(workers, record.cpu.cores)
     shares = [
         (float(stage.end_ns - stage.start_ns), _stage_share(record, stage, workers, at_once))
@@ -293,10 +306,11 @@ def allowed_share(record: RunRecord, workers: int, operation: str = "all") -> fl
 
 
 def _stage_share(record: RunRecord, stage: StageTimes, workers: int, at_once: int) -> float:
-    """N tasks of one size take ceil(N / W) rounds, and in the last one some workers have none.
+    """Return the largest share of a stage that workers can be busy.
 
-    Where a single task takes most of the stage the sizes are far from equal: then what the workers
-    had in hand is counted (Little's law).
+    N tasks of one size take ceil(N / W) rounds, and in the last one some workers are idle. If a
+    single task takes most of the stage, the sizes are very unequal: then Little's law gives the
+    number of tasks in progress.
     """
     tasks, took_ns = stage.tasks or stage.parts, stage.end_ns - stage.start_ns
     share = min(1.0, tasks / math.ceil(tasks / workers) / max(at_once, 1))

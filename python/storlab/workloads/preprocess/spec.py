@@ -1,4 +1,4 @@
-"""The study table of ``kind = "preprocess"``, and what its values come to."""
+"""Study table of ``kind = "preprocess"``, and values derived from it."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from storlab.workloads.preprocess.rules import (
 class PreprocessSpec(WorkloadSpec):
     """``[[workload]] kind = "preprocess"``: click logs to what a DLRM is trained on."""
 
-    # One for the table: a point has it only where it is written, so that the others stay as
-    # they were before there were clusters.
+    # Set once per table and written to a point only if present, so that points of older studies are
+    # unchanged.
     shared: ClassVar[frozenset[str]] = WorkloadSpec.shared | {"scale"}
     asides: ClassVar[frozenset[str]] = frozenset({"implementation", "scale"})
     matched: ClassVar[frozenset[str]] = asides
@@ -30,11 +30,11 @@ class PreprocessSpec(WorkloadSpec):
     kind: Literal["preprocess"] = Field(description="preprocessing of click logs for a DLRM")
 
     if TYPE_CHECKING:
-        scale: Scale | None  # study_table makes it of the one in PreprocessParams
+        scale: Scale | None  # study_table derives it from PreprocessParams
 
     def problems(self, values: list[dict[str, Any]]) -> list[Problem]:
-        """Fields that contradict one another."""
-        del values  # they no longer say what a point has no use for
+        """Return the problems of contradictory fields."""
+        del values  # values lack the fields that points do not use, so the product is built again
         given, every = self.model_fields_set, PreprocessParams.every(self.product())
         scale = self.scale
         if scale is None:
@@ -47,7 +47,7 @@ class PreprocessSpec(WorkloadSpec):
         ]
 
     def reduced(self, params: dict[str, Any]) -> dict[str, Any]:
-        """As for every family: a point has nothing of what it has no use for."""
+        """Return the parameters of a point without those that it does not use."""
         combination = PreprocessParams.combined(params)
         point = params | dict.fromkeys(needless_fields(combination))
         scale = self.scale
@@ -57,7 +57,7 @@ class PreprocessSpec(WorkloadSpec):
         return point | {"memory": memory, "scale": scale.model_dump()}
 
     def engine_of(self, params: dict[str, Any]) -> str | None:
-        """An implementation is an engine."""
+        """Return the engine of the point's implementation, or of the cluster or study."""
         implementation = PreprocessParams.combined(params).implementation
         if implementation or self.scale is None:
             return implementation or self.engine

@@ -1,4 +1,4 @@
-"""How ``storlab preprocess`` stands in the list of verbs."""
+"""Entry of ``storlab preprocess`` in the list of verbs."""
 
 from __future__ import annotations
 

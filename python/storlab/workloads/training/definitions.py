@@ -1,4 +1,4 @@
-"""What the terms of training reads mean, for the section about method."""
+"""Definitions of training terms for the brief's section on method."""
 
 from __future__ import annotations
 

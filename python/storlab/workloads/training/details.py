@@ -1,4 +1,4 @@
-"""What engines tell of a run of training."""
+"""Details of a training run, as reported by its engine."""
 
 from __future__ import annotations
 
@@ -6,24 +6,24 @@ from storlab.contracts.details import Details, Told
 
 
 class AcceleratorTimes(Told):
-    """One accelerator in one epoch: clock readings, and sums over its steps, in ns."""
+    """One accelerator in one epoch: times, and sums over its steps, in ns."""
 
-    accelerator: int  # from 0
+    accelerator: int  # counted from 0
     steps: int
     start_ns: int
     end_ns: int
-    first_end_ns: int  # of the first step
+    first_end_ns: int  # end of the first step
     compute_ns: int
     first_compute_ns: int
     wait_ns: int
     barrier_ns: int
-    scheduled_ns: int | None = None  # had every thread been woken in time; None: not known
+    scheduled_ns: int | None = None  # duration without late wake-ups of threads; None: unknown
     first_scheduled_ns: int | None = None
     late_ns: int | None = None
 
 
 class EpochTimes(Told):
-    """One epoch of all accelerators."""
+    """One epoch of all accelerators; clocks in ns."""
 
     start_ns: int
     end_ns: int
@@ -34,8 +34,9 @@ class EpochTimes(Told):
 
 
 class TrainingDetails(Details):
-    """Of a whole run."""
+    """Details of a training run."""
 
-    epochs: tuple[EpochTimes, ...] = ()  # those that it finished, in order
-    accelerator_precedence: str | None = None  # of their threads over readers
-    host_memory_bytes: int | None = 0  # of the machine that read; 0: this one, None: not known
+    epochs: tuple[EpochTimes, ...] = ()  # finished epochs, in order
+    # Scheduling precedence of accelerator threads over readers.
+    accelerator_precedence: str | None = None
+    host_memory_bytes: int | None = 0  # of the machine that read; 0: this machine, None: unknown

@@ -1,6 +1,6 @@
-"""Training reads as a family: what it promises the lab and the brief.
+"""Workload family for the reads of model training.
 
-The data set is made once for each target, and read by all runs that ask for the same files.
+The data set is created once for each target, and read by all runs that need the same files.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from storlab.workloads.training.spec import READ_BYTES_S, READER_FILES, Training
 
 
 class TrainingWorkload:
-    """Training reads. Implements :class:`storlab.contracts.family.Workload`."""
+    """Workload family for the reads of emulated accelerators."""
 
     kind = "training"
     fixed_work = True
@@ -61,20 +61,20 @@ class TrainingWorkload:
     figures: tuple[FigureKind, ...] = TRAINING_FIGURES
 
     def check(self, params: dict[str, Any], target: Target) -> list[Problem]:
-        """Why these values cannot run on this target; none where they can."""
+        """Return why these parameters cannot run on a target; empty if they can."""
         problem = target_problem(TrainingParams.of(params), target)
         return [] if problem is None else [problem]
 
     def estimate(self, point: Point, header: Header, target: Target) -> Estimate:
-        """Time and bytes of one run: computing, or reading at 2 GB/s where that takes longer."""
+        """Estimate time and bytes of one run: computing, or reading at 2 GB/s if that is longer."""
         params = TrainingParams.of(point.params)
         try:
             settings = settings_of(params)
-        except StudyError:  # check refuses it
+        except StudyError:  # ``check`` reports the error
             return Estimate(header.settle, bytes_written=0, writes=False, files=0)
         computing = settings.steps * settings.computation_ns
         reading = settings.epoch_bytes * NS_PER_S // READ_BYTES_S
-        deep = point.engine == "native" and target.s3 is None  # others read one after the other
+        deep = point.engine == "native" and target.s3 is None  # other engines read sequentially
         return Estimate(
             duration_ns=settings.epochs * max(computing, reading) + header.settle,
             bytes_written=0,
@@ -89,7 +89,7 @@ class TrainingWorkload:
         )
 
     def job(self, point: Point, context: JobContext) -> TrainingJob:
-        """The engine's order for one run. Raises ValueError where no place was granted."""
+        """Build the job of one run; raise ValueError if no directory or bucket was granted."""
         params = TrainingParams.of(point.params)
         settings = settings_of(params)
         own = context.share.of(settings.accelerators)
@@ -118,45 +118,48 @@ class TrainingWorkload:
         )
 
     def pieces(self, point: Point) -> int:
-        """Accelerators. Raises StudyError where the profile cannot be read."""
+        """Return the number of accelerators; raise StudyError if the profile cannot be read."""
         return settings_of(TrainingParams.of(point.params)).accelerators
 
     def merge_details(self, parts: Sequence[Part]) -> dict[str, Any]:
-        """An epoch of all clients lasts from the first one's start until the last has ended."""
+        """Merge the details of all clients into those of whole epochs.
+
+        An epoch lasts from the first client's start until the last client has ended.
+        """
         return merged_details(parts)
 
     def prepare(self, points: Sequence[Point], context: JobContext) -> list[Step]:
-        """The data sets of these points, each once."""
+        """Return the steps that create the data sets of these points, each once."""
         sets: dict[str, TrainingParams] = {}
         for params in (TrainingParams.of(point.params) for point in points):
             sets.setdefault(data_set_name(settings_of(params).records()), params)
         return [_generate(params, context) for params in sets.values()]
 
     def after(self, point: Point, context: JobContext) -> list[Step]:
-        """Nothing: a run only reads."""
+        """Return no steps: a run only reads."""
         del point, context
         return []
 
     def concurrency(self, point: Point, outcome: RunOutcome) -> Concurrency:
-        """Readers, and how many of them were reading by Little's law."""
+        """Return the number of readers, and how many were reading by Little's law."""
         return run_concurrency(TrainingParams.of(point.params), outcome)
 
     def metrics(self, point: Point, outcome: RunOutcome) -> list[Metric]:
-        """Utilisation, rates, waits, stalls, CPU and what the device read."""
+        """Return utilisation, rates, waits, stalls, CPU and bytes read by the device."""
         return run_metrics(TrainingParams.of(point.params), outcome)
 
     def flags(self, point: Point, target: Target, outcome: RunOutcome) -> list[Flag]:
-        """Warnings that belong beside the numbers of one run."""
+        """Return the warnings to show next to the numbers of one run."""
         return run_flags(TrainingParams.of(point.params), target, outcome)
 
     def proof(self, point: Point, target: Target, outcome: RunOutcome) -> Proof | None:
-        """Judge whether the medium served what the accelerators read."""
+        """Judge whether the medium served the reads of the accelerators."""
         settings = settings_of(TrainingParams.of(point.params))
         return proof_by(medium_evidence(settings, target, outcome), outcome)
 
 
 def data_set_name(records: Records) -> str:
-    """Equal for equal files, whatever is done with them."""
+    """Return the name of a data set, which is equal for equal files."""
     fields = records.model_dump(mode="json", exclude={"resize_bytes"})
     text = json.dumps(fields, sort_keys=True, separators=(",", ":"))
     return f"training-{hashlib.sha256(text.encode()).hexdigest()[:8]}"

@@ -1,4 +1,4 @@
-"""The brief's section about capacity: how many accelerators each target keeps busy."""
+"""Section of the brief on capacity: how many accelerators each target keeps busy."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ KIND = "training"
 
 
 def capacity_section(comparison: Comparison) -> ExtraSection | None:
-    """The section; None where no result directory is that of a search."""
+    """Return the section; None if no result directory belongs to a capacity search."""
     results = searches(comparison)
     if not results:
         return None
@@ -100,21 +100,22 @@ def _row(comparison: Comparison, search: Found, *, first: bool) -> TableRow:
 
 
 def _marks(search: Found) -> tuple[Mark, ...]:
-    """Of the family: that what is kept busy is not measured."""
+    """Return the family's marks for emulated values."""
     told = (flag.kind for flag in page_of(search.kind).flags if flag.tells)
     return tuple(mark(kind, "found by storlab capacity") for kind in told)
 
 
 def _runs(comparison: Comparison, search: Found) -> list[RunData]:
-    """Those at the number that was found."""
+    """Return the runs at the number of accelerators that the search found."""
     cells = (cell for row in comparison.rows.values() for cell in row.cells.values())
     runs = (c.runs for c in cells if c.point_id == search.point_id and c.point_id)
     return next(runs, [])
 
 
 def _power_marks(runs: Sequence[RunData]) -> list[Mark]:
-    """Of their power at the boundary that stands for the target. What meters share is told of
-    power alone, as in the claims.
+    """Return marks of the runs' power, measured at the boundary chosen for the target.
+
+    The mark for shared meters is left out, as in the brief's claims; tables of power show it.
     """
     boundary = next((run.record.power_boundary for run in runs), None)
     account = account_of(runs, boundary)
@@ -130,10 +131,10 @@ def _percent(interval: Interval | None, point_id: str | None, marks: tuple[Mark,
 
 
 class Findings(Extra):
-    """How many accelerators each target keeps busy, and what a search for capacity found."""
+    """Additions of the training family to a brief: numbers of accelerators kept busy."""
 
     def findings(self, comparison: Comparison) -> list[str]:
-        """Of every profile the largest number that each target keeps busy."""
+        """Return for every profile the largest number that each target keeps busy."""
         return [
             f"{place_of(section, facet)}: {kept}."
             for section in comparison.kinds.get(KIND, ())
@@ -142,6 +143,6 @@ class Findings(Extra):
         ]
 
     def section(self, comparison: Comparison, scale: Scale) -> ExtraSection | None:
-        """How many accelerators each target keeps busy."""
+        """Return the section with the results of capacity searches."""
         del scale
         return capacity_section(comparison)

@@ -1,4 +1,4 @@
-"""What the flags of training reads mean, in the legend and for the audit."""
+"""Kinds of flags that only training reads raise."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The engine's order for training reads. ``crates/families/training`` reads the same JSON.
+"""Job of a training run, as JSON for ``crates/families/training``.
 
-All sizes in bytes, all times in ns.
+All sizes are in bytes, all times in ns.
 """
 
 from __future__ import annotations
@@ -15,11 +15,12 @@ from storlab.model.types import Table
 
 
 class Records(Table):
-    """The files of a data set, named as DLIO names them: ``<prefix>_<i>_of_<files>.<format>``.
+    """Files of a data set, with DLIO's names: ``<prefix>_<i>_of_<files>.<format>``.
 
     ``npz``: a stored zip with arrays ``x`` (the records, unsigned bytes) and ``y`` (labels);
     ``tfrecord``: length, masked CRC-32C, payload, CRC; ``jpeg``: plain bytes of the nominal size.
-    Sizes are drawn from a normal distribution for each file, from the seed and its number alone.
+    Sizes are drawn from a normal distribution for each file, from the seed and the file's number
+    only.
     """
 
     format: Literal["npz", "tfrecord", "jpeg"]
@@ -27,18 +28,19 @@ class Records(Table):
     samples_per_file: int = Field(default=1, ge=1)
     record_bytes: int = Field(ge=1)
     record_stdev_bytes: int = Field(default=0, ge=0)
-    resize_bytes: int = Field(default=0, ge=0)  # what a sample is cut to after reading; 0: not
-    folder: str = "train"  # below the place
+    # Size to which a sample is cut after reading; 0: not cut.
+    resize_bytes: int = Field(default=0, ge=0)
+    folder: str = "train"  # below the directory or prefix of the data set
     prefix: str = "img"
     seed: int = 1
 
 
 class TrainingJob(Job):
-    """N emulated accelerators that consume batches at their cadence, or the data set's generation.
+    """Job of emulated accelerators that consume batches, or of the data set's generation.
 
     Every accelerator has ``reader_threads`` readers; one reader loads a whole batch at a time;
-    batches are delivered in order; each reader is ``prefetch / reader_threads``, rounded up,
-    batches ahead. The window is the whole of all epochs: there is no ramp.
+    batches are delivered in order; each reader works ahead by ``prefetch / reader_threads``
+    batches, rounded up. The measure window covers all epochs; there is no ramp.
     """
 
     kind: ClassVar[str] = "training"
@@ -47,25 +49,26 @@ class TrainingJob(Job):
     place: DataPlace
     records: Records
     accelerators: int = Field(default=1, ge=1)
-    first_accelerator: int = Field(default=0, ge=0)  # its number among those of all clients
-    all_accelerators: int = Field(default=0, ge=0)  # of all clients; 0: those of this order
-    first_file: int = Field(default=0, ge=0)  # to be made by this one of several clients ...
-    file_step: int = Field(default=1, ge=1)  # ... and so far lies the next of its files
+    # Number of the first accelerator among those of all clients.
+    first_accelerator: int = Field(default=0, ge=0)
+    all_accelerators: int = Field(default=0, ge=0)  # of all clients; 0: those of this job
+    first_file: int = Field(default=0, ge=0)  # first file that this client creates
+    file_step: int = Field(default=1, ge=1)  # distance to the next file that this client creates
     batch: int = Field(default=1, ge=1)
     computation_ns: int = Field(default=0, ge=0)
     reader_threads: int = Field(default=4, ge=1)  # of each accelerator
     prefetch: int = Field(default=2, ge=1)  # batches
     epochs: int = Field(default=1, ge=1)
-    max_steps: int | None = None  # of an epoch, for each accelerator
+    max_steps: int | None = None  # of each accelerator in an epoch
     shuffle: Literal["none", "same", "epoch"] = "epoch"  # same: one order for all epochs
-    reshard: bool = True  # accelerators read other files in each epoch
-    barrier: bool = True  # accelerators wait for each other after every step
-    check: Literal["bytes", "header", "crc"] = "header"  # what a reader does with what it read
-    drop_caches: bool = False  # of the data set's files, before each epoch
+    reshard: bool = True  # whether accelerators read other files in each epoch
+    barrier: bool = True  # whether accelerators wait for each other after every step
+    check: Literal["bytes", "header", "crc"] = "header"  # checks of the data by a reader
+    drop_caches: bool = False  # drop the files from the page cache before each epoch
     read_bytes: int = 1 << 20  # of one I/O
-    queue_depth: int = 16  # I/Os in flight of one reader
+    queue_depth: int = 16  # of each reader
     cpus: list[int] | None = None
 
     def secrets(self) -> dict[str, str]:
-        """The store's credentials, where the data set lies in a bucket."""
+        """Return the credentials of the store; empty if the data set is in a directory."""
         return self.place.secrets()

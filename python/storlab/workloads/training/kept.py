@@ -1,4 +1,4 @@
-"""How many emulated accelerators each target keeps busy, at the utilisation that is asked for."""
+"""Largest number of emulated accelerators that each target keeps busy at a given utilisation."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ NONE, UNDECIDED, AT_LEAST = "none", "not decided", "at least "
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """The largest number of accelerators that a target keeps busy."""
+    """Largest number of accelerators that a target keeps busy."""
 
-    place: str  # the number on the axis; empty where there is none
-    text: str  # in words: ``at least 3``
-    percent: float  # of the time, or more
-    few_steps: bool = False  # its epochs are so short that utilisation says little
+    place: str  # the number as on the axis; empty if there is none
+    text: str  # phrase such as ``at least 3``
+    percent: float  # required utilisation
+    few_steps: bool = False  # whether epochs are too short for a reliable utilisation
 
 
 def threshold_percent(comparison: Comparison, points: Sequence[WorkloadPoint]) -> float | None:
-    """What the profile asks for; None where the points do not agree."""
+    """Return the utilisation that the profile requires; None if points differ."""
     cells = [cell for point in points for cell in comparison.row(point).cells.values()]
     values = {cell.values[ASKED].estimate for cell in cells if ASKED in cell.values}
     return values.pop() if len(values) == 1 else None
@@ -37,9 +37,15 @@ def threshold_percent(comparison: Comparison, points: Sequence[WorkloadPoint]) -
 def largest(
     comparison: Comparison, section: Section, points: Sequence[WorkloadPoint], asked: float | None
 ) -> dict[str, Kept]:
-    """By target the largest number that it keeps busy.
+    """Return the largest number of accelerators kept busy, by target.
 
-    From the search for a capacity where there is one, else of what the study swept, at ``asked``.
+    It comes from a capacity search if there is one, otherwise from the swept points.
+
+    Args:
+        comparison: Comparison with the values.
+        section: Section of the workload.
+        points: Points along the axis.
+        asked: Required utilisation in percent; None if unknown.
     """
     results = [search for search in searches(comparison) if _same(search, section, points[0])]
     if results:
@@ -62,7 +68,7 @@ def _swept(
     target: str,
     asked: float,
 ) -> Kept:
-    """In the words of a search: the last number that was tried is no more than a lower bound."""
+    """Return the largest number among swept points; the last tried number is a lower bound."""
     place, few = "", False
     for point in points:
         cell = comparison.row(point).cells[target]
@@ -71,7 +77,7 @@ def _swept(
             break
         if interval is None or (interval.high is not None and interval.high < asked):
             return Kept(place, place or NONE, asked, few)
-        if interval.low is None or interval.low < asked:  # the next may be kept busy, too
+        if interval.low is None or interval.low < asked:  # the next number may be kept busy, too
             return Kept(place, f"{place} or more" if place else UNDECIDED, asked, few)
         place = format_value(section.page, NUMBER, point.params.get(NUMBER))
         few = _has_few_steps(cell)
@@ -79,7 +85,7 @@ def _swept(
 
 
 def _has_few_steps(cell: Cell) -> bool:
-    """Return whether epochs of a cell's runs are too short for their utilisation to say much."""
+    """Return whether epochs of a cell's runs are too short for a reliable utilisation."""
     return any(flag.kind == FEW_STEPS for flag in cell.flags)
 
 
@@ -91,7 +97,7 @@ def _same(search: Found, section: Section, point: WorkloadPoint) -> bool:
 
 
 def title(kept: Mapping[str, Kept]) -> str:
-    """``most accelerators at 90 % or more: 8 on A, none on B``."""
+    """Return a title such as ``most accelerators at 90 % or more: 8 on A, none on B``."""
     if not kept:
         return "utilisation of the emulated accelerators"
     shares: dict[float, list[str]] = {}
@@ -103,14 +109,14 @@ def title(kept: Mapping[str, Kept]) -> str:
 
 
 def kept_busy(comparison: Comparison, section: Section, facet: Any) -> str:
-    """How many accelerators each target keeps busy, as the figure says; empty where it does not."""
+    """Return a sentence on how many accelerators each target keeps busy; empty if unknown."""
     points = section.of_facet(facet)
     kept = largest(comparison, section, points, threshold_percent(comparison, points))
     return title(kept) if kept else ""
 
 
 def fed(comparison: Comparison, sections: Sequence[Section]) -> Iterator[tuple[str, str, str]]:
-    """The answer in words: target, how many it keeps busy, and where that was measured."""
+    """Yield for each target its name, how many accelerators it keeps busy, and the workload."""
     for section in sections:
         for facet in section.facets():
             points = section.of_facet(facet)

@@ -1,4 +1,4 @@
-"""Training whose accelerators were divided among clients, as one."""
+"""Merging of the details of clients that each ran some accelerators of the same epochs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _STEP_TIMES = ("start_ns", "end_ns", "first_end_ns")
 
 
 def merged_details(parts: Sequence[Part]) -> dict[str, Any]:
-    """Details of all clients' accelerators, on the controller's clock."""
+    """Merge the details of all clients' accelerators, with times on the controller's clock."""
     return {
         **parts[0].details,
         "epochs": [_epoch(entries, parts) for entries in zipped(parts, "epochs")],
@@ -42,13 +42,13 @@ def _epoch(entries: Sequence[Mapping[str, Any]], parts: Sequence[Part]) -> dict[
 
 
 def _weakest(parts: Sequence[Part]) -> str | None:
-    """``normal`` where one client's threads have no precedence."""
+    """Return ``normal`` if the threads of one client have no precedence."""
     told = [part.details.get("accelerator_precedence") for part in parts]
     return "normal" if "normal" in told else told[0]
 
 
 def _memory(parts: Sequence[Part]) -> int | None:
-    """Of all hosts; None where one did not tell."""
+    """Return the memory of all hosts in bytes; None if a host did not report it."""
     hosts = {part.host: part.memory_bytes for part in parts}
     known = [size for size in hosts.values() if size is not None]
     return sum(known) if len(known) == len(hosts) else None

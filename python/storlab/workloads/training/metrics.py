@@ -1,7 +1,7 @@
-"""What one run of training reads says: metrics by name, effective concurrency, and flags.
+"""Metrics, effective concurrency and flags of a training run.
 
-Definitions are in docs/method/training.md. Utilisation is ``emulated``: nothing is computed,
-accelerators only wait for the step time of the profile. Bytes and times are measured.
+Definitions are in docs/method.md. Utilisation is ``emulated``: accelerators compute nothing and
+only wait for the profile's time of a step. Bytes and times are measured.
 """
 
 from __future__ import annotations
@@ -21,16 +21,18 @@ from storlab.workloads.training.page import READS
 from storlab.workloads.training.params import TrainingParams
 from storlab.workloads.training.rules import FEW_STEPS, Settings, settings_of, size_rule_text
 
-LEAST_DEVICE_SHARE = 0.9  # of what was read after the first epoch, what the device must have read
-HOST_MEMORY = "host_memory_bytes"  # in details: of the machine that read; None: not known
-MOST_LATE = 0.01  # of the compute time, that accelerators may come after the end of computing
+# Smallest share of the bytes read after the first epoch that the device must have read.
+LEAST_DEVICE_SHARE = 0.9
+HOST_MEMORY = "host_memory_bytes"  # name in details: of the machine that read; None: unknown
+# Largest delay of accelerators after the end of computing, as a share of compute time.
+MOST_LATE = 0.01
 _STEP = "step"
-_OWN_NAMES = {_STEP: "step_wait_", "wake": "wake_delay_"}  # of waits, which are no latency of I/O
+_OWN_NAMES = {_STEP: "step_wait_", "wake": "wake_delay_"}  # waits are no latency of I/O
 
 
 @dataclass(frozen=True, slots=True)
 class AcceleratorEpoch:
-    """One epoch of one accelerator. Times in ns; of the first step, and of all."""
+    """One epoch of one accelerator; times in ns, of the first step and of all."""
 
     steps: int
     total: int
@@ -39,13 +41,13 @@ class AcceleratorEpoch:
     first_compute: int
     wait: int
     barrier: int
-    scheduled: int | None = None  # as total, had every thread been woken in time; None: not known
+    scheduled: int | None = None  # total without late wake-ups of threads; None: unknown
     first_scheduled: int | None = None
-    late: int | None = None  # by how much threads came after the end of computing, all steps
+    late: int | None = None  # sum over steps of the delay of threads after the end of computing
 
     @classmethod
     def of(cls, times: AcceleratorTimes) -> AcceleratorEpoch:
-        """From what the engine tells of it."""
+        """Build the record from the engine's details."""
         return cls(
             steps=times.steps,
             total=times.end_ns - times.start_ns,
@@ -61,7 +63,7 @@ class AcceleratorEpoch:
 
     @property
     def without_first(self) -> int:
-        """From the end of the first step to that of the last."""
+        """Time from the end of the first step to the end of the last, in ns."""
         return self.total - self.first_total
 
 
@@ -77,7 +79,7 @@ class Epoch:
 
 
 def epochs_of(outcome: RunOutcome) -> list[Epoch]:
-    """The epochs that a run finished, in order."""
+    """Return the finished epochs of a run, in order."""
     return [
         Epoch(
             duration_ns=epoch.end_ns - epoch.start_ns,
@@ -93,7 +95,12 @@ def epochs_of(outcome: RunOutcome) -> list[Epoch]:
 def utilisation(
     epochs: Sequence[Epoch], share: Callable[[AcceleratorEpoch], float | None]
 ) -> float | None:
-    """Mean over epochs, of each the mean over its accelerators, in percent."""
+    """Return the mean utilisation in percent over epochs of the mean over accelerators.
+
+    Args:
+        epochs: Finished epochs.
+        share: Function that returns the utilisation (0 to 1) of one accelerator; None if unknown.
+    """
     means = []
     for epoch in epochs:
         shares = [share(accelerator) for accelerator in epoch.accelerators]
@@ -104,26 +111,32 @@ def utilisation(
 
 
 def au_percent(epochs: Sequence[Epoch]) -> float | None:
-    """The public definition: measured compute time, the first step of each epoch left out."""
+    """Return utilisation by the public definition.
+
+    It is measured compute time over total time, without the first step of each epoch.
+    """
     return utilisation(epochs, lambda a: _ratio(a.compute - a.first_compute, a.without_first))
 
 
 def au_with_first_percent(epochs: Sequence[Epoch]) -> float | None:
-    """The same, with every step."""
+    """Return utilisation over all steps: like ``au_percent``, with the first step of each epoch."""
     return utilisation(epochs, lambda a: _ratio(a.compute, a.total))
 
 
 def au_configured_percent(epochs: Sequence[Epoch], computation_ns: int) -> float | None:
-    """As version 1 of the benchmark: compute time as configured, the first step left out."""
+    """Return utilisation as in version 1 of the benchmark, from the configured compute time.
+
+    It leaves out the first step of each epoch.
+    """
     return utilisation(
         epochs, lambda a: _ratio(max(0, a.steps - 1) * computation_ns, a.without_first)
     )
 
 
 def au_corrected_percent(epochs: Sequence[Epoch], computation_ns: int) -> float | None:
-    """On schedule: what late wake-ups of the emulation add to a step is no part of it.
+    """Return utilisation without the delays by late wake-ups of the emulation.
 
-    None where the engine keeps no schedule.
+    None if the engine does not record scheduled times.
     """
 
     def share(a: AcceleratorEpoch) -> float | None:
@@ -135,9 +148,9 @@ def au_corrected_percent(epochs: Sequence[Epoch], computation_ns: int) -> float 
 
 
 def late_percent(epochs: Sequence[Epoch], computation_ns: int) -> float | None:
-    """How late threads came after the end of computing, in percent of the compute time.
+    """Return the delay of threads after the end of computing, in percent of the compute time.
 
-    None where the engine does not know it, or nothing is computed.
+    None if the engine does not record it, or if nothing is computed.
     """
     accelerators = [a for epoch in epochs for a in epoch.accelerators]
     late = [a.late for a in accelerators if a.late is not None]
@@ -152,7 +165,10 @@ def _ratio(part: int, whole: int) -> float | None:
 
 
 def run_concurrency(params: TrainingParams, outcome: RunOutcome) -> Concurrency:
-    """Readers, and how many of them were reading. They rest while their batches are not taken."""
+    """Return the number of readers, and how many were reading by Little's law.
+
+    Readers pause while their batches wait to be consumed.
+    """
     settings = settings_of(params)
     return Concurrency(
         configured=float(settings.accelerators * settings.reader_threads),
@@ -161,7 +177,7 @@ def run_concurrency(params: TrainingParams, outcome: RunOutcome) -> Concurrency:
 
 
 def run_metrics(params: TrainingParams, outcome: RunOutcome) -> list[Metric]:
-    """All metrics of a run; none when its window is empty."""
+    """Return all metrics of a run; empty if its window is empty."""
     if common.window_ns(outcome) <= 0:
         return []
     settings = settings_of(params)
@@ -213,7 +229,7 @@ def _samples(settings: Settings, epochs: Sequence[Epoch]) -> Iterable[Metric]:
 
 
 def _times(outcome: RunOutcome) -> Iterable[Metric]:
-    """Latency of reads; waits of a step for its batch, and for its wake-up, have own names."""
+    """Return latencies of reads; waits of a step for its batch and its wake-up have other names."""
     for metric in common.time_metrics(outcome, READS, "latency"):
         if metric.operation not in _OWN_NAMES:
             yield metric
@@ -223,7 +239,7 @@ def _times(outcome: RunOutcome) -> Iterable[Metric]:
 
 
 def _stalls(epochs: Sequence[Epoch]) -> Iterable[Metric]:
-    """Over the whole run, mean of the accelerators."""
+    """Yield stalls and barrier waits over the whole run, as means over accelerators."""
     if not epochs or not epochs[0].accelerators:
         return
     for name, waited in (
@@ -235,9 +251,10 @@ def _stalls(epochs: Sequence[Epoch]) -> Iterable[Metric]:
 
 
 def device_share(outcome: RunOutcome, epochs: Sequence[Epoch]) -> tuple[float | None, str]:
-    """Bytes that the device read over bytes that were read; None where nobody counted. And when.
+    """Return bytes read by the device over bytes read by readers, and a phrase for the period.
 
-    After the first epoch, since that one may well come from the device and later ones not.
+    The ratio is None if the device was not counted. The first epoch is left out if there are
+    others: it may well come from the device while later ones come from a cache.
     """
     later = epochs[1:]
     when = "after the first epoch"
@@ -261,7 +278,7 @@ def _device_ratio(outcome: RunOutcome, epochs: Sequence[Epoch]) -> Iterable[Metr
 
 
 def run_flags(params: TrainingParams, target: Target, outcome: RunOutcome) -> list[Flag]:
-    """Warnings that belong beside the numbers of a run."""
+    """Return the warnings to show next to the numbers of a run."""
     settings = settings_of(params)
     epochs = epochs_of(outcome)
     flags = [
@@ -300,7 +317,7 @@ def _threshold_flag(settings: Settings, epochs: Sequence[Epoch]) -> Flag | None:
 
 
 def _cadence_flag(settings: Settings, outcome: RunOutcome, epochs: Sequence[Epoch]) -> Flag | None:
-    """The machine did not run the accelerators' threads when they were due."""
+    """Flag late wake-ups of the accelerators' threads."""
     late = late_percent(epochs, settings.computation_ns)
     if late is None or late <= 100 * MOST_LATE:
         return None
@@ -315,7 +332,7 @@ def _cadence_flag(settings: Settings, outcome: RunOutcome, epochs: Sequence[Epoc
 
 
 def medium_evidence(settings: Settings, target: Target, outcome: RunOutcome) -> Iterator[Evidence]:
-    """Yield what speaks against reads that the medium served."""
+    """Yield evidence that the medium may not have served the reads."""
     share, when = device_share(outcome, epochs_of(outcome))
     if share is not None and share < LEAST_DEVICE_SHARE:
         text = (
@@ -333,7 +350,10 @@ def medium_evidence(settings: Settings, target: Target, outcome: RunOutcome) -> 
 
 
 def _store_flags(target: Target, outcome: RunOutcome, epochs: Sequence[Epoch]) -> Iterable[Flag]:
-    """Where the device behind storlab's own server was counted, that says more than a guess."""
+    """Yield flags about the store, without the page cache flag if the device was counted.
+
+    The counter behind the embedded S3 server is better evidence than that general flag.
+    """
     share, _ = device_share(outcome, epochs)
     for flag in common.store_flags(target):
         if flag.kind != "page-cache" or share is None:

@@ -1,4 +1,4 @@
-"""How training reads lie on a page: axes, small multiples and sections, and their words."""
+"""Description of training reads for reports: axes, sections, titles and phrases."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ OVERRIDES = {
     "epochs": "epochs",
     "files": "files",
 }
-"""Parameters that take the place of something that the profile says."""
+"""Parameters that override values of the profile."""
 UNSAID_AT = {"scale": 1.0, "edition": OWN, "data_seed": 1, "profile_data": None}
 
 
 def phrase(name: str, params: Mapping[str, Any]) -> str | None:
-    """A parameter as a phrase: ``3 accelerators``. None for the usual form.
+    """Return a parameter as a phrase, such as ``3 accelerators``; None for the default form.
 
-    Empty where another parameter's phrase says it.
+    It is "" if another phrase includes the parameter.
     """
     value = params[name]
     if name == "profile":
@@ -58,13 +58,14 @@ def phrase(name: str, params: Mapping[str, Any]) -> str | None:
 
 
 def profile_text(params: Mapping[str, Any]) -> str:
-    """Return a profile's name with what a reader must know of it: that it is not published, or that
-    the study changes how fast its accelerators consume samples.
+    """Return a profile's name, with remarks on what makes it differ from a published one.
+
+    Remarks say that it is not published, or that the study changes the demand of its accelerators.
     """
     point = TrainingParams.of(params)
     try:
         profile = profile_of(point)
-    except StudyError:  # a file that was there when the runs were made
+    except StudyError:  # the profile's file may have been deleted since the runs
         return point.profile
     remarks = [] if profile.published else ["not a published profile"]
     batch = _or(point.batch_size, profile.reader.batch_size)
@@ -93,7 +94,7 @@ def _threads(params: Mapping[str, Any]) -> int:
 
 
 def says(name: str, params: Mapping[str, Any]) -> bool:
-    """Whether a parameter says anything here: not what is as the profile and edition say."""
+    """Return whether a parameter differs from the profile and edition and should be printed."""
     return not (name in UNSAID_AT and params.get(name) == UNSAID_AT[name])
 
 

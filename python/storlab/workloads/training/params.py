@@ -1,4 +1,4 @@
-"""The parameters of ``kind = "training"``."""
+"""Parameters of ``kind = "training"``."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ EditionName = Literal["storlab", "dlio-2.0", "dlio-2.0-odirect", "dlio-3.0"]
 
 
 class TrainingParams(Params):
-    """Of one point."""
+    """Parameters of one point of a training workload."""
 
     absent: ClassVar[Mapping[str, Any]] = BEFORE
 
@@ -130,4 +130,4 @@ class TrainingParams(Params):
     data_seed: Annotated[int, Field(ge=0, le=2**63 - 1)] = Field(
         default=1, description="seed of the data set's sizes and contents"
     )
-    profile_data: dict[str, Any] | None = None  # of a profile of the user's own: all it says
+    profile_data: dict[str, Any] | None = None  # tables of a user's own profile file

@@ -1,4 +1,4 @@
-"""Epochs, one after the other: their values, and their table in the brief."""
+"""Values of single epochs of a run, and their table in the brief."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from storlab.workloads.training.details import EpochTimes, TrainingDetails
 
 
 def read_epochs(record: RunRecord) -> list[PieceValues]:
-    """Values of all epochs, and how long each accelerator stood still."""
+    """Return the values of all epochs, with the time that each accelerator waited."""
     return [_epoch(epoch) for epoch in TrainingDetails.of(record).epochs]
 
 

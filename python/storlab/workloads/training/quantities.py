@@ -1,4 +1,4 @@
-"""The metrics of training reads as they stand in tables, figures and findings."""
+"""Metrics of training reads in tables, figures, findings and questions."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What a point of training comes to: profile, edition and overrides in one, and what fits a target.
+"""Settings of a training point, combined from profile, edition and overrides, and their checks.
 
-An edition fixes what is not of the model but of the reference implementation: how it shuffles, what
-it does with the bytes that it read, and whether it goes through the page cache.
+An edition stands for a version of the reference implementation: how it shuffles, which checks it
+makes of the data, and whether it uses the page cache.
 """
 
 from __future__ import annotations
@@ -28,24 +28,27 @@ from storlab.workloads.training.profiles import (
 
 Shuffle = Literal["none", "same", "epoch"]
 Check = Literal["bytes", "header", "crc"]
-FOLDER = "train"  # as DLIO: below its data folder
+FOLDER = "train"  # below the data folder, as in DLIO
 OWN = "storlab"
-FEW_STEPS = 50  # of an epoch: then the first one matters
-LEAST_STEPS = 500  # of an epoch, of each accelerator ...
-MEMORY_TIMES = 5  # ... and of the hosts' memory: MLPerf Storage's rules for the size of a data set
-SPARE_BUFFERS = 2  # of each reader, beside those in flight: crates/families/training/src/reader.rs
+FEW_STEPS = 50  # of an epoch: with fewer, the first step matters
+# Of an epoch, for each accelerator: MLPerf Storage's rule for the size of a data set.
+LEAST_STEPS = 500
+# Data set over the hosts' memory: MLPerf Storage's rule for the size of a data set.
+MEMORY_TIMES = 5
+# Of each reader, in addition to those in flight: see crates/families/training/src/reader.rs.
+SPARE_BUFFERS = 2
 BUFFER_FIELDS = ("accelerators", "reader_threads", "io_depth", "read_size")
 EDITION_FIELDS = ("shuffle", "check", "barrier")
 
 
 @dataclass(frozen=True, slots=True)
 class Edition:
-    """How a version of the reference reads."""
+    """Way in which a version of the reference implementation reads."""
 
-    shuffle: Shuffle | None  # None: as the profile says
+    shuffle: Shuffle | None  # None: set by the profile
     check: Check
-    direct: bool | None  # None: as the target says
-    reshard: bool  # accelerators read other files in each epoch
+    direct: bool | None  # None: set by the target
+    reshard: bool  # whether accelerators read other files in each epoch
     drop_caches: bool
 
 
@@ -59,7 +62,7 @@ EDITIONS: dict[str, Edition] = {
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """A point with nothing left open."""
+    """Settings of a point after all defaults."""
 
     profile: Profile
     accelerators: int
@@ -77,33 +80,33 @@ class Settings:
 
     @property
     def threads(self) -> int:
-        """Of the client: one for each accelerator, and its readers."""
+        """Threads of the client: one for each accelerator, and its readers."""
         return self.accelerators * (self.reader_threads + 1)
 
     @property
     def samples(self) -> int:
-        """Of the data set."""
+        """Samples of the data set."""
         return self.files * self.profile.dataset.num_samples_per_file
 
     @property
     def steps(self) -> int:
-        """Of an accelerator in an epoch; what does not divide evenly is left out."""
+        """Steps of an accelerator in an epoch; samples of an incomplete step are left out."""
         steps = self.samples // self.accelerators // self.batch
         return steps if self.max_steps is None else min(steps, self.max_steps)
 
     @property
     def nominal_bytes(self) -> int:
-        """Of a sample, as the profile says."""
+        """Mean size of a sample in bytes, from the profile."""
         return self.profile.dataset.record_length_bytes
 
     @property
     def threshold_percent(self) -> float:
-        """Least accelerator utilisation that the profile asks for."""
+        """Required accelerator utilisation of the profile, in percent."""
         return 100 * self.profile.metric.au
 
     @property
     def data_bytes(self) -> int:
-        """Expected size of the data set."""
+        """Expected size of the data set in bytes."""
         return data_set_bytes(self.profile, self.files)
 
     @property
@@ -112,11 +115,11 @@ class Settings:
         return self.data_bytes * self.steps * self.batch * self.accelerators // self.samples
 
     def direct(self, target: Target) -> bool:
-        """Whether reads of files bypass the page cache."""
+        """Return whether reads of files bypass the page cache."""
         return target.direct if self.edition.direct is None else self.edition.direct
 
     def records(self) -> Records:
-        """The data set, for the engine."""
+        """Return the data set's files for the engine."""
         data = self.profile.dataset
         return Records(
             format=data.format,
@@ -132,9 +135,9 @@ class Settings:
 
 
 def profile_of(params: TrainingParams) -> Profile:
-    """The profile of a point. Raises StudyError where there is none.
+    """Return the profile of a point; raise StudyError if it does not exist.
 
-    A profile of the user is part of the parameters, so that results need no further file.
+    The tables of a user's profile are part of the parameters, so that results need no further file.
     """
     data = params.profile_data
     if data is not None:
@@ -143,7 +146,7 @@ def profile_of(params: TrainingParams) -> Profile:
 
 
 def settings_of(params: TrainingParams) -> Settings:
-    """What a point's parameters come to. Raises StudyError where its profile cannot be read."""
+    """Return the settings of a point; raise StudyError if its profile cannot be read."""
     profile = profile_of(params)
     edition = EDITIONS[params.edition]
     files = params.files
@@ -172,14 +175,20 @@ def _or(given: int | None, otherwise: int) -> int:
 
 
 def needless_fields(params: TrainingParams) -> list[str]:
-    """What one point has no use for: an edition of the reference fixes it."""
+    """Return the fields that a point does not use because its edition sets them."""
     return [] if params.edition == OWN else list(EDITION_FIELDS)
 
 
 def combination_problems(
     values: list[TrainingParams], given: set[str], engine: str | None
 ) -> Iterable[Problem]:
-    """Problems of one workload's points; ``given`` are the fields that the study writes."""
+    """Yield the problems of one workload's points.
+
+    Args:
+        values: Parameters of all points.
+        given: Names of the fields that the study sets.
+        engine: Engine that the study names; None if it names none.
+    """
     if {"files", "scale"} <= given:
         yield Problem(
             ("scale",),
@@ -201,7 +210,7 @@ def combination_problems(
 
 
 def target_problem(params: TrainingParams, target: Target) -> Problem | None:
-    """Why this point cannot run on this target, or None."""
+    """Return why this point cannot run on this target, or None."""
     try:
         settings = settings_of(params)
     except StudyError as error:
@@ -231,9 +240,10 @@ def target_problem(params: TrainingParams, target: Target) -> Problem | None:
 
 
 def _batch_problem(params: TrainingParams, profile: Profile) -> Problem | None:
-    """Refuse a batch of another size with the profile's compute time: demand would change silently.
+    """Return a problem if the study changes the batch size but not the compute time.
 
-    DLIO users give both, since a step of more samples computes for longer.
+    The demand would change silently; a step with more samples must compute for longer, so DLIO
+    users give both.
     """
     usual = profile.reader.batch_size
     if params.batch_size in (None, usual) or params.computation_time is not None:
@@ -273,7 +283,7 @@ def _size_field(params: TrainingParams) -> str:
 
 
 def least_samples(settings: Settings, memory_bytes: int) -> int:
-    """Samples that MLPerf Storage asks for: 500 steps, and five times the memory of the host.
+    """Return the samples that MLPerf Storage requires: 500 steps, and five times the hosts' memory.
 
     Source: MLPerf Storage, submission rules, "minimum size of the data set" (3.1.2 of version 3).
     """
@@ -283,7 +293,7 @@ def least_samples(settings: Settings, memory_bytes: int) -> int:
 
 
 def size_rule_text(settings: Settings, memory_bytes: int) -> str | None:
-    """By how much the data set is too small for the rule, in words; None where it is not."""
+    """Return a sentence on how far the data set is too small for the rule; None if it is not."""
     needed = least_samples(settings, memory_bytes)
     if settings.samples >= needed:
         return None
@@ -297,7 +307,7 @@ def size_rule_text(settings: Settings, memory_bytes: int) -> str | None:
 
 
 def buffer_bytes(params: TrainingParams, settings: Settings) -> int:
-    """Memory of the buffers of all readers of files: of each, no more than its largest file."""
+    """Return the bytes of buffers of all readers of files, each at most as large as a file."""
     largest = most_file_bytes(settings.profile)
     read = min(params.read_size, largest)
     buffers = min(-(-largest // read), params.io_depth + SPARE_BUFFERS)
@@ -305,7 +315,7 @@ def buffer_bytes(params: TrainingParams, settings: Settings) -> int:
 
 
 def cautions(settings: Settings) -> tuple[str, ...]:
-    """What will bend the numbers of a run: too small a data set, too few steps."""
+    """Return warnings before a run: too small a data set, too few steps."""
     text = size_rule_text(settings, host_memory_bytes())
     small = () if text is None else (text,)
     if settings.steps >= FEW_STEPS:

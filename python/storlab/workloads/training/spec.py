@@ -1,4 +1,4 @@
-"""The study table of ``kind = "training"``, and what its values come to."""
+"""Study table of ``kind = "training"``, and values derived from it."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from storlab.workloads.training.params import TrainingParams
 from storlab.workloads.training.profiles import is_path, make_profile, read_tables
 from storlab.workloads.training.rules import combination_problems, needless_fields
 
-READER_FILES = 4  # of each reader: its file and its ring
-READ_BYTES_S = 2_000_000_000  # assumed of storage, to estimate the time of a run
+READER_FILES = 4  # of each reader: its file and its io_uring
+READ_BYTES_S = 2_000_000_000  # assumed rate, to estimate the time of runs
 ENGINES = {"native": "native", "pytorch": "torch"}
-"""Which engine a loader is."""
+"""Engine for each loader."""
 
 
 @study_table(TrainingParams)
@@ -28,8 +28,8 @@ class TrainingSpec(WorkloadSpec):
     kind: Literal["training"] = Field(description="training reads of emulated accelerators")
 
     def problems(self, values: list[dict[str, Any]]) -> list[Problem]:
-        """Fields that contradict one another."""
-        del values  # they no longer say what a point has no use for
+        """Return the problems of contradictory fields."""
+        del values  # values lack the fields that points do not use, so the product is built again
         return [
             *combination_problems(
                 TrainingParams.every(self.product()), self.model_fields_set, self.engine
@@ -37,17 +37,17 @@ class TrainingSpec(WorkloadSpec):
         ]
 
     def reduced(self, params: dict[str, Any]) -> dict[str, Any]:
-        """As for every family: a point has nothing of what it has no use for.
+        """Return the parameters of a point without unused ones, and with the user's profile file.
 
-        A profile of the user's is read here, so that the plan holds it; where that fails, the
-        plan is refused later, and results can still be read.
+        The plan thus contains the profile as it is now. An unreadable file is left out here: the
+        plan is refused later, while stored results stay readable.
         """
         point = TrainingParams.combined(params)
         own = {"profile_data": _own_profile(point.profile)}
         return params | dict.fromkeys(needless_fields(point)) | own
 
     def engine_of(self, params: dict[str, Any]) -> str | None:
-        """A loader is an engine."""
+        """Return the engine of the point's loader; without a loader, the study's engine."""
         loader = TrainingParams.combined(params).loader
         return self.engine if loader is None else ENGINES[loader]
 

@@ -1,4 +1,4 @@
-"""The figures of object requests, as data; what draws them lies beside."""
+"""Figures of object requests, as data; this folder holds the drawing code of some."""
 
 from __future__ import annotations
 
@@ -65,4 +65,4 @@ OBJECT_FIGURES = (
     EFFICIENCY_VS_AXIS,
     RATIOS,
 )
-"""In the order of the brief."""
+"""Kinds of figures in the order of the brief."""

@@ -1,4 +1,4 @@
-"""Time to first byte by mix, and beside it how long the whole request takes."""
+"""Figure of the time to first byte by mix, next to the time of the whole request."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SHOWN = ("mean", "p50", "p90", "p99")
 
 
 def draw(comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:
-    """Per small multiple one figure per operation whose answer has a body."""
+    """Draw a figure for each small multiple and each operation whose response has a body."""
     figures = (
         _figure(mixes, operation)
         for mixes in mixes_of(comparison, sections)

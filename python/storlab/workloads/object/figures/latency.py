@@ -1,4 +1,4 @@
-"""Latency by mix and kind of request: mean and percentiles on a logarithmic scale."""
+"""Figure of latency by mix and kind of request: mean and percentiles on a logarithmic scale."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from storlab.figures.words import spans_in_words
 
 
 def draw(comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:
-    """Per small multiple one figure per operation that moves bytes, on one vertical scale."""
+    """Draw a figure for each small multiple and operation with data, on a common vertical scale."""
     figures = []
     for mixes in mixes_of(comparison, sections):
         prefix, words = latency_kind(comparison, mixes.section)
@@ -40,7 +40,7 @@ def draw(comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:
 
 
 def bounds_of(mixes: Mixes, keys: Sequence[str]) -> tuple[float, float]:
-    """Bounds of the vertical axis around all of these columns, and the intervals of means."""
+    """Return bounds of the vertical axis for these metrics and the intervals of their means."""
     cells = [cell for _, _, cell in mixes.cells()]
     known = [(key, c.values[key]) for c in cells for key in keys if key in c.values]
     means = [value for key, value in known if "_mean_ns" in key]
@@ -48,7 +48,7 @@ def bounds_of(mixes: Mixes, keys: Sequence[str]) -> tuple[float, float]:
 
 
 def intervals_of(mixes: Mixes, key: str) -> list[Interval]:
-    """Of every mix and target."""
+    """Return the intervals of one metric for every mix and target."""
     return [cell.values[key] for _, _, cell in mixes.cells() if key in cell.values]
 
 
@@ -77,7 +77,7 @@ def _figure(
 
 
 def times_row(mix: str, cell: Cell, keys: Sequence[str]) -> list[str]:
-    """One row of the figure's data: every statistic with its interval."""
+    """Return a row of the figure's data: every statistic with its interval."""
     texts = [interval_text(cell.values.get(key), latency_text) for key in keys]
     return [mix, cell.target, *texts]
 
@@ -85,7 +85,13 @@ def times_row(mix: str, cell: Cell, keys: Sequence[str]) -> list[str]:
 def times_data(
     mixes: Mixes, labels: dict[str, str], bounds: tuple[float, float]
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Lines and markers; ``labels`` maps the words of a statistic to the key of its column."""
+    """Return the data of lines and markers.
+
+    Args:
+        mixes: Points of a small multiple.
+        labels: Metric for each displayed statistic.
+        bounds: Bounds of the vertical axis.
+    """
     spans, dots = [], []
     for mix, _, cell in mixes.cells():
         known = {word: cell.values[key] for word, key in labels.items() if key in cell.values}
@@ -114,7 +120,7 @@ def _title(mixes: Mixes, key: str, words: str) -> str:
 
 
 def times_in_words(mixes: Mixes, key: str, noun: str) -> str:
-    """``HDD’s mean is 20× to 50× SSD’s``; empty where there is no ratio."""
+    """Return ratios such as ``HDD’s mean is 20× to 50× SSD’s``; empty without a ratio."""
     rows, parts = [mixes.comparison.row(point) for point in mixes.points], []
     for text, ratios in spans_in_words(mixes.comparison, rows, key, noun):
         apart = any(ratio.concurrency for ratio in ratios)

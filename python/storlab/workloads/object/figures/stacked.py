@@ -1,4 +1,4 @@
-"""Throughput of a target as a stack of what its requests moved: GET and PUT, by mix."""
+"""Stacked chart of a target's throughput by GET and PUT, for each mix."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from storlab.workloads.object.figures.throughput import NAME, ratios_in_words
 
 
 def draw(comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:
-    """One figure per small multiple in which more than one kind of request moved bytes."""
+    """Draw a figure for each small multiple in which several kinds of requests moved bytes."""
     whole = comparison.column(f"{NAME}.all")
     if whole is None:
         return []

@@ -1,4 +1,4 @@
-"""Throughput by mix: of all requests together, and of each kind that moves bytes."""
+"""Bar charts of throughput by mix: of all requests, and of each kind that moves bytes."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from storlab.figures.theme import HEIGHT, configured, label_room
 from storlab.figures.words import MOVES, spans_in_words
 
 NAME = "throughput_mb_s"
-NARROW = 275  # three of them stand in one row
+NARROW = 275  # width in pixels; three charts fit in a row
 
 
 def draw(comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:
-    """Per small multiple a figure of the total and one per operation, on one vertical scale."""
+    """Draw a figure of the total and of each operation per small multiple, on one scale."""
     drawn = []
     for mixes in mixes_of(comparison, sections):
         every = [("all", "all requests"), *operations_of(mixes.section)]
@@ -128,7 +128,7 @@ def _title(mixes: Mixes, column: Column, bars: list[dict[str, Any]]) -> str:
 
 
 def ratios_in_words(mixes: Mixes, column: Column) -> str:
-    """The least and the largest ratio of each target to the baseline; empty without any."""
+    """Return the smallest and largest ratio of each target to the baseline; empty without any."""
     rows = [mixes.comparison.row(point) for point in mixes.points]
     clauses = spans_in_words(mixes.comparison, rows, column.key, "throughput", MOVES)
     return "; ".join(text for text, _ in clauses)

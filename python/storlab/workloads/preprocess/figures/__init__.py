@@ -1,4 +1,4 @@
-"""The figures of preprocessing, as data; what is drawn by code of their own lies beside."""
+"""Figures of preprocessing, as data; this folder holds the drawing code of some."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ TIME = FigureKind(
             ("completion_time_s.all",),
             name="completion-time",
             words="completion time",
-            log=True,  # the last workers gain little beside the first
+            log=True,  # a linear scale would hide the gain of the last workers
             rings=_RINGS,
             title=f"{_HERE}.saturated:verdicts",
         ),
@@ -59,7 +59,7 @@ ENERGY = FigureKind(
         StackOverSweep(
             whole="energy_wh.all",
             keys={stage: f"span_energy_wh.{stage}" for stage in STAGES},
-            undivided="the whole run",  # where stages are too short for the meter
+            undivided="the whole run",  # if stages are too short for the meter
             name="energy",
             what="energy",
             axis="energy of the run",
@@ -108,4 +108,4 @@ PREPROCESS_FIGURES = (
     EFFICIENCY_VS_AXIS,
     RATIOS_OF_FIXED_WORK,
 )
-"""In the order of the brief."""
+"""Kinds of figures in the order of the brief."""

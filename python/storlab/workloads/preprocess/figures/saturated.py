@@ -1,4 +1,4 @@
-"""Where the device saturates, for the figures against workers."""
+"""Points at which the device saturates, for figures against the number of workers."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from storlab.workloads.preprocess.saturation import saturations, verdict_words
 
 
 def verdicts(comparison: Comparison, section: Section, facet: Any) -> str:
-    """In words, of every target; empty where workers are not the axis."""
+    """Return the verdicts on all targets as a phrase; empty if workers are not swept."""
     return verdict_words(saturations(comparison, section, facet))
 
 
 def places(comparison: Comparison, section: Section, facet: Any) -> Mapping[str, str]:
-    """By target the place on the axis where its device saturates."""
+    """Return the place on the axis at which the device of each target saturates."""
     return {
         saturation.target: format_value(section.page, section.axes.x, saturation.workers)
         for saturation in saturations(comparison, section, facet)

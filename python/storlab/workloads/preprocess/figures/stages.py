@@ -1,4 +1,4 @@
-"""Which stage of preprocessing waits: time of each stage, and how much of it workers compute."""
+"""Figure of the time of each stage, with the shares of workers on CPU and waiting."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PARTS = (ON_CPU, UNKNOWN, WAITING)
 def draw(
     comparison: Comparison, section: Section, facet: Any, point: WorkloadPoint
 ) -> Figure | None:
-    """Stacks of every stage at this point; None where none was timed."""
+    """Draw stacks of every stage at a point; return None if no stage was timed."""
     targets = comparison.planned([point])
     cells = [comparison.row(point).cells[target] for target in targets]
     stacks = Stacks([], [], [])
@@ -84,7 +84,7 @@ def _mean(cell: Cell, key: str) -> str:
 
 
 def _title(cells: Sequence[Cell]) -> str:
-    """Of every target the stage whose workers compute least."""
+    """Return a title with the stage of each target whose workers wait most."""
     parts = []
     for cell in cells:
         shares = {

@@ -1,4 +1,4 @@
-"""The figures of training, as data; what is drawn by code of their own lies beside."""
+"""Figures of training workloads, as data; this folder holds the drawing code of some."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ EPOCH_ENERGY = FigureKind(
             {"of an epoch": "span_energy_j.epoch"},
             axis="energy of an epoch (J)",
         ),
-        # None are fed where storage does not keep them busy.
+        # None are kept busy if storage is too slow.
         OverSweep(
             ("accelerators_per_watt.all",),
             name="accelerators-per-watt",
@@ -117,4 +117,4 @@ TRAINING_FIGURES = (
     EFFICIENCY_VS_AXIS,
     RATIOS_OF_FIXED_WORK,
 )
-"""In the order of the brief."""
+"""Kinds of figures in the order of the brief."""

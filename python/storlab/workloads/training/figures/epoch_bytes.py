@@ -1,4 +1,7 @@
-"""What the device read in each epoch, over what was read of the files: a cache shows here."""
+"""Figure of the bytes that the device read in each epoch, relative to the bytes read of files.
+
+A value far below 100 % shows that a cache served the rest.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ MOST_EPOCHS = 40
 def draw(
     comparison: Comparison, section: Section, facet: Any, point: WorkloadPoint
 ) -> Figure | None:
-    """Bars of every epoch at this point; None where nobody counted."""
+    """Draw bars of every epoch at a point; return None if the device was not counted."""
     targets = comparison.planned([point])
     cells = [comparison.row(point).cells[target] for target in targets]
     data = [datum for cell in cells for datum in _data(cell, comparison.targets.index(cell.target))]

@@ -1,4 +1,4 @@
-"""Bytes that training moves against its accelerators, with the line of what these want."""
+"""Figure of training throughput against the number of accelerators, with their demand."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MOVED = "throughput_mb_s.all"
 def draw(
     comparison: Comparison, section: Section, facet: Any, _far: WorkloadPoint
 ) -> Figure | None:
-    """Against the accelerators; None where nothing was measured."""
+    """Draw throughput against the number of accelerators; return None without values."""
     column = comparison.column(MOVED)
     if column is None:
         return None
@@ -32,7 +32,7 @@ def draw(
         return None
     wanted = _wanted(section, facet)
     high = max(lines.values)
-    # Where accelerators want far more than is served, the line leaves the drawing.
+    # If demand far exceeds throughput, the demand line ends outside of the drawing.
     top = min(max([high, *(w["mean"] for w in wanted)]), 1.6 * high) * 1.1
     inside = [w for w in wanted if w["mean"] <= top]
     look = Look(
@@ -49,13 +49,13 @@ def draw(
 
 
 def _wanted(section: Section, facet: Any) -> list[dict[str, Any]]:
-    """What the accelerators would read if nothing held them up, MB/s; empty where unknown."""
+    """Return the demand of accelerators that never wait, in MB/s; empty if unknown."""
     records = []
     for point in section.of_facet(facet):
         params = TrainingParams.of(point.params)
         try:
             profile = profile_of(params)
-        except StudyError:  # a file that was there when the runs were made
+        except StudyError:  # the profile's file may have been deleted since the runs
             return []
         demand = profile.demand_bytes_s
         if demand is None or params.computation_time is not None or params.batch_size is not None:

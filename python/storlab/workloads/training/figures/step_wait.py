@@ -1,4 +1,4 @@
-"""Where the time goes that accelerators do not compute: waits of steps, reads, stalls."""
+"""Figure of the distributions of waits of steps and reads of files."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from storlab.figures.latency_cdf import cdf_line, cdf_panels, percentile_text
 from storlab.figures.theme import configured, log_bounds
 
 CURVES = (("step_wait", "all", "wait of a step"), ("latency", "read", "read of a file"))
-LEAST_NS = 1_000  # where the axis begins: a batch that is there costs nothing
+LEAST_NS = 1_000  # start of the axis: smaller waits do not matter
 
 
 def draw(
     comparison: Comparison, section: Section, facet: Any, point: WorkloadPoint
 ) -> Figure | None:
-    """Distributions at this point; None where no step was timed."""
+    """Draw the distributions at a point; return None if no step was timed."""
     cells = comparison.row(point).cells
     curves: list[tuple[str, str, Histogram]] = [
         (target, words, merged)

@@ -1,4 +1,4 @@
-"""Utilisation of emulated accelerators: against their number, and by definition."""
+"""Figures of the utilisation of emulated accelerators: by their number, and by definition."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from storlab.figures.over_sweep import Lines, Look
 from storlab.workloads.training.kept import KEY, largest, threshold_percent, title
 
 KIND = "au_vs_accelerators"
-FULL = 104.0  # end of the axis: 100 % with room for the markers
+FULL = 104.0  # end of the axis: 100 %, with room for the markers
 DEFINITIONS = Bars(
     "utilisation",
     {
@@ -31,7 +31,7 @@ DEFINITIONS = Bars(
 def draw_definitions(
     comparison: Comparison, section: Section, facet: Any, point: WorkloadPoint
 ) -> Figure | None:
-    """By definition of a utilisation, at this point."""
+    """Draw the utilisation at a point by each of its definitions."""
     if comparison.column(KEY) is None:
         return None
     rule = threshold(comparison, [point])
@@ -46,7 +46,7 @@ def draw_definitions(
 def draw_swept(
     comparison: Comparison, section: Section, facet: Any, _far: WorkloadPoint
 ) -> Figure | None:
-    """Against the number of accelerators."""
+    """Draw utilisation against the number of accelerators."""
     column = comparison.column(KEY)
     if column is None:
         return None
@@ -73,6 +73,6 @@ def draw_swept(
 
 
 def threshold(comparison: Comparison, points: Sequence[WorkloadPoint]) -> Rule | None:
-    """What the profile asks for, as a line; None where the points do not agree."""
+    """Return the required utilisation as a line; None if points differ."""
     asked = threshold_percent(comparison, points)
     return None if asked is None else Rule(asked, f"{asked:g} % asked for")

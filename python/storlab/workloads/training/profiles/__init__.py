@@ -1,8 +1,8 @@
-"""Profiles of training: what a model's training reads, and how fast it computes.
+"""Training profiles: the files that a model's training reads, and how fast it computes.
 
-A profile is a TOML file with the field names of the DLIO benchmark. Those that ship with storlab
-lie beside this file, and are named without their suffix; any other is named by its
-path, which ends with ``.toml``.
+A profile is a TOML file with the field names of the DLIO benchmark. Built-in profiles are in this
+folder, and are named without their suffix; others are named by their path, which ends with
+``.toml``.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from storlab.model.types import Duration, Size, StudyTable
 
 SHIPPED = Path(__file__).resolve().parent
 SUFFIX = ".toml"
-MOST_NPZ_BYTES = (1 << 32) - 4096  # of a member of a zip without extensions
-MOST_STDEVS = 3.0  # as crates/families/training/src/format.rs draws sizes
+MOST_NPZ_BYTES = (1 << 32) - 4096  # limit of a zip member without extensions
+MOST_STDEVS = 3.0  # as in crates/families/training/src/format.rs
 FILE_OVERHEAD = {"npz": 768, "tfrecord": 0, "jpeg": 0}
 SAMPLE_OVERHEAD = {"npz": 8, "tfrecord": 64, "jpeg": 0}
-"""Bytes of headers, about: for estimates."""
+"""Approximate bytes of headers, for estimates."""
 
 
 class Dataset(StudyTable):
-    """``[dataset]``: the files."""
+    """Table ``[dataset]``: files of the data set."""
 
     format: Literal["npz", "tfrecord", "jpeg"] = Field(description="of the files")
     num_files_train: int = Field(ge=1, le=10**9, description="files of the data set")
@@ -51,7 +51,7 @@ class Dataset(StudyTable):
 
 
 class Reader(StudyTable):
-    """``[reader]``: how an accelerator is fed."""
+    """Table ``[reader]``: batches and readers of an accelerator."""
 
     batch_size: int = Field(ge=1, le=10**6, description="samples that a step consumes")
     read_threads: int = Field(default=1, ge=1, le=1024, description="readers of an accelerator")
@@ -64,14 +64,14 @@ class Reader(StudyTable):
 
 
 class Train(StudyTable):
-    """``[train]``: how fast it goes."""
+    """Table ``[train]``: epochs and compute time."""
 
     epochs: int = Field(default=1, ge=1, le=10**6, description="passes over the data set")
     computation_time: Duration = Field(description="of a step; a bare number means seconds")
 
 
 class Goal(StudyTable):
-    """``[metric]``: what is asked of storage."""
+    """Table ``[metric]``: required utilisation."""
 
     au: float = Field(
         default=0.9, gt=0, le=1, description="least accelerator utilisation, as a share"
@@ -79,7 +79,7 @@ class Goal(StudyTable):
 
 
 class Profile(StudyTable):
-    """One training profile, complete."""
+    """Complete training profile."""
 
     description: str = Field(default="", description="the model, and what its data is like")
     source: str = Field(min_length=1, description="where the numbers come from")
@@ -118,7 +118,7 @@ class Profile(StudyTable):
 
     @property
     def demand_bytes_s(self) -> float | None:
-        """What one accelerator wants of storage; None where it computes in no time."""
+        """Demand of one accelerator in bytes/s; None if it needs no compute time."""
         if not self.train.computation_time:
             return None
         step_bytes = self.reader.batch_size * self.dataset.record_length_bytes
@@ -126,7 +126,7 @@ class Profile(StudyTable):
 
     @property
     def text(self) -> str:
-        """In short: ``NPZ, 168 files, 147 MB a sample, 7 samples in 323 ms``."""
+        """Summary such as ``NPZ, 168 files, 147 MB a sample, 7 of them in 323 ms``."""
         data = self.dataset
         several = data.num_samples_per_file
         samples = f" of {several:,} samples" if several > 1 else ""
@@ -139,17 +139,17 @@ class Profile(StudyTable):
 
 
 def profile_names() -> list[str]:
-    """The profiles that ship with storlab."""
+    """Return the names of the built-in profiles."""
     return sorted(path.stem for path in SHIPPED.glob(f"*{SUFFIX}"))
 
 
 def is_path(name: str) -> bool:
-    """Whether a profile is named by its path."""
+    """Return whether a profile's name is the path of a file."""
     return name.endswith(SUFFIX)
 
 
 def load_profile(name: str) -> Profile:
-    """A profile by its name or path. Raises StudyError that names the file and its field."""
+    """Load a profile by its name or path; raise StudyError that names the file and the field."""
     return read_profile(Path(name)) if is_path(name) else _shipped(name)
 
 
@@ -161,12 +161,12 @@ def _shipped(name: str) -> Profile:
 
 
 def read_profile(path: Path) -> Profile:
-    """The profile in a file. Raises StudyError."""
+    """Load the profile in a file; raise StudyError if it is invalid."""
     return make_profile(read_tables(path), str(path))
 
 
 def read_tables(path: Path) -> dict[str, Any]:
-    """A profile as its file writes it. Raises StudyError where it is no TOML."""
+    """Read the tables of a profile file; raise StudyError if it is unreadable or no TOML."""
     try:
         return tomllib.loads(read_input(path).decode())
     except OSError as error:
@@ -177,7 +177,15 @@ def read_tables(path: Path) -> dict[str, Any]:
 
 
 def make_profile(data: dict[str, Any], name: str) -> Profile:
-    """A profile from its tables; ``name`` is what errors call it. Raises StudyError."""
+    """Build a profile from its tables.
+
+    Args:
+        data: Content of the profile file.
+        name: Name of the profile for error messages.
+
+    Raises:
+        StudyError: The tables are invalid.
+    """
     try:
         return Profile.model_validate(data)
     except ValidationError as error:
@@ -198,15 +206,15 @@ def _problem(error: Any) -> str:
 
 
 def most_file_bytes(profile: Profile) -> int:
-    """No file has more, but for headers."""
+    """Return an upper bound for the size of any file in bytes, without headers."""
     data = profile.dataset
     longest = data.record_length_bytes + MOST_STDEVS * data.record_length_bytes_stdev
     return math.ceil(longest) * data.num_samples_per_file
 
 
 def data_set_bytes(profile: Profile, files: int) -> int:
-    """Expected size of so many files."""
+    """Return the expected size in bytes of ``files`` files."""
     data = profile.dataset
-    # Far tails are drawn again on both sides alike, so that the mean is the nominal one.
+    # Sizes in far tails are drawn again on both sides alike, so the mean stays nominal.
     per_file = data.num_samples_per_file * (data.record_length_bytes + SAMPLE_OVERHEAD[data.format])
     return math.ceil(files * (per_file + FILE_OVERHEAD[data.format]))
