@@ -1,1 +1,1 @@
-"""Where data lies: files, devices, homes and buckets; whose they are, and how they are cleaned."""
+"""Files, devices, directories and buckets of targets: identity, ownership, locks and clean-up."""

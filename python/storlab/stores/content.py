@@ -1,4 +1,4 @@
-"""Whether the content of a file or device was ever written: holes, unwritten extents, blank blocks.
+"""Detection of content that was never written: holes, unwritten extents and blank blocks.
 
 Sources: lseek(2) on SEEK_DATA and SEEK_HOLE; Documentation/filesystems/fiemap.rst of the kernel.
 """
@@ -21,15 +21,16 @@ SAMPLES = 64
 _FIEMAP = 0xC020660B  # FS_IOC_FIEMAP, _IOWR('f', 11, struct fiemap)
 _HEAD = struct.Struct("=QQIIII")
 _EXTENT = struct.Struct("=QQQQQIIII")
-_EXTENTS = 256  # asked for at once
+_EXTENTS = 256  # extents per request
 _MOST_EXTENTS = 100_000
 _LAST, _UNWRITTEN = 0x1, 0x800  # FIEMAP_EXTENT_LAST, FIEMAP_EXTENT_UNWRITTEN
 
 
 def unwritten_bytes(member: Member) -> int:
-    """Count the bytes of a file's region that are holes, or allocated and never written.
+    """Count the bytes of a file's region that are holes, or allocated but never written.
 
-    Raises OSError if the file cannot be opened.
+    Raises:
+        OSError: The file cannot be opened.
     """
     handle = os.open(member.path, os.O_RDONLY | os.O_CLOEXEC)
     try:
@@ -44,7 +45,7 @@ def unwritten_bytes(member: Member) -> int:
 
 
 def _holes(handle: int, start: int, end: int) -> int:
-    """File systems that know no holes call everything data."""
+    """Count the bytes in holes; 0 on file systems that do not report holes."""
     holes, place = 0, start
     while place < end:
         try:
@@ -61,7 +62,7 @@ def _holes(handle: int, start: int, end: int) -> int:
 
 
 def _unmapped(handle: int, start: int, end: int) -> int:
-    """Count what no written extent maps. Raises OSError where FIEMAP is not known."""
+    """Count the bytes outside written extents; raise OSError if FIEMAP is not supported."""
     written, place, met = 0, start, 0
     while place < end and met < _MOST_EXTENTS:
         buffer = bytearray(_HEAD.pack(place, end - place, 0, 0, _EXTENTS, 0))
@@ -88,13 +89,17 @@ def _unmapped(handle: int, start: int, end: int) -> int:
 
 
 def blank_blocks(members: Sequence[Member], seed: int) -> dict[str, tuple[int, int]]:
-    """Read blocks at random and count those that hold one repeated byte, as unmapped ones do.
+    """Read random blocks and count those that hold one repeated byte, as unmapped blocks do.
 
-    Direct I/O is used where it works, so that the page cache stays as it is.
+    Direct I/O is used if possible, so that the page cache does not change.
+
+    Args:
+        members: Files and devices to read.
+        seed: Seed of the random places.
 
     Returns:
-        By the member's name: blank blocks, and blocks read. Members that cannot be read are left
-        out.
+        Numbers of blank blocks and of blocks read, by the member's name. Members that cannot be
+        read are left out.
     """
     draw = random.Random(seed)  # noqa: S311  (places to look at, no secret)
     found = {}

@@ -1,4 +1,4 @@
-"""Guard rules for data files: only files that storlab made are written to, laid out or deleted."""
+"""Guard rules for data files: storlab writes, lays out and deletes only files that it created."""
 
 from __future__ import annotations
 
@@ -15,10 +15,19 @@ _NO_FILES_HERE = ("/dev", "/proc", "/sys")
 
 
 def check_data_file(name: str, path: Path, size: int | None, *, writes: bool) -> Member:
-    """The member for one data file, whether it is there yet or not.
+    """Check a data file, existing or not, and return its member.
 
-    ``name`` is the path as the study gives it. A file that is not ours may be read, never written.
-    Raises GuardError for what must not be touched, PreflightError for what cannot work.
+    A file that storlab did not create may be read, but not written.
+
+    Args:
+        name: Path as in the study, for messages.
+        path: Path of the file.
+        size: Size in bytes; None for that of the existing file.
+        writes: Whether the campaign writes to the file.
+
+    Raises:
+        GuardError: The file must not be touched.
+        PreflightError: The file cannot be used, for example because it has no size.
     """
     real = Path(os.path.realpath(path))
     if is_kernel_place(real):
@@ -54,12 +63,12 @@ def _new_file(name: str, real: Path, size: int | None) -> Member:
         raise PreflightError(
             name, "does not exist and has no size", 'give the target a size, such as size = "10GiB"'
         )
-    read_sidecar(real)  # refuses a foreign file under the sidecar's name
+    read_sidecar(real)  # raises GuardError for a foreign file with the sidecar's name
     return Member(path=str(real), name=name, kind="file", size=size)
 
 
 def is_kernel_place(real: Path) -> bool:
-    """Whether a resolved path lies where only the kernel makes files: /dev, /proc, /sys."""
+    """Return whether a resolved path is in /dev, /proc or /sys, except /dev/shm."""
     text = str(real)
     memory = "/dev/shm"  # noqa: S108  (a tmpfs for files, unlike the rest of /dev)
     if text == memory or text.startswith(f"{memory}/"):

@@ -1,7 +1,7 @@
-"""Block devices as the kernel sees them: who they are, and who uses them.
+"""Identity and use of block devices, from sysfs and /proc.
 
-Everything goes by major:minor number, so that a symbolic link or a second node made with ``mknod``
-is the same device.
+Devices are identified by major:minor number, so that a symbolic link or a second node made with
+``mknod`` is the same device.
 """
 
 from __future__ import annotations
@@ -21,43 +21,43 @@ _SYS_BLOCKS = Path("/sys/block")
 
 @dataclass(frozen=True)
 class Device:
-    """A block device by its number. Facts are read from sysfs when asked for."""
+    """Block device with a given number; properties are read from sysfs on access."""
 
     rdev: int
 
     @property
     def number(self) -> str:
-        """``major:minor``."""
+        """Device number as ``major:minor``."""
         return f"{os.major(self.rdev)}:{os.minor(self.rdev)}"
 
     @cached_property
     def sysfs(self) -> Path:
-        """Its directory in sysfs. Raises FileNotFoundError for a node with no device behind it."""
+        """Directory in sysfs; raises FileNotFoundError for a node without a device."""
         return (_SYS_BLOCK / self.number).resolve(strict=True)
 
     @property
     def is_there(self) -> bool:
-        """Whether there is a device behind the number."""
+        """Whether a device with this number exists."""
         return (_SYS_BLOCK / self.number).exists()
 
     @property
     def name(self) -> str:
-        """The kernel's name, such as ``nvme0n1``."""
+        """Name in the kernel, such as ``nvme0n1``."""
         return self.sysfs.name
 
     @property
     def is_partition(self) -> bool:
-        """Whether it is a partition of another device."""
+        """Whether the device is a partition of another one."""
         return (self.sysfs / "partition").exists()
 
     @property
     def whole(self) -> Device:
-        """The disk of a partition; a disk itself."""
+        """Disk of a partition; a disk itself."""
         return _from_sysfs(self.sysfs.parent) if self.is_partition else self
 
     @property
     def partitions(self) -> list[Device]:
-        """Its partitions, none for a partition."""
+        """Partitions of the disk; empty for a partition."""
         return [
             _from_sysfs(entry)
             for entry in sorted(self.sysfs.iterdir())
@@ -66,21 +66,21 @@ class Device:
 
     @property
     def size_bytes(self) -> int:
-        """Capacity."""
+        """Capacity in bytes."""
         return int(read_fact(self.sysfs / "size") or 0) * 512
 
     @property
     def sector_bytes(self) -> int:
-        """Logical block size: direct I/O has to be a multiple of it, in length and in place."""
+        """Logical block size in bytes; length and offset of direct I/O are multiples of it."""
         return int(read_fact(self.whole.sysfs / "queue" / "logical_block_size") or 512)
 
     @property
     def backing_file(self) -> str | None:
-        """What a loop device is made of, None for other devices."""
+        """File of a loop device; None for other devices."""
         return read_fact(self.whole.sysfs / "loop" / "backing_file")
 
     def identities(self) -> list[str]:
-        """Names this very device answers to: serial numbers, WWN, by-id names, a loop's file."""
+        """Return the identifiers of the device: serial numbers, WWN, by-id names, a loop's file."""
         disk = self.whole.sysfs
         identities = [
             read_fact(disk / place)
@@ -95,11 +95,11 @@ class Device:
         return sorted({name for name in identities if name})
 
     def facts(self) -> dict[str, str | int]:
-        """What the kernel knows this very device by, and nobody can turn as a link in /dev: its
-        size in bytes, and of wwid, serial, nsid, UUID, medium and place on its disk what it has.
+        """Return the properties that identify the device and that no link in /dev can change.
 
-        A device without any of them has ``diskseq``: the kernel counts every disk that it meets,
-        so that this holds until the machine restarts.
+        These are its size in bytes, and wwid, serial, nsid, UUID, cid, backing file and partition
+        if it has them. A device without any of them has ``diskseq``, which counts the disks that
+        the kernel has seen, and so holds only until the machine restarts.
         """
         disk = self.whole.sysfs
         known: dict[str, str | int | None] = {
@@ -121,21 +121,21 @@ class Device:
 
     @property
     def namespace(self) -> str | None:
-        """Which namespace of its NVMe drive it is; None for other devices."""
+        """Namespace ID on its NVMe drive; None for other devices."""
         return read_fact(self.whole.sysfs / "nsid")
 
     @property
     def is_read_only(self) -> bool:
-        """Whether the kernel lets nobody write to it."""
+        """Whether the kernel refuses writes to the device."""
         return "1" in (read_fact(self.sysfs / "ro"), read_fact(self.whole.sysfs / "ro"))
 
     def others_with(self, identity: str) -> list[str]:
-        """Names of other disks that answer to the same identity; none for what it is made of."""
+        """Return the names of other disks with the same identifier, except parts of this device."""
         disk = self.whole.sysfs
         parts = {entry.name for entry in (disk / "slaves").glob("*")}
         names = []
         for entry in sorted(_SYS_BLOCKS.iterdir()):
-            hidden = read_fact(entry / "hidden") == "1"  # a path of an NVMe multipath
+            hidden = read_fact(entry / "hidden") == "1"  # a path of an NVMe multipath device
             if hidden or entry.name in parts or entry.resolve() == disk:
                 continue
             if identity in _from_sysfs(entry).identities():
@@ -164,7 +164,7 @@ class Device:
 
 
 def device_number(path: Path | str) -> int | None:
-    """The number of the block device at a path, None when there is none."""
+    """Return the number of the block device at a path; None if there is none."""
     try:
         status = Path(path).stat()
     except OSError:
@@ -173,13 +173,13 @@ def device_number(path: Path | str) -> int | None:
 
 
 def place_of(path: Path | str) -> str:
-    """The same for all paths that lead to one file or block device."""
+    """Return a key that is equal for all paths to one file or block device."""
     number = device_number(path)
     return os.path.realpath(path) if number is None else f"block device {number}"
 
 
 def read_fact(path: Path) -> str | None:
-    """The stripped text of a sysfs file, None when it is missing, unreadable or empty."""
+    """Return the stripped text of a sysfs file; None if it is missing, unreadable or empty."""
     try:
         return path.read_text(errors="replace").strip() or None
     except OSError:
@@ -187,12 +187,12 @@ def read_fact(path: Path) -> str | None:
 
 
 def is_stable_path(path: str) -> bool:
-    """Whether a path is written as a name that stays with the device."""
+    """Return whether a path is a persistent device name in /dev/disk/by-id or by-path."""
     return str(Path(os.path.normpath(path)).parent) in STABLE_DIRECTORIES
 
 
 def uses_of_device(device: Device) -> list[str]:
-    """Who uses a device or a part of it, in words; empty when nobody does."""
+    """Return descriptions of all uses of a device or its partitions; empty if unused."""
     family = [device, *device.partitions]
     uses = []
     if len(family) > 1:
@@ -221,7 +221,7 @@ def uses_of_device(device: Device) -> list[str]:
 
 
 def uses_of_file(path: Path) -> list[str]:
-    """Whether a file is swap space or the medium of a loop device, in words."""
+    """Return descriptions of a file's use as swap space or by a loop device."""
     uses = [f"{path} is swap space" for swap in swaps() if _same_file(path, swap)]
     uses += [f"{loop.name} is made of it" for loop, backing in loops() if _same_file(path, backing)]
     return uses
@@ -246,11 +246,11 @@ def _uses_of_backing(device: Device, backing_file: str) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class MountLine:
-    """One mount of this mount namespace."""
+    """Mount of this mount namespace."""
 
     identifier: int
-    number: int  # of the device, as stat gives it for files on it
-    root: str  # directory of the file system that is mounted: / or, of a bind mount, below it
+    number: int  # of the device, as in st_dev of files on it
+    root: str  # mounted directory of the file system: /, or below it for a bind mount
     mount_point: str
     kind: str
     source: str
@@ -258,7 +258,7 @@ class MountLine:
 
 
 def mount_lines() -> Iterator[MountLine]:
-    """Every mount, in the order they were made."""
+    """Yield all mounts, in the order they were made."""
     for line in Path("/proc/self/mountinfo").read_text(errors="replace").splitlines():
         left, _, right = line.partition(" - ")
         fields, about = left.split(), right.split()
@@ -275,7 +275,7 @@ def mount_lines() -> Iterator[MountLine]:
 
 
 def swaps() -> list[str]:
-    """Paths of the active swap spaces."""
+    """Return the paths of the active swap spaces."""
     try:
         lines = Path("/proc/swaps").read_text(errors="replace").splitlines()[1:]
     except OSError:
@@ -284,7 +284,7 @@ def swaps() -> list[str]:
 
 
 def loops() -> Iterator[tuple[Device, str]]:
-    """``(loop device, path of what it is made of)`` of every loop device in use."""
+    """Yield each loop device in use with the path of its backing file."""
     for entry in _SYS_BLOCKS.glob("loop*"):
         backing = read_fact(entry / "loop" / "backing_file")
         if backing is not None:
@@ -311,5 +311,5 @@ def _scsi_serial(page: Path) -> str | None:
 
 
 def unescape(text: str) -> str:
-    """Return a path as it is, from the octal escapes of files in /proc."""
+    """Decode the octal escapes in a path of a file in /proc."""
     return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match.group(1), 8)), text)

@@ -1,4 +1,4 @@
-"""Facts of the file system under a path."""
+"""Properties of the file system that contains a path."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ FSTAB = Path("/etc/fstab")
 
 @dataclass(frozen=True, slots=True)
 class FileSystem:
-    """The mount that a path lies on."""
+    """Mounted file system that contains a path."""
 
     kind: str  # ext4, xfs, tmpfs, ...
     source: str
     mount_point: str
     options: str
-    root: str = "/"  # directory of the file system that is mounted
+    root: str = "/"  # mounted directory of the file system
 
     @property
     def in_memory(self) -> bool:
-        """Whether its files are memory, not a drive."""
+        """Whether its files are in memory, not on a drive."""
         return self.kind in MEMORY_FILE_SYSTEMS
 
     @property
     def device(self) -> Device | None:
-        """The block device under it, None for memory, network and layered file systems."""
+        """Block device of the file system; None for memory, network and layered file systems."""
         number = device_number(self.source)
         return None if number is None else Device(number)
 
 
 def existing_parent(path: Path) -> Path:
-    """The path itself, or the nearest directory above it that exists."""
+    """Return the path itself, or the nearest existing directory above it."""
     path = path.absolute()
     while not path.exists():
         path = path.parent
@@ -45,9 +45,9 @@ def existing_parent(path: Path) -> Path:
 
 
 def file_system_of(path: Path) -> FileSystem:
-    """Return the file system that ``path`` lies on, or would lie on.
+    """Return the file system that contains ``path``, or would contain it.
 
-    The kernel names the mount of an open file, which is also right for files of overlayfs and
+    The kernel reports the mount of an open file, which is also right for files of overlayfs and
     btrfs, whose device numbers differ from that of their mount.
     """
     handle = os.open(existing_parent(path), os.O_PATH | os.O_CLOEXEC)
@@ -65,11 +65,13 @@ def file_system_of(path: Path) -> FileSystem:
 
 
 def mounted_below(directory: Path, mount: Path) -> FileSystem | None:
-    """What ``directory`` lies on, where that is mounted at ``mount`` or below it.
+    """Return the file system of ``directory`` if it is mounted at ``mount`` or below.
 
-    None where it lies on a file system from farther up, above all on the root's: a mount that is
-    missing leaves a directory behind, and load for it would go to the local disk. Raises OSError
-    as ``file_system_of`` does.
+    None if the directory is on a file system from further up, above all the root: a missing mount
+    leaves an empty directory, and the load would go to the local disk.
+
+    Raises:
+        OSError: No directory above the path can be opened.
     """
     under = file_system_of(directory)
     inside = Path(under.mount_point).is_relative_to(os.path.realpath(mount))
@@ -77,12 +79,12 @@ def mounted_below(directory: Path, mount: Path) -> FileSystem | None:
 
 
 def unmounted_above(path: Path) -> FileSystem | None:
-    """Return what /etc/fstab mounts at the path or above it and nothing is mounted as now.
+    """Return an entry of /etc/fstab at the path or above it that is not mounted now.
 
-    Data for such a path goes to the file system farther up until the mount is made.
+    Data for such a path would go to the file system further up.
 
     Args:
-        path: A path that need not exist.
+        path: Path, which need not exist.
 
     Returns:
         The deepest such entry; None if there is none.
@@ -102,10 +104,10 @@ def unmounted_above(path: Path) -> FileSystem | None:
 
 
 def sector_bytes(path: Path) -> int:
-    """Return the logical block size of a block device, or of the device under a file system.
+    """Return the logical block size of a block device, or of the device of a file system.
 
-    Direct I/O has to be a multiple of it. 512, the smallest there is, if it is not known: of file
-    systems over a network or in memory, and of a device that is not there.
+    Direct I/O must use multiples of it. If it is unknown (network and memory file systems, missing
+    devices), the result is 512, the smallest size.
     """
     try:
         number = device_number(path)
@@ -116,15 +118,16 @@ def sector_bytes(path: Path) -> int:
 
 
 def free_bytes(path: Path) -> int:
-    """What this user may still write on the file system of ``path``."""
+    """Return how many bytes this user may still write on the file system of ``path``."""
     status = os.statvfs(existing_parent(path))
     return status.f_bavail * status.f_frsize
 
 
 def supports_direct(path: Path) -> bool:
-    """Whether O_DIRECT really works: opens ``path``, or a nameless file in its directory.
+    """Return whether O_DIRECT works, by opening ``path`` or an unnamed file in its directory.
 
-    Raises OSError when neither can be opened at all.
+    Raises:
+        OSError: Neither can be opened at all.
     """
     try:
         if path.exists() and not path.is_dir():

@@ -1,8 +1,8 @@
-"""``<directory>/storlab-data``: where workloads keep files of their own on a directory target.
+"""Directory ``<target>/storlab-data`` (the home) for files of workloads on directory targets.
 
-All that is in a home belongs to storlab; whose each part is, the marker says. A part that is there
-when a campaign comes belongs to the campaign that was there before it, so that cleaning up after
-one never takes what another has kept.
+Everything in a home belongs to storlab; its marker file records the campaign that owns each part.
+Parts that exist when a campaign starts belong to the campaign before it, so cleaning up after one
+campaign never deletes files that another one has kept.
 """
 
 from __future__ import annotations
@@ -34,24 +34,24 @@ _MADE_BY = "storlab"
 MARKER = f"{_MADE_BY}.json"
 LOCK = f"{_MADE_BY}.lock"
 _OWN = (MARKER, LOCK)
-_AWAIT_NS = 60 * NS_PER_S  # for what another client has made to show here
+_AWAIT_NS = 60 * NS_PER_S  # time-out for files of another client to appear here
 _MOVE = "move it away, or choose another directory for the target"
 
 
 @dataclass(slots=True)
 class _Marker:
-    """Who was here last, and which campaign each known part belongs to."""
+    """Last campaign in the home, and the owners of its parts."""
 
     campaign: str = ""
     owners: dict[str, str] = field(default_factory=dict)
 
 
 class HomeHold:
-    """A home from entering to leaving; one campaign at a time holds it.
+    """Exclusive hold of a campaign on a home, as a context manager.
 
-    Entering raises GuardError, with nothing written, for one that is not storlab's or that another
-    campaign uses; PreflightError where it cannot be made. ``look_only`` makes nothing. Leaving
-    removes a home in which nothing was made.
+    Entering raises GuardError, without writing anything, if the home is not storlab's or another
+    campaign uses it; PreflightError if it cannot be created. With ``look_only`` nothing is created.
+    Leaving removes a home without parts.
     """
 
     def __init__(self, directory: Path, campaign: str, *, look_only: bool = False) -> None:
@@ -81,10 +81,12 @@ class HomeHold:
         self._stack.close()
 
     def clean(self, stop: StopRequest) -> list[str]:
-        """Remove the campaign's parts, and the home with its last part. Returns their names.
+        """Remove the campaign's parts, and the home with its last part; return the removed paths.
 
-        Raises GuardError for a home that is no longer storlab's, RunError for what cannot be
-        removed, Interrupted on a stop request.
+        Raises:
+            GuardError: The home is no longer storlab's.
+            RunError: A part cannot be removed.
+            Interrupted: A stop was requested.
         """
         check_home(self.path)
         removed: list[str] = []
@@ -111,34 +113,40 @@ class HomeHold:
         self._take_back()
 
     def _take_over(self) -> None:
-        """What nobody is known to own belongs to whoever was here last."""
+        """Record this campaign; assign parts without an owner to the campaign before it."""
         marker = _read_marker(self.path) or _Marker()
         parts = _parts(self.path)
         owners = {part: marker.owners.get(part, marker.campaign) for part in parts}
         self._marker = _Marker(self.campaign, owners)
-        # A full disk takes no new marker, and cleaning up is what makes room on it: where the old
-        # one says the same, it stays.
+        # A full disk takes no new marker, and cleaning up is what frees space: if the old marker
+        # has the same content, it stays.
         if marker.campaign != self.campaign or not marker.owners.keys() <= set(parts):
             _write_marker(self.path, self._marker)
 
     def _take_back(self) -> None:
-        """Remove the home if nothing is in it."""
+        """Remove the home if it has no parts."""
         if _read_marker(self.path) is not None and not _parts(self.path):
             for name in _OWN:
                 (self.path / name).unlink(missing_ok=True)
-            with suppress(OSError):  # somebody put something in: it stays
+            with suppress(OSError):  # another program created a file in it: keep it
                 self.path.rmdir()
 
 
 def home_of(directory: Path) -> Path:
-    """The home of a directory target, whether it is there or not."""
+    """Return the home of a directory target, whether it exists or not."""
     return Path(os.path.realpath(directory)) / HOME
 
 
 def await_home(directory: Path, campaign: str, meanwhile: Callable[[], None]) -> Path:
-    """The home of a directory that all clients share, once the campaign's first client holds it.
+    """Wait until the campaign's first client holds a home that all clients share; return it.
 
-    ``meanwhile`` is called about twenty times a second. Raises PreflightError where no home shows.
+    Args:
+        directory: Directory target.
+        campaign: Campaign whose marker is expected.
+        meanwhile: Function called about twenty times a second.
+
+    Raises:
+        PreflightError: No such home appears in time.
     """
     home = home_of(directory)
     limit_ns = monotonic_ns() + _AWAIT_NS
@@ -155,7 +163,7 @@ def await_home(directory: Path, campaign: str, meanwhile: Callable[[], None]) ->
 
 
 def check_home(home: Path) -> None:
-    """Raise GuardError where ``home`` exists and is not storlab's. Writes nothing."""
+    """Raise GuardError if ``home`` exists and is not storlab's, without writing anything."""
     if is_kernel_place(home):
         raise GuardError(str(home), "lies where only the kernel makes files", _MOVE)
     try:
@@ -189,7 +197,7 @@ def _parts(home: Path) -> list[str]:
 
 
 def _remove(part: Path) -> None:
-    """Links are removed, never followed."""
+    """Remove a part; symbolic links are removed, not followed."""
     if part.is_dir() and not part.is_symlink():
         shutil.rmtree(part)
     else:
@@ -197,7 +205,7 @@ def _remove(part: Path) -> None:
 
 
 def _claim(home: Path, stack: ExitStack) -> None:
-    """Make the home where it is missing, and lock it. Raises OSError, GuardError."""
+    """Create the home if it is missing, and lock it; raise OSError, or GuardError if locked."""
     while True:
         with suppress(FileExistsError):
             home.mkdir(mode=0o700)
@@ -218,7 +226,7 @@ def _claim(home: Path, stack: ExitStack) -> None:
             if os.fstat(handle).st_ino == (home / LOCK).stat().st_ino:
                 stack.callback(os.close, handle)
                 return
-        os.close(handle)  # a campaign that ended removed it between the lines
+        os.close(handle)  # a campaign that ended has removed the lock file meanwhile
 
 
 def _write_marker(home: Path, marker: _Marker) -> None:
@@ -232,7 +240,7 @@ def _write_marker(home: Path, marker: _Marker) -> None:
 
 
 def _read_marker(home: Path) -> _Marker | None:
-    """What the marker says; None where there is none of storlab's."""
+    """Return the content of the marker; None if it is missing or not storlab's."""
     path = home / MARKER
     try:
         if path.is_symlink():
@@ -248,40 +256,40 @@ def _read_marker(home: Path) -> _Marker | None:
 
 @dataclass(slots=True)
 class HomeNeed:
-    """What workloads take of a home: data sets by name, and the files of one run, in bytes."""
+    """Space that workloads need in a home: data sets by name, and files of one run, in bytes."""
 
     data_sets: dict[str, int] = field(default_factory=dict)
     run_bytes: int = 0
-    left: frozenset[str] = frozenset()  # ids of runs whose leftovers go, or are gone on with, first
+    left: frozenset[str] = frozenset()  # ids of runs whose files are removed or reused first
 
     @property
     def data_bytes(self) -> int:
-        """Of all data sets."""
+        """Bytes of all data sets."""
         return sum(self.data_sets.values())
 
     def add(self, other: HomeNeed) -> None:
-        """What another target takes of the same home; runs are never there together."""
+        """Add the needs of another target in the same home; runs never overlap."""
         for name, size in other.data_sets.items():
             self.data_sets[name] = max(self.data_sets.get(name, 0), size)
         self.run_bytes = max(self.run_bytes, other.run_bytes)
         self.left |= other.left
 
     def missing_bytes(self, home: Path) -> int:
-        """Of the data sets, what is not on the device yet."""
+        """Return the bytes of the data sets that are not on the device yet."""
         return sum(
             max(0, size - (allocated_bytes(home / name) if name else 0))
             for name, size in self.data_sets.items()
         )
 
     def left_bytes(self, home: Path) -> int:
-        """What runs that were interrupted take on the device; there is room for as much."""
+        """Return the bytes that interrupted runs occupy; new runs can use that space."""
         parts = _parts(home) if self.left and home.is_dir() else []
         own = [p for p in parts if any(p == name or p.endswith(f"-{name}") for name in self.left)]
         return sum(allocated_bytes(home / part) for part in own)
 
 
 def uses_home(point: Point, header: Header, target: Target) -> bool:
-    """Whether a point keeps files of its own in a directory, instead of using laid-out ones."""
+    """Return whether a point keeps files in a directory's home, instead of laid-out files."""
     if target.directory is None:
         return False
     return FAMILIES[point.kind].estimate(point, header, target).files == 0
@@ -290,9 +298,13 @@ def uses_home(point: Point, header: Header, target: Target) -> bool:
 def home_need(
     points: Iterable[Point], header: Header, target: Target, left: Iterable[str] = ()
 ) -> HomeNeed:
-    """What these points of one target take of its home; nothing of any other kind of target.
+    """Return what these points of one target need in its home; nothing for other targets.
 
-    ``left``: ids of runs that were interrupted.
+    Args:
+        points: Points of the target.
+        header: Common part of the study.
+        target: Target of the points.
+        left: Ids of interrupted runs.
     """
     need = HomeNeed(left=frozenset(left))
     for point in points:
@@ -306,7 +318,7 @@ def home_need(
 
 
 def allocated_bytes(place: Path) -> int:
-    """What the files below a directory take on the device; 0 where there is none."""
+    """Return the bytes that files below a directory occupy; 0 if it does not exist."""
     total = 0
     for directory, _, names in os.walk(place):
         for name in names:

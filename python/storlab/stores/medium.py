@@ -1,4 +1,4 @@
-"""Find the block devices, or the memory, that serve the I/O of a path."""
+"""Search for the block devices, or the memory, that serve the I/O of a path."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ _UNESCAPED_COLON = re.compile(r"(?<!\\):")
 
 @dataclass(frozen=True, slots=True)
 class Medium:
-    """Layers below a path. The texts are clauses for messages."""
+    """Layers below a path; the texts are clauses for messages."""
 
-    devices: tuple[Device, ...] = ()  # whose counters see the I/O; empty: none is known
-    memory: tuple[str, ...] = ()  # layers that are memory, and no medium
-    cached: tuple[str, ...] = ()  # layers that go through the page cache
-    unknown: tuple[str, ...] = ()  # why devices are not known
+    devices: tuple[Device, ...] = ()  # devices whose counters see the I/O; empty: unknown
+    memory: tuple[str, ...] = ()  # layers in memory
+    cached: tuple[str, ...] = ()  # layers that use the page cache
+    unknown: tuple[str, ...] = ()  # reasons why devices are unknown
 
     def __add__(self, other: Medium) -> Medium:
-        """Return what lies below both."""
+        """Return the layers of both."""
         return Medium(
             _once(self.devices + other.devices),
             _once(self.memory + other.memory),
@@ -48,16 +48,16 @@ def is_remote(kind: str) -> bool:
 
 
 def is_memory_device(name: str) -> bool:
-    """Return whether the kernel's name of a whole block device is that of one in memory."""
+    """Return whether a block device with this kernel name is in memory."""
     return _MEMORY_DEVICES.fullmatch(name) is not None
 
 
 def medium_of(place: Path) -> Medium:
-    """Find the block devices that hold a file, directory or device, through all layers.
+    """Return the block devices that hold a file, directory or device, through all layers.
 
-    Followed are overlayfs (to the layer that holds the file), btrfs, loop devices, and devices made
-    of others (device mapper, md, bcache). Counters are those of the uppermost device, which sees
-    the I/O as it was asked for; the layers below it are looked at for memory and page caches.
+    The search follows overlayfs (to the layer that holds the file), btrfs, loop devices, and
+    stacked devices (device mapper, md, bcache). Counters are those of the uppermost device, which
+    sees the I/O as it was submitted; lower layers are checked for memory and page caches.
     """
     number = device_number(place)
     return _of_file(place) if number is None else _of_device(Device(number), frozenset())
@@ -103,7 +103,7 @@ def _why_none(under: FileSystem) -> str:
 
 
 def _of_overlay(place: Path, under: FileSystem, seen: frozenset[int]) -> Medium:
-    """Follow a file to the layer that holds it: new and changed ones are in the upper layer."""
+    """Follow a file to the layer that holds it: new and changed files are in the upper layer."""
     real = Path(os.path.realpath(place))
     inside = Path(under.root) / real.relative_to(under.mount_point)
     layers = _layers(under.options)
@@ -133,7 +133,7 @@ def _layers(options: str) -> list[str]:
 
 
 def _of_device(device: Device, seen: frozenset[int]) -> Medium:
-    """``seen``: devices above it, so that a loop of layers ends."""
+    """Return the layers of a device; ``seen`` are devices above it, to end cycles."""
     here = Medium(devices=(device,))
     if device.rdev in seen or not device.is_there:
         return here
@@ -166,7 +166,7 @@ def _of_backing_file(backing: Path, seen: frozenset[int]) -> Medium:
 
 
 def _parts(device: Device) -> list[Device]:
-    """Return the devices that one is made of: by the kernel's list of its slaves."""
+    """Return the devices below a stacked device, from the kernel's list of slaves."""
     entries = [*(device.sysfs / "slaves").glob("*"), *(device.whole.sysfs / "slaves").glob("*")]
     numbers = [_number(entry / "dev") for entry in entries]
     return [Device(number) for number in _once(numbers) if number is not None]

@@ -1,4 +1,4 @@
-"""Whether a target answers at all: asked after a run on it has failed."""
+"""Checks whether a target still responds, made after a run on it has failed."""
 
 from __future__ import annotations
 
@@ -21,29 +21,29 @@ UNREACHABLE = frozenset(
         *(errno.ECONNREFUSED, errno.ECONNRESET, errno.ECONNABORTED),
     }
 )
-"""Error numbers by which a file system or a device says that what is behind it does not answer.
+"""Error numbers of file systems and devices whose hardware or server does not respond.
 
-Others, such as ENOSPC and EACCES, are answers.
+Others, such as ENOSPC and EACCES, are valid responses.
 """
-PROBE_S = 10.0  # a hard NFS mount whose server is away blocks every call for as long as that lasts
-_READS = 4  # places in a file or device; one bad region does not make it unreachable
+PROBE_S = 10.0  # a hard NFS mount blocks every call while its server is unreachable
+_READS = 4  # places to read in a file or device: one bad region does not make it unreachable
 _LENGTH = 64 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class Absence:
-    """Something that a target needs and that does not answer."""
+    """Part of a target that does not respond."""
 
     where: str  # host, mount point, device, endpoint or meter
     why: str
-    returns: bool = True  # False: not within this session, as of a drive that was removed
+    returns: bool = True  # False: not within this session, for example a removed drive
 
     def __str__(self) -> str:
         return f"{self.where}: {self.why}"
 
 
 def within_limit(where: str, probe: Callable[[], Absence | None]) -> Absence | None:
-    """Return what ``probe`` returns, or an absence if it takes longer than PROBE_S."""
+    """Return the result of ``probe``, or an absence if it takes longer than PROBE_S."""
     results: list[Absence | None] = []
     thread = threading.Thread(
         target=lambda: results.append(probe()), name="storlab-probe", daemon=True
@@ -54,13 +54,13 @@ def within_limit(where: str, probe: Callable[[], Absence | None]) -> Absence | N
 
 
 def path_absence(path: Path, mounted: FileSystem) -> Absence | None:
-    """Return why a file or directory cannot be reached; None if its file system answers.
+    """Return why a file or directory cannot be reached; None if its file system responds.
 
-    A path that was removed from a file system that answers is no absence.
+    A path that was removed from a responding file system is no absence.
 
     Args:
-        path: The file or directory; it need not exist.
-        mounted: The file system it was on when the campaign began.
+        path: File or directory; it need not exist.
+        mounted: File system of the path when the campaign began.
     """
     try:
         path.stat()
@@ -85,13 +85,13 @@ def path_absence(path: Path, mounted: FileSystem) -> Absence | None:
 
 
 def device_absence(name: str, device: Device, handle: int, size: int) -> Absence | None:
-    """Return why a block device cannot be reached; None if any of it can be read.
+    """Return why a block device cannot be reached; None if any part of it can be read.
 
     Args:
-        name: The device as the study names it.
-        device: The device that was opened.
-        handle: Its open file.
-        size: Its size in bytes when it was opened.
+        name: Device as named in the study.
+        device: Device that was opened.
+        handle: File descriptor of the device.
+        size: Size in bytes when it was opened.
     """
     if not device.is_there:
         return Absence(name, "the device was removed", returns=False)
@@ -106,7 +106,7 @@ def device_absence(name: str, device: Device, handle: int, size: int) -> Absence
 
 
 def _open_to_read(path: Path) -> int:
-    """Past the page cache where that works: what lies there can be read without the device."""
+    """Open a file to read, with O_DIRECT if possible: cached data needs no device."""
     flags = os.O_RDONLY | os.O_CLOEXEC
     try:
         return os.open(path, flags | os.O_DIRECT)
@@ -120,7 +120,7 @@ def _read_absence(name: str, handle: int, size: int) -> Absence | None:
     last = max(0, size - 1) // _LENGTH
     offsets = sorted({last * part // (_READS - 1) * _LENGTH for part in range(_READS)})
     absence: Absence | None = None
-    with mmap.mmap(-1, _LENGTH) as buffer:  # aligned, as O_DIRECT needs it
+    with mmap.mmap(-1, _LENGTH) as buffer:  # aligned, as O_DIRECT requires
         for offset in offsets:
             try:
                 os.preadv(handle, [buffer], offset)

@@ -1,10 +1,10 @@
-"""Which data files are storlab's own: each has a ``<file>.storlab.json`` beside it.
+"""Ownership of data files: storlab's own files have a sidecar ``<file>.storlab.json``.
 
-The sidecar is written before its file is made, and names the campaign that made the file and, once
-it is there, its inode and the token that an extended attribute of the file holds. A file that
-somebody put in its place later may get the inode of the one that was deleted, but not the token,
-and is not touched. Where a file system has no such attributes, a laid-out file has its size, too. A
-campaign holds a lock on the sidecar from before its first run to its end.
+The sidecar is written before its file is created. It names the campaign that created the file and,
+once the file exists, its inode and the token in the file's extended attribute. A file that another
+program creates in its place may get the same inode, but not the token, and is not touched. On file
+systems without extended attributes, a laid-out file must have its recorded size instead. A campaign
+holds a lock on the sidecar from before its first run to its end.
 """
 
 from __future__ import annotations
@@ -37,35 +37,36 @@ _ATTRIBUTE = "user.storlab"
 
 @dataclass(frozen=True, slots=True)
 class Sidecar:
-    """What a sidecar says about its data file."""
+    """Content of a data file's sidecar."""
 
     size: int
     seed: int
     storlab_version: str
     state: Literal["started", "complete"]
     inode: int | None = None
-    token: str = ""  # as in the file's attribute; empty: there are none on its file system
-    campaign: str = ""  # that made the file; empty: one of a storlab that did not say
-    written_by: str = ""  # the last campaign that writes to it
+    token: str = ""  # as in the file's attribute; empty: no attributes on its file system
+    campaign: str = ""  # creator of the file; empty: written by an old version
+    written_by: str = ""  # last campaign that writes to the file
     schema_version: int = 1
     what: str = _MARK
 
 
 def sidecar_path(data_file: Path) -> Path:
-    """Where the sidecar of a data file lies."""
+    """Return the path of a data file's sidecar."""
     return data_file.with_name(data_file.name + SUFFIX)
 
 
 def read_sidecar(data_file: Path) -> Sidecar | None:
-    """The sidecar, None where there is none.
+    """Return the sidecar of a data file; None if there is none.
 
-    Raises GuardError when a file of that name is not a sidecar: it is somebody's, too.
+    Raises:
+        GuardError: A file of that name is not a sidecar, or cannot be read.
     """
     path = sidecar_path(data_file)
     try:
         content = read_input(path)
         if not content:
-            return None  # its writer died before the first word
+            return None  # its writer crashed before the first byte
         value: Any = parse_json(content)
         sidecar = Sidecar(**value)
     except FileNotFoundError:
@@ -83,7 +84,10 @@ _MOVE = "move it and its data file away, or choose another path"
 
 
 def made_by_storlab(data_file: Path) -> bool:
-    """Whether storlab made this very file (an empty one, where the sidecar has no inode yet)."""
+    """Return whether storlab created this file.
+
+    If the sidecar has no inode yet, only an empty file counts.
+    """
     sidecar = read_sidecar(data_file)
     if sidecar is None:
         return False
@@ -98,7 +102,10 @@ def made_by_storlab(data_file: Path) -> bool:
 
 
 def _token_of(data_file: Path) -> str | None:
-    """ "" where the file has none; None where nobody knows: NFS before 4.2 shows no attributes."""
+    """Return the token of a file; "" if it has none.
+
+    None if unknown: NFS before 4.2 shows no attributes.
+    """
     try:
         return os.getxattr(data_file, _ATTRIBUTE).decode(errors="replace")
     except OSError as error:
@@ -106,7 +113,7 @@ def _token_of(data_file: Path) -> str | None:
 
 
 def is_complete(data_file: Path, size: int) -> bool:
-    """Whether the file stands as laid out: ours, whole, and of this size."""
+    """Return whether the file is laid out: storlab's own, complete, and of this size."""
     if not data_file.exists() or not made_by_storlab(data_file):
         return False
     sidecar = read_sidecar(data_file)
@@ -115,11 +122,11 @@ def is_complete(data_file: Path, size: int) -> bool:
 
 
 class DataFileHold:
-    """The lock on one data file's sidecar, from entering to leaving; a campaign holds it alone.
+    """Exclusive lock of a campaign on one data file's sidecar, as a context manager.
 
-    Entering raises GuardError where another campaign holds it, PreflightError where no sidecar can
-    be made. ``make`` makes one that is missing; without it entering raises FileNotFoundError.
-    Leaving removes the sidecar of a file that is not there.
+    Entering raises GuardError if another campaign holds the lock, PreflightError if no sidecar can
+    be created. ``make`` creates a missing sidecar; without it entering raises FileNotFoundError.
+    Leaving removes the sidecar if its file does not exist.
     """
 
     def __init__(self, data_file: Path, campaign: str, *, make: bool = True) -> None:
@@ -131,11 +138,11 @@ class DataFileHold:
 
     def __enter__(self) -> DataFileHold:
         while not self._claim():
-            pass  # a campaign that ended removed it between the lines
+            pass  # a campaign that ended has removed the sidecar meanwhile
         return self
 
     def __exit__(self, *_: object) -> None:
-        with suppress(OSError, GuardError):  # a failed file system; a file of somebody's
+        with suppress(OSError, GuardError):  # failed file system, or foreign sidecar
             is_lonely = not self.data_file.exists() or os.fstat(self._fd).st_size == 0
             if is_lonely and self._is_held():
                 read_sidecar(self.data_file)
@@ -144,14 +151,16 @@ class DataFileHold:
 
     @property
     def owner(self) -> str:
-        """The campaign that made the file; this one's, where it is still to be made."""
+        """Campaign that created the file; this campaign if the file does not exist yet."""
         sidecar = read_sidecar(self.data_file) if self.data_file.exists() else None
         return (sidecar.campaign if sidecar else "") or self.campaign
 
     def begin(self, size: int, seed: int, *, writes: bool) -> None:
-        """Say whose a file will be that is not there yet, and who writes to it from now on.
+        """Record the owner of a file before it is created, and the campaign that writes to it.
 
-        Raises PreflightError, GuardError.
+        Raises:
+            PreflightError: The sidecar cannot be written.
+            GuardError: The file is no longer storlab's.
         """
         before = read_sidecar(self.data_file)
         if not self.data_file.exists():
@@ -168,9 +177,11 @@ class DataFileHold:
             raise _cannot_be_made(self._path, error) from error
 
     def open_to_lay_out(self) -> int:
-        """The file, open for writing: a new one, or what storlab made of it before.
+        """Open the file for writing: a new one, or one that storlab created before.
 
-        Raises FileExistsError for one that somebody else made, and OSError.
+        Raises:
+            FileExistsError: The file was not created by storlab.
+            OSError: The file cannot be opened.
         """
         flags = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW
         if not self.data_file.exists():
@@ -183,18 +194,18 @@ class DataFileHold:
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(self.data_file))
 
     def check_own(self) -> None:
-        """Raise GuardError if a file lies there that storlab did not lay out."""
+        """Raise GuardError if the file exists and was not laid out by storlab."""
         if self.data_file.exists() and not made_by_storlab(self.data_file):
             raise GuardError(str(self.data_file), "is no longer what storlab laid out", _MOVE)
 
     def spoil(self) -> None:
-        """Have the file laid out again: another program changed its content. Raises OSError."""
+        """Mark the file to be laid out again, because another program changed it; raise OSError."""
         sidecar = read_sidecar(self.data_file)
         if sidecar is not None:
             self.write(replace(sidecar, state="started"))
 
     def mark(self, handle: int) -> str:
-        """Give the open file the token that it had, or a new one; "" where it takes none."""
+        """Set the file's token, its earlier one if any; return "" if attributes are unsupported."""
         before = read_sidecar(self.data_file)
         token = (before.token if before else "") or secrets.token_hex(8)
         try:
@@ -204,9 +215,10 @@ class DataFileHold:
         return token
 
     def write(self, sidecar: Sidecar) -> None:
-        """Write the sidecar in one step. The lock goes over to the new file before its name does.
+        """Write the sidecar atomically; the new file is locked before it gets the name.
 
-        Raises OSError.
+        Raises:
+            OSError: The sidecar cannot be written.
         """
         new = temporary_beside(self._path)
         handle = -1
@@ -224,8 +236,12 @@ class DataFileHold:
         fsync_directory(self._path.parent)
 
     def remove(self) -> bool:
-        """Delete the file and its sidecar; True when there was one. What another campaign made, or
-        somebody else, stays. Raises OSError.
+        """Delete the file and its sidecar; return whether there was one.
+
+        A file of another campaign or program stays.
+
+        Raises:
+            OSError: The file cannot be deleted.
         """
         if not self.data_file.exists():
             return False
@@ -240,7 +256,7 @@ class DataFileHold:
 
     def _claim(self) -> bool:
         try:
-            # With O_CREAT alone the kernel may refuse another user's file in a shared directory.
+            # With O_CREAT the kernel may refuse another user's file in a shared directory.
             create = self._make and not self._path.exists()
             handle = _open_and_lock(self._path, os.O_CREAT if create else 0)
         except FileNotFoundError:
@@ -262,7 +278,7 @@ class DataFileHold:
         return False
 
     def _is_held(self) -> bool:
-        """Whether the lock is that of the sidecar that lies there now."""
+        """Return whether the lock is on the sidecar that exists now."""
         try:
             there = self._path.stat()
         except FileNotFoundError:
@@ -272,14 +288,14 @@ class DataFileHold:
 
 
 def _open_and_lock(path: Path, flags: int = 0) -> int:
-    """Raises BlockingIOError where somebody holds it, and OSError.
+    """Open a sidecar and lock it; raise BlockingIOError if it is locked, or OSError.
 
-    Open for reading where that is enough: what is open for writing keeps a file system from being
-    remounted. NFS locks only what is open for writing; where there are no locks, nobody can be
-    kept out.
+    It is opened read-only if possible, because a file open for writing keeps a file system from
+    being remounted. NFS locks only files open for writing; file systems without locks cannot
+    exclude others.
     """
     for access in (os.O_RDONLY, os.O_RDWR):
-        # O_NONBLOCK: a pipe of that name would be waited for.
+        # O_NONBLOCK: opening a pipe of that name would block.
         handle = os.open(path, access | flags | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
         try:
             lock_alone(handle)
@@ -294,18 +310,18 @@ def _open_and_lock(path: Path, flags: int = 0) -> int:
 
 @contextmanager
 def hold_to_read(data_file: Path) -> Iterator[None]:
-    """Lock a file of somebody's that a campaign reads, by flock(2) on the file itself.
+    """Lock a foreign file that a campaign only reads, by flock(2) on the file itself.
 
-    Two campaigns that read one file measure each other, whatever names they have for it. Nobody is
-    kept out where the file system has no locks, and on NFS, which locks no file that is open for
-    reading only.
+    Two campaigns that read one file would distort each other's measurements, under any name. The
+    lock has no effect on file systems without locks, and on NFS, which locks no file that is open
+    read-only.
 
     Raises:
         GuardError: Another campaign, or another program, has locked the file.
     """
     try:
         handle = os.open(data_file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError:  # the preflight names it
+    except OSError:  # the preflight check reports it
         yield
         return
     try:
@@ -322,7 +338,7 @@ def hold_to_read(data_file: Path) -> Iterator[None]:
 
 
 def check_not_in_use(data_file: Path) -> None:
-    """Raise GuardError where a campaign holds the file at this moment. Writes nothing."""
+    """Raise GuardError if a campaign holds the file now, without writing anything."""
     if is_locked(sidecar_path(data_file)):
         raise _in_use(data_file)
 

@@ -1,9 +1,9 @@
-"""What is on a device, by the marks that file systems, volume managers and partition tables leave.
+"""Detection of file systems, volume managers and partition tables on a device by signatures.
 
-Used beside ``blkid -p``: libblkid knows formats that are not looked for here (nilfs2, JFS, GFS2,
-OCFS2, minix, VMFS, DRBD and more), so that nothing is called blank without it. Each check of ours
-asks for more than the magic number where that is short: a device full of random data from an
-earlier study must not look like a file system.
+It is used together with ``blkid -p``: libblkid recognises formats that this module does not
+(nilfs2, JFS, GFS2, OCFS2, minix, VMFS, DRBD and more), so no device counts as blank without it.
+Checks of short magic numbers include further fields: random data of an earlier study must not be
+taken for a file system.
 """
 
 from __future__ import annotations
@@ -17,14 +17,19 @@ from collections.abc import Callable
 from storlab.base.errors import PreflightError
 
 _SECTOR = 512
-_HEAD = 1 << 17  # every mark at a fixed place lies in the first 128 KiB
+_HEAD = 1 << 17  # all signatures at fixed offsets are in the first 128 KiB
 
 
 def find_signatures(fd: int, size_bytes: int) -> list[str]:
-    """Names of the formats found on the open block device or file, empty for a blank one.
+    """Return the formats found on the open block device or file; empty for a blank one.
 
-    Raises ``OSError`` when the device cannot be read: an unreadable device is not a blank one.
-    Raises PreflightError where nothing is found and blkid is missing, or cannot tell.
+    Args:
+        fd: File descriptor.
+        size_bytes: Size of the device.
+
+    Raises:
+        OSError: The device cannot be read.
+        PreflightError: No format was found, and blkid is missing or failed.
     """
     head = os.pread(fd, min(_HEAD, size_bytes), 0)
     signatures = [name for name, check in _HEAD_CHECKS if check(head)]
@@ -115,7 +120,7 @@ def _is_gpt_backup(fd: int, size_bytes: int) -> bool:
 
 
 def _is_mdraid_at_tail(fd: int, size_bytes: int) -> bool:
-    old = (size_bytes & ~0xFFFF) - 0x10000  # 0.90: the last 64 KiB boundary but one
+    old = (size_bytes & ~0xFFFF) - 0x10000  # 0.90: 64 KiB before the last multiple of 64 KiB
     new = ((size_bytes // _SECTOR - 16) & ~7) * _SECTOR  # 1.0: 8 KiB from the end, 4 KiB aligned
     return any(
         offset >= 0 and os.pread(fd, 4, offset) in (b"\xfc\x4e\x2b\xa9", b"\xa9\x2b\x4e\xfc")
@@ -149,7 +154,7 @@ _WHOLE_CHECKS: tuple[tuple[str, Callable[[int, int], bool]], ...] = (
 
 
 def _blkid(fd: int) -> list[str]:
-    """What libblkid finds. Raises PreflightError where it cannot be asked."""
+    """Return the formats that libblkid finds; raise PreflightError if it cannot run."""
     program = _blkid_program()
     if program is None:
         raise PreflightError(
@@ -158,7 +163,7 @@ def _blkid(fd: int) -> list[str]:
             "a device is blank",
             "install util-linux (its package may be named blkid)",
         )
-    # It says "nothing found" also of what it cannot open, so it has to find something first.
+    # blkid reports "nothing found" also if it cannot open a file, so test it with a known format.
     with os.fdopen(os.memfd_create("storlab", os.MFD_CLOEXEC), "wb") as known:
         known.write(_KNOWN.ljust(1 << 20, b"\0"))
         known.flush()
@@ -186,11 +191,11 @@ def _asked(program: str, fd: int) -> list[str]:
 _NOTHING_FOUND = 2
 _AMBIVALENT = 8
 _KNOWN = bytes(510) + b"\x55\xaa"  # an MBR without partitions
-_PLACES = ("/usr/sbin", "/sbin", "/usr/bin", "/bin")  # a user's PATH leaves sbin out
+_PLACES = ("/usr/sbin", "/sbin", "/usr/bin", "/bin")  # a user's PATH may lack sbin
 
 
 def _blkid_program() -> str | None:
-    """Of util-linux; that of busybox looks for far fewer formats, and knows no ``-p``."""
+    """Return the path of util-linux's blkid; busybox's has fewer formats and no option ``-p``."""
     path = os.pathsep.join([*_PLACES, os.environ.get("PATH", os.defpath)])
     program = shutil.which("blkid", path=path)
     if program is None:

@@ -1,1 +1,1 @@
-"""Buckets: the control plane of S3 stores, prefixes that are storlab's, storlab's own server."""
+"""S3 buckets: control requests, prefixes that storlab owns, and the embedded S3 server."""

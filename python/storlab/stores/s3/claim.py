@@ -1,9 +1,10 @@
-"""One campaign at a time on a bucket, or on the part of it below ``s3_options.prefix``.
+"""Lease on a bucket, or on its part below ``s3_options.prefix``, for one campaign at a time.
 
-Each has a prefix of its own, so that none harms another; but two at once measure one another. The
-claim is an object beside these prefixes that says whose the place is and until when. Its campaign
-renews it while it works, and takes it away at its end; what a dead one leaves ends by itself. Times
-are the store's, as its answers have them: clocks of two labs need not agree.
+Campaigns have separate prefixes and cannot damage each other, but two at once would distort each
+other's measurements. The claim is an object next to these prefixes that names the campaign and the
+end of its lease. The campaign renews it while it runs, and deletes it at its end; the claim of a
+crashed campaign expires. Times are from the store's clock, by its response headers, so clocks of
+two labs need not agree.
 """
 
 from __future__ import annotations
@@ -25,16 +26,17 @@ from storlab.stores.s3.keys import CLAIM
 
 LEASE_S = 180.0
 RENEW_S = 60.0
-SETTLE_S = 2.0  # until a store without conditions shows all who wrote at the same time
-_SESSION = os.urandom(6).hex()  # targets of one campaign share a claim
+# For stores without conditional writes: time until all concurrent writes are visible.
+SETTLE_S = 2.0
+_SESSION = os.urandom(6).hex()  # shared by the targets of one campaign
 
 
 @dataclass(frozen=True, slots=True)
 class BucketHolder:
-    """Whose a place in a bucket is, until when (s since the epoch, by the store's clock)."""
+    """Campaign that holds a claim, with the end of its lease (s since the epoch, store's clock)."""
 
     campaign: str
-    lab: str  # HOST:DIRECTORY that it was started in
+    lab: str  # HOST:DIRECTORY in which it was started
     session: str = _SESSION
     until_s: float = 0.0
 
@@ -43,11 +45,11 @@ class BucketHolder:
 
 
 class BucketClaim:
-    """A campaign's claim, from ``take`` to ``release``."""
+    """Claim of a campaign, from ``take`` to ``release``."""
 
     def __init__(self, store: S3Store, prefix: str, campaign: str, directory: str) -> None:
         self.key = prefix + CLAIM
-        self.is_weak = False  # the store overwrites it, whatever the condition
+        self.is_weak = False  # the store ignores conditions of writes
         self._control = S3Control(store)
         self._own = BucketHolder(campaign, f"{gethostname()}:{directory}")
         self._held = False
@@ -55,17 +57,28 @@ class BucketClaim:
         self._renewing: threading.Thread | None = None
 
     def look(self) -> None:
-        """Raise GuardError while another campaign has the place, PreflightError for the store."""
+        """Check that the claim is free.
+
+        Raises:
+            GuardError: Another campaign holds the claim.
+            PreflightError: The store cannot be used.
+        """
         self._rival_free()
 
     def take(self) -> None:
-        """Have it, or share what this process has for the same campaign. Raises as ``look``."""
+        """Take the claim, or share it with this process's other targets of the same campaign.
+
+        Raises:
+            GuardError: Another campaign holds the claim.
+            PreflightError: The store cannot be used.
+        """
         holder, etag = self._rival_free()
         if holder is not None and (holder.campaign, holder.session) == self._identity:
             return
         if not self._write(etag) and not self._is_of_session():
             self._refuse()
-        self.is_weak = self._write(None)  # whoever heeds the condition refuses: it is there
+        # A store that supports conditions refuses: the object exists.
+        self.is_weak = self._write(None)
         if etag is not None or self.is_weak:
             sleep_s(SETTLE_S)
         if not self._is_of_session():
@@ -75,10 +88,16 @@ class BucketClaim:
         self._renewing.start()
 
     def check(self) -> str:
-        """Raise GuardError where the place is not this campaign's any more.
+        """Check that this campaign still holds the claim, and renew it if it has expired.
 
-        Returns a note where its claim had ended, as of a campaign that was suspended, and nobody
-        has come meanwhile: it is renewed then. A store that does not answer is asked the next time.
+        A store that does not respond is checked the next time.
+
+        Returns:
+            A note if the claim had expired, for example while the campaign was suspended, and no
+            other campaign has taken it; otherwise "".
+
+        Raises:
+            GuardError: The claim is gone, or another campaign has taken it.
         """
         try:
             tagged = self._control.get_tagged(self.key)
@@ -103,9 +122,10 @@ class BucketClaim:
         return f"the claim on {self._place} had ended {over_s:.0f} s ago; nobody has come meanwhile"
 
     def release(self, *, left: bool = False) -> None:
-        """Give up what ``take`` took; ``left``: also what an earlier session left.
+        """Delete the claim that ``take`` wrote.
 
-        A store that does not answer keeps it until it ends.
+        With ``left``, delete also the claim of an earlier session of the campaign. On a store that
+        does not respond, the claim stays until it expires.
         """
         self._ends.set()
         if self._renewing is not None:
@@ -120,7 +140,7 @@ class BucketClaim:
         return self._own.campaign, self._own.session
 
     def _rival_free(self) -> tuple[BucketHolder | None, str | None]:
-        """The claim that is there and may be taken, and its etag."""
+        """Return the existing claim and its ETag; raise GuardError if another campaign holds it."""
         tagged = self._control.get_tagged(self.key)
         if tagged is None:
             return None, None
@@ -142,24 +162,27 @@ class BucketClaim:
         return holder, tagged[1]
 
     def _refuse(self) -> None:
-        """Somebody was faster. Raises GuardError."""
+        """Raise GuardError because another campaign was faster."""
         self._rival_free()
         raise GuardError(
             self._place, "was claimed by another campaign at the same moment", "run it again"
         )
 
     def _renew(self) -> None:
-        """In a thread of its own. A store that does not answer now may do so the next time."""
+        """Renew the claim until ``release``, in a thread; ignore an unresponsive store."""
         while not self._ends.wait(RENEW_S):
             with suppress(StorlabError):
                 tagged = self._control.get_tagged(self.key)
                 holder = None if tagged is None else read_holder(tagged[0])
                 if tagged is None or not self._is_own(holder):
-                    return  # it was away for longer than its lease, and another has the place
+                    return  # another campaign has taken the claim after it expired
                 self._write(tagged[1])
 
     def _write(self, etag: str | None) -> bool:
-        """In place of what has that etag; None: where there is nothing. False: it is not so."""
+        """Write the claim if the object has this ETag; return whether it was written.
+
+        None as ``etag`` means that no object may exist; "" means an unconditional write.
+        """
         if etag == "":
             self._control.put(self.key, self._content())
             return True
@@ -176,7 +199,7 @@ class BucketClaim:
         return (json.dumps(fields, indent=2) + "\n").encode()
 
     def _now_s(self) -> float:
-        """By the store's clock; by this machine's where it does not tell."""
+        """Return the time by the store's clock; by this machine's if the store sends none."""
         skew_s = self._control.clock_skew_s() or 0.0
         return wall_at_ns(monotonic_ns()) / NS_PER_S + skew_s
 
@@ -200,7 +223,7 @@ def _identity_of(holder: BucketHolder) -> tuple[str, str]:
 
 
 def read_holder(content: bytes) -> BucketHolder | None:
-    """Whose a claim is; None for what is none of this version."""
+    """Parse a claim; return None if it is no claim of this version."""
     try:
         document: Any = json.loads(content)
         if document.pop("schema_version") == 1:

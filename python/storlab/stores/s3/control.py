@@ -1,6 +1,6 @@
-"""The control plane of a bucket: is it there, what is in it, whose is the prefix.
+"""Control requests to a bucket: existence, listings, small objects, multipart uploads.
 
-Every request is a single one, signed by the native client. Load never comes from here.
+Each is a single request, signed by the native client. The measured load does not use this module.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from storlab.stores.s3.xml import (
 )
 
 TIMEOUT_S = 30.0
-_PAUSES_S = (0.2, 0.5, 1.0, 2.0)  # before another try, where the store says that it is busy
+_PAUSES_S = (0.2, 0.5, 1.0, 2.0)  # before a retry, if the store reports that it is busy
 _BUSY = (500, 502, 503, 504)
 _NAME_SPACE = "http://s3.amazonaws.com/doc/2006-03-01/"
 
@@ -37,9 +37,9 @@ _Reply = tuple[int, Pairs, bytes]
 
 
 class S3Control:
-    """One bucket. All failures are PreflightError with where, what and the fix.
+    """Bucket with its control requests; failures are PreflightError with place, problem and fix.
 
-    Raises PreflightError for a store that contradicts itself, without a request.
+    The constructor raises PreflightError, without a request, for inconsistent settings.
     """
 
     def __init__(self, store: S3Store, timeout_s: float = TIMEOUT_S) -> None:
@@ -57,8 +57,8 @@ class S3Control:
             raise unreachable(self.where, error, self._hide) from error
 
     def bucket_exists(self) -> bool:
-        """Whether the bucket is there, and may be listed."""
-        # Not HEAD: its refusals carry no code.
+        """Return whether the bucket exists; raise PreflightError if it may not be listed."""
+        # Not HEAD: its error responses have no code.
         answer = self._request("GET", None, [("list-type", "2"), ("max-keys", "1")])
         if answer[0] == 404 and error_body(answer[2]).code == "NoSuchBucket":
             return False
@@ -66,10 +66,10 @@ class S3Control:
         return True
 
     def create_bucket(self) -> None:
-        """Make the bucket, in the region that requests are signed for."""
+        """Create the bucket in the region that requests are signed for."""
         region = self.store.region
         body = b""
-        if region != "us-east-1":  # the one region that must not be named
+        if region != "us-east-1":  # the only region that must not be named
             body = (
                 f'<CreateBucketConfiguration xmlns="{_NAME_SPACE}"><LocationConstraint>{region}'
                 "</LocationConstraint></CreateBucketConfiguration>"
@@ -77,13 +77,13 @@ class S3Control:
         self._expect(self._request("PUT", None, [], body), "make the bucket")
 
     def delete_bucket(self) -> None:
-        """Remove the bucket. One that is not there is no error, one that is not empty is."""
+        """Remove the bucket; a missing one is no error, one that is not empty is."""
         answer = self._request("DELETE", None, [])
         if answer[0] != 404:
             self._expect(answer, "remove the bucket")
 
     def is_versioned(self) -> bool:
-        """Whether deleting leaves something. False also where the store does not tell."""
+        """Return whether the bucket keeps versions; False if the store does not report it."""
         status, _, body = self._request("GET", None, [("versioning", "")])
         if status != 200:
             return False
@@ -93,9 +93,9 @@ class S3Control:
             return False
 
     def has_versions(self, prefix: str) -> bool | None:
-        """Whether versions or delete markers lie below a prefix; None: the store does not tell.
+        """Return whether versions or delete markers exist below a prefix; None if not reported.
 
-        Objects that are there have a version, too, in a bucket of any kind.
+        Existing objects have a version in a bucket of any kind.
         """
         query = [("versions", ""), ("max-keys", "1"), ("prefix", prefix)]
         status, _, body = self._request("GET", None, query)
@@ -105,29 +105,36 @@ class S3Control:
             return None
 
     def list_keys(self, prefix: str, limit: int | None = None) -> list[str]:
-        """The first ``limit`` keys below a prefix, in the order of their bytes; all for None."""
+        """Return the first ``limit`` keys below a prefix, in byte order; all for None."""
         return self._list(prefix, limit, "").keys
 
     def list_top(self, prefix: str) -> list[str]:
-        """What begins with the prefix, only as far as the next slash, which it includes.
+        """Return the keys that begin with the prefix, each only up to the next slash, inclusive.
 
-        Not what only looks so: MinIO names prefixes below which all is deleted and versions lie.
+        Prefixes without objects are left out: MinIO lists prefixes with deleted objects and
+        versions.
         """
         page = self._list(prefix, None, "/")
         there = [top for top in page.prefixes if self.list_keys(top, 1)]
         return sorted({*there, *(top_of(key, prefix) for key in page.keys)})
 
     def list_uploads(self, prefix: str, limit: int | None = None) -> list[str]:
-        """Keys of the first ``limit`` multipart uploads that are open; none where unknown.
+        """Return the keys of the first ``limit`` open multipart uploads; empty if unsupported.
 
-        MinIO matches a prefix here only as a whole key: where nothing is found by it, the uploads
-        of the whole bucket are looked through.
+        MinIO matches a prefix here only as a whole key: if nothing is found, the uploads of the
+        whole bucket are searched.
         """
         uploads = self.uploads(prefix, prefix, limit)
         return [key for key, _ in uploads or self.uploads("", prefix, limit)]
 
     def uploads(self, asked: str, prefix: str, limit: int | None = None) -> list[tuple[str, str]]:
-        """Keys and ids of open uploads below ``prefix``, of those that are listed for ``asked``."""
+        """Return keys and ids of open uploads below ``prefix``, from a listing for ``asked``.
+
+        Args:
+            asked: Prefix to send in the request.
+            prefix: Prefix of the keys to return.
+            limit: Largest number of uploads; None for all.
+        """
         uploads: list[tuple[str, str]] = []
         after: Pairs = []
         while True:
@@ -136,9 +143,9 @@ class S3Control:
             if answer[0] in (404, 501) and error_body(answer[2]).code != "NoSuchBucket":
                 return uploads  # a store without multipart uploads
             if answer[0] == 403 and asked != prefix:
-                return uploads  # who may list only below his prefix has been answered already
+                return uploads  # credentials restricted to a prefix have been served before
             page = self._page(self._expect(answer, "list multipart uploads"), uploads_page)
-            # Not every store heeds the prefix here.
+            # Not every store applies the prefix here.
             pairs = zip(page.keys, page.ids, strict=True)
             uploads += [(key, upload) for key, upload in pairs if key.startswith(prefix)]
             if not page.after or (limit is not None and len(uploads) >= limit):
@@ -146,9 +153,9 @@ class S3Control:
             after = page.after
 
     def begin_upload(self, key: str) -> str | None:
-        """Begin a multipart upload: its id, or None for a store that knows no such thing."""
-        # A gateway that gives up (500, 502, 504) may have passed it on: a second attempt would
-        # begin a second upload, and nobody would end the first.
+        """Begin a multipart upload; return its id, or None if the store supports none."""
+        # A gateway that fails (500, 502, 504) may have passed the request on: a retry would begin a
+        # second upload, and the first would never be aborted.
         answer = self._sent(
             lambda: self._client.request("POST", key, [("uploads", "")], b"", self._timeout_s),
             (503,),
@@ -162,30 +169,33 @@ class S3Control:
             return None
 
     def abort_upload(self, key: str, upload: str) -> None:
-        """Give up a multipart upload. One that is not there is no error."""
+        """Abort a multipart upload; a missing one is no error."""
         answer = self._request("DELETE", key, [("uploadId", upload)])
         if answer[0] != 404:
             self._expect(answer, f"give up a multipart upload of {key}")
 
     def get(self, key: str) -> bytes | None:
-        """A small object, or None where there is none of that key."""
+        """Return the content of a small object; None if it does not exist."""
         answer = self._request("GET", key, [])
         if answer[0] == 404 and error_body(answer[2]).code == "NoSuchKey":
             return None
         return self._expect(answer, f"read {key}")
 
     def get_tagged(self, key: str) -> tuple[bytes, str] | None:
-        """What ``get`` gives, and its etag (empty: the store tells none)."""
+        """Return content and ETag of a small object; the ETag is "" if the store sends none.
+
+        None if the object does not exist.
+        """
         answer = self._request("GET", key, [])
         if answer[0] == 404 and error_body(answer[2]).code == "NoSuchKey":
             return None
         return self._expect(answer, f"read {key}"), answer[1].get("etag", "")
 
     def put_if(self, key: str, data: bytes, condition: tuple[str, str]) -> bool:
-        """Write a small object if ("if-none-match", "*") or ("if-match", etag) holds; else False.
+        """Write a small object if ("if-none-match", "*") or ("if-match", etag) holds.
 
-        False also where an answer was lost, and this is the second try. A store that knows no
-        conditions writes all the same.
+        Return whether it was written; also False if a response was lost and the retry fails. A
+        store without conditional writes writes always.
         """
         answer = self._sent(lambda: self._client.put_if(key, data, condition, self._timeout_s))
         if answer[0] in (409, 412) or (answer[0] == 404 and condition[0] == "if-match"):
@@ -200,14 +210,14 @@ class S3Control:
         self._expect(self._request("PUT", key, [], data), f"write {key}")
 
     def delete(self, keys: Iterable[str]) -> None:
-        """Delete a few objects, one by one. One that is not there is no error."""
+        """Delete a few objects, one by one; missing ones are no error."""
         for key in keys:
             answer = self._request("DELETE", key, [])
             if answer[0] != 404:
                 self._expect(answer, f"delete {key}")
 
     def clock_skew_s(self) -> float | None:
-        """How far the store's clock is ahead of this one's, to a second; None: it does not tell."""
+        """Return how far the store's clock is ahead, to a second; None if it sends no time."""
         if self._skew_s is None:
             self._request("GET", None, [("list-type", "2"), ("max-keys", "1")])
         return self._skew_s
@@ -237,7 +247,7 @@ class S3Control:
             ) from error
 
     def _request(self, method: str, key: str | None, query: Pairs, body: bytes = b"") -> Answer:
-        """One request, again while the store is busy. Reads its clock on the way."""
+        """Send a request, with retries while the store is busy, and note the store's time."""
         return self._sent(lambda: self._client.request(method, key, query, body, self._timeout_s))
 
     def _sent(self, ask: Callable[[], _Reply], busy: Iterable[int] = _BUSY) -> Answer:
@@ -259,7 +269,7 @@ class S3Control:
             there = parsedate_to_datetime(date or "").timestamp()
         except ValueError:
             return
-        # The header is cut to whole seconds: half of one is what it lacks on average.
+        # The header has whole seconds: it is half a second behind on average.
         self._skew_s = there + 0.5 - wall_at_ns(at_ns) / NS_PER_S
 
     def _expect(self, answer: Answer, operation: str) -> bytes:
@@ -271,6 +281,6 @@ class S3Control:
 
 
 def top_of(key: str, prefix: str) -> str:
-    """A key below a prefix only as far as the next slash, which it includes."""
+    """Return a key below a prefix up to the next slash, inclusive."""
     head, slash, _ = key.removeprefix(prefix).partition("/")
     return prefix + head + slash

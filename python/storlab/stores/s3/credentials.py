@@ -1,8 +1,8 @@
-"""Credentials of an S3 target, from the usual places of the AWS tools. No value is ever shown.
+"""Credentials of an S3 target from the usual places of the AWS tools; values are never printed.
 
 The formats are those of the AWS SDKs and Tools Reference Guide, "Shared config and credentials
-files" and "Environment variables support". What takes a program or another service (SSO, roles,
-``credential_process``, the machine's own role) is left to botocore, of the extra ``storlab[aws]``.
+files" and "Environment variables support". Ways that need a program or another service (SSO, roles,
+``credential_process``, the machine's own role) are left to botocore, of the extra ``storlab[aws]``.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from storlab.model.target import Target
 
 DEFAULT_REGION = "us-east-1"
 _ACCESS, _SECRET, _TOKEN = "ACCESS_KEY_ID", "SECRET_ACCESS_KEY", "SESSION_TOKEN"
-# Ways to get keys that need a program or another service.
+# Settings of profiles that get keys from a program or another service.
 _ELSEWHERE = (
     "credential_process",
     "sso_session",
@@ -45,13 +45,18 @@ class _Files:
 
 
 def resolve(target: Target, base: Path) -> tuple[Credentials | None, str]:
-    """Credentials and region of a target; no credentials for storlab's own server.
+    """Return credentials and region of a target; no credentials for the embedded server.
 
-    The first that is given counts: the variables that ``s3_options.credentials_env`` names,
+    The first source with keys wins: the variables that ``s3_options.credentials_env`` names,
     ``s3_options.profile``, the variables ``AWS_*``, the profile ``AWS_PROFILE`` or ``default``, and
-    what botocore finds for that profile. ``base`` is what relative names of the AWS files start
-    from. Raises PreflightError where none has keys, where one has half a pair, and where a file
-    cannot be read.
+    what botocore finds for that profile.
+
+    Args:
+        target: S3 target.
+        base: Directory that relative names of the AWS files start from.
+
+    Raises:
+        PreflightError: No source has keys, one has only half of a pair, or a file cannot be read.
     """
     if target.is_embedded:
         return None, DEFAULT_REGION
@@ -73,7 +78,7 @@ def resolve(target: Target, base: Path) -> tuple[Credentials | None, str]:
         credentials = _from_environment("AWS", where)
         name = _variable("AWS_PROFILE") or "default"
         if credentials is not None:
-            # A broken file does not matter to somebody who gives everything in variables.
+            # A broken config file does not matter if variables set everything.
             given = options.region or _variable(*_REGIONS)
             return credentials, given or _region((), read_profile(name, *_paths(files), where))
     profile = read_profile(name, *_paths(files), where)
@@ -89,10 +94,12 @@ _REGIONS = ("AWS_REGION", "AWS_DEFAULT_REGION")
 
 
 def read_profile(name: str, credentials: Path, config: Path, where: str) -> dict[str, str]:
-    """All settings of a profile: those of the config file, over them those of the credentials file.
+    """Return all settings of a profile; the credentials file overrides the config file.
 
-    Setting names are lower case. Empty where neither file has the profile. Raises PreflightError,
-    without a word of its content, for a file that cannot be read.
+    Names of settings are lower case. The result is empty if neither file has the profile.
+
+    Raises:
+        PreflightError: A file cannot be read; the message contains none of its content.
     """
     settings: dict[str, str] = {}
     in_config, in_credentials = _sections(config, where), _sections(credentials, where)
@@ -100,25 +107,28 @@ def read_profile(name: str, credentials: Path, config: Path, where: str) -> dict
         if _profile_of(section, plain="default") == name:
             settings |= values
     for section, values in in_credentials.items():
-        # Old tools write "[profile x]" there, too, and the AWS ones read it.
+        # Old tools write "[profile x]" there too, and the AWS tools read it.
         if name in (section, _profile_of(section)):
             settings |= values
     return settings
 
 
 def _profile_of(section: str, plain: str | None = None) -> str | None:
-    """The name in ``profile x`` or ``profile "x y"``; ``plain`` may stand without the word."""
+    """Return the name in ``profile x`` or ``profile "x y"``, or ``plain`` itself.
+
+    None for other sections.
+    """
     if section == plain:
         return section
     try:
         words = shlex.split(section)
-    except ValueError:  # a quote that nobody closes names no profile
+    except ValueError:  # a section with an unclosed quote names no profile
         return None
     return words[1] if len(words) == 2 and words[0] == "profile" else None
 
 
 def _sections(path: Path, where: str) -> dict[str, dict[str, str]]:
-    # No default section, no interpolation and "=" alone: a secret may hold "%", ":" and anything.
+    # No default section, no interpolation, only "=" as delimiter: secrets may contain "%" and ":".
     parser = configparser.RawConfigParser(
         strict=False, delimiters=("=",), default_section="", allow_no_value=True
     )
@@ -132,7 +142,7 @@ def _sections(path: Path, where: str) -> dict[str, dict[str, str]]:
     except UnicodeDecodeError:
         raise PreflightError(where, f"{path} is not UTF-8 text", fix) from None
     except configparser.Error as error:
-        # The error quotes the line, which may be a secret: its number is all that is passed on.
+        # The error quotes the line, which may be a secret: only its number is passed on.
         problem = f"{path} is not a file of profiles: see line {_line(error)}"
         raise PreflightError(where, problem, fix) from None
     return {
@@ -166,18 +176,21 @@ def _from_profile(
 
 
 def _may_ask(options: S3Options, profile: Mapping[str, str]) -> bool:
-    """Whether a way to get keys is given, or none was named: not in place of a missing profile."""
+    """Return whether botocore may be used: the profile needs it, or no profile was named.
+
+    It must not replace a missing profile.
+    """
     if any(profile.get(key) for key in _ELSEWHERE):
         return True
     return options.profile is None and (bool(profile) or _variable("AWS_PROFILE") is None)
 
 
 def _from_botocore(profile: str | None, where: str, files: _Files) -> Credentials | None:
-    """What the chain of the AWS tools finds; None where it, or the library, has nothing."""
+    """Return the keys that botocore finds; None if it finds none or is not installed."""
     try:
         session = importlib.import_module("botocore.session").Session(profile=profile)
         errors = importlib.import_module("botocore.exceptions")
-    except ImportError:  # its import takes 0.2 s, and most studies need none of it
+    except ImportError:  # import takes 0.2 s, and most studies do not need it
         return None
     session.set_config_variable("credentials_file", str(files.credentials))
     session.set_config_variable("config_file", str(files.config))
@@ -185,7 +198,7 @@ def _from_botocore(profile: str | None, where: str, files: _Files) -> Credential
         chained = session.get_credentials()
         frozen = None if chained is None else chained.get_frozen_credentials()
     except (errors.BotoCoreError, errors.ClientError, OSError, ValueError) as error:
-        # What a program printed may be a secret, also in the errors of its parsing.
+        # The output of a program may be a secret, also in errors of parsing it.
         of_program = getattr(error, "kwargs", {}).get("provider") == "custom-process"
         is_told = isinstance(error, (errors.BotoCoreError, errors.ClientError)) and not of_program
         way = f'profile "{profile}"' if profile else "the role of this machine"
@@ -210,7 +223,10 @@ def _pair(
     place: str,
     where: str,
 ) -> Credentials | None:
-    """``token``: where it belongs, and what it is."""
+    """Build credentials; None without keys; raise PreflightError for half of a pair.
+
+    ``token`` is the place of the session token, and its value.
+    """
     if access is None and secret is None:
         return None
     if access is None or secret is None:
@@ -222,7 +238,7 @@ def _pair(
 
 
 def _variable(*names: str) -> str | None:
-    """The first of these variables that is set; keys and regions have no blanks around them."""
+    """Return the first of these variables that is set, stripped."""
     values = (os.environ.get(name, "").strip() for name in names)
     return next((value for value in values if value), None)
 
@@ -233,7 +249,7 @@ def _region(variables: tuple[str, ...], profile: Mapping[str, str]) -> str:
 
 def _files(base: Path) -> _Files:
     def place(variable: str, usual: str) -> Path:
-        # Not Path.expanduser: it raises where there is no home, and nothing was asked of it then.
+        # Not Path.expanduser: it raises if there is no home directory, even if none is needed.
         return base / os.path.expanduser(_variable(variable) or usual)  # noqa: PTH111
 
     return _Files(

@@ -1,7 +1,7 @@
-"""storlab's own S3 server for ``s3 = "embedded:DIR"``: a child process over a directory.
+"""Embedded S3 server for ``s3 = "embedded:DIR"``: a child process that serves a directory.
 
-It listens on loopback only, with credentials made for this one start, and ends with its parent,
-however that ends; at the end of its standard input it ends by itself.
+It listens on loopback only, with credentials created for each start, and ends when its parent ends
+in any way; it exits at the end of its standard input.
 """
 
 from __future__ import annotations
@@ -35,9 +35,10 @@ MARKER = "storlab-s3.json"
 READY_S = 20.0
 STOP_S = 5.0
 _MARK = "storlab object directory"
-# What a child needs of the environment; no keys of other stores among it.
+# Environment variables of the child; keys of other stores are not passed on.
 _KEEP = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "LD_LIBRARY_PATH", "RUST_BACKTRACE")
-# Reads byte by byte up to the line's end: what follows on stdin is the server's, whose end ends it.
+# Read byte by byte up to the line's end: the rest of stdin is for the server, which exits at its
+# end.
 _BOOTSTRAP = """\
 import json, os
 line = b""
@@ -53,11 +54,11 @@ _native.serve_s3(json.dumps(order["config"]), order["secrets"])
 
 
 class EmbeddedServer:
-    """Runs from entering to leaving. The directory stays; see :meth:`remove_empty`.
+    """Running embedded server, as a context manager; the directory stays, see :meth:`remove_empty`.
 
     ``store`` is the bucket with its credentials, ``pid`` the child. Entering raises GuardError for
-    a directory that holds somebody's files, or that another campaign uses; PreflightError where it
-    cannot be made, or the server does not start.
+    a directory that holds foreign files, or that another campaign uses; PreflightError if it cannot
+    be created, or the server does not start.
     """
 
     store: S3Store
@@ -65,8 +66,8 @@ class EmbeddedServer:
 
     def __init__(self, directory: Path) -> None:
         self.directory = Path(os.path.realpath(directory))
-        self._stack = ExitStack()  # what holds the directory
-        self._child = ExitStack()  # what ends the child
+        self._stack = ExitStack()  # releases the directory
+        self._child = ExitStack()  # ends the child
 
     def __enter__(self) -> EmbeddedServer:
         check_directory(self.directory)
@@ -89,9 +90,10 @@ class EmbeddedServer:
         self._stack.close()
 
     def cpu(self) -> tuple[int, int]:
-        """CPU time since its start, user and system, in ns; to a clock tick, mostly 10 ms.
+        """Return the CPU time since the start, user and system, in ns; resolution is a clock tick.
 
-        Raises OSError when it has ended.
+        Raises:
+            OSError: The server has ended.
         """
         accounts = account(self.pid)
         if self.pid not in accounts:
@@ -101,9 +103,10 @@ class EmbeddedServer:
         return user * TICK_NS, system * TICK_NS
 
     def remove_empty(self) -> list[str]:
-        """End the server, then remove the bucket's directory, and the whole where storlab made it.
+        """End the server, then remove its empty directories; return their names.
 
-        Only directories that hold no file go. Returns the names of what went.
+        These are the bucket's directory, and the whole directory if storlab created it. Directories
+        with files stay.
         """
         self._child.close()
         bucket, marker = self.directory / BUCKET, self.directory / MARKER
@@ -133,7 +136,7 @@ class EmbeddedServer:
                 pass_fds=(ready_child,),
                 env=_environment(),
                 cwd="/",
-                start_new_session=True,  # Ctrl-C at the terminal is for storlab, which ends it last
+                start_new_session=True,  # Ctrl-C is for storlab, which ends the server last
             )
         finally:
             os.close(ready_child)
@@ -161,10 +164,11 @@ class EmbeddedServer:
 
 
 def check_directory(directory: Path) -> None:
-    """Whether a server may run over it. Writes nothing.
+    """Check that a server may serve the directory, without writing anything.
 
-    Raises GuardError for a place or a directory that is somebody's, PreflightError for one that
-    cannot be.
+    Raises:
+        GuardError: The directory belongs to the system or holds foreign files.
+        PreflightError: The directory cannot be used.
     """
     name = f"embedded:{directory}"
     real = Path(os.path.realpath(directory))
@@ -189,7 +193,7 @@ def check_directory(directory: Path) -> None:
 
 
 def _claim(directory: Path, stack: ExitStack) -> None:
-    """Make the directory and its marker where they are missing, and lock the marker."""
+    """Create the directory and its marker if they are missing, and lock the marker."""
     while True:
         _make(directory)
         try:
@@ -209,13 +213,13 @@ def _claim(directory: Path, stack: ExitStack) -> None:
                 "another campaign, or another target of this study, uses this directory",
                 "give each target a directory of its own",
             ) from None
-        except FileNotFoundError:  # a campaign that ended removed it between the two lines
+        except FileNotFoundError:  # a campaign that ended has removed it meanwhile
             pass
         os.close(handle)
 
 
 def _make(directory: Path) -> None:
-    """The directory, and the marker that says whether storlab made it."""
+    """Create the directory, and the marker that records whether storlab created it."""
     made = False
     try:
         if not directory.exists():
@@ -233,7 +237,7 @@ def _make(directory: Path) -> None:
 
 
 def _read_marker(directory: Path) -> bool | None:
-    """Whether storlab made the directory; None where it has no marker of storlab's."""
+    """Return whether storlab created the directory; None without a marker of storlab."""
     try:
         document: Any = parse_json(read_input(directory / MARKER))
         return bool(document["made_directory"]) if document["what"] == _MARK else None
@@ -243,7 +247,7 @@ def _read_marker(directory: Path) -> bool | None:
 
 def _environment() -> dict[str, str]:
     kept = {name: os.environ[name] for name in _KEEP if name in os.environ}
-    # The same storlab as this one, wherever it was imported from; never the working directory's.
+    # Import the same storlab as this process, and never one from the working directory.
     home = str(Path(storlab.__file__).parents[1])
     return {**kept, "PYTHONPATH": os.pathsep.join([home, *filter(None, sys.path)])}
 
@@ -255,7 +259,7 @@ def _stdin(process: subprocess.Popen[bytes]) -> IO[bytes]:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """Ask the child to end by the end of its input; kill it when that takes too long."""
+    """Close the child's standard input so that it ends; kill it if that takes too long."""
     _stdin(process).close()
     try:
         process.wait(STOP_S)
@@ -265,7 +269,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 def _read_line(handle: int, timeout_s: float) -> bytes:
-    """Up to the line's end, the other side's end, or the time-out."""
+    """Read up to the end of the line, the end of the stream, or the time-out."""
     line = b""
     deadline_ns = monotonic_ns() + int(timeout_s * NS_PER_S)
     while not line.endswith(b"\n"):
@@ -285,7 +289,7 @@ def _tail(errors: IO[bytes]) -> str:
 
 
 def _remove_tree_of_directories(top: Path) -> bool:
-    """Remove a tree that has no files, and only then; True when it is gone."""
+    """Remove a tree of directories if it has no files; return whether it is gone."""
     complaints: list[OSError] = []
     note: Callable[[OSError], None] = complaints.append
     places = []
@@ -293,7 +297,7 @@ def _remove_tree_of_directories(top: Path) -> bool:
         if files or complaints or any((Path(place) / name).is_symlink() for name in below):
             return False
         places.append(Path(place))
-    with suppress(OSError):  # something came in meanwhile: it stays
+    with suppress(OSError):  # another program created a file: keep it
         for directory in places:
             directory.rmdir()
     return not top.exists()

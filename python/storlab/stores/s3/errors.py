@@ -1,4 +1,4 @@
-"""What a store's refusals mean, and what to do about each. Codes: Amazon S3 API reference."""
+"""Meaning of a store's error responses, with fixes; codes from the Amazon S3 API reference."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _KEYS = "check the access key, and that it belongs to this endpoint (docs/s3.md 
 _UNKNOWN_KEY = ("the store does not know the access key", _KEYS)
 _FIXES = {
     "InvalidAccessKeyId": _UNKNOWN_KEY,
-    "XAdminUserNotFound": _UNKNOWN_KEY,  # versitygw's word for it
+    "XAdminUserNotFound": _UNKNOWN_KEY,  # versitygw's code
     "SignatureDoesNotMatch": (
         "the secret key does not fit the access key",
         "check the secret key for missing characters; behind a proxy, that it leaves the Host "
@@ -80,16 +80,16 @@ _FAULTS = {
         "check scheme and port: an https port resets what is not TLS, and the other way round",
     ),
 }
-"""By the word of ``Failure::fault`` in crates/s3/src/failure.rs: what happened, and the fix."""
+"""Problem and fix for each word of ``Failure::fault`` in crates/s3/src/failure.rs."""
 _BUSY = ("SlowDown", "ServiceUnavailable", "InternalError")
 _EXPIRED = ("ExpiredToken", "ExpiredTokenException")
-_BAD_TOKEN = ("InvalidToken", "InvalidTokenId")  # the second is MinIO's word for it
+_BAD_TOKEN = ("InvalidToken", "InvalidTokenId")  # the second is MinIO's code
 _SKEWED = ("RequestTimeTooSkewed", "RequestExpired")
 _EXPECTED_REGION = re.compile(r"expecting ['\"]([a-z0-9-]+)['\"]")
 
 
 class StoreUnreachableError(PreflightError):
-    """A store gives no answer, or a proxy in front of it says that it gives none."""
+    """Store without a response, or with a proxy that reports none."""
 
 
 def refused(
@@ -101,7 +101,17 @@ def refused(
     skew_s: float | None,
     secrets: Iterable[str],
 ) -> PreflightError:
-    """The error for an answer that is not a success. ``action``: what was asked for, in words."""
+    """Build the error for a response that is not a success.
+
+    Args:
+        store: Store that responded.
+        action: Requested operation as a phrase.
+        status: HTTP status.
+        headers: Headers of the response.
+        body: Error in the body.
+        skew_s: How far the store's clock is ahead; None if unknown.
+        secrets: Texts that must not be shown.
+    """
     where = f"{store.endpoints[0]}/{store.bucket}"
     code = body.code or _code_of(status)
     answer = f"{code} ({status})" if body.code else f"HTTP {status}"
@@ -184,13 +194,13 @@ def _clock_fix(skew_s: float | None) -> str:
 
 
 def unreachable(where: str, error: OSError, secrets: Iterable[str]) -> StoreUnreachableError:
-    """Build the error for a request that got no answer: network, name or certificate.
+    """Build the error for a request without a response: network, name or certificate.
 
     Args:
         where: Endpoint and bucket.
-        error: What the native client raised; its ``fault`` is a word of ``Failure::fault`` in
+        error: Error of the native client; its ``fault`` is a word of ``Failure::fault`` in
             crates/s3/src/failure.rs.
-        secrets: What must not be shown.
+        secrets: Texts that must not be shown.
     """
     text = hide(str(error.strerror or error), secrets)
     meaning, fix = _FAULTS.get(getattr(error, "fault", ""), _UNREACHED)

@@ -1,4 +1,4 @@
-"""Which keys are storlab's: the prefix of a target in a campaign, and what may lie below it."""
+"""Keys that storlab owns: the prefix of a target in a campaign, and valid keys below it."""
 
 from __future__ import annotations
 
@@ -13,18 +13,19 @@ from storlab.contracts.offers import kept_in_buckets
 
 OWNER = "storlab"
 MARKER = f"{OWNER}.json"
-CLIENT = "client"  # of a cluster has a prefix of its own: ``client-<name>/``
-CLAIM = f"{OWNER}-claim.json"  # beside the prefixes of campaigns: who measures there
-PROBE = "probe"  # a small object that is written and deleted to see whether that is allowed
+CLIENT = "client"  # each client of a cluster has a prefix ``client-<name>/``
+# Object next to the campaigns' prefixes: the campaign that measures there.
+CLAIM = f"{OWNER}-claim.json"
+PROBE = "probe"  # small object, written and deleted to test permissions
 _CAMPAIGN = re.compile(r"[0-9a-f]{12}")
 _DATA = r"[0-9a-f]{8}"
 _RUN = r"[0-9a-f]{12}-r[1-9][0-9]*"  # as in storlab.model.point
 
 
 def own_prefix(options_prefix: str, campaign: str, target: str) -> str:
-    """Prefix of one target of a campaign, with its slash: ``<options_prefix>storlab-<12 hex>/``.
+    """Return the prefix of one target of a campaign: ``<options_prefix>storlab-<12 hex>/``.
 
-    The digits are those of campaign and target, so that two targets of a study may share a bucket.
+    The digits are a hash of campaign and target, so that two targets of a study may share a bucket.
     """
     if not _CAMPAIGN.fullmatch(campaign):
         raise ValueError(f"{campaign!r} is not a campaign: 12 hexadecimal digits")
@@ -33,10 +34,10 @@ def own_prefix(options_prefix: str, campaign: str, target: str) -> str:
 
 
 def prefix_problem(options_prefix: str) -> str | None:
-    """Why stores may lose objects below this prefix, or None.
+    """Return why stores may lose objects below this prefix, or None.
 
-    Between slashes there is to be something: many stores collapse ``a//b``, drop a leading slash,
-    or take ``.`` and ``..`` for directories, and then list objects under other names than asked.
+    Many stores collapse ``a//b``, drop a leading slash, or interpret ``.`` and ``..`` as
+    directories, and then list objects under other names than requested.
     """
     *folders, last = options_prefix.split("/")
     for part in folders:
@@ -50,7 +51,7 @@ def prefix_problem(options_prefix: str) -> str | None:
 
 
 def is_own_key(key: str, prefix: str) -> bool:
-    """Whether a key (or the beginning of some, up to a slash) is one that storlab would make."""
+    """Return whether a key, or the first part of one up to a slash, is one that storlab creates."""
     if not key.startswith(prefix):
         return False
     below = key.removeprefix(prefix)
@@ -59,7 +60,12 @@ def is_own_key(key: str, prefix: str) -> bool:
 
 @cache
 def _grammar(data: frozenset[str], runs: frozenset[str]) -> re.Pattern[str]:
-    """Of what families keep below a prefix, by the first words of it."""
+    """Return the pattern of keys below a prefix.
+
+    Args:
+        data: First words of keys of data sets.
+        runs: First words of keys of runs.
+    """
     kinds = ((data, _DATA), (runs, _RUN))
     tops = [f"{re.escape(top)}-{digits}" for names, digits in kinds for top in sorted(names)]
     tops.append(rf"{CLIENT}-[A-Za-z0-9._-]+")
@@ -67,12 +73,12 @@ def _grammar(data: frozenset[str], runs: frozenset[str]) -> re.Pattern[str]:
 
 
 def foreign_keys(keys: Iterable[str], prefix: str) -> list[str]:
-    """Those that are not."""
+    """Return the keys that storlab does not create."""
     return [key for key in keys if not is_own_key(key, prefix)]
 
 
 def marker_content(campaign: str, target: str, made_bucket: bool) -> bytes:
-    """``storlab.json``: whose the prefix is."""
+    """Return the content of ``storlab.json``, which identifies the owner of the prefix."""
     fields = {
         "schema_version": 1,
         "campaign": campaign,
@@ -83,7 +89,7 @@ def marker_content(campaign: str, target: str, made_bucket: bool) -> bytes:
 
 
 def read_marker(content: bytes) -> dict[str, Any] | None:
-    """What a marker says; None for what is no marker of this version."""
+    """Parse a marker; return None if it is no marker of this version."""
     try:
         document = json.loads(content)
     except ValueError:

@@ -1,6 +1,6 @@
-"""What a store really does, tried out below a campaign's own prefix before anything is measured.
+"""Test of a store's behaviour below a campaign's own prefix, before anything is measured.
 
-What is written is taken back: cleaning up later relies on what is seen here.
+The test removes what it writes; cleaning up later relies on its results.
 """
 
 from __future__ import annotations
@@ -12,15 +12,16 @@ from storlab.base.errors import PreflightError
 from storlab.model.types import Table
 from storlab.stores.s3.control import S3Control
 
-_PAUSES_S = (0.2, 0.5, 1.0)  # some stores list a little later what was written
+_PAUSES_S = (0.2, 0.5, 1.0)  # some stores list new objects with a delay
 
 
 class Proof(Table):
-    """What was seen. ``uploads``: how open multipart uploads are found again.
+    """Observed behaviour of a store.
 
-    By their prefix; only among those of the whole bucket (MinIO: as long as the server runs that
-    began them); not at all; or the store has none. ``keeps_versions``: a deleted object leaves a
-    version or a delete marker; None: the store does not tell.
+    ``uploads`` is the way to find open multipart uploads: by their prefix; only among those of the
+    whole bucket (MinIO: as long as the server that began them runs); not at all; or the store has
+    none. ``keeps_versions``: whether a deleted object leaves a version or a delete marker; None if
+    the store does not report it.
     """
 
     uploads: Literal["prefix", "bucket", "hidden", "none"]
@@ -28,10 +29,16 @@ class Proof(Table):
 
 
 def prove(control: S3Control, prefix: str, marker: str, probe: str) -> Proof:
-    """Try out what cleaning up needs. ``marker`` lies there already, and ``probe`` may be written.
+    """Test the operations that cleaning up needs.
 
-    Raises PreflightError for a store that does not list what was written, or cannot give up an
-    upload.
+    Args:
+        control: Bucket.
+        prefix: Prefix of the campaign.
+        marker: Key of an object that exists below the prefix.
+        probe: Key that may be written and deleted.
+
+    Raises:
+        PreflightError: The store does not list a written object, or cannot abort an upload.
     """
     _find(control, prefix, marker)
     control.put(probe, b"may be deleted\n")
@@ -44,7 +51,7 @@ def prove(control: S3Control, prefix: str, marker: str, probe: str) -> Proof:
 
 def _find(control: S3Control, prefix: str, marker: str) -> None:
     for pause_s in (*_PAUSES_S, None):
-        # Not all keys below the prefix: a campaign that goes on may have a million.
+        # Do not list all keys below the prefix: a resumed campaign may have a million.
         if marker in control.list_keys(marker, 1) and marker in control.list_top(prefix):
             return
         if pause_s is not None:

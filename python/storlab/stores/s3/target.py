@@ -1,4 +1,4 @@
-"""An S3 target held for a campaign: its store, and a prefix in it that is nobody else's."""
+"""Hold of a campaign on an S3 target: its store, and a prefix that only this campaign uses."""
 
 from __future__ import annotations
 
@@ -28,19 +28,20 @@ from storlab.stores.s3.keys import (
 )
 from storlab.stores.s3.proof import Proof, prove
 
-# Stands for the server's address where it is not started. Nothing is sent there.
+# Placeholder for the address of a server that is not started; no request is sent to it.
 _NOT_STARTED = "http://127.0.0.1:9"
 _NAMED = 5
 
 
 class S3Hold:
-    """One S3 target from entering to leaving, for a new campaign or (``recorded``) an older one.
+    """Hold on one S3 target, as a context manager, for a new campaign or a ``recorded`` one.
 
     Entering raises PreflightError for a store that cannot be used, and GuardError for a prefix that
-    is not this campaign's. ``look_only`` asks the same and writes nothing; a server is not started
-    then. ``cleaning`` takes the campaign up to remove what it left: nothing is made anew.
+    is not this campaign's. With ``look_only`` it makes the same checks without writing or starting
+    a server. With ``cleaning`` it opens an earlier campaign to remove its objects, and creates
+    nothing.
 
-    Leaving takes back what entering made, if nothing was added to it since.
+    Leaving undoes what entering created, unless objects were added since.
     """
 
     access: S3Access
@@ -69,11 +70,11 @@ class S3Hold:
         self.made_bucket = bool((recorded or {}).get("made_bucket", False))
         self._options = target.s3_options or S3Options()
         self._prefix = own_prefix(self._options.prefix, campaign, target.name)
-        self._exists = True  # the bucket, as far as is known
-        self._wrote = False  # the marker, in this session
+        self._exists = True  # whether the bucket exists, as far as known
+        self._wrote = False  # whether the marker was written in this session
         self._cleaned = False
         self.proof = _recorded_proof(recorded)
-        self._claim: BucketClaim | None = None  # of a store that others may use, too
+        self._claim: BucketClaim | None = None  # only for stores that other campaigns may use too
         self._stack = ExitStack()
 
     def __enter__(self) -> S3Hold:
@@ -100,32 +101,32 @@ class S3Hold:
 
     @property
     def where(self) -> str:
-        """Bucket and prefix, for people."""
+        """Bucket and prefix, for messages."""
         if self.target.is_embedded:
             return f"{self.target.s3}/{BUCKET}/{self._prefix}"
         return f"{self.control.where}/{self._prefix}"
 
     @property
     def bucket_exists(self) -> bool:
-        """Whether there is a bucket, and so anything to look at."""
+        """Whether the bucket exists and can be examined."""
         return self._is_reachable and self._exists
 
     @property
     def claim_is_weak(self) -> bool:
-        """The place is claimed, and the store does not keep two from claiming it at once."""
+        """Whether the store cannot prevent two campaigns from taking the claim at once."""
         return self._claim is not None and self._claim.is_weak
 
     def check_claim(self) -> str:
-        """As ``BucketClaim.check``; nothing of a place that is not claimed."""
+        """Check the claim like ``BucketClaim.check``; return "" without a claim."""
         return "" if self._claim is None else self._claim.check()
 
     @property
     def skew_s(self) -> float | None:
-        """How far the store's clock is ahead, in s; None where it does not tell, or is ours."""
+        """How far the store's clock is ahead, in s; None if unknown, or for the embedded server."""
         return None if self.target.is_embedded else self.control.clock_skew_s()
 
     def record(self) -> dict[str, Any]:
-        """Where the objects are, for the result directory. Nothing secret is in it."""
+        """Return the location of the objects for the result directory, without secrets."""
         store = self.access.store
         return {
             "bucket": store.bucket,
@@ -138,10 +139,12 @@ class S3Hold:
         }
 
     def own_tops(self) -> list[str]:
-        """What is right below the prefix: the marker, pools and runs, each with its slash.
+        """Return the first level below the prefix: the marker, pools and runs, each with its slash.
 
-        Also of multipart uploads that nobody ended. Raises GuardError, naming the first five, where
-        something foreign is among it.
+        Keys of open multipart uploads are included.
+
+        Raises:
+            GuardError: Foreign objects are among them; the message names the first five.
         """
         if not self.bucket_exists:
             return []
@@ -158,9 +161,13 @@ class S3Hold:
         return tops
 
     def forget(self) -> list[str]:
-        """After the last object: remove the marker, and what storlab made around the prefix.
+        """Remove the marker, and what storlab created around the prefix, after the last object.
 
-        Returns the names of what went. Raises PreflightError.
+        Returns:
+            Names of the removed bucket and directories.
+
+        Raises:
+            PreflightError: The store refuses.
         """
         self.control.delete([self._prefix + MARKER])
         self._cleaned = True
@@ -215,7 +222,7 @@ class S3Hold:
         raise PreflightError(str(path), "s3_options.ca_file holds no certificate", fix)
 
     def _check_options(self) -> None:
-        """Of a new campaign: an older one has made its objects, and must be able to go on."""
+        """Check the prefix of a new campaign; a recorded one must be able to continue."""
         prefix = self._options.prefix
         problem = prefix_problem(prefix) if self.recorded is None else None
         if problem is not None:
@@ -257,7 +264,7 @@ class S3Hold:
             self._exists = self.made_bucket = True
 
     def _look_for_rivals(self) -> None:
-        """One campaign at a time measures in this bucket, below the study's prefix."""
+        """Raise GuardError if another campaign measures in this bucket below the prefix."""
         if self.target.is_embedded:
             return
         prefix = self._options.prefix
@@ -266,13 +273,13 @@ class S3Hold:
             self._claim.look()
 
     def _claim_place(self, stack: ExitStack) -> None:
-        """Once it is known that objects can be deleted here: a claim must not stay behind."""
+        """Take the claim; called after a test that objects can be deleted."""
         if self._claim is not None and not self.look_only and not self.cleaning:
             stack.callback(self._claim.release)
             self._claim.take()
 
     def _check_prefix(self) -> None:
-        """Whose is the prefix? Refuses one that is not this campaign's."""
+        """Raise GuardError if the prefix belongs to another campaign."""
         tops = self.own_tops()
         content = self.control.get(self._prefix + MARKER)
         if content is None:
@@ -295,13 +302,13 @@ class S3Hold:
                 f"belongs to another campaign, says its {MARKER}",
                 "begin a new campaign with `storlab run`",
             )
-        # Also of a bucket that a later session made: the record is of the first.
+        # The bucket may have been created by a later session than the record's.
         self.made_bucket = self.made_bucket or marker.get("made_bucket") is True
 
     def _take(self) -> None:
-        """Write the marker, and see that what the campaign must do below the prefix is allowed.
+        """Write the marker, and test the operations that the campaign needs below the prefix.
 
-        Deleting comes first: where it is refused, nothing has been written that would stay.
+        Deletion is tested first: if it is refused, nothing has been written that would stay.
         """
         if self.look_only or self.cleaning:
             return
@@ -314,7 +321,7 @@ class S3Hold:
             self.proof = prove(self.control, self._prefix, self._prefix + MARKER, probe)
         except PreflightError as error:
             if self._wrote and self.recorded is None:
-                # By its key: a listing may not show it, which may be what is wrong.
+                # Delete by key: a listing may not show it, which may be the problem.
                 with suppress(StorlabError):
                     self.control.delete([self._prefix + MARKER])
             if DENIED not in error.what:
@@ -328,7 +335,7 @@ class S3Hold:
             ) from error
 
     def _check_other_endpoints(self) -> None:
-        """Every endpoint must lead to the same bucket: each shows the marker."""
+        """Check by the marker that every endpoint leads to the same bucket."""
         store = self.access.store
         for endpoint in store.endpoints[1:]:
             other = S3Control(store.model_copy(update={"endpoints": [endpoint]}))
@@ -343,11 +350,11 @@ class S3Hold:
                 )
 
     def _take_back(self, *_: object) -> None:
-        """A campaign that was refused later, or never wrote an object, leaves nothing behind."""
-        # A store that has gone keeps what it has; the reason for leaving matters more.
+        """Remove marker and bucket of a campaign that was refused later or wrote no object."""
+        # An unreachable store keeps its objects; the original error matters more.
         with suppress(StorlabError):
             if self._cleaned:
-                # Again: another target of the campaign may have been cleaned since.
+                # Another target of the campaign may have been cleaned since, so try again.
                 self.remove_bucket()
             elif self._wrote:
                 self._take_back_marker()
@@ -365,12 +372,12 @@ class S3Hold:
         self.remove_bucket()
 
     def remove_bucket(self) -> bool:
-        """Remove the bucket if storlab made it and nothing is in it; True when it is gone."""
+        """Remove the bucket if storlab created it and it is empty; return whether it is gone."""
         if not (self.made_bucket and self.bucket_exists) or self.target.is_embedded:
             return False
         if self.control.list_keys("", 1) or self.control.list_uploads("", 1):
             return False
-        if self.control.has_versions(""):  # no store removes a bucket that holds any
+        if self.control.has_versions(""):  # no store removes a bucket with versions
             return False
         self.control.delete_bucket()
         self._exists = False

@@ -1,4 +1,4 @@
-"""The XML of S3: only what the lab reads of it, from any store's dialect."""
+"""Parser of the parts of S3's XML responses that the lab uses, for all stores."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from xml.etree import ElementTree
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """One page of a listing. ``after`` is what asks for the next one, empty on the last page."""
+    """Page of a listing; ``after`` is the query for the next page, empty on the last one."""
 
     keys: list[str] = field(default_factory=list)
-    prefixes: list[str] = field(default_factory=list)  # what a delimiter rolled up
+    prefixes: list[str] = field(default_factory=list)  # grouped by a delimiter
     after: list[tuple[str, str]] = field(default_factory=list)
-    ids: list[str] = field(default_factory=list)  # of uploads, one for each key
+    ids: list[str] = field(default_factory=list)  # of uploads, one per key
 
 
 @dataclass(frozen=True, slots=True)
 class ErrorBody:
-    """What a store says of a request that it refused; empty where it says nothing."""
+    """Error in a store's response; empty fields if missing."""
 
     code: str = ""
     message: str = ""
@@ -28,9 +28,9 @@ class ErrorBody:
 
 
 def late_error(body: bytes) -> ErrorBody | None:
-    """The error in an answer whose status says success; None where there is none.
+    """Return the error in a response whose status is a success; None if there is none.
 
-    Some stores begin an answer with status 200, and then find that they cannot do what was asked.
+    Some stores send status 200 before they find that the operation fails.
     """
     try:
         parsed(body, "Error")
@@ -41,7 +41,7 @@ def late_error(body: bytes) -> ErrorBody | None:
 
 
 def error_body(body: bytes) -> ErrorBody:
-    """The ``<Error>`` document, from a body that may be anything."""
+    """Parse the ``<Error>`` document; return empty fields for any other body."""
     try:
         root = parsed(body)
     except ValueError:
@@ -52,7 +52,7 @@ def error_body(body: bytes) -> ErrorBody:
 
 
 def objects_page(body: bytes) -> Page:
-    """A page of ListObjectsV2. Raises ValueError for another document."""
+    """Parse a page of ListObjectsV2; raise ValueError for another document."""
     root = parsed(body, "ListBucketResult")
     return Page(
         keys=_keys(root, "Contents"),
@@ -62,7 +62,7 @@ def objects_page(body: bytes) -> Page:
 
 
 def uploads_page(body: bytes) -> Page:
-    """A page of ListMultipartUploads: keys and ids. Raises ValueError for another document."""
+    """Parse keys and ids of a page of ListMultipartUploads; raise ValueError if it is none."""
     root = parsed(body, "ListMultipartUploadsResult")
     markers = {"key-marker": "NextKeyMarker", "upload-id-marker": "NextUploadIdMarker"}
     ids = [text_of(upload, "UploadId") for upload in root.iter("Upload")]
@@ -70,17 +70,18 @@ def uploads_page(body: bytes) -> Page:
 
 
 def versions_page(body: bytes) -> int:
-    """How many versions and delete markers a page of ListObjectVersions has.
+    """Return how many versions and delete markers a page of ListObjectVersions has.
 
-    Raises ValueError for another document.
+    Raises:
+        ValueError: The body is another document.
     """
     root = parsed(body, "ListVersionsResult")
     return sum(1 for name in ("Version", "DeleteMarker") for _ in root.iter(name))
 
 
 def parsed(body: bytes, name: str = "") -> ElementTree.Element:
-    """The document's root without its name space. Raises ValueError for what is not that."""
-    if b"<!DOCTYPE" in body[:1000]:  # no store sends one; entities that grow are made in them
+    """Parse XML and remove namespaces; raise ValueError if it is invalid or has another root."""
+    if b"<!DOCTYPE" in body[:1000]:  # no store sends one; entity expansion attacks need it
         raise ValueError("the answer has a document type")
     try:
         root = ElementTree.fromstring(body)  # noqa: S314  (without a document type, see above)
@@ -94,7 +95,7 @@ def parsed(body: bytes, name: str = "") -> ElementTree.Element:
 
 
 def text_of(root: ElementTree.Element, name: str) -> str:
-    """The text of one child; empty where there is none."""
+    """Return the text of a child element; empty if it is missing."""
     return (root.findtext(name) or "").strip()
 
 

@@ -1,7 +1,8 @@
-"""Metrics, effective concurrency and flags of a block I/O run, as defined in docs/method/block.md.
+"""Metrics, effective concurrency and flags of a block I/O run.
 
-Data operations are reads, writes and trims; flushes are counted separately and are part of no "all"
-value. Trims transfer no bytes, so "all" throughput leaves them out.
+Definitions are in docs/method/block.md. Data operations are reads, writes and trims; flushes are
+counted separately and are part of no "all" value. Trims transfer no bytes, so "all" throughput
+leaves them out.
 """
 
 from __future__ import annotations

@@ -117,7 +117,7 @@ class SlowEndpoint:
 
 
 def slow_endpoints(run: HasDetails) -> Iterator[SlowEndpoint]:
-    """Yield servers of a run that are slower than the fastest one; docs/method.md has the rule.
+    """Yield servers of a run that are slower than the fastest; see docs/method/object.md.
 
     Raises:
         ValueError: A histogram is damaged.

@@ -1,7 +1,7 @@
 """Metrics, effective concurrency and flags of a run of object requests.
 
-Definitions are in docs/method.md. A failed request appears in no metric except ``errors`` and
-``error_percent``: not in a rate, not in a byte count, not in a histogram.
+Definitions are in docs/method/object.md. A failed request appears in no metric except ``errors``
+and ``error_percent``: not in a rate, not in a byte count, not in a histogram.
 """
 
 from __future__ import annotations

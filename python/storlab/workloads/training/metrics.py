@@ -1,7 +1,7 @@
 """Metrics, effective concurrency and flags of a training run.
 
-Definitions are in docs/method.md. Utilisation is ``emulated``: accelerators compute nothing and
-only wait for the profile's time of a step. Bytes and times are measured.
+Definitions are in docs/method/training.md. Utilisation is ``emulated``: accelerators compute
+nothing and only wait for the profile's time of a step. Bytes and times are measured.
 """
 
 from __future__ import annotations
