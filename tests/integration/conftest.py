@@ -1,4 +1,4 @@
-"""Result directories with their briefs, each made once for all tests, in whichever process."""
+"""Result directories with their briefs, each made once for all tests and processes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from storlab.lab.results.store import ResultStore
 from support.cluster_campaign import cluster_campaign
 
 MIXES = (30, 70)
-LIMIT_MS = 180_000  # of a browser on a busy machine; how long it takes is no property of a page
+LIMIT_MS = 180_000  # for a browser on a busy machine; speed is not tested
 
 
 @dataclass(frozen=True)
@@ -44,8 +44,10 @@ class Made:
 
 
 class Shared:
-    """What several processes of one test run read. The first that asks makes it, others that ask
-    for the same wait."""
+    """Data shared by all processes of a test run.
+
+    The first process to request an item makes it; others wait.
+    """
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -90,7 +92,7 @@ def comparison(full_store: ResultStore) -> Comparison:
 
 @pytest.fixture(scope="session")
 def partial_store(shared: Shared) -> ResultStore:
-    """Three runs failed, and the campaign was interrupted in its second round of repeats."""
+    """Provide a store with three failed runs, interrupted in its second round of repeats."""
     return shared.store(
         "brief/partial", lambda place: build_store(place, mixes=MIXES, fail=3, stop_after=37)
     )
@@ -129,19 +131,19 @@ def _cluster(tmp_path_factory: pytest.TempPathFactory, **more: str) -> Made:
 
 @pytest.fixture(scope="session")
 def cluster_made(tmp_path_factory: pytest.TempPathFactory) -> Made:
-    """Six clients, at several queue depths."""
+    """Provide six clients at several queue depths."""
     return _cluster(tmp_path_factory)
 
 
 @pytest.fixture(scope="session")
 def swept_clients_made(tmp_path_factory: pytest.TempPathFactory) -> Made:
-    """Clients and queue depths."""
+    """Provide a sweep over clients and queue depths."""
     return _cluster(tmp_path_factory, clients="[1, 3, 6]", depths="[1, 16]")
 
 
 @pytest.fixture(scope="session")
 def only_clients_made(tmp_path_factory: pytest.TempPathFactory) -> Made:
-    """Clients alone are swept."""
+    """Provide a sweep over clients only."""
     return _cluster(tmp_path_factory, clients="[1, 3, 6]", depths="4")
 
 
@@ -213,7 +215,7 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture
 def hangups_end_programs() -> Iterator[None]:
-    """Also where the tests run under nohup: what they start would ignore SIGHUP as they do."""
+    """Restore SIGHUP: under nohup, programs started by tests would ignore it."""
     before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
     yield
     signal.signal(signal.SIGHUP, before)

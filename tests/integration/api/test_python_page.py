@@ -1,4 +1,4 @@
-"""The examples of docs/python.md, run one after the other as they stand there."""
+"""The examples of docs/python.md, run in order as printed there."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_study_runs_in_a_thread_of_its_own(place: Path) -> None:
-    """As the server of somebody's dashboard may start it: signals belong to the main thread."""
+    """A dashboard server may start a run in a thread; signals belong to the main thread."""
     out = place / "results" / "in-a-thread"
     with ThreadPoolExecutor(1) as pool:
         job = pool.submit(storlab.run, place / "study.toml", out=out, progress=False)
@@ -60,7 +60,7 @@ def test_a_study_runs_in_a_thread_of_its_own(place: Path) -> None:
 
 @pytest.fixture(scope="module")
 def printed(place: Path) -> dict[str, str]:
-    """Run the page's examples one after the other; what each printed, by its first line of code."""
+    """Run the page's examples in order; return the output of each by its first line of code."""
     outputs: dict[str, str] = {}
     names: dict[str, object] = {}
     with pytest.MonkeyPatch.context() as patch:
@@ -74,7 +74,7 @@ def printed(place: Path) -> dict[str, str]:
 
 
 def _output(printed: dict[str, str], code: str) -> str:
-    """Return what the one example printed whose first line holds ``code``."""
+    """Return the output of the one example whose first line contains ``code``."""
     (text,) = [text for first, text in printed.items() if code in first]
     return text
 
@@ -105,7 +105,7 @@ def test_the_verdict_that_an_example_prints_is_that_of_compare(
 def test_the_means_that_an_example_prints_are_those_of_the_metrics(
     place: Path, printed: dict[str, str]
 ) -> None:
-    """An operation is never averaged with the whole that it is a part of."""
+    """An operation is never averaged with the total that includes it."""
     text = _output(printed, "results.runs.to_pandas")
     means = re.findall(r"^(?:\w+)? +throughput_mb_s +([\d.e+]+)$", text, re.MULTILINE)
     for target, mean in zip(("first", "second"), means, strict=True):
@@ -201,7 +201,7 @@ def test_figures_draw_themselves(place: Path) -> None:
 
 
 def test_figures_are_those_of_the_brief(tmp_path: Path) -> None:
-    """Two workloads of one kind apart, and what stands once for the campaign, too."""
+    """Two workloads of one kind stay separate, and campaign-wide figures are included."""
     study = tmp_path / "study.toml"
     second = '[[workload]]\nkind = "block"\nname = "other"\nblock_size = "64KiB"\njobs = [1, 2]\n'
     priced = 'path = "null:"\ncapacity = "1TB"\nprice = 100\ncost = { servers = 50 }\n'

@@ -1,4 +1,4 @@
-"""Every bench runs at its smallest scale. Whether its goals are met is not judged here."""
+"""Every bench runs at its smallest scale; whether its goals are met is not checked."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SMALLEST = {
     "scale": "--runs 10",
     "startup": "--rounds 1",
 }
-# Parts of other benches, tools of them, and the one that runs this suite.
+# Modules and tools of other benches, and the bench that runs this suite.
 OTHERS = {
     "cases", "cluster_rank", "cluster_start", "cluster_tools", "gpudirect_study", "gpudirect_tools",
     "native_run", "object_run", "object_tools", "preprocess_duckdb", "preprocess_pandas",
@@ -56,6 +56,6 @@ def test_a_bench_runs_to_its_end(bench: str, tmp_path: Path) -> None:
         check=False,
         cwd=tmp_path,
     )
-    assert done.returncode in (0, 1), done.stderr  # 1 where a goal was missed
+    assert done.returncode in (0, 1), done.stderr  # 1 if a goal was missed
     assert "Traceback" not in done.stderr, done.stderr
     assert done.stdout

@@ -1,4 +1,4 @@
-"""The block workload from the study file to its metrics, through the command, on real files."""
+"""The block workload from study file to metrics, through the command, on real files."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ targets = ["file", "stripe", "folder"]
 
 @pytest.fixture(scope="module")
 def records(tmp_path_factory: pytest.TempPathFactory) -> list[RunRecord]:
-    """The runs of the study, carried out once."""
+    """Return the runs of the study, executed once."""
     place = tmp_path_factory.mktemp("block")
     (place / "study.toml").write_text(STUDY)
     with pytest.MonkeyPatch.context() as patch:
@@ -96,7 +96,7 @@ def records(tmp_path_factory: pytest.TempPathFactory) -> list[RunRecord]:
         code = main(["run", "study.toml", "--out", "results", "--no-report", "--quiet"])
     assert code == ExitCode.OK
     left = sorted(p.name for p in place.iterdir())
-    assert left == ["results", "study.toml"]  # the data files are gone
+    assert left == ["results", "study.toml"]  # the data files are removed
     return ResultStore.open(place / "results").records()
 
 
@@ -128,7 +128,7 @@ def test_mixes_and_sizes_are_what_was_asked_for(records: list[RunRecord]) -> Non
         reads, writes = record.totals["read"], record.totals["write"]
         operations = reads.operations + writes.operations
         if operations < 2000:
-            continue  # too few to say
+            continue  # too few operations to judge
         assert reads.operations / operations == pytest.approx(0.5, abs=0.06)
         mean = (reads.bytes + writes.bytes) / operations
         assert mean == pytest.approx((3 * 4096 + 131072) / 4, rel=0.15)
@@ -204,7 +204,7 @@ at_least = "1/s"
 def test_flushes_stand_beside_the_writes_that_wait_for_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """In the line of a run, in compare with its ratios, in the brief, and for a gate."""
+    """Flushes appear in the line of a run, in compare with ratios, in the brief, and in a gate."""
     monkeypatch.chdir(tmp_path)
     Path("study.toml").write_text(FLUSHED)
     assert main(["run", "study.toml", "--out", "out"]) == 0
@@ -216,7 +216,8 @@ def test_flushes_stand_beside_the_writes_that_wait_for_them(
         assert record.metric("latency_p99_ns", "sync") == sync.latency.p99_ns
         seconds = (record.window_end_ns - record.window_start_ns) / 1e9
         assert record.metric("iops", "sync") == pytest.approx(sync.operations / seconds)
-        assert record.metric("iops") == record.metric("iops", "write")  # flushes are part of no sum
+        # Flushes are not part of any sum.
+        assert record.metric("iops") == record.metric("iops", "write")
         assert "flush-apart" in {flag.kind for flag in record.flags}
     assert main(["compare", "out", "--json"]) == 0
     compared = json.loads(capsys.readouterr().out)

@@ -1,7 +1,7 @@
-"""A result directory with made-up but plausible runs, for tests of the comparison and the brief.
+"""Result directory with synthetic but plausible runs, for tests of comparison and brief.
 
-Two targets in closed loop: a disk that saturates early, and memory that ends at the client's CPU.
-Rates and latencies obey Little's law; every run is stored through the real store.
+Two targets in closed loop: a disk that saturates early, and memory that is limited by the client's
+CPU. Rates and latencies obey Little's law; every run is stored through the real store.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ ENVIRONMENT = {
 
 @dataclass(frozen=True)
 class Behaviour:
-    """How one target serves: throughput limit in MB/s by block size, and its noise."""
+    """Performance of one target: throughput limit in MB/s by block size, and noise."""
 
     limit_mb_s: dict[int, float]
     knee_outstanding: float
@@ -101,7 +101,7 @@ class Behaviour:
     tail: float  # sigma of the log-normal latency
 
     def at(self, factor: float) -> Behaviour:
-        """The target in another state, with this factor of its throughput."""
+        """Return the target with its throughput multiplied by a factor."""
         limits = {size: factor * rate for size, rate in self.limit_mb_s.items()}
         return replace(self, limit_mb_s=limits)
 
@@ -124,10 +124,15 @@ def build_store(
     workload: str = "block",
     states: Sequence[float] = (),
 ) -> ResultStore:
-    """Create the directory and its runs. ``fail`` runs fail; ``stop_after`` ends the campaign.
+    """Create the directory and its runs.
 
-    ``names`` are those of the two targets, the disk's first; ``workload`` is that of the work.
-    ``states`` are factors of the disk's rate by repeat, as of burst credits that run out.
+    Args:
+        directory: Result directory.
+        fail: Number of runs that fail.
+        stop_after: Runs after which the campaign ends.
+        names: Names of the two targets, the disk's first.
+        workload: Name of the workload.
+        states: Factors of the disk's rate by repeat, as with burst credits that run out.
     """
     cases = ",".join(
         f'{{ name = "{name}", match = {{ read_percent = {mix}, block_size = "{size}" }} }}'
@@ -182,7 +187,7 @@ def build_store(
 
 
 def failed_run(point: Point, planned: PlannedRun) -> tuple[RunRecord, list[Sample]]:
-    """A run that a bad sector ended."""
+    """Return a run that failed because of a bad sector."""
     failure = Failure(
         message="read failed: EIO (Input/output error) at offset 4194304",
         fix="look at the kernel log",
@@ -199,7 +204,7 @@ def failed_run(point: Point, planned: PlannedRun) -> tuple[RunRecord, list[Sampl
 def finished_run(
     point: Point, planned: PlannedRun, draw: random.Random, like: Behaviour | None = None
 ) -> tuple[RunRecord, list[Sample]]:
-    """A run that went well, on a target that behaves as its name says, or like another."""
+    """Return a finished run on a target that behaves as its name says, or like another."""
     behaviour = like or BEHAVIOURS[point.target]
     params = point.params
     block = int(params["block_size"])
@@ -209,7 +214,7 @@ def finished_run(
     rate_mb_s = behaviour.limit_mb_s[block] * saturation / write_cost
     rate_mb_s *= draw.gauss(1, behaviour.noise)
     iops = rate_mb_s * 1e6 / block
-    # memory at 8 jobs shows what a bound client looks like: less outstanding than asked for
+    # memory at 8 jobs is client-bound: fewer operations outstanding than requested
     is_bound = behaviour is BEHAVIOURS["Memory"] and params["jobs"] == 8
     effective = outstanding * (0.8 if is_bound else 0.99)
     samples = _samples(point, draw, iops, effective / iops * 1e9, behaviour.tail)

@@ -1,4 +1,4 @@
-"""What the fixtures of fixed work share: a store with a plan, its runs, and a power meter."""
+"""Shared parts of fixed work fixtures: a store with a plan, its runs, and a power meter."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ drives = 1
 """
 METER = '[[target.meters]]\nkind = "nvme"\ndevice = "/dev/nvme0"\nboundary = "device"\n'
 Row = tuple[int, str, int, int]
-"""An operation: its end on the clock, its kind, bytes, and the ns that it took."""
+"""End on the clock, operation, bytes, and latency in ns."""
 Make = Callable[[StudyBase, Point, random.Random], RunOutcome]
 
 
@@ -66,7 +66,7 @@ def study_text(
     baseline: str = OLD,
     directories: Mapping[str, str] | None = None,
 ) -> str:
-    """A study of one workload on two SSDs, or on the targets of ``directories``."""
+    """Return a study of one workload on two SSDs, or on the targets of ``directories``."""
     places = directories or {NEW: "/mnt/new", OLD: "/mnt/old"}
     targets = [
         TARGET.format(name=target, directory=place) + (METER if power else "")
@@ -77,7 +77,7 @@ def study_text(
 
 
 class Drawing(Protocol):
-    """A drive that draws so many W, idle and busy."""
+    """Power of a drive in W, idle and busy."""
 
     @property
     def idle_w(self) -> float: ...
@@ -93,7 +93,7 @@ def fill_store(
     seed: int,
     drives: Mapping[str, Drawing] | None = None,
 ) -> ResultStore:
-    """The directory with its plan and all its runs; with a meter for each of ``drives``."""
+    """Create the directory with its plan and all runs, with a meter for each of ``drives``."""
     study = study_class().model_validate(tomllib.loads(text))
     plan: Plan = plan_of(study, list(points_of(study)))
     store = ResultStore.create(directory, text, study, plan, ENVIRONMENT)
@@ -119,7 +119,7 @@ def finished(
     cpu: CpuUse,
     engine: EngineInfo | None = None,
 ) -> RunOutcome:
-    """A run of these operations and spans, from START_NS on."""
+    """Return a run of these operations and spans, starting at START_NS."""
     samples = times(rows, study.study.interval)
     return RunOutcome(
         status="finished",
@@ -135,7 +135,7 @@ def finished(
 
 
 def times(rows: list[Row], interval_ns: int) -> list[Sample]:
-    """Samples of single operations: (end on the clock, operation, bytes, ns that it took)."""
+    """Return samples of single operations: (end on the clock, operation, bytes, latency in ns)."""
     cells: dict[tuple[int, str], tuple[Histogram, int, int]] = {}
     for end_ns, operation, size, took_ns in rows:
         place = ((end_ns - START_NS) // interval_ns, operation)
@@ -158,7 +158,7 @@ def times(rows: list[Row], interval_ns: int) -> list[Sample]:
 
 
 def totals_of(samples: list[Sample]) -> dict[str, OperationTotals]:
-    """The sums of the samples, by operation."""
+    """Return the sums of the samples by operation."""
     totals = {}
     for operation in dict.fromkeys(sample.operation for sample in samples):
         of_operation = [sample for sample in samples if sample.operation == operation]
@@ -176,7 +176,7 @@ def totals_of(samples: list[Sample]) -> dict[str, OperationTotals]:
 def metered(
     target: str, idle_w: float, busy_w: float, outcome: RunOutcome, draw: random.Random
 ) -> MeteredRun:
-    """A meter in the device, read ten times a second; it draws more while a span lasts."""
+    """Add a device meter read ten times a second, with higher power during spans."""
     info = SensorInfo(
         sensor=f"nvme:{target}",
         kind="nvme",

@@ -1,4 +1,4 @@
-"""Kinds of figures by their names, and a drawing of one by its name."""
+"""Figure kinds by name, and drawing of one kind."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ FIGURES: dict[str, FigureKind] = {
 
 
 def names_of(kind: str) -> list[str]:
-    """The names of a family's figures, in the order of the brief."""
+    """Return the names of a family's figures, in the order of the brief."""
     return [figure.name for figure in FAMILIES[kind].figures]
 
 
 def draw(name: str, comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:
-    """The figures of the kind of that name."""
+    """Return the figures of the named kind."""
     return drawing.draw(FIGURES[name], comparison, sections)

@@ -1,6 +1,6 @@
-"""Result directories with power: measured at the device or the wall, declared, lost, or none.
+"""Result directories with power measured at the device or the wall, declared, lost, or absent.
 
-The runs are those of ``brief_fixture``; what they draw is made up: idle watts and joules per MB.
+The runs are those of ``brief_fixture`` with synthetic power: idle watts and joules per MB.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from storlab.model.power import PowerSummary, Reading, SensorInfo
 from storlab.model.result import Metric, RunRecord
 
 Kind = Literal["wall", "device", "both", "declared", "lost", "none"]
-START_NS = 1_000_000_000  # of every measure window in brief_fixture
+START_NS = 1_000_000_000  # start of every measure window in brief_fixture
 STUDY = """
 [study]
 name = "One SSD against 16 HDDs"
@@ -74,7 +74,7 @@ BEHAVIOURS["16x HDD"] = Behaviour({262144: 820.0, 4194304: 2900.0}, 40.0, 0.05, 
 
 @dataclass(frozen=True)
 class Draw:
-    """What a target draws: W when idle, and J per MB moved."""
+    """Power of a target: W when idle, and J per MB moved."""
 
     idle_w: float
     j_mb: float
@@ -130,7 +130,7 @@ def build_power_store(
     rack: str = '[rack]\nunits = 42\npower_budget = "15kW"',
     seed: int = 7,
 ) -> ResultStore:
-    """Create the directory and its runs. ``meters`` says how each target's power is known."""
+    """Create the directory and its runs; ``meters`` sets the source of each target's power."""
     text = STUDY.format(repeats=repeats, mixes=list(mixes), header=header, rack=rack)
     study = study_class().model_validate(tomllib.loads(text))
     points = [
@@ -190,7 +190,7 @@ def _powered(record: RunRecord, kind: Kind, draw: random.Random) -> tuple[RunRec
 
 
 def mean_w(record: RunRecord, info: SensorInfo) -> float:
-    """What the run draws on average; the wall sees a tenth more than the device."""
+    """Return the run's mean power; at the wall it is a tenth higher than at the device."""
     own = DRAWS[record.target]
     busy = own.idle_w + own.j_mb * (record.metric("throughput_mb_s") or 0.0)
     return busy * (1.1 if info.boundary == "wall" else 1.0)
@@ -246,7 +246,7 @@ def _metrics(summary: PowerSummary) -> list[Metric]:
 def _readings(
     record: RunRecord, info: SensorInfo, draw: random.Random, *, lost: bool
 ) -> list[Reading]:
-    """Ten a second: 0.5 s idle, 0.3 s ramp, the window, 0.5 s idle; a counter wraps on its way."""
+    """Return ten readings a second: 0.5 s idle, 0.3 s ramp, window, 0.5 s idle; a counter wraps."""
     step_ns, total, readings = 100_000_000, 495.0, []
     idle = DRAWS[record.target].idle_w * (1.1 if info.boundary == "wall" else 1.0)
     last = 4 if lost else (WINDOW_NS // step_ns) + 5

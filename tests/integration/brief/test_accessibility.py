@@ -1,4 +1,4 @@
-"""axe-core finds nothing wrong with a brief of any family, before scripts ran and after."""
+"""axe-core finds no violation in a brief of any family, before scripts ran and after."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ def test_axe_tells_what_is_wrong(browser: Browser) -> None:
     page.close()
 
 
-# axe-core waits by timers, which a browser without JavaScript does not run: the brief is shown
-# without its own programs instead. They change no colour of a text, and colours take axe-core
-# longest: those of what is folded are looked at by CONTRAST.
+# axe-core waits by timers, which do not run without JavaScript, so the brief is shown without its
+# own scripts instead. They change no text colours. Colours take axe-core longest, so CONTRAST
+# checks those of folded parts.
 @pytest.mark.parametrize("brief", BRIEFS, indirect=True)
 def test_axe_finds_nothing_before_scripts(browser: Browser, brief: Made) -> None:
     page = browser.new_page()

@@ -1,4 +1,4 @@
-"""The answer of each family's brief: golden sentences, and how the questions order a brief."""
+"""The answer of each family's brief: golden sentences, and the order set by questions."""
 
 from __future__ import annotations
 
@@ -86,14 +86,14 @@ def test_the_headline_is_recomputed_by_the_audit(comparison: Comparison) -> None
 
 def test_cards_name_the_winner_in_its_colour(made: Made) -> None:
     assert '<p class="big s2"><span class="name">Memory</span> 3.3×' in made.html
-    assert '<p class="big s1">' not in made.html  # the disk wins nowhere
+    assert '<p class="big s1">' not in made.html  # the disk is nowhere ahead
     assert '<div class="verdict first t2">' in made.html
     assert "Where Memory is better" in made.html
     assert "Where it is worse" in made.html
 
 
 def asked(store: ResultStore, *questions: str) -> Comparison:
-    """The comparison of the same runs, had the study asked this."""
+    """Return the comparison of the same runs as if the study had asked this question."""
     found = compare(load_dataset([store]))
     header = store.study.study.model_copy(update={"question": list(questions)})
     store.study = store.study.model_copy(update={"study": header})

@@ -1,4 +1,4 @@
-"""storlab's own briefs are audited: claims are recomputed, and an error stops the brief."""
+"""Audit of storlab's own briefs: claims are recomputed, and an error stops the brief."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def test_a_value_in_the_sentence(claims: list[ClaimData], records: dict[str, Run
 def test_a_number_that_the_runs_do_not_give(
     kind: str, claims: list[ClaimData], records: dict[str, RunRecord]
 ) -> None:
-    """Sentence and number agree with one another, and not with the runs."""
+    """Sentence and number agree with each other, but not with the runs."""
     claim = next(c for c in claims if any(n.kind == kind for n in c.numbers))
     number = next(n for n in claim.numbers if n.kind == kind)
     words = number.words.replace(number.text, "77", 1)
@@ -121,7 +121,7 @@ def test_a_number_that_the_runs_do_not_give(
 
 
 def test_the_sentences_of_claims(comparison: Comparison) -> None:
-    """Golden: what readers read, and the numbers that the audit holds against the runs."""
+    """Golden sentences, and the numbers that the audit checks against the runs."""
     claims = make_claims(comparison)
     p99 = next(c for c in claims if c.metric == "latency_p99_ns.read")
     shown = [claims[0], next(c for c in claims if c.kind == "latency"), p99]
@@ -207,7 +207,7 @@ def test_runs_that_do_not_count(claims: list[ClaimData], records: dict[str, RunR
 def test_a_claim_that_the_runs_do_not_decide(
     claims: list[ClaimData], records: dict[str, RunRecord]
 ) -> None:
-    """Both sides made of the same numbers: the ratio is right, and there is nothing to claim."""
+    """Both sides have the same values: the ratio is right, but nothing can be claimed."""
     first, other = claims[0].sides
     same = {
         **records,
@@ -233,13 +233,13 @@ def test_what_must_stand_beside_a_claim(
         for side, at in zip(throughput.sides, ("device", "wall"), strict=True)
     ]
     power = replace(throughput, metric="iops.all", sides=(sides[0], sides[1]))
-    assert "boundar" not in why(power, records)  # no watts in it
+    assert "boundar" not in why(power, records)  # the claim has no watts
     watts = {run: with_energy(record) for run, record in records.items()}
     assert "unequal boundaries" in why(replace(power, metric="efficiency_mb_s_w.all"), watts)
 
 
 def with_energy(record: RunRecord) -> RunRecord:
-    """The record with 100 J at either boundary."""
+    """Return the record with 100 J at both boundaries."""
     energy = [
         Metric(name="energy_j", value=100.0, unit="J", boundary=at) for at in ("device", "wall")
     ]
@@ -293,7 +293,7 @@ def test_the_brief_shows_the_audit(made: Made) -> None:
 def test_an_error_stops_the_brief(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, comparison: Comparison
 ) -> None:
-    """A defect in the claims is put in where they are made; nothing may be written then."""
+    """A defect is injected into the creation of claims; no brief may be written."""
     store: ResultStore = build_store(tmp_path / "results", mixes=(30,), repeats=2)
 
     def exaggerate(found: Comparison, whole: Comparison) -> list[Claim]:
@@ -310,7 +310,7 @@ def test_an_error_stops_the_brief(
     assert "audit stopped the brief" in caught.value.what
     assert caught.value.findings
     assert not out.parent.exists()
-    assert audited(comparison, make_claims(comparison))  # the real claims go through
+    assert audited(comparison, make_claims(comparison))  # the real claims pass
 
 
 def test_the_large_number_of_a_card_is_audited_with_its_own_interval(

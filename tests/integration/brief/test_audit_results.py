@@ -1,4 +1,4 @@
-"""The audit of result directories: of a made-up campaign, and of ways in which it can mislead."""
+"""Audit of result directories: a synthetic campaign, and ways in which it can mislead."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def by_rule(findings: list[Finding]) -> dict[str, Finding]:
 
 @pytest.fixture
 def changed(tmp_path: Path) -> Callable[..., list[Finding]]:
-    """Findings of a small campaign whose run records were changed on disk."""
+    """Return findings on a small campaign whose run records were changed on disk."""
 
     def build(change: Callable[[dict[str, object]], None], repeats: int = 2) -> list[Finding]:
         store = build_store(tmp_path / "changed", mixes=(30,), repeats=repeats)
@@ -114,12 +114,12 @@ def test_single_repeats_give_no_interval(changed: Callable[..., list[Finding]]) 
 
 
 def test_rules_for_tables_hold_for_results(changed: Callable[..., list[Finding]]) -> None:
-    """A mean latency that cannot be taken at the configured depth is found by Little's law."""
+    """Little's law reveals a mean latency that is impossible at the configured depth."""
 
     def shorten(data: dict[str, object]) -> None:
         metrics = data["metrics"]
         assert isinstance(metrics, list)
-        data["histograms"] = {}  # which would contradict
+        data["histograms"] = {}  # otherwise they would contradict
         for metric in metrics:
             if metric["name"] == "latency_mean_ns" and data["target"] == "Disk":
                 metric["value"] /= 100
@@ -135,7 +135,7 @@ def test_a_directory_that_is_none(tmp_path: Path) -> None:
 
 
 def test_one_target_alone(full_store: ResultStore, comparison: Comparison) -> None:
-    """Without a comparison there is nothing to mislead about ratios."""
+    """A single target has no ratios that could mislead."""
     alone = compare(load_dataset([full_store]))
     for row in alone.rows.values():
         row.cells["Disk"].runs = []

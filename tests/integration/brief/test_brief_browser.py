@@ -1,4 +1,4 @@
-"""The brief in Chromium: no request leaves, nothing overflows, and it reads without a mouse."""
+"""The brief in Chromium: no network request, no overflow, usable without a mouse."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.browser
 
 
 class Visit:
-    """One page with everything that went wrong on it."""
+    """A page with all errors it reported."""
 
     def __init__(self, browser: Browser, made: Made, **options: object) -> None:
         options.setdefault("viewport", {"width": 1280, "height": 900})
@@ -36,19 +36,19 @@ class Visit:
 
 
 def unfold(page: Page) -> None:
-    """What a reader may ask for is asked for."""
+    """Open everything that readers can open."""
     page.evaluate("for (const d of document.querySelectorAll('details')) { d.open = true; }")
 
 
 def scroll_through(page: Page) -> None:
-    """So that every drawing has been in view; what holds it is unfolded."""
+    """Unfold everything and scroll so that every drawing has been in view."""
     page.evaluate("for (const d of document.querySelectorAll('.fold')) { d.open = true; }")
     height = page.evaluate("document.documentElement.scrollHeight")
     for top in range(0, height, 800):
         page.evaluate(f"window.scrollTo({{top: {top}, behavior: 'instant'}})")
         page.wait_for_timeout(30)
-    # A busy machine may have scrolled past one before it was noticed: to be shown again, and where
-    # Chromium does not notice even then, pointed at.
+    # A busy browser may miss a drawing while scrolling: show it again, and if that is not enough,
+    # move the pointer over it.
     page.wait_for_function(
         """() => {
           const left = document.querySelector('.plot:not([data-live])');
@@ -178,7 +178,7 @@ def test_a_partial_brief_is_sound_too(browser: Browser, made_partial: Made) -> N
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Made:
-    """A campaign of the shape of studies/demo.toml: four mixes, two sizes, four numbers of jobs."""
+    """Provide a campaign shaped like studies/demo.toml: four mixes, two sizes, four job counts."""
     store = build_store(tmp_path_factory.mktemp("whole") / "run", repeats=2)
     return Made(store, write_brief(store, pdf=False))
 
@@ -245,7 +245,7 @@ def test_nothing_is_clipped_on_paper(browser: Browser, made: Made, name: str) ->
 
 
 def test_live_drawings_have_one_name_each(browser: Browser, made: Made) -> None:
-    """What Vega says of single marks has no names, and is hidden from those who hear the page."""
+    """Vega's labels of single marks have no names and are hidden from screen readers."""
     with Visit(browser, made) as visit:
         scroll_through(visit.page)
         assert visit.page.locator("[role=graphics-symbol], [role=graphics-object]").count() > 0
@@ -273,7 +273,7 @@ def test_intervals_of_the_heat_table_are_shown_on_demand(browser: Browser, made:
 def test_heads_of_tables_stay_in_sight(
     browser: Browser, made: Made, width: int, javascript: bool
 ) -> None:
-    """Of every row that is seen, also those whose heading spans several; its target with room."""
+    """Heads of all visible rows, including headings that span rows, and the target names fit."""
     options = {"viewport": {"width": width, "height": 800}, "java_script_enabled": javascript}
     with Visit(browser, made, **options) as visit:
         unfold(visit.page)
@@ -342,4 +342,4 @@ def test_the_answer_stands_on_the_first_screen(
             assert wanted in text
         facts = visit.page.locator(".target-card").first.bounding_box()
         assert facts is not None
-        assert facts["y"] > box["y"]  # facts of the targets come after it
+        assert facts["y"] > box["y"]  # facts of the targets follow it

@@ -1,4 +1,4 @@
-"""What a brief says of repeats and of published numbers: of the runs, and of the publication."""
+"""Statements of a brief on repeats and published numbers match runs and publication."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def repeats_text(comparison: Comparison) -> str:
 def test_repeats_are_those_of_the_cells(few: Comparison) -> None:
     assert repeats_text(few) == "2; Means of 2\u00a0repeats"
     assert any("fewer than three" in text for text in caveats(few))
-    for row in few.rows.values():  # as crosscheck and capacity do, whatever the study says
+    for row in few.rows.values():  # as crosscheck and capacity do, whatever the study asks for
         for cell in row.cells.values():
             cell.planned = 6
     assert few.dataset.stores[0].study.study.repeats == 2
@@ -101,7 +101,7 @@ def reads(
 def test_pure_reads_are_matched_by_order_of_offsets_and_operating_point(
     reads: tuple[Comparison, list[PublishedTable]],
 ) -> None:
-    """Of a workload of one operation what was printed of it is the whole."""
+    """For a workload of one operation, its published number is the total."""
     found, _ = reads
     jobs = {point.key: point.params["jobs"] for s in found.sections for point in s.points}
     placed = {(c.rows[0], jobs[c.point_key], c.key, c.at) for c in found.published}

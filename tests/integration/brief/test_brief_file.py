@@ -1,4 +1,4 @@
-"""The brief as a file: offline, honest, and every number linked to its runs."""
+"""The brief as a file: offline, with every number linked to its runs."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def outline(html: str) -> Outline:
 
 
 def without_vega(html: str) -> str:
-    """The page but for its scripts: Vega's own code names addresses that it never opens here."""
+    """Return the page without scripts: Vega's code contains addresses that it never opens."""
     return re.sub(r"<script>.*?</script>", "", html, flags=re.S)
 
 

@@ -1,4 +1,4 @@
-"""Claims assert only what the intervals carry."""
+"""Claims assert only what the intervals support."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ KEY = "throughput_mb_s.all"
 
 @pytest.fixture
 def fresh(full_store: ResultStore) -> Comparison:
-    """A comparison of its own, to be changed."""
+    """Return a separate comparison, to be changed."""
     return compare(load_dataset([full_store]))
 
 
@@ -97,7 +97,7 @@ def test_the_summary_counts_and_warns_of_extremes(comparison: Comparison) -> Non
 
 
 def test_the_summary_counts_only_what_there_is(fresh: Comparison) -> None:
-    """Not: more at none of 16 points and less at 3."""
+    """It must not say "more at none of 16 points and less at 3"."""
     for place, row in enumerate(fresh.rows.values()):
         known = Interval(0.5, 0.4, 0.6, 3) if place < 3 else Interval(1.02, 0.97, 1.08, 3)
         row.ratios["Disk"] = {KEY: Ratio(known)}

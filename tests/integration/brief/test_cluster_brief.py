@@ -1,4 +1,4 @@
-"""What a brief says of clients of a cluster: all of them together, and each of them."""
+"""Content of a brief about cluster clients: all together, and each one."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def swept(swept_clients_made: Made) -> Comparison:
 
 
 def far(comparison: Comparison, mix: int, target: str) -> Cell:
-    """Of small random I/O at the greatest depth."""
+    """Return the point of small random I/O at the greatest depth."""
     points = [
         row.point
         for row in comparison.rows.values()
@@ -197,7 +197,7 @@ def test_every_number_leads_to_its_runs(request: pytest.FixtureRequest, made: st
 def test_the_audit_has_nothing_against_it(request: pytest.FixtureRequest, made: str) -> None:
     campaign: Made = request.getfixturevalue(made)
     found = {f.rule for f in audit_directory(campaign.store.directory)}
-    assert found == {"straggler", "power"}  # which the campaign was made to have
+    assert found == {"straggler", "power"}  # flags that the fixture provokes
 
 
 def test_facts_of_clients_servers_and_networks(cluster_made: Made, together: Comparison) -> None:
@@ -213,7 +213,7 @@ def test_facts_of_clients_servers_and_networks(cluster_made: Made, together: Com
 
 
 def test_a_card_tells_what_a_terabyte_costs(cluster_made: Made) -> None:
-    """Of the storage, and of all that belongs to it."""
+    """The cost of the storage, and of the whole system."""
     assert "<dt>Price</dt><dd>USD 310,000 (210 per TB)</dd>" in cluster_made.html
     assert "<dt>Whole cost</dt><dd>USD 470,000 (319 per TB)</dd>" in cluster_made.html
 

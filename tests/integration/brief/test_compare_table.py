@@ -1,4 +1,4 @@
-"""The table that terminal and brief share, against values worked out here."""
+"""The table shared by terminal and brief, against values computed here."""
 
 from __future__ import annotations
 

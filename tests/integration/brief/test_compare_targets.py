@@ -58,7 +58,7 @@ def test_targets_that_were_never_planned_have_no_rows(
     results: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     capsys.readouterr()
-    monkeypatch.setattr("storlab.cli.terminal.out._width", 300)  # room for any numbers
+    monkeypatch.setattr("storlab.cli.terminal.out._width", 300)  # wide enough for any numbers
     assert main(["compare", str(results)]) == ExitCode.OK
     printed = capsys.readouterr().out
     assert "not measured" not in printed

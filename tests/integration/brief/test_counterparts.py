@@ -1,4 +1,4 @@
-"""What the published studies draw, a brief of such a campaign draws too."""
+"""A brief of a published study's campaign has the figures of the publication."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ COUNTERPARTS = {
 
 @pytest.fixture(scope="module")
 def metered_made(tmp_path_factory: pytest.TempPathFactory) -> Made:
-    """One SSD against 16 HDDs, with power at the wall, as the published fio study has them."""
+    """Provide one SSD against 16 HDDs with power at the wall, like the published fio study."""
     meters: dict[str, Kind] = {"1x SSD": "wall", "16x HDD": "wall"}
     place = tmp_path_factory.mktemp("metered") / "run"
     store = build_power_store(place, meters, repeats=2, mixes=(30,))
@@ -71,7 +71,7 @@ def test_a_brief_has_the_figures_of_the_published_study(
 
 @pytest.mark.parametrize("study", sorted(STUDIES.glob("micron-*.toml")), ids=lambda path: path.stem)
 def test_a_published_study_has_its_table_of_components(study: Path) -> None:
-    """Drives and software of every target; what is the publication's is named so."""
+    """Drives and software of every target; published values are marked as such."""
     targets = list(load_study(study).study.target)
     components = dict(publisher_of(None, [], targets).components)
     assert all("not stated" not in components[name] for name in ("Drives", "Software"))
@@ -80,7 +80,7 @@ def test_a_published_study_has_its_table_of_components(study: Path) -> None:
 
 
 def test_words_below_the_bars_of_a_cost_do_not_lie_on_the_axis(swept_clients_made: Made) -> None:
-    """Two lines of words below a bar: half of a row has room for the half bar and both."""
+    """Half a row fits half of the bar and two lines of text below it."""
     comparison = compare(load_dataset([swept_clients_made.store]))
     (figure,) = cost_stack.draw(comparison, [])
     rows = len(figure.rows)

@@ -1,4 +1,4 @@
-"""The words in every drawing of every family: none over another, none cut off, all to be read."""
+"""Text in every drawing of every family: no overlaps, nothing cut, all legible."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from integration.brief.test_brief_browser import Visit, scroll_through, unfold
 from integration.conftest import Made
 
 pytestmark = pytest.mark.browser
-LEAST_PX = 8.9  # of a text as it is seen
-# A word may stand on a ground of its own: the same word twice at one place.
+LEAST_PX = 8.9  # smallest text as displayed
+# A word may have a background made of the same word at the same place.
 MISPLACED = """() => [...document.querySelectorAll('figure.figure svg')].flatMap(svg => {
   const name = svg.closest('figure').id, frame = svg.getBoundingClientRect();
   const boxes = [...svg.querySelectorAll('text')]

@@ -1,4 +1,4 @@
-"""A target that changes between its repeats: marked wherever its mean is used."""
+"""A target that changes between repeats is marked wherever its mean is used."""
 
 from __future__ import annotations
 
@@ -41,7 +41,8 @@ def test_every_point_of_the_target_is_flagged_and_none_of_the_other(drifting: Co
     for row in drifting.rows.values():
         drifts = row.cells["Disk"].drifts
         assert {drift.effect.after for drift in drifts} == {2}
-        if row.point.params["block_size"] == 262144:  # larger blocks are few, and their rates noisy
+        # Larger blocks have few operations, so their rates are noisy.
+        if row.point.params["block_size"] == 262144:
             keys = {drift.key for drift in drifts}
             assert {"throughput_mb_s.all", "latency_mean_ns.read", "latency_mean_ns.write"} <= keys
 
@@ -96,7 +97,7 @@ def test_the_values_stand_in_order(
 
 
 def test_a_steady_campaign_is_unmarked(tmp_path: Path) -> None:
-    """Honest noise of 2 and 3 %, at five repeats."""
+    """Noise of 2 and 3 % at five repeats."""
     steady = build_store(tmp_path / "steady", repeats=5, mixes=(30,), seed=2)
     comparison = compare(load_dataset([steady]))
     assert comparison.flagged(DRIFT) == {}

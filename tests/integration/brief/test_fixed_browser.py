@@ -1,4 +1,4 @@
-"""The briefs of fixed work and of clusters in Chromium: light, dark, and on a phone."""
+"""Briefs of fixed work and clusters in Chromium: light, dark, and on a phone."""
 
 from __future__ import annotations
 

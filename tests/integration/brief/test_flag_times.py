@@ -1,4 +1,4 @@
-"""Flags on a run's time axis: each where it held, over the whole run where nobody knows when."""
+"""Flags on a run's time axis: at the times they applied, or over the whole run if unknown."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def stored(
     beside: Mapping[str, Any] | None = None,
     **fields: Any,
 ) -> RunData:
-    """A run of the disk that has this flag; ``samples`` changes those of some intervals."""
+    """Store a disk run with this flag; ``samples`` edits some intervals."""
     record = next(r for r in store.records() if r.target == "Disk")
     changed = {} if samples is None else samples
     own: list[Sample] = [
@@ -63,7 +63,7 @@ def drawn(run: RunData) -> list[tuple[float, float, str]]:
 
 
 def test_a_client_at_its_limit(store: ResultStore) -> None:
-    """Of the workers' CPU time: each interval has it once, whatever its kinds of operations."""
+    """The workers' CPU time counts once per interval, whatever operations it has."""
     used = {n: {"worker_cpu_ns": (INTERVAL_NS if n in {2, 3, 6} else 0) // 2} for n in range(12)}
     cpu = CpuUse(user_ns=0, system_ns=0, cores=1, worker_ns=0)
     run = stored(store, "client-bound", used, cpu=cpu)
@@ -78,8 +78,8 @@ def test_a_client_at_its_limit(store: ResultStore) -> None:
 def test_an_open_loop_that_stalls_and_catches_up(
     store: ResultStore, rate_iops: float, clients: int | None
 ) -> None:
-    """Behind until what was due in the stall has been done, too."""
-    work = {4: 0, 5: 0, 6: 100, 7: 250, 8: 150}  # of two kinds each
+    """It is behind until the operations due during the stall are done as well."""
+    work = {4: 0, 5: 0, 6: 100, 7: 250, 8: 150}  # of two operations each
     samples = {n: {"operations": work.get(n, 100) // 2} for n in range(12)}
     params = {**store.records()[0].params, "rate_iops": rate_iops}
     few = Concurrency(configured=1, implied=1)
@@ -91,7 +91,7 @@ def test_an_open_loop_that_stalls_and_catches_up(
 
 @pytest.mark.parametrize("kept", [STEAL, WAIT])
 def test_workers_that_wait_for_a_core(store: ResultStore, kept: tuple[int, int]) -> None:
-    """In a queue, or since the host runs others."""
+    """Workers may wait in the run queue or because of the hypervisor (steal)."""
     start = store.records()[0].window_start_ns
     readings = [(start - INTERVAL_NS // 2, 0, 0, 0)]
     for number in range(13):

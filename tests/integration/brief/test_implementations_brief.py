@@ -1,4 +1,4 @@
-"""The brief of several implementations of preprocessing: one table, each over the native one."""
+"""The brief of several preprocessing implementations: one table, relative to native."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_the_key_findings_and_the_data_of_the_brief_have_them(made: Made) -> Non
     assert plain(sentence) in findings
     start = made.html.index('"implementations":') + len('"implementations":')
     data = json.JSONDecoder().raw_decode(made.html[start:])[0]
-    assert len(data) == 2 * 2 * 2  # two others, two numbers of workers, two targets
+    assert len(data) == 2 * 2 * 2  # two others, two worker counts, two targets
     assert {row["reference"] for row in data} == {"native"}
     assert made.path.with_suffix(".pdf").read_bytes().startswith(b"%PDF")
 
@@ -113,7 +113,7 @@ def test_without_native_the_first_is_the_reference(tmp_path: Path) -> None:
     (work,) = shared_works(compared(store))
     assert work.reference == "pandas"
     (table,) = tables_of(write_brief(store, pdf=False).read_text("utf-8"), "implementations")
-    (verdict,) = bottlenecks(compared(store))  # one sentence for what holds of both
+    (verdict,) = bottlenecks(compared(store))  # one sentence if it applies to both
     assert plain(verdict).startswith("Pandas, 20,000,000 rows; polars, 20,000,000 rows, by workers")
     assert table.at("polars", NEW)["CPU over pandas"] == "0.87×"  # 3.5 / 4
 
@@ -130,7 +130,7 @@ memory = "16GiB"
 engine = "polars"
 """
     store = build_preprocess_store(tmp_path / "run", workers="[1, 8]", more=two, **SMALL)
-    (work,) = shared_works(compared(store))  # of an engine as of an implementation
+    (work,) = shared_works(compared(store))  # an engine counts like an implementation
     assert work.where == "20,000,000\u00a0rows, 8\u00a0workers"
     assert set(work.points) == {"native", "polars"}
 

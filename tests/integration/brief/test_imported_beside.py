@@ -1,4 +1,4 @@
-"""Results of other tools and of other names beside new ones, in one brief."""
+"""Results of other tools and with other names beside new ones, in one brief."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ jobs = 2
 
 @pytest.fixture(scope="module")
 def renamed(tmp_path_factory: pytest.TempPathFactory) -> list[ResultStore]:
-    """One study twice, under two names of its workload and of its targets."""
+    """Provide one study twice, with two names of its workload and targets."""
     place = tmp_path_factory.mktemp("renamed")
     return [
         build_store(place / "old", mixes=(70,), repeats=2, seed=1),

@@ -1,4 +1,4 @@
-"""Latencies of several families in one brief: each family has a unit of its own."""
+"""Latencies of several families in one brief: each family has its own unit."""
 
 from __future__ import annotations
 

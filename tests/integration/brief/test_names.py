@@ -1,4 +1,4 @@
-"""Names of targets that look like numbers, ratios or lists do not stop a brief."""
+"""Target names that look like numbers, ratios or lists do not break a brief."""
 
 from __future__ import annotations
 

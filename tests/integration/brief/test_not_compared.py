@@ -1,4 +1,4 @@
-"""What the first screen says of watts and money where they are not compared, and why."""
+"""The first screen states why watts or money are not compared."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def metered(directory: Path, ssd: Kind, hdd: Kind, header: str = "") -> Comparis
 
 
 def priced(found: Comparison, **facts: dict[str, Any]) -> str:
-    """What is said, had the targets these facts: ``ssd`` and ``hdd``."""
+    """Return the text for targets ``ssd`` and ``hdd`` with these facts."""
     given = dict(zip((SSD, HDD), (facts.get("ssd", {}), facts.get("hdd", {})), strict=True))
     found.dataset.targets = [
         replace(column, target=column.target.model_copy(update=given[column.label]))

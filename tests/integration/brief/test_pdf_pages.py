@@ -1,4 +1,4 @@
-"""Where the pages of the PDF end: inside no bullet, and below no title."""
+"""Page breaks of the PDF: not inside a bullet, and not after a title."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from storlab.brief.model import DataTable, Number, TableRow
 from storlab.brief.pdf import _widths, _workplace
 from storlab.figures.signs import DRAWN_SIGNS
 
-# The pages on which these words lie; what typst sets is asked, not what it was given.
+# The pages on which these words are, according to typst's output.
 ASKED = """
 #show "BEGINS": word => [#metadata("begins")<place>#word]
 #show "ENDS": word => [#metadata("ends")<place>#word]
@@ -28,7 +28,7 @@ TOLD = """
 def places(
     workplace: Path, model: dict[str, Any], above: str = "", audit: str = ""
 ) -> list[tuple[str, int]]:
-    """Each of the words with its page, in their order."""
+    """Return each word with its page, in order."""
     template = (workplace / "brief.typ").read_text("utf-8")
     source = workplace / "asked.typ"
     before = template.replace("brief.json", "asked.json")
@@ -48,7 +48,7 @@ def workplace(made: Made) -> Any:
 
 
 def model_of(workplace: Path) -> dict[str, Any]:
-    """The brief without its figures, which these tests need not set."""
+    """Return the brief without figures, which these tests do not need."""
     model: dict[str, Any] = json.loads((workplace / "brief.json").read_text("utf-8"))
     sections = [{**section, "groups": [], "tables": []} for section in model["sections"]]
     return {**model, "sections": sections, "overview": [], "ratios": [], "extras": []}
@@ -118,7 +118,7 @@ def test_signs_of_drawings_stand_on_paper(workplace: Path) -> None:
 
 
 def test_a_column_has_room_for_the_longest_word_of_its_head() -> None:
-    """Beside columns of short numbers its words would be broken by equal shares."""
+    """Equal column widths would break its words, because other columns have short numbers."""
     columns = [("throughput per watt", "MB/s/W"), ("idle power", "W"), ("accelerators fed", "1/W")]
     numbers = [Number("584", "567\u2013601"), Number("5.00"), Number("0.241", "0.236\u20130.247")]
     row = TableRow([("a", 1)], "A", 0, numbers, first=True, links=[])

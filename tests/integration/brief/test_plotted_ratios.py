@@ -1,4 +1,4 @@
-"""The forest plot of ratios draws each ratio where it lies, however far from 1 it is."""
+"""The forest plot draws each ratio at its value, however far from 1."""
 
 from __future__ import annotations
 

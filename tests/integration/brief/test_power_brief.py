@@ -1,4 +1,4 @@
-"""Power, density, cost and published results in the brief: like with like, and nothing made up."""
+"""Power, density, cost and published results in the brief compare like with like."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ PUBLISHED = """id,config,rw_mix,block_size,op,metric,x_name,x_value,value,unit,k
 
 @pytest.fixture(scope="module")
 def make(tmp_path_factory: pytest.TempPathFactory) -> Make:
-    """Stores by what their targets' meters are, each made once."""
+    """Provide stores by the kind of their targets' meters, each made once."""
     made: dict[tuple[str, ...], ResultStore] = {}
 
     def store(ssd: Kind, hdd: Kind, header: str = "") -> ResultStore:
@@ -181,7 +181,7 @@ def test_runs_that_lost_their_sensor_are_left_out_on_both_sides_of_the_quotient(
 
 
 def trims(*planned: Any) -> tuple[RunRecord, list[Sample]]:
-    """A run of the fixture as if its writes were trims, which transfer nothing."""
+    """Return a fixture run whose writes are trims, which transfer nothing."""
     record, samples = finished_run(*planned)
     fields = record.model_dump()
     fields["totals"] = {"trim": fields["totals"]["write"]}

@@ -1,4 +1,4 @@
-"""What a publisher adds to a brief: byline, logo, words, components, and what they leave out."""
+"""A publisher's additions to a brief: byline, logo, text, components, and omissions."""
 
 from __future__ import annotations
 
@@ -206,7 +206,7 @@ def test_a_missing_logo_is_found_before_the_campaign(
         told = capsys.readouterr()
         assert "[brief] logo logo.svg: there is no such file" in told.out + told.err
     assert not out.exists()
-    (folder / "logo.svg").write_text(SVG)  # beside the study, which is run from elsewhere
+    (folder / "logo.svg").write_text(SVG)  # next to the study; the command runs elsewhere
     assert main(["run", str(study), "--out", str(out), "--quiet"]) == ExitCode.OK
     assert "data:image/svg+xml" in (out / "brief.html").read_text()
 

@@ -1,4 +1,4 @@
-"""Several result directories in one brief: unique places, equal work, and what differed."""
+"""Several result directories in one brief: unique ids, equal work, and differences."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PARAMS = {"block_size": 4096, "read_percent": 100, "jobs": 1}
 
 @pytest.fixture(scope="module")
 def two(tmp_path_factory: pytest.TempPathFactory) -> list[ResultStore]:
-    """One study, carried out twice: the same points, under the same ids."""
+    """Provide one study run twice: the same points with the same ids."""
     place = tmp_path_factory.mktemp("several")
     return [
         build_store(place / "old", mixes=(70,), repeats=2, seed=1),
@@ -40,7 +40,7 @@ def test_each_run_of_two_campaigns_has_its_own_place_and_links(two: list[ResultS
     first, second = two
     beside = first.directory.parent / "together"
     brief = build_brief(first, [second], beside=beside)
-    assert brief.title == first.study.study.name  # one study, carried out twice
+    assert brief.title == first.study.study.name  # one study, run twice
     page = render_html(brief, "figures/")
     ids = Counter(re.findall(r' id="([^"]+)"', page))
     assert [name for name, count in ids.items() if count > 1] == []
@@ -84,7 +84,7 @@ def test_what_differs_is_said_once_and_first(two: list[ResultStore]) -> None:
 
 
 def of(name: str, engine: str, workload: str, **more: Any) -> ResultStore:
-    """A directory with one point, of its own name and engine."""
+    """Provide a directory with one point, with its own name and engine."""
     points = [
         Point(
             target="t",

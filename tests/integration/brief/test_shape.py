@@ -1,4 +1,4 @@
-"""The shape of a brief: short, the whole of it behind what folds, and figures with their source."""
+"""The brief is short, with details folded, and its figures name their source."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def first_of(comparison: Comparison, kind: str) -> Figure:
 
 
 def golden(name: str, spec: dict[str, Any]) -> None:
-    """A specification without its values is as recorded; STORLAB_GOLDEN=write records it."""
+    """Compare a specification without its values with the golden file (STORLAB_GOLDEN=write)."""
     plain = {key: value for key, value in spec.items() if key not in ("datasets", "$schema")}
     text = json.dumps(plain, indent=1, ensure_ascii=False, sort_keys=True) + "\n"
     path = GOLDEN / f"{name}.json"
@@ -89,7 +89,7 @@ def test_latency_is_drawn_as_points_and_ticks(comparison: Comparison) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_shape_is_a_target_in_every_figure(comparison: Comparison, kind: str) -> None:
-    """A marker that varies varies by target, and has the same shape everywhere."""
+    """A varying marker varies by target, with the same shape everywhere."""
     text = json.dumps(first_of(comparison, kind).spec)
     at = text.find('"shape": {')
     while at >= 0:

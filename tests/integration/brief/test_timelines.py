@@ -1,4 +1,4 @@
-"""Single runs on one time axis: dips planted in a campaign are found, explained, and few."""
+"""Timelines of single runs: planted dips are found and explained, without false ones."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ TENTH, SLOW_NS = 0.1, 90_000_000
 
 
 def slowed(sample: Sample) -> Sample:
-    """A tenth of its work, each operation of it slow."""
+    """Return the interval with a tenth of its work, each operation slow."""
     histogram = Histogram()
     histogram.record(SLOW_NS, max(1, int(sample.operations * TENTH)))
     moved, done = int(sample.bytes * TENTH), max(1, int(sample.operations * TENTH))
@@ -59,7 +59,7 @@ def slowed(sample: Sample) -> Sample:
 
 
 def plant(store: ResultStore, run_id: str, content: bytes | None = None) -> None:
-    """Dips in the samples of a run, and counters beside it whose device is busy meanwhile."""
+    """Add dips to the samples of a run, and counters of a device that is busy meanwhile."""
     record = store.record(run_id)
     start = record.window_start_ns
     samples = [
@@ -73,7 +73,8 @@ def plant(store: ResultStore, run_id: str, content: bytes | None = None) -> None
         "written_bytes": [value * 10_000 for value in written],
         "celsius": {"nvme0n1": [[start - 1, 30.0], [start + 450_000_000, 79.5]]},
     }
-    kept = [metric for metric in record.metrics if metric.unit != "ns"]  # of other histograms
+    # Others would come from other histograms.
+    kept = [metric for metric in record.metrics if metric.unit != "ns"]
     flags = [Flag(kind="not-steady", message="m")]
     record = record.model_copy(update={"flags": flags, "metrics": kept})
     raw = {COURSE_FILE: content if content is not None else json.dumps(beside).encode()}
@@ -132,7 +133,7 @@ def test_planted_dips_are_found_with_what_happened_beside_them(store: ResultStor
 
 
 def stretch_out(store: ResultStore, count: int, work: Mapping[int, float]) -> str:
-    """A run of that many seconds, each of equal work but those of ``work``, which is its share."""
+    """Return a run of this many seconds of equal work, scaled by ``work`` in some."""
     run_id = first_of(store, "Disk")
     record = store.record(run_id)
     (sample, *_) = table_to_samples(store.samples(run_id))
@@ -176,7 +177,7 @@ def test_a_long_run_has_as_many_columns_as_have_room(store: ResultStore) -> None
 
 
 def test_a_short_stall_of_a_long_run_is_a_dip_and_is_drawn(store: ResultStore) -> None:
-    """Two seconds without any work lower the mean of their ten seconds by a fifth only."""
+    """Two seconds without work lower the mean of their ten seconds by only a fifth."""
     run_id = stretch_out(store, 10 * MOST_COLUMNS, {304: 0.0, 305: 0.0, 17: 0.5})
     known = timeline(runs_of(compared(store))[run_id])
     assert known is not None
@@ -196,7 +197,7 @@ def test_a_short_stall_of_a_long_run_is_a_dip_and_is_drawn(store: ResultStore) -
 def test_what_chance_makes_of_few_operations_is_no_dip(
     store: ResultStore, operations: int, dips: int
 ) -> None:
-    """Half of 4 operations is what the next interval may have; half of 1,000 is not."""
+    """Half of 4 operations is within chance; half of 1,000 is not."""
     run_id = stretch_out(store, 100, {50: 0.5})
     record = store.record(run_id)
     samples = [
@@ -250,7 +251,7 @@ def test_a_brief_draws_a_few_however_many_dip(store: ResultStore) -> None:
 def test_any_run_can_be_drawn_in_the_brief(
     store: ResultStore, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Also one that does not dip; one that dips is not drawn twice."""
+    """It may be a run without dips; a run with dips is not drawn twice."""
     dipping, calm = first_of(store, "Disk"), first_of(store, "Memory")
     plant(store, dipping)
     where = str(store.directory)
@@ -286,7 +287,7 @@ def test_a_run_of_one_interval_is_not_drawn(store: ResultStore) -> None:
 
 
 def test_a_run_that_mostly_waits_is_drawn(store: ResultStore) -> None:
-    """At a low rate most intervals have nothing: then there is no median to fall from."""
+    """At a low rate most intervals are empty, so there is no median to fall from."""
     run_id = stretch_out(store, 20, {n: 0.0 for n in range(20) if n % 3})
     (figure,) = run_figures(compared(store), run_id)
     assert "its course over 20.0 s" in figure.title
@@ -305,7 +306,7 @@ def test_of_several_directories_the_run_of_each_is_drawn(tmp_path: Path) -> None
 
 @pytest.mark.parametrize("kind", ["checkpoint", "training", "preprocess"])
 def test_runs_of_fixed_work_have_a_time_axis(tmp_path: Path, kind: str) -> None:
-    """Without dips: its stages come and go by design."""
+    """It shows no dips, because stages start and end by design."""
     study = tmp_path / "study.toml"
     study.write_text(FIXED_STUDY.format(folder=tmp_path, kind=kind, fields=FIXED_WORK[kind]))
     out = tmp_path / "results"

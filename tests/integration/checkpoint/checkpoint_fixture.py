@@ -1,4 +1,4 @@
-"""A campaign of checkpoints with made-up but honest runs, in the shape that the engine leaves."""
+"""Checkpoint campaign with synthetic but consistent runs, in the engine's format."""
 
 from __future__ import annotations
 
@@ -36,16 +36,16 @@ restores = {restores}
 
 @dataclass(frozen=True)
 class Behaviour:
-    """How a drive takes and gives checkpoints, and what it draws."""
+    """Performance and power of a drive under checkpoints."""
 
     write_mb_s: float
     read_mb_s: float
     flush_s: float  # after the last byte
     noise: float
-    skew: float  # the last rank is slower by so much
+    skew: float  # extra time of the last rank, as a share
     idle_w: float
     busy_w: float
-    cached: float  # share of a restore that memory serves
+    cached: float  # share of a restore that comes from memory
 
 
 BEHAVIOURS = {
@@ -69,7 +69,7 @@ def build_checkpoint_store(
     baseline: str = OLD,
     seed: int = 5,
 ) -> ResultStore:
-    """Create the directory and its runs. ``cached`` is the share that memory serves of restores."""
+    """Create the directory and its runs; ``cached`` is the restores' share from memory."""
     text = study_text(
         "Checkpoints on two SSDs",
         WORKLOAD.format(profile=profile, scale=scale, writes=writes, restores=restores, more=more),
@@ -89,7 +89,7 @@ def build_checkpoint_store(
 def checkpoint_outcome(
     study: StudyBase, point: Point, own: Behaviour, cached: float, draw: random.Random
 ) -> RunOutcome:
-    """One run as the engine reports it."""
+    """Return one run as the engine reports it."""
     params = CheckpointParams.of(point.params)
     profile, files = point_files(params)
     ranks = ranks_of(profile, params)
@@ -151,7 +151,7 @@ def _piece(
     draw: random.Random,
     flush_s: float = 0.0,
 ) -> tuple[dict[str, Any], list[tuple[int, int, int]]]:
-    """A checkpoint or a restore: its ranks, and a few of its I/Os as (end, bytes, ns)."""
+    """Return a checkpoint or restore: its ranks, and some of its I/Os as (end, bytes, ns)."""
     ranks, ios = [], []
     share = rate_mb_s / len(sizes)
     for rank, size in enumerate(sizes):

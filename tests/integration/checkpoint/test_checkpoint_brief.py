@@ -1,4 +1,4 @@
-"""The brief of checkpoints: time, throughput, energy, ranks, coldness, and what they cost."""
+"""The brief of checkpoints: time, throughput, energy, ranks, caching and cost."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_time_throughput_and_energy_are_those_of_the_runs(checkpoint_made: Made)
 
 
 def test_pauses_are_in_no_efficiency(checkpoint_comparison: Comparison) -> None:
-    """Where checkpoints move in a part of the window only, its energy is not that of moving."""
+    """If checkpoints take only part of the window, its energy is not theirs alone."""
     seen = set()
     for row in checkpoint_comparison.rows.values():
         for cell in row.cells.values():
@@ -103,7 +103,7 @@ def test_checkpoints_restores_and_ranks_are_listed_one_by_one(
     slowest = max(workers_of(cell, "write"), key=lambda worker: worker.interval.estimate)
     assert slowest.number == 7
     assert listed["rank"].at("rank 7", OLD)["checkpoint s"] == digits3(slowest.interval.estimate)
-    assert checkpoint_made.html.count('href="#mark-slowest"') == 4  # both targets, both ways
+    assert checkpoint_made.html.count('href="#mark-slowest"') == 4  # both targets, both directions
 
 
 def test_findings_state_ratios_and_percentages_correctly(
@@ -213,7 +213,7 @@ def test_without_flushes_nothing_is_called_durable(tmp_path: Path) -> None:
     assert "took less time for a checkpoint" in sentence
     html = write_brief(store, pdf=False).read_text("utf-8")
     assert 'id="mark-not-durable"' in html
-    assert "Optimal interval" not in html  # no mtbf is given
+    assert "Optimal interval" not in html  # no mtbf is set
     listed = next(t for t in tables_of(html, SECTION) if t.head[0] == "checkpoint")
     assert "to durable s" not in listed.head
     assert listed.at("checkpoint 1", NEW)["throughput MB/s"]
@@ -238,7 +238,7 @@ def test_what_checkpoints_cost_is_modelled_with_the_formulas(
         for m in figure.spec["datasets"]["marks"]
         if (m["target"], m["what"]) == (OLD, "Daly’s optimum")
     )
-    whole = cost / 0.1  # the study shrinks the files
+    whole = cost / 0.1  # the study scales the files down
     assert best["x"] == pytest.approx(daly_interval(whole, 86_400), rel=1e-4)
     assert "of the whole checkpoint, at the rate of one scaled to 10 %" in figure.title
     curve = [d for d in figure.spec["datasets"]["curves"] if d["target"] == OLD]
@@ -248,7 +248,7 @@ def test_what_checkpoints_cost_is_modelled_with_the_formulas(
 
 
 def test_without_a_restore_failures_still_cost_what_is_done_again(tmp_path: Path) -> None:
-    """Daly's optimum is the least of its curve, and no restart is claimed to be in it."""
+    """Daly's optimum is the minimum of its curve, without a restart cost."""
     store = build_checkpoint_store(tmp_path / "run", power=False, repeats=2, scale="1", restores=0)
     comparison = compare(load_dataset([store]))
     (figure,) = draw("training_lost", comparison, comparison.sections)
@@ -282,7 +282,7 @@ def test_every_card_says_how_small_the_checkpoint_was(
     assert claims
     for claim in claims:
         assert claim.where.count("scaled to 10 %") == 1
-    # One workload: what a card would say is what the head says.
+    # With one workload, a card would repeat the head.
     told = re.findall(r'<p class="(?:where|tells)">([^<]+)', checkpoint_made.html)
     assert told
     assert all("scaled to 10 %" in text for text in told)

@@ -1,6 +1,6 @@
-"""Full disks, failed flushes, lost power, killed processes: the last checkpoint stays restorable.
+"""After full disks, failed flushes, power loss or kills, the last checkpoint is restorable.
 
-Every fault is a real one: of a file system, a device, a limit of the kernel, or a signal.
+Every fault is real: of a file system, a device, a kernel limit, or a signal.
 """
 
 from __future__ import annotations
@@ -44,7 +44,10 @@ print(run.outcome()[0])
 
 
 def order(place: Path, size: int = SIZE, **changes: Any) -> CheckpointJob:
-    """Two files of ``size`` from each of two ranks, in small I/Os so that there is a middle."""
+    """Return a job of two files of ``size`` per rank on two ranks, in small I/Os.
+
+    Small I/Os make it possible to stop in the middle of a file.
+    """
     direct = changes.pop("direct", True)
     job = CheckpointJob(
         place=DataPlace(directory=str(place), direct=direct),
@@ -58,7 +61,7 @@ def order(place: Path, size: int = SIZE, **changes: Any) -> CheckpointJob:
         restores=0,
         io_bytes=128 << 10,
         queue_depth=2,
-        preallocate=False,  # so that the size of a file tells how far it is
+        preallocate=False,  # so that a file's size shows its progress
         seed=3,
     )
     return job.model_copy(update=changes)
@@ -88,7 +91,7 @@ def names(place: Path) -> list[str]:
 
 
 def assert_restorable(place: Path, number: int, **changes: Any) -> None:
-    """A job that only restores reads every byte of that checkpoint, and leaves nothing half."""
+    """Check that a restore-only job reads every byte and that no partial checkpoint is left."""
     outcome = finished(order(place, writes=0, restores=1, **changes))
     (restore,) = outcome.details["restores"]
     assert restore["number"] == number
@@ -98,7 +101,7 @@ def assert_restorable(place: Path, number: int, **changes: Any) -> None:
 
 
 def half_made(place: Path) -> dict[Path, int]:
-    """Checkpoints that have no manifest yet, and the bytes that their files have."""
+    """Return checkpoints without a manifest, with the bytes of their files."""
     found = {}
     for entry in place.glob("*-0*") if place.is_dir() else ():
         if not (entry / MANIFEST).exists():
@@ -111,7 +114,7 @@ def half_made(place: Path) -> dict[Path, int]:
 
 @contextmanager
 def child(job: CheckpointJob, limit: int = 0) -> Iterator[subprocess.Popen[str]]:
-    """The job in a process of its own."""
+    """Run the job in a process of its own."""
     process = subprocess.Popen(
         [sys.executable, "-c", CHILD, str(limit)],
         stdin=subprocess.PIPE,
@@ -133,7 +136,7 @@ def child(job: CheckpointJob, limit: int = 0) -> Iterator[subprocess.Popen[str]]
 def stop_in_the_middle(
     process: subprocess.Popen[str], place: Path, share: float, whole: int = WHOLE
 ) -> Path:
-    """Stop the process while a checkpoint has at least that share of its bytes, and no manifest."""
+    """Stop the process while a checkpoint has at least this share of its bytes and no manifest."""
     while True:
         assert process.poll() is None, process.communicate()
         for entry, size in half_made(place).items():
@@ -152,7 +155,7 @@ def test_a_killed_process_leaves_the_checkpoint_before(
     tmp_path: Path, publish: str, share: float
 ) -> None:
     place = tmp_path / "checkpoints"
-    # It goes on for ever, so that it is killed in the middle of something.
+    # It runs without end, so that the kill always hits it in the middle.
     endless = order(place, writes=100_000, keep_last=2, publish=publish)
     with child(endless) as process:
         half = stop_in_the_middle(process, place, share)
@@ -162,7 +165,7 @@ def test_a_killed_process_leaves_the_checkpoint_before(
     assert not (half / MANIFEST).exists()
     assert half.exists()
     assert_restorable(place, number - 1, publish=publish)
-    # The next job takes the half one's place.
+    # The next job replaces the partial checkpoint.
     finished(order(place, publish=publish))
     assert_restorable(place, number, publish=publish)
     finished(order(place, task="clean"))
@@ -170,7 +173,7 @@ def test_a_killed_process_leaves_the_checkpoint_before(
 
 
 def test_a_rank_that_cannot_write_its_file_is_named(tmp_path: Path) -> None:
-    """Rank 1's second file grows beyond what the kernel lets this process write."""
+    """Rank 1's second file exceeds the file size limit of this process."""
     place = tmp_path / "checkpoints"
     finished(order(place))
     job = order(place, restores=1)
@@ -220,7 +223,7 @@ def test_memory_that_is_full_is_a_full_disk_too(tmp_path: Path) -> None:
 
 @pytest.mark.root
 def test_a_flush_that_fails_fails_the_run_and_not_the_checkpoint_before(tmp_path: Path) -> None:
-    """All bytes are handed over, and then the file system goes: only a flush can tell."""
+    """All bytes are written before the file system fails, so that only a flush reports it."""
     image = make_image(tmp_path / "disk.img", 128 * MIB)
     files = [
         CheckpointFile(name=f"rank{rank}/part{n}.pt", rank=rank, bytes=256 << 10)
@@ -238,10 +241,10 @@ def test_a_flush_that_fails_fails_the_run_and_not_the_checkpoint_before(tmp_path
                 stdout, stderr = process.communicate()
             assert process.returncode == 0, stderr
             failure = Failure.model_validate(json.loads(stdout)["failure"])
-            # ext4 says the latter once it has noticed that its journal is gone.
+            # ext4 reports the latter once it has noticed that its journal is gone.
             assert failure.errno_name in ("EIO", "EROFS")
             assert (failure.path or "").startswith(str(half))
-            # The manifest is written when all files are flushed.
+            # The manifest is written after all files are flushed.
             assert failure.operation == "sync" or (failure.path or "").endswith(MANIFEST)
         number = int(half.name.rpartition("-")[2])
         with mounted(tmp_path / "fs", loop):
@@ -261,7 +264,7 @@ def test_what_was_called_durable_survives_a_loss_of_power(tmp_path: Path) -> Non
 
 @pytest.mark.root
 def test_what_was_not_flushed_does_not_survive_it(tmp_path: Path) -> None:
-    """The other half of the proof: the power cut of these tests does lose what it can."""
+    """Converse check: the simulated power loss does discard unflushed data."""
     image = make_image(tmp_path / "disk.img", 96 * MIB)
     with loop_device(image) as loop:
         with mounted(tmp_path / "fs", loop, "-o", "commit=300") as fs:

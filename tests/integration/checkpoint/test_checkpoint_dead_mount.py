@@ -1,4 +1,4 @@
-"""A file system that answers nothing holds up the run's own thread, which is watched."""
+"""A hanging file system blocks only the run's own thread, which is monitored."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from storlab.model.place import DataPlace
 from storlab.workloads.checkpoint.job import CheckpointFile, CheckpointJob
 from support.mounts import make_image, mounted, sh
 
-LIMIT_S = 60.0  # of what comes back at once, unless it hangs
+LIMIT_S = 60.0  # for calls that return at once unless they hang
 
 
 @contextmanager
 def frozen(mount_point: Path) -> Iterator[None]:
-    """Whatever would change it waits, and cannot be interrupted: as on a server that is gone."""
+    """Freeze the file system: writers block uninterruptibly, as with a dead server."""
     sh("fsfreeze", "--freeze", mount_point)
     try:
         yield

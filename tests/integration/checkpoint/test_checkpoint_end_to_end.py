@@ -1,4 +1,4 @@
-"""The checkpoint workload from the study file to its metrics, through the command, for real."""
+"""The checkpoint workload from study file to metrics, through the command."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ targets = ["buffered"]
 
 @pytest.fixture(scope="module")
 def records(tmp_path_factory: pytest.TempPathFactory) -> list[RunRecord]:
-    """The runs of the study, carried out once."""
+    """Return the runs of the study, executed once."""
     place = tmp_path_factory.mktemp("checkpoints")
     (place / "study.toml").write_text(STUDY)
     (place / "data").mkdir()
@@ -102,9 +102,9 @@ def records(tmp_path_factory: pytest.TempPathFactory) -> list[RunRecord]:
         patch.chdir(place)
         code = main(["run", "study.toml", "--out", "results", "--no-report", "--quiet"])
     assert code == ExitCode.OK
-    assert list((place / "data").iterdir()) == []  # the checkpoints and their home are gone
+    assert list((place / "data").iterdir()) == []  # the checkpoints and their home are removed
     assert not [path for path in place.glob("objects/**/*") if path.is_file()]
-    (place / "profiles" / "mine.toml").unlink()  # a result is read where the profile is not
+    (place / "profiles" / "mine.toml").unlink()  # a result can be read without the profile
     return ResultStore.open(place / "results").records()
 
 
@@ -197,7 +197,7 @@ def test_a_profile_that_is_not_there_stops_the_plan(
 
 
 def parsed(path: Path) -> tuple[dict[str, Any], bytes]:
-    """A safetensors file by its description: length of the header, JSON, data."""
+    """Parse a safetensors file: header length, JSON, data."""
     content = path.read_bytes()
     (length,) = struct.unpack("<Q", content[:8])
     assert content[8:9] == b"{"
@@ -207,7 +207,7 @@ def parsed(path: Path) -> tuple[dict[str, Any], bytes]:
 
 @pytest.fixture
 def tensors(tmp_path: Path) -> list[Path]:
-    """Files of every kind of size: empty, below one I/O, of many, and of no round number."""
+    """Files of all sizes: empty, below one I/O, of many I/Os, and uneven."""
     sizes = [0, 1, 4096, 65_536, 1_000_001]
     job = CheckpointJob(
         place=DataPlace(directory=str(tmp_path / "checkpoints")),

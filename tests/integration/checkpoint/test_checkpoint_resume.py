@@ -1,4 +1,4 @@
-"""A run of checkpoints that was interrupted, on a file system that just holds it."""
+"""An interrupted checkpoint run, on a file system that is just large enough."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_it_begins_anew_in_the_room_that_it_had(tmp_path: Path) -> None:
             process.send_signal(signal.SIGINT)
             process.communicate()
         assert process.returncode == ExitCode.INTERRUPTED
-        assert len(left(place)) >= 2  # what was being written may be removed
+        assert len(left(place)) >= 2  # the one being written may be removed
         assert main(["resume", str(out), "--no-report"]) == ExitCode.OK
         assert not list(place.iterdir())
     (record,) = ResultStore.open(out).records()

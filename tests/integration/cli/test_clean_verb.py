@@ -1,4 +1,4 @@
-"""``storlab clean``: what a campaign left goes, what is somebody's stays, and so do results."""
+"""``storlab clean`` removes a campaign's data, but neither foreign files nor results."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class Printed:
 
 
 class Verb:
-    """The command, in this process: it starts in no time."""
+    """The command, run in this process to save start-up time."""
 
     def __init__(self, capsys: pytest.CaptureFixture[str]) -> None:
         self._capsys = capsys
@@ -98,7 +98,7 @@ def sums(directory: Path) -> dict[str, str]:
 
 @pytest.fixture
 def kept(tmp_path: Path, storlab: Verb, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The result directory of a campaign that kept its data files."""
+    """Provide the result directory of a campaign that kept its data files."""
     (tmp_path / "study.toml").write_text(FILES)
     (tmp_path / "many").mkdir()
     monkeypatch.chdir(tmp_path)
@@ -112,7 +112,7 @@ def test_kept_data_files_go_and_results_stay(
     kept: Path, tmp_path: Path, storlab: Verb, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = sums(kept)
-    elsewhere = tmp_path / "elsewhere"  # relative places are those of the campaign
+    elsewhere = tmp_path / "elsewhere"  # relative paths are relative to the campaign's directory
     elsewhere.mkdir()
     monkeypatch.chdir(elsewhere)
     report = json.loads(storlab("clean", kept, "--json").stdout)
@@ -152,7 +152,7 @@ def test_what_is_no_campaign(tmp_path: Path, storlab: Verb) -> None:
 
 
 def begun(place: Path, address: str, options: str = "") -> tuple[Path, dict[str, Any]]:
-    """A campaign that was killed after it had made two objects, and nothing of a run."""
+    """Provide a campaign killed after making two objects, before its first run."""
     study_file = place / "study.toml"
     study_file.write_text(OBJECTS.format(address=address, options=options))
     loaded = load_study(study_file)

@@ -1,4 +1,4 @@
-"""What a shell is offered after Tab, asked as the shells ask: by environment variables."""
+"""Shell completion, queried through environment variables as shells do."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, _results: Path) -> Pat
 def complete(
     words: str, capsys: pytest.CaptureFixture[str], *, shell: str = "bash", code: int = 0
 ) -> list[str]:
-    """What is offered for the last word."""
+    """Return the completions of the last word."""
     capsys.readouterr()
     asked = {"_STORLAB_COMPLETE": f"complete_{shell}", "_TYPER_COMPLETE_ARGS": words}
     asked |= {"COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}

@@ -1,6 +1,6 @@
-"""The commands of docs/tutorial.md, run one after the other as they stand there.
+"""The commands of docs/tutorial.md, run in order as printed there.
 
-Only the length of a run is another: a test has no minutes to spend.
+Only the length of runs is shortened.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ PAGE = Path(__file__).parents[3] / "docs" / "tutorial.md"
 BLOCK = re.compile(
     r"(?:Write it|rests on) to `(\S+)`:\n\n```toml\n(.*?)```|```sh\n(.*?)```", re.DOTALL
 )
-# The first that gives every worker a turn in its window: on a busy machine that takes longer.
+# Window lengths tried until every worker gets a turn, which takes longer on a busy machine.
 WINDOWS = ("200ms", "2s", "8s")
 SHORTER = {'"1s"': '"50ms"', '"500ms"': '"50ms"', '"256MiB"': '"4MiB"'}
 STARVED = "no operation completed in the window"
 
 
 def command_in(place: Path) -> Path:
-    """With ``storlab`` as a command."""
+    """Return the command line with ``storlab`` as a command."""
     program = place / "bin" / "storlab"
     program.parent.mkdir(parents=True)
     program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m storlab "$@"\n')
@@ -35,8 +35,8 @@ def command_in(place: Path) -> Path:
 
 
 def walked(place: Path, window: str) -> str | None:
-    """What the commands print; None where a worker had no turn in its window."""
-    memory = place / "memory"  # /dev/shm belongs to the machine
+    """Return the output of the commands; None if a worker had no turn in its window."""
+    memory = place / "memory"  # /dev/shm is shared by the machine
     printed = ""
     for name, content, commands in (match.groups() for match in BLOCK.finditer(PAGE.read_text())):
         if name:
@@ -98,7 +98,7 @@ def test_every_command_works_as_it_stands(tmp_path: Path) -> None:
         if printed is not None:
             break
     assert printed is not None
-    # Of outputs that measure, what is not measured: headings, names of points and of rules.
+    # Of measured output, only fixed parts are compared: headings, names of points and rules.
     words = _lines(printed)
     assert _shown_after("storlab run decide.toml --out results/monday")[0] in words
     compared = _shown_after("storlab compare results/monday --metric latency_p99_ns")
@@ -115,5 +115,5 @@ def test_every_command_works_as_it_stands(tmp_path: Path) -> None:
     assert (place / "results" / "monday" / "brief.html").is_file()
     assert (place / "results" / "both" / "brief.html").is_file()
     assert (place / "monday.csv").is_file()
-    assert not list((place / "memory").iterdir())  # nothing of storlab stays on a target
+    assert not list((place / "memory").iterdir())  # no storlab file is left on a target
     shutil.rmtree(place)

@@ -1,4 +1,4 @@
-"""A cluster of twelve clients, brought up once for the tests of a file."""
+"""Fixture of a cluster with twelve clients, started once per test file."""
 
 from __future__ import annotations
 

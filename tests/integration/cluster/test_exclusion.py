@@ -46,7 +46,7 @@ read_percent = 50
 rate_iops = 500
 """
 LOCK = "storlab-cluster.lock"
-# Their folders have nothing in common: client-1 and client-2, and 127.0.0.1.
+# Their client folders differ: client-1 and client-2, and 127.0.0.1.
 NUMBERED = {"name": "numbered", "hosts": '["localhost"]', "clients": 2}
 NAMED = {"name": "named", "hosts": '["127.0.0.1"]', "clients": 1}
 
@@ -61,12 +61,12 @@ def write_study(place: Path, of: dict[str, object], runtime: str = "1s", more: s
 
 
 def files(place: Path) -> dict[str, int]:
-    """What lies in the shared directory, by name: inodes."""
+    """Return the inodes in the shared directory by name."""
     return {str(p.relative_to(place)): p.stat().st_ino for p in (place / "shared").rglob("*")}
 
 
 def hasten(lock: Path) -> None:
-    """Of a campaign that has died: nobody has to look for minutes whether it goes on."""
+    """Shorten the wait for a dead campaign's lease from minutes."""
     told = json.loads(lock.read_bytes())
     assert told["away_ns"] > 0
     lock.write_text(json.dumps(told | {"away_ns": NS_PER_S}))
@@ -115,7 +115,7 @@ def test_nobody_else_comes_in_while_a_straggler_still_works(tmp_path: Path) -> N
 
 
 def test_a_campaign_that_keeps_its_data_claims_nothing_behind_its_end(tmp_path: Path) -> None:
-    """Nor do its own tasks keep one another out, on two targets in one directory."""
+    """Its own tasks do not exclude each other, on two targets in one directory."""
     kept = write_study(tmp_path, NUMBERED, more="keep_data = true")
     with Lab.run(kept, tmp_path / "first") as first:
         assert first.end() == ExitCode.OK, first.printed

@@ -1,4 +1,4 @@
-"""A study on clients of this machine, with both MPIs: to its end, and through faults."""
+"""Studies on clients of this machine with both MPIs, to the end and through faults."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ DEFAULTS = {
     "target": "",
 }
 
-# A load that leaves the cores of clients to those who speak with the lab.
+# A load that leaves CPU time for the clients' messages to the lab.
 PACED = "rate_iops = 2000"
 
 
@@ -68,13 +68,13 @@ def write_study(place: Path, vendor: str = "mpich", **values: object) -> Path:
 
 
 def left(place: Path) -> list[str]:
-    """What lies in the shared directory."""
+    """Return the files in the shared directory."""
     return sorted(str(p.relative_to(place / "data")) for p in (place / "data").rglob("*"))
 
 
 @pytest.fixture(scope="module", params=["mpich", "openmpi"])
 def finished(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Lab:
-    """A campaign that came to its end."""
+    """Provide a campaign that finished."""
     place = tmp_path_factory.mktemp(request.param)
     study = write_study(place, request.param, clients="[1, 3]")
     with Lab.run(study, place / "out", report=True) as lab:
@@ -115,7 +115,7 @@ FAULTS = ("rank killed", "rank stopped", "launcher killed", "none")
 def faulty(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[Lab, dict[str, Recorded]]]:
-    """One campaign, through one fault in each of its runs."""
+    """Provide one campaign with a fault in each of its runs."""
     place = tmp_path_factory.mktemp(request.param)
     values = {"repeats": len(FAULTS), "runtime": "10s", "lost_after": "12s", "more": PACED}
     study = write_study(place, request.param, **values)
@@ -147,7 +147,7 @@ def test_a_stopped_client_is_named(faulty: tuple[Lab, dict[str, Recorded]]) -> N
 
 
 def test_a_killed_client_is_named(faulty: tuple[Lab, dict[str, Recorded]]) -> None:
-    """MPICH kills the others of the host, too, and cannot tell which of them was the first."""
+    """MPICH kills all clients of the host, so the first one to die is unknown."""
     message = faulty[1]["rank killed"].message
     assert "client-2" in message.partition(":")[0]
     assert "ended without an outcome" in message
@@ -172,7 +172,7 @@ def vendor(request: pytest.FixtureRequest) -> str:
 
 
 def test_it_is_resumed_behind_a_killed_lab(tmp_path: Path, vendor: str) -> None:
-    """Every file that the clients had made is there for the rest of the campaign."""
+    """All files of the clients still exist for the rest of the campaign."""
     others = tmp_path / "data" / "client-1" / "of somebody else"
     study = write_study(tmp_path, vendor, repeats=2, runtime="6s", more=PACED)
     with Lab.run(study, tmp_path / "out") as lab:
@@ -236,7 +236,7 @@ def test_written_blocks_are_verified_on_every_client(tmp_path: Path) -> None:
         assert lab.end() == 0, lab.printed
     (record,) = lab.records()
     assert record.verify is not None
-    # Both clients' blocks: each has two files of 256 blocks.
+    # Blocks of both clients: each has two files of 256 blocks.
     assert record.verify.checked_blocks > 512
     assert record.verify.bad_blocks == {}
     assert left(tmp_path) == []
@@ -267,7 +267,7 @@ objects = 8
 
 
 def objects(place: Path, store: str, more: str = "") -> RunRecord:
-    # On a busy machine a second may pass without a client's turn.
+    # On a busy machine a client may get no CPU for a second.
     for runtime in ("1s", "5s", "25s"):
         study = place / "objects.toml"
         values = {"mpiexec": need_mpi("mpich"), "store": store, "more": more, "runtime": runtime}

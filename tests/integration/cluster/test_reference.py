@@ -1,4 +1,4 @@
-"""fio on clients of a cluster: by the same launcher, from the same start, merged as native is."""
+"""fio on cluster clients: same launcher, same start, merged like native."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from storlab.lab.results.store import ResultStore
 from support.local_clients import run_study, run_verb, write_study
 
 pytestmark = pytest.mark.fio
-DEPTH = 1  # all that fio takes where io_uring is switched off
-JOBS = 2  # of each client, in the study of support.local_clients
+DEPTH = 1  # maximum of fio if io_uring is disabled
+JOBS = 2  # per client, in the study of support.local_clients
 
 
 @pytest.fixture(autouse=True)
@@ -41,7 +41,7 @@ def test_fio_runs_on_every_client_and_histograms_are_merged(tmp_path: Path) -> N
     assert [client.name for client in clients] == ["client-1", "client-2", "client-3"]
     for client in clients:
         assert client.operations > 0
-        # fio counts the last I/O of a job and its bytes one after the other, as its window ends.
+        # At the end of a window fio counts a job's last I/O and its bytes one after the other.
         assert abs(client.bytes - 4096 * client.operations) <= 4096 * JOBS
         assert client.armed_ns is not None
         assert client.first_io_late_ns is not None and client.last_worker_late_ns is not None
@@ -55,7 +55,7 @@ def test_fio_runs_on_every_client_and_histograms_are_merged(tmp_path: Path) -> N
     assert {row["client"] for row in apart} == {client.name for client in clients}
     whole = latencies(store.samples(record.run_id).to_pylist())
     for operation, histogram in latencies(apart).items():
-        # the common window may end a moment before a client's own
+        # the common window may end slightly before a client's own
         assert 0 < whole[operation].count <= histogram.count
         assert record.totals[operation].operations == whole[operation].count
 

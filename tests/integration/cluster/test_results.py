@@ -16,7 +16,7 @@ from support.local_clients import run_study, run_verb, write_study
 
 @pytest.fixture(scope="module")
 def done(tmp_path_factory: pytest.TempPathFactory) -> ResultStore:
-    """Two points, on one client and on two."""
+    """Provide a campaign of two points, on one client and on two."""
     need_mpi("mpich")
     return run_study(tmp_path_factory.mktemp("done"), clients="[1, 2]")
 
@@ -41,7 +41,7 @@ def test_status_shows_what_clients_do_now(
     clients = {"c1": {"phase": "measure", "bytes_s": 2e6, "silent_ns": 5, "ended": False}}
     live.write_text(json.dumps({"phase": "load", "clients": clients}))
     assert run_verb("status", directory, "--json") == 0
-    assert json.loads(capsys.readouterr().out)["clients_now"] == []  # nobody is at it
+    assert json.loads(capsys.readouterr().out)["clients_now"] == []  # no session is active
     with ResultStore.open(directory).campaign_lock():
         assert run_verb("status", directory, "--json") == 0
         (now,) = json.loads(capsys.readouterr().out)["clients_now"]
@@ -77,14 +77,14 @@ def test_export_as_fio_and_import_again(
     }
     imported = ResultStore.open(tmp_path / "imported").records()
     assert totals == {(op, t.operations) for r in imported for op, t in r.totals.items()}
-    # runs on one client and on two are not repeats of one another
+    # runs on one client and on two are not repeats of each other
     assert sorted((r.clients, r.repeat) for r in imported) == [(1, 1), (2, 1)]
 
 
 def test_resume_refuses_other_hosts(
     done: ResultStore, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """As with a hostfile that was edited: the hosts of the beginning are in environment.json."""
+    """For example an edited hostfile: environment.json records the original hosts."""
     directory = tmp_path / "results"
     shutil.copytree(done.directory, directory)
     path = directory / "environment.json"

@@ -1,4 +1,4 @@
-"""The cluster that tests run on is what it claims to be: hosts, clocks, file system, faults."""
+"""The test cluster has the hosts, clocks, file system and faults that it promises."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def python(text: str, *arguments: str | Path) -> list[str | Path]:
 def on_each(
     rig: ClusterRig, hosts: Sequence[str], argv: Sequence[Sequence[str | Path]]
 ) -> dict[str, str]:
-    """A program on each host, all at once: what each wrote. All must succeed."""
+    """Run a program on each host in parallel; return the outputs. All must succeed."""
     running = {
         host: subprocess.Popen(
             rig.command(host, words),
@@ -95,13 +95,13 @@ def on_each(
 
 
 def received(rig: ClusterRig, host: str) -> int:
-    """Bytes that came in on a host's NIC."""
+    """Return the bytes received by a host's NIC."""
     return int(rig.run(host, ["cat", "/sys/class/net/eth0/statistics/rx_bytes"]).stdout)
 
 
 @contextmanager
 def listening(rig: ClusterRig, host: str) -> Iterator[None]:
-    """A program on a host that receives what one other sends."""
+    """Run a program on a host that receives from another host."""
     with subprocess.Popen(
         rig.command(host, python(RECEIVE)), stdout=subprocess.PIPE, text=True
     ) as process:
@@ -149,7 +149,7 @@ def test_clients_read_what_others_wrote_over_the_network(rig: ClusterRig) -> Non
     for name, output in told.items():
         (job,) = json.loads(output)["jobs"]
         assert (job["error"], job["read"]["io_bytes"]) == (0, FILE)
-        # Read before, and again from the servers: no cache of the client answers.
+        # Read from the servers, not from the client's cache.
         assert received(rig, name) - before[name] > FILE
 
 
@@ -181,8 +181,7 @@ def test_agent_runs_a_command_as_ssh_would(rig: ClusterRig) -> None:
 
 
 def test_agent_hands_on_no_file_of_its_caller(rig: ClusterRig) -> None:
-    """As ssh: mpiexec's helpers held the socket at which it waited for them, and waited for ever
-    where it was killed before they had reached it."""
+    """An inherited socket kept mpiexec's helpers waiting for ever if it was killed too early."""
     program = ['exec 5</dev/null; "$0" c7 "test ! -e /proc/self/fd/5"', str(rig.agent)]
     assert subprocess.run(["bash", "-c", *program], check=False, timeout=60).returncode == 0
 
@@ -201,7 +200,7 @@ def test_processes_of_a_client_can_be_killed_from_outside(rig: ClusterRig) -> No
 
 def test_command_dies_with_its_caller(rig: ClusterRig) -> None:
     started = subprocess.Popen(rig.command("c2", ["sleep", "1000"]))
-    # Only the program itself has been told to die with its caller: not what becomes it.
+    # Wait for the program itself: the wrappers that exec it have no death signal yet.
     wait_until("it runs", lambda: [_name(pid) for pid in rig.pids("c2")] == ["sleep"])
     started.kill()
     started.wait(60)
@@ -237,7 +236,7 @@ def test_shaped_client_is_slow_in_both_directions(
     with listening(rig, receiver):
         took = float(rig.run(sender, python(SEND, receiver, str(size))).stdout)
     rig.shape("c5", None)
-    assert took > (size - bucket) / rate  # a limit of the shaper, not of this machine
+    assert took > (size - bucket) / rate  # so the shaper is the limit, not this machine
     assert "tbf" not in rig.run("c5", ["tc", "qdisc", "show", "dev", "eth0"]).stdout
     rig.shape("c5", None)
 
@@ -256,7 +255,7 @@ def test_client_without_the_mount_writes_to_itself(rig: ClusterRig) -> None:
 def test_full_volume(rig: ClusterRig) -> None:
     assert rig.volume_size == pytest.approx(512 << 20, rel=0.05)
     rig.fill_volume()
-    for number in range(4):  # a name decides where the volume places a file
+    for number in range(4):  # the file's name selects the brick
         target = rig.mount / f"one-more-{number}"
         refused = rig.run("c10", python(APPEND, target), check=False)
         assert refused.returncode != 0
@@ -301,7 +300,7 @@ def links() -> set[str]:
 
 
 def namespaces() -> set[str]:
-    """All namespaces that a process or a mount keeps alive."""
+    """Return all namespaces kept alive by a process or mount."""
     told = subprocess.run(
         ["lsns", "--noheadings", "--output", "NS"], capture_output=True, text=True, check=True
     )
@@ -309,7 +308,7 @@ def namespaces() -> set[str]:
 
 
 def of_holder(pid: str) -> set[str]:
-    """Namespaces of a host that are not the test's."""
+    """Return the namespaces of a host that differ from the test's."""
     own = Path("/proc/self/ns")
     links = {link.readlink().name for link in Path(f"/proc/{pid}/ns").iterdir()}
     links -= {link.readlink().name for link in own.iterdir()}
@@ -317,7 +316,7 @@ def of_holder(pid: str) -> set[str]:
 
 
 def mounts(of_tests: Path) -> list[str]:
-    """What is mounted here, without what tests beside this one mount in their folders."""
+    """Return the mounts here, without those of parallel tests in their folders."""
     lines = Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines()
     return [line for line in lines if not Path(line.split()[4]).is_relative_to(of_tests)]
 
@@ -354,7 +353,7 @@ def test_nothing_is_left_of_a_killed_owner(
 
 
 def commands_with(token: str) -> list[str]:
-    """Commands of running programs that name a rig."""
+    """Return the command lines of running programs that contain a rig's token."""
     found = []
     for entry in Path("/proc").glob("[0-9]*/cmdline"):
         with suppress(OSError):
@@ -366,7 +365,7 @@ def commands_with(token: str) -> list[str]:
 
 def test_rig_that_cannot_be_made_leaves_nothing() -> None:
     before = set(Path("/tmp").glob("storlab-rig-*"))
-    impossible = {"c1": -(10**18)}  # before the machine was started
+    impossible = {"c1": -(10**18)}  # before the machine booted
     with (
         pytest.raises(RuntimeError, match="c1 could not be made"),
         ClusterRig(clients=1, servers=0, clock_offsets_ns=impossible),

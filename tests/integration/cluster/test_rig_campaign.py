@@ -1,4 +1,4 @@
-"""Campaigns on twelve clients with clocks of their own, on GlusterFS, through faults."""
+"""Campaigns on twelve clients with their own clocks, on GlusterFS, through faults."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ DEFAULTS: dict[str, Any] = {
 
 
 class Field:
-    """Studies on a rig, and the lab on its controller."""
+    """Studies on a rig, with the lab on its controller."""
 
     def __init__(self, rig: ClusterRig, place: Path) -> None:
         self.rig = rig
@@ -128,13 +128,13 @@ class Field:
         return told.stdout.split()
 
     def wait_for_mounts(self) -> None:
-        """A client whose bricks are silent for the ping time-out loses them for a while."""
+        """Wait until all bricks are back; a client drops bricks silent for the ping timeout."""
         for host in self.rig.hosts:
             command = partial(self.rig.run, host, ["ls", self.rig.mount], check=False)
             wait_for(f"{host} reads its mount", lambda ls=command: ls().returncode == 0)
 
     def rank(self, host: str) -> int:
-        """The process of the rank on a client."""
+        """Return the process of the rank on a client."""
         (pid,) = (pid for pid in self.rig.pids(host) if is_rank(pid))
         return pid
 
@@ -158,7 +158,7 @@ def show(what: str, found: Recorded) -> None:
 
 @pytest.fixture(scope="module")
 def nine(field: Field) -> list[RunRecord]:
-    """The nine workloads on twelve clients."""
+    """Provide the nine workloads on twelve clients."""
     study = field.study("nine", clients=12, size="16MiB", workloads=NINE, runtime="6s")
     return field.finished(study, report=True)
 
@@ -184,7 +184,7 @@ def test_offsets_are_those_of_the_hosts_clocks(field: Field, nine: list[RunRecor
         assert record.cluster is not None
         for client in record.cluster.clients:
             error = abs(client.offset_ns - field.rig.clock_offset_ns(client.name))
-            # What the pings leave open is told with it.
+            # The uncertainty left by the pings is reported as well.
             assert error <= max(50_000, client.round_trip_ns)
             worst = max(worst, error)
     skews = sorted(r.cluster.start_skew_ns or 0 for r in nine if r.cluster is not None)
@@ -223,7 +223,7 @@ MENDED: dict[str, Callable[[Field], object]] = {
 
 @pytest.fixture(scope="module", params=["mpich", "openmpi"])
 def faulty(request: pytest.FixtureRequest, field: Field) -> dict[str, Recorded]:
-    """One campaign, through one fault in each of its runs."""
+    """Provide one campaign with a fault in each of its runs."""
     study = field.study(
         f"faulty-{request.param}",
         request.param,
@@ -320,7 +320,7 @@ def down(rig: ClusterRig, *hosts: str) -> Iterator[None]:
 
 
 def test_doctor_looks_at_all_that_answer(field: Field) -> None:
-    """One host that does not answer hid the others, and what was wrong with them."""
+    """One host that does not answer once hid the problems of the others."""
     study = field.study("reach", clients=12)
     with down(field.rig, "c3", "c7"):
         code, told = field.doctor(study)
@@ -367,7 +367,7 @@ def test_a_mount_that_goes_stops_the_campaign_by_name(field: Field) -> None:
 
 
 def test_a_mount_of_another_file_system_fails_its_runs_by_name(field: Field) -> None:
-    """Nothing of that client's load may go there, whatever is mounted."""
+    """Nothing may be written to another mounted file system."""
     study = field.study("other", repeats=2, runtime="8s")
     place = field.rig.mount / "other"
     with field.run(study) as lab:
@@ -423,7 +423,7 @@ def test_a_full_volume_is_refused(field: Field) -> None:
 
 def test_a_volume_that_fills_up_fails_its_runs_by_name(field: Field) -> None:
     study = field.study("filled", workloads=MIXED, size="100MiB")
-    # One client takes its time, so that there is something left to write when all is full.
+    # One client is slow, so that data remains to be written when the volume is full.
     with shaped(field.rig, "c1", "80mbit"), field.run(study) as lab:
         live = lab.out / "work" / "prepare" / "live.json"
         wait_for("the data are made", live.exists, lab)
@@ -435,7 +435,7 @@ def test_a_volume_that_fills_up_fails_its_runs_by_name(field: Field) -> None:
     assert "No space left on device" in record.failure.message
     assert record.failure.message.partition(":")[0] in field.rig.hosts
     field.wait_for_mounts()
-    # Where nothing is free no lock can be taken, and without a lock nothing is removed.
+    # Without free space no lock can be taken, and without a lock nothing is removed.
     with Lab(lab.out, ["clean", lab.out], field.command) as rest:
         assert rest.end() == 0, rest.printed
     assert field.left("filled") == []

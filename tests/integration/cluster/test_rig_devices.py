@@ -1,4 +1,4 @@
-"""Block devices that each client has for itself: loop devices, one for each host of a rig."""
+"""A block device per client: loop devices, one for each host of a rig."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ rate_iops = 500
 
 @dataclass
 class Drives:
-    """What c1 and c2 have, by a name of their own each."""
+    """Devices of c1 and c2, each with its own name."""
 
     rig: ClusterRig
     place: Path
@@ -99,7 +99,7 @@ class Drives:
         return Lab.run(study, self.place / name, *more, command=command)
 
     def written(self) -> list[bool]:
-        """Which of them hold anything but zeros."""
+        """Return the devices that contain anything but zeros."""
         return [any(image.read_bytes()) for image in self.images]
 
 
@@ -163,7 +163,7 @@ def test_a_device_that_was_exchanged_since_the_plan_is_refused(drives: Drives) -
 
 
 def test_a_device_that_two_clients_have_is_refused(drives: Drives) -> None:
-    """The clients of a rig are one machine's; it has one device of this file, whatever its name."""
+    """The clients share a machine, so both see the loop device of this file under any name."""
     first, _ = drives.images
     study = drives.study("shared", [drives.links[0], drives.devices[0]], (first, first))
     for verb in (["plan"], ["doctor"], ["run", "--out", drives.place / "refused"]):
@@ -177,7 +177,7 @@ def test_a_device_that_two_clients_have_is_refused(drives: Drives) -> None:
 
 
 def test_a_typed_serial_consents_to_one_device(drives: Drives) -> None:
-    """A loop device's is the file that it is made of."""
+    """The serial of a loop device is its file."""
     first, other = map(str, drives.images)
     wrong = drives.study("wrong", drives.devices, (first, first))
     with drives.run(wrong, "refused") as refused:

@@ -1,4 +1,4 @@
-"""A store that the lab reaches, and that one client does not."""
+"""A store that is reachable for the lab, but not for one client."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from support.cluster import ClusterRig
 
 pytestmark = [pytest.mark.cluster, pytest.mark.versitygw]
 
-ADDRESS, PORT = "10.77.0.9", 7070  # a second one of the controller
+ADDRESS, PORT = "10.77.0.9", 7070  # second address of the controller
 KEYS = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "tested twice"}
 STUDY = """
 [study]

@@ -1,4 +1,4 @@
-"""Keys of stores reach clients by the order and MPI's messages alone."""
+"""Store keys reach clients only through the order and MPI messages."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ concurrency = 2
 
 
 class Watch:
-    """Looks at all processes and at some folders, over and over, for texts that nobody may show."""
+    """Scanner that polls all processes and some folders for secret texts."""
 
     def __init__(self, texts: list[str], folders: list[Path]) -> None:
         self._texts = [text.encode() for text in texts]
         self._folders = folders
         self.leaks: set[str] = set()
-        self.ranks: set[int] = set()  # that were seen with their environment
-        self.job: set[int] = set()  # with mpiexec and its helpers
+        self.ranks: set[int] = set()  # ranks whose environment was read
+        self.job: set[int] = set()  # including mpiexec and its helpers
         self.files = 0
         self._over = threading.Event()
 
@@ -70,12 +70,12 @@ class Watch:
                     if RANK in command and environment:
                         self.ranks.add(int(process.name))
                     self._check(f"{process}: command line", command)
-                    # Other programs that the lab asks something have what its user gave them.
+                    # Other programs started by the lab inherit the user's environment.
                     if MARK.encode() in environment or RANK in command:
                         self.job.add(int(process.name))
                         self._check(f"environment of {command!r}", environment)
             for folder in self._folders:
-                with suppress(OSError):  # it may go while it is walked through
+                with suppress(OSError):  # it may be removed during the walk
                     self._read_all(folder)
 
     def _read_all(self, folder: Path) -> None:
@@ -98,7 +98,7 @@ def test_keys_are_in_no_command_environment_or_file(
     work, temporary = tmp_path / "work", tmp_path / "tmp"
     work.mkdir()
     temporary.mkdir()
-    monkeypatch.setenv("TMPDIR", str(temporary))  # of the ranks, too
+    monkeypatch.setenv("TMPDIR", str(temporary))  # also used by ranks
     with EmbeddedServer(tmp_path / "server") as server:
         keys = server.store.credentials
         assert keys is not None
@@ -114,6 +114,6 @@ def test_keys_are_in_no_command_environment_or_file(
     (record,) = ResultStore.open(work / "results").records()
     assert record.status == "finished", record.failure
     assert record.cluster is not None and all(c.operations for c in record.cluster.clients)
-    # It has looked at what it was to look at; under Open MPI all of a job may have what ranks have.
+    # Make sure that it scanned everything; with Open MPI all of a job may have what ranks have.
     assert len(watch.job) >= len(watch.ranks) >= 3 and watch.files > 0
     assert watch.leaks == set()

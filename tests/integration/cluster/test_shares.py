@@ -1,4 +1,4 @@
-"""Work that is one for all clients, on clients of this machine: whole campaigns, and briefs."""
+"""Work divided over all clients of this machine: whole campaigns, and briefs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ HEAD = '[study]\nname = "Shares"\nrepeats = 1\nramp = "0s"\nruntime = "1s"\nsett
 
 
 def run(tmp_path: Path, clients: str, target: str, workload: str) -> list[dict[str, Any]]:
-    """The records of a study's runs, by number of clients; all have finished."""
+    """Return the records of a study's runs by number of clients; all have finished."""
     (tmp_path / "data").mkdir()
     study, results = tmp_path / "study.toml", tmp_path / "results"
     study.write_text(
@@ -35,7 +35,7 @@ def run(tmp_path: Path, clients: str, target: str, workload: str) -> list[dict[s
 
 
 def check_done(record: dict[str, Any], clients: int) -> None:
-    """When each client had done its share; the last one is the end of the whole."""
+    """Check when each client finished its share; the last one ends the whole."""
     done = [client["done_ns"] for client in record["cluster"]["clients"]]
     assert len(done) == clients
     assert 0 < min(done) <= max(done) == record["window_end_ns"] - record["window_start_ns"]
@@ -62,7 +62,7 @@ def test_ranks_of_a_checkpoint_over_two_clients(tmp_path: Path) -> None:
         ended = entry.get("written_ns", entry.get("end_ns"))
         assert entry["start_ns"] <= min(r["start_ns"] for r in ranks)
         assert max(r["moved_ns"] for r in ranks) <= ended
-    # No rank of any client begins a checkpoint before all have ended the one before.
+    # No rank of any client starts a checkpoint before all have finished the previous one.
     first, second = told["writes"]
     assert second["start_ns"] >= first["durable_ns"]
     assert told["meetings"]["count"] == 3
@@ -94,7 +94,7 @@ def test_accelerators_over_two_clients_meet_after_every_step(tmp_path: Path) -> 
         assert told["meetings"]["max_ns"] >= told["meetings"]["mean_ns"] > 0
     assert single["cluster"]["bytes_s_till_first_done"] is None
     check_done(two, clients=2)
-    # The same files are read, whoever reads them.
+    # The set of files read does not depend on the clients.
     assert single["totals"]["read"]["bytes"] == two["totals"]["read"]["bytes"] > 0
     assert single["totals"]["step"]["operations"] == two["totals"]["step"]["operations"] == 24
 
@@ -148,7 +148,7 @@ def test_a_search_for_the_accelerators_that_clients_keep_busy(tmp_path: Path) ->
     assert len(records) == 10
     assert {record["clients"] for record in records} == {1, 2}
     assert list((tmp_path / "data").iterdir()) == [], "all that was made has gone"
-    # The same command goes on with it, and finds that all is done.
+    # The same command continues, and finds all work done.
     again = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
     assert json.loads(again.stdout)["cases"] == found["cases"]
     build = [sys.executable, "-m", "storlab", "report", str(results)]

@@ -1,4 +1,4 @@
-"""Clients that a real Slurm starts: its nodes are all on this machine."""
+"""Clients started by a real Slurm, with all nodes on this machine."""
 
 from __future__ import annotations
 
@@ -58,14 +58,14 @@ def write_study(place: Path, launcher: str, **values: object) -> Path:
 
 
 class NodeLab(Lab):
-    """A campaign on the first node of a job; its ranks and its srun are found by their words."""
+    """Campaign on the first node of a job; ranks and srun are found by command line."""
 
     def mpiexec(self) -> int:
-        """The srun of the current task; of its two processes the first."""
+        """Return the first of the two srun processes of the current task."""
         return min(pid for pid in all_pids() if is_launcher(pid))
 
     def lab(self) -> int:
-        """The process of storlab itself."""
+        """Return the process of storlab itself."""
         campaign_pids = (pid for pid in all_pids() if str(self.out) in words(pid))
         return next(pid for pid in campaign_pids if "python" in Path(words(pid)[0]).name)
 
@@ -81,7 +81,7 @@ def mark_of(pid: int) -> str | None:
 
 @pytest.mark.parametrize("launcher", ["slurm", "mpi"])
 def test_a_batch_job_of_one_core_a_node(slurm: Slurm, tmp_path: Path, launcher: str) -> None:
-    """Slurm as it comes: no --mpi, and a core of each node. Fewer clients than nodes, too."""
+    """Default Slurm without --mpi, one core per node; also with fewer clients than nodes."""
     study, out = write_study(tmp_path, launcher, clients="[1, 3]"), tmp_path / "out"
     verb = " ".join([*STORLAB, "run", str(study), "--out", str(out), "--quiet", "--no-report"])
     log, code = tmp_path / "log", tmp_path / "code"
@@ -112,7 +112,7 @@ def test_storlab_beside_the_nodes_of_its_job_is_refused(
 def test_a_campaign_goes_on_behind_clients_that_are_lost(
     slurm: Slurm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In a step of the job, as from an interactive session."""
+    """Run in a job step, as in an interactive session."""
     monkeypatch.setenv("SLURM_CONF", str(slurm.configuration))
     study = write_study(tmp_path, "slurm", repeats=3, runtime="8s", lost_after="12s")
     with NodeLab.run(study, tmp_path / "out", command=[*ON_A_NODE, *STORLAB]) as lab:

@@ -1,4 +1,4 @@
-"""Ranks of both MPIs' wheels on this machine: messages, silence, death, clocks."""
+"""Ranks of both MPI wheels on this machine: messages, silence, death, clocks."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from storlab.cluster.mpiexec import Launcher, Ranks, environment, find_launcher
 
 RANK = Path(__file__).parents[2] / "support" / "cluster_rank.py"
 PATIENCE_S = 120.0
-# Three clients, started by a process that has no network.
+# Three clients, started by a process without network.
 ALONE = """
 import sys
 from storlab.cluster.launch import start
@@ -46,7 +46,7 @@ def launcher(request: pytest.FixtureRequest) -> Launcher:
 
 @pytest.fixture
 def begin(launcher: Launcher, tmp_path: Path) -> Iterator[Callable[..., MpiJob]]:
-    """Starts jobs whose rank 0 stores what it found in ``result.json``; ends them all."""
+    """Provide a function that starts jobs with ``result.json``, and end all jobs."""
     jobs = []
 
     def start_job(what: str, clients: int = 3, **order: Any) -> MpiJob:
@@ -62,7 +62,7 @@ def begin(launcher: Launcher, tmp_path: Path) -> Iterator[Callable[..., MpiJob]]
 
 
 def found(job: MpiJob, tmp_path: Path, name: str = "result.json") -> Any:
-    """What rank 0 has stored, as soon as it has."""
+    """Return the result of rank 0 as soon as it is stored."""
     deadline_ns = monotonic_ns() + round(PATIENCE_S * 1e9)
     while not (tmp_path / name).exists():
         assert job.poll() is None, job.printed
@@ -103,11 +103,11 @@ def test_loopback_is_network_enough(launcher: Launcher, tmp_path: Path) -> None:
 def test_messages_of_any_size_arrive_as_they_were(
     begin: Callable[..., MpiJob], tmp_path: Path
 ) -> None:
-    job = begin("echo", clients=4, bytes=300_000)  # of both kinds: at once, and by rendezvous
+    job = begin("echo", clients=4, bytes=300_000)  # eager and rendezvous messages
     answer = found(job, tmp_path)
     assert answer["same"]
     assert len(set(answer["pids"])) == 4
-    assert answer["left"] == []  # in /dev/shm, for whoever is killed from now on
+    assert answer["left"] == []  # nothing in /dev/shm would remain after a kill
     assert job.wait(PATIENCE_S) == 0, job.printed
 
 
@@ -125,7 +125,7 @@ def test_a_silent_rank_is_named_within_the_deadline(
 
 
 def test_only_the_silent_clock_is_named(begin: Callable[..., MpiJob], tmp_path: Path) -> None:
-    """Waiting for it takes the time of those who are asked after it."""
+    """Waiting for it must not use up the time of the clients asked after it."""
     job = begin("silent_clocks", clients=4, stopped=[2], patience_ns=4_000_000_000, abort=True)
     assert found(job, tmp_path) == [2]
 
@@ -162,7 +162,7 @@ def test_ranks_end_when_mpiexec_is_killed(begin: Callable[..., MpiJob], tmp_path
 def test_a_rank_that_hangs_on_its_way_out_ends_with_mpiexec(
     begin: Callable[..., MpiJob], tmp_path: Path
 ) -> None:
-    """Python ends its threads before it takes modules apart, the one that watches mpiexec too."""
+    """Python stops its threads before it destroys modules, including the one watching mpiexec."""
     lingers = tmp_path / "lingers"
     job = begin("linger", told=str(tmp_path / "told.json"), lingers=str(lingers))
     pids = found(job, tmp_path, "told.json")["pids"]
@@ -239,5 +239,5 @@ def test_a_rank_that_is_alone_says_so(environment: dict[str, str], text: str) ->
     _, printed = asked.communicate()
     assert asked.returncode != 0
     assert text in printed
-    # Its name is made of the process id, where a rank is alone.
+    # A singleton rank's name contains the process id.
     assert not list(Path("/dev/shm").glob(f"mpich_shm_{asked.pid:x}_*"))

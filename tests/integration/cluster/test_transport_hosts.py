@@ -1,4 +1,4 @@
-"""Ranks on hosts of their own: namespaces with clocks and cables of their own, both MPIs."""
+"""Ranks on separate hosts: namespaces with their own clocks and cables, both MPIs."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def rig() -> Iterator[Any]:
 
 @pytest.fixture
 def lab(rig: Any) -> Iterator[Callable[..., subprocess.Popen[str]]]:
-    """Starts a lab on the controller's host."""
+    """Provide a function that starts a lab on the controller."""
     labs = []
 
     def start_lab(vendor: str, interface: str | None, **asked: Any) -> subprocess.Popen[str]:
@@ -75,7 +75,7 @@ def test_offsets_are_those_that_the_clocks_were_given(
     let_end(running)
     ended = line(running)
     assert offsets is not None, ended["printed"]
-    assert list(offsets) == rig.hosts  # in the order of the study: rank 1 is its first host
+    assert list(offsets) == rig.hosts  # in study order: rank 1 is the first host
     for host, (offset_ns, round_trip_ns) in offsets.items():
         error_ns = abs(offset_ns - rig.clock_offset_ns(host))
         assert error_ns <= max(50_000, round_trip_ns / 2), host
@@ -86,7 +86,7 @@ def test_offsets_are_those_that_the_clocks_were_given(
 def test_a_pulled_cable_does_not_keep_the_lab(
     rig: Any, lab: Callable[..., Any], vendor: str
 ) -> None:
-    """Open MPI's mpiexec ignores SIGTERM then; the cut-off ranks end when they learn of it."""
+    """Open MPI's mpiexec then ignores SIGTERM; cut-off ranks end when they notice."""
     running = lab(vendor, "eth0", order={"do": "sleep"}, wait_for="told", wait_s=1)
     told = line(running)
     rig.link("c2", up=False)

@@ -1,4 +1,4 @@
-"""Verify mode on clients: written by one, read again by another, also later."""
+"""Verify mode on clients: written by one, read by another, also in a later run."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def run_verified(place: Path, **changes: object) -> ResultStore:
 
 
 def damage(place: Path, client: str) -> None:
-    """One block of what that client wrote, behind everybody's back."""
+    """Corrupt one block of a client's data outside of storlab."""
     with (place / "shared" / client / "job-0" / "storlab.dat").open("r+b") as file:
         file.seek(8192)
         file.write(b"\x5a" * 4096)
@@ -79,7 +79,7 @@ def test_nothing_is_read_while_its_own_campaign_goes_on(
 
 
 def test_the_reader_is_another_client(tmp_path: Path) -> None:
-    """The state of one goes to the next: with the file of the first gone, the second says so."""
+    """The next client takes over the state, so it detects that the first one's file is gone."""
     store = run_verified(tmp_path, clients=2)
     shutil.rmtree(tmp_path / "shared" / "client-1")
     from storlab.lab.prepare.dataset import PrepareError

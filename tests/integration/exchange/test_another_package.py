@@ -1,4 +1,4 @@
-"""A family and an engine of another package: installed beside storlab, of which nothing changes."""
+"""A family and an engine from another package, installed without any change to storlab."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ record_size = ["512B", "64KiB"]
 
 
 def wheel(place: Path) -> Path:
-    """The package as a wheel, made without a build tool. See PEP 427."""
+    """Return the package as a wheel made without a build tool. See PEP 427."""
     about = "storlab_lookup-1.0.dist-info"
     files = {f"storlab_lookup/{f.name}": f.read_bytes() for f in PACKAGE.glob("*/*.py")}
     files[f"{about}/METADATA"] = b"Metadata-Version: 2.1\nName: storlab-lookup\nVersion: 1.0\n"
@@ -59,7 +59,7 @@ def _digest(data: bytes) -> str:
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A directory for PYTHONPATH with the package in it, put there by pip."""
+    """Return a directory for PYTHONPATH with the package installed by pip."""
     place = tmp_path_factory.mktemp("packages")
     command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-index", "--no-deps"]
     subprocess.run([*command, "--target", str(place / "site"), str(wheel(place))], check=True)

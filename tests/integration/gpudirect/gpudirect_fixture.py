@@ -1,4 +1,4 @@
-"""A campaign of GPUDirect with made-up but plausible runs, in the shape that the engine leaves."""
+"""GPUDirect campaign with synthetic but plausible runs, in the engine's format."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ NEW, OLD = "Micron 6550 ION", "competitor 61.44TB SSD"
 PUBLISHED = "micron-6550-ion-gpudirect-storage"
 WINDOW_NS = 4 * SECOND_NS
 RAMP_NS = SECOND_NS
-AROUND_NS = WINDOW_NS + SECOND_NS // 10  # what the lab reads of devices: a little more than it
+# The lab's device counters cover slightly more than the window.
+AROUND_NS = WINDOW_NS + SECOND_NS // 10
 STUDY = """
 [study]
 name = "One SSD feeding one GPU"
@@ -63,7 +64,7 @@ COPY_NS = {"direct": 4_000, "bounce": 22_000, "bounce-overlapped": 24_000, "host
 
 @dataclass(frozen=True)
 class Behaviour:
-    """A drive: IOPS of small blocks, MB/s of large ones, latency of one, and what it draws."""
+    """A drive: IOPS of small blocks, MB/s of large ones, latency of one I/O, and power."""
 
     iops: float
     mb_s: float
@@ -88,7 +89,7 @@ def build_gpudirect_store(
     counted: bool = True,
     seed: int = 5,
 ) -> ResultStore:
-    """Create the directory and its runs. ``posix``: by target the share that is not direct."""
+    """Create the directory and its runs; ``posix`` is each target's share that is not direct."""
     text = STUDY.format(
         new=NEW, old=OLD, published=PUBLISHED, paths=paths, sizes=sizes, workers=workers
     )
@@ -103,7 +104,7 @@ def build_gpudirect_store(
 def outcome(
     point: Point, own: Behaviour, posix: float, draw: random.Random, *, counted: bool
 ) -> RunOutcome:
-    """One run as the engine reports it: a queue of ``workers`` before a drive with a limit."""
+    """Return one run as the engine reports it: ``workers`` queue at a drive with a limit."""
     params = GpuDirectParams.of(point.params)
     outstanding = params.workers * depth_of(params)
     alone_ns = own.latency_ns + params.block_size / own.mb_s * 1e3 + COPY_NS[params.path]
@@ -147,7 +148,7 @@ def _samples(
 
 
 def _histogram(count: float, mean_ns: float, draw: random.Random) -> Histogram:
-    """About ``count`` operations: a few hundred that are drawn, doubled until they are as many."""
+    """Return about ``count`` operations: some hundred drawn ones, doubled as often as needed."""
     doublings = max(0, math.ceil(math.log2(count / 300)))
     histogram = Histogram()
     for _ in range(round(count / 2**doublings)):

@@ -1,4 +1,4 @@
-"""The brief of GPUDirect: best points, paths side by side, what proves them, published claims."""
+"""The brief of GPUDirect: best points, paths, proof of the path, published claims."""
 
 from __future__ import annotations
 
@@ -120,15 +120,17 @@ def test_what_was_direct_is_said_with_who_counted_it(gpudirect_made: Made) -> No
     proof = tables_of(gpudirect_made.html, "gpu-paths")[3]
     row = proof.at("direct, reads only, 4 KiB, 16 workers", NEW)
     assert (row["direct %"], row["POSIX %"], row["counted by"]) == ("100", "0", "cuFile")
-    assert row["device / moved %"] == "100"  # both with the ramp
+    assert row["device / moved %"] == "100"  # both include the ramp
 
 
 @pytest.mark.parametrize("forgotten", ["load_device", "device"])
 def test_what_devices_counted_is_of_the_same_span_as_what_was_moved(
     gpudirect_made: Made, forgotten: str
 ) -> None:
-    """By the engine over the whole load, else by the lab around the window: 100 % of a fixture in
-    which nobody else used the device, either way.
+    """Device counters and moved bytes cover the same span.
+
+    Either the engine counts over the whole load or the lab around the window; with no other user of
+    the device both give 100 %.
     """
     for target in (NEW, OLD):
         for record in records_of(gpudirect_made, target, path="direct"):
@@ -213,7 +215,7 @@ def test_every_path_is_a_line_of_one_drawing(gpudirect_made: Made, comparison: C
 
 
 def test_four_transfer_sizes_leave_a_page_short_and_nothing_out(tmp_path: Path) -> None:
-    """A screen of each: throughput, efficiency and tail; the rest is folded, and there."""
+    """Throughput, efficiency and tail of each are visible; the rest is folded."""
     sizes = '["4KiB", "16KiB", "128KiB", "1MiB"]'
     store = build_gpudirect_store(
         tmp_path / "four", paths='["direct", "host"]', sizes=sizes, workers="[1, 16]"

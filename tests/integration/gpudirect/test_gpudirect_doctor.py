@@ -1,4 +1,4 @@
-"""``storlab doctor`` of a study with points to a simulated GPU, through the command."""
+"""``storlab doctor`` on a study with points to a simulated GPU, through the command."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ workers = [1, 4]
 gpu = [0, 1]
 """
 
-# Large enough as such, so that the plan is right, and in use by others.
+# Large enough in total, so that the plan is valid, but in use by others.
 FULL: dict[str, Word] = {"memory": "4M", "used": "3M"}
 
 

@@ -1,4 +1,4 @@
-"""The gpudirect workload from the study file to its brief, through the command, simulated."""
+"""The gpudirect workload from study file to brief, through the command, simulated."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def write_study(place: Path, more: str, *, runtime: str = "600ms", old: bool = F
     found = simulators()
     cufile = found.cufile_without_statistics if old else found.cufile
     libraries = f'cuda_library = "{found.cuda}"\n'
-    if BOUNCE not in more:  # which has no use for cuFile
+    if BOUNCE not in more:  # does not use cuFile
         libraries += f'cufile_library = "{cufile}"\n'
     text = STUDY.format(libraries=libraries, more=more, runtime=runtime)
     (place / "study.toml").write_text(text)
@@ -84,7 +84,7 @@ def run(
     code: ExitCode = ExitCode.OK,
     old: bool = False,
 ) -> ResultStore:
-    """The study carried out in this process, with these orders to the simulators."""
+    """Run the study in this process with these simulator faults."""
     write_study(place, more, old=old)
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(place)
@@ -101,7 +101,7 @@ def flags_of(record: RunRecord) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ResultStore]:
-    """All paths, two sizes, one worker and four, carried out once."""
+    """Provide a store of all paths, two sizes, one worker and four, made once."""
     place = tmp_path_factory.mktemp("gpudirect")
     found = run(place, ALL)
     assert sorted(p.name for p in place.iterdir()) == ["results", "study.toml"]
@@ -124,7 +124,7 @@ def test_every_path_runs_and_moves_bytes(store: ResultStore) -> None:
 
 
 def test_values_of_stand_ins_are_emulated_and_their_path_is_unproven(store: ResultStore) -> None:
-    """The libraries, and a driver that is missing, decide it: the simulators set no switch."""
+    """The libraries and the missing driver decide it; the simulators set no switch."""
     driver = int(not has_gpu_driver(Path("/")))
     for record in store.records():
         told = GpuDirectDetails.of(record)
@@ -274,7 +274,7 @@ def test_every_api_reads_and_writes(tmp_path: Path) -> None:
 
 
 def test_workers_take_gpus_in_turn_in_an_open_loop(tmp_path: Path) -> None:
-    """Registered buffers cost their time apart; unregistered ones none."""
+    """Registered buffers cost extra time, unregistered ones do not."""
     more = (
         "gpu = [0, 1]\nworkers = 4\nworkers_per_file = 2\nrate_iops = 400\nregister_buffers = "
         '[true, false]\naccess = "sequential"\nblock_size = "16KiB"\n'
@@ -328,7 +328,7 @@ def test_an_interrupted_campaign_goes_on(tmp_path: Path) -> None:
 
 
 def test_ctrl_c_ends_a_campaign_whose_library_does_not_come_back(tmp_path: Path) -> None:
-    """It registers no file, so that no window begins: the worker is left in the library."""
+    """No file is registered, so no window begins: the worker is left in the library."""
     write_study(tmp_path, ONE + "", runtime="2s")
     command = [sys.executable, "-m", "storlab", "run", "study.toml", "--out", "results"]
     child = subprocess.Popen(
@@ -345,7 +345,7 @@ def test_ctrl_c_ends_a_campaign_whose_library_does_not_come_back(tmp_path: Path)
 
 
 def _is_loaded(pid: int) -> bool:
-    """The process itself, not a probe's child, has the library."""
+    """Return whether the process itself, not a probe's child, loaded the library."""
     return "libcufile.so.0" in Path(f"/proc/{pid}/maps").read_text()
 
 
@@ -366,7 +366,7 @@ def test_buffers_that_no_gpu_has_room_for_are_refused_by_plan(
 def test_clients_of_a_cluster_have_gpus_that_plan_does_not_know(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """What this machine's GPU has room for says nothing about them."""
+    """The memory of this machine's GPU is irrelevant for clients."""
     write_study(tmp_path, 'block_size = "1MiB"\nworkers = [1, 4]\n')
     study = tmp_path / "study.toml"
     study.write_text(study.read_text() + '\n[cluster]\nhosts = ["c1", "c2"]\n')

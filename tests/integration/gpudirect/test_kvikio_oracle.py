@@ -1,4 +1,4 @@
-"""KvikIO, which has nothing of ours in it, writes what we read and reads what we write.
+"""KvikIO, an independent implementation, writes data that storlab reads and vice versa.
 
 Needs a GPU, ``kvikio-cu12`` or ``kvikio-cu13`` and CuPy.
 """

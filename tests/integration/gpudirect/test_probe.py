@@ -1,4 +1,4 @@
-"""The probe's child may print, crash or never end; doctor always has an answer."""
+"""doctor has an answer even if the probe's child prints, crashes or hangs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _asked(program: str, limit_s: float = ENDS_S) -> Probe:
     "holds",
     [
         "json.loads(sys.argv[1])['do'] == 'probe'",
-        "os.getsid(0) == os.getpid()",  # out of reach of the terminal's interrupt
+        "os.getsid(0) == os.getpid()",  # not reached by the terminal's interrupt
     ],
 )
 def test_the_order_goes_in_and_the_answer_comes_out(holds: str) -> None:
@@ -99,7 +99,7 @@ def test_gpus_and_libraries_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_doctor_believes_what_the_library_says(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cufile: dict[str, Word], path: str
 ) -> None:
-    """On a machine of which nothing is known that would stand against P2PDMA, but its settings."""
+    """On a machine with nothing against P2PDMA except its settings."""
     tree = PciTree(tmp_path)
     tree.text("proc/driver/nvidia/version", OPEN_DRIVER)
     tree.text("proc/sys/kernel/osrelease", "6.8.0-60")

@@ -1,4 +1,4 @@
-"""What we declare of libcufile is what the installed wheels of NVIDIA have, each by its version."""
+"""storlab's declarations of libcufile match NVIDIA's wheels, version by version."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ SINCE_STATISTICS = 1150
 WHEELS = ("nvidia-cufile", "nvidia-cufile-cu12")
 OPEN_S = 5
 ERRORS = Path(__file__).parents[3] / "crates/families/gpudirect/src/errors/cufile.rs"
-# The header wants two names of CUDA's own, which is no part of the wheel.
+# The header needs two names from CUDA, which is not in the wheel.
 CUDA_HEADER = "typedef int CUresult; typedef struct CUstream_st *CUstream;"
 PROGRAM = """
 #include <stddef.h>
@@ -87,7 +87,7 @@ def _version(library: Path) -> int:
 
 @pytest.fixture(params=WHEELS)
 def wheel(request: pytest.FixtureRequest) -> tuple[str, Path]:
-    """Its name, and where its library lies. One of both is in the lock file."""
+    """Provide a wheel's name and library path. One of the wheels is in the lock file."""
     found = _installed(request.param)
     if found is not None:
         return request.param, found
@@ -190,7 +190,7 @@ os._exit(0)
 
 
 def test_where_it_opens_it_reads_into_host_memory(wheel: tuple[str, Path], tmp_path: Path) -> None:
-    """Without a driver it refuses by a code of its own, or spins: both were seen, by version."""
+    """Without a driver it fails with its own code, or spins, depending on the version."""
     data = tmp_path / "data"
     data.write_bytes(os.urandom(1 << 16))
     environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
@@ -215,7 +215,7 @@ def test_where_it_opens_it_reads_into_host_memory(wheel: tuple[str, Path], tmp_p
 def test_doctor_has_an_answer_whatever_it_does(
     wheel: tuple[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also where it spins, as without /proc/modules."""
+    """Even if it spins, as without /proc/modules."""
     monkeypatch.setattr(probe, "_OPEN_LIMIT_S", OPEN_S)
     monkeypatch.setenv("STORLAB_TEST", "an answer of its own")
     told = probe.probe(probe.Libraries(cuda=("libcuda.so.1",), cufile=(str(wheel[1]),)))

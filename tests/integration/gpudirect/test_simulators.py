@@ -1,4 +1,4 @@
-"""The stand-ins for libcuda and libcufile do what is ordered, and otherwise as the real ones."""
+"""The simulators of libcuda and libcufile inject faults, and otherwise act like the originals."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ COMPLETE, FAILED = 0x10, 0x40
 
 @dataclass
 class Session:
-    """An open driver, a registered file, and GPU memory as large as one I/O."""
+    """An open driver, a registered file, and GPU memory of one I/O's size."""
 
     gpu: Gpu
     cufile: c.CDLL

@@ -1,4 +1,4 @@
-"""The site in Chromium: from files, without network, on a phone, in the dark, without scripts."""
+"""The history site in Chromium: from files, offline, on a phone, dark, without scripts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NIGHTS = 70
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Site:
-    """A disk that changed, and memory that did not, whose name is long and hostile."""
+    """Provide a disk that changed, and memory that did not, with a long and hostile name."""
     place = tmp_path_factory.mktemp("history")
     history = ResultHistory(place / "results", targets=("Disk", HOSTILE), repeats=2)
     for number in range(NIGHTS):
@@ -31,7 +31,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Site:
 
 
 class Visit:
-    """Pages of the site with everything that went wrong on them."""
+    """Pages of the site with all errors they reported."""
 
     def __init__(self, browser: Browser, site: Site, **options: object) -> None:
         options.setdefault("viewport", {"width": 1280, "height": 900})

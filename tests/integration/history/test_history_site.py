@@ -1,4 +1,4 @@
-"""``storlab history``: planted changes found, nothing read twice, no name that does anything."""
+"""``storlab history``: planted changes found, no directory read twice, names stay text."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LONG = "x" * 300
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """200 nights: a disk that a firmware made 5 % slower, and a kernel that changed nothing."""
+    """200 nights: a disk slowed by 5 % by new firmware, and a kernel update without effect."""
     root = tmp_path_factory.mktemp("history") / "results"
     history = ResultHistory(root)
     for number in range(DAYS):
@@ -43,7 +43,7 @@ def run(capsys: pytest.CaptureFixture[str], *words: str | Path) -> tuple[int, di
 
 
 def shifts(told: dict[str, Any], target: str) -> list[list[dict[str, Any]]]:
-    """By point of a target, its changes."""
+    """Return the changes of a target by point."""
     return [point["changes"] for point in told["points"] if point["target"] == target]
 
 
@@ -73,7 +73,7 @@ def test_planted_changes_are_found_with_their_candidate(
             ratio = change["ratio"]
             assert ratio["low"] <= 0.95 <= ratio["high"] or abs(ratio["estimate"] - 0.95) < 0.01
     assert all(not changes for changes in shifts(told, "Memory"))
-    assert told["points"][0]["target"] == "Disk"  # the newest change first
+    assert told["points"][0]["target"] == "Disk"  # newest change first
 
 
 def test_only_what_is_new_or_changed_is_read(
@@ -177,7 +177,7 @@ def test_a_directory_is_shown_once_and_a_folder_stands_for_its_results(
     assert told["directories"] == 1
     _, told = run(capsys, results, night, "--out", tmp_path / "site")
     assert told["directories"] == DAYS
-    baselines = tmp_path / "baselines"  # as `storlab gate --save` leaves it beside the results
+    baselines = tmp_path / "baselines"  # as `storlab gate --save` leaves it next to the results
     baselines.mkdir()
     (baselines / "stable.json").write_text("{}")
     code, told = run(capsys, night, baselines, "--out", tmp_path / "site")

@@ -1,7 +1,7 @@
-"""The container recipe, built from the wheel in dist/, runs a study with nothing but a folder.
+"""The container recipe, built from the wheel in dist/, runs a study from a mounted folder.
 
-Needs podman, and the base image on this machine: nothing is fetched. Another base than the
-recipe's is named by STORLAB_BASE_IMAGE.
+Needs podman and the base image on this machine, because nothing is downloaded. STORLAB_BASE_IMAGE
+names another base image.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def image() -> Iterator[str]:
 
 def test_a_study_runs_with_a_read_only_root_and_no_capability(image: str, tmp_path: Path) -> None:
     (tmp_path / "study.toml").write_text(STUDY)
-    tmp_path.chmod(0o777)  # the image's user is none of this machine's
+    tmp_path.chmod(0o777)  # the image's user does not exist on this machine
     run = ("run", "--rm", *BARE, "--volume", f"{tmp_path}:/data", image)
     told = podman(*run, "--version")
     assert told.stdout.startswith("storlab "), told.stderr

@@ -1,7 +1,7 @@
 """The wheel in a bare environment: no Rust, no compiler, no checkout.
 
-``make test`` packs one with the extension built for tests; ``make wheel`` names the release one by
-STORLAB_WHEEL.
+``make test`` packs a wheel with the test build of the extension; ``make wheel`` passes the release
+wheel in STORLAB_WHEEL.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from storlab.cli.main import verbs
 ROOT = Path(__file__).resolve().parents[3]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 NEWEST_GLIBC = (2, 28)
-WITHOUT_LOCK = {"torch"}  # no test installs gigabytes
+WITHOUT_LOCK = {"torch"}  # tests do not install gigabytes
 STUDY = """
 [study]
 name = "twenty seconds"
@@ -69,7 +69,7 @@ class Wheel:
         return "STORLAB_WHEEL" in os.environ
 
     def read(self, pattern: str) -> bytes:
-        """The one file whose name fits."""
+        """Return the single file whose name matches."""
         with zipfile.ZipFile(self.path) as archive:
             (name,) = [n for n in archive.namelist() if re.fullmatch(pattern, n)]
             return archive.read(name)
@@ -87,7 +87,7 @@ class Installed:
         return str(self.home / "bin" / "python")
 
     def run(self, *words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-        """Run a program of the environment that sees no other program and no checkout."""
+        """Run a program of the environment that can see no other program and no checkout."""
         bare = {"PATH": str(self.home / "bin"), "HOME": str(cwd), "LANG": "C.UTF-8"}
         program = [str(self.home / "bin" / words[0]), *words[1:]]
         return subprocess.run(
@@ -122,7 +122,7 @@ def installed(wheel: Wheel, tmp_path_factory: pytest.TempPathFactory) -> Install
 
 
 def _locked() -> list[str]:
-    """Names and versions of requirements.lock."""
+    """Return names and versions of requirements.lock."""
     lines = (ROOT / "requirements.lock").read_text().splitlines()
     return [line.removesuffix("\\").strip() for line in lines if re.match(r"\w", line)]
 
@@ -186,12 +186,12 @@ def test_the_wheel_fits_every_python_from_3_11_on(wheel: Wheel) -> None:
 
 
 def machine() -> str:
-    """The processor, as wheels name it."""
+    """Return the processor as named in wheels."""
     return os.uname().machine
 
 
 def platform_tag(processor: str, is_release: bool) -> str:
-    """What a wheel of that processor is for."""
+    """Return the wheel's platform tag for that processor."""
     return f"{'manylinux_2_28' if is_release else 'linux'}_{processor}"
 
 
@@ -208,7 +208,7 @@ def test_the_release_asks_for_no_newer_glibc(wheel: Wheel) -> None:
         pytest.skip("needs the release wheel: make wheel")
     native = wheel.read(r"storlab/_native\.abi3\.so")
     asked = {(int(a), int(b)) for a, b in re.findall(rb"\0GLIBC_(\d+)\.(\d+)", native)}
-    assert asked  # the least of them is that of the processor's first glibc: 2.2.5, 2.17
+    assert asked  # the lowest is the processor's first glibc: 2.2.5, 2.17
     assert max(asked) <= NEWEST_GLIBC
 
 

@@ -1,4 +1,4 @@
-"""Whole campaigns on real files with the native engine: finished, interrupted, killed, resumed."""
+"""Campaigns on real files with the native engine: finished, interrupted, killed, resumed."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ queue_depth = 4
 """
 
 
-BRIEF = 'total_bytes = "1MiB"'  # a run that ends when it is done, however busy the machine is
+BRIEF = 'total_bytes = "1MiB"'  # ends when its bytes are done, however busy the machine is
 
 
 def write_study(
@@ -176,7 +176,7 @@ def test_kept_data_is_reused_and_never_laid_out_twice(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("keep", [True, False])
 def test_a_file_laid_out_anew_is_preconditioned_anew(tmp_path: Path, keep: bool) -> None:
-    """The record of its preconditioning tells of data that the end of the campaign removed."""
+    """The record of its preconditioning describes data that the campaign has removed."""
     rounds = '[target.precondition]\nround = "50ms"\nmax_rounds = 5'
     path = write_study(tmp_path, repeats=1, keep=keep, workload=BRIEF)
     path.write_text(path.read_text().replace("[[workload]]", f"{rounds}\n[[workload]]"))
@@ -276,7 +276,7 @@ def test_an_interrupt_keeps_what_is_finished(tmp_path: Path, number: signal.Sign
     store = ResultStore.open(out)
     ended = store.records()
     assert 2 <= len(ended) < 160
-    # A worker that had no turn in so short a window has failed; none was cut short.
+    # A worker without a turn in so short a window failed; none was cut short.
     failed = [record for record in ended if record.status != "finished"]
     for record in failed:
         assert record.failure is not None
@@ -300,7 +300,7 @@ def test_clean_removes_data_even_when_interrupted(tmp_path: Path) -> None:
 
 
 def test_kill_and_resume_until_every_run_is_there_once(tmp_path: Path) -> None:
-    """SIGKILL at random moments; what was finished before a kill is never measured again."""
+    """SIGKILL at random moments; runs finished before a kill are never measured again."""
     study, out = write_study(tmp_path, repeats=3, runtime="100ms"), tmp_path / "out"
     chance = random.Random(11)
     seen: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""Runs inside control groups with limits: what bounds the client is never the target's number."""
+"""Runs in limited control groups: a client limit is never reported as the target's speed."""
 
 from __future__ import annotations
 
@@ -94,8 +94,8 @@ def test_an_io_limit_of_the_device_is_flagged_where_the_run_reaches_it(
         limit = limit_mb_s * 1_000_000
         v1 = {"blkio.throttle.read_bps_device": f"{name} {limit}"}
         with control_group("io", v1, {"io.max": f"{name} rbps={limit}"}) as group:
-            # A second of reads waits at the limit, and so a client that gets no core for a while
-            # does not lower the rate; the window is long beside what is late at its end.
+            # A second of reads queues at the limit, so a client that loses its core briefly keeps
+            # the rate; the window is long compared with late operations at its end.
             read = 'read_percent = 100\nblock_size = "64KiB"\nqueue_depth = 64'
             record = ran_in(group, tmp_path, f'path = "{device}"', read, runtime="4s")
     assert ("cgroup-limit" in flags_of(record)) == (limit_mb_s == 4)

@@ -1,4 +1,4 @@
-"""A file of a data set that has its name and size is whole, also after a loss of power."""
+"""A data set file with its final name and size is complete, even after a power loss."""
 
 from __future__ import annotations
 

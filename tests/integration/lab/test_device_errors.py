@@ -1,4 +1,4 @@
-"""Devices that fail in the middle: the run is failed with its reason, the campaign goes on."""
+"""Devices that fail during a run: the run fails with its reason, the campaign continues."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def loop_device(image: Path) -> Iterator[Path]:
 def write_study(
     place: Path, bad: str, *, read: int, more: str = "", settle: int = 0, block: str = "64KiB"
 ) -> Path:
-    """A study over a failing target and a healthy one, two repeats of each."""
+    """Write a study of a failing and a healthy target, with two repeats each."""
     study = place / "study.toml"
     study.write_text(f"""
     [study]
@@ -185,7 +185,7 @@ def test_a_file_system_that_turns_read_only(tmp_path: Path) -> None:
             time.sleep(0.01)
         remount = ["mount", "-o", "remount,ro", str(place)]
         while subprocess.run(remount, capture_output=True, check=False).returncode:
-            assert process.poll() is None  # io_uring lets go of its files a moment later
+            assert process.poll() is None  # io_uring releases its files a moment later
             time.sleep(0.01)
         stdout, stderr = process.communicate()
     assert process.returncode == 6, stdout + stderr
@@ -197,10 +197,10 @@ def test_a_file_system_that_turns_read_only(tmp_path: Path) -> None:
 
 
 def test_a_target_that_cannot_be_laid_out_fails_alone(tmp_path: Path) -> None:
-    """The disk under a file system fails while the data set is written."""
+    """The disk below a file system fails while the data set is written."""
     small = mounted(tmp_path / "small", "-t", "tmpfs", "-o", "size=30m", "none")
     with small as place_of_image:
-        # Larger than what it lies in: blocks beyond that cannot be written.
+        # Larger than the backing file: blocks beyond its end cannot be written.
         image = place_of_image / "disk.img"
         with image.open("wb") as file:
             file.truncate(64 << 20)
@@ -249,7 +249,7 @@ def test_fio_gets_the_device_that_the_guard_holds(tmp_path: Path, blank: tuple[P
     loop, image = blank
     study = write_study(tmp_path, f'path = "{loop}"\nserial = "{image}"', read=0)
     text = study.read_text().replace("repeats = 2", 'repeats = 2\nengine = "fio"')
-    study.write_text(text.replace("queue_depth = 8", "queue_depth = 1"))  # all that psync takes
+    study.write_text(text.replace("queue_depth = 8", "queue_depth = 1"))  # maximum of psync
     storlab("run", study, "--out", tmp_path / "out", "--no-report", code=0)
     bad, _ = bad_and_good(tmp_path / "out")
     assert all(record.engine.name == "fio" for record in bad)

@@ -1,4 +1,4 @@
-"""Files of somebody's that were replaced between plan and run, or between run and resume."""
+"""User files that were replaced between plan and run, or between run and resume."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ LINE = "1\t5" + "\t" * 38 + "0000000a\n"
 
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A working directory with a file that is somebody's, and with raw data."""
+    """Provide a working directory with a user's file and raw data."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "data").write_bytes(b"x" * 65_536)
     for day in (1, 2):
@@ -61,7 +61,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def replace(path: Path) -> None:
-    """Other content of the same size under the same name, made a while later."""
+    """Replace a file by other content of the same size and a later time."""
     before = path.stat()
     other = path.with_name("other")
     other.write_bytes(path.read_bytes()[::-1])
@@ -74,7 +74,7 @@ def plan_hash() -> str:
 
 
 def interrupted(out: Path) -> None:
-    """A campaign that lacks its last run."""
+    """Provide a campaign that lacks its last run."""
     store = ResultStore.open(out)
     shutil.rmtree(store.run_dir(store.plan.runs[-1].run_id))
 
@@ -143,7 +143,7 @@ def test_files_that_storlab_lays_out_are_not_part_of_the_plan(place: Path) -> No
 
 
 def run_with(reporter: Reporter, out: Path) -> None:
-    """Carry out the study of the working directory; the reporter is the other program."""
+    """Run the study of the working directory; the reporter acts as the other program."""
     loaded = load_study("study.toml")
     run_study(
         loaded,
@@ -236,7 +236,7 @@ def test_a_file_that_is_removed_ends_the_campaign_and_is_not_made(place: Path) -
 
 
 def test_two_campaigns_do_not_read_one_file_at_the_same_time(place: Path) -> None:
-    """By any of its names; one campaign may read it for two targets."""
+    """Under any of its names; one campaign may read it for two targets."""
     (place / "study.toml").write_text(HEAD + FILE)
     os.link(place / "data", place / "same")
     loaded = load_study("study.toml")

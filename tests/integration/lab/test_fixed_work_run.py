@@ -1,4 +1,4 @@
-"""The lab of fixed work with the real families: homes, energy of spans, capacity."""
+"""Fixed work in the lab with the real families: homes, energy of spans, capacity."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_every_checkpoint_has_its_time_and_what_energy_its_readings_tell(place: 
             assert (power.boundary, power.provenance) == ("device", "declared")
             assert power.energy_uncertainty_j
             seconds = (record.spans[power.span].end_ns - record.spans[power.span].start_ns) / 1e9
-            assert power.energy_j >= 0.99 * 5 * seconds  # idle power at least
+            assert power.energy_j >= 0.99 * 5 * seconds  # at least idle power
     assert list(place.iterdir()) == []
 
 
@@ -108,7 +108,7 @@ def test_clean_removes_the_kept_data_of_a_home(
 def test_a_capacity_search_of_real_training_reads(
     place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """At 1 % every number is kept, so that how fast this machine is decides nothing."""
+    """A threshold of 1 % always holds, so this machine's speed does not matter."""
     study, out = write(place, TRAINING), place.parent / "out"
     arguments = ["capacity", str(study), "--out", str(out), "--repeats", "2", "--json"]
     assert main([*arguments, "--threshold", "1", "--max", "3"]) == 0

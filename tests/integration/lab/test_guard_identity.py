@@ -1,4 +1,4 @@
-"""Consent is to a device, not to a name: loop devices that take each other's place."""
+"""Consent applies to a device, not to a name: loop devices that swap names."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def blank(path: Path) -> Path:
 
 @pytest.fixture
 def devices(tmp_path: Path) -> Iterator[tuple[Path, Path]]:
-    """Two blank disks of one size."""
+    """Provide two blank disks of the same size."""
     with (
         loop_device(blank(tmp_path / "first.img")) as first,
         loop_device(blank(tmp_path / "second.img")) as second,

@@ -1,4 +1,4 @@
-"""The guard against real loop devices: what is refused, and that nothing was written."""
+"""The guard on real loop devices: refusals, and proof that nothing was written."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from support.udev import named
 pytestmark = pytest.mark.root
 
 SIZE = 64 << 20
-LOOP_CTL_REMOVE = 0x4C81  # of the kernel's uapi/linux/loop.h
+LOOP_CTL_REMOVE = 0x4C81  # in the kernel's uapi/linux/loop.h
 
 
 def sh(*command: str | Path) -> str:
@@ -52,8 +52,9 @@ def loop_device(image: Path, *options: str) -> Iterator[Path]:
 
 @contextmanager
 def vanished_device(image: Path) -> Iterator[Path]:
-    """The node of a loop device that is there no more. Of so high a number: the first that is free
-    again is the next for any other test.
+    """Return the node of a loop device that no longer exists.
+
+    Its number is high, because the first free one is used next by any other test.
     """
     image.write_bytes(bytes(1 << 20))
     number = 10_000 + os.getpid()
@@ -77,7 +78,7 @@ def device(image: Path) -> Iterator[Path]:
 
 
 def write_mbr(path: Path) -> None:
-    """A partition table with one Linux partition, from 1 MiB to the end."""
+    """Write a partition table with one Linux partition from 1 MiB to the end."""
     entry = struct.pack("<B3xB3xII", 0, 0x83, 2048, SIZE // 512 - 2048)
     with path.open("r+b") as file:
         file.seek(446)
@@ -85,7 +86,7 @@ def write_mbr(path: Path) -> None:
 
 
 def digest(path: Path, but: slice = slice(0)) -> str:
-    """Of all bytes, or of those outside of ``but``."""
+    """Return a digest of all bytes, or of those outside of ``but``."""
     content = bytearray(path.read_bytes())
     del content[but]
     return hashlib.sha256(content).hexdigest()
@@ -228,7 +229,7 @@ def test_a_mounted_partition_refuses_the_whole_device(image: Path, tmp_path: Pat
     mount_point.mkdir()
     with loop_device(image, "--partscan") as loop:
         partition = Path(f"{loop}p1")
-        if not partition.exists():  # a kernel without support for this kind of table
+        if not partition.exists():  # the kernel does not support this kind of table
             sh("addpart", loop, "1", "2048", str(SIZE // 512 - 2048))
         sh("mkfs.ext4", "-q", partition)
         refused(study_for(loop, serial=image), "is divided into", checked=image)
@@ -253,7 +254,7 @@ def test_a_signature_is_refused(device: Path, image: Path, make: str) -> None:
 def test_our_own_prober_finds_what_blkid_finds(
     device: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The built-in checks alone see the file systems that are used most."""
+    """The built-in checks alone detect the most common file systems."""
     monkeypatch.setattr("storlab.stores.signatures._blkid", lambda fd: [])
     fd = os.open(device, os.O_RDONLY)
     try:
@@ -288,7 +289,7 @@ def test_what_only_blkid_sees_is_refused(
 def test_nothing_is_called_blank_without_blkid(
     device: Path, image: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
 ) -> None:
-    """Not installed; one that knows no -p; one that cannot open what it is given."""
+    """blkid is missing, does not support -p, or cannot open the device."""
     programs = tmp_path / "bin"
     programs.mkdir()
     if place != "missing":
@@ -307,11 +308,11 @@ def test_nothing_is_called_blank_without_blkid(
     assert caught.value.exit_code == 4
     assert digest(image) == before
     with guard_for(study_for(device, read=100)):
-        pass  # reading asks nobody
+        pass  # reading needs no consent
 
 
 def test_active_swap_is_refused(device: Path, image: Path) -> None:
-    sh("mkswap", device, "40")  # KiB, behind the first page of which the kernel may put memory
+    sh("mkswap", device, "40")  # KiB; the kernel may put memory after the first page
     activated = subprocess.run(["swapon", str(device)], capture_output=True, text=True, check=False)
     if activated.returncode:
         pytest.skip(f"this kernel gives no swap: {activated.stderr.strip()}")
@@ -397,7 +398,7 @@ def test_reading_needs_no_consent_and_opens_read_only(device: Path, image: Path)
         (hold,) = guard.holds
         with pytest.raises(OSError, match="Bad file descriptor"):
             os.write(hold.fd, b"x")
-        os.close(os.open(device, os.O_RDWR | os.O_EXCL))  # others are not kept out
+        os.close(os.open(device, os.O_RDWR | os.O_EXCL))  # others may still open it
     assert digest(image) == before
 
 
@@ -424,7 +425,7 @@ def test_a_device_smaller_than_the_study_wants_is_named(device: Path, image: Pat
     )
     with pytest.raises(PreflightError, match=str(SIZE)), guard_for(big):
         pytest.fail("the guard let it pass")
-    os.close(os.open(device, os.O_RDWR | os.O_EXCL))  # let go after the refusal
+    os.close(os.open(device, os.O_RDWR | os.O_EXCL))  # released after the refusal
 
 
 AS_NOBODY = """

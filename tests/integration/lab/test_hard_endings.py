@@ -1,4 +1,4 @@
-"""A terminal that goes, and a disk that is full while the brief is written."""
+"""A lost terminal, and a full disk while the brief is written."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def write_study(place: Path, repeats: int) -> Path:
 
 @pytest.mark.usefixtures("hangups_end_programs")
 def test_a_lost_terminal_ends_the_campaign_cleanly(tmp_path: Path) -> None:
-    """As when ssh is lost: the kernel sends SIGHUP, and nothing can be printed any more."""
+    """As when ssh is lost: the kernel sends SIGHUP, and printing fails."""
     study, out = write_study(tmp_path, repeats=1000), tmp_path / "out"
     controller, terminal = os.openpty()
     process = subprocess.Popen(

@@ -1,4 +1,4 @@
-"""Machines on which something is missing, forbidden or full: the campaign says so, or goes on."""
+"""Machines with something missing, forbidden or full: reported, or the campaign continues."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ int clock_gettime(clockid_t clock, struct timespec *now) {
 
 @pytest.mark.parametrize("step_s", [-86_400, 86_400])
 def test_a_step_of_the_wall_clock_changes_labels_alone(step_s: int, tmp_path: Path) -> None:
-    """It steps two seconds after the process began, in the middle of the campaign."""
+    """It steps two seconds after the process started, in the middle of the campaign."""
     compiler = need_program("cc")
     (tmp_path / "clock.c").write_text(CLOCK)
     sh(compiler, "-shared", "-fPIC", "-o", tmp_path / "clock.so", tmp_path / "clock.c")

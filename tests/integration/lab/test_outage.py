@@ -1,4 +1,4 @@
-"""A target that goes away in the middle of a campaign is waited for, and costs no run."""
+"""A target that disappears during a campaign is waited for, and no run is lost."""
 
 from __future__ import annotations
 

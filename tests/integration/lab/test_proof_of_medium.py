@@ -1,7 +1,7 @@
-"""Reads and writes that no medium served: each run is marked or fails. What a drive served is not.
+"""Runs not served by the medium are flagged or fail; runs served by a drive are not.
 
-The devices are loop devices with direct I/O, over a file of which every block was written with
-direct I/O; each kind of fault takes one thing away from that.
+The devices are loop devices with direct I/O over a file fully written with direct I/O; each fault
+removes one of these properties.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ queue_depth = 1
 """
 MARKS = {"page-cache", "device-bytes", "never-written", "medium-unproven"}
 READS, WRITES = "read_percent = 100", "read_percent = 0"
-# Counters cover the window up to its ends: a rate that any disk keeps leaves no burst to these.
+# Counters cover the window to its ends; a rate any disk sustains leaves no burst there.
 STEADY = "rate_iops = 50"
 
 
@@ -160,7 +160,7 @@ memory = "1GiB\"""",
 
 
 def run_in(folder: Path, directory: Path, kind: str) -> RunRecord:
-    """Run a workload of another family than block on a directory."""
+    """Run a workload of a family other than block on a directory."""
     header = STUDY.partition("[[workload]]")[0].replace('runtime = "{runtime}"\n', "")
     text = header.format(place=f'directory = "{directory}"', engine="native")
     study, out = folder / f"{kind}.toml", folder / "out"

@@ -1,4 +1,4 @@
-"""A campaign on a file system that has no locks, such as Lustre mounted without ``-o flock``."""
+"""A campaign on a file system without locks, such as Lustre without ``-o flock``."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ concurrency = 2
 
 
 def storlab(*words: str | Path, error: int) -> Any:
-    """What it says, as JSON; flock(2) answers with that errno."""
+    """Return the JSON output of storlab; flock(2) fails with this errno."""
     done = subprocess.run(
         [*COMMAND, *words, "--json"],
         capture_output=True,

@@ -1,4 +1,4 @@
-"""The live page in Chromium beside a real campaign: as it runs, reloaded, resumed, to its brief."""
+"""The live page in Chromium beside a real campaign: running, reloaded, resumed, finished."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def write_study(place: Path) -> Path:
 
 @contextmanager
 def campaign(place: Path, *arguments: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """The process and the address that it has told."""
+    """Start a campaign; return the process and the address it printed."""
     with subprocess.Popen(
         [*COMMAND, *arguments, "--live"],
         cwd=place,
@@ -78,7 +78,7 @@ def campaign(place: Path, *arguments: str) -> Iterator[tuple[subprocess.Popen[st
 
 
 class Visit:
-    """A page, and everything that went wrong on it."""
+    """A page with all errors it reported."""
 
     def __init__(self, browser: Browser, **options: object) -> None:
         options.setdefault("viewport", {"width": 1280, "height": 900})
@@ -92,12 +92,12 @@ class Visit:
         self.page.on("request", lambda request: self.requests.append(request.url))
 
     def moves(self) -> None:
-        """Until a load is seen."""
+        """Wait until a load is shown."""
         shown = "() => /MB\\/s/.test(document.getElementById('figures').textContent)"
         self.page.wait_for_function(shown)
 
     def is_sound(self, url: str) -> None:
-        """Nothing was said, nothing left this machine, nothing overflows, and names are text."""
+        """Check that no errors, remote requests or overflow occurred, and that names are text."""
         assert self.logged == []
         assert all(asked.startswith((url, "data:")) for asked in self.requests)
         wide = self.page.evaluate("[document.documentElement.scrollWidth, innerWidth]")
@@ -112,7 +112,7 @@ class Visit:
 
 
 def is_drawn_as_in_the_brief(page: Page) -> None:
-    """A heat map above lanes; of a run that has flags, each kind below, over the run's stretch."""
+    """Check the heat map above lanes, and each flag of a run over its time."""
     titles = page.locator("#course .title").all_text_contents()
     assert [title.split(" (")[0] for title in titles][:3] == [
         "Latency",
@@ -138,7 +138,7 @@ def test_a_campaign_interrupted_and_resumed(browser: Browser, tmp_path: Path) ->
         visit.page.goto(url)
         visit.moves()
         visit.page.reload()
-        visit.moves()  # all is there again
+        visit.moves()  # everything is back
         visit.page.locator("#runs tr").first.wait_for()
         assert visit.page.locator("#runs .failed").count() == 0
         process.send_signal(signal.SIGINT)
@@ -165,7 +165,7 @@ def test_a_campaign_interrupted_and_resumed(browser: Browser, tmp_path: Path) ->
             visit.page.locator("#over").wait_for()
             visit.page.locator("#brief iframe").wait_for()
         assert process.wait() == 0
-        for visit in visits:  # the program has gone, and its brief is here
+        for visit in visits:  # the program has ended, and its brief is shown
             expect(visit.page.locator("#figures")).to_be_hidden()
             frame = visit.page.frame_locator("#brief iframe")
             expect(frame.locator("h1")).to_contain_text(HOSTILE)
@@ -192,7 +192,7 @@ def test_a_dip_lies_below_its_moment_and_a_flag_below_its_run(browser: Browser) 
             "run": 0,
         }
         feed.moment([moment[name] for name in MOMENT], [])
-    feed.news(dips=[[3_000, 5_000], [1_006_000, 1_007_000]])  # one of a run that is out of sight
+    feed.news(dips=[[3_000, 5_000], [1_006_000, 1_007_000]])  # one of a run that is out of view
     row = run_row(a_record(plan), "w, run 1", 0)
     timed = {"kind": "starved", "message": "m"}
     feed.run_ended({**row, "flags": [*row["flags"], timed, {**timed, "kind": "late-start"}]})
@@ -213,12 +213,12 @@ def test_a_dip_lies_below_its_moment_and_a_flag_below_its_run(browser: Browser) 
         return [pytest.approx(mark[0] + second * second_px), pytest.approx(length * second_px)]
 
     assert dip == box(6, 1)
-    assert spans == [box(0, 2), box(8, 1), [box(1, 0)[0], 2]]  # a moment is seen, too
+    assert spans == [box(0, 2), box(8, 1), [box(1, 0)[0], 2]]  # short times are visible too
     whole = visit.page.locator("#course .mark.whole").evaluate_all(boxes)
     assert whole == [mark]
     heat = visit.page.locator("#course .heat").all()
     assert [shade.get_attribute("style") for shade in heat] == ["fill-opacity: 1;"]
-    assert (heat[0].get_attribute("d") or "").count("M") == 11 * 2  # bins without any are empty
+    assert (heat[0].get_attribute("d") or "").count("M") == 11 * 2  # empty bins are not drawn
     titles = visit.page.locator("#course .title").all_text_contents()
     assert "Device (MB/s; dashed: written)" in titles
     words = visit.page.locator("#course .word").all_text_contents()
@@ -227,7 +227,7 @@ def test_a_dip_lies_below_its_moment_and_a_flag_below_its_run(browser: Browser) 
     feed.run_ended({**row, "flags": [{**timed, "kind": "concurrency-mismatch"}] * 6})
     visit.page.locator("#runs tr").nth(1).wait_for()
     scroll = visit.page.locator(".scroll").evaluate("e => [e.scrollWidth, e.clientWidth]")
-    assert scroll[0] == scroll[1]  # flags go on in another line
+    assert scroll[0] == scroll[1]  # flags wrap to another line
     assert visit.logged == []
     visit.context.close()
     server.stop()

@@ -1,4 +1,4 @@
-"""A real Prometheus finds the page as docs/live.md says, and knows what the dashboard asks for."""
+"""A real Prometheus discovers the page as in docs/live.md and has the dashboard's metrics."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ from tidy import tree
 from unit.cli.test_progress import terminal
 
 STARTING = 503
-NAME = HOSTILE.replace("\n", "")  # `.*`, which the dashboard has for all studies, ends at a line
+NAME = HOSTILE.replace("\n", "")  # the dashboard's `.*` for all studies does not match a line break
 HOUR_NS = 3600 * 10**9
 
 
 def configuration(results: Path) -> str:
-    """That of the page of docs, for these results."""
+    """Return the configuration of the docs page for these results."""
     page = tree.read("docs/live.md")
     text = page[page.index("scrape_configs:") :].split("```")[0]
     return text.replace("/srv/results", str(results))
 
 
 def expressions() -> list[str]:
-    """What the dashboard asks for, of all studies."""
+    """Return the dashboard's queries for all studies."""
     text = tree.read("docs/recipes/grafana-dashboard.json")
     asked = re.findall(r'"(?:expr|query)": ("(?:[^"\\]|\\.)*storlab_(?:[^"\\]|\\.)*")', text)
     plain = [json.loads(each).replace("$study", ".*") for each in asked]
@@ -51,7 +51,7 @@ def expressions() -> list[str]:
 
 @contextmanager
 def campaign(results: Path) -> Iterator[None]:
-    """A run in progress, with everything that a page can tell."""
+    """Provide a run in progress with everything a page can show."""
     plan = a_plan("disk", NAME)
     counted, end = count(), threading.Event()
     with LivePage(plan, results / "study", named, lambda _: None) as page:
@@ -81,7 +81,7 @@ def campaign(results: Path) -> Iterator[None]:
 
 
 class Prometheus:
-    """A server of its own, in ``place``."""
+    """A Prometheus server in ``place``."""
 
     def __init__(self, place: Path, config: Path) -> None:
         port = free_port()
@@ -108,7 +108,7 @@ class Prometheus:
         self._log.close()
 
     def ask(self, what: str, **query: str) -> Any:
-        """The answer's data; None while nobody answers."""
+        """Return the answer's data, or None if there is no answer."""
         try:
             with urllib.request.urlopen(
                 f"{self.url}{what}?{urllib.parse.urlencode(query)}", timeout=60
@@ -122,7 +122,7 @@ class Prometheus:
             return None
 
     def until(self, found: Callable[[], Any]) -> Any:
-        """What is found in the end."""
+        """Wait for a result and return it."""
         last_ns = monotonic_ns() + LIMIT_MS * NS_PER_MS
         while monotonic_ns() < last_ns:
             if value := found():
@@ -131,7 +131,7 @@ class Prometheus:
         raise AssertionError(self.ask("targets"))
 
     def labels(self, expression: str) -> dict[str, str]:
-        """Of the first that an expression finds, once it finds any."""
+        """Return the labels of an expression's first result, once there is one."""
         found = self.until(lambda: self.ask("query", query=expression)["result"])
         return dict(found[0]["metric"])
 
@@ -150,6 +150,6 @@ def test_prometheus_knows_all_that_the_dashboard_draws(tmp_path: Path) -> None:
         prometheus.until(lambda: targets()[0]["health"] == "up")
         asked = expressions()
         assert len(asked) > 10
-        for each in asked:  # a rate needs two scrapes, which are a second apart
+        for each in asked:  # a rate needs two scrapes, a second apart
             assert prometheus.labels(each)["study"] == NAME
         assert targets()[0]["lastError"] == ""

@@ -1,4 +1,4 @@
-"""A real campaign whose metrics are read all along: each value is the labelled target's own."""
+"""A real campaign scraped throughout: each value belongs to the labelled target."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ block_size = "1MiB"
 read_percent = 100
 targets = ["fast"]
 """
-SLOW_MOST = 10e6  # bytes/s: 200 x 4 KiB are 0.8 MB/s, and late ones may be made up for
+SLOW_MOST = 10e6  # bytes/s: 200 x 4 KiB are 0.8 MB/s, and late ones may catch up
 TRANSITIONS = 4
 
 
 def scrapes(campaign: subprocess.Popen[bytes], out: Path) -> Iterator[dict[str, list]]:
-    """Samples by family of every answer that the page gives while the campaign runs."""
+    """Yield samples by family from each scrape while the campaign runs."""
     place = out.parent / SCRAPE_FOLDER / f"{out.name}.json"
     while campaign.poll() is None:
         sleep_s(0.02)
@@ -59,7 +59,7 @@ def scrapes(campaign: subprocess.Popen[bytes], out: Path) -> Iterator[dict[str, 
             url = f"http://{found['targets'][0]}{found['labels']['__metrics_path__']}"
             with urllib.request.urlopen(url, timeout=60) as answer:
                 text = answer.read().decode()
-        except (OSError, ValueError):  # not there yet, or no longer
+        except (OSError, ValueError):  # not yet started, or already ended
             continue
         assert mode == 0o600, "the token is in it"
         yield {f.name: f.samples for f in text_string_to_metric_families(text)}

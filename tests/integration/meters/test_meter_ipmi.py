@@ -26,7 +26,7 @@ TARGET = Target(name="box", path="null:")
 
 
 class Bmc:
-    """A simulator in a process of its own, and the file that tells it what to answer."""
+    """A simulator process, and the file that controls its answers."""
 
     def __init__(self, state: Path) -> None:
         self.port = free_port()
@@ -117,7 +117,7 @@ def test_a_slow_bmc_is_read_and_the_time_it_took_is_uncertainty(bmc: Bmc) -> Non
     bmc.set(delay_s=0)
     meter.close()
     assert reading.value == 220.0
-    assert begin_ns + 10**9 <= reading.time_ns <= end_ns - 10**9  # the mid-point of 2 s or more
+    assert begin_ns + 10**9 <= reading.time_ns <= end_ns - 10**9  # the midpoint of 2 s or more
     assert info.clock_uncertainty_ns >= 10**9
 
 

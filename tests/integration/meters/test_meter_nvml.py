@@ -1,4 +1,4 @@
-"""The nvml meter: the real nvidia-ml-py on a stand-in for the driver's library, written in C."""
+"""The nvml meter: the real nvidia-ml-py on a simulated driver library written in C."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from conftest import need_program
 
 SOURCE = Path(__file__).with_name("fake_nvml.c")
 
-# Runs where LD_LIBRARY_PATH names the stand-in; each step writes what the library is to answer.
+# Runs with LD_LIBRARY_PATH set to the simulator; each step sets the library's answers.
 SCRIPT = """
 import json, os, sys
 from storlab.base.errors import StorlabError
@@ -55,7 +55,7 @@ IDLE = {
 
 @pytest.fixture(scope="session")
 def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Directory of the stand-in."""
+    """Provide the simulator's directory."""
     where = tmp_path_factory.mktemp("nvml")
     built = where / "libnvidia-ml.so.1"
     compiler = need_program("cc")

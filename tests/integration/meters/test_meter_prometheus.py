@@ -1,4 +1,4 @@
-"""The prometheus meter against real HTTP servers that behave, and that do not."""
+"""The prometheus meter against real HTTP servers, well-behaved and faulty."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ single_watts 7.25
 
 
 class Exporter(ThreadingHTTPServer):
-    """What the next answers are: status, content type, page."""
+    """Settings of the next answers: status, content type, page."""
 
     daemon_threads = True
 
@@ -42,8 +42,8 @@ class Exporter(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), _Handler)
         self.status, self.kind, self.page = 200, TEXT, PAGE
         self.headers: dict[str, str] = {}
-        self.authorization: str | None = None  # what it asks for
-        self.blocked: threading.Event | None = None  # answers only when it is set
+        self.authorization: str | None = None  # required by the server
+        self.blocked: threading.Event | None = None  # answers wait until it is set
         self.seen: list[dict[str, str]] = []
 
     @property
@@ -160,7 +160,7 @@ def test_stamps_of_the_exporter_are_put_on_the_clock_of_the_run(
     (first,) = meter.sample()
     assert first.value == 40
     assert 4_000_000_000 < monotonic_ns() - first.time_ns < 60_000_000_000
-    assert meter.sample() == []  # the same stamp is no new reading
+    assert meter.sample() == []  # the same timestamp is not a new reading
     exporter.page = _stamped(41, 4)
     (second,) = meter.sample()
     assert second.time_ns > first.time_ns

@@ -44,7 +44,7 @@ def _failure(qis: FakeQis, **fields: Any) -> StorlabError:
 
 
 def _line(index: int, total_uw: int) -> str:
-    """Time (us) at 100 ms per line; volts, amperes, powers; the total is the last."""
+    """Return a line: time (us) at 100 ms per line, volts, amperes, powers; the total is last."""
     return f"{index * 100_000} 3300 100000 12000 500000 330000 6000000 {total_uw}"
 
 
@@ -148,7 +148,8 @@ def test_a_header_that_takes_a_while(qis: FakeQis, opened: list[QuarchMeter]) ->
 def test_means_never_end_after_they_were_fetched(qis: FakeQis, opened: list[QuarchMeter]) -> None:
     meter = _open(qis)
     opened.append(meter)
-    qis.lines = [_line(i, 1_000_000) for i in range(1_000)]  # 100 s at once: the stream is older
+    # 100 s at once: the stream started earlier.
+    qis.lines = [_line(i, 1_000_000) for i in range(1_000)]
     readings = meter.sample()
     assert readings[-1].time_ns <= monotonic_ns()
     qis.lines = [_line(1_000, 2_000_000)]  # the module's clock is fast
@@ -163,7 +164,7 @@ def test_a_stream_that_stops_in_mid_run(
     meter = _open(qis)
     opened.append(meter)
     qis.status, qis.lines = status, [_line(0, 1_000_000)]
-    assert len(meter.sample()) == 1  # what had arrived still counts
+    assert len(meter.sample()) == 1  # data that had arrived still counts
     with pytest.raises(MeterError) as found:
         meter.sample()
     assert f"the stream has stopped: {status}" in found.value.what

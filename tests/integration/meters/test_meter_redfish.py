@@ -32,7 +32,7 @@ SENSOR = {
 
 
 def newest() -> dict[str, Any]:
-    """EnvironmentMetrics that quotes a Sensor; counters beside it."""
+    """Return EnvironmentMetrics that refer to a Sensor, with counters."""
     resources = tree(one={"EnvironmentMetrics": link("/Chassis/one/EnvironmentMetrics")})
     resources["/Chassis/one/EnvironmentMetrics"] = {
         "PowerWatts": {
@@ -46,7 +46,7 @@ def newest() -> dict[str, Any]:
 
 
 def supplies() -> dict[str, Any]:
-    """Two supplies that report their input, and an empty bay."""
+    """Return two supplies that report their input, and an empty bay."""
     at = "/Chassis/one/PowerSubsystem"
     resources = tree(one={"PowerSubsystem": link(at)})
     resources[at] = {"PowerSupplies": link(f"{at}/PowerSupplies")}
@@ -150,7 +150,7 @@ def test_the_sensor_behind_environment_metrics(serve: Serve, opened: Open) -> No
     assert first.sensor == info.sensor == "redfish:localhost/Chassis/one/Sensors/TotalPower"
     assert (info.boundary, info.unit, info.sampling) == ("host", "W", "instantaneous")
     assert (info.gain_accuracy, info.quantum) == (0.02, 0.1)
-    assert info.clock_uncertainty_ns > 2_000_000_000  # half of the sensor's own 4 s, and the read
+    assert info.clock_uncertainty_ns > 2_000_000_000  # half of the sensor's own 4 s, plus the read
 
 
 def test_average_of_a_sensor_is_a_mean_over_its_interval(serve: Serve, opened: Open) -> None:
@@ -165,7 +165,7 @@ def test_energy_is_a_counter_in_joules(serve: Serve, opened: Open) -> None:
     [info] = meter.describe()
     assert meter.sample()[0].value == 12.25 * 3_600_000
     assert (info.sampling, info.unit) == ("counter", "J")
-    assert info.quantum == pytest.approx(36_000)  # 0.01 kWh, the last digit that is printed
+    assert info.quantum == pytest.approx(36_000)  # 0.01 kWh, the last digit printed
 
 
 def test_an_excerpt_without_its_sensor(serve: Serve, opened: Open) -> None:

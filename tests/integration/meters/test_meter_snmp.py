@@ -1,4 +1,4 @@
-"""The snmp meter against Net-SNMP's agent: another hand's implementation of the protocol."""
+"""The snmp meter against Net-SNMP's agent, an independent implementation."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ OTHER = "1.3.6.1.4.1.99999.1"
 
 
 def raritan(outlet: int, value: int, *, digits: int = 1, valid: int = 1, stamp: int = 1000) -> Any:
-    """One outlet of the second unit of a chain."""
+    """Configure one outlet of the second unit of a chain."""
     at = f"2.{outlet}.5"
     return {
         f"{RARITAN}.5.4.3.1.4.{at}": ("gauge", value),
@@ -207,7 +207,7 @@ def test_an_agent_that_is_gone(agent: Agent, opened: Open) -> None:
     with pytest.raises(MeterError, match="no answer within 1 s"):
         meter.sample()
     agent.start()
-    for _ in range(20):  # a busy machine takes its time to answer, too
+    for _ in range(20):  # a busy machine may answer slowly
         with suppress(MeterError):
             assert meter.sample()[0].value == 210.0
             return

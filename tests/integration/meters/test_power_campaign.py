@@ -1,4 +1,4 @@
-"""Campaigns with meters on a real file: energy beside throughput, from the reading to the brief."""
+"""Campaigns with meters on a real file: energy from the reading to the brief."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def write_study(
 
 @contextmanager
 def packages(root: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Path]]:
-    """A machine with two packages of 40 and 20 W."""
+    """Provide a machine with two packages of 40 and 20 W."""
     monkeypatch.setattr(rapl, "ROOT", root)
     counters = rapl_tree(root, packages=2)
     range_uj = 262_143_328_850
@@ -164,7 +164,7 @@ def test_readings_are_a_part_of_the_run_and_checked(
 def test_a_sensor_that_goes_takes_no_run_with_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its run is kept without power; the next one waits, and begins only once it is back."""
+    """Its run is kept without power; the next one waits until the sensor is back."""
     study, out = write_study(tmp_path, RAPL, repeats=2, runtime="3s"), tmp_path / "out"
     study.write_text(study.read_text().replace("[study]", '[study]\nwait_for_target = "1s"'))
     unplugged = tmp_path / "unplugged"
@@ -226,7 +226,7 @@ def test_a_logged_trace_gives_energy_and_idle_power(tmp_path: Path) -> None:
     def logger() -> None:
         with log.open("a", buffering=1) as file:
             while not stop.wait(0.005):
-                now = monotonic_ns() + 3_000_000_000  # its clock is 3 s ahead of ours
+                now = monotonic_ns() + 3_000_000_000  # its clock is 3 s ahead
                 file.write(f"{now // 10**9}.{now % 10**9:09d},{12 + now % 2}\n")
 
     csv = (
@@ -248,7 +248,7 @@ def test_a_logged_trace_gives_energy_and_idle_power(tmp_path: Path) -> None:
 
 
 class OneDrive:
-    """The drive under the data file, as NvmeAdmin shows it."""
+    """The drive below the data file, like NvmeAdmin."""
 
     device = "nvme-test"
 
@@ -290,7 +290,7 @@ def campaign(study_path: Path, out: Path, drive: OneDrive, **more: Any) -> list[
 
 
 class CountedPauses(StopRequest):
-    """Keeps the length of every pause."""
+    """Pauses whose lengths are recorded."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -302,7 +302,7 @@ class CountedPauses(StopRequest):
 
 
 class FailsFirst(NativeEngine):
-    """Raises an error in place of its first run."""
+    """Engine whose first run raises an error."""
 
     runs = 0
 
@@ -316,7 +316,7 @@ class FailsFirst(NativeEngine):
 def test_idle_power_is_read_after_a_run_whose_engine_fails(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The pause after one run is the one before the next, whose idle power is read in both."""
+    """The pause after one run is the pause before the next; both use its idle power."""
     engine, stop = FailsFirst(), CountedPauses()
     monkeypatch.setattr("storlab.lab.run.campaign.get_engine", lambda _name: engine)
     study = write_study(tmp_path, DECLARED, repeats=2, settle="30ms", runtime="100ms")
@@ -360,7 +360,7 @@ def test_a_stop_request_restores_the_power_state_and_keeps_the_run(tmp_path: Pat
             sleep_s(0.005)
         while list((tmp_path / "out" / "work").glob("*")):
             sleep_s(0.005)
-        stop.ask()  # in the pause behind the run
+        stop.ask()  # in the pause after the run
 
     helper = threading.Thread(target=ask)
     helper.start()

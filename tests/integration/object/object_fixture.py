@@ -1,4 +1,4 @@
-"""A campaign of object requests with made-up but honest runs, stored as a real one would be.
+"""Object campaign with synthetic but consistent runs, stored like a real one.
 
 Every run is an outcome with histograms, from which the lab's own code makes metrics, flags, power
 and record. Rates and latencies obey Little's law; the HDDs refuse some of the PUTs.
@@ -90,7 +90,7 @@ queue_depth = 16
 jobs = [1, 4]
 use_case = [{ name = "Logging", match = { read_percent = 30 } }]
 """
-"""What makes the study one of two families."""
+"""Text that makes the study one of two families."""
 USE_CASES = {
     30: "Backup, ingest",
     50: "General-purpose store",
@@ -101,14 +101,14 @@ USE_CASES = {
 
 @dataclass(frozen=True)
 class Behaviour:
-    """How a store serves 4 MiB objects, and what it draws at the wall."""
+    """Performance of a store with 4 MiB objects, and its power at the wall."""
 
     limit_mb_s: float
-    put_cost: float  # a PUT takes so many times as long as a GET
+    put_cost: float  # latency of a PUT relative to a GET
     tail: float  # sigma of the log-normal latency
     first_byte: float  # share of a GET's latency before its first byte
     noise: float
-    refused: float  # share of the PUTs that are answered with an error
+    refused: float  # share of PUTs answered with an error
     idle_w: float
     j_mb: float
 
@@ -136,7 +136,7 @@ def build_object_store(
 ) -> ResultStore:
     """Create the directory and its runs.
 
-    ``more`` is TOML behind the object workload; without ``refuse`` no request fails.
+    ``more`` is TOML after the object workload; without ``refuse`` no request fails.
     """
     cases = ",".join(
         f'{{ name = "{USE_CASES[mix]}", match = {{ get_percent = {mix} }} }}' for mix in mixes
@@ -170,7 +170,7 @@ ENVIRONMENT = {
 
 
 def points_of(study: StudyBase) -> Iterator[Point]:
-    """Every point of the targets that a workload names."""
+    """Return every point of a workload's targets."""
     for index, spec in enumerate(study.workload):
         for params in spec.values():
             for target in study.target:
@@ -186,7 +186,7 @@ def points_of(study: StudyBase) -> Iterator[Point]:
 
 
 def plan_of(study: StudyBase, points: list[Point]) -> Plan:
-    """The plan: repeats spread over the campaign."""
+    """Return the plan, with repeats spread over the campaign."""
     order = [(p, repeat) for repeat in range(1, study.study.repeats + 1) for p in points]
     return Plan(
         study_name=study.study.name,
@@ -210,7 +210,7 @@ def object_run(
     power: bool,
     refuse: bool,
 ) -> tuple[RunRecord, list[Sample], list[Reading]]:
-    """One run, as the lab would store it."""
+    """Return one run as the lab would store it."""
     own = BEHAVIOURS[point.target]
     own = own if refuse else replace(own, refused=0.0)
     samples, errors = _samples(point, own, draw)
@@ -306,7 +306,6 @@ def _totals(samples: list[Sample], errors: dict[str, Counter[str]]) -> dict[str,
 
 
 def merged(histograms: list[bytes]) -> bytes:
-    """Histograms added up."""
     total = Histogram()
     for each in histograms:
         total.add(Histogram.from_v2(each))
@@ -314,7 +313,7 @@ def merged(histograms: list[bytes]) -> bytes:
 
 
 def _metered(target: str, own: Behaviour, outcome: RunOutcome, draw: random.Random) -> MeteredRun:
-    """A power meter at the wall, read once a second from 3 s before the window until after it."""
+    """Add a wall meter read once a second, from 3 s before the window until after it."""
     info = SensorInfo(
         sensor=f"pdu:{target}",
         kind="snmp",

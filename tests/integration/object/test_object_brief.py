@@ -1,4 +1,4 @@
-"""The brief of an object study: every number of every mix, from what the runs stored."""
+"""The brief of an object study has every number of every mix, from the stored runs."""
 
 from __future__ import annotations
 
@@ -36,21 +36,21 @@ STATISTICS = {"mean": None, "p50": 50.0, "p90": 90.0, "p99": 99.0, "p99.9": 99.9
 
 @dataclass
 class Table:
-    """A table of a page. Headings that span several rows are repeated in each of them."""
+    """Table of a page; headings that span rows are repeated in each row."""
 
     caption: str = ""
     head: list[str] = field(default_factory=list)
     rows: list[list[str]] = field(default_factory=list)
 
     def at(self, *headings: str) -> dict[str, str]:
-        """The row that begins with these headings, by the names of the columns."""
+        """Return the row that starts with these headings, by column names."""
         found = [row for row in self.rows if all(h in row for h in headings)]
         assert len(found) == 1, (headings, self.caption, len(found))
         return dict(zip(self.head, found[0], strict=True))
 
 
 class Tables(HTMLParser):
-    """All tables of a page. Of a cell the number alone: neither marks nor intervals."""
+    """All tables of a page, with the cells' numbers only, without marks and intervals."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -115,7 +115,7 @@ class Tables(HTMLParser):
 
 
 def tables_of(html: str, anchor: str) -> list[Table]:
-    """The tables of numbers of one section of a page, those in the appendix included."""
+    """Return the tables of numbers in one section of a page, including the appendix."""
     name = re.escape(anchor)
     found = re.search(rf'<section [^>]*id="{name}".*?</section>', html, re.S)
     assert found is not None, anchor

@@ -1,5 +1,7 @@
-"""Object storage from the study file to the brief, through the command: the published study after
-its two endpoints were filled in, and the demo over storlab's own server.
+"""Object storage from study file to brief, through the command.
+
+It runs the published study with its two endpoints filled in, and the demo over storlab's own
+server.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ from support.s3_servers import S3Server, gofakes3, versitygw
 STUDIES = Path(__file__).parents[3] / "studies"
 TARGETS = ("1x SSD", "16x HDD")
 MIXES = ("30/70", "50/50", "70/30", "90/10")
-# The figures that the issue asks for, as metrics of every point: operation by operation.
+# Required metrics of every point, operation by operation.
 WANTED = [
     *(("throughput_mb_s", operation) for operation in ("all", "get", "put")),
     *(("requests_s", operation) for operation in ("all", "get", "put")),
@@ -42,7 +44,7 @@ WANTED = [
 
 
 def edited(study: str, *changes: tuple[str, str]) -> str:
-    """A shipped study, made short. Each text that is replaced is there."""
+    """Return a shipped study, shortened; each replaced text must exist in it."""
     for before, after in changes:
         assert before in study, f"the study does not say {before}"
         study = study.replace(before, after)
@@ -51,7 +53,7 @@ def edited(study: str, *changes: tuple[str, str]) -> str:
 
 @dataclass(frozen=True)
 class Ran:
-    """One campaign: its results, its brief, and all that it said."""
+    """One campaign: its results, its brief, and its output."""
 
     out: Path
     summary: dict[str, Any]
@@ -66,7 +68,7 @@ class Ran:
 
 @pytest.fixture(scope="module")
 def published(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ran]:
-    """The published study on two stores, one plain and one with TLS, with short runs."""
+    """Provide the published study on two stores, one plain and one with TLS, with short runs."""
     place = tmp_path_factory.mktemp("published")
     with ExitStack() as stack, pytest.MonkeyPatch.context() as patch:
         ssd = stack.enter_context(versitygw(place / "ssd"))
@@ -91,7 +93,7 @@ def published(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ran]:
 
 
 def carry_out(place: Path, servers: tuple[S3Server, ...] = ()) -> Ran:
-    """``storlab run study.toml --json``, with everything that it prints."""
+    """Run ``storlab run study.toml --json`` and capture all output."""
     with pytest.MonkeyPatch.context() as patch:
         stdout, stderr = (place / "stdout").open("w+"), (place / "stderr").open("w+")
         with stdout, stderr:
@@ -138,7 +140,7 @@ def test_metrics_agree_with_the_totals_they_come_from(published: Ran) -> None:
         assert record.metric("throughput_mb_s") == pytest.approx(moved / window_s / 1e6)
         parts = [record.metric("throughput_mb_s", op) or 0 for op in ("get", "put")]
         assert record.metric("throughput_mb_s") == pytest.approx(sum(parts))
-    # With few large objects on a busy machine a window may have no GET that ended in it.
+    # With few large objects on a busy machine, no GET may end in a window.
     with_gets = [r for r in published.records if r.totals["get"].operations]
     assert len(with_gets) >= len(published.records) / 2
     for record in with_gets:
@@ -149,7 +151,7 @@ def test_metrics_agree_with_the_totals_they_come_from(published: Ran) -> None:
 
 
 def figure(page: str, name: str) -> tuple[list[str], list[list[str]]]:
-    """Columns and rows of the data that a figure was drawn from."""
+    """Return columns and rows of the data behind a figure."""
     found = re.search(rf'<figure class="figure" id="fig-{name}">(.*?)</figure>', page, re.S)
     assert found is not None, name
     assert "<svg" in found.group(1)
@@ -189,7 +191,7 @@ def test_the_brief_has_its_tables(published: Ran) -> None:
 
 
 def leaks(ran: Ran, *values: str) -> list[str]:
-    """Files of the result, and what was printed, in which a value stands."""
+    """Return the result files and outputs that contain a value."""
     files = [path for path in ran.out.rglob("*") if path.is_file()]
     assert len(files) > 20
     found = [str(f) for f in files if any(value.encode() in f.read_bytes() for value in values)]
@@ -224,7 +226,7 @@ def test_a_session_token_is_sent_and_is_nowhere(
 
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> Ran:
-    """The demo over storlab's own server, with fewer runs."""
+    """Provide the demo over storlab's own server, with fewer runs."""
     place = tmp_path_factory.mktemp("demo")
     study = edited(
         (STUDIES / "demo-object.toml").read_text(),

@@ -1,4 +1,4 @@
-"""One of three endpoints of a store is 50 ms slower: seen in the run, the brief and compare."""
+"""One of a store's three endpoints is 50 ms slower, as shown by run, brief and compare."""
 
 from __future__ import annotations
 
@@ -59,9 +59,9 @@ class Ran:
 
 @pytest.fixture(scope="module")
 def ran(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ran]:
-    """Targets with one endpoint, with three alike, and with three of which one is slow.
+    """Provide targets with one endpoint, three equal ones, and three with a slow one.
 
-    All are names of one server, so that nothing but the delay differs.
+    All are names of one server, so only the delay differs.
     """
     place = tmp_path_factory.mktemp("endpoints")
     with ExitStack() as stack:
@@ -96,7 +96,7 @@ def test_every_request_counts_at_its_endpoint(ran: Ran, target: str) -> None:
     own = rows(record)
     assert list(own) == ran.endpoints[target]
     gets = record.totals["get"].operations
-    # Requests that end with the window may count in one and not in the other.
+    # Requests that end with the window may count in one of the two only.
     assert abs(sum(row.requests for row in own.values()) - gets) <= 16
     for row in own.values():
         assert row.kind == "get"

@@ -1,4 +1,4 @@
-"""Object runs before servers that misbehave, through the command: what is counted, what is said."""
+"""Object runs on misbehaving servers, through the command: counts and messages."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ retry_backoff = "1us"
 
 @dataclass(frozen=True)
 class Ran:
-    """The campaign's runs by target, and the proxies that they went through."""
+    """The campaign's runs by target, and the proxies in between."""
 
     records: dict[str, RunRecord]
     proxies: dict[str, FaultyProxy]
@@ -103,7 +103,7 @@ class Ran:
 
 @pytest.fixture(scope="module")
 def ran(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ran]:
-    """One campaign, each target the same server behind a proxy that harms in its own way."""
+    """Provide one campaign; each target is the same server behind a proxy with its own fault."""
     place = tmp_path_factory.mktemp("faults")
     with ExitStack() as stack:
         server = stack.enter_context(versitygw(place / "server"))
@@ -145,8 +145,8 @@ def test_each_harm_is_counted_by_its_kind(ran: Ran, name: str) -> None:
     errors = record.totals["get"].errors
     assert set(errors) == {KINDS[name]}
     done = proxy.done[HARMS[name].kind]
-    # What was in flight when the window ended was harmed, once in each of its attempts, and is not
-    # counted. Where the machine stalls, requests that nobody harmed run out of their time, too.
+    # Requests in flight at the end of the window were hit once per attempt, but are not counted.
+    # If the machine stalls, requests without a fault time out as well.
     attempts = RETRIES + 1 if name == "retried" else 1
     assert done - CONCURRENCY * attempts <= errors[KINDS[name]]
     assert errors[KINDS[name]] <= done or name in GIVEN_UP
@@ -223,7 +223,7 @@ def test_a_connection_that_is_closed_in_a_body_is_no_wrong_data(
 
 @dataclass(frozen=True)
 class Campaign:
-    """Runs studies of one short run in a directory of the test."""
+    """Runner of studies of one short run in the test's directory."""
 
     place: Path
     capsys: pytest.CaptureFixture[str]
@@ -237,7 +237,7 @@ class Campaign:
         workload: str = "objects = 5",
         bucket: str = "bench",
     ) -> tuple[int, str, RunRecord | None]:
-        """Exit code, what was printed, and the run where there is one."""
+        """Return the exit code, the output, and the run if there is one."""
         target = TARGET.format(name="store", endpoint=endpoint, options=options)
         study = HEAD.replace("2s", "1s") + target.replace("/bench", f"/{bucket}")
         study += (
@@ -260,7 +260,7 @@ def campaign(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Campaign:
 
 @pytest.fixture(scope="module")
 def users(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
-    """A server with a bucket, and with users that may not do everything."""
+    """Provide a server with a bucket and users with limited permissions."""
     place = tmp_path_factory.mktemp("users")
     (place / "iam").mkdir()
     with versitygw(place, "--iam-dir", str(place / "iam"), "--iam-cache-disable") as server:
@@ -270,7 +270,7 @@ def users(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
 
 @pytest.fixture
 def owner(users: S3Server, monkeypatch: pytest.MonkeyPatch) -> S3Server:
-    """The server, with the keys of its owner in the environment."""
+    """Provide the server with its owner's keys in the environment."""
     users.set_environment(monkeypatch)
     return users
 

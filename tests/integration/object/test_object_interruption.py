@@ -1,4 +1,7 @@
-"""Campaigns on a real store that are cut off, gone on with, and cleaned up: whose objects go?"""
+"""Campaigns on a real store that are interrupted, continued and cleaned up.
+
+Only storlab's own objects may be removed.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +58,7 @@ class Printed:
 
 
 class Campaign:
-    """One study in a directory of its own. What is to be cut off is a process of its own."""
+    """One study in its own directory; it runs as a process so that it can be killed."""
 
     def __init__(self, place: Path, server: S3Server, capsys: pytest.CaptureFixture[str]) -> None:
         self.place, self.server = place, server
@@ -81,12 +84,12 @@ class Campaign:
         return printed
 
     def cut_off(self, number: signal.Signals = signal.SIGINT) -> None:
-        """Start it, and end it in its second run."""
+        """Start it and kill it in its second run."""
         code = int(ExitCode.INTERRUPTED if number is signal.SIGINT else -number)
         self.disturb(lambda process: process.send_signal(number), code)
 
     def disturb(self, by: Callable[[subprocess.Popen[str]], None], code: int) -> str:
-        """Start it, and do that in its second run; what it then says, and that it ends so."""
+        """Start it and act in its second run; return its output after it ended."""
         command = [*COMMAND, "run", "study.toml", "--out", "out", "--quiet"]
         with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
             try:
@@ -98,7 +101,7 @@ class Campaign:
             finally:
                 process.kill()
         assert process.returncode == code, printed
-        # A server carries out what it has begun, also when nobody waits for its answer.
+        # A server completes a started request even if the client is gone.
         before = None
         while before != (before := self.keys()):
             time.sleep(0.2)
@@ -124,7 +127,7 @@ def new(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> Campaign:
-    """Without a study yet."""
+    """Provide a campaign without a study."""
     server.set_environment(monkeypatch)
     monkeypatch.chdir(tmp_path)
     return Campaign(tmp_path, server, capsys)
@@ -132,7 +135,7 @@ def new(
 
 @pytest.fixture
 def campaign(new: Campaign, server: S3Server, request: pytest.FixtureRequest) -> Campaign:
-    """In a bucket of its own, with objects of somebody else."""
+    """Provide a campaign in its own bucket with foreign objects."""
     bucket = request.node.name.removeprefix("test_").replace("_", "-")[:40].strip("-")
     server.make_bucket(bucket)
     for key in FOREIGN:
@@ -196,7 +199,7 @@ def test_kept_objects_stay_until_clean(new: Campaign, server: S3Server) -> None:
     assert new.keys("/run-") == []
     new("clean", "out")
     assert new.keys() == []
-    assert (server.root / "kept-objects").is_dir()  # storlab did not make it
+    assert (server.root / "kept-objects").is_dir()  # storlab did not create it
 
 
 def test_a_bucket_that_storlab_made_goes_with_its_campaign(new: Campaign, server: S3Server) -> None:
@@ -226,8 +229,8 @@ def test_a_bucket_that_was_there_is_never_deleted(new: Campaign, server: S3Serve
 
 
 def test_a_suspended_campaign_whose_place_another_has_taken_ends(campaign: Campaign) -> None:
-    """The run that it was in has failed, and no other begins."""
-    ended = {"campaign": "ba9876543210", "session": "another", "until_s": 1.0}  # nobody minds it
+    """Its current run fails, and no other begins."""
+    ended = {"campaign": "ba9876543210", "session": "another", "until_s": 1.0}  # an expired lease
 
     def take(process: subprocess.Popen[str]) -> None:
         process.send_signal(signal.SIGSTOP)

@@ -1,5 +1,7 @@
-"""Every request of object storage on real servers: versitygw (plain, TLS, virtual hosts), gofakes3,
-and storlab's own. What is asked for is what is sent, and nothing stays behind.
+"""Every kind of object request on real servers, including storlab's own.
+
+The servers are versitygw (plain, TLS, virtual hosts) and gofakes3. The requested operations are
+sent, and nothing is left behind.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ SIGMAS = 5
 CHANCE = 2 * stats.norm.sf(SIGMAS)
 MIX = {"get": 30, "put": 35, "head": 15, "list": 10, "delete": 5, "multi_delete": 5}
 SERVERS = ("versitygw", "versitygw with TLS", "versitygw, virtual", "gofakes3", "embedded")
-WHOLE = [name for name in SERVERS if name != "gofakes3"]  # it knows no trailers
+WHOLE = [name for name in SERVERS if name != "gofakes3"]  # it does not support trailers
 STUDY = f"""\
 [study]
 name = "every request"
@@ -97,7 +99,7 @@ def target(name: str, address: str, options: str = "") -> str:
 
 @dataclass(frozen=True)
 class Ran:
-    """A campaign's records, and the proxies that its targets went through."""
+    """A campaign's records, and the proxies in between."""
 
     records: list[RunRecord]
     proxies: dict[str, FaultyProxy]
@@ -110,7 +112,7 @@ class Ran:
 
 @pytest.fixture(scope="module")
 def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
-    """All kinds of requests on all servers, once."""
+    """Provide runs of all kinds of requests on all servers, made once."""
     place = tmp_path_factory.mktemp("operations")
     port = free_port()
     with ExitStack() as stack, pytest.MonkeyPatch.context() as patch:
@@ -178,7 +180,7 @@ def test_a_mix_holds_its_percentages(ran: Ran, name: str) -> None:
         assert record.details["repeated_draws"] == 0
         assert "mix-off" not in {flag.kind for flag in record.flags}
     every = done.total()
-    # Requests that were in flight at an edge of a window are of the slow kinds.
+    # Requests in flight at a window's edge are mostly of slow kinds.
     edges = 4 * len(records)
     for kind, percent in MIX.items():
         share = percent / 100
@@ -249,7 +251,7 @@ WORKLOADS = {
 
 @pytest.fixture(scope="module")
 def drawn(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ran]:
-    """One run of each way to draw, each through a proxy of its own, that sees every request."""
+    """Provide one run of each key distribution, each through a proxy that sees every request."""
     place = tmp_path_factory.mktemp("drawn")
     with ExitStack() as stack, pytest.MonkeyPatch.context() as patch:
         server: S3Server = stack.enter_context(versitygw(place / "server"))
@@ -269,7 +271,7 @@ def drawn(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ran]:
 
 
 def keys_read(drawn: Ran, name: str) -> list[int]:
-    """How often each of the 40 objects was read, the most popular first."""
+    """Return how often each of the 40 objects was read, the most popular first."""
     seen = drawn.proxies[name].seen
     counts = Counter(s.path for s in seen if s.method == "GET" and "/pool-" in s.path)
     assert counts.total() > 100
@@ -280,7 +282,7 @@ def test_uniform_keys_are_uniform(drawn: Ran) -> None:
     counts = keys_read(drawn, "uniform")
     assert len(counts) == 40
     chance = stats.chisquare(counts).pvalue
-    # Drawn, and not dealt: a deck would be more even than chance allows.
+    # Drawn independently: a shuffled deck would be more even than chance.
     assert CHANCE < chance < 1 - CHANCE
 
 
@@ -299,7 +301,7 @@ def test_the_kind_is_drawn_for_each_request(drawn: Ran, name: str, share: float)
     got, put = proxy.count("GET", "/pool-"), proxy.count("PUT", "/run-")
     scatter = math.sqrt((got + put) * share * (1 - share))
     assert abs(got - (got + put) * share) <= SIGMAS * scatter
-    # A deck of shuffled requests would give the same number of PUTs in every stretch.
+    # A shuffled deck would give the same number of PUTs in every stretch.
     load = (("GET", "/pool-"), ("PUT", "/run-"))
     kinds = [
         s.method for s in proxy.seen for how, path in load if s.method == how and path in s.path

@@ -1,4 +1,4 @@
-"""A pool of a million objects is looked through, filled up and deleted page by page."""
+"""A pool of a million objects is listed, filled and deleted page by page."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ OBJECTS = 1_000_000
 SIZE = 4096
 PREFIX = "storlab-0123456789ab/pool-01234567/"
 MOST_BYTES = 64 << 20  # a list of a million keys alone would need more
-# In a process of its own, whose memory nobody else uses.
+# In a process of its own, to measure its memory.
 PROGRAM = """
 import json, resource, sys
 from storlab._native import Run
@@ -29,7 +29,7 @@ print(json.dumps({"outcome": json.loads(run.outcome()[0]), "peak": peak}))
 
 
 def carry_out(server: ListServer, task: str) -> tuple[dict[str, object], int]:
-    """Outcome, and the most memory that the process had, in bytes."""
+    """Return the outcome and the peak memory of the process in bytes."""
     sizes = ObjectSizes(kind="fixed", sizes=[WeightedSize(bytes=SIZE)])
     job = ObjectJob.model_validate(
         {
@@ -57,13 +57,13 @@ def carry_out(server: ListServer, task: str) -> tuple[dict[str, object], int]:
 
 @pytest.fixture(scope="module")
 def usual_bytes() -> int:
-    """What a process needs for a pool of a thousand."""
+    """Return the memory of a process for a pool of a thousand."""
     with ListServer(PREFIX, 1000, SIZE) as server:
         return carry_out(server, "fill")[1]
 
 
 def test_a_million_objects_that_are_there_are_not_written_again(usual_bytes: int) -> None:
-    missing = (0, 999, 1000, 500_000, OBJECTS - 1)  # also at the edges of pages
+    missing = (0, 999, 1000, 500_000, OBJECTS - 1)  # including the edges of pages
     with ListServer(PREFIX, OBJECTS, SIZE) as server:
         for number in missing:
             server.there[number] = 0
@@ -80,6 +80,6 @@ def test_a_million_objects_are_deleted_in_batches(usual_bytes: int) -> None:
         outcome, peak = carry_out(server, "clean")
         assert not any(server.there)
         assert server.requests["deletes"] >= 1000
-        assert server.requests["pages"] >= 1001  # the last one to see that nothing is left
+        assert server.requests["pages"] >= 1001  # the last one confirms that nothing is left
     assert outcome["details"]["deleted_keys"] == OBJECTS  # type: ignore[index]
     assert peak - usual_bytes < MOST_BYTES

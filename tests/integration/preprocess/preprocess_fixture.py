@@ -1,7 +1,7 @@
-"""A campaign of preprocessing with made-up but honest runs, in the shape that the engine leaves.
+"""Preprocessing campaign with synthetic but consistent runs, in the engine's format.
 
-A stage takes as long as its CPU work divided by the workers, or as long as the device needs for its
-bytes, whichever is longer.
+A stage takes its CPU work divided by the workers, or the device's time for its bytes, whichever is
+longer.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ RAW_ROW_BYTES, PARQUET_ROW_BYTES, BINARY_ROW_BYTES = 245, 75, 105
 CORES = 32
 CPU_NS_PER_ROW = {"ingest": 420, "vocabulary": 190, "encode": 390}
 COSTS = {"native": 1.0, "pandas": 4.0, "polars": 3.5}
-"""CPU and memory of each implementation, over those of native."""
+"""CPU and memory of each implementation relative to native."""
 Change = Callable[[Point, dict[str, Any]], None]
-"""Edits the details of a run before it is stored."""
+"""Function that edits the details of a run before it is stored."""
 
 
 @dataclass(frozen=True)
 class Behaviour:
-    """What a directory gives, and what its device draws. Without a device nothing is counted."""
+    """Performance of a directory and power of its device; without a device nothing is counted."""
 
     read_mb_s: float
     write_mb_s: float
@@ -81,7 +81,7 @@ def build_preprocess_store(
     change: Change | None = None,
     seed: int = 3,
 ) -> ResultStore:
-    """Create the directory and its runs. ``places`` are the targets, the last one the baseline."""
+    """Create the directory and its runs; ``places`` are the targets, the last the baseline."""
     text = study_text(
         "DLRM preprocessing on two SSDs",
         WORKLOAD.format(rows=rows, workers=workers, part_size=part_size, more=more),
@@ -105,7 +105,7 @@ def preprocess_outcome(
     draw: random.Random,
     change: Change | None = None,
 ) -> RunOutcome:
-    """One run as the engine reports it."""
+    """Return one run as the engine reports it."""
     params = point.params
     rows = params["rows"]
     sizes = {
@@ -157,7 +157,7 @@ def _stage(
 ) -> dict[str, Any]:
     read, written = sizes
     cpu_ns = round(rows * CPU_NS_PER_ROW[name] * cost * (1 + 0.002 * workers))
-    rounds = -(-parts // workers) * workers / parts  # of parts that do not divide evenly
+    rounds = -(-parts // workers) * workers / parts  # parts do not divide evenly
     device_s = read / own.read_mb_s / 1e6 + written / own.write_mb_s / 1e6
     took_s = max(cpu_ns / SECOND_NS / min(workers, CORES) * rounds, device_s)
     took_s *= draw.gauss(1, own.noise)
@@ -209,5 +209,5 @@ def _details(
 
 
 def digest(*what: Any) -> str:
-    """16 hexadecimal digits that stand for a digest of the output."""
+    """Return 16 hexadecimal digits that stand for a digest of the output."""
     return hashlib.sha256(json.dumps(what).encode()).hexdigest()[:16]

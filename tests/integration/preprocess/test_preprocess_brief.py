@@ -1,4 +1,4 @@
-"""The brief of preprocessing: where the device saturates, which stage waits, and equal outputs."""
+"""The brief of preprocessing: device saturation, waiting stages, and equal outputs."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def test_rings_stand_where_devices_saturate(preprocess_comparison: Comparison) -
     assert [(d["target"], d["x"]) for d in time.spec["datasets"]["rings"]] == [(OLD, "16")]
     assert f"{OLD}: the device saturates at 16 workers" in plain(time.title)
     raw, device = drawn(preprocess_comparison, "preprocess_throughput")
-    assert raw.spec["datasets"]["rings"] == []  # the place that a title names, and not this one's
+    assert raw.spec["datasets"]["rings"] == []  # the place named in the title is another one's
     assert {d["target"] for d in device.spec["datasets"]["means"]} == {NEW, OLD}
 
 
@@ -230,9 +230,7 @@ def test_parts_that_run_out_are_not_a_slow_device(tmp_path: Path) -> None:
     (saturation,) = saturations(comparison, section, section.facets()[0])
     assert saturation.text == "too few parts for 16 workers"
     html = plain(write_brief(store, pdf=False).read_text("utf-8"))
-    assert (
-        f"{MEMORY}: too few parts for 16 workers." in html
-    )  # also with nothing to compare it with
+    assert f"{MEMORY}: too few parts for 16 workers." in html  # also without a comparison
 
 
 def test_one_number_of_workers_has_bars_and_no_verdict(tmp_path: Path) -> None:
@@ -269,7 +267,7 @@ def test_runs_whose_outputs_differ_are_named_before_all_else(tmp_path: Path) -> 
     (finding,) = [f for f in audit_results(store.directory) if f.rule == "outputs_differ"]
     assert finding.severity == "error"
     assert len(finding.rows) == 2
-    html = plain(write_brief(store).read_text("utf-8"))  # it is written all the same
+    html = plain(write_brief(store).read_text("utf-8"))  # it is written anyway
     findings = html[html.index('id="findings"') : html.index("</section>")]
     first = findings[findings.index('<p class="lead">') :]
     assert first.startswith('<p class="lead">Outputs differ. Criteo to split binary: 2 of 8 runs')
@@ -301,7 +299,7 @@ def test_outputs_of_other_semantics_are_not_compared(tmp_path: Path) -> None:
     works = outputs_of(compared(store))
     assert [work.params["threshold"] for work in works] == [0, 15]
     assert not any(work.different for work in works)
-    names = [plain(work.name) for work in works]  # tell them apart
+    names = [plain(work.name) for work in works]  # distinguish them
     wanted = "Criteo to split binary, rows a category needs for an id of its own"
     assert names == [f"{wanted} 0", f"{wanted} 15"]
 
@@ -325,7 +323,7 @@ engine = "polars"
 
 
 def failed_alone(point: Point, details: dict[str, Any]) -> None:
-    """One worker on one target: an earlier process did a part, so that there is no time."""
+    """Return one worker on one target whose time is unknown after an earlier process's part."""
     if (point.target, point.params["workers"]) == (NEW, 1):
         details["stages"][0]["resumed_parts"] = details["resumed_parts"] = 3
 
@@ -445,7 +443,7 @@ def test_the_answer_about_preprocessing(preprocess_comparison: Comparison) -> No
 
 
 def test_the_first_screen_says_what_bounds_the_work(preprocess_made: Made) -> None:
-    """Not how fast one is beside the other: that stands under it."""
+    """It states the limit, not the comparison, which follows below."""
     html = plain(preprocess_made.html)
     strip = html[html.index('class="verdict first') : html.index('class="basis"')]
     assert f'<span class="name">{OLD}</span>: the device saturates at 16 workers</p>' in strip
@@ -463,7 +461,7 @@ def test_what_is_not_swept_has_no_bottleneck(tmp_path: Path) -> None:
 
 
 def test_work_per_terabyte_is_that_of_the_family(preprocess_made: Made) -> None:
-    """As its figure has it; what was not measured is not called undeclared."""
+    """As in its figure; values that were not measured are not called undeclared."""
     (table,) = tables_of(preprocess_made.html, "density")
     assert table.head[2:4] == ["rows per second 1/s/TB", "power W/TB"]
     row = table.at(OLD)

@@ -1,6 +1,6 @@
-"""Preprocessing from the study file to its metrics, through the command, for real.
+"""Preprocessing from study file to metrics, through the command.
 
-What becomes of made click logs is compared byte for byte with a straightforward implementation.
+The output is compared byte for byte with a straightforward implementation's.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ REASONS = ["label", "fields", "fields", "integer", "category"]
 
 
 class Ran:
-    """A campaign's records, and the directory that it ran in."""
+    """A campaign's records, and its working directory."""
 
     def __init__(self, place: Path) -> None:
         self.place = place
@@ -84,7 +84,7 @@ def run_study(place: Path, text: str, out: str = "results") -> int:
 
 
 def lay_days(place: Path) -> list[Path]:
-    """Two raw files; the second lacks its last line feed."""
+    """Write two raw files; the second lacks its last line feed."""
     (place / "raw").mkdir(parents=True)
     days = [place / "raw" / "day_2", place / "raw" / "day_10"]
     days[0].write_text("\n".join([GOOD[0], BAD[0], BAD[1], GOOD[1], GOOD[0]]) + "\n")
@@ -94,7 +94,7 @@ def lay_days(place: Path) -> list[Path]:
 
 @pytest.fixture(scope="module")
 def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
-    """The runs of the study, carried out once."""
+    """Return the runs of the study, executed once."""
     place = tmp_path_factory.mktemp("preprocess")
     (place / "two").mkdir()
     days = lay_days(place / "data")
@@ -181,7 +181,7 @@ def test_malformed_lines_of_own_files_are_told_with_their_place(ran: Ran) -> Non
         assert [sample["field"] for sample in samples] == [1, None, None, 2, 40]
         (flag,) = [flag for flag in record.flags if flag.kind == "malformed-lines"]
         assert flag.message.startswith("5 of 10 lines (50 %) are malformed and left out")
-        # All rows have the category a in C26, and no other.
+        # All rows have only category a in C26.
         assert record.details["output"]["cardinalities"] == [1] * 25 + [2]
 
 
@@ -212,7 +212,7 @@ def test_files_without_any_row_fail_the_run(tmp_path: Path) -> None:
 
 
 def carry_out(job: PreprocessJob, place: Path) -> RunOutcome:
-    """The native engine, to its end."""
+    """Run the native engine to the end."""
     work = place / "work"
     work.mkdir(exist_ok=True)
     outcome = get_engine("native").start(job, work).wait()
@@ -222,7 +222,7 @@ def carry_out(job: PreprocessJob, place: Path) -> RunOutcome:
 
 
 def made(place: Path, rows: int, files: int = 1) -> list[str]:
-    """Click logs of the generator."""
+    """Return click logs from the generator."""
     clicks = Clicks(rows=rows, files=files, seed=3)
     job = PreprocessJob(task="generate", directory=str(place / "raw"), clicks=clicks, workers=2)
     assert carry_out(job, place).failure is None
@@ -230,7 +230,7 @@ def made(place: Path, rows: int, files: int = 1) -> list[str]:
 
 
 def test_the_output_of_small_parts_takes_no_more_than_was_estimated(tmp_path: Path) -> None:
-    """Most of it are headers and the ends of blocks then: twice what the rows take."""
+    """Most of it is then headers and block ends: twice the size of the rows."""
     params = PreprocessParams(rows=4_000, files=1, part_size=4096, threshold=2)
     outcome = carry_out(
         PreprocessJob(
@@ -249,7 +249,7 @@ def test_the_output_of_small_parts_takes_no_more_than_was_estimated(tmp_path: Pa
 
 
 def finished(place: Path, name: str, inputs: Sequence[str], **changes: Any) -> Path:
-    """Where the output of a run lies that went well."""
+    """Return the output directory of a finished run."""
     job = PreprocessJob(inputs=list(inputs), directory=str(place / name), **changes)
     outcome = carry_out(job, place)
     assert outcome.status == "finished", outcome.failure

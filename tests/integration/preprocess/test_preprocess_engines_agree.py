@@ -1,4 +1,4 @@
-"""native, pandas and Polars leave the same bytes, and those of the straightforward way."""
+"""native, pandas and Polars write the same bytes as the straightforward implementation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A cluster from a study, and from the verb: the same records and the same output as ``native``."""
+"""A cluster through study and command gives the same records and output as ``native``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``storlab preprocess`` with the real engines: it is killed and interrupted, and goes on."""
+"""``storlab preprocess`` with the real engines, killed, interrupted and continued."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from support.preprocess_runs import clicks
 COMMAND = [sys.executable, "-c", "import sys; from storlab.cli.main import main; sys.exit(main())"]
 ENGINES = ("native", "pandas", "polars")
 OPTIONS = ("--part-size", "16KiB", "--threshold", "2", "--workers", "2")
-ROWS = 2_000  # of each file; a part has some 65 of them
+ROWS = 2_000  # of each file; a part has about 65 of them
 FILES = 2
 
 MOMENTS: dict[str, Callable[[Path], bool]] = {
@@ -39,7 +39,7 @@ KILLED = [("native", moment) for moment in MOMENTS] + [
 
 
 class Place:
-    """Raw files, and outputs of runs that nobody disturbed."""
+    """Raw files, and outputs of undisturbed runs."""
 
     def __init__(self, path: Path, rows: int = ROWS) -> None:
         self.path = path
@@ -58,7 +58,7 @@ class Place:
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
-    """What killed runs leave for their programs goes with the test."""
+    """Provide files for the tests; leftovers of killed runs are removed with the test."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TMPDIR", str(tmp_path_factory.mktemp("programs")))
         yield Place(tmp_path_factory.mktemp("verb"))
@@ -84,26 +84,25 @@ def running(call: list[str]) -> Iterator[subprocess.Popen[str]]:
 
 
 def wait_for(moment: Callable[[Path], bool], out: Path, process: subprocess.Popen[str]) -> None:
-    """Or for its end: what comes after it has to hold then, too."""
+    """Wait for a condition or the end of the process; later checks must hold in both cases."""
     while process.poll() is None and not moment(out):
         sleep_s(0.002)
 
 
 def finished_parts(out: Path) -> dict[str, tuple[int, int]]:
-    """Inode and time of the Parquet file of each part that is done."""
+    """Return inode and time of each finished part's Parquet file."""
     done = [path.with_suffix(".parquet") for path in out.glob("parquet/*/part-*.json")]
     found = {str(path): path.stat() for path in done}
     return {name: (stat.st_ino, stat.st_mtime_ns) for name, stat in found.items()}
 
 
 def contents(out: Path) -> dict[str, bytes]:
-    """Of all files."""
     files = [path for path in out.rglob("*") if path.is_file()]
     return {str(path.relative_to(out)): path.read_bytes() for path in files}
 
 
 def assert_it_goes_on(place: Place, engine: str, out: Path) -> None:
-    """The same command again: the same result, and finished parts are left as they are."""
+    """Run the same command again: the same result, with finished parts unchanged."""
     before = finished_parts(out)
     found = report_of(place.call(engine, out))
     whole, expected = place.whole(engine)
@@ -135,7 +134,7 @@ def test_a_killed_run_goes_on(tmp_path: Path, place: Place, engine: str, moment:
     with running(place.call(engine, out)) as process:
         wait_for(MOMENTS[moment], out, process)
         process.kill()
-        assert process.wait() in (-signal.SIGKILL, 0)  # it may have been done before it was seen
+        assert process.wait() in (-signal.SIGKILL, 0)  # it may have finished before it was seen
     assert_it_goes_on(place, engine, out)
 
 
@@ -161,7 +160,7 @@ def children(pid: int) -> list[int]:
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_an_interrupted_run_goes_on(tmp_path: Path, place: Place, engine: str) -> None:
-    if engine == "native":  # which would be done before it looks whether it is to end
+    if engine == "native":  # it would finish before it checks for cancellation
         place = Place(tmp_path, 10 * ROWS)
     out = tmp_path / "out"
     with running(place.call(engine, out)) as process:
@@ -219,7 +218,7 @@ def test_files_that_were_touched_since_are_not_mixed(
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_a_directory_that_is_there_stays(tmp_path: Path, place: Place, engine: str) -> None:
-    """It may be a mount point; and it is what one process at a time holds."""
+    """It may be a mount point, and it is the lock held by one process at a time."""
     out = tmp_path / "out"
     out.mkdir()
     before = out.stat().st_ino

@@ -1,4 +1,4 @@
-"""Many files at once: the soft limit is raised, and what the hard one forbids has its fix told."""
+"""Many open files: the soft limit is raised, and the hard limit is reported with a fix."""
 
 from __future__ import annotations
 
@@ -78,4 +78,4 @@ def test_doctor_compares_the_need_with_the_hard_limit(
     checks = check_study(study.study, make_plan(study), tmp_path)
     (found,) = [check for check in checks if check.name == "open files"]
     assert found.status == status
-    assert "3,1" in found.what  # 3,000 of the checkpoint, and storlab's own
+    assert "3,1" in found.what  # 3,000 of the checkpoint, plus storlab's own

@@ -1,4 +1,4 @@
-"""storlab's own S3 server, by a client that is not ours: AWS's, which signs and packs by itself."""
+"""storlab's own S3 server with AWS's client, which signs and encodes by itself."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def bucket(server: EmbeddedServer) -> str:
 def test_content_comes_back_however_it_is_packed(
     server: EmbeddedServer, bucket: str, checksum: str | None, signed: bool
 ) -> None:
-    """A stream without a checksum before it is sent in chunks, with a trailer."""
+    """A stream without a prior checksum is sent in chunks with a trailer."""
     asked = {} if checksum is None else {"ChecksumAlgorithm": checksum}
     client = client_of(
         server,

@@ -1,4 +1,4 @@
-"""storlab's own S3 server: over its own directory only, on loopback only, gone with its parent."""
+"""storlab's own S3 server: own directory only, loopback only, ends with its parent."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_the_child_knows_only_what_it_needs(
                 assert secret.encode() not in told
             opened = [str(handle.readlink()) for handle in (place / "fd").iterdir()]
             assert not [name for name in opened if name.endswith("/private")]
-            # Ctrl-C at the terminal goes to the foreground group, which it is not in.
+            # The server has its own session, so Ctrl-C at the terminal does not reach it.
             assert os.getsid(server.pid) == server.pid != os.getsid(0)
 
 
@@ -139,7 +139,7 @@ def test_it_dies_with_its_parent(tmp_path: Path, number: signal.Signals) -> None
         process.send_signal(number)
         process.wait()
         wait_for_the_end_of(pid)
-    with EmbeddedServer(tmp_path / "objects") as server:  # nothing is left locked
+    with EmbeddedServer(tmp_path / "objects") as server:  # no lock is left
         assert S3Control(server.store).bucket_exists()
 
 

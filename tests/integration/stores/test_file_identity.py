@@ -1,4 +1,4 @@
-"""A user's file that has the inode of a deleted data file: ext4 gives it again."""
+"""A user's file with the inode of a deleted data file, because ext4 reuses inodes."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_a_file_with_the_inode_of_a_deleted_one_is_somebodys(
         assert made_by_storlab(data)
         data.unlink()
         data.write_bytes(PRECIOUS)
-        assert data.stat().st_ino == sidecar["inode"]  # as ext4 does it
+        assert data.stat().st_ino == sidecar["inode"]  # as ext4 does
         assert not made_by_storlab(data)
         assert run(place, tmp_path / "again") == ExitCode.GUARD
         assert "data" in capsys.readouterr().err
@@ -61,7 +61,7 @@ def test_a_file_with_the_inode_of_a_deleted_one_is_somebodys(
 
 
 def test_a_file_that_storlab_lays_out_again_stays_its_own(tmp_path: Path) -> None:
-    """Another size: the same file, laid out from its start."""
+    """With another size it is the same file, laid out from its start."""
     assert run(tmp_path, tmp_path / "out") == ExitCode.OK
     sidecar = json.loads(sidecar_path(tmp_path / "data").read_text())
     text = (tmp_path / "out.toml").read_text().replace("1MiB", "2MiB")

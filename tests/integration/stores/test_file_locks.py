@@ -1,4 +1,4 @@
-"""Data files of two campaigns at one path: one at a time, and each removes only its own."""
+"""Data files of two campaigns at one path: one at a time; each removes only its own."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def run(study: Path, out: Path) -> int:
 
 @contextmanager
 def endless(study: Path, out: Path) -> Iterator[None]:
-    """A campaign in another process, seen at work."""
+    """Provide a campaign running in another process."""
     command = [*COMMAND, "run", str(study), "--out", str(out), "--no-report"]
     pipe = subprocess.PIPE
     process = subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True)
@@ -174,7 +174,7 @@ def test_a_file_that_appears_under_our_name_is_not_laid_out_over(tmp_path: Path)
 
 
 def test_a_reader_that_looks_keeps_no_campaign_out(tmp_path: Path) -> None:
-    """Another process asks all the time whether somebody holds the file."""
+    """Another process polls all the time whether the file is locked."""
     data = tmp_path / "data"
     with DataFileHold(data, "c") as hold:
         hold.begin(1, 1, writes=True)

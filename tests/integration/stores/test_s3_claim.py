@@ -1,4 +1,4 @@
-"""One campaign at a time in a bucket: on every server that there is."""
+"""One campaign at a time per bucket, on every available server."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SERVERS: dict[str, Callable[[Path], AbstractContextManager[S3Server]]] = {
 
 @pytest.fixture(params=["versitygw", "gofakes3", "embedded"])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[S3Store]:
-    """An empty bucket."""
+    """Provide an empty bucket."""
     if request.param == "embedded":
         with EmbeddedServer(tmp_path / "objects") as own:
             yield own.store
@@ -49,7 +49,7 @@ def claim_of(store: S3Store, campaign: str, prefix: str = "bench/") -> BucketCla
 
 
 def another_session(monkeypatch: pytest.MonkeyPatch, claimed: BucketClaim) -> BucketClaim:
-    """As a lab on another machine would claim it."""
+    """Claim as a lab on another machine would."""
     monkeypatch.setattr(claimed, "_own", claim.replace(claimed._own, session="another"))
     return claimed
 
@@ -77,7 +77,7 @@ def test_what_a_dead_campaign_left_ends_by_itself(store: S3Store) -> None:
     control = S3Control(store)
     dead, heir = claim_of(store, OTHER), claim_of(store, FIRST)
     dead.take()
-    dead._ends.set()  # as by SIGKILL: nothing is renewed
+    dead._ends.set()  # like SIGKILL: no renewal
     content = json.loads(control.get(KEY) or b"")
     control.put(KEY, json.dumps(content | {"until_s": content["until_s"] - LEASE_S - 5}).encode())
     heir.take()
@@ -116,7 +116,7 @@ def test_it_is_renewed_and_noticed_when_it_is_lost(
     while json.loads(control.get(KEY) or b"")["until_s"] == 1.0:
         pass
     taken = json.dumps(content | {"campaign": OTHER}).encode()
-    # Between its look and its write the condition, where the store heeds it, keeps it away.
+    # A renewal may write in between unless the store has conditional writes: repeat until ours stays.
     while control.get(KEY) != taken:
         control.put(KEY, taken)
     held._renewing.join()  # type: ignore[union-attr]
@@ -126,7 +126,7 @@ def test_it_is_renewed_and_noticed_when_it_is_lost(
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
-    """Sets claims' clock ahead of this machine's by so many seconds, as of one that slept."""
+    """Shift the clock of claims, as after a suspend."""
     true = claim.wall_at_ns
 
     def set_ahead(seconds: float) -> None:
@@ -139,10 +139,10 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
 def test_a_campaign_that_was_suspended_hears_that_another_has_come(
     store: S3Store, monkeypatch: pytest.MonkeyPatch, clock: Callable[[float], None]
 ) -> None:
-    """RENEW_S is longer than this test: nothing is renewed, as of a process that is stopped."""
+    """RENEW_S exceeds this test, so nothing is renewed, like a stopped process."""
     held = claim_of(store, FIRST)
     held.take()
-    beside = claim_of(store, FIRST)  # of another target, which has the first one's
+    beside = claim_of(store, FIRST)  # of another target, which has the first one's claim
     beside.take()
     assert (held.check(), beside.check()) == ("", "")
     clock(LEASE_S + 5)
@@ -190,7 +190,7 @@ def test_the_servers_here_heed_conditions(store: S3Store) -> None:
 def test_of_two_that_a_store_lets_in_at_once_the_first_goes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No server here overwrites against a condition; as an older store does, which knows none."""
+    """No server here ignores a condition; this one imitates an older store that does."""
     monkeypatch.setattr(
         S3Control, "put_if", lambda self, key, data, condition: self.put(key, data) is None
     )
@@ -237,7 +237,7 @@ def test_a_target_is_claimed_while_it_is_held(
         assert KEY not in set(server.keys())
         left = server.keys()
         assert left == [f"{prefix}run-0123456789ab-r1/x", f"{prefix}storlab.json"]
-        # A session that was killed, and is cleaned up after.
+        # A session that was killed, then cleaned up.
         dead = another_session(monkeypatch, claim_of(server.store(), FIRST))
         dead.take()
         dead._ends.set()

@@ -94,7 +94,7 @@ def test_uploads_that_nobody_ended_are_listed(control: S3Control) -> None:
 def test_the_clock_of_the_store(server: S3Server) -> None:
     skew = S3Control(server.store()).clock_skew_s()
     assert skew is not None
-    assert abs(skew) < 60  # the same machine's; only a lost or mangled header is further off
+    assert abs(skew) < 60  # same machine, so only a missing or damaged header would differ more
 
 
 def test_versions_are_not_kept_here(control: S3Control) -> None:
@@ -155,7 +155,7 @@ def test_somebody_who_never_answers(server: S3Server) -> None:
 
 @contextmanager
 def answering(*answers: tuple[int, str, datetime]) -> Iterator[str]:
-    """A server that gives these answers (status, code, date), the last one again and again."""
+    """Provide a server with these answers (status, code, date), repeating the last one."""
     left = list(answers)
 
     class Handler(BaseHTTPRequestHandler):

@@ -1,6 +1,6 @@
-"""What a clean-up leaves in a bucket: nothing of storlab's, or else it says what.
+"""A clean-up leaves nothing of storlab's in a bucket, or reports what is left.
 
-MinIO is imitated where it lists in its own way; versitygw is the real one.
+MinIO is simulated because it lists in its own way; versitygw is real.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def hold(aim: Target, recorded: dict[str, Any] | None = None, **more: Any) -> S3
 
 
 def killed(aim: Target) -> dict[str, Any]:
-    """A campaign that was killed in the middle of an upload: its record."""
+    """Return the record of a campaign killed in the middle of an upload."""
     with hold(aim) as held:
         held.control.put(held.access.prefix + RUN + "0000/00000000", b"data")
         held.control.begin_upload(held.access.prefix + RUN + "0000/00000001")
@@ -70,7 +70,7 @@ def killed(aim: Target) -> dict[str, Any]:
 
 
 def begun(place: Path, address: str, options: str = "") -> tuple[Path, dict[str, Any]]:
-    """The result directory of such a campaign, and its record."""
+    """Provide the result directory of such a campaign, and its record."""
     study_file = place / "study.toml"
     study_file.write_text(STUDY.format(address=address, options=options))
     loaded = load_study(study_file)
@@ -83,7 +83,7 @@ def begun(place: Path, address: str, options: str = "") -> tuple[Path, dict[str,
 
 
 def clean(aim: Target, record: dict[str, Any]) -> tuple[list[str], str]:
-    """What was removed, and what was said."""
+    """Clean up; return the removed items and the messages."""
     told = io.StringIO()
     with hold(aim, record, cleaning=True) as held:
         removed = clean_store(held, StopRequest(), PlainReporter(Console(file=told, width=1000)))
@@ -149,7 +149,7 @@ def test_uploads_that_nobody_lists_are_told_before_and_after() -> None:
             assert held.proof.uploads == "hidden"
             found = {check.name: check for check in _held_checks(held)}
             assert found["uploads"].status == "warning"
-        assert server.uploads == {}  # the one that was tried has been given up
+        assert server.uploads == {}  # the trial upload was aborted
         _, messages = clean(target(server), killed(target(server)))
         assert "does not list open multipart uploads" in messages
 
@@ -206,7 +206,7 @@ def test_prefixes_that_stores_collapse_are_refused(
         load_study(study)
         assert main(["doctor", str(study)]) == ExitCode.PREFLIGHT
         assert "s3_options.prefix" in "".join(capsys.readouterr())
-        # A campaign that began before there was this check goes on, and is cleaned up.
+        # A campaign that started before this check existed continues, and is cleaned up.
         control = S3Control(server.store())
         before = {"bucket": "bench", "endpoints": [server.endpoint], "embedded": None}
         with pytest.MonkeyPatch.context() as patch:

@@ -1,4 +1,4 @@
-"""An S3 target through a campaign's life on a real server: held, resumed, taken back, cleaned."""
+"""An S3 target through a campaign on a real server: held, resumed, reclaimed, cleaned."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def server(
 
 @pytest.fixture
 def bucket(server: S3Server, request: pytest.FixtureRequest) -> str:
-    """A bucket of this test's own, that is there."""
+    """Provide an existing bucket for this test."""
     name = new_bucket(request)
     server.make_bucket(name)
     return name
@@ -71,7 +71,7 @@ def hold(aim: Target, recorded: dict[str, Any] | None = None, **more: Any) -> S3
 
 
 def begun(aim: Target) -> dict[str, Any]:
-    """A campaign that was interrupted after it made two objects: its record."""
+    """Return the record of a campaign interrupted after it made two objects."""
     with hold(aim) as held:
         for rest in ("pool-01234567/0000/00000001", RUN + "x"):
             held.control.put(held.access.prefix + rest, b"data")

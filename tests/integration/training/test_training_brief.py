@@ -1,4 +1,4 @@
-"""The brief of training reads: utilisation, waits, device bytes, capacity, and what is emulated."""
+"""The brief of training reads: utilisation, waits, device bytes, capacity, emulation."""
 
 from __future__ import annotations
 
@@ -75,14 +75,14 @@ def test_rates_waits_and_energy_are_those_of_the_runs(
     stalls = wait.at("4", OLD)
     assert stalls["stall of an accelerator s"] == digits3(mean(records, "stall_s"))
     assert stalls["step waits, p50"].endswith("ms")
-    # a batch that is there costs nanoseconds, and is not printed as 0 ms
+    # an available batch costs nanoseconds, which is not printed as 0 ms
     assert wait.at("1", NEW)["step waits, p50"] == "900\u00a0ns".replace("\u00a0", " ")
     row = energy.at("4", OLD)
     joules = [r.metric("span_energy_j", "epoch") for r in records]
     known = [value for value in joules if value is not None]
     assert len(known) == 3
     assert row["energy of an epoch J"] == digits3(sum(known) / 3)
-    assert row["accelerators fed per watt 1/W"] == "0"  # it does not keep four busy
+    assert row["accelerators fed per watt 1/W"] == "0"  # four are not kept busy
     (fed,) = [f for f in draw("epoch_energy", comparison, comparison.sections) if "watt" in f.name]
     assert "on Solidigm D5-P5336 with 2 accelerators" in fed.title.replace("\u00a0", " ")
 
@@ -191,7 +191,7 @@ def test_accelerators_per_watt_say_which_runs_have_no_energy(training_made: Made
 def test_a_capacity_is_told_by_its_verdict(
     verdict: str, text: str, training_made: Made, tmp_path: Path
 ) -> None:
-    """Also where the file is from before there was a verdict; the words of notes decide nothing."""
+    """Files from before verdicts existed work too; the notes' wording has no effect."""
     copy = tmp_path / "copy"
     shutil.copytree(training_made.store.directory, copy)
     path = copy / "capacity.json"
@@ -247,7 +247,7 @@ def test_without_a_search_the_swept_numbers_tell(tmp_path: Path) -> None:
 
 
 def test_few_steps_bind_what_is_said_to_be_kept_busy(tmp_path: Path) -> None:
-    """With long epochs the same numbers carry no doubt."""
+    """With long epochs the same numbers are certain."""
     store = build_training_store(tmp_path / "run", accelerators="[1, 3]", power=False)
     data = load_dataset([store])
     (section,) = compare(data).sections
@@ -332,7 +332,7 @@ def test_specifications_are_valid_vega_lite(training_comparison: Comparison) -> 
 
 
 def check_figures(figures: list[Figure]) -> None:
-    """Each is valid, can be drawn, and says a number."""
+    """Check that each figure is valid, can be rendered, and states a number."""
     assert len({figure.name for figure in figures}) == len(figures)
     for figure in figures:
         assert_vega_lite(figure.spec)

@@ -1,7 +1,7 @@
-"""Training reads from the study file to their metrics, through the command, on real files.
+"""Training reads from study file to metrics, through the command, on real files.
 
-The files are read with NumPy and with independent parsers of their formats, and with TensorFlow's
-own reader where it is installed.
+The files are read with NumPy, with independent parsers of their formats, and with TensorFlow's own
+reader if installed.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ targets = ["buffered"]
 
 
 class Ran:
-    """A campaign's records, and where its data lies."""
+    """A campaign's records, and its data directory."""
 
     def __init__(self, place: Path) -> None:
         self.place = place
@@ -122,7 +122,7 @@ class Ran:
 
 @pytest.fixture(scope="module")
 def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
-    """The runs of the study, carried out once."""
+    """Return the runs of the study, executed once."""
     place = tmp_path_factory.mktemp("training")
     for name in ("one", "two"):
         (place / name).mkdir()
@@ -209,9 +209,7 @@ def test_long_computing_is_kept_busy_and_none_is_not(ran: Ran) -> None:
 
 
 def test_reads_that_never_reached_a_device_are_flagged(ran: Ran) -> None:
-    """All of them lie in the page cache, which made them; nothing else is known where no device
-    counts.
-    """
+    """Writing them left all in the page cache; without a device nothing more is known."""
     for record in ran.records:
         share = record.metric("device_read_ratio")
         flagged = "page-cache" in {flag.kind for flag in record.flags}
@@ -347,7 +345,7 @@ def test_a_bucket_gives_what_a_directory_gives(tmp_path: Path) -> None:
         assert store.status == files_.status == "finished", store.failure
         assert store.totals["step"].operations == files_.totals["step"].operations
         assert store.totals["read"].operations == files_.totals["read"].operations
-        if kind != "tfrecord":  # whole files; of records, direct I/O may read a little more
+        if kind != "tfrecord":  # whole files; for records, direct I/O may read slightly more
             assert store.totals["read"].bytes == files_.totals["read"].bytes
         assert "embedded-server" in {flag.kind for flag in store.flags}
     left = {p.name for p in tmp_path.iterdir()} - {f"{kind}.toml" for kind in SHAPES}
@@ -406,7 +404,7 @@ def digest(path: Path) -> str:
 
 
 def crc32c(data: bytes) -> int:
-    """Castagnoli's CRC, reflected, bit by bit: RFC 3720, B.4."""
+    """Compute Castagnoli's CRC, reflected, bit by bit: RFC 3720, B.4."""
     table = [0] * 256
     for number in range(256):
         crc = number
@@ -420,13 +418,13 @@ def crc32c(data: bytes) -> int:
 
 
 def masked(data: bytes) -> int:
-    """As TFRecord stores it: rotated right by 15 bits, plus a constant."""
+    """Mask a CRC as in TFRecord: rotate right by 15 bits, add a constant."""
     crc = crc32c(data)
     return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
 
 
 def tfrecords(data: bytes) -> Iterator[bytes]:
-    """The payloads of a TFRecord file, checksums compared."""
+    """Yield the payloads of a TFRecord file after checking their checksums."""
     at = 0
     while at < len(data):
         length, crc = struct.unpack_from("<QI", data, at)
@@ -440,7 +438,7 @@ def tfrecords(data: bytes) -> Iterator[bytes]:
 
 
 def fields(message: bytes) -> Iterator[tuple[int, bytes]]:
-    """Number and content of a protocol buffer's length-delimited fields; it has no others."""
+    """Yield number and content of a protocol buffer's fields, all length-delimited."""
     at = 0
     while at < len(message):
         tag, at = varint(message, at)
@@ -469,7 +467,7 @@ def varint_bytes(number: int) -> bytes:
 
 
 def example_features(example: bytes) -> Iterator[tuple[str, bytes]]:
-    """Key and single value of each feature of a ``tf.train.Example``."""
+    """Return key and single value of each feature of a ``tf.train.Example``."""
     ((number, features),) = fields(example)
     assert number == 1
     for number, entry in fields(features):

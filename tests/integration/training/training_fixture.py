@@ -1,6 +1,6 @@
-"""A campaign of training reads with made-up but honest runs, in the shape that the engine leaves.
+"""Training campaign with synthetic but consistent runs, in the engine's format.
 
-Storage serves so many MB/s, accelerators want so many: a step waits for what is lacking.
+Each step waits if storage delivers fewer MB/s than the accelerators need.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ epochs = 3
 
 @dataclass(frozen=True)
 class Behaviour:
-    """What a drive gives, and what it draws."""
+    """Performance and power of a drive."""
 
     read_mb_s: float
     noise: float
@@ -66,8 +66,8 @@ def build_training_store(
 ) -> ResultStore:
     """Create the directory and its runs.
 
-    ``cached`` is the share of later epochs that memory serves; ``capacity`` writes what a search
-    over the same runs found.
+    ``cached`` is the share of later epochs served from memory; ``capacity`` also writes the result
+    of a capacity search over the same runs.
     """
     text = study_text(
         "Training of 3D U-Net from two SSDs",
@@ -87,7 +87,7 @@ def build_training_store(
 
 
 def write_search(store: ResultStore) -> None:
-    """``capacity.json``, as the search itself writes it."""
+    """Write ``capacity.json`` as the search itself does."""
     firsts: dict[str, Point] = {}
     for point in store.plan.points.values():
         alone = point.model_copy(update={"params": {**point.params, "accelerators": 1}})
@@ -101,7 +101,7 @@ def write_search(store: ResultStore) -> None:
 def training_outcome(
     study: StudyBase, point: Point, own: Behaviour, cached: float, draw: random.Random
 ) -> RunOutcome:
-    """One run as the engine reports it."""
+    """Return one run as the engine reports it."""
     settings = settings_of(TrainingParams.of(point.params))
     number = settings.accelerators
     rate = own.read_mb_s * draw.gauss(1, own.noise)
@@ -135,7 +135,7 @@ def training_outcome(
 def _epoch(
     epoch: int, start_ns: int, settings: Any, rate_mb_s: float, draw: random.Random
 ) -> tuple[dict[str, Any], list[tuple[int, str, int, int]]]:
-    """An epoch: every step waits for what storage lacks, and all for the slowest of them."""
+    """Return an epoch: each step waits for missing data, and all for the slowest."""
     number, batch = settings.accelerators, settings.batch
     compute = settings.computation_ns
     accelerators = [

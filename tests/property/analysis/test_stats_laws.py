@@ -58,7 +58,7 @@ def test_ratio_ignores_the_unit(above: list[float], below: list[float], factor: 
 
 
 def test_the_interval_covers_the_truth_about_as_often_as_it_says() -> None:
-    """Of 2,000 campaigns with three repeats, about 95 % of the intervals hold the true ratio."""
+    """Check that about 95 % of 2,000 intervals from three repeats hold the true ratio."""
     draw = random.Random(7)
     hits = 0
     for _ in range(2000):

@@ -1,4 +1,4 @@
-"""A cluster of processes of this machine: outputs, accounts, lost workers and limits."""
+"""A cluster of local processes: outputs, accounting, lost workers and limits."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def test_stages_and_workers_are_accounted_for(tmp_path: Path) -> None:
 
 
 def started(job: PreprocessJob, work: Path) -> Any:
-    """A run whose workers are at work."""
+    """Return a run whose workers are busy."""
     work.mkdir()
     going = get_engine("dask").start(job, work)
     while not list(Path(job.directory).glob("parquet/*/*.json")):
@@ -129,7 +129,7 @@ def long_job(tmp_path: Path) -> Iterator[PreprocessJob]:
 def test_what_a_killed_worker_was_at_is_done_again(
     tmp_path: Path, long_job: PreprocessJob, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Shorter than any worker takes to start again, as Dask's default is on a busy machine.
+    # Shorter than a worker's restart, like Dask's default on a busy machine.
     monkeypatch.setenv("DASK_DISTRIBUTED__DEPLOY__LOST_WORKER_TIMEOUT", "100ms")
     going = started(long_job, tmp_path / "work")
     ingest = tmp_path / "run"
@@ -216,7 +216,7 @@ def test_a_run_goes_on_where_it_was_left(tmp_path: Path, left: str) -> None:
 
 
 def test_little_memory_makes_large_trees_and_gives_the_same(tmp_path: Path) -> None:
-    """A worker holds some dozen values: vocabularies are trees with branches, read in blocks."""
+    """A worker holds a few dozen values, so vocabularies are trees read in blocks."""
     path = clicks(tmp_path, "day_0", 1500)
     memory = DASK.base_bytes + 2 * DASK.worker_bytes + 8192
     changes = {"workers": 2, "memory_bytes": memory, "threshold": 1, "part_bytes": 1 << 15}
@@ -262,7 +262,7 @@ def test_malformed_lines_are_refused_where_the_order_says_so(tmp_path: Path) -> 
 
 
 def test_a_failing_disk_is_told_as_it_is(tmp_path: Path) -> None:
-    """A worker's error has its number and its path when it arrives."""
+    """A worker's error keeps its errno and path."""
     path = clicks(tmp_path, "day_0", 50)
     job = order([path, tmp_path / "gone"], tmp_path / "run")
     outcome = outcome_of("dask", job, tmp_path / "work")

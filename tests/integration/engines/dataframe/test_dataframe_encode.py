@@ -1,4 +1,4 @@
-"""Encoding by pandas and Polars: killed at any moment, and with memory for few ids at a time."""
+"""Encoding by pandas and Polars: killed at any moment, and with little memory."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ENGINES = ("pandas", "polars")
 
 
 def entries(job: PreprocessJob) -> list[str]:
-    """Units that are finished, as the journal has them."""
+    """Return the finished units in the journal."""
     journal = Path(job.directory) / "binary.partial" / "journal"
     if not journal.exists():
         return []
@@ -27,7 +27,7 @@ def entries(job: PreprocessJob) -> list[str]:
 
 
 def killed_in_encode(engine: str, job: PreprocessJob, work: Path, units: int) -> list[str]:
-    """Kill the program when it has finished so many units; what the journal says then."""
+    """Kill the program after this many units; return the journal's content."""
     work.mkdir()
     order_file = work / "order.json"
     order_file.write_text(json.dumps({"engine": engine, "job": job.model_dump(mode="json")}))
@@ -64,7 +64,7 @@ def test_other_units_begin_the_encoding_anew(tmp_path: Path, engine: str) -> Non
     paths = [clicks(tmp_path, "day_0", 900, seed=1)]
     job = order(paths, tmp_path / "run", threshold=0, resume=True)
     assert killed_in_encode(engine, job, tmp_path / "first", units=2)
-    more = job.model_copy(update={"workers": 8})  # who take half of the rows at a time
+    more = job.model_copy(update={"workers": 8})  # takes half of the rows at a time
     outcome = outcome_of(engine, more, tmp_path / "second")
     assert_as_expected(outcome, more, expected_of(job))
     encode = outcome.details["stages"][2]
@@ -72,7 +72,7 @@ def test_other_units_begin_the_encoding_anew(tmp_path: Path, engine: str) -> Non
 
 
 def many_values(place: Path, rows: int) -> Path:
-    """A click log with two columns whose values are all different, and one with few."""
+    """Return a click log with two columns of distinct values, and one with few values."""
 
     def line(row: int) -> str:
         own = [f"{(row * 2_654_435_761 + c) % 2**32:08x}" for c in range(2)]
@@ -97,7 +97,7 @@ def test_little_memory_takes_more_passes_and_gives_the_same(
     assert passes[1] > 2
     assert passes[2] == 3  # 4,096 ids at a time
     read = outcome.details["stages"][2]["input_bytes"]
-    assert read > outcome.details["parquet_bytes"]  # some columns three times
+    assert read > outcome.details["parquet_bytes"]  # some columns are read three times
 
 
 @pytest.mark.parametrize("engine", ENGINES)

@@ -1,4 +1,4 @@
-"""pandas and Polars as engines: every byte as the straightforward implementation has it."""
+"""Output of the pandas and Polars engines equals the straightforward implementation's."""
 
 from __future__ import annotations
 

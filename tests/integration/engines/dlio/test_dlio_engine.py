@@ -1,4 +1,4 @@
-"""The real DLIO on a small data set, where it is installed."""
+"""The real DLIO on a small data set, if installed."""
 
 from __future__ import annotations
 
@@ -35,6 +35,6 @@ def test_a_real_run_has_every_step_of_every_rank(
     assert au is not None
     results = dlio_result.read_results(outcome.raw)
     printed = results.metric["train_au_mean_percentage"]
-    assert au >= printed - 1  # DLIO takes the set time of a step, which is the least it takes
+    assert au >= printed - 1  # DLIO uses the configured step time, which is the minimum
     assert 0 < au <= 100
     assert sorted(path.name for path in home.iterdir()) == ["train"]

@@ -1,8 +1,8 @@
-"""What the adapter writes, read by DLIO's own loader.
+"""The adapter's configuration, read by DLIO's own loader.
 
-``make setup`` installs the release of PyPI beside the environment, without the frameworks. The main
-branch is on no package index: the tests are run with its loader, too, where ``DLIO_CHECKOUT`` names
-a checkout of it.
+``make setup`` installs the PyPI release next to the environment, without frameworks. The main
+branch is on no package index: the tests also use its loader if ``DLIO_CHECKOUT`` names a checkout
+of it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ VERSIONS = ["release", *(["checkout"] if CHECKOUT else [])]
 
 
 def site_of(version: str, tmp_path: Path) -> str:
-    """PYTHONPATH with this DLIO and what its loader imports."""
+    """Return PYTHONPATH with this DLIO and its loader's imports."""
     installed = need_dlio_loader()
     if version == "release":
         return str(installed)
@@ -50,7 +50,7 @@ def program(tmp_path: Path) -> Path:
 
 
 def read_back(program: Path, job: TrainingJob, work: Path, table: bool) -> Any:
-    """The process in which DLIO read the configuration, with the adapter's own command line."""
+    """Run DLIO's loader on the configuration with the adapter's own command line."""
     work.mkdir()
     dlio_config.prepare(job, work, model_table=table)
     command = dlio_config.command(program, None, job, work)
@@ -113,7 +113,7 @@ def test_dlio_understands_what_is_written(
 def test_without_a_shuffle_dlio_keeps_the_order(
     tmp_path: Path, program: Path, monkeypatch: pytest.MonkeyPatch, version: str, kind: str
 ) -> None:
-    """DLIO takes every value of file_shuffle for a shuffle, "off" among them."""
+    """DLIO treats every value of file_shuffle as a shuffle, including "off"."""
     monkeypatch.setenv("PYTHONPATH", site_of(version, tmp_path))
     home = tmp_path / "set"
     job = job_of(home, make_set(home, kind), shuffle="none")
@@ -137,7 +137,7 @@ def test_direct_reads_reach_a_dlio_that_has_them(
 def test_hydra_takes_only_the_form_that_each_schema_asks_for(
     tmp_path: Path, program: Path, monkeypatch: pytest.MonkeyPatch, recorded: str, table: bool
 ) -> None:
-    """The recorded schemas in a DLIO otherwise as released: what failed on every run of main."""
+    """Uses the recorded schemas in an otherwise released DLIO; every run of main failed once."""
     site = tmp_path / "site"
     shutil.copytree(need_dlio_loader(), site)
     schema = TESTS / "golden" / "dlio-configs" / f"{recorded}.yaml"

@@ -1,4 +1,4 @@
-"""A DLIO process from start to outcome, with a stand-in for the program: simulators/dlio.py."""
+"""A DLIO process from start to outcome, with a stand-in: simulators/dlio.py."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ WAIT_S = 60
 
 @pytest.fixture
 def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The stand-in as pip would install it, with a package and an MPI beside it."""
+    """Provide the stand-in as installed by pip, with a package and an MPI."""
     package = tmp_path / "site" / "dlio_benchmark"
     for name in ("dlio_benchmark/reader", "torch", "dlio_benchmark-9.8.7.dist-info"):
         (tmp_path / "site" / name).mkdir(parents=True)
@@ -66,7 +66,7 @@ def run(tmp_path: Path, **changes: Any) -> RunOutcome:
 def test_the_model_is_named_as_the_installed_version_wants_it(
     tmp_path: Path, program: Path, monkeypatch: pytest.MonkeyPatch, version: str
 ) -> None:
-    """In DLIO's own configurations, as recorded of both: hydra makes a path of the model's name."""
+    """Hydra turns the model's name into a path, as recorded from both versions."""
     configs = tmp_path / "site" / "dlio_benchmark" / "configs"
     configs.mkdir()
     recorded = Path(__file__).parents[3] / "golden" / "dlio-configs" / f"{version}.yaml"
@@ -136,7 +136,7 @@ def test_what_it_cannot_do_is_refused_before_it_starts(tmp_path: Path, program: 
     with pytest.raises(EngineError, match="cannot run this job"):
         start(tmp_path, direct)
     (tmp_path / "site" / "dlio_benchmark" / "reader" / "npz_reader_odirect.py").touch()
-    program.touch()  # asked again, as after an update
+    program.touch()  # queried again, as after an update
     assert DlioEngine().refuse(direct) is None
     assert DlioEngine().describe().features == ["odirect"]
 

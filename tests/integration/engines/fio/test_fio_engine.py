@@ -1,4 +1,4 @@
-"""The fio engine with the real fio: runs, failures, cancelling, and a whole crosscheck."""
+"""The fio engine with the real fio: runs, failures, cancelling, and a crosscheck."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from storlab.workloads.block.job import BlockJob, Mix, Offsets, Sync
 
 MIB = 1 << 20
 DEPTH = 4 if uring_available() else 1
-"""I/Os that a job keeps outstanding. fio runs on psync where io_uring is switched off: one each."""
+"""Outstanding I/Os per job; 1 with psync, which fio uses if io_uring is disabled."""
 pytestmark = pytest.mark.fio
 
 
@@ -58,7 +58,7 @@ def job_on(path: Path | str, size: int = 8 * MIB, **changes: Any) -> BlockJob:
 
 
 def hold(job: BlockJob, tmp_path: Path) -> FioRun:
-    """A run whose jobs all wait at their gate."""
+    """Return a run whose jobs all wait at their gate."""
     work_dir = tmp_path / f"work-{time.monotonic_ns()}"
     work_dir.mkdir()
     handle = FioEngine().hold(job, work_dir)
@@ -93,7 +93,7 @@ def test_a_run_with_ramp_and_time_series(data: Path, tmp_path: Path) -> None:
         of_operation = [s for s in outcome.samples if s.operation == operation]
         assert sum(s.operations for s in of_operation) == totals.operations > 0
         assert sum(s.bytes for s in of_operation) == totals.bytes
-        # fio may count an I/O in bytes and not in latencies where the ramp ends
+        # at the end of the ramp fio may count an I/O in bytes but not in latencies
         assert totals.bytes / 65536 == pytest.approx(totals.operations, abs=8)
         merged = Histogram()
         for sample in of_operation:
@@ -159,7 +159,7 @@ def test_bytes_bound_the_window(data: Path, tmp_path: Path) -> None:
 def test_several_members_and_jobs(tmp_path: Path) -> None:
     members = []
     for number in range(3):
-        path = tmp_path / f"m:{number}"  # a colon has a meaning in fio's file names
+        path = tmp_path / f"m:{number}"  # a colon is special in fio's file names
         path.write_bytes(b"\1" * MIB)
         members.append(Member(path=str(path), name=path.name, kind="file", size=MIB))
     for jobs in (1, 2, 3, 5):
@@ -169,7 +169,7 @@ def test_several_members_and_jobs(tmp_path: Path) -> None:
 
 
 def test_a_descriptor_that_storlab_holds_is_opened(data: Path, tmp_path: Path) -> None:
-    """As the guard names what it holds: whatever the path leads to later."""
+    """The guard passes its descriptor, so that a replaced path has no effect."""
     handle = os.open(data, os.O_RDWR)
     try:
         held = f"/proc/{os.getpid()}/fd/{handle}"
@@ -207,7 +207,7 @@ def test_cancelling_ends_it_soon_and_says_so(data: Path, tmp_path: Path) -> None
 
 
 def test_fio_does_not_outlive_us(data: Path, tmp_path: Path) -> None:
-    """After kill -9 of storlab nothing goes on loading the device."""
+    """After kill -9 of storlab, no load continues."""
     code = (
         "import sys, time; from pathlib import Path;"
         "from storlab.workloads.block.job import BlockJob;"
@@ -322,7 +322,7 @@ def test_a_held_run_begins_when_it_is_told(
     handle = hold(job, tmp_path)
     assert isinstance(FioEngine(), HoldsRuns)
     assert handle.snapshot().phase == "armed"
-    time.sleep(1.5)  # longer than fio takes to begin by itself
+    time.sleep(1.5)  # longer than fio takes to start by itself
     start_ns = monotonic_ns() + 200_000_000
     handle.open_at(start_ns)
     with pytest.raises(RuntimeError):
@@ -335,8 +335,8 @@ def test_a_held_run_begins_when_it_is_told(
     assert outcome.window_start_ns == start_ns + late_ns + ramp_ns
     assert job.window_ns is not None
     assert job.window_ns <= outcome.window_end_ns - outcome.window_start_ns
-    # Were the time at the gate in the window, it would end as much later than fio did. On a busy
-    # machine a job's ramp ends before its first I/O has been for as long.
+    # If the time at the gate were in the window, the window would end that much later than fio. On
+    # a busy machine a job's ramp ends before its first I/O took that long.
     assert outcome.window_end_ns <= ended_ns + 1_000_000_000
     assert sum(total.operations for total in outcome.totals.values()) > 0
     assert not any("prerun" in note.replace("exec_prerun", "") for note in outcome.notes)

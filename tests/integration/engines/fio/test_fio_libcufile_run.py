@@ -1,4 +1,4 @@
-"""fio's libcufile, by a stand-in that hands its jobs to the real fio's POSIX calls."""
+"""fio's libcufile engine, with a stand-in that runs the real fio with POSIX I/O."""
 
 from __future__ import annotations
 

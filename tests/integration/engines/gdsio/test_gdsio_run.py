@@ -1,4 +1,4 @@
-"""gdsio's process, with a stand-in that is started as gdsio would be; and the real one."""
+"""The gdsio process, with a stand-in that is started like gdsio; and the real one."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_a_ramp_runs_before_and_is_in_no_number(tmp_path: Path) -> None:
     assert b"-T 1" in outcome.raw["command.txt"]
     assert outcome.raw["ramp.txt"].startswith(b"IoType:")
     assert outcome.raw["stdout.txt"].count(b"IoType:") == 1
-    assert outcome.window_start_ns - before > SECOND  # the ramp lies before the window
+    assert outcome.window_start_ns - before > SECOND  # the ramp precedes the window
     assert any("gdsio has no ramp" in note for note in outcome.notes)
 
 
@@ -91,7 +91,7 @@ def test_what_it_does_after_its_line_is_in_no_window(
     monkeypatch.setenv("STANDIN_GDSIO", "teardown")
     outcome = run(tmp_path)
     assert outcome.failure is None
-    assert time.monotonic_ns() - outcome.window_end_ns > SECOND  # which its end took
+    assert time.monotonic_ns() - outcome.window_end_ns > SECOND  # taken by its teardown
 
 
 @pytest.mark.usefixtures("standin")
@@ -128,7 +128,7 @@ def test_a_batch_has_its_entries_and_no_latency(tmp_path: Path) -> None:
 def test_invalid_runs_fail_with_the_reason(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str, words: str
 ) -> None:
-    GdsioEngine().describe()  # its version is known before it breaks
+    GdsioEngine().describe()  # cache its version before it breaks
     monkeypatch.setenv("STANDIN_GDSIO", mode)
     outcome = run(tmp_path)
     assert outcome.status == "failed"
@@ -181,7 +181,7 @@ def test_a_file_that_is_missing_or_short_is_no_order(tmp_path: Path) -> None:
 def test_another_program_of_that_name_is_named(
     standin: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    os.utime(standin, ns=(1, 1))  # or the answer of an earlier one stands
+    os.utime(standin, ns=(1, 1))  # otherwise the cached answer is used
     monkeypatch.setenv("STANDIN_GDSIO", "other")
     with pytest.raises(EngineError, match="does not say its version but 'something else"):
         GdsioEngine().describe()

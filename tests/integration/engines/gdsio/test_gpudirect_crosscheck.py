@@ -1,4 +1,4 @@
-"""Crosscheck of loads into GPU memory against both references, all by stand-ins."""
+"""Crosscheck of GPUDirect against both references, all stand-ins."""
 
 from __future__ import annotations
 
@@ -69,6 +69,6 @@ def test_both_references_are_held_against_native(
     assert sorted(r["engine"]["name"] for r in runs) == sorted(["native", reference] * 2)
     flags = {r["engine"]["name"]: {flag["kind"] for flag in r["flags"]} for r in runs}
     assert "path-unproven" in flags[reference]
-    assert "path-unproven" in flags["native"]  # its libraries are stand-ins
+    assert "path-unproven" in flags["native"]  # its libraries are simulators
     assert {r["provenance"] for r in runs if r["engine"]["name"] == "native"} == {"emulated"}
     assert main(["compare", "r", "--json"]) == 0

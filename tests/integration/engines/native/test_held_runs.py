@@ -1,4 +1,4 @@
-"""Runs whose load waits for a time: as clients of a cluster start together."""
+"""Runs whose load starts at a given time, as for clients of a cluster."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_a_held_run_starts_at_its_time(data: Path, tmp_path: Path) -> None:
     assert first is not None
     assert last is not None
     assert 0 <= first <= last
-    run.open_at(start_ns)  # of a run that has ended: nothing to do
+    run.open_at(start_ns)  # no effect on a finished run
 
 
 def test_a_held_run_that_is_cancelled_ends_without_io(data: Path, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The native engine on real files: what it says it did is what the kernel saw."""
+"""The native engine on real files: its counts match the kernel's."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ STORING = [
     pytest.param(name, marks=pytest.mark.uring) if name == "uring" else name
     for name in sorted({*get_args(Backend)} - {"auto", "null"})
 ]
-"""The backends that do I/O."""
+"""Backends that do I/O."""
 
 
 @pytest.fixture
@@ -256,7 +256,7 @@ FIFREEZE, FITHAW = 0xC0045877, 0xC0045878
 
 @pytest.fixture
 def frozen_mount(tmp_path: Path) -> Any:
-    """A small ext4 on a loop device, and a function that freezes it for about a second."""
+    """Provide a small ext4 on a loop device, and a function that freezes it for about 1 s."""
     import fcntl
 
     # In memory: a busy disk under the loop device would add stalls of its own.
@@ -293,11 +293,11 @@ def frozen_mount(tmp_path: Path) -> Any:
 def test_a_stall_is_not_omitted(
     frozen_mount: tuple[Path, Callable[[float], float]], tmp_path: Path, backend: str, depth: int
 ) -> None:
-    """1,000 writes/s for 8 s, and a file system that stands still for one of them.
+    """Open loop with 1,000 writes/s for 8 s on a file system that is frozen for about a second.
 
-    Whoever came during the stall of d seconds waited for its end, and then for c more until those
-    before had been served: over the 8 s that is a mean of d (d + c) / 16 s, and the p-th percentile
-    is d - 8 (1 - p) d / (d + c) s. Coordinated omission shows 5 ms instead.
+    A write that arrives during the stall of d seconds waits for its end and then up to c seconds
+    more for the backlog. Over the 8 s the mean is d (d + c) / 16 s, and the p-th percentile is d -
+    8 (1 - p) d / (d + c) s. Coordinated omission would show 5 ms instead.
     """
     mount, freeze = frozen_mount
     path = mount / "data"
@@ -315,7 +315,7 @@ def test_a_stall_is_not_omitted(
         interval_ns=1_000_000_000,
     )
     measured: list[object] = []
-    # A neighbour on a shared machine stalls the writers too; a dozen tries, each told if all fail.
+    # Other load on the machine may stall the writers too: up to a dozen tries, all reported.
     for _ in range(12):
         stall, outcome = run_with_stall(job, freeze, tmp_path)
         intended = outcome.totals["write"].intended
@@ -323,16 +323,16 @@ def test_a_stall_is_not_omitted(
         at_once = analytic(stall, 1)
         in_turn = analytic(stall, 1 - 1000 / drain_rate(job, outcome, tmp_path))
         calm = before_stall(outcome)
-        if calm.count < 1500:  # of 2,000: it stood still by itself
+        if calm.count < 1500:  # of 2,000: the machine stalled by itself
             measured.append(f"{calm.count} writes in the 2 s before the stall")
             continue
-        # What the writes before the stall wait for is not the stall's.
+        # Waiting of writes before the stall is not caused by it.
         mean = (intended.mean_ns - calm.mean_ns) / 1e9
         seen = [mean, intended.p90_ns / 1e9, intended.p99_ns / 1e9]
         assert intended.count == pytest.approx(8000, abs=2)
         measured.append((seen, at_once, in_turn))
-        # Between a backlog that vanishes and one that drains at the closed loop's rate, within 5 %,
-        # and what the machine kept its worker from a core.
+        # Between no backlog and a backlog drained at the closed loop's rate, within 5 %, plus the
+        # time in which the machine kept the worker from a core.
         kept_s = (outcome.cpu.waited_ns or 0) / 1e9
         bounds = zip(at_once, seen, in_turn, strict=True)
         if all(0.95 * low <= value <= 1.05 * high + kept_s for low, value, high in bounds):
@@ -341,23 +341,25 @@ def test_a_stall_is_not_omitted(
 
 
 def analytic(stall: float, share: float) -> list[float]:
-    """Mean, p90 and p99 in s; ``share`` is stall / (stall + time to drain its backlog)."""
+    """Return mean, p90 and p99 in s; ``share`` is stall / (stall + time to drain its backlog)."""
     return [stall**2 / share / 16, stall - 0.8 * share, stall - 0.08 * share]
 
 
 def drain_rate(job: BlockJob, outcome: RunOutcome, tmp_path: Path) -> float:
-    """Writes/s at which the run's backlog drains: what the file system takes when nothing stands
-    still, by a worker that waited for a core as long as this one did.
+    """Return writes/s at which the backlog drains.
+
+    It is the file system's rate without a stall, for a worker that waits for a core as long as this
+    one did.
     """
     closed = job.model_copy(update={"arrival": Arrival(), "ramp_ns": 0, "window_ns": 500_000_000})
     rate = run(closed, tmp_path).totals["write"].operations / 0.5
     assert outcome.cpu is not None
     ran = 1 - (outcome.cpu.longest_wait_percent or 0.0) / 100
-    return max(1100.0, rate * ran)  # above the 1,000 that arrive, else it never drains
+    return max(1100.0, rate * ran)  # above the 1,000 that arrive, otherwise it never drains
 
 
 def before_stall(outcome: RunOutcome) -> _native.Histogram:
-    """Latency from the intended start, of the window's first two seconds."""
+    """Return latency from the intended start in the window's first two seconds."""
     calm = _native.Histogram()
     for row in outcome.samples:
         if row.interval < 2 and row.intended:
@@ -379,7 +381,7 @@ def run_with_stall(
 
 
 def test_without_io_uring_posix_takes_over_and_says_so(data: Path, tmp_path: Path) -> None:
-    """A seccomp filter that forbids io_uring_setup, as container runtimes have one."""
+    """A seccomp filter forbids io_uring_setup, like those of container runtimes."""
     script = textwrap.dedent("""
         import json, sys
         from storlab import _native
@@ -459,7 +461,7 @@ def test_a_trim_of_a_device_is_a_discard_and_no_write_of_zeros(
         before = [int(field) for field in stat.read_text().split()]
         trim = {"read": 0, "write": 0, "trim": 100}
         job = make_job(device, backend=backend, queue_depth=depth, mix=trim, direct=True)
-        # A busy machine does not run a worker in every window of 200 ms.
+        # On a busy machine a worker may get no CPU within 200 ms.
         for window_s in (0.2, 1, 5, 25):
             job = job.model_copy(update={"window_ns": round(window_s * 1e9)})
             outcome = run(job, tmp_path)
@@ -468,5 +470,5 @@ def test_a_trim_of_a_device_is_a_discard_and_no_write_of_zeros(
         after = [int(field) for field in stat.read_text().split()]
     assert outcome.status == "finished", outcome.failure
     assert after[4] == before[4]
-    discards = after[11] + after[12] - before[11] - before[12]  # those that were merged, too
+    discards = after[11] + after[12] - before[11] - before[12]  # including merged ones
     assert discards >= outcome.totals["trim"].operations > 0

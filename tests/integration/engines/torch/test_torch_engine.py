@@ -1,4 +1,4 @@
-"""Real PyTorch: its DataLoader and both its writers, where it is installed."""
+"""Real PyTorch, if installed: its DataLoader and both its writers."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def python(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def home() -> Iterator[Path]:
-    """On a file system with O_DIRECT, which /tmp need not have."""
+    """Provide a directory on a file system with O_DIRECT, which /tmp may lack."""
     place = Path(__file__).parents[4] / "target" / f"torch-run-{os.getpid()}"
     place.mkdir(parents=True)
     yield place
@@ -184,7 +184,8 @@ def test_a_later_run_goes_on_counting_and_the_native_engine_cleans_up(
 def test_a_failed_checkpoint_leaves_the_last_one_and_says_so(home: Path, tmp_path: Path) -> None:
     assert run(checkpoint(home, writes=1), tmp_path / "first").failure is None
     job = checkpoint(home, writes=1)
-    files = [*job.files, CheckpointFile(name="rank1", rank=1, bytes=5)]  # there is a directory
+    # A directory of that name exists.
+    files = [*job.files, CheckpointFile(name="rank1", rank=1, bytes=5)]
     outcome = run(job.model_copy(update={"files": files}), tmp_path / "second")
     assert outcome.status == "failed"
     assert outcome.failure is not None

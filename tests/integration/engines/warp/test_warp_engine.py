@@ -1,4 +1,4 @@
-"""The real warp against a real S3 server, where both are installed."""
+"""The real warp against a real S3 server, if both are installed."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def warp(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @contextmanager
 def filled(place: Path, *, tls: bool) -> Iterator[S3Server]:
-    """A server with a pool, and an object of somebody else."""
+    """Provide a server with a pool and a foreign object."""
     need_warp()  # before the server starts
     with versitygw(place, tls=tls) as running:
         running.make_bucket()
@@ -103,7 +103,7 @@ def test_reads_of_the_pool(server: S3Server, tmp_path: Path) -> None:
     file.write_bytes(outcome.raw["requests.csv.zst"])
     (record,) = import_files([file], tmp_path / "result").records()
     assert record.params["get_percent"] == 100
-    assert record.totals["get"].operations >= get.operations  # the ramp is in it
+    assert record.totals["get"].operations >= get.operations  # includes the ramp
 
 
 def test_a_mix_with_everything_stays_below_its_prefix(server: S3Server, tmp_path: Path) -> None:
@@ -123,7 +123,7 @@ def test_a_mix_with_everything_stays_below_its_prefix(server: S3Server, tmp_path
     records = warp_records.read_records(text)
     assert set(records.bytes[records.kind("put")].tolist()) == {4 * KIB, 256 * KIB}
     made = set(server.keys()) - before
-    assert before <= set(server.keys())  # nothing of anybody else is gone
+    assert before <= set(server.keys())  # no foreign object was removed
     assert made
     assert all(key.startswith("storlab-1/run-3/") for key in made)
 

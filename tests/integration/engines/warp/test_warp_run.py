@@ -1,6 +1,6 @@
-"""warp's process, with a stand-in that is started as warp would be: outcomes, secrets, cancelling.
+"""The warp process, with a stand-in: outcomes, secrets, cancelling.
 
-The numbers of the real warp are in ``test_warp_engine.py``.
+``test_warp_engine.py`` checks the numbers of the real warp.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ def test_cancelling_ends_the_process(
     handle = start(tmp_path)
     while not (tmp_path / "work" / "ready").exists():
         assert handle.wait(0.05) is None
-    # Guessed from the CPU that it uses: a start that has to wait for a core looks like a load.
+    # Phases are guessed from CPU use: a start that waits for a core looks like a load.
     assert handle.snapshot().phase in ("prepare", "ramp")
     handle.cancel()
     outcome = handle.wait(60)
@@ -137,7 +137,7 @@ def test_cancelling_ends_the_process(
 def test_a_stall_while_warp_prepares_does_not_shorten_its_limit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A terabyte at 5 MB/s takes 58 hours, whatever the first ten seconds looked like."""
+    """A terabyte at 5 MB/s takes 58 hours, whatever the first ten seconds look like."""
     sizes = ObjectSizes(kind="fixed", sizes=[WeightedSize(bytes=4 << 20)])
     handle = start(tmp_path, pool=Pool(prefix="p/", objects=250_000, sizes=sizes), sizes=sizes)
     assert handle.wait(120) is not None
@@ -151,7 +151,7 @@ def test_a_stall_while_warp_prepares_does_not_shorten_its_limit(
 
 
 def _lives(word: str) -> bool:
-    """Whether a child of this process has the word in its command line."""
+    """Return whether a child of this process has the word in its command line."""
     for directory in Path("/proc").glob("[0-9]*"):
         try:
             parent = (directory / "stat").read_text().rpartition(")")[2].split()[1]
@@ -170,7 +170,7 @@ def test_another_program_of_that_name(
     standin: Path, monkeypatch: pytest.MonkeyPatch, mode: str, what: str
 ) -> None:
     monkeypatch.setenv("STANDIN_WARP", mode)
-    os.utime(standin, ns=(time.time_ns(), hash(mode) % 10**15))  # what was asked once is kept
+    os.utime(standin, ns=(time.time_ns(), hash(mode) % 10**15))  # answers are cached
     with pytest.raises(EngineError) as caught:
         WarpEngine().describe()
     assert what in caught.value.what
