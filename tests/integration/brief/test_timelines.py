@@ -287,7 +287,7 @@ def test_a_run_of_one_interval_is_not_drawn(store: ResultStore) -> None:
 
 
 def test_a_run_that_mostly_waits_is_drawn(store: ResultStore) -> None:
-    """At a low rate most intervals are empty, so there is no median to fall from."""
+    """Most intervals of a low rate are empty, so there is no median to fall from."""
     run_id = stretch_out(store, 20, {n: 0.0 for n in range(20) if n % 3})
     (figure,) = run_figures(compared(store), run_id)
     assert "its course over 20.0 s" in figure.title

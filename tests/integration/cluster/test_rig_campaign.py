@@ -367,7 +367,7 @@ def test_a_mount_that_goes_stops_the_campaign_by_name(field: Field) -> None:
 
 
 def test_a_mount_of_another_file_system_fails_its_runs_by_name(field: Field) -> None:
-    """Nothing may be written to another mounted file system."""
+    """The client must not write to another mounted file system."""
     study = field.study("other", repeats=2, runtime="8s")
     place = field.rig.mount / "other"
     with field.run(study) as lab:

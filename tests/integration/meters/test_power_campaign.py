@@ -164,7 +164,7 @@ def test_readings_are_a_part_of_the_run_and_checked(
 def test_a_sensor_that_goes_takes_no_run_with_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its run is kept without power; the next one waits until the sensor is back."""
+    """The run is kept without power; the next one waits until the sensor is back."""
     study, out = write_study(tmp_path, RAPL, repeats=2, runtime="3s"), tmp_path / "out"
     study.write_text(study.read_text().replace("[study]", '[study]\nwait_for_target = "1s"'))
     unplugged = tmp_path / "unplugged"

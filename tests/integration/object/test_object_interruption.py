@@ -229,7 +229,7 @@ def test_a_bucket_that_was_there_is_never_deleted(new: Campaign, server: S3Serve
 
 
 def test_a_suspended_campaign_whose_place_another_has_taken_ends(campaign: Campaign) -> None:
-    """Its current run fails, and no other begins."""
+    """The current run fails, and no other begins."""
     ended = {"campaign": "ba9876543210", "session": "another", "until_s": 1.0}  # an expired lease
 
     def take(process: subprocess.Popen[str]) -> None:

@@ -461,7 +461,7 @@ def test_what_is_not_swept_has_no_bottleneck(tmp_path: Path) -> None:
 
 
 def test_work_per_terabyte_is_that_of_the_family(preprocess_made: Made) -> None:
-    """As in its figure; values that were not measured are not called undeclared."""
+    """The table equals the figure; values that were not measured are not called undeclared."""
     (table,) = tables_of(preprocess_made.html, "density")
     assert table.head[2:4] == ["rows per second 1/s/TB", "power W/TB"]
     row = table.at(OLD)

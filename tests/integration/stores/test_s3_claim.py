@@ -116,7 +116,7 @@ def test_it_is_renewed_and_noticed_when_it_is_lost(
     while json.loads(control.get(KEY) or b"")["until_s"] == 1.0:
         pass
     taken = json.dumps(content | {"campaign": OTHER}).encode()
-    # A renewal may write in between unless the store has conditional writes: repeat until ours stays.
+    # Without conditional writes, a renewal may write in between: repeat until ours stays.
     while control.get(KEY) != taken:
         control.put(KEY, taken)
     held._renewing.join()  # type: ignore[union-attr]

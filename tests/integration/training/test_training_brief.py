@@ -247,7 +247,7 @@ def test_without_a_search_the_swept_numbers_tell(tmp_path: Path) -> None:
 
 
 def test_few_steps_bind_what_is_said_to_be_kept_busy(tmp_path: Path) -> None:
-    """With long epochs the same numbers are certain."""
+    """Long epochs make the same numbers certain."""
     store = build_training_store(tmp_path / "run", accelerators="[1, 3]", power=False)
     data = load_dataset([store])
     (section,) = compare(data).sections

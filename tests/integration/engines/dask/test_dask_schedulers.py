@@ -158,7 +158,7 @@ def test_a_scheduler_that_is_lost_fails_the_run(tmp_path: Path, cluster: Crowd) 
 
 
 def test_another_worker_takes_over_from_a_stopped_one(tmp_path: Path, cluster: Crowd) -> None:
-    """Its nanny is gone as well, so it is not restarted."""
+    """The worker's nanny is gone as well, so it is not restarted."""
     lost = cluster.add()
     cluster.add()
     path = clicks(tmp_path, "day_0", 3000)
