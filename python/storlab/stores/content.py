@@ -38,7 +38,7 @@ def unwritten_bytes(member: Member) -> int:
         holes = _holes(handle, member.offset, end)
         try:
             return max(holes, _unmapped(handle, member.offset, end))
-        except OSError:  # the file system has no FIEMAP
+        except OSError:  # the file system does not support FIEMAP
             return holes
     finally:
         os.close(handle)

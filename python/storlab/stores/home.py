@@ -40,16 +40,16 @@ _MOVE = "move it away, or choose another directory for the target"
 
 @dataclass(slots=True)
 class _Marker:
-    """Last campaign in the home, and the owners of its parts."""
+    """Content of the marker file: last campaign, and the campaign that owns each entry."""
 
     campaign: str = ""
     owners: dict[str, str] = field(default_factory=dict)
 
 
 class HomeHold:
-    """Exclusive hold of a campaign on a home, as a context manager.
+    """Exclusive lock of a campaign on a target's ``storlab-data``, as a context manager.
 
-    Entering raises GuardError, without writing anything, if the home is not storlab's or another
+    Entering raises GuardError, without writing anything, if it is not storlab's or another
     campaign uses it; PreflightError if it cannot be created. With ``look_only`` nothing is created.
     Leaving removes a home without parts.
     """
@@ -81,7 +81,7 @@ class HomeHold:
         self._stack.close()
 
     def clean(self, stop: StopRequest) -> list[str]:
-        """Remove the campaign's parts, and the home with its last part; return the removed paths.
+        """Remove the campaign's files, and ``storlab-data`` if it is then empty; return the paths.
 
         Raises:
             GuardError: The home is no longer storlab's.
@@ -113,7 +113,7 @@ class HomeHold:
         self._take_back()
 
     def _take_over(self) -> None:
-        """Record this campaign; assign parts without an owner to the campaign before it."""
+        """Record this campaign; assign entries without an owner to the campaign before it."""
         marker = _read_marker(self.path) or _Marker()
         parts = _parts(self.path)
         owners = {part: marker.owners.get(part, marker.campaign) for part in parts}
@@ -124,7 +124,7 @@ class HomeHold:
             _write_marker(self.path, self._marker)
 
     def _take_back(self) -> None:
-        """Remove the home if it has no parts."""
+        """Remove ``storlab-data`` if it has no entries besides marker and lock."""
         if _read_marker(self.path) is not None and not _parts(self.path):
             for name in _OWN:
                 (self.path / name).unlink(missing_ok=True)
@@ -133,12 +133,12 @@ class HomeHold:
 
 
 def home_of(directory: Path) -> Path:
-    """Return the home of a directory target, whether it exists or not."""
+    """Return the path of ``storlab-data`` in a directory target, existing or not."""
     return Path(os.path.realpath(directory)) / HOME
 
 
 def await_home(directory: Path, campaign: str, meanwhile: Callable[[], None]) -> Path:
-    """Wait until the campaign's first client holds a home that all clients share; return it.
+    """Wait until the first client has created and locked ``storlab-data``; return its path.
 
     Args:
         directory: Directory target.
@@ -146,7 +146,7 @@ def await_home(directory: Path, campaign: str, meanwhile: Callable[[], None]) ->
         meanwhile: Function called about twenty times a second.
 
     Raises:
-        PreflightError: No such home appears in time.
+        PreflightError: The directory does not appear on this client in time.
     """
     home = home_of(directory)
     limit_ns = monotonic_ns() + _AWAIT_NS
@@ -163,7 +163,7 @@ def await_home(directory: Path, campaign: str, meanwhile: Callable[[], None]) ->
 
 
 def check_home(home: Path) -> None:
-    """Raise GuardError if ``home`` exists and is not storlab's, without writing anything."""
+    """Raise GuardError if the directory ``home`` exists and was not created by storlab."""
     if is_kernel_place(home):
         raise GuardError(str(home), "lies where only the kernel makes files", _MOVE)
     try:
@@ -197,7 +197,7 @@ def _parts(home: Path) -> list[str]:
 
 
 def _remove(part: Path) -> None:
-    """Remove a part; symbolic links are removed, not followed."""
+    """Remove a file or directory tree; symbolic links are removed, not followed."""
     if part.is_dir() and not part.is_symlink():
         shutil.rmtree(part)
     else:
@@ -205,7 +205,7 @@ def _remove(part: Path) -> None:
 
 
 def _claim(home: Path, stack: ExitStack) -> None:
-    """Create the home if it is missing, and lock it; raise OSError, or GuardError if locked."""
+    """Create ``storlab-data`` if it is missing, and lock it; raise GuardError if it is locked."""
     while True:
         with suppress(FileExistsError):
             home.mkdir(mode=0o700)
@@ -256,7 +256,7 @@ def _read_marker(home: Path) -> _Marker | None:
 
 @dataclass(slots=True)
 class HomeNeed:
-    """Space that workloads need in a home: data sets by name, and files of one run, in bytes."""
+    """Bytes that workloads need in ``storlab-data``: data sets by name, and files of one run."""
 
     data_sets: dict[str, int] = field(default_factory=dict)
     run_bytes: int = 0
@@ -268,7 +268,7 @@ class HomeNeed:
         return sum(self.data_sets.values())
 
     def add(self, other: HomeNeed) -> None:
-        """Add the needs of another target in the same home; runs never overlap."""
+        """Add the needs of another target with the same ``storlab-data``; runs never overlap."""
         for name, size in other.data_sets.items():
             self.data_sets[name] = max(self.data_sets.get(name, 0), size)
         self.run_bytes = max(self.run_bytes, other.run_bytes)
@@ -289,7 +289,7 @@ class HomeNeed:
 
 
 def uses_home(point: Point, header: Header, target: Target) -> bool:
-    """Return whether a point keeps files in a directory's home, instead of laid-out files."""
+    """Return whether a point keeps files in ``storlab-data``, instead of laid-out files."""
     if target.directory is None:
         return False
     return FAMILIES[point.kind].estimate(point, header, target).files == 0
@@ -298,7 +298,7 @@ def uses_home(point: Point, header: Header, target: Target) -> bool:
 def home_need(
     points: Iterable[Point], header: Header, target: Target, left: Iterable[str] = ()
 ) -> HomeNeed:
-    """Return what these points of one target need in its home; nothing for other targets.
+    """Return what the points of one target need in ``storlab-data``; nothing if not a directory.
 
     Args:
         points: Points of the target.

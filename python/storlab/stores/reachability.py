@@ -34,7 +34,7 @@ _LENGTH = 64 * 1024
 class Absence:
     """Part of a target that does not respond."""
 
-    where: str  # host, mount point, device, endpoint or meter
+    where: str  # name of the host, mount point, device, endpoint or meter
     why: str
     returns: bool = True  # False: not within this session, for example a removed drive
 

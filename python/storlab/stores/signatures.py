@@ -190,7 +190,7 @@ def _asked(program: str, fd: int) -> list[str]:
 
 _NOTHING_FOUND = 2
 _AMBIVALENT = 8
-_KNOWN = bytes(510) + b"\x55\xaa"  # an MBR without partitions
+_KNOWN = bytes(510) + b"\x55\xaa"  # MBR without partitions, as a known format
 _PLACES = ("/usr/sbin", "/sbin", "/usr/bin", "/bin")  # a user's PATH may lack sbin
 
 

@@ -162,7 +162,7 @@ class BucketClaim:
         return holder, tagged[1]
 
     def _refuse(self) -> None:
-        """Raise GuardError because another campaign was faster."""
+        """Raise GuardError because another campaign has just taken the claim."""
         self._rival_free()
         raise GuardError(
             self._place, "was claimed by another campaign at the same moment", "run it again"

@@ -141,7 +141,7 @@ class S3Control:
             query = [("uploads", ""), ("encoding-type", "url"), ("prefix", asked), *after]
             answer = self._request("GET", None, query)
             if answer[0] in (404, 501) and error_body(answer[2]).code != "NoSuchBucket":
-                return uploads  # a store without multipart uploads
+                return uploads  # the store does not support multipart uploads
             if answer[0] == 403 and asked != prefix:
                 return uploads  # credentials restricted to a prefix have been served before
             page = self._page(self._expect(answer, "list multipart uploads"), uploads_page)
@@ -206,7 +206,7 @@ class S3Control:
         return True
 
     def put(self, key: str, data: bytes) -> None:
-        """Write a small object."""
+        """Write a small object unconditionally."""
         self._expect(self._request("PUT", key, [], data), f"write {key}")
 
     def delete(self, keys: Iterable[str]) -> None:

@@ -197,7 +197,8 @@ def _claim(directory: Path, stack: ExitStack) -> None:
     while True:
         _make(directory)
         try:
-            handle = os.open(directory / MARKER, os.O_RDWR | os.O_CLOEXEC)  # so NFS locks it, too
+            # O_RDWR: NFS locks only files open for writing.
+            handle = os.open(directory / MARKER, os.O_RDWR | os.O_CLOEXEC)
         except OSError as error:
             what = f"{MARKER} cannot be opened: {error.strerror}"
             raise PreflightError(f"embedded:{directory}", what, "choose another place") from error

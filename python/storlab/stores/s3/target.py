@@ -1,4 +1,4 @@
-"""Hold of a campaign on an S3 target: its store, and a prefix that only this campaign uses."""
+"""Exclusive use of an S3 target by a campaign, below a prefix of its own."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _NAMED = 5
 
 
 class S3Hold:
-    """Hold on one S3 target, as a context manager, for a new campaign or a ``recorded`` one.
+    """Exclusive use of an S3 target by a new or ``recorded`` campaign, as a context manager.
 
     Entering raises PreflightError for a store that cannot be used, and GuardError for a prefix that
     is not this campaign's. With ``look_only`` it makes the same checks without writing or starting
@@ -172,7 +172,7 @@ class S3Hold:
         self.control.delete([self._prefix + MARKER])
         self._cleaned = True
         if self._claim is not None:
-            self._claim.release(left=self.cleaning)  # else the bucket is not empty
+            self._claim.release(left=self.cleaning)  # otherwise the bucket would not be empty
         if self.server is not None and not self.control.list_keys("", 1):
             return self.server.remove_empty()
         return [f"bucket {self.control.where}"] if self.remove_bucket() else []

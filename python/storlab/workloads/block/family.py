@@ -55,7 +55,10 @@ from storlab.workloads.common.regions import part_of, region_of
 
 
 class BlockWorkload(InPlace, Layout, Starter):
-    """Block and file I/O. Implements :class:`storlab.contracts.family.Workload`."""
+    """Workload family for block and file I/O.
+
+    Implements :class:`storlab.contracts.family.Workload`.
+    """
 
     kind = "block"
     spec: type[WorkloadSpec] = BlockSpec
@@ -194,7 +197,7 @@ def _narrowed(member: Member, params: BlockParams) -> Member:
 def _sync(params: BlockParams) -> Sync:
     kind = params.sync
     if kind == "none" and params.final_sync:
-        kind = "fsync"  # only at the end: every_writes is 0
+        kind = "fsync"  # only at the end, because every_writes is 0
     return Sync(kind=kind, every_writes=params.sync_every, final=params.final_sync)
 
 

@@ -36,7 +36,7 @@ class Payload(Table):
     """Content of written data: incompressible and unique, except for the requested shares."""
 
     compress_percent: float = Field(default=0, ge=0, le=100)  # share of each 4 KiB that is zeros
-    dedupe_percent: float = Field(default=0, ge=0, le=100)  # share of 4 KiB chunks that repeat
+    dedupe_percent: float = Field(default=0, ge=0, le=100)  # share of duplicate 4 KiB chunks
 
 
 class Verify(Table):
@@ -68,7 +68,7 @@ class BlockJob(RereadJob):
     payload: Payload = Payload()
     verify: Verify | None = None
     window_ns: int | None = None  # exactly one of window_ns and window_bytes
-    window_bytes: int | None = None  # over all jobs
+    window_bytes: int | None = None  # sum over all jobs
 
     @property
     def state(self) -> str | None:

@@ -29,7 +29,7 @@ SYNC_FIELDS = ("sync", "sync_every", "final_sync")
 
 
 def combination_problems(values: list[BlockParams], given: set[str]) -> list[Problem]:
-    """Return the problems of one workload's points.
+    """Validate the parameters of a workload's points; return the problems found.
 
     Args:
         values: Parameters of all points.

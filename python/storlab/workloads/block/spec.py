@@ -31,7 +31,7 @@ class BlockSpec(WorkloadSpec):
     kind: Literal["block"] = Field(description="block and file I/O")
 
     def problems(self, values: list[dict[str, Any]]) -> list[Problem]:
-        """Return the problems of contradictory or unused fields."""
+        """Return a problem for each contradictory or unused field of the study table."""
         del values  # values lack the fields that points do not use, so the product is built again
         return combination_problems(BlockParams.every(self.product()), self.model_fields_set)
 

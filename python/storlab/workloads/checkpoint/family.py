@@ -46,7 +46,10 @@ from storlab.workloads.common.proof import proof_by
 
 
 class CheckpointWorkload:
-    """Checkpoints. Implements :class:`storlab.contracts.family.Workload`."""
+    """Workload family for checkpoints.
+
+    Implements :class:`storlab.contracts.family.Workload`.
+    """
 
     kind = "checkpoint"
     fixed_work = True

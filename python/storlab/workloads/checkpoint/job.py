@@ -39,7 +39,7 @@ class CheckpointJob(Job):
     files: list[CheckpointFile]  # empty: this client's ranks only wait for the others
     ranks: int = Field(ge=1)
     first_rank: int = Field(default=0, ge=0)  # number of the first rank among those of all clients
-    format: Literal["raw", "safetensors"] = "raw"  # safetensors: length, JSON header, data
+    format: Literal["raw", "safetensors"] = "raw"  # safetensors files: length, JSON header, data
     writes: int = Field(default=1, ge=0)
     restores: int = Field(default=1, ge=0)  # how often the newest checkpoint is restored
     interval_ns: int = NS_PER_S
@@ -48,9 +48,9 @@ class CheckpointJob(Job):
     publish: Literal["rename", "in_place"] = "rename"
     keep_last: int | None = None  # older checkpoints are deleted after publishing
     io_bytes: int = 4 << 20
-    queue_depth: int = 8  # of each rank
+    queue_depth: int = 8  # I/Os in flight of each rank
     preallocate: bool = True  # allocate the whole file before writing its data
-    verify: bool = True  # a restore compares every byte
+    verify: bool = True  # whether a restore compares every byte
     cold: Literal["direct", "drop", "as_is"] = "direct"  # how restores avoid the page cache
     part_size: int = 64 << 20  # for multipart uploads to a bucket
     cpus: list[int] | None = None

@@ -32,7 +32,7 @@ RESTORE_FIELDS = ("verify", "cold")
 def combination_problems(
     values: list[CheckpointParams], given: set[str], engine: str | None
 ) -> list[Problem]:
-    """Return the problems of one workload's points.
+    """Validate the parameters of a workload's points; return the problems found.
 
     Args:
         values: Parameters of all points.

@@ -46,7 +46,7 @@ class CheckpointSpec(WorkloadSpec):
         return params if own is None else {**params, "profile_data": own}
 
     def problems(self, values: list[dict[str, Any]]) -> list[Problem]:
-        """Return the problems of contradictory or unused fields."""
+        """Return a problem for each contradictory or unused field of the study table."""
         return combination_problems(
             CheckpointParams.every(values), self.model_fields_set, self.engine
         )

@@ -505,6 +505,6 @@ def note_flag(outcome: RunOutcome) -> Flag | None:
     """Combine the notes of the engine into one flag with the first few of them."""
     if not outcome.notes:
         return None
-    notes = list(dict.fromkeys(outcome.notes))  # an engine may name one bad object many times
+    notes = list(dict.fromkeys(outcome.notes))  # an engine may report one bad object many times
     more = [f"and {len(notes) - NOTES_SHOWN} more"] if len(notes) > NOTES_SHOWN else []
     return Flag(kind="engine-note", message="; ".join([*notes[:NOTES_SHOWN], *more]))

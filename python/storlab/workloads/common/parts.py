@@ -9,7 +9,7 @@ from storlab.contracts.offers import Part
 
 
 def zipped(parts: Sequence[Part], name: str) -> list[tuple[Mapping[str, Any], ...]]:
-    """Return the entries of all clients for each piece that all of them have finished.
+    """Group the clients' entries by piece (epoch, checkpoint), for pieces that all finished.
 
     Args:
         parts: Details of each client's share.

@@ -1,4 +1,4 @@
-"""Values of one piece of fixed work, from the counters of the device."""
+"""Values of one piece of fixed work (epoch, checkpoint), from the counters of the device."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from storlab.base.units import MB
 
 
 def device_values(counted: int | None, size: int) -> dict[str, float]:
-    """Return ``device_mb``, and ``device_percent`` of the piece's bytes; empty if not counted."""
+    """Return the device's MB, and their percentage of ``size`` bytes; empty if not counted."""
     if counted is None or not size:
         return {}
     return {"device_mb": counted / MB, "device_percent": 100 * counted / size}

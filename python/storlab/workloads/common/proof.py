@@ -29,7 +29,7 @@ NO_COUNTER = "no counter covers the measure window"
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """One reason why the medium may not have served the I/O, or certainly did not."""
+    """Reason why the medium may not have served the I/O, or certainly did not."""
 
     flag: str
     state: Literal["unproven", "contradicted"]
@@ -78,7 +78,7 @@ def flags_by(evidence: Iterable[Evidence]) -> list[Flag]:
     for one in evidence:
         reasons.setdefault(one.flag, []).append(one.reason)
     if len(reasons) > 1:
-        reasons.pop(UNPROVEN, None)  # another flag says more
+        reasons.pop(UNPROVEN, None)  # other flags give more specific reasons
     return [Flag(kind=kind, message="; ".join(texts)) for kind, texts in reasons.items()]
 
 

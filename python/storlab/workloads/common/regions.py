@@ -13,7 +13,7 @@ from storlab.model.job import Member
 from storlab.model.study import Target
 from storlab.stores.filesystems import sector_bytes
 
-REGION_GRAIN = 4096  # regions given in percent begin and end on multiples of this
+REGION_GRAIN = 4096  # boundaries of regions given in percent are rounded to multiples of this
 SECTOR = 512  # O_DIRECT: smallest logical block of any device
 LARGE_SECTOR = 4096  # largest logical block of any device
 

@@ -138,7 +138,7 @@ class Compared(Told):
     files: int = 0
     bytes: int = 0
     ns: int = 0
-    wrong: int = 0  # bytes of transfers that differ
+    wrong: int = 0  # bytes of transfers with differences
     earlier: int = 0  # files compared by an earlier run and unchanged since
 
 

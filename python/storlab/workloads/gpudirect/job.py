@@ -48,9 +48,9 @@ class GpuDirectJob(CheckedJob):
     verify_bytes: int = 0  # bytes of each file to compare before the window; 0: none
     checked: str | None = None  # file with a record of compared files; None: no record
     libraries: Libraries = Libraries()
-    direct: bool = True  # O_DIRECT
+    direct: bool = True  # whether files are opened with O_DIRECT
     window_ns: int | None = None  # exactly one of window_ns and window_bytes
-    window_bytes: int | None = None  # over all workers
+    window_bytes: int | None = None  # sum over all workers
 
     @model_serializer(mode="wrap")
     def _as_read(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
@@ -74,7 +74,7 @@ class GpuDirectJob(CheckedJob):
         return self.model_copy(update={"checked": str(path)})
 
     def places(self) -> list[Member]:
-        """Return all members of a load."""
+        """Return all members of a load; empty for a probe."""
         return self.members if self.do == "load" else []
 
     def touches(self) -> list[Member]:

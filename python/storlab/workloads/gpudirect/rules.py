@@ -22,7 +22,7 @@ BATCH_APIS = ("batch", "batch-stream")
 BATCH_MAX = 128  # largest batch of cuFileBatchIOSetUp
 DEPTH_MAX = 4096  # limit of the engine
 GRAIN = 4096  # alignment for direct transfers: cuFile moves unaligned parts through host memory
-OVERLAPPED_DEPTH = 2  # read k+1 while copy k runs
+OVERLAPPED_DEPTH = 2  # copy k runs while part k+1 is read
 
 
 def depth_of(params: GpuDirectParams) -> int:
@@ -34,7 +34,7 @@ def depth_of(params: GpuDirectParams) -> int:
 
 
 def has_depth(params: GpuDirectParams) -> bool:
-    """Whether a worker can have several transfers in flight."""
+    """Return whether a worker can have several transfers in flight."""
     if params.path == "direct":
         return params.api != "sync"
     return params.path == "bounce-overlapped"
@@ -54,7 +54,7 @@ def longest(params: GpuDirectParams) -> int:
 
 
 def combination_problems(values: list[GpuDirectParams], given: set[str]) -> list[Problem]:
-    """Return the problems of one workload's points.
+    """Validate the parameters of a workload's points; return the problems found.
 
     Args:
         values: Parameters of all points.

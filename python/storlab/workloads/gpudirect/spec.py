@@ -24,7 +24,7 @@ class GpuDirectSpec(WorkloadSpec):
     kind: Literal["gpudirect"] = Field(description="storage to GPU memory")
 
     def problems(self, values: list[dict[str, Any]]) -> list[Problem]:
-        """Return the problems of contradictory or unused fields."""
+        """Return a problem for each contradictory or unused field of the study table."""
         del values  # values lack the fields that points do not use, so the product is built again
         points = GpuDirectParams.every(self.product())
         return combination_problems(points, self.model_fields_set)

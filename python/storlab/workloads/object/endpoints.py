@@ -59,7 +59,7 @@ class Traffic:
 
 
 def merged_endpoints(rows: Iterable[EndpointRequests]) -> list[dict[str, Any]]:
-    """Merge the rows of several clients into rows of the whole run.
+    """Merge request counters of several clients, by endpoint, server address and kind.
 
     Raises:
         ValueError: A histogram is damaged.
@@ -85,7 +85,7 @@ def merged_endpoints(rows: Iterable[EndpointRequests]) -> list[dict[str, Any]]:
 
 
 def traffic_by_server(rows: Iterable[EndpointRequests]) -> dict[str, dict[str, Traffic]]:
-    """Sum rows of one or several runs, by kind of request and name of the server.
+    """Sum request counters of one or several runs, by kind of request and name of the server.
 
     A server is named by its endpoint, and by its address if the endpoint has several.
 

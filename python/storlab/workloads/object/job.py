@@ -39,7 +39,7 @@ class Pool(Table):
     Object ``i`` has the key ``<prefix><i % shards as 4 hex digits>/<i as 8 hex digits>``.
     """
 
-    prefix: str  # ends with a slash
+    prefix: str  # common prefix of the keys, ends with a slash
     objects: int = Field(ge=0)
     shards: int = Field(default=1, ge=1)
     sizes: ObjectSizes

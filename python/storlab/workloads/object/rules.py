@@ -54,7 +54,7 @@ def shares(params: ObjectParams) -> dict[str, float]:
 
 
 def combination_problems(values: list[ObjectParams], given: set[str]) -> list[Problem]:
-    """Return the problems of one workload's points.
+    """Validate the parameters of a workload's points; return the problems found.
 
     Args:
         values: Parameters of all points.

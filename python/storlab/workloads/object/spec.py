@@ -23,7 +23,7 @@ class ObjectSpec(WorkloadSpec):
     kind: Literal["object"] = Field(description="object storage (S3)")
 
     def problems(self, values: list[dict[str, Any]]) -> list[Problem]:
-        """Return the problems of contradictory or unused fields."""
+        """Return a problem for each contradictory or unused field of the study table."""
         del values  # values lack the fields that points do not use, so the product is built again
         return combination_problems(ObjectParams.every(self.product()), self.model_fields_set)
 

@@ -25,7 +25,7 @@ class MalformedLines(Told):
 
     count: int = 0
     by_reason: Mapping[str, int] = Field(default_factory=dict)
-    samples: tuple[MalformedLine, ...] = ()  # the first ones
+    samples: tuple[MalformedLine, ...] = ()  # the first malformed lines
 
 
 class ClusterWorker(Told):
@@ -54,10 +54,10 @@ class OutputDigests(Told):
     """Digests that identify the output of a run."""
 
     rows: int
-    rows_digest: str  # of the rows in order
-    dictionary_digest: str  # of all vocabularies
+    rows_digest: str  # digest of the rows in order
+    dictionary_digest: str  # digest of all vocabularies
     columns: Mapping[str, str] = Field(default_factory=dict)  # digest of each column's values
-    bytes: int = 0  # of the split binary files
+    bytes: int = 0  # size of the split binary files
 
     @property
     def identity(self) -> tuple[Any, ...]:

@@ -126,7 +126,7 @@ class PreprocessWorkload:
         return [Step("removing its output", order)]
 
     def concurrency(self, point: Point, outcome: RunOutcome) -> Concurrency:
-        """Return the number of workers, and how many had a part by Little's law."""
+        """Return concurrency: configured workers, and the mean number at work by Little's law."""
         return run_concurrency(PreprocessParams.of(point.params), outcome)
 
     def metrics(self, point: Point, outcome: RunOutcome) -> list[Metric]:

@@ -107,7 +107,7 @@ def wrong_outputs(comparison: Comparison) -> list[str]:
 
 
 def bottleneck_section(comparison: Comparison, scale: Scale) -> ExtraSection | None:
-    """Return the section; None without a preprocessing run."""
+    """Return the section on the bottleneck of preprocessing; None without a run of it."""
     works = outputs_of(comparison)
     places = list(_places(comparison))
     tables = [table for place in places for table in _tables(comparison, place, scale)]

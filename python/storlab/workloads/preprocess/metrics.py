@@ -88,7 +88,7 @@ def _sum(counted: Sequence[int | None]) -> int | None:
 
 
 def run_concurrency(params: PreprocessParams, outcome: RunOutcome) -> Concurrency:
-    """Return the number of workers, and how many had a part by Little's law."""
+    """Return concurrency: configured workers, and the mean number at work by Little's law."""
     return Concurrency(
         configured=float(params.workers),
         implied=common.implied_outstanding(outcome, STAGES),

@@ -221,7 +221,7 @@ def _begun(directory: Path) -> dict[str, Any] | None:
 
 
 def _foreign(directory: Path) -> Path | None:
-    """Return a file that does not belong to a run that was only just begun."""
+    """Return a file that a newly begun run does not create; None if there is none."""
     for path in directory.rglob("*"):
         inside = path.relative_to(directory)
         own = path.is_dir() and not path.is_symlink() and inside.parts[0] in _DIRECTORIES
@@ -231,7 +231,7 @@ def _foreign(directory: Path) -> Path | None:
 
 
 def _foreign_beside(directory: Path) -> Path | None:
-    """Return a file that does not belong to the output of a run begun or finished here."""
+    """Return a file that is no output of a preprocessing run; None if there is none."""
     return next((path for path in directory.iterdir() if path.name not in _OUTPUT), None)
 
 

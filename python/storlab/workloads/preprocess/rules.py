@@ -78,7 +78,7 @@ def clicks_of(params: PreprocessParams) -> Clicks | None:
 def combination_problems(
     values: list[PreprocessParams], given: set[str], engine: str | None
 ) -> Iterable[Problem]:
-    """Yield the problems of one workload's points.
+    """Validate the parameters of a workload's points; yield the problems found.
 
     Args:
         values: Parameters of all points.
@@ -163,7 +163,7 @@ def _library_memory(params: PreprocessParams) -> int:
 
 
 def engine_costs(engine: str | None) -> EngineCosts:
-    """Return the resources that an engine declares; by default those of the native engine."""
+    """Return the CPU and memory that an engine declares; by default those of the native one."""
     costs = getattr(ENGINES.get(engine or ""), "costs", None)
     return costs if isinstance(costs, EngineCosts) else EngineCosts()
 

@@ -33,15 +33,15 @@ from storlab.model.result import RunRecord
 from storlab.workloads.preprocess.details import PreprocessDetails
 from storlab.workloads.preprocess.params import PreprocessParams
 
-WORKERS = "workers"  # the swept parameter
+WORKERS = "workers"  # name of the swept parameter
 NOT_SWEPT = "The number of workers is not swept, so that nothing is known of saturation."
 TIME, BUSY, DEVICE = "completion_time_s", "worker_busy_percent", "device_mb_s"
 MOVED = ("input_mb_s", "output_mb_s")
-LEAST_GAIN = 0.05  # of the time
+LEAST_GAIN = 0.05  # smallest relevant reduction of the time
 DIGITS = 12  # of a ratio: further digits are floating-point noise
 HIDDEN_GAIN = 0.10  # excluded by the interval of "no faster"
 LEAST_SPAN = 1.25  # ratio of the last to the first number of a plateau
-BUSY_SHARE = 0.70  # of the time that parts allow
+BUSY_SHARE = 0.70  # share of the time that parts allow, from which workers count as busy
 LONG_PART = 0.5  # share of a stage taken by one part, above which sizes are very unequal
 MACHINE_BUSY_PERCENT = 90.0  # of all cores, by any program
 DEVICE_SHARE = 0.10  # of the bytes read and written: with less, memory served them
@@ -52,10 +52,10 @@ Change = Literal["faster", "same", "undecided"]
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """Results of one number of workers; times in s, rates in MB/s, shares in %."""
+    """Results of the runs with one number of workers; times in s, rates in MB/s, shares in %."""
 
     workers: int
-    times: tuple[float, ...]  # of each run
+    times: tuple[float, ...]  # time of each run
     busy: tuple[float, ...] = ()  # CPU time over time x usable cores, of each run; empty if unknown
     allowed_percent: float = 100.0  # largest possible ``busy`` with parts that do not divide evenly
     machine_percent: float | None = None  # of all cores of the machine, by any program
@@ -174,7 +174,7 @@ def change(few: Sequence[float], many: Sequence[float]) -> Change:
 
 
 def judge(steps: Sequence[Step]) -> tuple[Verdict, int | None]:
-    """Return the verdict on steps in order of their workers, and the number of workers it names."""
+    """Return the verdict on a sweep of workers, and the number of workers that it names."""
     if not steps:
         return "none", None
     last = steps[-1]

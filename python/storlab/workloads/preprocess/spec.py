@@ -33,7 +33,7 @@ class PreprocessSpec(WorkloadSpec):
         scale: Scale | None  # study_table derives it from PreprocessParams
 
     def problems(self, values: list[dict[str, Any]]) -> list[Problem]:
-        """Return the problems of contradictory fields."""
+        """Return a problem for each contradictory field of the study table."""
         del values  # values lack the fields that points do not use, so the product is built again
         given, every = self.model_fields_set, PreprocessParams.every(self.product())
         scale = self.scale

@@ -6,7 +6,7 @@ from storlab.contracts.details import Details, Told
 
 
 class AcceleratorTimes(Told):
-    """One accelerator in one epoch: times, and sums over its steps, in ns."""
+    """Times of one accelerator in one epoch, and sums over its steps, in ns."""
 
     accelerator: int  # counted from 0
     steps: int
@@ -23,7 +23,7 @@ class AcceleratorTimes(Told):
 
 
 class EpochTimes(Told):
-    """One epoch of all accelerators; clocks in ns."""
+    """Times and counts of one epoch, over all accelerators; clocks in ns."""
 
     start_ns: int
     end_ns: int

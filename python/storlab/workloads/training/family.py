@@ -141,7 +141,7 @@ class TrainingWorkload:
         return []
 
     def concurrency(self, point: Point, outcome: RunOutcome) -> Concurrency:
-        """Return the number of readers, and how many were reading by Little's law."""
+        """Return concurrency: configured readers, and the mean number reading by Little's law."""
         return run_concurrency(TrainingParams.of(point.params), outcome)
 
     def metrics(self, point: Point, outcome: RunOutcome) -> list[Metric]:

@@ -23,7 +23,7 @@ KIND = "training"
 
 
 def capacity_section(comparison: Comparison) -> ExtraSection | None:
-    """Return the section; None if no result directory belongs to a capacity search."""
+    """Return the section on accelerators kept busy; None without a capacity search."""
     results = searches(comparison)
     if not results:
         return None

@@ -56,8 +56,8 @@ class TrainingJob(Job):
     file_step: int = Field(default=1, ge=1)  # distance to the next file that this client creates
     batch: int = Field(default=1, ge=1)
     computation_ns: int = Field(default=0, ge=0)
-    reader_threads: int = Field(default=4, ge=1)  # of each accelerator
-    prefetch: int = Field(default=2, ge=1)  # batches
+    reader_threads: int = Field(default=4, ge=1)  # readers of each accelerator
+    prefetch: int = Field(default=2, ge=1)  # batches read ahead
     epochs: int = Field(default=1, ge=1)
     max_steps: int | None = None  # of each accelerator in an epoch
     shuffle: Literal["none", "same", "epoch"] = "epoch"  # same: one order for all epochs
@@ -65,7 +65,7 @@ class TrainingJob(Job):
     barrier: bool = True  # whether accelerators wait for each other after every step
     check: Literal["bytes", "header", "crc"] = "header"  # checks of the data by a reader
     drop_caches: bool = False  # drop the files from the page cache before each epoch
-    read_bytes: int = 1 << 20  # of one I/O
+    read_bytes: int = 1 << 20  # size of one I/O
     queue_depth: int = 16  # of each reader
     cpus: list[int] | None = None
 

@@ -32,7 +32,7 @@ _OWN_NAMES = {_STEP: "step_wait_", "wake": "wake_delay_"}  # waits are no latenc
 
 @dataclass(frozen=True, slots=True)
 class AcceleratorEpoch:
-    """One epoch of one accelerator; times in ns, of the first step and of all."""
+    """Times of one accelerator in one epoch, in ns, of the first step and of all."""
 
     steps: int
     total: int
@@ -69,7 +69,7 @@ class AcceleratorEpoch:
 
 @dataclass(frozen=True, slots=True)
 class Epoch:
-    """One epoch of all accelerators."""
+    """Durations and counts of one epoch, over all accelerators."""
 
     duration_ns: int
     bytes: int
@@ -165,7 +165,7 @@ def _ratio(part: int, whole: int) -> float | None:
 
 
 def run_concurrency(params: TrainingParams, outcome: RunOutcome) -> Concurrency:
-    """Return the number of readers, and how many were reading by Little's law.
+    """Return concurrency: configured readers, and the mean number reading by Little's law.
 
     Readers pause while their batches wait to be consumed.
     """

@@ -43,7 +43,7 @@ EDITION_FIELDS = ("shuffle", "check", "barrier")
 
 @dataclass(frozen=True, slots=True)
 class Edition:
-    """Way in which a version of the reference implementation reads."""
+    """Read behaviour of one version of the reference implementation (DLIO)."""
 
     shuffle: Shuffle | None  # None: set by the profile
     check: Check
@@ -62,7 +62,7 @@ EDITIONS: dict[str, Edition] = {
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Settings of a point after all defaults."""
+    """Complete settings of a training point, with defaults of profile and edition."""
 
     profile: Profile
     accelerators: int
@@ -182,7 +182,7 @@ def needless_fields(params: TrainingParams) -> list[str]:
 def combination_problems(
     values: list[TrainingParams], given: set[str], engine: str | None
 ) -> Iterable[Problem]:
-    """Yield the problems of one workload's points.
+    """Validate the parameters of a workload's points; yield the problems found.
 
     Args:
         values: Parameters of all points.

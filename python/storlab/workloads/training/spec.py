@@ -28,7 +28,7 @@ class TrainingSpec(WorkloadSpec):
     kind: Literal["training"] = Field(description="training reads of emulated accelerators")
 
     def problems(self, values: list[dict[str, Any]]) -> list[Problem]:
-        """Return the problems of contradictory fields."""
+        """Return a problem for each contradictory field of the study table."""
         del values  # values lack the fields that points do not use, so the product is built again
         return [
             *combination_problems(

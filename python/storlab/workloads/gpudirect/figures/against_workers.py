@@ -15,7 +15,7 @@ from storlab.figures.over_sweep import Lines, Look
 from storlab.figures.theme import log_bounds
 from storlab.workloads.gpudirect.figures.best import EFFICIENCY, THROUGHPUT, best_points
 
-GB = 1e-3  # GB/s of MB/s
+GB = 1e-3  # converts MB/s to GB/s
 CPU = "cpu_s_per_gb.all"
 NBSP = "\u00a0"
 
@@ -27,9 +27,9 @@ class _Wanted:
     kind: str
     name: str
     key: str
-    words: str  # "throughput"
+    words: str  # name of the quantity, such as "throughput"
     unit: str
-    best: str  # "highest"
+    best: str  # "highest" or "lowest"
     factor: float = 1.0
     most: bool = True
     log: bool = False

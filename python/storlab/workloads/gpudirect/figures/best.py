@@ -21,7 +21,7 @@ class Best:
     point: WorkloadPoint
     cell: Cell
     value: Interval
-    at: str  # "256 workers"
+    at: str  # place on the axis, such as "256 workers"
 
 
 def best_points(

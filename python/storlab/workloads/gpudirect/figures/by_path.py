@@ -32,7 +32,7 @@ KIND = "gpudirect_paths"
 OF_PATH = ("path", "api", "queue_depth", "register_buffers")
 CPU = "cpu_s_per_gb.all"
 J_GB = 1_000.0  # divided by MB/J
-GB = 1e-3  # GB/s of MB/s
+GB = 1e-3  # converts MB/s to GB/s
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +197,7 @@ def _figure(comparison: Comparison, same: _Same, wanted: _Wanted) -> Figure | No
 
 
 def _cells(comparison: Comparison, same: _Same) -> list[tuple[str, str, Cell]]:
-    """Return the cells with the name of the path and the place on the axis."""
+    """Return the results with the name of the path and the place on the axis."""
     return [
         (way, x_text(section, point), comparison.row(point).cells[same.target])
         for way, (section, points) in same.ways.items()

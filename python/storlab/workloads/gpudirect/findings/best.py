@@ -19,12 +19,12 @@ NONE = Number("–", missing=True)
 
 
 def sections_of(comparison: Comparison) -> list[Section]:
-    """Return the sections of the GPUDirect family."""
+    """Return the sections of a comparison that belong to the GPUDirect family."""
     return list(comparison.kinds.get(GpuDirectJob.kind, ()))
 
 
 def best_table(comparison: Comparison, scale: Scale) -> DataTable | None:
-    """Return the table, with two points for each target; None if nothing is swept."""
+    """Return the table of best points per target; None if no parameter is swept."""
     leaves = []
     for section in sections_of(comparison):
         if not is_swept(section):
@@ -70,7 +70,7 @@ def _numbers(comparison: Comparison, best: Best | None, scale: Scale) -> list[Nu
 
 
 def gb_number(comparison: Comparison, cell: Cell, key: str, scale: Scale) -> Number:
-    """Return a value of MB in GB, with its usual marks."""
+    """Return a table cell with a metric converted from MB to GB, and its flag marks."""
     column = comparison.column(key)
     value = cell.values.get(key)
     if column is None or value is None:

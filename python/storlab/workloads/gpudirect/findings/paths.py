@@ -229,7 +229,7 @@ def energy_ratio(first: Cell, other: Cell) -> Interval | None:
     if first.power is None or other.power is None:
         return None
     name = EFFICIENCY.partition(".")[0]
-    # J/GB is the inverse of efficiency: the other's efficiency over this one's.
+    # J/GB is the inverse of efficiency, so the ratio is the other's efficiency over this one's.
     below, above = first.power.spread(name), other.power.spread(name)
     if above is None or below is None or min(above.estimate, below.estimate) <= 0:
         return None

@@ -59,7 +59,7 @@ def proofs(comparison: Comparison) -> Iterator[Proof]:
 
 
 def emulated(comparison: Comparison) -> list[str]:
-    """Name targets whose runs used stand-ins for a GPU or its libraries, with the reasons."""
+    """Return warnings about targets whose runs used stand-ins for a GPU or its libraries."""
     reasons: dict[str, dict[str, None]] = {}
     for proof in proofs(comparison):
         for told in proof.details:
@@ -215,7 +215,7 @@ def _device(proof: Proof) -> Number:
 def counted_and_moved(
     told: GpuDirectDetails, totals: Mapping[Operation, OperationTotals], window_ns: int
 ) -> tuple[float, float] | None:
-    """Return bytes by the device's counter and by the load's own.
+    """Return the bytes counted by the device, and those counted by the load itself.
 
     They cover the whole load, or only the window if the engine does not report the whole load; the
     device's bytes are then scaled to it. None if the device was not counted.

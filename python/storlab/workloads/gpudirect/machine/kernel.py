@@ -18,8 +18,8 @@ _STATIC_BAR1 = re.compile(r"RMForceStaticBar1=(0x)?1\b", re.IGNORECASE)
 class Driver:
     """NVIDIA's kernel driver."""
 
-    version: str  # 560.35.03
-    is_open: bool  # the open kernel modules
+    version: str  # such as 560.35.03
+    is_open: bool  # whether these are the open kernel modules
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class Kernel:
     """Properties of the kernel that P2PDMA depends on; None if unknown."""
 
     release: str
-    has_p2pdma: bool | None  # built with CONFIG_PCI_P2PDMA
+    has_p2pdma: bool | None  # whether it was built with CONFIG_PCI_P2PDMA
     nvme_multipath: bool | None
     static_bar1: bool | None  # whether the NVIDIA driver maps all GPU memory statically
 
@@ -54,9 +54,10 @@ def nvidia_driver(root: Path) -> Driver | None:
 
 
 def has_gpu_driver(root: Path) -> bool:
-    """Whether the kernel has a driver for NVIDIA GPUs: its files, module or device node exist.
+    """Return whether the kernel has a driver for NVIDIA GPUs.
 
-    A sandbox such as gVisor may hide /proc and /sys, but has the node; WSL has /dev/dxg instead.
+    Evidence is its files in /proc, its module or its device node. A sandbox such as gVisor may hide
+    /proc and /sys, but has the node; WSL has /dev/dxg instead.
     """
     if nvidia_driver(root) is not None or (root / "dev/dxg").is_char_device():
         return True

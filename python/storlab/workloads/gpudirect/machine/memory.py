@@ -12,7 +12,7 @@ from storlab.workloads.gpudirect.machine.probe import Probe
 from storlab.workloads.gpudirect.machine.rows import error, ok, warning
 from storlab.workloads.gpudirect.needs import bytes_on
 
-HOST = "host"  # the path that needs no GPU
+HOST = "host"  # the only path without a GPU
 
 
 @dataclass(frozen=True, slots=True)

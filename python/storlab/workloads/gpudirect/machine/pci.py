@@ -12,7 +12,7 @@ from storlab.stores.devices import read_fact
 _BRIDGE = re.compile(r"pci[0-9a-f]{4,}:[0-9a-f]{2}")
 _ADDRESS = re.compile(r"[0-9a-f]{4,}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 _NVIDIA = "0x10de"
-_DISPLAY = ("0x0300", "0x0302")  # VGA, 3D
+_DISPLAY = ("0x0300", "0x0302")  # PCI classes of VGA and 3D controllers
 _BAR1_LINE = 1  # line of ``resource`` with the aperture through which peers see the GPU's memory
 _ACS_CAPABILITY = 0x000D
 _EXTENDED = 0x100  # offset of extended capabilities
@@ -24,7 +24,7 @@ _LANE_GB_S = {2.5: 0.25, 5.0: 0.5, 8.0: 0.985, 16.0: 1.969, 32.0: 3.938, 64.0: 7
 class Distance(IntEnum):
     """Distance between two devices, the nearest first."""
 
-    SWITCH = 0  # below one root port
+    SWITCH = 0  # both below one root port
     HOST_BRIDGE = 1  # different root ports of one host bridge
     NODE = 2  # different host bridges, one NUMA node
     SYSTEM = 3  # different NUMA nodes
@@ -54,7 +54,7 @@ class Link:
 class PciDevice:
     """PCIe function of a device."""
 
-    address: str  # 0000:41:00.0
+    address: str  # such as 0000:41:00.0
     sysfs: Path  # resolved path
     # Addresses from the host bridge to the device: pci0000:40, 0000:40:01.1, ...
     chain: tuple[str, ...]

@@ -26,7 +26,7 @@ _WORDS = {
 
 
 def gpu_row(card: PciDevice, told: GpuTold | None) -> Check:
-    """Return a row with a GPU's name, address and memory, and its size of BAR1."""
+    """Return a doctor row with a GPU's name, address, memory and size of BAR1."""
     parts = [card.address]
     if told is not None:
         free, whole = format_bytes_si(told.free_bytes), format_bytes_si(told.memory_bytes)

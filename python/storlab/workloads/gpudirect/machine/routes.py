@@ -39,7 +39,7 @@ STATIC_BAR1 = (
 
 
 def driver_row(driver: Driver | None) -> Check:
-    """Return a row with the driver's version and kind of kernel modules."""
+    """Return a doctor row with the driver's version and kind of kernel modules."""
     if driver is None:
         return warning(
             "GPU driver", "no NVIDIA driver is loaded", "install it, the open kernel modules"
@@ -143,7 +143,7 @@ def _no_route(against: Sequence[tuple[str, str]], nvidia_fs: str | None, held: I
 
 
 def configuration_row(configured: CuFileConfiguration, held: InForce, probe: Probe) -> Check:
-    """Return a row with the effective settings; the library's report wins over the file."""
+    """Return a doctor row with cuFile's effective settings."""
     allowed = held.compat_allowed
     polling = None if probe.cufile is None else probe.cufile.poll_mode
     told = {
@@ -165,7 +165,7 @@ def configuration_row(configured: CuFileConfiguration, held: InForce, probe: Pro
 
 
 def library_rows(probe: Probe) -> Iterator[Check]:
-    """Yield a row per loaded library; other checks report libraries that failed to load."""
+    """Yield a doctor row per loaded library; other checks report failures to load."""
     for name, library in (("libcuda", probe.cuda), ("libcufile", probe.cufile)):
         if library is not None and library.error is None:
             yield ok(name, f"version {library.version or 'unknown'}, {library.path}")
@@ -189,7 +189,7 @@ def proof_row(root: Path, probe: Probe) -> Check | None:
 
 
 def small_io_row(environment: Mapping[str, str]) -> Check:
-    """Return a row with the size below which applications silently use POSIX."""
+    """Return a doctor row with the size below which applications silently use POSIX."""
     text = environment.get(KVIKIO_VARIABLE, "")
     least = int(text) if text.isdigit() else KVIKIO_USUAL
     return ok(

@@ -16,7 +16,7 @@ from storlab.workloads.gpudirect.machine.media import drive_rows, file_system_ro
 from storlab.workloads.gpudirect.machine.storage import Under, under
 
 NO_DRIVER = "no NVIDIA driver is loaded on {host}"
-_MAKER = b"nvidia"  # libcuda names device nodes of the driver, libcufile those of nvidia-fs
+_MAKER = b"nvidia"  # part of device node names: the driver's in libcuda, nvidia-fs's in libcufile
 
 
 def stand_ins(libraries: LibrariesTold, root: Path = Path("/"), host: str = "") -> list[str]:

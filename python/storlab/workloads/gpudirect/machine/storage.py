@@ -39,9 +39,9 @@ class Layer:
 
 @dataclass(frozen=True, slots=True)
 class Under:
-    """Storage below a place."""
+    """Storage below a path: file system, layers of block devices, and drives."""
 
-    file_system: str | None  # None: the place is a block device
+    file_system: str | None  # None: the path is a block device
     options: frozenset[str]
     layers: tuple[Layer, ...]
     drives: tuple[Drive, ...]
@@ -128,9 +128,9 @@ def _controllers(disk: Path) -> Iterator[Path]:
 
 
 def _number_of_files(place: Path) -> int | None:
-    """Return the device number of a place whose mount names no device in /dev, as in containers.
+    """Return the device number of a path whose mount names no device in /dev, as in containers.
 
-    None if the place is not on a block device.
+    None if the path is not on a block device.
     """
     number = existing_parent(place).stat().st_dev
     return number if os.major(number) else None
