@@ -51,7 +51,7 @@ class HomeHold:
 
     Entering raises GuardError, without writing anything, if it is not storlab's or another
     campaign uses it; PreflightError if it cannot be created. With ``look_only`` nothing is created.
-    Leaving removes a home without parts.
+    Leaving removes the directory if it has no entries.
     """
 
     def __init__(self, directory: Path, campaign: str, *, look_only: bool = False) -> None:
