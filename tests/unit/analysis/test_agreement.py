@@ -55,7 +55,7 @@ def interval(low: float, high: float) -> Interval:
 
 
 def test_utilisation_is_compared() -> None:
-    """What a training is judged by, beside its throughput."""
+    """Utilisation is the main metric of training, besides throughput."""
     assert FAMILIES["training"].page.margins["au_percent"] == 0.05
 
 
@@ -63,9 +63,9 @@ def test_utilisation_is_compared() -> None:
     ("low", "high", "verdict"),
     [
         (0.99, 1.01, "agree"),
-        (1.01, 1.04, "agree"),  # excludes 1, and lies within the margin: too small to matter
-        (0.97, 1.20, "inconclusive"),  # contains 1, but the ratio itself lies outside
-        (0.80, 1.30, "inconclusive"),  # says nothing: beyond the margin on both sides
+        (1.01, 1.04, "agree"),  # excludes 1, but within the margin: too small to matter
+        (0.97, 1.20, "inconclusive"),  # contains 1, but the ratio itself is outside
+        (0.80, 1.30, "inconclusive"),  # undecided: beyond the margin on both sides
         (1.20, 1.40, "differ"),
         (0.50, 0.60, "differ"),
     ],
@@ -198,7 +198,7 @@ def test_native_cannot_check_itself(plan: Plan) -> None:
 def filled(
     tmp_path: Path, plan: Plan, scale: dict[str, float], fail: str = "", spread: float = 0.01
 ) -> ResultStore:
-    """A store whose runs have made-up values: ``scale`` by engine, and ``spread`` around it."""
+    """Return a store of synthetic values: ``scale`` by engine, with a spread."""
     study = study_class().model_validate(tomllib.loads(STUDY))
     store = ResultStore.create(tmp_path / "result", STUDY, study, plan, {})
     for run in plan.runs:
@@ -252,7 +252,7 @@ def test_equal_engines_agree(tmp_path: Path, plan: Plan) -> None:
     assert metric["interval"][0] < metric["ratio"] < metric["interval"][1]
     assert metric["verdict"] == "agree"
     names = {(m["name"], m["operation"]) for p in fields["points"] for m in p["metrics"]}
-    assert ("latency_p99_ns", "all") not in names  # of a mix, kinds are compared one by one
+    assert ("latency_p99_ns", "all") not in names  # in a mix, operations are compared one by one
 
 
 def test_different_engines_differ_and_cpu_is_not_judged(tmp_path: Path, plan: Plan) -> None:
@@ -320,7 +320,7 @@ def test_three_verdicts_have_three_codes(verdicts: list[str], verdict: str, code
 
 
 def test_the_repeats_that_are_missing_are_told(tmp_path: Path, plan: Plan) -> None:
-    """1.64x with eight of eight metrics undecided was printed as agreement once."""
+    """Once 1.64x with eight of eight metrics undecided was printed as agreement."""
     cross = crosscheck_plan(plan, "fio", 3, ["jobs=1,block_size=4KiB"])
     store = filled(tmp_path, cross, {"native": 1.64, "fio": 1.0}, spread=0.3)
     found = agreement(store)

@@ -1,4 +1,4 @@
-"""Change points on series whose truth is known: false alarms, and planted changes found."""
+"""Change points on synthetic series: false alarms, and detection of planted changes."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_false_alarms_between_the_rows_of_the_table(size: int) -> None:
     count = 1000
     alarms = sum(bool(places(series(random, size))) for _ in range(count))
     tell(f"{size} values: false alarms in {100 * alarms / count:.1f} % of series")
-    assert alarms / count <= 0.053  # 0.035 and three standard errors of the simulation
+    assert alarms / count <= 0.053  # 0.035 plus three standard errors of the simulation
 
 
 @pytest.mark.parametrize("size", [20, 50, 100])
@@ -93,7 +93,7 @@ def test_several_changes_are_found_one_by_one() -> None:
         hits += all(near(found, truth) for truth in (30, 60, 90))
         more += len(found) > 3
     assert hits / count >= 0.9
-    assert more / count <= 0.1  # what is left over beside changes among it
+    assert more / count <= 0.1  # includes noise next to real changes
 
 
 def test_one_outlier_is_no_change() -> None:
@@ -147,11 +147,11 @@ def test_the_table_is_that_of_its_simulation() -> None:
     random = np.random.default_rng(8)
     found = [largest_difference(random.permutation(40).astype(float))[0] for _ in range(3000)]
     share = np.mean(np.array(found) > TABLE[40][0])
-    assert 0.025 <= share <= 0.045  # 0.035 and three standard errors
+    assert 0.025 <= share <= 0.045  # 0.035 with three standard errors
 
 
 def test_the_distance_is_the_energy_distance() -> None:
-    """Against pairs, as the paper defines it; the grid is worth a few percent."""
+    """Compared with the paper's definition over pairs; the grid changes it by a few percent."""
     random = np.random.default_rng(9)
     values = random.normal(size=60)
     values[35:] += 2

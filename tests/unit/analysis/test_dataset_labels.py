@@ -1,4 +1,4 @@
-"""Which targets of several result directories are one column of a comparison, and which are not."""
+"""Whether targets of several result directories share a column of a comparison."""
 
 from __future__ import annotations
 

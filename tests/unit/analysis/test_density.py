@@ -1,4 +1,4 @@
-"""Rack, density and cost arithmetic, and the facts of a study that it rests on."""
+"""Rack, density and cost arithmetic, and the declared facts behind it."""
 
 from __future__ import annotations
 

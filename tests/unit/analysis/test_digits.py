@@ -1,4 +1,4 @@
-"""Digits follow the interval, and what an interval does not carry is not printed."""
+"""Digits follow the interval; uncertain digits are not printed."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ def test_the_last_digit_is_one_that_the_interval_carries(interval: Interval, tex
     ("ratio", "text"),
     [
         (of(5.41, 1.49, 19.7), "at least 1.5×"),
-        (of(1_500, 518.91, 4_000), "at least 519×"),  # 520 would be more than is known
-        (of(3.0, 1.04, 8.7), "at least 1.04×"),  # what is decided is not called no difference
+        (of(1_500, 518.91, 4_000), "at least 519×"),  # 520 would overstate
+        (of(3.0, 1.04, 8.7), "at least 1.04×"),  # a decided ratio is not called no difference
         (of(0.017, 0.0074, 0.11), "at most 0.11×"),
         (of(0.0005, 0.0001, 0.0016), "at most 0.0016×"),
         (of(0.3, 0.1, 0.996), "at most 0.996×"),
-        (of(0.2, -0.1, 0.5), "at most 0.50×"),  # nothing keeps it from 0
+        (of(0.2, -0.1, 0.5), "at most 0.50×"),  # 0 cannot be excluded
         (of(0.5, 0.4, 0.62), "0.5×"),
         (of(0.5, 0.2, 1.1), "0.5×"),
         (of(1.47, 1.43, 1.51), "1.47×"),
@@ -72,7 +72,7 @@ def test_an_end_that_is_not_1_is_not_rounded_to_1(ratio: Interval, text: str) ->
 
 
 def test_the_end_that_at_least_names_is_the_same_in_the_interval() -> None:
-    more = of(3.1, 1.54, 6.4)  # with one digit, which its half would have: 2-6
+    more = of(3.1, 1.54, 6.4)  # with one digit, as for its half: 2-6
     assert digits.times(more, "") == "at least 1.5" and digits.ends_text(more) == "1.5–6"
     less = of(0.32, 0.156, 0.65)
     assert digits.times(less, "") == "at most 0.65" and digits.ends_text(less) == "0.2–0.65"

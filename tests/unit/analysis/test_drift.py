@@ -1,4 +1,4 @@
-"""Repeats that depend on their order in time, and honest noise that does not."""
+"""Repeats that depend on their order in time, and plain noise that does not."""
 
 from __future__ import annotations
 
@@ -41,15 +41,15 @@ def test_an_effect_of_order(values: list[float], kind: str, after: int | None) -
     "values",
     [
         [],
-        [200, 40],  # two values have no order that chance would not give
+        [200, 40],  # two values are always in some order
         [200, 40, 200],
-        [200, 150, 100],  # three values in a row are one of six orders
+        [200, 150, 100],  # three values in order: one of six permutations
         [100, 101, 99, 100, 102],
-        [200, 200, 200, 40, 200],  # one run was disturbed: no order
+        [200, 200, 200, 40, 200],  # one disturbed run is not an order
         [200, 40, 200, 40, 200],
-        [100, 100, 97, 97, 97],  # certain, and too small to matter
+        [100, 100, 97, 97, 97],  # significant, but too small to matter
         [200, 190, 150, 210, 160],
-        [0, 0, 40, 40, 40],  # has no logarithm
+        [0, 0, 40, 40, 40],  # 0 has no logarithm
     ],
 )
 def test_no_effect_of_order(values: list[float]) -> None:
@@ -78,7 +78,7 @@ def _uniform(size: float) -> Noise:
 )
 @pytest.mark.parametrize("repeats", [4, 5, 10])
 def test_honest_noise_is_seldom_called_drift(noise: Noise, repeats: int) -> None:
-    """At most ERROR of points, and a bit more of what is not normal."""
+    """The error rate is at most ERROR, slightly more with non-normal noise."""
     assert _alarms(noise, repeats, 4_000) <= 1.6 * ERROR
 
 
@@ -94,7 +94,7 @@ def _alarms(noise: Noise, repeats: int, points: int) -> float:
 
 
 def test_the_error_is_that_of_a_point_with_all_its_quantities() -> None:
-    """Throughput and the latencies of reads and writes, each with a noise of its own."""
+    """Throughput and latencies of reads and writes, each with independent noise."""
     draw, points = random.Random(11), 2_000
     keys = ["throughput_mb_s.all"]
     keys += [f"latency_{s}_ns.{op}" for s in ("mean", "p99") for op in ("read", "write")]
@@ -109,7 +109,7 @@ def test_the_error_is_that_of_a_point_with_all_its_quantities() -> None:
 
 @pytest.mark.parametrize(("ratio", "repeats"), [(0.5, 5), (0.8, 5), (0.9, 10)])
 def test_a_step_and_a_trend_are_seen(ratio: float, repeats: int) -> None:
-    """With noise of 1 %, nearly all of them."""
+    """Nearly all steps and trends are detected at 1 % noise."""
     draw = random.Random(3)
     step = [1.0 if place < repeats // 2 else ratio for place in range(repeats)]
     trend = [ratio ** (place / (repeats - 1)) for place in range(repeats)]
@@ -138,7 +138,7 @@ def test_throughput_and_latency_are_tested(key: str) -> None:
 
 
 def test_order_is_the_time_of_the_runs_and_not_their_number() -> None:
-    """A campaign was resumed: repeats that failed before ran last."""
+    """In a resumed campaign, repeats that failed before ran last."""
     repeats = _repeats([200, 40, 40, 200, 40])
     assert drifts_of(repeats, BLOCK) == []
     first = repeats[3]
@@ -150,12 +150,12 @@ def test_order_is_the_time_of_the_runs_and_not_their_number() -> None:
 
 @pytest.mark.parametrize("started", ["2026-11-20T10:00:00+00:00", "unknown"])
 def test_repeats_without_an_order_are_not_tested(started: str) -> None:
-    """Sections of one fio file ran side by side."""
+    """Sections of one fio file run in parallel, so they have no order."""
     repeats = [Repeat(r.run_id, started, r.values) for r in _repeats([200, 200, 40, 40, 40])]
     assert drifts_of(repeats, BLOCK) == []
 
 
 def test_percentiles_of_three_repeats_are_not_tested() -> None:
-    """They scatter by more than the rule for three repeats allows."""
+    """Percentiles scatter more than the rule for three repeats allows."""
     assert drifts_of(_repeats([200, 200, 40], "latency_p99_ns.read"), BLOCK) == []
     assert len(drifts_of(_repeats([200, 200, 40], "latency_mean_ns.read"), BLOCK)) == 1

@@ -1,4 +1,4 @@
-"""Energy accounts: sums before quotients, honest intervals, and like compared with like."""
+"""Energy accounts: sums before quotients, correct intervals, and like compared with like."""
 
 from __future__ import annotations
 
@@ -81,7 +81,8 @@ def test_the_interval_of_a_ratio_of_sums_is_that_of_the_textbook() -> None:
     ratio = sum(above) / sum(below)
     left = sum((a - ratio * b) ** 2 for a, b in zip(above, below, strict=True)) / 2
     error = math.sqrt(left / 3) / (sum(below) / 3)
-    half = student.ppf(0.975, 2) * error / ratio  # on a logarithmic scale, as all that is positive
+    # On a logarithmic scale, like all positive quantities.
+    half = student.ppf(0.975, 2) * error / ratio
     interval = found.interval()
     assert interval.estimate == pytest.approx(ratio)
     assert interval.low == pytest.approx(ratio * math.exp(-half))
@@ -93,8 +94,8 @@ def test_the_meter_widens_the_interval_and_does_not_average_out() -> None:
     found = account(*same).value("efficiency_mb_s_w")
     assert found is not None
     assert found.low is not None
-    # without spread only the meter is left: 2 % at any number of repeats, normal quantile; what
-    # equal repeats may differ by below their resolution is lost beside it
+    # Without spread only the meter's 2 % remain at any number of repeats (normal quantile);
+    # differences of repeats below their resolution are negligible.
     assert found.low == pytest.approx(10 * math.exp(-1.959964 * 0.02), rel=1e-4)
     many = account(*same, *same, *same).value("efficiency_mb_s_w")
     assert many is not None

@@ -1,4 +1,4 @@
-"""Metrics of energy, efficiency and density: one place for every workload family."""
+"""Metrics of energy, efficiency and density, shared by all workload families."""
 
 from __future__ import annotations
 
@@ -182,7 +182,7 @@ def test_tb_kwh_is_exactly_3_6_times_mb_s_w(size: int, energy_j: float, operatio
 
 
 def test_another_family_counts_its_own_operations_under_its_own_name() -> None:
-    """HEAD does work and moves nothing; flushes and the like are in no figure."""
+    """HEAD is an operation without bytes; flushes and the like are in no figure."""
     objects = Page(
         operations=("get", "head"),
         moved=("get",),

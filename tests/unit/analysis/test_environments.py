@@ -1,4 +1,4 @@
-"""What tells two result directories apart: machines, drives, clients, and settings of studies."""
+"""Differences between two result directories: machines, drives, clients, study settings."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ DRIVE = {"name": "nvme0n1", "model": "M", "firmware": "1", "serial": "S0", "sche
 
 
 def drives(*serials: str, **more: Any) -> dict[str, Any]:
-    """An environment: the drives of the target, in that order."""
+    """Return an environment with the drives of the target in that order."""
     found = [
         {**DRIVE, "name": f"nvme{n}n1", "serial": serial, **more}
         for n, serial in enumerate(serials)
@@ -47,7 +47,7 @@ def drives(*serials: str, **more: Any) -> dict[str, Any]:
 
 
 class Made:
-    """Result directories without a run."""
+    """Result directories without runs."""
 
     def __init__(self, place: Path) -> None:
         self._place = place
@@ -76,7 +76,7 @@ def fields(here: ResultStore, there: ResultStore) -> list[str]:
 
 
 def test_a_missing_drive_is_a_difference(made: Made) -> None:
-    """Whichever it was: those after it are still themselves."""
+    """A missing drive does not shift the drives after it."""
     all_16 = [f"S{n}" for n in range(16)]
     whole = made(drives(*all_16))
     for missing in (3, 15):
@@ -91,7 +91,7 @@ def test_a_missing_drive_is_a_difference(made: Made) -> None:
 
 def test_drives_are_told_by_their_serials(made: Made) -> None:
     here = made(drives("A", "B"))
-    assert fields(here, made(drives("B", "A"))) == []  # their names and places have changed
+    assert fields(here, made(drives("B", "A"))) == []  # only their names and order changed
     (found,) = differences(here, made(drives("A", "C")))
     assert (found.field, found.here, found.there) == ("targets.SSD 1.5.drives.2.serial", "B", "C")
     newer = made(drives("B", "A", firmware="2"))
@@ -232,7 +232,7 @@ def test_folders_of_a_container_are_others_each_time(made: Made) -> None:
 
 
 def test_facts_of_one_target_are_compared_likewise() -> None:
-    """As a history has them: without the target before."""
+    """Facts as in a history: without the target's prefix."""
     old = {"drives.1.serial": "A", "drives.1.name": "sda", "drives.2.serial": "B"}
     new = {"drives.1.serial": "B", "drives.2.serial": "A", "drives.2.name": "sdb"}
     assert between(new, old) == []

@@ -1,4 +1,4 @@
-"""Verdicts of a gate: on made-up campaigns whose truth is known, and how often they err."""
+"""Verdicts of a gate on synthetic campaigns with known truth, and their error rate."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from storlab.model.types import Duration
 from support.large_campaign import large_campaign
 
 AT = {"block_size": "4KiB", "jobs": 1, "read_percent": 30, "queue_depth": 1}
-TRUE_MB_S = 1200 * (1 - math.exp(-1 / 9))  # of Disk there; runs scatter by 2 %
+TRUE_MB_S = 1200 * (1 - math.exp(-1 / 9))  # of Disk at that point; runs scatter by 2 %
 
 
 def comparison(place: Path, seed: int) -> Comparison:
@@ -149,8 +149,10 @@ def test_a_rule_has_a_bound() -> None:
 
 
 def test_few_gates_say_what_is_not_so() -> None:
-    """Twenty checks of which the truth lies on the bound, a thousand times: of a wrong "held" or
-    "broken", both are wrong there, one gate in twenty at most has any."""
+    """Twenty checks with the truth on the bound, a thousand times.
+
+    Both "held" and "broken" are wrong there; at most one gate in twenty may contain either.
+    """
     draw, checks, gates = random.Random(7), 20, 1000
     confidence = 1 - ERROR / checks
 
@@ -173,9 +175,9 @@ def test_few_gates_say_what_is_not_so() -> None:
 
 @pytest.mark.parametrize("ratio", [False, True])
 def test_bounds_on_both_sides_of_the_truth_are_seldom_mistaken(ratio: bool) -> None:
-    """Single checks of five repeats that scatter by 2 %, the truth at most so far from its bound.
+    """Single checks of five repeats that scatter by 2 %, with the truth this far from the bound.
 
-    "Broken" is wrong below the bound and "held" beyond it; of either, one in forty at most.
+    "Broken" is wrong within the bound and "held" beyond it; each in at most one of forty.
     """
     draw, checks = random.Random(13), 4000
 
@@ -200,7 +202,7 @@ def test_bounds_on_both_sides_of_the_truth_are_seldom_mistaken(ratio: bool) -> N
 @pytest.mark.parametrize("ratio", [False, True])
 def test_so_many_repeats_decide_as_often_as_was_said(ratio: bool) -> None:
     draw = random.Random(11)
-    # As if drawn: a mean of 100 and a deviation of 5, to the digit.
+    # As if drawn, with exactly a mean of 100 and a deviation of 5.
     seen = [100 + 5 * d for d in (-1.2649110640673518, -0.6324555320336759, 0, 0.6324555320336759,
                                   1.2649110640673518)]  # fmt: skip
     against = [50 + each / 1000 for each in range(-5, 6)] if ratio else []
@@ -264,7 +266,7 @@ def test_a_report_says_how_many_more_repeats(results: Comparison) -> None:
     [
         (0.1, "undecided", "10 MB/s [wider than a factor of 1,000]"),
         (10.0, "undecided", "10 MB/s [10 MB/s, 1,000 MB/s]"),
-        (0.1, "broken", "10 MB/s [0.1 MB/s, 1,000 MB/s]"),  # an end is why
+        (0.1, "broken", "10 MB/s [0.1 MB/s, 1,000 MB/s]"),  # one end is the reason
         (0.0, "undecided", "10 MB/s [0 MB/s, 1,000 MB/s]"),
     ],
 )
@@ -285,7 +287,7 @@ def test_bounds_have_exponents(bound: float | str) -> None:
 
 
 def test_concurrency_is_held_to_bounds_where_it_is_not_sampled(tmp_path: Path) -> None:
-    """Then what Little's law gives is the number of each run."""
+    """If concurrency is not sampled, Little's law gives each run's number."""
 
     def without(record: RunRecord) -> RunRecord:
         metrics = [m for m in record.metrics if m.name != "concurrency_effective"]
@@ -302,7 +304,7 @@ def test_concurrency_is_held_to_bounds_where_it_is_not_sampled(tmp_path: Path) -
 
 
 class TestDurations:
-    """Of points: stored in ns, written as in a study."""
+    """Durations of points are stored in ns and written as in a study."""
 
     page = FAMILIES["block"].page
     params: ClassVar = {"drain_timeout": 30_000_000_000, "block_size": 4096}

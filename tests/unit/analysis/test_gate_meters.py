@@ -1,4 +1,4 @@
-"""Rules on power: the meter's accuracy, its boundary, and a meter that gave nothing."""
+"""Rules on power: the meter's accuracy, its boundary, and a meter without readings."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def metered(
     works: Callable[[RunRecord], bool] = lambda record: True,
     watts: float = WATTS,
 ) -> Callable[[RunRecord], RunRecord]:
-    """A meter on the disk; its readings scatter by 1 %."""
+    """Add a meter to the disk, with readings that scatter by 1 %."""
     draw = random.Random(5)
 
     def change(record: RunRecord) -> RunRecord:
@@ -65,7 +65,7 @@ def judged(found: Comparison, baseline: Comparison | None = None, **fields: Any)
 
 
 def test_an_interval_of_power_holds_the_accuracy_of_its_meter(tmp_path: Path) -> None:
-    """Repeats alone would say that 9.7 W are not what 10 W by a meter of 5 % may be."""
+    """By repeats alone, 9.7 W would differ from 10 W measured with a 5 % meter."""
     exact, coarse = (
         results(tmp_path / name, metered(uncertainty=share))
         for name, share in (("exact", 0.0), ("coarse", 0.05))
@@ -76,7 +76,7 @@ def test_an_interval_of_power_holds_the_accuracy_of_its_meter(tmp_path: Path) ->
     assert check.reason == "the meter is not accurate enough to decide it"
     assert judged(coarse, at_least="8W").verdict == "held"
     by_page = coarse.rows[next(iter(coarse.rows))].cells["Disk"].values["power_w.all"]
-    assert check.interval == by_page  # of one check, at 95 %: what the brief has
+    assert check.interval == by_page  # one check at 95 %, as in the brief
 
 
 def test_a_ratio_of_power_holds_the_accuracy_of_both_meters(tmp_path: Path) -> None:
@@ -124,7 +124,7 @@ def test_a_meter_that_gave_nothing_at_a_point_holds_no_rule(metric: str, tmp_pat
     for check in lost:
         assert check.reason == "no energy was measured: no meter"
         assert "1 job" not in check.where.replace("\u00a0", " ")
-        assert len(check.runs) == 5  # to look at: none has a value
+        assert len(check.runs) == 5  # for inspection: none has a value
         assert check.as_dict()["boundary"] is None
 
 
@@ -140,7 +140,7 @@ def test_nor_does_one_that_gave_less_than_that_of_the_baseline(tmp_path: Path) -
 
 
 def test_nor_does_a_target_whose_meters_all_gave_nothing(tmp_path: Path) -> None:
-    """Where the study gives it some: without meters, a rule about power is not about it."""
+    """If the study gives it meters; without meters a rule on power does not apply to it."""
 
     def swapped(record: RunRecord) -> RunRecord:
         target = {"Disk": "Memory", "Memory": "Disk"}[record.target]
@@ -163,7 +163,7 @@ def test_runs_without_energy_are_told(tmp_path: Path) -> None:
 
 
 def with_both(other: Boundary | None) -> Callable[[RunRecord], RunRecord]:
-    """The disk has meters in itself and at the wall, which stands for it; memory has another's."""
+    """Give the disk a device and a wall meter (its main one), and memory another."""
     draw = random.Random(9)
 
     def change(record: RunRecord) -> RunRecord:

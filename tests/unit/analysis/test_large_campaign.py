@@ -1,4 +1,4 @@
-"""Large campaigns: how much is read, compared and audited, counted and not timed."""
+"""Large campaigns: how much is read, compared and audited, counted rather than timed."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ from support.large_campaign import large_campaign, study_text
 
 @pytest.fixture(scope="module")
 def campaign(tmp_path_factory: pytest.TempPathFactory) -> ResultStore:
-    """120 runs: 30 points of two targets, twice."""
+    """Provide 120 runs: 30 points on two targets, twice."""
     directory = tmp_path_factory.mktemp("large") / "out"
     return large_campaign(directory, runs=120, repeats=2, draw=random.Random(5))
 
 
 @pytest.fixture
 def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Names of the files of runs that are read."""
+    """Record the names of run files that are read."""
     found: list[str] = []
 
     def read(run_dir: Path, name: str) -> bytes:
@@ -69,7 +69,7 @@ def test_merged_histograms_of_a_record_are_those_of_its_samples(campaign: Result
     run = next(load_dataset([campaign]).all_runs())
     assert run.record.histograms["latency"].keys() == {"read", "write"}
     assert run.times == run.reduced.times
-    older = run.record.model_copy(update={"histograms": {}})  # of a storlab that had none
+    older = run.record.model_copy(update={"histograms": {}})  # from a storlab without histograms
     before = type(run)(older, run.target, run.store)
     assert before.times == run.times
 
@@ -122,7 +122,7 @@ def test_a_point_that_contradicts_itself_is_always_looked_at(
 
 
 def with_metric(record: RunRecord, key: str, factor: float) -> RunRecord:
-    """A record in which one metric is another."""
+    """Return a record with one metric changed."""
     metrics = [
         m.model_copy(update={"value": m.value * factor}) if f"{m.name}.{m.operation}" == key else m
         for m in record.metrics
@@ -143,7 +143,7 @@ def test_a_page_of_a_large_campaign_shows_a_selection(
     assert {p.key for s in part.sections for p in s.points} == set(part.rows)
     assert all(run in list(whole.dataset.all_runs()) for run in part.dataset.all_runs())
     for key, row in part.rows.items():
-        assert row is whole.rows[key]  # the same numbers, not made anew
+        assert row is whole.rows[key]  # the same object, not recomputed
     (sentence,) = caveat(whole, part, "x.csv")
     assert "30\u00a0workload points" in sentence
     assert f"shows {len(part.rows)} of them" in sentence
@@ -180,7 +180,7 @@ def test_every_point_of_a_large_campaign_is_in_a_table_beside_its_page(
 def test_all_that_a_page_of_a_selection_links_to_is_on_it(
     campaign: ResultStore, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Answers are found over all points, whatever the page shows."""
+    """Answers are searched over all points, whatever the page shows."""
     monkeypatch.setattr(selection, "LARGE", 10)
     monkeypatch.setattr(selection, "PLACES", 2)
     whole = compare(load_dataset([campaign]))
@@ -215,13 +215,13 @@ def test_more_workers_than_cores_are_said_once_and_no_run_is_flagged(
     assert crowded_runs(campaign.plan, 2) == (len(crowded), 16)
     assert crowded_runs(campaign.plan, 16) == (0, 0)
     flag = Flag(kind="starved", message="others took it")
-    for run in crowded:  # then it stands with the runs
+    for run in crowded:  # it is then listed with the runs
         run.record = run.record.model_copy(update={"flags": [flag]})
     assert not any("more workers" in text for text in caveats(compare(data)))
 
 
 def test_flags_of_all_cells_are_gathered_in_one_pass(campaign: ResultStore) -> None:
-    """Counted, not timed: a brief and its audit ask for dozens of kinds of flags."""
+    """Counted, not timed: a brief and its audit query dozens of flag kinds."""
     comparison = compare(load_dataset([campaign]))
     looked: list[str] = []
     cells = [cell for row in comparison.rows.values() for cell in row.cells.values()]
@@ -231,11 +231,11 @@ def test_flags_of_all_cells_are_gathered_in_one_pass(campaign: ResultStore) -> N
     sentences = caveats(comparison)
     assert sum("at 1 of 30\u00a0points" in text for text in sentences) == 1
     assert any(found.rule == "not_steady" for found in audit_comparison(comparison))
-    assert len(looked) <= len(cells) + 1  # and the one that has something to say
+    assert len(looked) <= len(cells) + 1  # plus the one with a message
 
 
 class Counted(list[CellFlag]):
-    """Flags that count how often they are gone through."""
+    """Flags that count how often they are iterated."""
 
     def __init__(self, flags: list[CellFlag], looked: list[str]) -> None:
         super().__init__(flags)
@@ -263,8 +263,8 @@ def test_a_report_reads_each_run_once_and_finds_its_answers_once(
     capsys: pytest.CaptureFixture[str],
     tmp_path: Path,
 ) -> None:
-    """Counted, not timed: page, audit, data of the page and terminal tell the same answers."""
-    contests: list[tuple[str, float]] = []  # the quantity, and how sure
+    """Counted, not timed: page, audit, page data and terminal share the answers."""
+    contests: list[tuple[str, float]] = []  # the quantity, and the confidence
 
     def contest(*about: Any) -> Any:
         contests.append(about[4:6])
@@ -277,5 +277,5 @@ def test_a_report_reads_each_run_once_and_finds_its_answers_once(
     assert reads.count("run.json") == 120
     beside = [key for key, confidence in contests if confidence == verdict.CONFIDENCE]
     quantities = set(beside)
-    # all quantities at all points, and the few that the questions ask for, at far points
+    # all quantities at all points, plus the few asked for at the last points
     assert len(quantities) * 30 <= len(beside) <= (len(quantities) + 4) * 30

@@ -1,4 +1,4 @@
-"""Proofs of runs by workload and target: counts, the weakest state, and reasons once each."""
+"""Proof of the medium by workload and target: counts, weakest state, unique reasons."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from support.made_comparisons import comparison_of, noisy, study_of
 
 
 def made(*proofs: Proof | None) -> Comparison:
-    """Two targets with one run for each proof; the second target's runs are proven."""
+    """Return two targets with one run per proof; the second target's runs are proven."""
     study = study_of(["A", "B"], sizes=["4KiB"], mixes=[100])
     draw = noisy(random.Random(1), {"A": 100.0, "B": 100.0}, 0.01)
     comparison = comparison_of(study, draw, repeats=len(proofs))

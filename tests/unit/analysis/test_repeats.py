@@ -1,4 +1,4 @@
-"""How many repeats would decide: against drawn crosschecks."""
+"""Number of repeats needed for a decision, against simulated crosschecks."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from storlab.analysis.agreement import judge
 from storlab.analysis.repeats import MOST, POWER, repeats_to_decide
 from storlab.analysis.stats import ratio_interval
 
-FAMILY = 0.95  # of a crosscheck that judges one metric
+FAMILY = 0.95  # of a crosscheck with one metric
 
 
 def spread(middle: float, each: float) -> list[float]:
-    """Three values of this geometric mean, whose logarithms have this standard deviation."""
+    """Return three values with this geometric mean and log standard deviation."""
     return [middle * math.exp(each * step) for step in (-1, 0, 1)]
 
 
@@ -27,7 +27,7 @@ def spread(middle: float, each: float) -> list[float]:
         (1.0, 0.30, 232),
         (1.64, 0.30, 7),
         (1.06, 0.05, 7),
-        (1.0, 2.0, None),  # more than anybody would run
+        (1.0, 2.0, None),  # more than is practical
     ],
 )
 def test_how_many(ratio: float, each: float, repeats: int | None) -> None:
@@ -60,5 +60,5 @@ def test_that_many_decide_four_of_five(ratio: float, each: float) -> None:
         )
         found = ratio_interval(native, reference)
         decided += judge(found.estimate, found, found, 0.05) != "inconclusive"
-    # the spread is drawn, too, so that a few more or less decide: three standard errors
+    # the spread is random too, so the needed number varies: three standard errors
     assert decided / rounds > POWER - 0.08

@@ -1,4 +1,4 @@
-"""When the device saturates: the rule on cases whose answer is known."""
+"""The rule for device saturation on cases with a known answer."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_busy_workers_are_bound_by_the_cpu() -> None:
 
 
 def test_more_workers_than_cores_saturate_no_device() -> None:
-    # busy is a share of the cores that there are
+    # busy is a share of the available cores
     assert judged(step(1, 100), step(2, 50), step(4, 50), step(8, 50)).verdict == "cpu"
 
 
@@ -130,7 +130,7 @@ def test_workers_that_nobody_watched_are_not_said_to_wait_for_a_device() -> None
 
 
 def test_parts_that_do_not_divide_evenly_leave_workers_without_work() -> None:
-    # 16 parts: 12 workers need two rounds, as 8 do, and 24 have nothing for 8 of them
+    # 16 parts: 12 workers need two rounds like 8, and 24 leave 8 idle
     found = judged(
         step(1, 160, 98), step(8, 20, 98), step(12, 20, 66, allowed=66.7),
         step(24, 10, 66, allowed=66.7),
@@ -186,9 +186,9 @@ def lasting(mean_s: float, longest_s: float) -> LatencySummary:
 
 
 def test_one_long_part_leaves_the_others_without_work() -> None:
-    # 26 columns, one of which takes the whole stage of 10 s: together they fill 2 workers of 8
+    # 26 columns, one of which takes the whole 10 s stage: together they occupy 2 of 8 workers
     uneven = record(26, 64, latency=lasting(20 / 26, 10.0))
     assert allowed_share(uneven, 8) == pytest.approx(2 / 8)
-    # of about equal size: what the last flush takes is no lack of parts
+    # of about equal size: the last flush does not count as a lack of parts
     even = record(26, 64, latency=lasting(0.5, 0.6))
     assert allowed_share(even, 8) == pytest.approx(26 / 4 / 8)

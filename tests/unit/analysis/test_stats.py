@@ -1,4 +1,4 @@
-"""Intervals against known values and against scipy."""
+"""Intervals against known values and scipy."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from storlab.analysis.stats import Interval, mean_interval, ratio_interval
 def test_mean_interval_agrees_with_scipy() -> None:
     values = [101.0, 99.5, 103.2, 98.7, 100.4]
     found = mean_interval(values)
-    low, high = scipy_stats.t.interval(  # of the logarithm of the mean, by the delta method
+    low, high = scipy_stats.t.interval(  # of the mean's logarithm, by the delta method
         0.95,
         len(values) - 1,
         loc=math.log(found.estimate),

@@ -1,4 +1,4 @@
-"""The answer: who is ahead, by how much, how sure, and where it is worse."""
+"""The answer: which target leads, by how much, how surely, and where it is worse."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_of_identical_targets_one_brief_in_twenty_names_a_winner(targets: tuple[
         rows = comparison.rows.values()
         single += any(r.decided for row in rows for t in row.ratios.values() for r in t.values())
     assert named <= 0.05 * briefs
-    # What the correction is for: interval by interval many more would have found a difference.
+    # Without the correction, many more intervals would show a difference.
     assert single > 0.10 * briefs
 
 
@@ -96,7 +96,7 @@ def test_the_baseline_wins_by_a_ratio_above_one() -> None:
     assert verdict.headline is not None
     assert verdict.headline.times.estimate > 1.9
     assert verdict.amount.endswith("×")
-    assert "Disk" not in verdict.sentences()[0]  # a name stands as the user wrote it
+    assert "Disk" not in verdict.sentences()[0]  # names keep the user's spelling
 
 
 def test_of_three_the_next_best_is_named() -> None:
@@ -232,7 +232,7 @@ def test_targets_of_different_campaigns_were_not_measured_in_turns() -> None:
 
 
 def test_the_far_point_is_the_last_that_most_targets_have() -> None:
-    """An uneven sweep, or an interrupted one: the last point of one target compares nothing."""
+    """With an uneven or interrupted sweep, one target's last point compares nothing."""
     header = "baseline = 'A'"
     study = study_of("ABC", header=header, sizes=("4KiB",), mixes=(50,), jobs=(1, 2, 4, 8))
     data = dataset_of(study)

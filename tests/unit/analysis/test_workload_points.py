@@ -1,4 +1,4 @@
-"""Which runs did the same work, and what that work is called."""
+"""Which runs did the same work, and the name of that work."""
 
 from __future__ import annotations
 
@@ -207,7 +207,7 @@ def test_a_parameter_that_no_point_has_makes_no_small_multiples() -> None:
 
 
 class Wheel(WorkloadSpec):
-    """A family whose points have no use for a colour while they stand still."""
+    """Family whose parameter "colour" has no effect while its wheels stand still."""
 
     swept: ClassVar[tuple[str, ...]] = ("turns", "colour")
 

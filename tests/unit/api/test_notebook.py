@@ -1,4 +1,4 @@
-"""Progress below the cell of a notebook: one output, which changes as the campaign goes on."""
+"""Progress below a notebook cell: one output that is updated during the campaign."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ RUN = PlannedRun(order=0, repeat=1, point_id=POINT.point_id)
 
 
 class Cell:
-    """What a notebook keeps: its outputs, and every text that one of them has had."""
+    """A notebook's outputs with every text each of them had."""
 
     def __init__(self) -> None:
         self.outputs: list[list[str]] = []
@@ -51,7 +51,7 @@ def test_one_output_moves_with_the_campaign(capsys: pytest.CaptureFixture[str]) 
 
 
 def test_figures_of_a_run_are_drawn_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However often the engine is asked: each drawing goes over the wire."""
+    """Updates are limited, because each goes over the network."""
     cell, now = Cell(), [10**12]
     for module in ("storlab.api.notebook", "storlab.lab.run.progress"):
         monkeypatch.setattr(f"{module}.monotonic_ns", lambda: now[0])

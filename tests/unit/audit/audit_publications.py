@@ -1,11 +1,11 @@
-"""Publications in short text, for tests of the whole audit. All names and numbers are made up.
+"""Publications in a short text format, for tests of the whole audit; all data is invented.
 
 A line that ends a heading names kind, configuration, counterpart and place::
 
     ratio_claim: A > B @ workload mix block_size op x_name=x_value
 
-and indented lines below it hold cells, ``metric = printed [unit] !qualifier ~value``, split by
-semicolons. ``-`` leaves a part of a place empty; the qualifier is "exact" where it is not given.
+and indented lines below it hold cells, ``metric = printed [unit] !qualifier ~value``, separated by
+semicolons. ``-`` leaves a part of a place empty; the default qualifier is "exact".
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _SCALES = {"million": 1e6, "M": 1e6, "K": 1e3, "k": 1e3}
 
 
 def rows(text: str) -> list[dict[str, str]]:
-    """The rows of a publication."""
+    """Return the rows of a publication."""
     head: dict[str, str] = {}
     found = []
     for line in text.strip().splitlines():
@@ -57,7 +57,7 @@ def _heading(line: str) -> dict[str, str]:
 
 
 def number(printed: str) -> str:
-    """The value of a printed token: 1450K is 1450000; "" where it has none."""
+    """Return the value of a printed token: 1450K is 1450000; "" if it has none."""
     match = re.search(r"(\d[\d,]*(?:\.\d+)?) ?(million|[MKk](?![A-Za-z]))?", printed)
     if match is None:
         return ""
@@ -65,12 +65,12 @@ def number(printed: str) -> str:
 
 
 def audit(cells: list[dict[str, str]]) -> list[Finding]:
-    """Findings of all rules."""
+    """Return the findings of all rules."""
     return audit_table(table(*cells))
 
 
 def select(cells: list[dict[str, str]], where: str) -> Iterator[int]:
-    """Places of the rows that hold all of the texts of ``where``, the last being the metric."""
+    """Return the indices of rows that contain all texts of ``where``, the last one as metric."""
     *texts, metric = where.split(" | ")
     for place, cell in enumerate(cells):
         if cell["metric"] == metric and all(text in cell.values() for text in texts):

@@ -1,4 +1,4 @@
-"""Honest publications about drives, servers and volumes (see ``audit_publications``)."""
+"""Correct publications about drives, servers and volumes (see ``audit_publications``)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Honest publications about clusters, appliances and applications."""
+"""Correct publications about clusters, appliances and applications."""
 
 from __future__ import annotations
 

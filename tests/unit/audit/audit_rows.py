@@ -1,6 +1,6 @@
-"""Synthetic published tables for tests of the audit: a CSV text becomes a table through the reader.
+"""Synthetic published tables for tests of the audit: CSV text parsed by the reader.
 
-The names of configurations and workloads are made up; spellings vary on purpose.
+Names of configurations and workloads are invented; spellings vary on purpose.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ COLUMNS = (
 
 
 def row(**cells: object) -> dict[str, str]:
-    """One row; ``printed`` is the value where it is not given."""
+    """Return one row; ``printed`` defaults to the value."""
     known = {name: str(cells.get(name, "")) for name in COLUMNS}
     known["printed"] = known["printed"] or known["value"]
     return known
 
 
 def table(rows: Iterable[dict[str, str]]) -> PublishedTable:
-    """The rows as the reader reads them; ids are 001, 002 ..."""
+    """Return the rows as the reader parses them; ids are 001, 002 ..."""
     with TemporaryDirectory() as name:
         path = Path(name) / "synthetic.csv"
         with path.open("w", newline="", encoding="utf-8") as file:
@@ -40,12 +40,12 @@ def table(rows: Iterable[dict[str, str]]) -> PublishedTable:
 
 
 def check(rule: str, rows: Iterable[dict[str, str]]) -> list[Finding]:
-    """Findings of one registered rule on these rows."""
+    """Return the findings of one rule on these rows."""
     found = list(import_module(RULES[rule]).check(table(rows)))
     assert all(finding.rule == rule for finding in found)
     return found
 
 
 def setting(metric: str, value: object, unit: str = "count", config: str = "") -> dict[str, str]:
-    """A row of the test set-up."""
+    """Return a row of the test set-up."""
     return row(config=config, metric=metric, value=value, unit=unit, kind="config")

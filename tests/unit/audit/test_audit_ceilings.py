@@ -1,4 +1,4 @@
-"""Physical ceilings, from what the table itself states."""
+"""Physical limits derived from facts in the table."""
 
 from __future__ import annotations
 

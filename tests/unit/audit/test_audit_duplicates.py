@@ -1,4 +1,4 @@
-"""One cell, printed twice."""
+"""One cell printed twice."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ from unit.audit.audit_rows import check, row
 
 
 def side(config: str, rate: float, read_ms: float, write_ms: float | None) -> list[dict[str, str]]:
-    """One configuration at 50/50: total rate, and mean latencies."""
+    """Return one configuration at 50/50: total rate and mean latencies."""
     common = {"config": config, "workload": "mixed", "rw_mix": "50/50", "block_size": "64KiB"}
     common |= {"kind": "measured"}
     rows = [row(**common, op="total", metric="iops", value=rate, unit="IOPS")]
@@ -68,7 +68,7 @@ def test_without_rates_nothing_is_said() -> None:
 
 
 def test_points_are_compared_with_themselves() -> None:
-    """At one job both have 8 in flight, at eight jobs both have 64: nothing differs."""
+    """At one job both have 8 in flight, at eight jobs both have 64, so nothing differs."""
     rows = []
     for config, rate in (("A", 100_000.0), ("B", 1_000.0)):
         for jobs in (1, 8):

@@ -1,4 +1,4 @@
-"""What the audit computes once more of fixed work: times from the spans of a run."""
+"""The audit's recomputation of fixed work: times from the spans of a run."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def record(resumed: tuple[str, ...] = (), kind: str = "preprocess") -> RunRecord
 
 def test_a_completion_time_is_that_of_its_spans() -> None:
     assert completion_time_s("ingest", record()) == 3
-    assert completion_time_s("all", record()) == 10  # with what lies between them
+    assert completion_time_s("all", record()) == 10  # including gaps
     assert completion_time_s("epoch", record()) is None
 
 

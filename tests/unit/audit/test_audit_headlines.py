@@ -12,7 +12,7 @@ MIXES = ("30/70", "50/50", "90/10")
 
 
 def _cells(metric: str, first: list[str], other: list[str], unit: str, **more: str) -> list[Row]:
-    """One pair of cells for each mix."""
+    """Return one pair of cells per mix."""
     return [
         cell(metric, value, unit, config, rw_mix=mix, **more)
         for config, values in (("A", first), ("B", other))
@@ -26,7 +26,7 @@ TTFB = _cells("ttfb", ["5.0", "3.0", "3.0"], ["180", "196", "289"], "ms")
 
 def test_the_highest_cell_supports_up_to() -> None:
     found = findings(RULE, *THROUGHPUT, headline("throughput_ratio", "53"))
-    assert [f.severity for f in found] == ["note"]  # the range is not said beside it
+    assert [f.severity for f in found] == ["note"]  # the range is not stated
     assert "3 cells" in found[0].recomputed
 
 
@@ -138,7 +138,7 @@ def test_one_cell_is_no_maximum_over_many() -> None:
 
 
 def _sizes() -> list[Row]:
-    """4.1x at 256 KB and 14.8x at 4 MB; 4 MB of A over 256 KB of B is 16x."""
+    """Return 4.1x at 256 KB and 14.8x at 4 MB; 4 MB of A over 256 KB of B is 16x."""
     values = {("A", "256KB"): "410", ("B", "256KB"): "100", ("A", "4MB"): "1,600"}
     values["B", "4MB"] = "108"
     return [

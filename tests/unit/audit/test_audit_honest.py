@@ -1,4 +1,4 @@
-"""A publication whose numbers come from one model has no finding; each damage has one."""
+"""A publication from one model has no finding; each modification causes one."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from unit.audit.audit_rows import row, setting, table
 DEPTH = 32
 JOBS = (1, 4, 16)
 MIXES = (30, 50, 70, 90)
-# MB/s at saturation, W idle, W per GB/s: a flash array and disks that the same enclosure holds
+# MB/s at saturation, W idle, W per GB/s: a flash array and disks in the same enclosure
 CONFIGS = {"array one": (6000.0, 180.0, 14.0), "array two": (2100.0, 210.0, 9.0)}
 
 
 def honest() -> list[dict[str, str]]:
-    """Rates saturate with the load, latencies follow Little's law, watts follow the rate."""
+    """Return a table: rates saturate, latencies follow Little's law, watts follow the rate."""
     rows = [
         setting("iodepth", DEPTH),
         setting("runs_averaged", 5),
@@ -34,7 +34,7 @@ def honest() -> list[dict[str, str]]:
 
 
 def cell_pair(mix: int, block: str, size: int, jobs: int) -> list[dict[str, str]]:
-    """Both configurations at one operating point, and the ratios that are claimed for it."""
+    """Return both configurations at one operating point, and ratios claimed for it."""
     rows = []
     place = {"workload": "randrw", "rw_mix": f"{mix}/{100 - mix}", "block_size": block}
     place |= {"x_name": "numjobs", "x_value": str(jobs)}

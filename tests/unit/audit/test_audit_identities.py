@@ -132,7 +132,8 @@ def test_energy_is_power_times_time(energy: str, expected: list[str]) -> None:
         (("latency_p50", "0.50", "ms"), ("lat_p99_us", "90.0", ""), ["error"]),
         (("latency_p99", "5.0", "ms"), ("latency_p99_9", "4.0", "ms"), ["error"]),
         (("latency_avg", "5.0", "ms"), ("latency_max", "4.0", "ms"), ["error"]),
-        (("latency_mean", "5.0", "ms"), ("latency_p99", "4.0", "ms"), []),  # a long tail can
+        # Possible with a long tail.
+        (("latency_mean", "5.0", "ms"), ("latency_p99", "4.0", "ms"), []),
     ],
 )
 def test_percentiles_ascend(
@@ -166,9 +167,9 @@ def test_another_place_proves_nothing() -> None:
 @pytest.mark.parametrize(
     ("energy", "severity", "digits"),
     [
-        ("521.9", "warning", "3 digits"),  # 145 x 3.6, and 145.6 was printed beside it
+        ("521.9", "warning", "3 digits"),  # 145 x 3.6, with 145.6 printed beside it
         ("523.8", "warning", "4 digits"),
-        ("521.0", "error", ""),  # off by 0.56 %: no value of three digits explains it
+        ("521.0", "error", ""),  # off by 0.56 %: no value with three digits explains it
         ("527.5", "error", ""),
         ("526.0", "warning", "3 digits"),
     ],
@@ -206,7 +207,7 @@ def test_ratios_of_one_gain_that_are_hardly_apart_are_a_warning() -> None:
         ("0.08", "76", []),
         ("0.1", "98", []),  # within a tenth
         ("0.076", "76", []),
-        ("0.3", "76", ["error"]),  # no rounding gives that
+        ("0.3", "76", ["error"]),  # no rounding explains that
     ],
 )
 def test_one_digit_per_terabyte_misleads(printed: str, rate: str, expected: list[str]) -> None:

@@ -1,4 +1,4 @@
-"""Little's law: latencies that cannot have been taken at the configured load."""
+"""Little's law: latencies that are impossible at the configured load."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def cell(
     latency_x: object = "",
     names: tuple[str, str, str] = ("iops", "latency_avg", "ms"),
 ) -> list[dict[str, str]]:
-    """Random reads of one configuration: a rate and its mean latency."""
+    """Return random reads of one configuration: a rate and its mean latency."""
     common = {"config": "A", "workload": "randread", "rw_mix": "100/0", "block_size": "4KiB"}
     common |= {"op": "read", "kind": "measured", "x_name": x[0]}
     at = latency_x or x[1]
@@ -82,7 +82,7 @@ def test_a_depth_without_jobs_is_a_lower_bound() -> None:
     low = [setting("iodepth", 64), *cell(16_000, 0.5, x=("", ""))]
     high = [setting("iodepth", 64), *cell(16_000, 500, x=("", ""))]
     assert len(check("implied_outstanding", low)) == 1
-    assert check("implied_outstanding", high) == []  # the jobs that are not stated explain it
+    assert check("implied_outstanding", high) == []  # unstated jobs may explain it
 
 
 def test_a_latency_without_its_point_may_be_of_any_printed_one() -> None:
@@ -104,7 +104,7 @@ def test_a_mix_needs_both_latencies() -> None:
         row(**common, op="read+write", metric="throughput", value=1000, unit="MiB/s"),
         row(**common, op="read", metric="latency_avg", value=2, unit="ms"),
     ]
-    assert check("implied_outstanding", rows) == []  # the writes may hold the other 63
+    assert check("implied_outstanding", rows) == []  # the writes may account for the other 63
     rows.append(row(**common, op="write", metric="latency_avg", value=3, unit="ms"))
     found = check("implied_outstanding", rows)
     assert len(found) == 1

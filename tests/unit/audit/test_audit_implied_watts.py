@@ -1,4 +1,4 @@
-"""Implied watts: a cell out of its family is named, families that vary are left alone."""
+"""Implied watts: an outlier of a family is reported; families that vary are not."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def cells(
     mixes: tuple[str, ...] = MIXES,
     x: str = "",
 ) -> list[dict[str, str]]:
-    """Throughput and an efficiency that implies ``watts``, per mix; 8 jobs where x is given."""
+    """Return throughput and an efficiency that implies ``watts`` per mix; 8 jobs by default."""
     made = []
     for place, (mix, power) in enumerate(zip(mixes, watts, strict=True)):
         rate = 2003 + 701 * place
@@ -37,7 +37,7 @@ def test_a_mix_far_below_its_neighbours_is_named() -> None:
     assert [f.rows for f in found] == [["003", "004"]]
     assert found[0].severity == "warning"
     assert "15.5" in found[0].recomputed
-    assert "50/50" not in found[0].recomputed  # the family is that of the others
+    assert "50/50" not in found[0].recomputed  # the family consists of the others
     assert "90/10" in found[0].recomputed
 
 
@@ -75,10 +75,10 @@ def test_energy_over_time_is_power_as_well() -> None:
 @pytest.mark.parametrize(
     "watts",
     [
-        [25.0, 23.0, 21.0, 20.0],  # falls with the share of reads, as it does
+        [25.0, 23.0, 21.0, 20.0],  # falls with the share of reads, as usual
         [20.0, 18.0, 20.0, 19.0],  # ordinary scatter
         [10.0, 20.0, 40.0, 80.0],  # no family
-        [228.0, 228.0, 150.0, 150.0],  # two of four: no family either
+        [228.0, 228.0, 150.0, 150.0],  # two of four: not a family either
     ],
 )
 def test_ordinary_families_are_left_alone(watts: list[float]) -> None:
@@ -86,7 +86,7 @@ def test_ordinary_families_are_left_alone(watts: list[float]) -> None:
 
 
 def test_a_point_that_would_fit_is_the_authors_right() -> None:
-    """The cell's efficiency may have been read at another printed point, where its watts fit."""
+    """The efficiency may have been read at another printed point, where its watts fit."""
     rows = cells("A", [228, 231, 226, 158], x="not_stated")
     other = dict(rows[6], x_value="4", value="5900", printed="5900")
     assert check("implied_watts", [*rows, other]) == []
@@ -100,7 +100,7 @@ def test_reads_are_no_siblings_of_writes() -> None:
 def gains(
     throughput: float, efficiency: float, power: float, x: object = 256
 ) -> list[dict[str, str]]:
-    """Three claims of A against B, in percent: more throughput, more efficiency, less power."""
+    """Return three claims of A against B in percent: throughput, efficiency, power."""
     common = {"config": "A", "compare_config": "B", "kind": "ratio_claim", "unit": "%"}
     at = {"block_size": "4KB", "x_name": "workers", "x_value": x, "qualifier": "exact"}
     return [
@@ -118,7 +118,7 @@ def test_gains_that_imply_more_power_where_less_is_claimed() -> None:
 
 def test_gains_that_agree_with_the_claim_about_power() -> None:
     assert check("implied_watts", gains(30, 62, 20)) == []
-    assert check("implied_watts", gains(30, 30, 20)) == []  # equal power is no contradiction
+    assert check("implied_watts", gains(30, 30, 20)) == []  # equal power is not a contradiction
     assert check("implied_watts", gains(147, 104, 20)[:2]) == []
     other_point = gains(147, 104, 20)
     other_point[1]["x_value"] = "512"

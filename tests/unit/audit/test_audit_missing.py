@@ -1,4 +1,4 @@
-"""One note for each kind of thing that a table does not state."""
+"""One note per kind of fact that a table does not state."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_an_operating_point_that_is_not_named() -> None:
     notes = lacking(check("missing", [*without_depth, *rows]))
     assert notes == ["no concurrency (clients, jobs, depth)"]
     fixed = [*COMPLETE, setting("numjobs", 8)]
-    assert check("missing", [*fixed, *rows]) == []  # a fixed load is a stated one
+    assert check("missing", [*fixed, *rows]) == []  # a fixed load is stated
     rows[1] |= {"x_name": "numjobs", "x_value": "not_stated"}
     assert lacking(check("missing", [*fixed, *rows])) == ["no value of numjobs"]
 

@@ -1,4 +1,4 @@
-"""Efficiency and performance, and the sides of ratios, at different operating points."""
+"""Efficiency and performance, or sides of a ratio, at different operating points."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Percentages that cannot be, and pairs of them that state different facts."""
+"""Impossible percentages, and pairs that contradict each other."""
 
 from __future__ import annotations
 

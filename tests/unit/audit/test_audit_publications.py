@@ -1,4 +1,4 @@
-"""Whole publications, as others write them: honest ones pass, and each plain error is found."""
+"""Complete realistic publications: correct ones pass, and each planted error is found."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def test_an_honest_publication_has_no_finding(name: str) -> None:
 
 @dataclass(frozen=True)
 class Planted:
-    """What is changed in a publication, and the finding that follows."""
+    """A change to a publication, and the expected finding."""
 
     name: str
     finds: str
@@ -103,7 +103,7 @@ PLANTED = [
     Planted("archive", "error totals", {"HDD JBOD | raw_capacity": "4.25"}),
     Planted(
         "archive",
-        "warning ceilings",  # 400 MB/s of each disk
+        "warning ceilings",  # 400 MB/s per disk
         {
             "HDD JBOD | throughput": "41",
             "HDD JBOD | throughput_per_tb": "16.7",

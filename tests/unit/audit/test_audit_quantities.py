@@ -1,4 +1,4 @@
-"""What names and units mean, what a printed number may stand for, and how a table is read."""
+"""Meaning of names and units, possible values of printed numbers, and parsing of tables."""
 
 from __future__ import annotations
 

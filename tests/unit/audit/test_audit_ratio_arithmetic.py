@@ -1,4 +1,4 @@
-"""Ratios against their cells: every defensible reading passes, everything else is an error."""
+"""Ratios against their cells: every defensible reading passes, all else is an error."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _two(metric: str, a: str, b: str, unit: str, **more: str) -> list[Row]:
         ("power_efficiency", "150.5", "3.1", "MB/s/W", "power_efficiency_ratio", "48", "x"),
         ("throughput_per_watt", "150.5", "3.1", "MB/s/W", "throughput_per_watt_ratio", "47", "x"),
         ("latency_avg", "0.89", "1,606.80", "ms", "latency_ratio", "1,808", "x"),
-        ("lat_p99_ms", "10", "5.0", "", "lat_p99_ratio", "2.0", "x"),  # the other way round
+        ("lat_p99_ms", "10", "5.0", "", "lat_p99_ratio", "2.0", "x"),  # inverted
         ("bandwidth", "130", "100", "MB/s", "bandwidth_increase", "30", "%"),
         ("power_w", "20.0", "25.0", "", "power_reduction", "20", "%"),
         ("watts", "20.0", "25.0", "W", "watts_savings", "20", "%"),
@@ -138,6 +138,6 @@ def test_a_printed_zero_contradicts_a_ratio_as_any_number_does() -> None:
     (printed,) = findings(RULE, *rows)
     assert printed.severity == "warning"
     assert printed.recomputed.startswith("0 MB/s / 5 MB/s = 0x (")
-    assert ", the other way round" not in printed.recomputed  # nothing divides by it
+    assert ", the other way round" not in printed.recomputed  # it would divide by zero
     below = [*_two("latency_avg", "0.0", "5.0", "ms"), claim("latency_reduction", "20", "%")]
     assert severities(RULE, *below) == ["error"]

@@ -1,4 +1,4 @@
-"""A series that leaves its trend and returns, and series that only bend."""
+"""Series that leave their trend and return, and series that only bend."""
 
 from __future__ import annotations
 

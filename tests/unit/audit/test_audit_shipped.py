@@ -1,4 +1,4 @@
-"""What the rules of arithmetic say of the shipped tables, each checked by hand against its rows."""
+"""Findings of the arithmetic rules on the shipped tables, each verified by hand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Gains between two points of a swept parameter, of one configuration."""
+"""Gains between two points of a swept parameter of one configuration."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ OPEN = dict.fromkeys((*PLACE, "x_name", "x_value"), "")
 
 
 def _cells(config: str = "A") -> list[Row]:
-    """3.9x from 256 KB to 4 MB in one mix, 14.8x in the other."""
+    """Return cells with 3.9x from 256 KB to 4 MB in one mix, and 14.8x in the other."""
     values = {("30/70", "256KB"): "735", ("30/70", "4MB"): "2,871"}
     values |= {("70/30", "256KB"): "161", ("70/30", "4MB"): "2,379"}
     return [

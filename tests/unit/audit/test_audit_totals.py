@@ -1,4 +1,4 @@
-"""Wholes against parts."""
+"""Totals against their parts."""
 
 from __future__ import annotations
 

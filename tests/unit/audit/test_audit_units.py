@@ -1,4 +1,4 @@
-"""Units that were mixed up, told apart from numbers that are merely wrong."""
+"""Mixed-up units, distinguished from merely wrong numbers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ RULE = "units"
         ("0.512", "ms", []),
         ("512", "ms", ["error"]),
         ("0.512", "us", ["error"]),
-        ("700", "us", []),  # wrong, but by no factor: the rule "duplicates" says so
+        ("700", "us", []),  # wrong, but not by a unit factor: reported by "duplicates"
     ],
 )
 def test_ms_and_us_of_one_cell(printed: str, unit: str, expected: list[str]) -> None:

@@ -1,4 +1,4 @@
-"""Words against numbers, with generous bounds."""
+"""Qualitative words against numbers, with generous bounds."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_a_word_without_digits_is_held_against_the_ratio_of_the_same_cell() -> N
     found = check("words", [words, claim("1,030x", 1030)])
     assert [f.rows for f in found] == [["001", "002"]]
     assert check("words", [words, claim("930x", 930)]) == []
-    assert check("words", [words]) == []  # nothing to hold it against
+    assert check("words", [words]) == []  # nothing to compare with
 
 
 def test_a_word_is_held_against_the_measured_values() -> None:

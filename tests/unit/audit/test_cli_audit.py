@@ -1,4 +1,4 @@
-"""``storlab audit`` and ``storlab published``: what they print, as text and as JSON."""
+"""Output of ``storlab audit`` and ``storlab published``, as text and JSON."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def test_a_directory_has_no_rule_of_that_name_either(
 ) -> None:
     assert main(["audit", str(tmp_path), "--rule", rule]) == ExitCode.USAGE
     assert f'did you mean "{meant}"' in capsys.readouterr().err
-    # What is right is looked for: this is no result directory.
+    # The message names the right kind of directory.
     assert main(["audit", str(tmp_path), "--rule", meant]) == ExitCode.RESULT
 
 

@@ -1,4 +1,4 @@
-"""Integration of power over a window, against sums done by hand."""
+"""Integration of power over a window, against sums computed by hand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Errors of storlab."""
+"""storlab's error classes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reading what somebody else may have put there, and names that several hosts may write at once."""
+"""Reading files that others may have replaced, and file names unique across hosts."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_only_regular_files_of_a_bounded_size_are_read(tmp_path: Path) -> None:
     assert _refused(file, 99) == errno.EFBIG
     (tmp_path / "link").symlink_to(file)
     assert read_input(tmp_path / "link") == b"x" * 100
-    assert read_input("/proc/self/stat")  # regular, of size 0
+    assert read_input("/proc/self/stat")  # regular, with size 0
 
 
 @pytest.mark.timeout(60)
@@ -58,7 +58,7 @@ def test_json_is_what_the_standard_says(text: str) -> None:
 
 
 def test_no_two_processes_take_the_same_temporary_name(tmp_path: Path) -> None:
-    """Also not those of one id on two hosts, which share nothing but the folder."""
+    """Names differ even for equal process ids on two hosts that share only the folder."""
     long = tmp_path / ("n" * 255)
     names = {temporary_beside(long).name for _ in range(100)}
     assert len(names) == 100

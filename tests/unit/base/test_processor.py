@@ -1,4 +1,4 @@
-"""A build for a newer processor is refused in words, before anything of it runs."""
+"""A build for a newer processor is rejected with a message before any of it runs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_what_the_library_was_built_for_is_read_from_its_file() -> None:
 
 
 def other_build(tmp_path: Path, *features: str) -> Path:
-    """The head of an ELF file whose section of features says so, where the library would lie."""
+    """Provide the head of an ELF file whose feature note says so, in place of the library."""
     library = tmp_path / LIBRARY.name
     text = ",".join(features).encode()
     names = b"\0.strtab\0.storlab.cpu\0"
@@ -58,7 +58,7 @@ def test_what_the_processor_lacks_is_named_with_the_way_out(tmp_path: Path) -> N
 
 
 def test_a_build_that_fits_is_let_through(tmp_path: Path) -> None:
-    # The compiler's names where the kernel has others; one that nobody has heard of.
+    # Compiler names that the kernel spells differently, and an unknown one.
     build = other_build(tmp_path, "sse2", "sse3", "cmpxchg16b", "lzcnt", "avx", "unheard-of")
     check_build([str(build)], older(tmp_path))
     check_build([str(build)], tmp_path / "absent")
@@ -77,7 +77,7 @@ def test_cpuid_denies_nothing_that_the_kernel_reports() -> None:
 
 @pytest.mark.skipif(os.uname().machine != "x86_64", reason="instructions of x86-64")
 def test_an_emulated_processor_is_asked_and_not_its_host(tmp_path: Path) -> None:
-    """/proc/cpuinfo is the host's in qemu-user; a build for AVX ends in exit code 4, no signal."""
+    """In qemu-user, /proc/cpuinfo is the host's; an AVX build gives exit code 4, no signal."""
     emulator = str(need_program("qemu-x86_64"))
     cpuinfo = tmp_path / "cpuinfo"
     cpuinfo.write_text("flags\t\t: fpu sse sse2 avx avx2 avx512f\n")

@@ -1,4 +1,4 @@
-"""Secrets come from the environment or a keyring, and stay out of studies and messages."""
+"""Secrets come from the environment or a keyring, never from studies or into messages."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ kind = "block"
 
 
 class Memory(keyring.backend.KeyringBackend):
-    """A keyring of this process."""
+    """In-memory keyring."""
 
     priority = 1  # type: ignore[assignment]
 
@@ -61,7 +61,7 @@ def test_the_environment_comes_first(ring: Memory, monkeypatch: pytest.MonkeyPat
     ring.held["storlab", NAME] = "from the keyring"
     assert secret(NAME) == "from the keyring"
     monkeypatch.setenv(NAME, "")
-    assert secret(NAME) == "from the keyring"  # an empty variable is none
+    assert secret(NAME) == "from the keyring"  # an empty variable does not count
     monkeypatch.setenv(NAME, "from the environment")
     assert secret(NAME) == "from the environment"
 

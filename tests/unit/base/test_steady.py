@@ -1,4 +1,4 @@
-"""Steady-state verdicts against values worked out by hand."""
+"""Steady-state verdicts against values computed by hand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sizes and durations: what is read, what is refused, what people see."""
+"""Parsing, rejection and display of sizes and durations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What doctor asks of devices for blocks."""
+"""doctor's checks of devices for block workloads."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def trimming(percent: int) -> Point:
 def test_doctor_looks_for_discard_where_blocks_are_trimmed(
     discards: str | None, found: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """None: the place is a file. Devices of a machine differ; the kernel's word on them is made."""
+    """The third device is a file, hence None. Kernel answers are faked, because devices vary."""
     number = None if discards is None else 0x10300
     monkeypatch.setattr("storlab.workloads.block.family.device_number", lambda _: number)
     monkeypatch.setattr("storlab.workloads.block.family.Device", Disk)
@@ -40,7 +40,7 @@ def test_doctor_looks_for_discard_where_blocks_are_trimmed(
 
 
 class Disk:
-    """A device that is there, whatever its number."""
+    """An existing device with any number."""
 
     is_there = True
     sysfs = Path("/sys/dev/block/259:0")

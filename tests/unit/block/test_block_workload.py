@@ -240,7 +240,7 @@ def test_each_file_is_open_once_and_each_job_has_a_ring(target: Target, count: i
     assert BLOCK.estimate(point("jobs = 6"), HEADER, target).open_files == count
 
 
-# Outcomes. A run of 2 s: in each of two intervals, reads of 1 ms and writes of 3 ms.
+# Outcomes of a 2 s run: in each of two intervals, reads of 1 ms and writes of 3 ms.
 
 
 def histogram(value_ns: int, count: int) -> bytes:
@@ -298,7 +298,7 @@ def test_rates_are_per_second_of_the_window_in_si_units() -> None:
     assert found["iops", "all"] == 4000
     assert found["throughput_mb_s", "read"] == pytest.approx(12.288)
     assert found["throughput_mb_s", "all"] == pytest.approx(16.384)
-    assert found["iops", "sync"] > 0  # beside them, and part of no sum
+    assert found["iops", "sync"] > 0  # separate, and part of no sum
     assert ("iops", "trim") not in found
 
 
@@ -307,7 +307,7 @@ def test_latencies_are_of_merged_histograms_and_flushes_stand_apart() -> None:
     assert found["latency_mean_ns", "read"] == pytest.approx(1e6, rel=1e-3)
     assert found["latency_p99_ns", "write"] == pytest.approx(3e6, rel=1e-3)
     assert found["latency_max_ns", "sync"] == pytest.approx(2e7, rel=1e-3)
-    # All: 6,000 reads and 2,000 writes, without the flushes.
+    # All: 6,000 reads and 2,000 writes, without flushes.
     assert found["latency_mean_ns", "all"] == pytest.approx(1.5e6, rel=1e-3)
     assert found["latency_p50_ns", "all"] == pytest.approx(1e6, rel=1e-3)
     assert found["latency_p90_ns", "all"] == pytest.approx(3e6, rel=1e-3)
@@ -478,7 +478,7 @@ def late(operations: int) -> dict[Operation, Table]:
 
 @pytest.mark.parametrize(
     ("rate", "late_operations", "flagged"),
-    # 8000 in 2 s; 1 % of those due, and a queue of 6.
+    # 8000 in 2 s; 1 % of the due operations, and a queue of 6.
     [(4000, 0, False), (4043, 0, False), (4050, 0, True), (4000, 87, True), (4000, 86, False)],
 )
 def test_an_open_loop_that_fell_behind_is_flagged(
@@ -490,7 +490,7 @@ def test_an_open_loop_that_fell_behind_is_flagged(
 
 @pytest.mark.parametrize(
     ("rate", "late_operations", "flagged"),
-    # 8000 in 2 s; 1 % of those due, and 2 % that may be under way at the end.
+    # 8000 in 2 s; 1 % of the due operations, and 2 % that may be in flight at the end.
     [(8000, 0, True), (4130, 0, True), (4120, 0, False), (4000, 241, True), (4000, 240, False)],
 )
 def test_a_deep_queue_does_not_hide_an_open_loop_that_fell_behind(
@@ -502,7 +502,7 @@ def test_a_deep_queue_does_not_hide_an_open_loop_that_fell_behind(
 
 @pytest.mark.parametrize(
     ("number", "longest_ns", "flagged"),
-    # Reads: 6,000 with a p99.9 of 1 ms, of which 0.1 % lie above it.
+    # Reads: 6,000 with a p99.9 of 1 ms, 0.1 % above it.
     [(7, 5_000_000, True), (6, 5_000_000, False), (7, 1_000_000, False), (0, 0, False)],
 )
 def test_operations_in_flight_at_the_end_are_flagged_if_they_can_raise_p999(

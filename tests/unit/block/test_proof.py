@@ -1,4 +1,4 @@
-"""The judgement whether a medium served a run: from counters, and from what lies below."""
+"""The verdict whether a medium served a run, from counters and lower layers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TARGET = Target(name="t", path="f", size=MB)
 
 
 def counted(read: float, *, inside: float = 0.9, over: float = 1.1) -> dict[str, Any]:
-    """A counter that saw ``read`` MB in the second of the window, at a steady rate."""
+    """Return a counter of ``read`` MB in the second of the window, at a steady rate."""
     return {
         "read_bytes": round(read * over * MB),
         "over_ns": round(over * NS_PER_S),
@@ -72,7 +72,7 @@ def test_io_of_others_on_the_device_does_not_hide_that_the_load_reached_it_not()
 
 
 def test_a_counter_that_was_read_long_after_a_short_window_gives_no_verdict() -> None:
-    """8 MiB in 3 ms, counted over 50 ms: at a steady rate that would be a sixteenth of it."""
+    """8 MiB in 3 ms, counted over 50 ms: at a steady rate only a sixteenth would be its own."""
     counter = {"read_bytes": 8 * MB, "over_ns": 50 * NS_PER_MS}
     details = {"medium": CLEAN, "device": counter, "process": counter}
     proof, flags = judged(details, window_ns=3 * NS_PER_MS, moved=8 * MB)
@@ -110,7 +110,7 @@ def test_what_lies_below_counts_beside_good_counters(key: str, expected: str, fl
     details = {"medium": {**CLEAN, key: ["this"]}, "process": counted(100)}
     proof, flags = judged(details)
     assert (state(proof), flags) == (expected, {flag})
-    if flag == "never-written":  # writes do not mind
+    if flag == "never-written":  # irrelevant for writes
         details["process"] = {
             name.replace("read_bytes", "written_bytes"): count
             for name, count in counted(100).items()

@@ -1,4 +1,4 @@
-"""Verify mode's state on disk, whenever the campaign was killed."""
+"""Verify mode's state on disk after a kill at any moment."""
 
 from __future__ import annotations
 

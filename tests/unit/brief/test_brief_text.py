@@ -1,4 +1,4 @@
-"""Numbers as words: what a brief says must be what was measured."""
+"""Numbers as text in a brief equal the measured values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The script of figures: made once, kept in the user's cache, and never needed there."""
+"""The figures' script: built once, cached per user, and optional."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SCRIPT = "window.vegaEmbed = 'ü';"
 
 @pytest.fixture
 def made(monkeypatch: pytest.MonkeyPatch) -> list[object]:
-    """How often it was made."""
+    """Return how often it was built."""
     calls: list[object] = []
 
     def make(snippet: object) -> str:
@@ -42,7 +42,7 @@ def test_where_nothing_can_be_kept_it_is_made_each_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, made: list[object]
 ) -> None:
     (tmp_path / "file").touch()
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))  # no directory, also for root
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))  # not a directory, even for root
     assert [bundle.vega_bundle() for _ in range(2)] == [SCRIPT] * 2
     assert len(made) == 2
 

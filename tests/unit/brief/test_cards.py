@@ -1,4 +1,4 @@
-"""Which findings are printed large: only those that all comparisons together decide."""
+"""Findings are printed large only if all comparisons jointly decide them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def large(comparison: Comparison) -> list[Claim]:
 
 
 def both(draw: random.Random, rate: float, late: float = 1.0, noise: float = 0.01) -> Draw:
-    """A is so many times as fast, and answers so many times as late."""
+    """Return data in which A has this ratio of throughput and of latency."""
 
     def values(target: str, point: WorkloadPoint) -> Mapping[str, float]:
         del point
@@ -48,7 +48,7 @@ def test_of_identical_targets_one_brief_in_twenty_prints_a_winner_large() -> Non
         printed += bool(large(comparison)) or any(v.winner for v in verdicts(comparison))
         worded += bool(make_claims(comparison))
     assert printed <= 0.05 * briefs
-    assert worded > 0.10 * briefs  # intervals of their own, which the sentences say
+    assert worded > 0.10 * briefs  # by separate intervals, as in the sentences
 
 
 def test_what_stands_in_for_a_question_without_an_answer_is_held_to_the_same() -> None:
@@ -106,7 +106,8 @@ def test_what_nobody_asked_takes_no_place_of_what_is_open() -> None:
     assert [verdict.kind for verdict in verdicts(comparison)] == ["undecided"]
     rates = [claim for claim in make_claims(comparison) if claim.metric == RATE]
     assert all(claim.joint.decided and not claim.note for claim in rates)
-    assert {claim.joint.count for claim in rates} == {6}  # two asked, four more looked at
+    # Two were asked for, four more were examined.
+    assert {claim.joint.count for claim in rates} == {6}
     assert large(comparison) == []
 
 

@@ -1,4 +1,4 @@
-"""The table of ratios has what is asked per terabyte and per money."""
+"""The table of ratios includes those per terabyte and per money if asked for."""
 
 from __future__ import annotations
 

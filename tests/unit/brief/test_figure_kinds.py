@@ -1,4 +1,4 @@
-"""What families say of their figures, pieces and findings as data: it must name what exists."""
+"""Families' declarations of figures, pieces and findings refer to existing names."""
 
 from __future__ import annotations
 

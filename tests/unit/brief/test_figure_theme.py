@@ -1,4 +1,4 @@
-"""Colours that can be told apart and seen, and axes that hold their data."""
+"""Colours are distinguishable and visible, and axes enclose their data."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def linear(colour: str) -> list[float]:
 
 
 def contrast(first: str, other: str) -> float:
-    """WCAG 2: from 1 to 21."""
+    """Return the contrast by WCAG 2: from 1 to 21."""
     weights = (0.2126, 0.7152, 0.0722)
     lights = sorted(
         sum(w * v for w, v in zip(weights, linear(c), strict=True)) for c in (first, other)
@@ -49,7 +49,7 @@ def contrast(first: str, other: str) -> float:
 
 
 def as_deuteranope(colour: str) -> list[float]:
-    """What remains for the commonest deficiency (Machado et al. 2009, severity 1), linear RGB."""
+    """Simulate deuteranopia (Machado et al. 2009, severity 1) in linear RGB."""
     matrix = ((0.367322, 0.860646, -0.227968), (0.280085, 0.672501, 0.047413),
               (-0.011820, 0.042940, 0.968881))  # fmt: skip
     return [sum(m * v for m, v in zip(row, linear(colour), strict=True)) for row in matrix]

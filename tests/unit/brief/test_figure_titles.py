@@ -1,4 +1,4 @@
-"""What titles of figures say of a ratio: who has more, how many times, as exact as it is known."""
+"""Ratios in figure titles: the larger side, the factor, and only certain digits."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ def ratio(estimate: float, low: float | None, high: float | None) -> Ratio:
             "SSD moves up to 3.0× as much as HDD at 1 of 2 points, and HDD moves up to 2.00× as "
             "much as SSD at 1",
         ),
-        (  # of how many points the largest was picked
+        (  # states the number of points the largest was picked from
             [(3.0, 2.8, 3.2), (2.0, 1.98, 2.02), (0.5, 0.48, 0.52), (1.02, 0.97, 1.08)],
             "SSD moves up to 3.0× as much as HDD at 2 of 4 points, and HDD moves up to 2.00× as "
             "much as SSD at 1",
         ),
-        (  # what is not decided is no claim
+        (  # undecided ratios are not claimed
             [(0.66, 0.5, 0.87), (1.5, 0.6, 3.5), (0.769, 0.68, 0.87)],
             "HDD moves 1.3 to 1.5× as much as SSD at 2 of 3 points, and can’t be told apart at the "
             "others",

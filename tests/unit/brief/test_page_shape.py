@@ -1,4 +1,4 @@
-"""What of a page stands open, and what is folded."""
+"""Folded and unfolded parts of a page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How often to write checkpoints: against figures that Daly printed, and by first principles."""
+"""Optimal checkpoint interval, against Daly's printed figures and first principles."""
 
 from __future__ import annotations
 

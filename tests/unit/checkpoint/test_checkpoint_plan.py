@@ -1,4 +1,4 @@
-"""What the plan of a study with checkpoints announces."""
+"""The plan of a study with checkpoints."""
 
 from __future__ import annotations
 

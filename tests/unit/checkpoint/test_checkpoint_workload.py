@@ -1,4 +1,4 @@
-"""The checkpoint workload: parameters to points, points to orders."""
+"""The checkpoint workload: parameters to points, points to jobs."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_every_field_of_a_study_reaches_the_order() -> None:
 def test_a_profile_of_the_user_is_part_of_the_plan(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Runs after a resume have the files of those before it, wherever it is started."""
+    """Resumed runs use the same files as before, from any working directory."""
     profile = tmp_path / "profile.toml"
     text = 'title = "profile"\nranks = 2\n[[file]]\nname = "{{rank}}.bin"\nbytes = "{}MiB"\n'
     profile.write_text(text.format(1))
@@ -183,7 +183,7 @@ def test_a_client_whose_ranks_write_nothing_has_an_order(
 
 
 def test_opening_a_study_needs_no_profile() -> None:
-    """A result is read where the profile's file is not."""
+    """A result can be read without the profile's file."""
     assert points('profile = "absent/mine.toml"')[0].params["profile"] == "absent/mine.toml"
 
 
@@ -227,7 +227,7 @@ def test_a_bucket_gets_a_prefix_of_the_run() -> None:
     assert (hurried.place.request_timeout_ns, hurried.place.retries) == (5 * NS_PER_S, 0)
     older = point()
     for name in ("request_timeout", "retries", "retry_backoff"):
-        del older.params[name]  # of a plan that was made before there were these
+        del older.params[name]  # as in a plan from before these parameters existed
     (step,) = CHECKPOINT.after(older, bucket)
     assert isinstance(step.job, CheckpointJob)
     assert step.job.place.retries == 0

@@ -1,4 +1,4 @@
-"""Fixtures for tests of verbs."""
+"""Fixtures for tests of commands."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from support.error_documents import Error
 
 @pytest.fixture
 def error(capsys: pytest.CaptureFixture[str]) -> Error:
-    """Run a verb that must fail, and return its error, which must have a fix."""
+    """Run a command that must fail; return its error, which must have a fix."""
 
     def run(*words: object, code: int) -> dict[str, Any]:
         capsys.readouterr()

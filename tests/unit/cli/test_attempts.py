@@ -1,4 +1,4 @@
-"""Failed attempts of runs that were measured again: shown by ``status`` and named in the brief."""
+"""Failed attempts of repeated runs: shown by ``status`` and named in the brief."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def store(tmp_path: Path) -> ResultStore:
 
 
 def repeat(store: ResultStore, record: RunRecord, failures: int) -> None:
-    """Measure a run again that failed so often."""
+    """Repeat a run that failed this many times."""
     shutil.rmtree(store.run_dir(record.run_id))
     for number in range(failures):
         store.add_attempt(record.run_id, attempt(number))
@@ -52,7 +52,7 @@ def test_status_shows_failed_attempts(
     first, second, third = store.records()[:3]
     repeat(store, first, 2)
     repeat(store, second, 1)
-    shutil.rmtree(store.run_dir(third.run_id))  # its repeat is still to come
+    shutil.rmtree(store.run_dir(third.run_id))  # its repeat is still missing
     store.add_attempt(third.run_id, attempt(0))
     told = status(store, capsys)["repeated"]
     assert [(run["run_id"], len(run["attempts"])) for run in told] == [

@@ -1,4 +1,4 @@
-"""The command line of init, schema and plan, its errors and its exit codes."""
+"""The commands init, schema and plan, with errors and exit codes."""
 
 from __future__ import annotations
 
@@ -174,7 +174,7 @@ def test_plan_of_a_cluster_says_what_each_client_does(
     assert "20 cells x 3 targets x 3 repeats = 180 runs" in printed
     assert "16 cells x 3 targets x 3 repeats = 144 runs" in printed
     assert "jobs, queue depth, rate and size are per client" in printed
-    assert "more workers" not in printed  # than this machine has cores: the clients are others
+    assert "more workers" not in printed  # this machine's cores do not matter for clients
     study = tmp_path / "local.toml"
     text = (ROOT / "studies" / "demo-cluster.toml").read_text()
     study.write_text(text.replace("jobs = 2 ", "jobs = [500, 1000] "))
@@ -260,7 +260,7 @@ def test_the_list_of_verbs_says_what_each_says(verb: str) -> None:
 
 
 def imported_by(arguments: list[str]) -> set[str]:
-    """Modules that a command has loaded when it ends."""
+    """Return the modules that a command has loaded when it ends."""
     program = f"import sys; from storlab.cli.main import main; main({arguments!r})"
     shown = "; print('imported', *sys.modules, file=sys.stderr)"
     done = subprocess.run(
@@ -343,7 +343,7 @@ def test_completion_knows_the_verbs() -> None:
 def test_ctrl_c_ends_with_its_own_exit_code(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The signal comes while the study is read: raised there, so that no load decides when."""
+    """The signal is raised while the study is read, so that timing does not matter."""
     monkeypatch.setattr(
         "storlab.lab.study.file.load_study", lambda _: signal.raise_signal(signal.SIGINT)
     )

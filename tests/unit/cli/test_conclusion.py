@@ -1,4 +1,4 @@
-"""How run, report and compare end: at most three lines."""
+"""The last lines of run, report and compare: at most three."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``storlab gate`` as a CI uses it: exit codes, what it writes, and what it refuses to compare."""
+"""``storlab gate`` in CI: exit codes, output files, and refused comparisons."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ LOOSE, TIGHT, AMID = "1MB/s", "1TB/s", "1.0 x baseline"
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two results of the same work, ``new`` and ``old``."""
+    """Provide two results of the same work, ``new`` and ``old``."""
     place = tmp_path_factory.mktemp("gate")
     for seed, name in enumerate(("new", "old")):
         large_campaign(place / name, runs=20, repeats=5, draw=random.Random(seed))
@@ -52,7 +52,7 @@ def gate(place: Path, bound: str, *more: str | Path) -> int:
 
 
 def set_environment(directory: Path, **facts: Any) -> None:
-    """As if it had been measured elsewhere."""
+    """Edit the environment as if measured elsewhere."""
     store = ResultStore.open(directory)
     shutil.rmtree(directory / ".made", ignore_errors=True)
     made = ResultStore.create(
@@ -74,7 +74,7 @@ def test_the_page_maps_codes_for_a_ci(own: int, mapped: int) -> None:
 
 
 def test_recipes_keep_results_where_no_ci_cleans() -> None:
-    """A checkout is cleaned before each job, and a baseline in it gone with the second."""
+    """A checkout is cleaned before each job, so a baseline in it would be lost."""
     recipes = re.findall(r"```yaml\n(.*?)```", tree.read("docs/gate.md"), flags=re.DOTALL)
     assert len(recipes) == 2
     for recipe in recipes:
@@ -166,7 +166,7 @@ def test_the_first_baseline_is_saved_whose_rules_refer_to_one(
         told = json.loads(capsys.readouterr().out)
         assert [(r["number"], r["at_least"]) for r in told["rules"]] == [(2, bound)]
         assert (told["saved"] is None) == (code != ExitCode.OK)
-        assert main(words) == ExitCode.STUDY  # a gate that judges has to have its baseline
+        assert main(words) == ExitCode.STUDY  # a gate with rules on the baseline needs one
         capsys.readouterr()
 
 
@@ -174,7 +174,7 @@ def test_the_first_baseline_is_saved_whose_rules_refer_to_one(
 def test_what_breaks_a_rule_is_saved_as_no_baseline(
     fails: bool, place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It says so: a run that failed breaks the rules of its point."""
+    """The command reports it: a failed run breaks the rules of its point."""
     if fails:
         fail_a_run(place / "new")
     bound = LOOSE if fails else TIGHT
@@ -220,7 +220,7 @@ HOSTILE = (
 def test_names_of_targets_and_studies_stay_text(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """In XML what XML can hold of them, and in Markdown nothing that would be more than text."""
+    """Characters are limited to XML's, and Markdown has no effect."""
     study, target = f"study {HOSTILE}", f"target {HOSTILE}"
     for seed, name in enumerate(("new", "old")):
         large_campaign(
@@ -252,7 +252,7 @@ def test_names_of_targets_and_studies_stay_text(
     rows = [line for line in bare if line.startswith("| **")]
     assert {row.count("|") for row in rows} == {9}
     assert len(rows) == len(cases)
-    for line in bare:  # what stands there unescaped is ours
+    for line in bare:  # unescaped lines are storlab's own
         assert not set("<>@`*_~[]!#\\") & set(line.replace("**", ""))
     assert not set("\x07\x1b\ufffe\uffff") & set(text)
 
@@ -325,7 +325,7 @@ def test_options_that_contradict_are_refused_first(
         (("--baseline", place / "new" / ".." / "new", "--json"), "--baseline"),
     ):
         assert gate(place, LOOSE, *words) == ExitCode.USAGE
-        told = json.loads(capsys.readouterr().out)  # one document, whatever is wrong
+        told = json.loads(capsys.readouterr().out)  # one document in any case
         assert told["schema"] == "error"
         assert told["error"]["where"] == where
         assert told["error"]["fix"]
@@ -360,7 +360,7 @@ def test_a_saved_baseline_is_told_as_json_too(
 
 
 def fail_a_run(directory: Path) -> None:
-    """Make one repeat of a point on the disk a failed run."""
+    """Replace one repeat of a disk point by a failed run."""
     store = ResultStore.open(directory)
     record = next(r for r in store.records() if r.target == "Disk" and r.repeat == 1)
     failure = Failure(message="the device answered with EIO")
@@ -387,7 +387,7 @@ def test_results_with_a_failed_run_are_no_baseline(place: Path) -> None:
 
 
 def test_the_summary_of_the_recipe_does_without_a_gate_file(tmp_path: Path) -> None:
-    """A failed campaign judges no rule, and its own failure is reported."""
+    """A failed campaign has no verdicts; its own failure is reported."""
     (step,) = re.findall(
         r"run: (.*GITHUB_STEP_SUMMARY.*)", (tree.ROOT / "docs/gate.md").read_text()
     )
@@ -408,7 +408,7 @@ def test_the_summary_of_the_recipe_does_without_a_gate_file(tmp_path: Path) -> N
 def test_a_percentile_without_histograms_is_named_as_such(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Plain JSON of fio prints percentiles; there is no other metric that was meant."""
+    """Plain fio JSON prints percentiles without histograms; the name is not a typing error."""
     plain = tree.ROOT / "tests" / "golden" / "fio" / "plain-3.33.json"
     assert main(["import", str(plain), "--out", str(tmp_path / "new")]) == 0
     rules = tmp_path / "gate.toml"

@@ -1,6 +1,6 @@
-"""Files and studies that nobody in their right mind would give: an error that names what is wrong.
+"""Malicious or broken files and studies give an error that names the problem.
 
-No traceback, no wait without end, no write outside of what was named.
+No traceback, no endless wait, no write outside of the named place.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.timeout(120)
 
 @pytest.fixture
 def made(tmp_path: Path) -> Path:
-    """A result directory."""
+    """Provide a result directory."""
     large_campaign(tmp_path / "r", runs=8, repeats=2, draw=random.Random(1))
     return tmp_path / "r"
 
@@ -110,7 +110,7 @@ def test_keys_and_tables_without_end_are_refused(tmp_path: Path, error: Error) -
 
 
 def _rewrite(run: Path, content: bytes) -> None:
-    """As somebody would who edits a result: the checksum fits."""
+    """Edit a result and fix its checksum."""
     (run / "run.json").write_bytes(content)
     lines = (run / "SHA256SUMS").read_text().splitlines()
     kept = [line for line in lines if not line.endswith("  run.json")]
@@ -183,7 +183,7 @@ def test_values_that_contradict_the_totals_are_noticed(
 
 
 def _with_metrics(whole: dict[str, Any], changes: dict[str, float]) -> dict[str, Any]:
-    """A record with other metrics; names without an operation are of reads."""
+    """Return a record with other metrics; names without an operation mean reads."""
     wanted = {(*name.split("."), "read")[:2]: value for name, value in changes.items()}
     metrics = [
         {**m, "value": wanted.pop((m["name"], m["operation"]), m["value"])}
@@ -194,7 +194,7 @@ def _with_metrics(whole: dict[str, Any], changes: dict[str, float]) -> dict[str,
 
 
 def _with_total(whole: dict[str, Any], path: str, value: float) -> dict[str, Any]:
-    """A record with another number at a path of keys and places."""
+    """Return a record with another number at a path of keys and indices."""
     changed = json.loads(json.dumps(whole))
     *keys, last = path.split(".")
     of = changed
@@ -267,7 +267,7 @@ def test_a_total_that_cannot_be_is_named(path: str, value: Any, made: Path, erro
 def test_a_latency_is_no_longer_than_ramp_window_and_drain(
     drain_ns: int, code: int, made: Path
 ) -> None:
-    """From the intended start: ten seconds if the drain waited for them, and no longer without."""
+    """Latency from the intended start may include ten seconds of drain, if the drain waited."""
     run = _first_run(made)
     whole = json.loads((run / "run.json").read_bytes())
     waited = [
@@ -349,7 +349,7 @@ NAME = (
 def test_names_are_text_wherever_they_are_shown(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """In terminal, brief, figures, PDF and history site: nothing obeys what stands in them."""
+    """Names are never interpreted in terminal, brief, figures, PDF or history site."""
     names = (f"S {NAME}", f"T {NAME}")
     result, site = tmp_path / "r", tmp_path / "site"
     large_campaign(result, runs=8, repeats=2, draw=random.Random(1), names=names)
@@ -359,7 +359,7 @@ def test_names_are_text_wherever_they_are_shown(
         told = "".join(capsys.readouterr())
         assert not set(told) & set(OBEYED)
         if words[0] in ("status", "compare"):
-            assert "[red]" in told.replace("\n", "")  # as it was written: no markup of ours
+            assert "[red]" in told.replace("\n", "")  # as written: not interpreted as markup
     assert (result / "brief.pdf").stat().st_size
     pages = [*result.glob("**/*.html"), *site.glob("**/*.html"), *result.glob("**/*.svg")]
     assert len(pages) > 5

@@ -1,4 +1,4 @@
-"""Errors name the path or the value as its user writes it, and their fix can be followed."""
+"""Errors name the path or value as the user wrote it, and their fix works."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def study(tmp_path: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A result directory in which the repeats after the first have failed."""
+    """Provide a result directory in which all repeats after the first have failed."""
 
     def fail(record: RunRecord) -> RunRecord:
         changes = {"status": "failed", "failure": FAILURE}
@@ -99,7 +99,7 @@ def test_a_campaign_is_resumed_only_where_there_is_one(
 
 
 def writers(made: Path, path: str) -> list[list[str]]:
-    """Commands of every verb that writes one file or site to a path of the user's choice."""
+    """Return commands of every verb that writes a file or site to a user's path."""
     return [
         ["report", str(made), "--no-pdf", "--out", f"{path}.html"],
         ["export", str(made), "--output", f"{path}.csv"],
@@ -114,7 +114,8 @@ def test_an_output_that_cannot_be_made_says_what_is_wrong_with_its_path(
     place: int, made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "file").touch()
-    for folder in ("/proc", str(tmp_path / "file")):  # the kernel's own files, and no folder
+    # The kernel's own files, and a file instead of a folder.
+    for folder in ("/proc", str(tmp_path / "file")):
         words = writers(made, f"{folder}/storlab-b")[place]
         assert main(words) == ExitCode.USAGE, words
         told = capsys.readouterr().err
@@ -204,7 +205,7 @@ def test_the_plan_names_limits_of_control_groups(
 
 
 def test_commands_that_messages_advise_exist() -> None:
-    """Also every option in them is one of that verb's."""
+    """Options in advised commands must exist as well."""
     quoted = re.compile(r"(?<!`)`storlab ([a-z]+)([^`]*)`(?!`)")
     group = typer.main.get_command(app)
     found = 0

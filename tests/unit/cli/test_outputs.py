@@ -1,4 +1,4 @@
-"""Verbs write where a user said: nothing else is replaced, and nothing half written."""
+"""Commands write only to the given path, replace nothing else, and never half-write."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from support.large_campaign import large_campaign
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two results of the same work, ``a`` and ``b``."""
+    """Provide two results of the same work, ``a`` and ``b``."""
     place = tmp_path_factory.mktemp("outputs")
     for seed, name in enumerate("ab"):
         large_campaign(place / name, runs=8, repeats=2, draw=random.Random(seed))
@@ -43,7 +43,7 @@ def test_no_block_device_is_written_to(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     device, link = tmp_path / "sdb", tmp_path / "by-id"
-    device.write_bytes(b"somebody's data")  # stands in for one, which only root can make
+    device.write_bytes(b"somebody's data")  # stands in for a device, which only root can make
     link.symlink_to(device)
     for name, so in (("is_block_device", True), ("is_file", False)):
         monkeypatch.setattr(Path, name, lambda path, so=so: (path.resolve() == device) is so)
@@ -123,7 +123,7 @@ def test_an_unknown_run_is_named(made: Path, capsys: pytest.CaptureFixture[str])
 def test_an_unwritten_brief_is_named_by_its_own_name(
     made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    page = tmp_path / ("n" * 251 + ".html")  # one byte too long, and so is no file
+    page = tmp_path / ("n" * 251 + ".html")  # one byte too long for a file name
     assert main(["report", str(made / "a"), "--out", str(page), "--no-pdf"]) == ExitCode.USAGE
     told = capsys.readouterr().err
     assert ".tmp" not in told

@@ -1,4 +1,4 @@
-"""What the user sees: plain lines, and the live view on a terminal of our own."""
+"""Progress output: plain lines, and the live view on a terminal."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ def test_workloads_and_engines_are_named_where_there_are_several() -> None:
 
 
 def shown_at(width: int) -> list[str]:
-    """The live view of a long run, as a terminal of that width shows it."""
+    """Return the live view of a long run on a terminal of this width."""
     console, text = terminal(width)
     long = POINT.model_copy(update={"target": "a target whose name is as long as they get to be"})
     points = [point(block_size=size) for size in (4096, 262144)]

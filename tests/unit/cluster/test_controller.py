@@ -1,4 +1,4 @@
-"""Rank 0 and silence, over a link that is made up and a clock that the test moves."""
+"""Rank 0's handling of silent clients, with a fake link and a controlled clock."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ NAP_NS = NS_PER_S // 100
 
 
 class FakeLink:
-    """Two clients, whose messages come when the script says so: time, tag, rank, content."""
+    """Two clients whose messages arrive by script: time, tag, rank, content."""
 
     def __init__(self) -> None:
-        self.now = self.progressed = 1000 * NS_PER_S  # what has come by then can be seen
+        self.now = self.progressed = 1000 * NS_PER_S  # messages up to this time are visible
         self.script: deque[tuple[int, int, int, bytes]] = deque()
         self.names: dict[int, str] = {}
         self.received_ns: dict[int, int] = {}
         self.sent: list[tuple[int, int, bytes]] = []
-        self.away: list[tuple[int, int]] = []  # from when on rank 0 is kept from work, how long
+        self.away: list[tuple[int, int]] = []  # start and length of times when rank 0 does not run
         self.facts = {1: b'{"pid": 11}', 2: b'{"pid": 12}'}
 
     def clock(self) -> int:
@@ -103,7 +103,7 @@ def lost(tmp_path: Path) -> Any:
 
 
 def load(link: FakeLink, rank: int, until_s: int, ends: bool = True) -> None:
-    """A client that arms, tells each second how it goes, and ends."""
+    """Script a client that arms, reports each second, and ends."""
     link.after(0.5, messages.ARMED, rank, b"")
     for second in range(1, until_s):
         link.after(second, messages.SNAPSHOT, rank, b'{"bytes_s": 5.0}')
@@ -171,7 +171,7 @@ def test_who_falls_silent_at_work_is_lost_as_soon_as_one_under_load(
 
 
 def test_its_own_absence_is_nobodys_silence(link: FakeLink, tmp_path: Path) -> None:
-    """MPI may give what came meanwhile at the second look only."""
+    """MPI may deliver messages from the gap only at the second poll."""
     load(link, 1, 20)
     load(link, 2, 20)
     link.away = [(link.now + 3 * NS_PER_S, 2 * LOST_NS)]
@@ -220,7 +220,7 @@ def test_silence_while_facts_are_asked_for(
 def test_a_check_in_which_one_falls_silent_keeps_what_the_others_are(
     link: FakeLink, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What else they sent till then, as at a barrier, is no outcome of a check."""
+    """Messages of later steps, such as a barrier's, are not outcomes of a check."""
 
     def barrier(_: int) -> None:
         raise ClientsSilent([2], "barrier", {1: b""})

@@ -1,4 +1,4 @@
-"""What a client reads of its network, from trees of sysfs that are made up."""
+"""A client's network facts, read from fake sysfs trees."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_an_infiniband_port_counts_all_in_words_of_four_bytes(
 
 
 def test_a_port_of_ethernet_counts_rdma_alone(network: Path) -> None:
-    """TCP over such a card would be next to nothing, and each client be taken for a cache."""
+    """The port counts no TCP; with it alone, each client would look cached."""
     make_nic(network, "e0", 10**9, 10**6)
     make_port(network, "e0", (1000, 2000), "Ethernet")
     assert nic_bytes(["e0"]) == (10**9 + 4000, 10**6 + 8000)

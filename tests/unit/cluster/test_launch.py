@@ -1,4 +1,4 @@
-"""The launcher from outside, with stand-ins for mpiexec that behave as badly as real ones can."""
+"""The launcher, with fake mpiexec programs that misbehave like real ones."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from storlab.process.session_cpu import account
 def job(
     tmp_path: Path, script: str, order: bytes = b"", vendor: Vendor = "mpich", clients: int = 2
 ) -> MpiJob:
-    """A stand-in written in Python; its arguments are those of mpiexec."""
+    """Start a fake mpiexec written in Python, with mpiexec's arguments."""
     program = tmp_path / "mpiexec"
     program.write_text(f"#!{sys.executable}\n{script}")
     program.chmod(0o755)

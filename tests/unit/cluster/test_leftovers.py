@@ -17,7 +17,7 @@ from storlab.cluster import leftovers
 
 @pytest.fixture
 def segment() -> Iterator[Path]:
-    """A file as MPICH leaves it behind, mapped by this process."""
+    """Provide a file as MPICH leaves behind, mapped by this process."""
     path = Path(f"/dev/shm/mpich_shm_{os.getpid():x}{id(path_of):x}_0")
     path.write_bytes(bytes(4096))
     with path.open("r+b") as file, mmap.mmap(file.fileno(), 0):
@@ -30,14 +30,14 @@ def path_of(pid: int) -> Path:
 
 
 def test_only_files_of_mpich_that_the_process_has_mapped_are_removed(segment: Path) -> None:
-    other = segment.with_name(f"{segment.name}1")  # of somebody else's job
+    other = segment.with_name(f"{segment.name}1")  # of a foreign job
     other.write_bytes(b"")
     try:
         assert leftovers.shared_memory_of(os.getpid()) == {segment}
         leftovers.remove(leftovers.shared_memory_of(os.getpid()))
         assert not segment.exists()
         assert other.exists()
-        leftovers.remove({segment})  # gone already
+        leftovers.remove({segment})  # already removed
     finally:
         other.unlink()
 
@@ -53,7 +53,7 @@ def test_processes_are_found_by_mark_and_by_session() -> None:
     marked = subprocess.Popen(["sleep", "600"], env={"JOB": "abc"}, start_new_session=True)
     alike = subprocess.Popen(["sleep", "600"], env={"JOB": "abcd"}, start_new_session=True)
     try:
-        for process in (marked, alike):  # Popen returns in the middle of execve
+        for process in (marked, alike):  # Popen returns before execve is complete
             while not Path(f"/proc/{process.pid}/environ").read_bytes():
                 assert process.poll() is None
         assert leftovers.processes_of(-1, "JOB=abc") == [marked.pid]
@@ -71,7 +71,7 @@ def test_a_folder_of_a_client_goes_with_it(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     with leftovers.client_folder() as folder:
         (folder / "work").mkdir()
-        leftovers.remove_stale_folders()  # as another client does that begins meanwhile
+        leftovers.remove_stale_folders()  # like another client that starts meanwhile
         assert (folder / "work").is_dir()
         assert [entry.name for entry in tmp_path.iterdir()] == [folder.name]
     assert list(tmp_path.iterdir()) == []
@@ -100,7 +100,7 @@ def test_the_folder_of_a_killed_client_is_removed_by_the_next(
 
 
 def test_a_client_that_ends_at_once_removes_its_folder(tmp_path: Path) -> None:
-    """Its watcher ends it without unwinding when the launcher has gone."""
+    """The client's watcher ends it without unwinding if the launcher is gone."""
     code = (
         "import os, sys, time\nfrom storlab.cluster import leftovers, rank\n"
         "rank.end_with_parent()\n"

@@ -155,7 +155,7 @@ def test_srun_outside_of_a_job_is_refused() -> None:
 def test_in_a_slurm_job_mpiexec_is_told_nodes_by_their_names(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """It has srun start its helpers, and srun knows no other name of this machine."""
+    """mpiexec starts its helpers by srun, which accepts only Slurm's node names."""
     for name, value in IN_JOB.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(socket, "gethostname", lambda: "lab7")

@@ -1,4 +1,4 @@
-"""Which clients a study has, and what is different on each."""
+"""The clients of a study, and their individual facts."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_where_one_client_differs() -> None:
 
 
 def test_facts_of_a_host_that_is_not_there_are_a_mistake() -> None:
-    """Else a client would be measured with the mount of the others, and nobody would know."""
+    """Otherwise a client would silently be measured with the other clients' mount."""
     given = cluster(**HOSTS, mount="/mnt/a", host={"c03": {"mount": "/mnt/b"}})
     with pytest.raises(StudyError, match=r"\[cluster\.host\.c03\].*none of \[cluster\] hosts"):
         client_hosts(given, Path())

@@ -1,4 +1,4 @@
-"""A task seen by the lab: what rank 0 writes counts, what mpiexec does or says does not."""
+"""A task as seen by the lab: rank 0's files count, mpiexec's output does not."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ Begin = Callable[..., Session]
 
 @pytest.fixture
 def begin(tmp_path: Path) -> Iterator[Begin]:
-    """A session whose mpiexec is a stand-in written in Python; it runs in the task's folder."""
+    """Provide a session with a fake mpiexec written in Python, run in the task's folder."""
     begun: list[Session] = []
 
     def start(
@@ -115,7 +115,7 @@ def test_a_task_without_load_is_whole_with_its_outcomes(begin: Begin) -> None:
 
 @pytest.mark.parametrize("task", ["clean", "verify"])
 def test_directories_are_given_up_behind_the_outcomes(begin: Begin, task: Task) -> None:
-    """Whoever looks behind the end of the campaign finds no claim of it."""
+    """No lease of a campaign may remain after its end."""
     session = begin(
         "live(); outcomes(1, 2)\nwhile not (here / 'go').exists(): time.sleep(0.01); live()", task
     )
@@ -127,7 +127,7 @@ def test_directories_are_given_up_behind_the_outcomes(begin: Begin, task: Task) 
 
 @pytest.mark.parametrize("what", ["time.sleep(600)", "write('lost.json', {})\ntime.sleep(600)"])
 def test_nobody_waits_for_ever_for_directories_to_be_given_up(begin: Begin, what: str) -> None:
-    lost_after_ns = (60 if "lost" in what else 5) * NS_PER_S  # a Python takes its time to begin
+    lost_after_ns = (60 if "lost" in what else 5) * NS_PER_S  # Python takes time to start
     gathered = end_of(begin(f"outcomes(1, 2); live()\n{what}", "clean", lost_after_ns))
     assert gathered.failure is None
     assert sorted(gathered.outcomes) == [1, 2]
@@ -136,7 +136,7 @@ def test_nobody_waits_for_ever_for_directories_to_be_given_up(begin: Begin, what
 def test_a_pause_of_the_lab_is_no_silence_of_the_clients(
     begin: Begin, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A machine that was suspended, or a process that was not run, saw no sign of anybody."""
+    """A suspended machine or stopped process could not see any message."""
     session = begin(
         "live()\nwhile not (here / 'go').exists(): time.sleep(0.01)\n"
         "outcomes(1, 2); write('clocks.json', CLOCKS)"
@@ -176,8 +176,8 @@ def test_an_mpi_that_does_not_come_up_is_started_again(begin: Begin, told: str, 
     ("script", "starts"),
     [
         (f"{NO_MPI}; sys.exit(1)", 3),  # not for ever
-        (f"live(); {NO_MPI}; sys.exit(1)", 1),  # something had begun
-        ("print('ssh: no such host', flush=True); sys.exit(1)", 1),  # will not pass
+        (f"live(); {NO_MPI}; sys.exit(1)", 1),  # something had started
+        ("print('ssh: no such host', flush=True); sys.exit(1)", 1),  # permanent
     ],
 )
 def test_what_does_not_pass_is_not_started_again(begin: Begin, script: str, starts: int) -> None:
@@ -231,7 +231,7 @@ OPEN_MPI = "noticed that process rank 2 with PID 12 on node vm exited on\nsignal
     [
         (OPEN_MPI, ("localhost", "localhost"), "b"),
         (MPICH.replace("localhost", "two"), ("one", "two"), "b"),
-        (MPICH, ("localhost", "localhost"), "a, b"),  # either: it killed the other itself
+        (MPICH, ("localhost", "localhost"), "a, b"),  # ambiguous: it killed the other client itself
     ],
 )
 def test_the_process_that_mpiexec_blames_has_a_name(

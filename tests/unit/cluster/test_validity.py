@@ -1,4 +1,4 @@
-"""Each threshold, from both sides, with the client's name."""
+"""Thresholds of client flags, tested on both sides, with the client's name."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from storlab.workloads.common.metrics import machine_flags
 
 
 def run(*changes: dict[str, Any], clients: int = 4, **whole: Any) -> ClusterRun:
-    """Clients c1, c2, ... without a fault, changed in turn."""
+    """Return a run of clients c1, c2, ... with one changed in turn."""
     made = []
     for number in range(1, clients + 1):
         given: dict[str, Any] = {
@@ -61,7 +61,7 @@ def test_thresholds(field: str, good: float, bad: float, kind: str, told: str) -
 
 
 def test_a_slow_client_is_a_straggler() -> None:
-    # A share of the mean, in which it is itself: 0.8 = x / ((3 * 100 + x) / 4)
+    # The mean includes the client itself: 0.8 = x / ((3 * 100 + x) / 4)
     assert kinds(run({"bytes_s": 75.1})) == {}
     message = kinds(run({"bytes_s": 74.9}))["straggler"]
     assert message == "less than 0.8 of a fair share: c1 (0.80)"
@@ -69,7 +69,7 @@ def test_a_slow_client_is_a_straggler() -> None:
 
 
 def test_where_no_bytes_are_moved_operations_are_the_share() -> None:
-    """HEAD, LIST and DELETE of objects; of a run that moves bytes, bytes alone."""
+    """HEAD, LIST and DELETE of objects; in a run that moves bytes only bytes count."""
     idle = {"bytes_s": 0.0, "bytes_read": 0}
     rest = [idle | {"operations_s": 1000.0}] * 3
     assert kinds(run(idle | {"operations_s": 751.0}, *rest)) == {}
@@ -88,7 +88,7 @@ def test_a_client_that_read_nothing_has_no_cache() -> None:
 
 
 def test_counters_that_see_nothing_on_any_client_prove_no_cache() -> None:
-    """With DPDK or RDMA the kernel counts what MPI says, and no byte of the load."""
+    """With DPDK or RDMA the kernel counts MPI's messages, but no byte of the load."""
     near = {"bytes": 1000, "bytes_read": 1000, "nic_received_bytes": 6, "nic_sent_bytes": 3}
     found = kinds(run(*[near] * 4))
     assert list(found) == ["network-unseen"]

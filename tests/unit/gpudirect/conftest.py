@@ -1,4 +1,4 @@
-"""What tests of the doctor's words begin with."""
+"""Fixtures of doctor tests."""
 
 from __future__ import annotations
 
@@ -12,5 +12,5 @@ from support.pci_trees import PciTree
 
 @pytest.fixture
 def tree(tmp_path: Path) -> PciTree:
-    """On which P2PDMA is possible, and no nvidia-fs is loaded."""
+    """Provide a tree that allows P2PDMA and has no nvidia-fs loaded."""
     return machine_tree(tmp_path)

@@ -1,4 +1,4 @@
-"""The gpudirect workload: parameters to points, points to jobs, outcomes to metrics and flags."""
+"""The gpudirect workload: parameters to points, points to jobs, outcomes to metrics."""
 
 from __future__ import annotations
 
@@ -289,7 +289,7 @@ def test_what_a_run_costs() -> None:
 def test_what_is_compared_before_a_run_is_in_its_cost(
     lines: str, target: Target, compared: int
 ) -> None:
-    """Each file twice: by the path of the run, and as the kernel reads it."""
+    """Each file is read twice: by the run's path, and by the kernel."""
     found = GPU.estimate(point(lines), HEADER, target)
     assert found.compared_bytes == compared
     assert found.duration_ns == 13 * NS_PER_S
@@ -304,8 +304,8 @@ def test_files_are_compared_once_for_each_way_that_they_are_read() -> None:
     assert key("workers = 2") == key("workers = 9\nrate_iops = 5") != ""
     other = ('path = "bounce"', 'api = "batch"', 'block_size = "4KiB"', "gpu = [1]")
     assert len({key(lines) for lines in ("", *other)}) == 5
-    assert key("read_percent = 50") == ""  # it changes what it compares
-    assert key("", clients=2) == ""  # nothing is kept there
+    assert key("read_percent = 50") == ""  # it changes the compared data
+    assert key("", clients=2) == ""  # clients keep nothing
     assert key("", Target(name="t", path="/dev/null", size=GIB)) != ""
 
 
@@ -387,7 +387,7 @@ def flags(lines: str, run: RunOutcome) -> dict[str, str]:
 
 @pytest.mark.parametrize("contradiction", ["stand_ins", "path_obstacles"])
 def test_counters_that_the_machine_contradicts_prove_no_path(contradiction: str) -> None:
-    """Counters that say POSIX contradict nothing."""
+    """Counters of the POSIX path contradict nothing."""
     found = {contradiction: ["vda is not an NVMe drive"]}
     direct = flags("", outcome({"p2p_bytes": 1000 << 20}, **found))
     assert "path-unproven" in direct
@@ -446,7 +446,7 @@ WHOLE = 1000 << 20
         ("", {"nvfs_bytes": WHOLE, "by": "nvidia-fs"}, {}, "proven", set()),
         ("", {"nvfs_bytes": 995 << 20, "posix_bytes": 5 << 20}, {}, "proven", set()),
         ("", {"by": "none"}, {}, "unproven", {"path-unproven"}),
-        ("", None, {}, "unproven", {"path-unproven"}),  # gdsio counts nothing
+        ("", None, {}, "unproven", {"path-unproven"}),  # gdsio has no counters
         ("", {"p2p_bytes": 900 << 20}, {}, "unproven", {"path-unproven"}),
         ("", {"p2p_bytes": WHOLE}, {"stand_ins": ["no driver"]}, "unproven", {"path-unproven"}),
         ("", {"posix_bytes": WHOLE}, {}, "contradicted", {"not-direct"}),
@@ -459,7 +459,7 @@ WHOLE = 1000 << 20
         ),
         ("", {"p2p_bytes": WHOLE}, {"medium": {"unknown": ["FUSE"]}}, "proven", set()),
         ('path = "host"', None, {"medium": {"unknown": ["FUSE"]}}, "unproven", {"medium-unproven"}),
-        ('path = "host"', None, {}, None, set()),  # nothing was looked at
+        ('path = "host"', None, {}, None, set()),  # not checked
         (
             'path = "bounce"',
             None,

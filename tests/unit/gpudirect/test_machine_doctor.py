@@ -1,4 +1,4 @@
-"""What doctor says of GPUs on machines of several kinds."""
+"""doctor on GPUs of several kinds of machines."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def test_forced_compatibility_mode_is_told(tree: PciTree) -> None:
 
 
 def _says(ways: Sequence[str], **parameters: object) -> Probe:
-    """A library that tells what it takes, as those of CUDA 13 do."""
+    """Return a library that lists what it supports, as in CUDA 13."""
     cufile = CUFILE.model_copy(update=parameters)
     return replace(FOUND, cufile=cufile, direct=DirectStorage(nvme=tuple(ways)))
 

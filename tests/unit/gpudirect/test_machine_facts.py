@@ -1,4 +1,4 @@
-"""Facts of drivers, kernel, PCIe, layers and configuration, from trees as the kernel makes them."""
+"""Facts of drivers, kernel, PCIe, layers and configuration, from kernel-like trees."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def _pair(tree: PciTree, control: int) -> tuple[PciDevice, PciDevice]:
 
 
 def test_acs_is_looked_at_only_below_where_both_meet(tree: PciTree) -> None:
-    """What a root port does with requests of peers below it never comes up to it."""
+    """Peer requests below a root port never pass above it."""
     assert redirecting_bridges(tree.root, *_pair(tree, 0b10001)) == []
 
 

@@ -1,4 +1,4 @@
-"""Which runs count as emulated, and which machines contradict the counters of the path."""
+"""Which runs count as emulated, and which machines contradict the path's counters."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _with(cuda: Path | str, cufile: Path | str | None = None) -> LibrariesTold:
 
 @pytest.fixture
 def nvidias(tmp_path: Path) -> Path:
-    """A file that names the driver's device node, as every libcuda has to."""
+    """Write a file that contains the driver's device node name, like every libcuda."""
     path = tmp_path / "libcuda.so.1"
     path.write_bytes(b"\x7fELF\0/dev/nvidiactl\0")
     return path
@@ -100,9 +100,7 @@ def test_media_that_no_direct_path_goes_to_are_obstacles(
 
 
 def test_a_place_is_followed_to_its_device(tmp_path: Path) -> None:
-    """The walk itself, on whatever this test's folder lies on: it ends, and names no NVMe drive
-    that is none.
-    """
+    """On the device below this test's folder, the walk ends and names only real NVMe drives."""
     lies_on = storage.under(tmp_path)
     found = path_obstacles([MEMBER.model_copy(update={"path": str(tmp_path)})], by_nvidia_fs=False)
     assert bool(found) or all(drive.is_local_nvme for drive in lies_on.drives)

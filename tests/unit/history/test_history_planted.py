@@ -1,7 +1,7 @@
-"""A thousand directories with planted changes: how many are found, where, and with which cause.
+"""A thousand directories with planted changes: detection rate, position, and cause.
 
-The records are generated, as the index of a site holds them: a thousand directories of runs would
-take a minute to make and say no more. ``tests/integration/history`` reads real ones.
+The records are generated in the index format, because a thousand real directories would take a
+minute without testing more. ``tests/integration/history`` reads real ones.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def tell(text: str) -> None:
 
 
 def planted(random: np.random.Generator) -> Places:
-    """By target the nights whose results are the first of a new level."""
+    """Return, by target, the nights that start a new level."""
     free = NIGHTS - 2 * EDGE - (PLANTED - 1) * APART
     return {
         target: [
@@ -44,7 +44,7 @@ def planted(random: np.random.Generator) -> Places:
 
 
 def levels(random: np.random.Generator, places: Sequence[int]) -> np.ndarray:
-    """Of each night: 3 to 8 % up or down at each place."""
+    """Return the level of each night: 3 to 8 % up or down at each change."""
     factors = np.ones(NIGHTS)
     for place in places:
         by = 1 + random.uniform(0.03, 0.08)
@@ -68,7 +68,7 @@ def point(target: str, night: int, values: Sequence[float]) -> PointRecord:
 
 
 def records(random: np.random.Generator, places: Places) -> Iterator[tuple[str, Record]]:
-    """Directories of one night each. A target's firmware changes where its level does."""
+    """Return one directory per night; the target's firmware changes with its level."""
     series = {}
     for target in (*CHANGING, *QUIET):
         level = levels(random, places.get(target, ()))

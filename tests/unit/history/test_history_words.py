@@ -1,4 +1,4 @@
-"""Words, drawings and candidates of a history, without a directory."""
+"""Text, drawings and candidates of a history, without directories."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def record(number: int, value: float | None, facts: dict[str, Any]) -> Record:
 
 
 def made(facts: list[dict[str, Any]], change: int, missing: tuple[int, ...] = ()) -> Any:
-    """A point whose throughput falls from 100 to 90 at a result; noise is 1 %."""
+    """Return a point whose throughput falls from 100 to 90 at a result, with 1 % noise."""
     records = {
         f"/results/{i:03d}": record(
             i, None if i in missing else (100 if i < change else 90) + (i * 7 % 5 - 2) * 0.3, own
@@ -112,7 +112,7 @@ def test_a_change_below_the_resolution_of_a_value_is_none() -> None:
 
 
 def test_the_verdict_is_of_the_means_that_the_size_is_of(tmp_path: Path) -> None:
-    """One outlier lifts the arithmetic mean of the new level above the old one."""
+    """One outlier lifts the new level's arithmetic mean above the old one."""
     values = [100 + (i * 7 % 5 - 2) * 0.3 - (5 if i >= 20 else 0) for i in range(40)]
     values[30] = 220.0
     records = {f"/r/{i:03d}": record(i, value, FACTS) for i, value in enumerate(values)}
@@ -128,7 +128,7 @@ def test_the_verdict_is_of_the_means_that_the_size_is_of(tmp_path: Path) -> None
 
 
 def test_a_row_is_of_one_change(tmp_path: Path) -> None:
-    """Throughput fell long ago; what changed last, when and why, is another quantity's."""
+    """Throughput fell long ago; last change, time and cause belong to another quantity."""
     records = {}
     for i in range(60):
         facts = {**FACTS, "kernel": "new" if i >= 20 else "old", "cpu.governor": f"{i >= 40}"}
@@ -149,7 +149,7 @@ def test_a_row_is_of_one_change(tmp_path: Path) -> None:
 
 
 def test_power_of_another_boundary_is_another_quantity(tmp_path: Path) -> None:
-    """From 10 W in the device to 25 W at the wall nothing changed but the meter."""
+    """From 10 W in the device to 25 W at the wall only the meter changed."""
     records = {}
     for i in range(40):
         own = record(i, 100 + (i * 7 % 5 - 2) * 0.3, FACTS)
@@ -182,7 +182,7 @@ def test_power_of_another_boundary_is_another_quantity(tmp_path: Path) -> None:
 def test_a_supply_that_is_not_told_is_the_one_that_is(
     supplies: list[str], told: list[tuple[str, int, int]]
 ) -> None:
-    """A meter that ceased to name its supply is the same meter: a doubling is found."""
+    """A meter that no longer names its supply is the same meter: a doubling is found."""
     records = {}
     for i in range(40):
         own = record(i, 100 + (i * 7 % 5 - 2) * 0.3, FACTS)
@@ -214,7 +214,7 @@ def test_words_of_a_change() -> None:
         (2, "2 results: too few to tell a change, 8 are needed"),
         (7, "7 results: too few to tell a change, 8 are needed"),
         (8, "none found"),
-        (0, "none found"),  # then the page says that there are none
+        (0, "none found"),  # the page then reports that there are none
     ],
 )
 def test_few_results_say_nothing_of_changes(results: int, words: str) -> None:

@@ -1,4 +1,4 @@
-"""The bench of loads into GPU memory: its bare loop does what it counts, its goals judge."""
+"""The GPUDirect bench: its bare loop does the counted work, and its goals are judged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the benches make of other tools' output: a peer is judged by what it did."""
+"""The benches' parsers of other tools' output."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_every_bench_finds_what_it_imports() -> None:
 
 
 def test_elbencho_is_charged_for_the_time_that_it_ran(tools: ModuleType) -> None:
-    # 3 s were asked for; it looked at its limit after 4.
+    # 3 s were requested; it checked its limit after 4.
     table = [
         "ISO date,operation,time ms [first],time ms [last],IOPS [first],IOPS [last]",
         "2026-11-20T10:00:00,SYNC,1,1,,",
@@ -96,9 +96,9 @@ def test_the_bare_probe_moves_every_block_that_it_counts(
     file.write_bytes(bytes(1 << 20))
     load = tools.Load(str(file), 1 << 20, read_percent=read_percent, access="sequential")
     reading = tools.bare(8).run(load, 0.1, max(os.sched_getaffinity(0)))
-    # The kernel parts user from system time by its ticks: in a tenth of a second, it may see none.
+    # The kernel splits user and system time by ticks, so it may show none in a tenth of a second.
     assert reading.iops > 0 and reading.cpu_us_per_io >= reading.user_us_per_io >= 0
-    # Which slot has a block is the probe's: what is in it is a slot's number, never a zero.
+    # Slots are assigned by the probe; their content is a slot number, never zero.
     written = set(file.read_bytes())
     assert written <= set(range(1, 65)) if read_percent == 0 else written == {0}
 
@@ -116,7 +116,7 @@ def test_the_loop_over_small_files_reads_each_in_every_pass(
     moved, took_us, user_us, system_us = map(int, outcome.stdout.split())
     assert moved == 3 * 4 * 5000
     assert took_us > 0 and user_us >= 0 and system_us >= 0
-    # One that is shorter than was said.
+    # Shorter than stated.
     (tmp_path / "b").write_bytes(bytes(4999))
     assert subprocess.run(command, capture_output=True, check=False).returncode == 1
 

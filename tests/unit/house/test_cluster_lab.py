@@ -1,4 +1,4 @@
-"""What the tests of clusters see of processes that end while they look."""
+"""Cluster test helpers handle processes that end while they are read."""
 
 from __future__ import annotations
 

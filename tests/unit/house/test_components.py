@@ -1,4 +1,4 @@
-"""The helpers that find fio, Chromium and root: skip with a reason, fail under CI."""
+"""Helpers that find fio, Chromium and root: skip with a reason, fail under CI."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every family's page must know of its parameters."""
+"""Every family's page lists all of its duration parameters."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from storlab.model.types import Duration
 
 
 def _marks(hint: Any) -> list[Any]:
-    """Everything that an annotation holds, at any depth."""
+    """Return all parts of an annotation at any depth."""
     inner = [each for part in get_args(hint) for each in _marks(part)]
     return [hint, *getattr(hint, "__metadata__", ()), *inner]
 

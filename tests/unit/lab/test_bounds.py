@@ -1,4 +1,4 @@
-"""Bounds are said in the unit of the field: 1ms and not 1000000."""
+"""Bounds are printed in the field's unit: 1ms rather than 1000000."""
 
 from __future__ import annotations
 

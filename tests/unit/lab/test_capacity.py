@@ -1,4 +1,4 @@
-"""The search for the most accelerators that a target feeds: its steps, its verdicts, its runs."""
+"""The capacity search for accelerators: its steps, verdicts and runs."""
 
 from __future__ import annotations
 
@@ -109,12 +109,12 @@ def judged(*values: float | None) -> str | None:
     [
         ((95.0, 95.2, 95.1), "kept"),
         ((90.3, 90.3, 90.3), "kept"),
-        ((90.0, 90.0, 90.0), None),  # at the threshold: equal values are known to their digits only
+        ((90.0, 90.0, 90.0), None),  # at the threshold: equal values are exact only to their digits
         ((80.0, 80.2, 80.1), "not-kept"),
         ((89.7, 89.7, 89.7), "not-kept"),
         ((89.9, 89.9, 89.9), None),
-        ((89.0, 90.0, 91.0), None),  # the interval holds the threshold: more runs
-        ((95.0, 95.2), None),  # too few, whatever they say
+        ((89.0, 90.0, 91.0), None),  # the interval contains the threshold: more runs
+        ((95.0, 95.2), None),  # too few, whatever their values
         ((89.0, 90.0, 91.0) * MOST_BATCHES, "undecided"),
         ((95.0, None, 95.0), "failed"),
     ],
@@ -219,10 +219,10 @@ def test_each_target_is_searched_and_every_run_is_in_the_plan(
         for each in case.tried:
             assert len(each.run_ids) == 2
             assert all(store.record(run_id).point_id == each.point_id for run_id in each.run_ids)
-    # repeats are spread, and the targets take turns
+    # repeats are spread, and the targets alternate
     first = [store.plan.points[run.point_id].target for run in store.plan.runs[:4]]
     assert sorted(first[:2]) == sorted(first[2:]) == ["one", "two"]
-    assert len(family.homes) > 2  # every round prepares, and finds what is there
+    assert len(family.homes) > 2  # every round prepares, and finds existing data
     assert sorted(p.name for p in tmp_path.iterdir()) == ["one", "out", "two"]
     assert list((tmp_path / "one").iterdir()) == []
     document = json.loads((tmp_path / "out" / "capacity.json").read_text())
@@ -254,7 +254,7 @@ def test_a_search_goes_on_where_it_was_interrupted(
     records = session.store.records()
     assert len(records) > done
     assert len({(r.params["accelerators"], r.repeat) for r in records}) == len(records)
-    # and a search that has ended runs nothing more, but can be asked about another threshold
+    # a finished search runs nothing more, but can be queried for another threshold
     runs = len(family.runs)
     _, found = carry_out(study, tmp_path / "out", cases, Rule(99, 2))
     assert numbers(found) == {"one": 0}

@@ -1,4 +1,4 @@
-"""Whose a directory is that clients share: one campaign's, from its first task to its last."""
+"""Lease on a directory shared by clients: one campaign's, from its first to its last task."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ IN_USE = r"in use by campaign first \(study of one, results in lab1:/results/one
 
 
 def go_on(what: str, total_s: float, gone_s: float) -> None:
-    """Waiting is fine."""
+    """Allow waiting."""
 
 
 class WaitedError(Exception):
-    """Raised in place of waiting."""
+    """Raised instead of waiting."""
 
 
 def give_up(what: str, total_s: float, gone_s: float) -> None:
@@ -105,7 +105,7 @@ def test_who_stays_away_is_followed_by_another(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("content", ["", "half of a te"])
 def test_the_others_do_not_refuse_a_takeover_that_is_going_on(tmp_path: Path, content: str) -> None:
-    """The first client locks before it writes: till then the lock stands beside a dead name."""
+    """The first client locks before it writes, so the lock briefly exists beside a dead owner."""
     with Claim(tmp_path, FIRST, give_up):
         pass
     with (tmp_path / LOCK).open("r+b") as file:

@@ -1,4 +1,4 @@
-"""`storlab clean` on clients that are made up, some of whom have gone."""
+"""`storlab clean` on fake clients, some unreachable."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def test_nothing_cleaned_is_a_problem(tmp_path: Path) -> None:
 def test_a_store_that_fails_keeps_nothing_else_from_being_cleaned(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As on one machine. To be cleaned, stores are taken up without looking for rivals."""
+    """Cleaning goes on as on one machine; stores are opened without checking for rivals."""
 
     def enter(hold: S3Hold) -> S3Hold:
         assert hold.cleaning

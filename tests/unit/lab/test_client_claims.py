@@ -1,4 +1,4 @@
-"""When a client of a task takes the directories of its campaign, and when it gives them back."""
+"""Acquiring and releasing of a campaign's directories by the clients of a task."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ DEAD = Holder("dead", "of another", "lab:/others", AWAY_NS, "c9", "task")
 
 
 class FakeEnd:
-    """Of a client. ``meanwhile`` is called when it has given its outcome."""
+    """Fake end of a client; ``meanwhile`` is called after it has sent its outcome."""
 
     def __init__(self, task: str, arguments: dict[str, Any]) -> None:
         self.stop = StopRequest()
@@ -106,7 +106,7 @@ def arguments_of(tmp_path: Path, *, ends: bool) -> dict[str, Any]:
 def test_a_directory_is_claimed_until_the_last_client_has_ended(
     tmp_path: Path, task: str, ends: bool
 ) -> None:
-    """Who has done its share waits for the stragglers, and they still work there."""
+    """A finished client waits for stragglers, which still work there."""
     end = FakeEnd(task, arguments_of(tmp_path, ends=ends))
     shared = tmp_path / "shared"
     found: list[Holder | None] = []
@@ -133,7 +133,7 @@ def test_a_task_that_stands_alone_gives_up_what_it_claimed_also_when_it_fails(
 
 
 def test_what_others_may_still_work_on_is_not_given_up(tmp_path: Path) -> None:
-    """Without rank 0 nobody knows whether they have ended."""
+    """The state of other clients is unknown without rank 0."""
     end = FakeEnd("clean", arguments_of(tmp_path, ends=True))
 
     def lose_rank_0() -> None:
@@ -151,7 +151,7 @@ def test_the_others_begin_when_the_first_client_has_the_directory(
 ) -> None:
     end = FakeEnd(task, {"claim": claim_of(tmp_path)})
     end.place = end.place.model_copy(update={"rank": 2})
-    end.stop.ask()  # whoever waits hears it
+    end.stop.ask()  # interrupts the waiting
     client = cast(ClientEnd, end)
     with ExitStack() as stack:
         with pytest.raises(Interrupted):
@@ -163,7 +163,7 @@ def test_the_others_begin_when_the_first_client_has_the_directory(
 def test_directories_of_a_dead_campaign_are_waited_for_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Not one after the other: three of them take no longer than one."""
+    """The waits run in parallel: three directories take no longer than one."""
     directories = [tmp_path / name for name in "abc"]
     for directory in directories:
         directory.mkdir()

@@ -1,4 +1,4 @@
-"""Outcomes of clients as one, and what it says of each."""
+"""Merged outcomes of clients, with facts about each."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def client(
     report: dict[str, Any] | None = None,
     **outcome: Any,
 ) -> Client:
-    """Made the same I/O in each second, from ``start_ns`` of the controller's clock on."""
+    """Return a client with equal I/O every second, from ``start_ns`` on the controller's clock."""
     begin = start_ns + offset_ns
     samples = [
         Sample(
@@ -94,7 +94,7 @@ def client(
 
 
 def merged(*clients: Client, planned_s: int | None = 3, divided: bool | None = None) -> RunOutcome:
-    """Of divided work where no length is planned, unless ``divided`` tells otherwise."""
+    """Return the merged outcome of clients; without a planned length the work is divided."""
     planned_ns = None if planned_s is None else planned_s * NS_PER_S
     divided = planned_s is None if divided is None else divided
     return merge(clients, NS_PER_S, planned_ns, "block", divided=divided)
@@ -119,7 +119,7 @@ def test_the_sum_is_equal_to_its_parts() -> None:
 
 
 def counted(read_bytes: int, inside_ns: int, over_ns: int = 3_100_000_000) -> dict[str, int]:
-    """Bytes read at a constant rate: ``read_bytes`` in each second."""
+    """Return bytes read at a constant rate of ``read_bytes`` per second."""
     return {
         "read_bytes": read_bytes * over_ns // NS_PER_S,
         "written_bytes": 0,
@@ -132,7 +132,7 @@ def counted(read_bytes: int, inside_ns: int, over_ns: int = 3_100_000_000) -> di
 
 @pytest.mark.parametrize("counter", ["process", "device"])
 def test_counters_of_clients_are_summed_as_rates(counter: str) -> None:
-    """They are read at other moments on each client."""
+    """Clients read their counters at different moments."""
     names = {"devices": ["vda"]} if counter == "device" else {}
     whole = merged(
         client("a", 1000, details={counter: {**counted(1000, 2 * NS_PER_S), **names}}),
@@ -158,7 +158,7 @@ def test_proof_of_a_cluster_is_that_of_its_weakest_client() -> None:
     clean: dict[str, list[str]] = {name: [] for name in layers}
 
     def proof(*clients: tuple[dict[str, list[str]], int]) -> tuple[str, int]:
-        """Clients that read 4,096 B/s each: what lies below, and B/s as the kernel counted them."""
+        """Return clients that read 4,096 B/s each, with lower layers and the kernel's B/s."""
         whole = merged(
             *(
                 client(
@@ -215,7 +215,7 @@ def test_cpu_times_are_summed_and_shares_are_the_largest() -> None:
 
 
 def test_cores_that_clients_share_are_counted_once() -> None:
-    """Three clients of a machine with two cores have no six: they would seem a third as busy."""
+    """Three clients of a two-core machine do not have six cores, which would hide the load."""
     use = CpuUse(user_ns=3, system_ns=4, cores=2, worker_ns=5, machine_cores=2)
     local = [client(name, 1, cpu=use) for name in "abc"]
     local = [replace(c, place=c.place.model_copy(update={"host": "localhost"})) for c in local]
@@ -396,18 +396,18 @@ def test_a_damaged_report_is_said_to_be_damaged(content: bytes) -> None:
 
 
 def test_fixed_work_ends_with_the_last_client_and_the_first_is_told_beside_it() -> None:
-    """Clocks differ by hours; until the first has ended, both were at work."""
+    """Clocks differ by hours; until the first client ended, both were working."""
     short = client("a", 1000, seconds=2, offset_ns=10**13)
     long = client("b", 1000, 2000, seconds=4, start_ns=100 * NS_PER_S + NS_PER_S // 2)
     whole = merged(short, long, planned_s=None).cluster
     assert whole is not None
     assert [c.done_ns for c in whole.clients] == [2 * NS_PER_S, 4 * NS_PER_S + NS_PER_S // 2]
-    # In 2 s two operations of the one, and in the 1.5 s that it had three of the other.
+    # Two operations of one client in 2 s, and three of the other in its 1.5 s.
     assert whole.bytes_s_till_first_done == pytest.approx((2 + 3) * 4096 / 2)
 
 
 def test_windows_that_end_by_their_bytes_are_held_against_the_longest() -> None:
-    """The study's runtime is no length of theirs; each client does all of its own."""
+    """The study's runtime does not apply to them; each client does its whole work."""
     together = merged(client("a", 1000), client("b", 1000), planned_s=None, divided=False).cluster
     assert together is not None
     assert together.window_kept == 1.0

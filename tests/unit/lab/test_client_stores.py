@@ -1,4 +1,4 @@
-"""What clients say of a store, told by target and with their names."""
+"""Clients' reports about a store, by target and with client names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a client says while it is busy with what does not use the link."""
+"""Heartbeats of a client that is busy without using the link."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from storlab.process.execution import Interrupted, StopRequest
 
 
 class FakeEnd:
-    """Counts what it was told."""
+    """Fake end that counts its messages."""
 
     def __init__(self) -> None:
         self.stop = StopRequest()
@@ -52,7 +52,7 @@ def test_what_goes_wrong_there_is_raised_here() -> None:
 
 
 def test_what_is_made_durable_is_told_of_meanwhile() -> None:
-    """As of a data set that is being laid out: the words of the thread that does it go out."""
+    """While a data set is laid out, the progress of the working thread is sent."""
     end = FakeEnd()
     teller = Teller(cast(ClientEnd, end))
     reporter = ClientReporter(teller)
@@ -68,7 +68,7 @@ def test_what_is_made_durable_is_told_of_meanwhile() -> None:
 
 @pytest.mark.parametrize("endless", [False, True])
 def test_who_hangs_falls_silent(monkeypatch: pytest.MonkeyPatch, endless: bool) -> None:
-    """As on a mount whose server has gone; but the last of all may take as long as it takes."""
+    """A mount whose server is gone hangs like this; the very last step may take any time."""
     monkeypatch.setattr(telling, "POLL_S", 0.001)
     end = FakeEnd()
     end.order.lost_after_ns = 0
@@ -93,7 +93,7 @@ def test_who_waits_for_the_first_client_ends_when_asked_to() -> None:
 
 
 class HangingRun:
-    """An open() that does not come back: never armed, never ended."""
+    """Run whose open() hangs: never armed, never ended."""
 
     def __init__(self) -> None:
         self.cancelled = False
@@ -109,7 +109,7 @@ class HangingRun:
 
 
 def test_who_does_not_get_ready_fails_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As with an open() of a file whose server has gone; until Ctrl-C it would wait."""
+    """An open() of a file whose server is gone would otherwise wait until Ctrl-C."""
     monkeypatch.setattr(client_task, "_GIVE_UP_NS", 1_000_000)
     task = object.__new__(ClientTask)
     end = FakeEnd()

@@ -127,7 +127,7 @@ def test_folders_are_made_for_each_job_and_removed_when_empty(tmp_path: Path) ->
 
 
 def test_a_directory_that_is_missing_here_is_not_made(tmp_path: Path) -> None:
-    """Where a mount is missing its folders are, too: they must not appear on the local disk."""
+    """If a mount is missing, so are its folders; they must not be created on the local disk."""
     with pytest.raises(PreflightError, match="does not exist here"):
         guard(tmp_path).__enter__()
     assert not (tmp_path / "mnt").exists()
@@ -144,12 +144,12 @@ def test_a_mount_that_is_missing_is_refused_before_anything_is_made(tmp_path: Pa
 
 
 def test_a_directory_may_lie_on_a_mount_below_the_mount_point() -> None:
-    """As with several file systems side by side below a plain directory."""
+    """Several file systems may be mounted below a plain directory."""
     check_mounted("/", [Path("/proc/self")])
     with pytest.raises(GuardError, match="on the way to /etc"):
         check_mounted("/etc", [Path("/etc")])
     with pytest.raises(GuardError, match="nothing is mounted there"):
-        check_mounted("/", [Path("/etc")])  # that of the root is never meant
+        check_mounted("/", [Path("/etc")])  # the root mount never counts
 
 
 def test_a_directory_that_others_do_not_share_is_refused_before_anything_is_made(
@@ -167,7 +167,7 @@ def test_a_directory_that_others_do_not_share_is_refused_before_anything_is_made
 
 
 class FakeHold:
-    """A device that has been opened."""
+    """An opened device."""
 
     name = "/dev/disk/by-path/pci-1"
     resumed = True
@@ -179,7 +179,7 @@ class FakeHold:
 
 
 def test_a_client_does_not_write_to_a_device_that_nobody_consented_to(tmp_path: Path) -> None:
-    """The name of a slot is the same on every client, and the drives in it are not."""
+    """All clients use the same device name, but have different drives."""
     held, hold = guard(tmp_path), cast(Any, FakeHold())
     target = held.study.target[0]
     for planned in ({}, {hold.name: {"wwid": "that of the lab"}}):

@@ -1,4 +1,4 @@
-"""Runs on clients, as the lab sees them, with ranks that are made up."""
+"""Runs on clients as seen by the lab, with fake ranks."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ CHECKPOINT = 'kind = "checkpoint"\nprofile = "llama3-405b-8gpu-415gb"\nscale = 0
 
 
 class LostSession:
-    """Of a run whose clients have all ended without an outcome."""
+    """Session whose clients all ended without an outcome."""
 
     def wait(self, _: float) -> Gathered:
         return Gathered({}, [], Failure(message="client-2: ended without an outcome"))
@@ -73,7 +73,7 @@ def test_what_lost_clients_have_left_is_put_right(
     target: str,
     asked: list[str],
 ) -> None:
-    """They cannot say that they have left something; half a checkpoint would stay."""
+    """Lost clients cannot report leftovers, such as half a checkpoint."""
     store = store_of(tmp_path, target, workload)
     plan, run = store.plan, store.plan.runs[0]
     guard = guard_of(tmp_path)
@@ -96,7 +96,7 @@ def test_what_lost_clients_have_left_is_put_right(
 def test_what_is_left_on_a_target_waits_for_its_next_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A run on another one comes in between, and leaves nothing or is put right itself."""
+    """A run on another target in between leaves nothing, or is cleaned up itself."""
     more = f'[[target]]\nname = "u"\ndirectory = "{tmp_path}"'
     store = store_of(tmp_path, more, CHECKPOINT)
     guard = guard_of(tmp_path)
@@ -121,7 +121,7 @@ def test_what_is_left_on_a_target_waits_for_its_next_run(
 def test_what_a_client_laid_out_anew_is_preconditioned_anew(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, laid_out: list[bool] | None
 ) -> None:
-    """Also where a client fails: another one may have laid out its files before that."""
+    """Also if a client fails, because another one may have laid out its files before."""
     rounds = 'size = "1MiB"\nprecondition = { max_rounds = 6 }'
     store = store_of(tmp_path, rounds, 'kind = "block"')
     told = {target_slug("t"): {"complete": True, "verdict": {"verdict": "steady"}}}
@@ -151,7 +151,7 @@ def test_what_a_client_laid_out_anew_is_preconditioned_anew(
 
 
 def test_nobody_lays_out_a_device_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """So that its preconditioning, hours of it, stands however a client's preparation ends."""
+    """A device's preconditioning, which takes hours, survives a client's failed preparation."""
     rounds = 'size = "1MiB"\nprecondition = { max_rounds = 6 }'
     store = store_of(tmp_path, rounds, 'kind = "block"')
     store.prepare = lambda _: {"complete": True}
@@ -213,7 +213,7 @@ def test_a_window_has_a_planned_length_unless_work_ends_it(
 def test_what_was_not_cleaned_up_is_told_with_what_to_do(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: str, told: str
 ) -> None:
-    """Who keeps the data is not told to remove it."""
+    """A user who keeps the data is not asked to remove it."""
     store = store_of(tmp_path, f'size = "1MiB"\n{more}', 'kind = "block"')
     notes: list[str] = []
     orders: list[Any] = []
@@ -264,7 +264,7 @@ def test_who_removes_the_rest_is_told_that_kept_data_go_with_it(
 def test_a_store_that_cannot_be_cleaned_costs_no_results(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception, told: str
 ) -> None:
-    """It is told, and the other one is cleaned."""
+    """The failure is reported, and the other store is cleaned."""
     store = store_of(tmp_path, 'size = "1MiB"\nkeep_data = true', 'kind = "block"')
     guard = guard_of(tmp_path)
     guard.stores = {"first": "first/own", "last": None}

@@ -1,4 +1,4 @@
-"""Details and parameters of a run, as the family's own models: old and new results alike."""
+"""Details and parameters of a run as family models, from old and new results."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def record(kind: str, details: dict[str, Any], status: str = "finished") -> RunR
             "target": "t",
             "workload": "w",
             "kind": kind,
-            "params": {"profile": "unet3d-h100"},  # which some cannot be without
+            "params": {"profile": "unet3d-h100"},  # required by some families
             "status": status,
             "engine": EngineInfo(name="native", version="0"),
             "started_at": "2026-11-20T10:00:00+00:00",
@@ -79,7 +79,7 @@ def test_details_that_are_damaged_are_told_by_their_field(
     with pytest.raises(ResultError) as caught:
         validate_record(tmp_path, content, "p-r1")
     assert field in str(caught.value)
-    failed = record(kind, details, status="failed")  # may have ended in the middle of it
+    failed = record(kind, details, status="failed")  # may have ended early
     assert validate_record(tmp_path, failed.model_dump_json().encode(), "p-r1") == failed
 
 
@@ -103,8 +103,8 @@ def test_params_that_are_damaged_are_told_by_their_field(
 
 
 def test_params_of_a_point_are_not_read_as_a_study_is() -> None:
-    stored = {"profile": "p", "training_interval": 60}  # in a study, 60 seconds
+    stored = {"profile": "p", "training_interval": 60}  # 60 seconds in a study
     told = CheckpointParams.of(stored)
     assert told.training_interval == 60
-    assert (told.retries, told.preallocate) == (0, None)  # what older results did
+    assert (told.retries, told.preallocate) == (0, None)  # behaviour of older results
     assert told.request_timeout == 60 * NS_PER_S

@@ -1,4 +1,4 @@
-"""Families of fixed work in the lab: their homes, and what does not apply to them."""
+"""Families of fixed work in the lab: their homes, and features that do not apply."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is asked beside a run: power by the last readings, and the temperature of drives."""
+"""Gauges during a run: power from the last readings, and drive temperatures."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_power_now_is_of_all_parts_also_where_a_counter_wraps(
         readings = metering._meters["disk"][0].thread
         while len(readings.last("rapl:package-1", 0)) < 20:
             sleep_s(0.01)
-        for _ in range(1000):  # the counters are threads, which a busy machine lets wait
+        for _ in range(1000):  # counters are threads, which a busy machine may delay
             (found,) = gauges()
             if found.value == pytest.approx(60, rel=0.2):
                 break
@@ -126,7 +126,7 @@ def test_what_is_made_of_drives_has_those_of_each(tmp_path: Path) -> None:
 
 
 def a_device(root: Path) -> Device:
-    """As far as gauges ask it."""
+    """Return a fake device for gauges."""
     sysfs = disk(root, "device/hwmon3/temp1_input", 41_000)
     whole = SimpleNamespace(sysfs=sysfs)
     return cast(Device, SimpleNamespace(name="disk", sysfs=sysfs, whole=whole))
@@ -163,7 +163,7 @@ def test_a_drive_is_asked_seldom_and_once_for_all_targets(
     monkeypatch.setattr(gauges_module, "celsius", ask)
     gauges = Gauges([], Metering([], tmp_path), {"a": [device], "b": [device]})
     warm = [Gauge("temperature", name, "disk", 41.0) for name in "ab"]
-    assert gauges() == warm  # a device without counters has none of the other gauges
+    assert gauges() == warm  # a device without counters has no other gauges
     replace(file, 50_000)
     assert gauges() == warm
     assert asked == [file]
@@ -185,7 +185,7 @@ def test_temperatures_along_a_run(tmp_path: Path) -> None:
     file = temperature_files(disk(tmp_path, "device/hwmon3/temp1_input", 41_000))["disk"]
     with TemperatureWatch({"sda": file}) as watch:
         replace(file, 50_000)
-    assert [value for _, value in watch.by_drive()["sda"]] == [41, 50]  # at both ends at least
+    assert [value for _, value in watch.by_drive()["sda"]] == [41, 50]  # at least at both ends
     file.unlink()
     with TemperatureWatch({"sda": file}) as watch:
         pass

@@ -1,4 +1,4 @@
-"""Data files: whose they are, and where none may be made. No root needed."""
+"""Ownership of data files, and places where none may be created. No root needed."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def lay_out(path: Path, state: str = "complete") -> None:
 
 
 def cleaned(paths: list[Path], campaign: str = "c") -> list[str]:
-    """What a campaign removes that holds these files."""
+    """Return what cleaning up a campaign with these files removes."""
     with ExitStack() as stack:
         holds = {str(p): stack.enter_context(DataFileHold(p, campaign)) for p in paths}
         return clean_up([member(path) for path in paths], holds)
@@ -169,7 +169,7 @@ def test_only_files_of_ours_are_removed(tmp_path: Path) -> None:
 
 
 def test_without_attributes_a_file_of_another_size_is_somebodys(tmp_path: Path) -> None:
-    """As one that got the inode of a deleted one; while it is laid out it may have any size."""
+    """The file may have a deleted one's inode; during layout any size is valid."""
     data = tmp_path / "data"
     lay_out(data)
     data.write_bytes(b"years of work")

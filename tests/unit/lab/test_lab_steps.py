@@ -1,4 +1,4 @@
-"""A second workload family in the lab: what it makes before the runs and puts right after them."""
+"""Steps of a second workload family before runs, and clean-up after them."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ SIZE = 64 * 1024
 
 
 class ScratchSpec(BlockSpec):
-    """As block, by another name."""
+    """Like block, under another name."""
 
     kind: Literal["scratch"] = Field(description="a family of this test")  # type: ignore[assignment]
 
 
 class ScratchWorkload(BlockWorkload):
-    """Reads its target; before that it writes ``made``, and after each run ``left``."""
+    """Reads its target; writes ``made`` before the runs, and ``left`` after each run."""
 
     kind = "scratch"
     spec = ScratchSpec
@@ -53,7 +53,7 @@ class ScratchWorkload(BlockWorkload):
         self.made = made
         self.left = left
         self.bad = bad  # targets after whose runs the step fails
-        self.bad_times = 1_000  # so often
+        self.bad_times = 1_000  # number of failures
         self.asked: list[tuple[str, str, int]] = []
 
     def prepare(self, points: Sequence[Point], context: JobContext) -> list[Step]:
@@ -144,7 +144,7 @@ def test_steps_stand_before_all_runs_and_behind_each(
     runs = [(f"after {store.plan.points[r.point_id].target}", r.run_id) for r in store.plan.runs]
     assert [each[:2] for each in behind] == runs
     assert len({seed for *_, seed in behind}) == 4  # the run's seed: the same on both targets
-    for path in (family.made, family.left):  # the native engine did it
+    for path in (family.made, family.left):  # done by the native engine
         assert path.read_bytes().count(0) < SIZE // 2
     assert printed.index("two: making what is read") < printed.index("[1/8]")
     assert "[1/8]" in printed.split("one: putting it right")[0]
@@ -167,7 +167,7 @@ def test_after_a_step_that_fails_later_runs_of_that_target_fail_with_its_reason(
         assert "nowhere" in record.failure.message
         assert record.totals == {}
     assert "one: cannot be put right after" in printed
-    assert [name for name, *_ in family.asked].count("after one") == 3  # and then given up
+    assert [name for name, *_ in family.asked].count("after one") == 3  # then given up
 
 
 @pytest.mark.parametrize("failures", [1, 2])
@@ -190,7 +190,7 @@ def test_a_step_that_failed_behind_a_run_is_tried_again_before_the_next_of_that_
 def test_no_room_for_the_work_ends_the_session(
     of_a_run: bool, tmp_path: Path, family: ScratchWorkload, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """On the disk of the results, for a run or a step: with room `storlab resume` goes on."""
+    """On the results' disk, for a run or a step; with free space `storlab resume` continues."""
     make = Path.mkdir
 
     def full(path: Path, *settings: Any, **named: Any) -> None:
@@ -210,8 +210,9 @@ def test_no_room_for_the_work_ends_the_session(
 def test_what_an_interrupted_run_has_left_is_put_right_first(
     continues: bool, tmp_path: Path, family: ScratchWorkload, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """But where the run goes on with it. The last that is stored may not have been put right
-    after; others have left nothing.
+    """Leftovers are kept if the run continues with them.
+
+    The last stored run may not have been cleaned up; other runs left nothing.
     """
     store, _, _ = run(tmp_path, family, monkeypatch)
     last, ended = store.plan.runs[3], store.plan.runs[4:]

@@ -1,4 +1,4 @@
-"""What a machine that others use does to a run: flags of every family, and no empty result."""
+"""Effects of other users of the machine on a run: flags of every family, no empty result."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MS = NS_PER_S // 1000
 
 
 def outcome(server_ns: int | None = None, **cpu: Any) -> RunOutcome:
-    """A window of 2 s on 4 cores, of which the run used 1.9 s: 23.75 %."""
+    """Return a window of 2 s on 4 cores, of which the run used 1.9 s: 23.75 %."""
     fields = {"user_ns": 1500 * MS, "system_ns": 400 * MS, "cores": 2, "worker_ns": 200 * MS}
     return RunOutcome(
         status="finished",
@@ -58,7 +58,7 @@ def test_a_machine_that_others_use_is_flagged_and_is_not_the_clients_bound(
 
 def test_a_machine_that_the_run_itself_fills_is_the_clients_bound() -> None:
     assert kinds(outcome(machine_busy_percent=97.0, machine_cores=1)) == ["client-bound"]
-    # Storlab's own server is no other program.
+    # storlab's own server does not count as another program.
     made = outcome(server_ns=5 * NS_PER_S, machine_busy_percent=93.0)
     assert kinds(made) == ["client-bound"]
 
@@ -75,12 +75,12 @@ def test_both_causes_of_starving_are_said() -> None:
 @pytest.mark.parametrize(
     ("workers", "machine", "steal", "flagged"),
     [
-        (2, 30.0, 0.0, ["starved"]),  # a core for each: only others can have been in the way
+        (2, 30.0, 0.0, ["starved"]),  # a core for each: only others can be the cause
         (3, 30.0, 0.0, []),
         (3, 33.0, 1.9, []),
         (3, 30.0, 2.0, ["starved"]),
         (3, 34.0, 0.0, ["busy-machine", "starved"]),
-        (3, None, 0.0, ["starved"]),  # nobody knows what others did
+        (3, None, 0.0, ["starved"]),  # other load is unknown
     ],
 )
 def test_workers_that_wait_for_one_another_are_not_starved_by_others(
@@ -94,7 +94,7 @@ def test_workers_that_wait_for_one_another_are_not_starved_by_others(
     text = " ".join(flag.message for flag in flags if flag.kind == "starved")
     assert ("3 workers on 2" in text) == (workers == 3 and "starved" in flagged)
     assert made.cpu is not None
-    assert made.cpu.longest_wait_percent == 60.0  # the record keeps it
+    assert made.cpu.longest_wait_percent == 60.0  # kept in the record
 
 
 def test_an_old_result_without_these_readings_reads_as_before() -> None:
@@ -112,7 +112,7 @@ def test_an_old_result_without_these_readings_reads_as_before() -> None:
         (4.0, 0.0, 4, []),  # 0.95 of 4 cores: far from it
         (1.0, 0.0, 4, ["client-bound"]),
         (1.0, 30.0, 4, ["client-bound", "starved"]),
-        (None, 30.0, 4, ["starved"]),  # of a cluster: each client has its own quota
+        (None, 30.0, 4, ["starved"]),  # cluster: each client has its own quota
     ],
 )
 def test_the_client_is_judged_by_its_quota(

@@ -1,4 +1,4 @@
-"""A failed run whose file another program changed, and one whose file system is gone."""
+"""A failed run whose file was changed by another program or whose file system vanished."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the lab asks of whatever families are installed."""
+"""The lab's queries to the installed families."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What families tell of themselves on their pages: flags, definitions, margins."""
+"""Families' pages: flags, definitions, margins."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SOURCES = Path(storlab.__file__).parent
 
 
 def raised() -> set[str]:
-    """Kinds of the flags that any source raises."""
+    """Return the kinds of flags raised by any source."""
     found = set()
     for path in SOURCES.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
@@ -51,7 +51,7 @@ def test_what_the_audit_says_has_a_reason() -> None:
 
 
 def test_a_familys_flag_is_known_without_another_table(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A family of another package brings its flags along."""
+    """A family in another package defines its flags itself."""
     flag = FlagMeaning("toy-broken", "τ", "A toy broke.", severity="note", why="It was old.")
 
     class Toys:

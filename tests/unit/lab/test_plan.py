@@ -1,4 +1,4 @@
-"""The plan: its points and order, what it costs, what it would overwrite, what it refuses."""
+"""The plan: points, order, cost, overwritten data, refusals."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ def test_bytes_of_an_open_loop_and_of_a_byte_window_are_counted(tmp_path: Path) 
     assert planned(tmp_path, TWO + WORK + rate).bytes_written - base == 3 * 100 * 8 * 2048
     window = 'read_percent = 0\ntotal_bytes = "1GB"\ntargets = ["a"]\n'
     written = planned(tmp_path, TWO + WORK + window).bytes_written - base
-    assert written == 3 * (1_000_000_000 + 2 * 500_000_000)  # the ramp writes, too
+    assert written == 3 * (1_000_000_000 + 2 * 500_000_000)  # the ramp writes as well
 
 
 def test_runs_bounded_by_time_are_noted_not_counted(tmp_path: Path) -> None:
@@ -185,7 +185,7 @@ def test_a_device_that_is_not_here_is_planned_and_named(tmp_path: Path, path: st
     study = loaded(tmp_path, text + "read_percent = 50\n")
     assert make_plan(study).destructive == [path]
     assert absent_devices(study.study) == {"d": [path]}
-    assert planned(tmp_path, text).destructive == []  # reads only
+    assert planned(tmp_path, text).destructive == []  # only reads
 
 
 def test_a_device_is_found_behind_a_link_and_is_not_opened(tmp_path: Path) -> None:
@@ -231,7 +231,7 @@ def test_a_place_that_cannot_be_is_refused(
     error = refusal(tmp_path, f'[study]\nname = "s"\n[[target]]\nname = "t"\n{place}\n' + WORK)
     assert error.problems[0]["where"].endswith(f"s.toml:5: [[target]] #1 {field}")
     assert what in error.problems[0]["what"]
-    assert '/dev/null"' not in error.problems[0]["fix"]  # it is no place for data either
+    assert '/dev/null"' not in error.problems[0]["fix"]  # it cannot hold data either
 
 
 @pytest.mark.parametrize(
@@ -292,7 +292,7 @@ def test_a_chunk_that_o_direct_cannot_use_is_named_at_the_target(tmp_path: Path)
 
 
 def test_places_are_multiples_of_the_sectors_that_a_device_may_have(tmp_path: Path) -> None:
-    """As the engine asks for, so that no run of a campaign is refused: 4 KiB unless blocks tell."""
+    """The engine's alignment applies, so that no run is refused: 4 KiB unless blocks differ."""
     stripe = TWO.replace('size = "500MB"', 'size = "1GB"\nlayout = "stripe"\nstripe_chunk = "6KiB"')
     for text, field, size in (
         (stripe + WORK, "stripe_chunk", "6KiB"),
@@ -428,7 +428,7 @@ def test_buffers_beyond_memory_are_refused_by_the_plan(tmp_path: Path) -> None:
 def test_buffers_are_refused_where_the_engine_would(
     tmp_path: Path, more: str, share: float
 ) -> None:
-    """Of half of the memory; a job that reads and writes has buffers for each."""
+    """Above half of the memory; a job that reads and writes has buffers for each."""
     depth = int(share * host_memory_bytes()) >> 26
     text = f'{TWO}{WORK}block_size = "64MiB"\n{more}queue_depth = '
     with pytest.raises(PreflightError, match="more than half"):
@@ -447,8 +447,8 @@ def test_buffers_are_refused_where_the_engine_would(
     [
         ("jobs = 65535", True),  # 53 GB of histograms
         ("jobs = 1000", False),
-        ("jobs = 10000\nread_percent = 50", True),  # 16 GB: those of reads and of writes
-        ("jobs = 10000\nrate_iops = 1000", True),  # as much: of due times, too
+        ("jobs = 10000\nread_percent = 50", True),  # 16 GB: of reads and of writes
+        ("jobs = 10000\nrate_iops = 1000", True),  # equally many: of due times
         ("jobs = 10000", False),
     ],
 )

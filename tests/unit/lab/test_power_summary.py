@@ -1,4 +1,4 @@
-"""From readings to the power of a run: per sensor and per boundary, and what is not measured."""
+"""From readings to a run's power per sensor and boundary, and what is not measured."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def load(second: int) -> float:
 
 
 def at(seconds: Iterable[float], name: str = "m", scale: float = 1.0) -> list[Reading]:
-    """Idle at 50 W, 200 W under load; a little uneven, as sensors are."""
+    """Return the power: 50 W idle, 200 W under load, slightly uneven like real sensors."""
     return [
         Reading(name, round(t * S), scale * (load(int(t)) + 0.001 * (i % 7)))
         for i, t in enumerate(seconds)
@@ -92,7 +92,7 @@ def test_a_counter_that_wraps_in_the_window() -> None:
 
 
 def test_a_counter_read_twice_at_once_has_no_peak() -> None:
-    """One count more, 10 us later, is not 100 kW."""
+    """One more count after 10 us does not mean 100 kW."""
     seconds = range(75, 185)
     readings = [Reading("m", s * S, float(200 * s)) for s in seconds]
     readings += [Reading("m", s * S + 10_000, 200.0 * s + 1) for s in (120, 184)]
@@ -103,7 +103,7 @@ def test_a_counter_read_twice_at_once_has_no_peak() -> None:
 
 
 def counted(step_j: float, spans: Spans, watts: float = 100.0, idle: float = 60.0) -> list[Reading]:
-    """Once a second, a count that moves by whole steps; it begins in the middle of one."""
+    """Return a counter read once a second that moves in whole steps, starting within one."""
     joules, readings = 0.5 * step_j, []
     for second in range(spans.whole[0] // S, spans.whole[1] // S + 1):
         readings.append(Reading("m", second * S, joules // step_j * step_j))
@@ -216,12 +216,12 @@ def test_a_counter_that_was_reset_is_no_measurement() -> None:
 def test_stale_values_are_noted() -> None:
     readings = [Reading("m", t * S, 100.0) for t in range(75, 185)]
     summary, _ = summarise(run(sensor(), readings), SPANS)
-    assert summary.energy_j == pytest.approx(6000)  # steady power looks just so
+    assert summary.energy_j == pytest.approx(6000)  # steady power looks the same
     assert any("stale" in note for note in summary.notes)
 
 
 def test_an_unchanged_stamp_of_the_sensor_is_one_reading() -> None:
-    """A controller that goes on answering with an old value: the rest is not measured."""
+    """A controller that repeats an old value: the rest is not measured."""
     readings = [
         Reading("m", t * S, 100.0 + min(t, 130) % 3, f"12:00:{min(t, 130)}") for t in range(75, 185)
     ]
@@ -291,7 +291,7 @@ def test_a_declared_part_makes_the_whole_declared() -> None:
 
 
 def test_parts_that_miss_different_stretches_are_no_whole() -> None:
-    """Each reaches 96 % of the window; in 92 % of it both were read."""
+    """Each part covers 96 % of the window, but both together only 92 %."""
     parts = [sensor(sensor=name, whole="pdu") for name in ("outlet 1", "outlet 2")]
     spans = Spans(window=(0, 200 * S))
     found, lines = [], {}

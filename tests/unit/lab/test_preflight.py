@@ -1,4 +1,4 @@
-"""Preflight and environment on this very machine."""
+"""Preflight and environment on this machine."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_the_machine_is_described_without_errors() -> None:
     about = ["load", "cores", "build", "io_uring", "clock", "CPU governor", "memlock", "fio"]
     names = [check.name for check in checks]
     assert names[: len(about) + 1] == [*about, "power"]
-    assert names[len(about) + 1 :]  # what families know of a machine stands behind it
+    assert names[len(about) + 1 :]  # followed by facts from families
     assert all(check.status != "error" for check in checks)
 
 
@@ -160,7 +160,7 @@ def test_too_little_space_names_a_field_that_the_workload_has(
 def test_what_is_needed_counts_from_where_the_campaign_began(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A resume may be started elsewhere: raw files of a preprocessing are those of the study."""
+    """Raw files of preprocessing are relative to the study, even if resumed elsewhere."""
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "day_0").write_bytes(b"\n" * (1 << 20))
     path = tmp_path / "study.toml"
@@ -188,7 +188,7 @@ def test_a_missing_device_is_an_error(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("key", ["directory", "path"])
 def test_a_missing_directory_is_an_error(key: str, tmp_path: Path) -> None:
-    """The file system that is checked in its place is named."""
+    """The message names the file system that is checked instead."""
     missing = tmp_path / "none" / "deeper"
     study = loaded(tmp_path, f'{key} = "{missing / "x"}"\nsize = "1MiB"\ndirect = false')
     found = checks_of(study)
@@ -307,7 +307,7 @@ def test_doctor_counts_in_plain_english(
     loaded(tmp_path, 'path = "null:"')
     assert main(["doctor", "study.toml"]) == ExitCode.OK
     *checks, last = capsys.readouterr().out.splitlines()
-    count = sum(line.startswith("warning ") for line in checks)  # load comes and goes
+    count = sum(line.startswith("warning ") for line in checks)  # load varies
     assert last.endswith(f", 0 errors, {count} warning{'' if count == 1 else 's'}")
 
 

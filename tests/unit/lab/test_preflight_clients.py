@@ -1,4 +1,4 @@
-"""The table of clients, from facts that are made up."""
+"""The table of clients, from synthetic facts."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def table(
     resumed: bool = False,
     **changes: Any,
 ) -> dict[str, Check]:
-    """Checks by name; ``changes`` are those of a client's facts."""
+    """Return checks by name; ``changes`` edit one client's facts."""
     made = loaded(tmp_path, **study or {})
     facts = {name: FACT | changes.get(name, {}) for name in NAMES}
     checks = _checks(made.study, make_plan(made), facts, clocks, resumed=resumed)
@@ -131,7 +131,7 @@ def test_one_that_differs_is_named(
 
 
 def test_clients_with_other_python_code_are_refused(tmp_path: Path) -> None:
-    """Also if all clients are alike, and only this machine differs from them."""
+    """Even if all clients are equal and only this machine differs."""
     assert table(tmp_path)["Python code of storlab"].status == "ok"
     one = table(tmp_path, c2={"code": "000000000000"})["Python code of storlab"]
     assert (one.status, one.what.startswith("c2 run ")) == (
@@ -188,7 +188,7 @@ def test_a_directory_that_cannot_be_used_is_named(tmp_path: Path) -> None:
 
 
 def test_what_refuses_a_directory_says_what_to_do(tmp_path: Path) -> None:
-    """To make a directory does not help against a file of somebody else in it."""
+    """Creating a directory does not help if a foreign file is in it."""
     lock = {"/mnt/s/here/lock": "is not a lock of this version"}
     moved = {"problems": lock, "fixes": {"/mnt/s/here/lock": "move it away"}, "sees": []}
     check = table(tmp_path, c1=moved, c2=moved)["directory"]
@@ -208,13 +208,13 @@ def test_space_is_for_all_clients_together(tmp_path: Path) -> None:
 
 
 def test_each_directory_has_its_own_space(tmp_path: Path) -> None:
-    """A second system with little space is no reason to refuse the first."""
+    """A full second file system does not refuse the first."""
     free = {"free": {"/mnt/s/here": 10**12, "/mnt/s/small": 1}}
     assert table(tmp_path, c1=free)["space"].status == "ok"
 
 
 def test_data_that_may_be_there_already_refuse_nothing(tmp_path: Path) -> None:
-    """A campaign that has laid out most of its space could never be resumed."""
+    """A campaign that has laid out most of its space must remain resumable."""
     full = {"free": {"/mnt/s/here": 5}}
     assert table(tmp_path, c1=full)["space"].status == "error"
     check = table(tmp_path, c1=full, resumed=True)["space"]
@@ -297,7 +297,7 @@ MPATH = f"mpath-3{NAA.removeprefix('naa.')}"
 def one_name(
     tmp_path: Path, first: dict[str, Any], other: dict[str, Any], read_percent: int = 0
 ) -> Check:
-    """What is said of c1 and c3, whose device has these facts; c2 has one of its own."""
+    """Return the message about c1 and c3 with these device facts; c2 has its own."""
     study = {"target": f'path = "{LUN}"\nsize = "1MiB"'}
     study |= {"workload": f"read_percent = {read_percent}", "cluster": 'hosts = ["c[1-3]"]'}
     size = {"size": 1 << 30}
@@ -432,7 +432,7 @@ def test_nobody_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
 def test_those_that_answer_alone_only_are_looked_at(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As with a firewall between them."""
+    """A firewall between clients has this effect."""
     checks, facts, _ = asked(tmp_path, set(), monkeypatch, apart=True)
     assert checks["cluster"].status == "error"
     assert checks["cluster"].what.startswith("each client answers alone, but not all together: ")

@@ -1,4 +1,4 @@
-"""Doctor asks the families that know more of machines and targets, and only those of a study."""
+"""doctor queries families that know machines and targets, but only those in the study."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TARGET = Target(name="here", path="data", size=4096)
 
 
 class Knowing:
-    """A family that examines."""
+    """A family with checks."""
 
     def __init__(self, name: str) -> None:
         self.name = name

@@ -1,4 +1,4 @@
-"""What preflight says of an S3 target: the way to it, its clock, and storlab's own server."""
+"""Preflight of an S3 target: network path, clock, and storlab's own server."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ OBJECTS = '[[workload]]\nkind = "object"\nobjects = 10\nobject_size = "64KiB"\n'
 
 @contextmanager
 def empty_bucket(skew_s: float) -> Iterator[str]:
-    """A store with one empty bucket and a clock that is wrong; gives its address."""
+    """Run a store with one empty bucket and a wrong clock; yield its address."""
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -92,7 +92,7 @@ def test_a_clock_that_is_wrong_is_told(
     assert found["t: clock"].status == status
     if skew_s not in (0.0, 3600.0):
         assert words in found["t: clock"].what
-    assert "t: encryption" not in found  # nobody listens on loopback
+    assert "t: encryption" not in found  # loopback cannot be intercepted
     assert "t: TLS" not in found
 
 
@@ -114,7 +114,7 @@ def test_storlabs_own_server_is_not_started_to_be_looked_at(tmp_path: Path) -> N
     assert found["t: free space"].what.startswith("655 KB needed")
     assert "on this machine" in found["t: store"].what
     assert "t: clock" not in found
-    assert found["t: directory"].status == "ok"  # storlab makes it
+    assert found["t: directory"].status == "ok"  # storlab creates it
     assert str(tmp_path) in found["t: directory"].what
     assert not (tmp_path / "objects").exists()
 

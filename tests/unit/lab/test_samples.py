@@ -1,4 +1,4 @@
-"""samples.parquet: what is written is read back, also what storlab wrote before object storage."""
+"""samples.parquet round trip, including files from before object storage."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def samples(*, errors: int = 0, ttfb: bytes | None = None) -> list[Sample]:
 
 
 def of_version(number: bytes, table: pa.Table) -> bytes:
-    """A file of an older storlab: its columns, its version."""
+    """Write a file of an older storlab, with its columns and version."""
     sink = pa.BufferOutputStream()
     pq.write_table(table.replace_schema_metadata({SCHEMA_KEY: number}), sink)
     return sink.getvalue().to_pybytes()

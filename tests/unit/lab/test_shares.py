@@ -1,4 +1,4 @@
-"""One work for all clients of a cluster: how it is divided, and how it is put together again."""
+"""Work shared by all clients of a cluster: division and merging."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ HEADER = Header(name="s")
 TARGET = Target(name="t", directory="d")
 CHECKPOINT = 'kind = "checkpoint"\nprofile = "llama3-405b-8gpu-415gb"\nscale = 0.001\n'
 TRAINING = 'kind = "training"\nprofile = "resnet50-h100"\nfiles = 20\naccelerators = 7\n'
-AHEAD = 5_000 * NS_PER_S  # of one client's clock
+AHEAD = 5_000 * NS_PER_S  # clock of one client
 
 
 def point(lines: str, *, engine: str = "native") -> Point:
@@ -151,7 +151,7 @@ def test_a_checkpoint_lasts_until_the_last_rank_of_all_clients() -> None:
     assert (restore["device_read_bytes"], restore["verified"]) == (None, True)
     ranks = [(r["rank"], r["client"], r["end_ns"]) for r in write["ranks"]]
     assert ranks == [(0, "c1", 1_400), (1, "c1", 1_400), (2, "c2", 1_900)]
-    # What one client did not finish nobody did.
+    # Work that one client did not finish is unfinished.
     parts[1] = replace(parts[1], details={**parts[1].details, "restores": []})
     assert offer.merge_details(parts)["restores"] == []
 
@@ -218,7 +218,7 @@ def test_what_messages_took_and_what_the_work_waited_for() -> None:
 
 
 def outcome(start_ns: int, lengths: list[int], details: dict[str, Any]) -> RunOutcome:
-    """Of a client with one write in each interval."""
+    """Return the outcome of a client with one write per interval."""
     samples, at_ns = [], start_ns
     for number, length_ns in enumerate(lengths):
         latency = _native.Histogram()
@@ -249,7 +249,7 @@ def client(rank_number: int, made: RunOutcome, ahead: int = 0) -> Client:
 
 
 def test_fixed_work_ends_with_the_last_client() -> None:
-    """A client that has done its share early loses nothing, and nobody else does."""
+    """A client that finished early loses nothing, nor do the others."""
     second = NS_PER_S
     short = outcome(3 * second, [second, second // 4], {"writes": []})
     long = outcome(AHEAD + 3 * second + 900, [second] * 3 + [second // 2], {"writes": []})

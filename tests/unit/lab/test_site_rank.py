@@ -1,4 +1,4 @@
-"""What a rank does before it joins the others."""
+"""Actions of a rank before it joins the others."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ TASK, CHECK = "storlab.lab.site.client_task", "storlab.lab.site.check"
 def test_what_a_task_takes_is_imported_before_others_wait(
     task: str, module: str, other: str
 ) -> None:
-    """Once it has joined, rank 0 waits for it no longer than for a client that is lost."""
+    """After joining, rank 0 waits no longer than for a lost client."""
     program = PROGRAM.format(task=task, module=module, other=other)
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=False

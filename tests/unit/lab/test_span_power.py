@@ -1,4 +1,4 @@
-"""Energy of spans: integrated like a window's, and left out where nothing resolves them."""
+"""Energy of spans: integrated like a window's, and omitted if not resolved."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def sensor(name: str = "m", **fields: object) -> SensorInfo:
 
 
 def watts(second: float) -> float:
-    """10 W idle, 20 W in the window, 50 W in WRITE, 30 W in RESTORE."""
+    """Return the power: 10 W idle, 20 W in the window, 50 W in WRITE, 30 W in RESTORE."""
     for (start, end), power in ((WRITE, 50.0), (RESTORE, 30.0), (SPANS.window, 20.0)):
         if start / S <= second <= end / S:
             return power
@@ -120,7 +120,7 @@ def test_a_mean_over_more_than_the_span_has_no_energy_however_often_it_is_read()
 
 
 def test_a_declared_power_stays_declared() -> None:
-    """Its energy is known by sample interval, and is no more resolved than a measured one."""
+    """Declared energy is per sample interval, no finer than measured energy."""
     info = sensor(provenance="declared", sampling="counter", unit="J")
     readings = [Reading("m", t * S, 25.0 * (t - 75)) for t in range(75, 185)]
     declared = SensorRun(info, readings, 0)

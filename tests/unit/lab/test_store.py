@@ -1,4 +1,4 @@
-"""The result store: whole or not at all, damage found, one campaign at a time."""
+"""The result store: whole runs only, damage detected, one campaign at a time."""
 
 from __future__ import annotations
 
@@ -174,10 +174,10 @@ def test_create_refuses_a_directory_in_use(tmp_path: Path) -> None:
 def test_an_empty_directory_stays_the_one_that_it_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its user may stand in it; it may be a mount, or have a mode of its own."""
+    """A user may be in it; it may be a mount, or have its own mode."""
     directory = tmp_path / "result"
     directory.mkdir()
-    directory.chmod(0o750)  # whatever the umask
+    directory.chmod(0o750)  # regardless of the umask
     monkeypatch.chdir(directory)
     inode = directory.stat().st_ino
     store = make_store(Path())
@@ -251,7 +251,7 @@ def test_missing_runs_are_damage(tmp_path: Path) -> None:
 def test_a_lock_that_cannot_be_had_is_a_result_error(tmp_path: Path) -> None:
     store = make_store(tmp_path / "result")
     (store.directory / "campaign.lock").unlink(missing_ok=True)
-    (store.directory / "campaign.lock").mkdir()  # root, too, cannot open it for writing
+    (store.directory / "campaign.lock").mkdir()  # even root cannot open it for writing
     with (
         pytest.raises(ResultError, match=r"campaign\.lock: cannot be written"),
         store.campaign_lock(),
@@ -394,7 +394,7 @@ while True:
 
 
 def test_kill_at_any_moment_leaves_whole_runs_only(tmp_path: Path) -> None:
-    """SIGKILL at random moments while runs are written and replaced, again and again."""
+    """SIGKILL at random moments while runs are written and replaced, repeatedly."""
     directory = tmp_path / "result"
     make_store(directory, repeats=4)
     chance = random.Random(5)
@@ -407,7 +407,7 @@ def test_kill_at_any_moment_leaves_whole_runs_only(tmp_path: Path) -> None:
         )
         assert writer.stdout is not None
         assert writer.stdout.readline() == "go\n"
-        for _ in range(chance.randrange(3)):  # a busy machine takes long for one
+        for _ in range(chance.randrange(3)):  # a busy machine is slow
             announced.add(writer.stdout.readline().strip())
         time.sleep(chance.uniform(0.0, 0.12))
         writer.kill()
@@ -417,7 +417,7 @@ def test_kill_at_any_moment_leaves_whole_runs_only(tmp_path: Path) -> None:
         found = {record.run_id for record in store.records()}
         assert announced <= found
         with store.campaign_lock():
-            pass  # whoever goes on cleans up
+            pass  # the next session cleans up
         assert {record.run_id for record in store.records()} == found
         assert {entry.name for entry in store.runs_dir.iterdir()} == found
     assert announced, "no writer got far enough to test anything"

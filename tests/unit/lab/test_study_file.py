@@ -1,4 +1,4 @@
-"""A wrong study file: every error has its line, its field in plain English, and a fix."""
+"""Errors of study files give line, field in plain English, and fix."""
 
 from __future__ import annotations
 

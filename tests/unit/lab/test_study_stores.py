@@ -1,4 +1,4 @@
-"""S3 targets of a study file: what is refused, and that no secret gets in."""
+"""S3 targets of a study file: refusals, and no secrets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Times that the published studies state are those that ``storlab plan`` gives."""
+"""Times stated in the published studies equal those of ``storlab plan``."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _PART = re.compile(r"[\d.]+ (?:h|min|s)")
 def test_the_header_states_the_time_of_the_plan(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A study whose time depends on the cores of the machine says how many it is for."""
+    """If the time depends on the machine's cores, the study states their number."""
     header, _, _ = path.read_text().partition("[study]")
     ((cores, stated),) = _STATED.findall(header)
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(int(cores or 1))))

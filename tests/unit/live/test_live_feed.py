@@ -1,4 +1,4 @@
-"""Queues are bounded, nobody waits for a watcher, and a page that comes late sees the same."""
+"""Queues are bounded, no call waits for a watcher, and late pages see the same state."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_a_watcher_who_never_reads_is_let_go_and_told() -> None:
         assert (kind, told) == ("note", {"text": str(number)})
     assert never.dropped
     assert feed.watchers == [reads]
-    (kind, told), last = events(never)  # what waited is let go
+    (kind, told), last = events(never)  # queued events are dropped
     assert kind == "dropped"
     assert "too slow" in told["why"]
     assert last == ("", {})
@@ -92,7 +92,7 @@ def test_names_cannot_leave_their_event() -> None:
 
 
 def test_dips_are_those_of_the_briefs_rule() -> None:
-    """A rate of few operations falls by chance: the brief calls that no dip, nor does the page."""
+    """A rate of few operations falls by chance, which neither brief nor page calls a dip."""
     plan = a_plan()
     point = plan.points[plan.runs[0].point_id]
     found = {}
@@ -140,7 +140,7 @@ def test_the_page_is_told_what_the_terminal_is() -> None:
     both.run_started(plan.runs[0], point, HOUR_NS)
     both.run_progress(SNAPSHOT)
     reporter.tick()
-    reporter.tick()  # nothing new from the load: the gauges go on
+    reporter.tick()  # no new snapshot: only gauges change
     both.run_ended(a_record(plan, 0))
     both.run_started(plan.runs[1], point, HOUR_NS)
     both.run_ended(a_record(plan, 1, Failure(message="gone")))
@@ -171,7 +171,7 @@ def test_the_page_is_told_what_the_terminal_is() -> None:
 
 
 def test_flags_are_told_with_the_times_when_they_held() -> None:
-    """On the axis of the page; those of the last run, too, which no tick follows."""
+    """Flag times are on the page's axis, also for the last run, which no tick follows."""
     plan, feed = a_plan(), Feed("s", "1")
     point = plan.points[plan.runs[0].point_id]
     record = a_record(plan)
@@ -194,7 +194,7 @@ def test_flags_are_told_with_the_times_when_they_held() -> None:
 
 
 def test_what_is_drained_has_no_rate() -> None:
-    """Nothing is counted then, and a snapshot still has the last interval of the window."""
+    """The drain is not counted, and its snapshot repeats the window's last interval."""
     feed, plan = Feed("s", "1"), a_plan()
     reporter = FeedReporter(feed, named)
     reporter.run_started(plan.runs[0], plan.points[plan.runs[0].point_id], HOUR_NS)
@@ -239,7 +239,7 @@ def test_the_thread_ends_with_the_campaign() -> None:
 
 
 def test_what_nobody_knows_is_no_zero_and_breaks_nothing() -> None:
-    """An engine that tells no rates before its end, and a meter that knows no power."""
+    """An engine without rates before its end, and a meter without power."""
     feed = Feed("s", "1")
     reporter = FeedReporter(feed, named)
     reporter.gauges(lambda: [Gauge("power", "", "wall", math.nan)])

@@ -1,4 +1,4 @@
-"""The metrics are OpenMetrics: the parser of another project reads them, with any names."""
+"""An independent parser reads the metrics as OpenMetrics, with any names."""
 
 from __future__ import annotations
 

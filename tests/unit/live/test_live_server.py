@@ -1,4 +1,4 @@
-"""Who may look: nothing without the token, nothing under another name, and nobody waits."""
+"""Access to the live page: token and host name required; slow clients block no one."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_nothing_without_the_token(server: LiveServer, place: str) -> None:
     "host", ["evil.example", "evil.example:80", "127.0.0.1.evil.example", "", "127.0.0.2", "[::1]"]
 )
 def test_nothing_under_another_name(server: LiveServer, host: str) -> None:
-    """A page elsewhere may make its name lead here: DNS rebinding."""
+    """Another site may point its name here: DNS rebinding."""
     answer = ask(server.url, Host=host)
     assert (answer.status, answer.body) == (404, b"")
 
@@ -128,7 +128,7 @@ def test_who_comes_back_sees_what_was_missed(server: LiveServer) -> None:
 def test_one_who_never_reads_holds_nobody_up(
     server: LiveServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its events are more than the kernel takes: its thread waits, its queue ends, others go on."""
+    """More events than the kernel's buffer: the watcher's thread waits, others go on."""
     monkeypatch.setattr(server.RequestHandlerClass, "timeout", 600)
     never, reads = Stream(server.url), Stream(server.url)
     events = reads.events()
@@ -140,7 +140,7 @@ def test_one_who_never_reads_holds_nobody_up(
     slow = [watcher for watcher in server.feed.watchers if watcher.dropped]
     assert not slow
     assert len(server.feed.watchers) == 1
-    told = list(never.events())  # it reads at last, while its thread still waits for that
+    told = list(never.events())  # it finally reads, while its thread still waits
     assert told[-1][0] == "dropped"
     assert len(told) < 2 * QUEUE_LENGTH
     for stream in (never, reads):
@@ -155,7 +155,7 @@ def test_a_thread_waits_so_long_for_one_who_never_reads(
     with Stream(server.url) as never:
         while server.feed.watchers:
             pass
-        assert [kind for kind, _ in never.events()] == []  # cut off inside its first event
+        assert [kind for kind, _ in never.events()] == []  # cut off within its first event
 
 
 def test_connections_are_bounded(server: LiveServer) -> None:
@@ -222,7 +222,7 @@ def test_a_session_from_its_earlier_runs_to_its_brief(tmp_path: Path) -> None:
 
 
 def test_prometheus_takes_the_documented_place() -> None:
-    """Its own rule (discovery/file of its source): one wildcard, in the last part of a path."""
+    """Prometheus' rule (discovery/file in its source): one wildcard, in a path's last part."""
     (asked,) = re.findall(r'files: \["(.*)"\]', tree.read("docs/live.md"))
     assert re.fullmatch(r"[^*]*(\*[^/]*)?\.(json|yml|yaml|JSON|YML|YAML)", asked)
     assert asked == f"/srv/results/{live_page.SCRAPE_FOLDER}/*.json"
@@ -245,13 +245,13 @@ def test_a_port_that_is_taken_is_named(tmp_path: Path, server: LiveServer) -> No
 
 
 def test_a_page_that_nobody_came_to_see_ends(tmp_path: Path) -> None:
-    """As when the guard refuses the study: nothing is served yet."""
+    """The guard may refuse the study before serving starts."""
     with pytest.raises(UsageError, match="there"), live_page_of(tmp_path, []):
         raise UsageError("there", "it broke", "mend it")
 
 
 def test_a_place_for_prometheus_that_is_somebodys(tmp_path: Path) -> None:
-    """The page says where the metrics are; the campaign goes on."""
+    """The page still shows the metrics' address; the campaign continues."""
     directory = tmp_path / "out"
     (tmp_path / live_page.SCRAPE_FOLDER).write_text("precious")
     with opened(directory, []):

@@ -1,4 +1,4 @@
-"""``storlab meters`` on this very machine."""
+"""``storlab meters`` on this machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Meters that are read when the run is over: declared power, and logged traces."""
+"""Meters read after a run: declared power, and logged traces."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TARGET = Target(name="t", path="null:")
 def outcome(
     start_ns: int = 10 * S, *, samples: bool = True, kinds: tuple[str, str] = ("read", "write")
 ) -> RunOutcome:
-    """Two intervals of 1 s: 1 GB read, then 2 GB written."""
+    """Return two intervals of 1 s: 1 GB read, then 2 GB written."""
     moved: list[tuple[Operation, int]] = [(kinds[0], 10**9), (kinds[1], 2 * 10**9)]
     rows = [
         Sample(i, start_ns + i * S, start_ns + (i + 1) * S, operation, 1, size, b"")
@@ -188,7 +188,7 @@ def test_units_columns_and_counters_of_a_trace(tmp_path: Path) -> None:
     (info,) = meter.describe()
     assert (info.unit, info.sampling, info.counter_max) == ("J", "counter", 9000)
     power = open_csv(log, delimiter=";", unit="kW", interval="2s", sampling="interval_mean")
-    assert [r.value for r in power.after_run(outcome())] == [1500]  # an empty cell is no reading
+    assert [r.value for r in power.after_run(outcome())] == [1500]  # an empty cell is not a reading
     assert power.describe()[0].sensor_interval_ns == 2 * S
 
 
@@ -196,7 +196,7 @@ def test_comments_and_a_half_written_last_row_are_left_out(tmp_path: Path) -> No
     log = tmp_path / "log.csv"
     log.write_text("# analyser 3\n\ntime,power\n9,1\n# note\n10,2\n11")
     assert [r.value for r in open_csv(log).after_run(outcome())] == [1, 2]
-    for half in ("11,9", "11,-"):  # of 95, and of -1
+    for half in ("11,9", "11,-"):  # torn lines: 95 and -1 were cut
         log.write_text(f"time,power\n10,93\n{half}")
         assert [r.value for r in open_csv(log).after_run(outcome())] == [93]
 

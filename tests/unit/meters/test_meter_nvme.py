@@ -33,7 +33,7 @@ def test_a_drive_says_what_it_measures_and_what_it_may_draw_at_most() -> None:
     assert (info.sampling, info.unit, info.sensor_interval_ns) == ("interval_mean", "W", 10**9)
     assert (info.gain_accuracy, info.quantum, info.provenance) == (0.03, 0.01, "measured")
     assert "at most 25 W in power state 0, 14 W in power state 1" in info.description
-    assert "power state 3" not in info.description  # processes no I/O
+    assert "power state 3" not in info.description  # non-operational state
 
 
 def test_power_that_the_drive_estimates_is_not_called_measured() -> None:

@@ -1,4 +1,4 @@
-"""NVMe admin commands: pages replayed byte for byte, and the real ioctl on what is no NVMe."""
+"""NVMe admin commands: pages replayed byte for byte, and the real ioctl on other files."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ def test_interval_power_and_its_error_figure() -> None:
         ((2 << 16) | 0xFFFF, 655.35),
         (1234, None),  # scale 0: not reported
         ((3 << 16) | 1234, None),  # reserved scale
-        (2 << 16, None),  # a value of 0 is no measurement
-        ((2 << 16) | (0x3F << 20) | 100, 1.0),  # the type bits are no part of the value
+        (2 << 16, None),  # a value of 0 is not a measurement
+        ((2 << 16) | (0x3F << 20) | 100, 1.0),  # the type bits are not part of the value
     ],
 )
 def test_every_scale_of_the_interval_power(field: int, watts: float | None) -> None:
@@ -241,7 +241,7 @@ def test_the_controller_behind_names_links_and_partitions(tmp_path: Path) -> Non
     by_id.symlink_to(dev / "nvme1n1")
     for path in (by_id, dev / "nvme1n1p2", dev / "ng1n1", dev / "nvme3"):
         assert controller_of(path, sys_root) == dev / "nvme3"
-    assert controller_of(dev / "nvme7n1", sys_root) == dev / "nvme7"  # sysfs says nothing
+    assert controller_of(dev / "nvme7n1", sys_root) == dev / "nvme7"  # no answer from sysfs
     with pytest.raises(MeterError, match="is not an NVMe device"):
         controller_of(dev / "sda", sys_root)
 

@@ -1,4 +1,4 @@
-"""rapl and hwmon on trees laid out as the kernel does."""
+"""rapl and hwmon on trees laid out like the kernel's."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_rapl_takes_other_zones_by_name(tmp_path: Path, monkeypatch: pytest.Monk
     rapl_tree(tmp_path)
     infos = open_rapl(tmp_path, monkeypatch, zones=["psys", "package-0"]).describe()
     assert [info.sensor for info in infos] == ["rapl:psys", "rapl:package-0"]
-    assert len({info.whole for info in infos}) == 2  # psys holds the package already
+    assert len({info.whole for info in infos}) == 2  # psys already includes the package
     with pytest.raises(StudyError, match="package-0/core, package-0/dram, psys"):
         open_rapl(tmp_path, monkeypatch, zones=["package-9"])
 

@@ -1,4 +1,4 @@
-"""Meters in their threads: slow ones, ones that fail, ones that hang; and a campaign's worth."""
+"""Meters in threads: slow, failing, or hanging ones; and a campaign's worth."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ INFO = SensorInfo(
 
 
 class Probe:
-    """A meter that does as it is told."""
+    """Meter controlled by the test."""
 
     def __init__(self) -> None:
         self.threads: set[int] = set()
@@ -96,7 +96,7 @@ def test_a_meter_is_read_from_one_thread_and_closed() -> None:
 
 
 class StrangeError(Exception):
-    """As a library has its own, which nobody foresaw."""
+    """Unexpected error type of a library."""
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
@@ -209,7 +209,7 @@ DECLARED = {"kind": "declared", "boundary": "device", "idle_watts": 2.0, "joules
 
 
 def metered(metering: Metering, of: Target, seconds: float = 1.0) -> RunOutcome:
-    """A run without a load, with its pauses."""
+    """Simulate a run without a load, with its pauses, and return its outcome."""
     metering.idle_begins()
     sleep_s(0.3)
     metering.load_begins()
@@ -223,7 +223,7 @@ def metered(metering: Metering, of: Target, seconds: float = 1.0) -> RunOutcome:
 
 def test_a_run_with_counters_that_wrap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rapl, "ROOT", tmp_path)
-    range_uj = 400_000_000  # wraps every ten seconds at 40 W, the first time after 700 ms
+    range_uj = 400_000_000  # wraps every ten seconds at 40 W, first after 700 ms
     start_uj = range_uj - 28_000_000
     (counter,) = rapl_tree(tmp_path, range_uj=range_uj)
     both = target("t", RAPL, DECLARED, power_boundary="host")
@@ -241,7 +241,7 @@ def test_a_run_with_counters_that_wrap(tmp_path: Path, monkeypatch: pytest.Monke
     ]
     package, dram, declared = done.summaries
     assert package.mean_w == pytest.approx(40, rel=0.3)
-    assert dram.energy_j is None  # that counter stands still: not measured, and never 0
+    assert dram.energy_j is None  # the counter does not move: not measured, rather than 0
     assert "not measured: the counter stood still" in dram.notes
     assert declared.energy_j is not None
     assert declared.energy_j == pytest.approx(2 * window_s + 1)
@@ -284,7 +284,7 @@ def test_a_sensor_gone_in_mid_run_flags_the_run_and_comes_back(
             start = monotonic_ns()
             sleep_s(0.1)
         counter.unlink()
-        sleep_s((monotonic_ns() - start) / 1e9)  # as long again: half of the window at most
+        sleep_s((monotonic_ns() - start) / 1e9)  # as long again: at most half of the window
         record = record_of(aimed, outcome(start, monotonic_ns()), metering)
         assert [flag.kind for flag in record.flags if "power" in flag.kind] == [
             "power-not-measured"

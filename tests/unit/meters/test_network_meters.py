@@ -1,4 +1,4 @@
-"""What the meters of the network share: pages, missing libraries, the forms of values."""
+"""Shared parts of network meters: pages, missing libraries, value formats."""
 
 from __future__ import annotations
 

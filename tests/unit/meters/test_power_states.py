@@ -14,7 +14,7 @@ from storlab.model.study import Target
 
 
 class Shelf:
-    """Drives by path, with state that outlives those who open them."""
+    """Drives by path, whose state persists after they are closed."""
 
     def __init__(self, *paths: str) -> None:
         self.state = dict.fromkeys(paths, 0)
@@ -97,7 +97,7 @@ def test_a_drive_that_slept_before_gets_no_state_back_that_has_no_io(
     with states(shelf, tmp_path, low) as power:
         (applied,), _ = power.apply(low)
         assert applied.former_index == 0
-        shelf.state["nvme0"] = 3  # it sleeps again
+        shelf.state["nvme0"] = 3  # asleep again
     assert shelf.sets == [("nvme0", 2), ("nvme0", 0)]
 
 
@@ -121,7 +121,7 @@ def test_two_targets_on_one_drive_change_it_to_and_fro(shelf: Shelf, tmp_path: P
         assert shelf.state["nvme0"] == 1
         assert power.apply(full) == ([], True)
         assert shelf.state["nvme0"] == 0
-        shelf.state["nvme0"] = 2  # somebody else interferes
+        shelf.state["nvme0"] = 2  # another program interferes
         (applied,), changed = power.apply(low)
         assert (applied.index, applied.former_index, changed) == (1, 0, True)
     assert shelf.state["nvme0"] == 0
@@ -213,5 +213,5 @@ def test_studies_without_power_states_open_no_drive(tmp_path: Path) -> None:
 
 def test_the_drive_of_a_file_is_the_one_under_its_file_system(tmp_path: Path) -> None:
     memory = Target(name="m", path="/dev/shm/file", size=4096)
-    assert drives_of(memory, tmp_path) == ["/dev/shm/file"]  # there is none: opening it says so
+    assert drives_of(memory, tmp_path) == ["/dev/shm/file"]  # no drive: opening it reports so
     assert drives_of(Target(name="n", path="null:"), tmp_path) == []

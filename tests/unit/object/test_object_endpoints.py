@@ -1,4 +1,4 @@
-"""Requests by endpoint: which endpoint is slow, and how the rows of clients are merged."""
+"""Requests by endpoint: detection of a slow one, and merging of clients' rows."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ A, B, C = "http://a:9000", "http://b:9000", "http://c:9000"
 
 
 def row(endpoint: str, latencies_ms: Iterable[float], **changes: Any) -> dict[str, Any]:
-    """A row as the engine tells it; ``latencies_ms`` of each request."""
+    """Return a row as the engine reports it, with ``latencies_ms`` of each request."""
     histogram, values = Histogram(), list(latencies_ms)
     for value in values:
         histogram.record(int(value * MS))
@@ -65,7 +65,7 @@ def test_two_slow_endpoints_of_three_are_both_named() -> None:
 def test_a_slow_tail_is_found_where_medians_are_alike() -> None:
     steady = [1.0] * 1900 + [2.0] * 100
     assert slow(row(A, steady), row(B, [1.0] * 1800 + [40.0] * 200)) == [("get", B, A)]
-    # A share that alike endpoints may differ by, and too few requests to tell.
+    # A share within which equal endpoints may differ, and too few requests to decide.
     assert slow(row(A, steady), row(B, [1.0] * 1920 + [40.0] * 80)) == []
     assert slow(row(A, steady[::4]), row(B, [1.0] * 450 + [40.0] * 50)) == []
 
@@ -76,9 +76,9 @@ def test_a_slow_tail_is_found_where_medians_are_alike() -> None:
         [row(A, [1.0] * 500)],
         [row(A, [1.0] * 500), row(B, [1.3] * 500), row(C, [1.2] * 500)],
         [row(A, [1.0] * 500), row(B, [9.0] * 99)],
-        # Stalls that meet alike endpoints with one request of a hundred more or less.
+        # Stalls that hit equal endpoints with one request in a hundred more or less.
         [row(A, [1.0] * 1985 + [90.0] * 15), row(B, [1.0] * 1975 + [90.0] * 25)],
-        # Small and large requests around uploads go to endpoints in a fixed order.
+        # Small and large requests around uploads use endpoints in a fixed order.
         [row(A, [1.0] * 500, kind="upload"), row(B, [30.0] * 500, kind="upload")],
         [row(A, [1.0] * 500, kind="get"), row(B, [30.0] * 500, kind="put")],
         [row(A, [1.0] * 500), row(A, [], address=None, errors=3)],
@@ -116,7 +116,7 @@ def test_rows_of_clients_are_summed_and_their_histograms_merged() -> None:
     assert known[A].p50_ns == pytest.approx(1 * MS, rel=0.01)
     assert known[A].p99_ns == pytest.approx(9 * MS, rel=0.01)
     assert known[B].requests == 10
-    # As wide as a percentile needs, so that repeats can be merged later.
+    # As wide as needed for a percentile, so that repeats can be merged later.
     assert len(known[A].latency) < 200
 
 

@@ -1,4 +1,4 @@
-"""Object runs in other programs' formats."""
+"""Export of object runs to other programs' formats."""
 
 from __future__ import annotations
 

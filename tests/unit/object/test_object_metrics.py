@@ -1,4 +1,4 @@
-"""Metrics and flags of object runs: what failed is in no other figure."""
+"""Metrics and flags of object runs: failed requests are in no other figure."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def totals(count: int, mean_ns: float, moved: int = 0, **errors: int) -> Operati
 
 
 def outcome(**changes: Any) -> RunOutcome:
-    """Two seconds of 600 GETs and 200 PUTs of 1 MiB, at 10 and 30 ms: six requests in flight."""
+    """Return 2 s of 600 GETs and 200 PUTs of 1 MiB, at 10 and 30 ms: six in flight."""
     samples = [
         Sample(
             i,
@@ -326,7 +326,7 @@ def test_a_busy_client_and_the_engines_notes_are_flagged() -> None:
 
 
 def test_a_kind_that_was_asked_for_and_never_came_has_the_rate_0() -> None:
-    """Else GET + PUT, as means over runs, would not make the total: one side is over fewer runs."""
+    """Otherwise GET + PUT, as means over runs, would differ from the total."""
     only_gets = outcome(totals={"get": totals(600, 1e7, 600 * MIB)})
     only_gets.samples = [sample for sample in only_gets.samples if sample.operation == "get"]
     found = metrics(only_gets)

@@ -139,7 +139,7 @@ def test_every_field_of_a_study_reaches_the_job() -> None:
     assert made.sizes == made.pool.sizes
     assert (made.sizes.kind, made.sizes.low, made.sizes.high) == ("uniform", 64 * MIB, 128 * MIB)
     assert (made.pool.objects, made.pool.shards) == (77, 3)
-    assert (made.concurrency, made.threads) == (6, 6)  # a thread without a request has no use
+    assert (made.concurrency, made.threads) == (6, 6)  # threads without a request are useless
     assert made.keys.model_dump() == {
         "kind": "hot_cold",
         "theta": 1.1,
@@ -174,7 +174,7 @@ def test_a_point_keeps_no_field_it_has_no_use_for() -> None:
     swept = points(
         'get_percent = [0, 50]\nkeys = ["uniform", "zipf"]\nzipf_theta = 0.9\nobjects = [10, 20]'
     )
-    assert len(swept) == 5  # writes alone have neither keys nor a pool
+    assert len(swept) == 5  # pure writes have neither keys nor a pool
     assert len({p.point_id for p in swept}) == 5
     assert swept[0].params["objects"] == 2500
     parts = points('object_size = ["4MiB", "64MiB"]\npart_size = "8MiB"\npart_concurrency = [1, 2]')

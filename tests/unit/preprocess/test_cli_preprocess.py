@@ -1,6 +1,6 @@
-"""``storlab preprocess``: what it refuses before it reads a byte, and how it tells what came of it.
+"""``storlab preprocess``: refusals before any read, and its report.
 
-With real engines it is tested in ``tests/integration/test_preprocess_verb.py``.
+``tests/integration/test_preprocess_verb.py`` tests it with real engines.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ SAMPLE = {"line": 7, "reason": "label", "field": 1, "text": "2"}
 
 @dataclass
 class FakeRun:
-    """A run that has ended; or one that goes on until it is cancelled."""
+    """Fake run that has ended, or that runs until it is cancelled."""
 
     outcome: RunOutcome
     endless: bool = False
@@ -47,7 +47,7 @@ class FakeRun:
 
 @dataclass
 class FakeEngine:
-    """Remembers its orders."""
+    """Fake engine that records its jobs."""
 
     failure: Failure | None = None
     endless: bool = False
@@ -86,7 +86,7 @@ class FakeEngine:
 
 
 def told(job: PreprocessJob, resumed: int = 0, malformed: int = 0) -> dict[str, Any]:
-    """Details of a run of 2 s for each stage."""
+    """Return details of a run with 2 s per stage."""
     stages = [
         {
             "name": name,
@@ -132,7 +132,7 @@ def engine(monkeypatch: pytest.MonkeyPatch) -> FakeEngine:
 
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Two files, and an output that somebody began with the default options."""
+    """Provide two files, and an output started with the default options."""
     monkeypatch.chdir(tmp_path)
     for name in ("day_0", "day_1"):
         (tmp_path / name).write_bytes(LINE * 100)
@@ -148,7 +148,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def begin(directory: Path, inputs: list[Any], engine: str) -> None:
-    """As engines do."""
+    """Start an output as engines do."""
     directory.mkdir()
     fields = {
         "engine": engine,
@@ -164,7 +164,7 @@ def begin(directory: Path, inputs: list[Any], engine: str) -> None:
 
 
 def lines_of(text: str) -> dict[str, list[str]]:
-    """Words of each line, by the first."""
+    """Return the words of each line by its first word."""
     return {line.split()[0]: line.split() for line in text.splitlines() if line.strip()}
 
 
@@ -261,7 +261,7 @@ def test_an_engine_that_is_not_installed(
 
 
 def test_the_order_says_what_the_options_say(place: Path, engine: FakeEngine) -> None:
-    """Paths are the same from wherever they are given."""
+    """Paths are equal, whatever they are relative to."""
     (place / "link").symlink_to(place / "day_1")
     call = (
         "day_1 ../{}/day_0 --out o --workers 2 --threshold 3 --modulo 100 --numerical float32 "
@@ -300,7 +300,7 @@ def test_defaults_are_those_of_studies(place: Path, engine: FakeEngine) -> None:
     [
         (2 * usable_cores(), "4GiB", usable_cores()),
         (1, "4GiB", 1),
-        (2 * usable_cores(), "80MB", 1),  # a row group, and what a worker takes beside it
+        (2 * usable_cores(), "80MB", 1),  # a row group, plus a worker's own memory
     ],
 )
 def test_workers_are_what_cores_parts_and_memory_allow(
@@ -321,7 +321,7 @@ def test_room_is_looked_at_beforehand(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """100 rows of 245 bytes: 53 bytes each in binary at least, 321 of output at most."""
+    """100 rows of 245 bytes: at least 53 bytes each in binary, at most 321 of output."""
     (place / "day_0").write_bytes(b"x" * 245 * 100)
     monkeypatch.setattr(preprocessing, "free_bytes", lambda _path: free)
     assert main(["preprocess", "day_0", "--out", "o"]) == code

@@ -1,4 +1,4 @@
-"""Metrics and flags of preprocessing, from stages that are written down here."""
+"""Metrics and flags of preprocessing, from given stages."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def stage(name: str, start_s: float, end_s: float, **changes: Any) -> dict[str, 
 
 
 def stages(**ingest: Any) -> list[dict[str, Any]]:
-    """4 s, 2 s and 3 s, with half a second between two of them."""
+    """Return stages of 4 s, 2 s and 3 s, with gaps of half a second."""
     first: dict[str, Any] = {
         "input_bytes": RAW,
         "cpu_ns": 6 * S,
@@ -112,7 +112,7 @@ def flags(run: RunOutcome, lines: str = "workers = 4") -> dict[str, str]:
 
 def test_times_of_the_run_and_of_each_stage() -> None:
     found = named(outcome())
-    assert found["completion_time_s.all"] == 10  # with what lies between the stages
+    assert found["completion_time_s.all"] == 10  # including gaps
     assert found["completion_time_s.ingest"] == 4
     assert found["completion_time_s.vocabulary"] == 2
     assert found["completion_time_s.encode"] == 3

@@ -1,4 +1,4 @@
-"""``[workload.scale]``: from the table of a study to the order, the memory and the flags."""
+"""``[workload.scale]``: from a study's table to job, memory and flags."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_the_scale_names_the_engine_and_its_scheduler() -> None:
 def test_implementations_are_compared_beside_it() -> None:
     native, dask = points(f'implementation = ["native", "dask"]\n{SCALE}')
     assert (native.engine, dask.engine) == ("native", "dask")
-    assert type(job(native)) is PreprocessJob  # the native engine knows of no scheduler
+    assert type(job(native)) is PreprocessJob  # the native engine has no scheduler
     assert isinstance(job(dask), ScaledJob)
     without = {name: value for name, value in native.params.items() if name != "implementation"}
     assert without == {n: v for n, v in dask.params.items() if n != "implementation"}

@@ -1,4 +1,4 @@
-"""The preprocessing workload: parameters to points, points to jobs and steps, words of the page."""
+"""The preprocessing workload: parameters to points, points to jobs, steps and page text."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def point(lines: str = "") -> Point:
 
 
 def refused(lines: str) -> tuple[str, str]:
-    """What is wrong, naming its field, and the fix."""
+    """Return the problem with its field, and the fix."""
     with pytest.raises(StudyError) as caught:
         points(lines)
     (problem, *_) = caught.value.problems
@@ -198,7 +198,7 @@ def test_days_are_read_in_the_order_of_their_numbers(tmp_path: Path) -> None:
 def test_files_are_those_of_the_directory_that_was_granted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A resume may be started in another directory, where the same names mean other files."""
+    """A resume may start in another directory, where the same names mean other files."""
     for place in ("here", "there"):
         day_files(tmp_path / place / "data", "day_0")
     monkeypatch.chdir(tmp_path / "there")
@@ -260,7 +260,7 @@ def test_a_pattern_of_any_depth_leaves_storlabs_own_files_out(tmp_path: Path) ->
 
 
 def test_a_run_goes_on_also_where_its_files_are_not_seen(tmp_path: Path) -> None:
-    """From another directory than the study's, say: what is there of its output stays."""
+    """A run from a directory other than the study's keeps existing output."""
     for lines in ('resume = true\ninput = ["*.none"]', "resume = true\nrows = 1000"):
         assert PREPROCESS.estimate(point(lines), HEADER, day_files(tmp_path)).continues
     assert not PREPROCESS.estimate(point('input = ["*.none"]'), HEADER, TARGET).continues
@@ -287,7 +287,7 @@ def test_the_estimate_grows_with_the_rows_and_shrinks_with_the_workers() -> None
     assert (base.writes, base.files, base.reads) == (True, 0, True)
     assert base.data_bytes == 1_000_000 * ROW_BYTES
     assert base.duration_ns == 5 * base.data_bytes + NS_PER_S
-    # Parquet 170, vocabularies 26 x 12 / 15, binary 1 + 26 + 104 bytes of a row at most; each of
+    # Parquet 170, vocabularies 26 x 12 / 15, binary at most 1 + 26 + 104 bytes per row; each of
     # eight parts and of their row groups has 8 KiB more.
     beside = (8 + 8 + 1_000_000 // 262_144) * 8192
     assert base.bytes_written == 1_000_000 * (170 + 20 + 131) + beside
@@ -296,7 +296,7 @@ def test_the_estimate_grows_with_the_rows_and_shrinks_with_the_workers() -> None
     )
     assert every.bytes_written == 1_000_000 * (170 + 312 + 157) + beside
     slow = PREPROCESS.estimate(point('rows = 1_000_000\nimplementation = "pandas"'), HEADER, TARGET)
-    assert 5 * (slow.duration_ns - 2 * NS_PER_S) == 17 * (base.duration_ns - NS_PER_S)  # it starts
+    assert 5 * (slow.duration_ns - 2 * NS_PER_S) == 17 * (base.duration_ns - NS_PER_S)  # start-up
     all_cores = PREPROCESS.estimate(
         point(f'rows = 1_000_000\nworkers = {usable_cores()}\nmemory = "1TiB"'), HEADER, TARGET
     )

@@ -94,7 +94,7 @@ def test_version_1_has_a_hierarchy_for_each_controller(tmp_path: Path) -> None:
     }
     own = cgroups.groups_of("memory", place)
     assert cgroups.memory_limit(own) == (7000, str(memory / "job"))
-    assert cgroups.memory_left(own) == 3000  # what is cached can be dropped
+    assert cgroups.memory_left(own) == 3000  # cached memory can be reclaimed
     assert cgroups.memory_events(str(memory / "job")) == 4
 
 

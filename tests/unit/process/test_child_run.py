@@ -1,4 +1,4 @@
-"""A program that carries out a run: watched, ended, and its failure in its own words."""
+"""A program that executes a run: monitored, ended, and its failure message."""
 
 from __future__ import annotations
 
@@ -192,7 +192,7 @@ def test_secrets_reach_it_and_nobody_else(tmp_path: Path) -> None:
 
 
 def test_it_outlives_the_thread_that_asked_for_it(tmp_path: Path) -> None:
-    """It is told of the end of storlab, and the kernel tells of that of a thread."""
+    """The death signal must mean storlab's end; the kernel ties it to the starting thread."""
     code = (
         "import pathlib, time\npathlib.Path('ready').touch()\n"
         "while not pathlib.Path('go').exists(): time.sleep(0.01)\n"

@@ -1,4 +1,4 @@
-"""Engines whose own part breaks: a failed outcome, and nobody waits for ever."""
+"""Engines with internal errors: a failed outcome, and no endless wait."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def test_a_fio_that_moves_nothing_more_has_a_limit_too(
 
 
 class Silent:
-    """Has ended, and has nothing to show for it."""
+    """Run that has ended without a result."""
 
     def snapshot(self) -> Snapshot:
         return Snapshot("done", 0)

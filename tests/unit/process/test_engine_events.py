@@ -1,4 +1,4 @@
-"""Events of a child as totals and samples: nothing is lost, nothing counts twice."""
+"""Events of a child as totals and samples: none lost, none counted twice."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What this process may use of the machine's memory."""
+"""Memory of the machine that this process may use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The machine's cores over time, as the engines that start programs read them."""
+"""The machine's CPU use over time, as read by engines that start programs."""
 
 from __future__ import annotations
 
@@ -32,6 +32,6 @@ def test_this_machine_tells_busy_and_stolen_time() -> None:
     trace.read()
     begin = monotonic_ns()
     while trace.between(begin, monotonic_ns())["machine_busy_percent"] is None:
-        trace.read()  # ticks go on only every 10 ms
+        trace.read()  # ticks advance only every 10 ms
     found = trace.between(begin, monotonic_ns())
     assert 0 <= found["machine_steal_percent"] <= found["machine_busy_percent"] <= 100

@@ -1,4 +1,4 @@
-"""Programs that storlab starts end when it is killed, and only then."""
+"""Programs started by storlab end when it is killed, and only then."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ READERS = (
     "read._kept, read.os.sched_getaffinity = kept, lambda _: {0, 1}\n"
     "list(read._read([('a', 'b')] * read.ALONE))"
 )
-SLOW = (  # a program that says what it is told to, and heeds nothing any more
+SLOW = (  # a program that prints its input and ignores everything else
     "import os\n"
     "def slow(name, text=''):\n"
     "    path = Path(name).absolute()\n"
@@ -116,7 +116,7 @@ def test_nothing_outlives_a_killed_parent(
 
 
 def until(done: Callable[[], bool]) -> None:
-    """Fails after a time that no machine needs."""
+    """Poll a condition; fail after a time no machine needs."""
     for _ in range(60 * 50):
         if done():
             return
@@ -134,7 +134,7 @@ def test_a_program_that_does_not_run_is_told(tmp_path: Path) -> None:
 
 
 def test_signals_are_as_for_any_program(tmp_path: Path) -> None:
-    """Python itself ignores SIGPIPE; a program that it becomes must not."""
+    """Python ignores SIGPIPE; a program it executes must not."""
     command = ["sh", "-c", "grep SigIgn /proc/self/status"]
     process = start_child(command, stdout=subprocess.PIPE, text=True, cwd=tmp_path)
     ignored = int(process.communicate()[0].split()[1], 16)

@@ -1,4 +1,4 @@
-"""Programs of others: a run has a directory of its own, so that they are named by whole paths."""
+"""External programs: a run has its own directory, so they are named by absolute paths."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from storlab.process.program import find_program
 
 @pytest.fixture
 def tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Programs of two names beside others of the same names, which stand on PATH."""
+    """Provide programs of two names next to others of the same names on PATH."""
     for directory in ("path", "own"):
         for name in ("fio", "python3"):
             program = tmp_path / directory / name
@@ -39,7 +39,8 @@ def tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_relative_path_is_told_whole(
     tools: Path, monkeypatch: pytest.MonkeyPatch, variable: str, find: Callable[[], Path]
 ) -> None:
-    for asked in ("./fio", "../own/fio", "./link"):  # a link to a Python is its own environment
+    # A link to a Python is an environment of its own.
+    for asked in ("./fio", "../own/fio", "./link"):
         monkeypatch.setenv(variable, asked)
         assert find().is_absolute()
         assert os.path.normpath(find()) == str(tools / "own" / Path(asked).name)

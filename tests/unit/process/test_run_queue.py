@@ -1,4 +1,4 @@
-"""When workers had no core: threads that others keep from theirs, and which readings are kept."""
+"""Workers waiting for a core: delayed threads, and which readings are kept."""
 
 from __future__ import annotations
 
@@ -24,8 +24,10 @@ MS = 1_000_000
 
 @contextmanager
 def working(name: str, after: threading.Event | None = None) -> Iterator[None]:
-    """A thread of this process that shares one core with a busy program. It takes this name, once
-    ``after`` is set."""
+    """Run a thread that shares one core with a busy program.
+
+    It gets this name once ``after`` is set.
+    """
     core = min(os.sched_getaffinity(0))
     named, end = threading.Event(), threading.Event()
 

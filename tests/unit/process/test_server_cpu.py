@@ -1,4 +1,4 @@
-"""CPU of a server that storlab runs, taken over a window that is known only afterwards."""
+"""CPU time of a server run by storlab, for a window known only afterwards."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What devices moved during a run, and the flag of reads that never came to them."""
+"""Device bytes during a run, and the flag for reads that did not reach the device."""
 
 from __future__ import annotations
 
@@ -203,10 +203,10 @@ def test_reads_that_a_cache_served_are_flagged() -> None:
     assert flags({**DEVICE, "read_bytes": 40 * MB}) == ["device-bytes"]
     assert flags({**DEVICE, "read_bytes": 89 * MB}) == ["device-bytes"]
     assert flags({**DEVICE, "read_bytes": 91 * MB}) == []
-    assert flags({**DEVICE, "read_bytes": 500 * MB}) == []  # others read, too
+    assert flags({**DEVICE, "read_bytes": 500 * MB}) == []  # others read as well
     assert flags(None) == []
     assert flags(DEVICE, read=0) == []
-    assert flags({**DEVICE, "read_bytes": 0}, direct=False) == []  # page-cache says that already
+    assert flags({**DEVICE, "read_bytes": 0}, direct=False) == []  # page-cache already reports that
 
 
 def test_writes_that_never_came_to_the_device_are_flagged() -> None:
@@ -217,7 +217,7 @@ def test_writes_that_never_came_to_the_device_are_flagged() -> None:
 
 
 def test_what_a_device_did_around_the_window_does_not_count_as_of_it() -> None:
-    """Half a second before and after a window of one second: twice the bytes at the same rate."""
+    """Half a second before and after a window of one second doubles the bytes."""
     around = {**DEVICE, "over_ns": 2_000_000_000}
     assert flags({**around, "read_bytes": 90 * MB}) == ["device-bytes"]
     assert flags({**around, "read_bytes": 110 * MB}) == []

@@ -1,4 +1,4 @@
-"""What a device is known by, on trees of sysfs as the kernel lays them out."""
+"""Identifying facts of devices, from sysfs trees laid out like the kernel's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Homes: whose they are, what is removed from them, and whether there is room."""
+"""Homes: ownership, removal, and free space."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_what_an_interrupted_run_has_left_is_room_for_it(
 
 
 def test_a_full_disk_is_cleaned_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Removing makes the room: it may need none itself."""
+    """Removing must work without free space."""
     full = OSError(errno.ENOSPC, "No space left on device")
     with HomeHold(tmp_path, "one") as hold:
         make(hold, "data")
@@ -134,7 +134,7 @@ def test_one_campaign_at_a_time(tmp_path: Path) -> None:
 
 def test_cleaning_up_takes_what_is_ones_own_and_leaves_what_others_keep(tmp_path: Path) -> None:
     with HomeHold(tmp_path, "one") as hold:
-        make(hold, "kept")  # by one, which has keep_data
+        make(hold, "kept")  # by a target with keep_data
     with HomeHold(tmp_path, "two") as hold:
         make(hold, "own")
         assert hold.clean(StopRequest()) == [str(hold.path / "own")]
@@ -150,7 +150,7 @@ def test_what_a_killed_campaign_left_is_still_its_own(tmp_path: Path) -> None:
     killed = HomeHold(tmp_path, "killed")
     killed.__enter__()
     make(killed, "left")
-    killed._stack.pop_all()  # no clean-up, no farewell; the lock goes with the process
+    killed._stack.pop_all()  # no clean-up; the lock ends with the process
     (killed.path / LOCK).unlink()
     with HomeHold(tmp_path, "two") as hold:
         make(hold, "own")

@@ -15,7 +15,7 @@ from storlab.stores.medium import Medium, medium_of
 from support.mounts import loop_device, make_image, mounted, sh
 
 SIZE = 32 << 20
-BTRFS_SIZE = 128 << 20  # it takes no less
+BTRFS_SIZE = 128 << 20  # its minimum
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def stack() -> Iterator[ExitStack]:
 
 
 def _direct_loop(stack: ExitStack, place: Path) -> Path:
-    """A loop device over an image that is read and written with direct I/O."""
+    """Return a loop device with direct I/O over an image."""
     image = make_image(place / "image", SIZE)
     device = stack.enter_context(loop_device(image, "--direct-io=on"))
     if Path(f"/sys/block/{device.name}/loop/dio").read_text().strip() != "1":

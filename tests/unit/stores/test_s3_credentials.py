@@ -1,4 +1,4 @@
-"""Credentials are found where the AWS tools look, in their order, and are never shown."""
+"""Credentials come from the AWS tools' places, in their order, and are never printed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def nothing_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [name for name in os.environ if name.startswith(("AWS_", "SSD_"))]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")  # tests ask nobody outside
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")  # no network requests in tests
 
 
 def target(**options: object) -> Target:
@@ -234,7 +234,7 @@ END"""
 
 
 def program(tmp_path: Path, prints: str, profile: str = "profile corp") -> Path:
-    """A credential_process of a profile; returns the file of its calls."""
+    """Write a profile's credential_process; return the file that records its calls."""
     script = tmp_path / "keys of corp"
     script.write_text(PROGRAM.format(secret=SECRET, prints=prints.format(secret=SECRET)))
     script.chmod(0o755)

@@ -1,4 +1,4 @@
-"""Which keys are storlab's, what stores say in XML, and what their refusals mean."""
+"""Which keys are storlab's, stores' XML answers, and meaning of their errors."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def test_a_page_of_a_listing() -> None:
     page = objects_page(LISTING % b"true")
     assert page.keys == ["a/b+c d"]
     assert page.prefixes == ["a/e /"]
-    assert page.after == [("continuation-token", "1%2B")]  # opaque: it goes back as it came
+    assert page.after == [("continuation-token", "1%2B")]  # opaque: returned unchanged
     assert objects_page(LISTING % b"false").after == []
 
 
@@ -247,7 +247,7 @@ def test_keys_that_a_store_repeats_are_hidden() -> None:
 
 
 def failed(fault: str, code: int | None = None, text: str = "in words") -> OSError:
-    """An error as the native client raises it."""
+    """Return an error as raised by the native client."""
     error = OSError(text) if code is None else OSError(code, text)
     error.fault = fault  # type: ignore[attr-defined]
     return error
@@ -266,7 +266,7 @@ def failed(fault: str, code: int | None = None, text: str = "in words") -> OSErr
         (failed("tls"), "no TLS there", "scheme"),
         (failed("handshake"), "no TLS there", "scheme"),
         (failed("unreachable", errno.EHOSTUNREACH), "in words", "reaches"),
-        # The words of a message decide nothing: a bucket may be called so.
+        # Message text is ignored: a bucket may have such a name.
         (failed("unreachable", text="certificate refused handshake"), "refused", "reaches"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Metrics and flags of training, from times that are written down here."""
+"""Metrics and flags of training, from given times."""
 
 from __future__ import annotations
 
@@ -46,7 +46,10 @@ def point(lines: str = "") -> Point:
 
 
 def accelerator(steps: int, step_ms: float, first_wait_ms: float, wait_ms: float) -> dict[str, int]:
-    """All steps compute alike; the first waits ``first_wait_ms``, each other one ``wait_ms``."""
+    """Return an accelerator of equal steps; the first waits ``first_wait_ms``.
+
+    All other steps wait ``wait_ms``.
+    """
     compute = round(step_ms * MS)
     first = round(first_wait_ms * MS) + compute
     return {
@@ -121,7 +124,7 @@ def kinds(lines: str, run: RunOutcome, target: Target = DIRECT) -> set[str]:
 
 
 def test_four_steps_hide_the_reading_in_the_first() -> None:
-    """Known of the reference: 98.9 % were printed while 1.3 s of computing took 5 s and more."""
+    """The reference once printed 98.9 % while 1.3 s of computing took over 5 s."""
     run = outcome(epoch(accelerator(4, 323, first_wait_ms=4_000, wait_ms=3.6)))
     found = named("", run)
     assert found["au_percent", "all"] == pytest.approx(98.9, abs=0.05)
@@ -142,7 +145,7 @@ def test_utilisation_averages_accelerators_then_epochs() -> None:
 
 
 def on_schedule(late_ms: float, waits_ms: float = 0) -> dict[str, int]:
-    """11 steps of 10 ms; each but the first waits for its batch, and its thread comes late."""
+    """Return 11 steps of 10 ms; all but the first wait for their batch, and start late."""
     timed = accelerator(11, 10, 0, waits_ms + late_ms)
     scheduled = round((110 + 10 * waits_ms) * MS)
     return timed | {
@@ -262,7 +265,7 @@ def test_reads_after_the_first_epoch_must_come_from_the_device() -> None:
     (flag,) = [f for f in TRAINING.flags(point(), DIRECT, cached) if f.kind == "page-cache"]
     assert "after the first epoch the device read 5 % of what" in flag.message
     cold = outcome(epoch(STEADY, device=0), epoch(STEADY, device=10**9))
-    assert "page-cache" not in kinds("", cold, BUFFERED)  # the device has read it, whoever asked
+    assert "page-cache" not in kinds("", cold, BUFFERED)  # the device was read, whoever asked
     single = outcome(epoch(STEADY, device=3 * 10**8))
     assert "page-cache" in kinds("", single)
 
@@ -304,7 +307,7 @@ def test_a_data_set_that_memory_holds_is_flagged_with_the_numbers() -> None:
         return [f.message for f in flags if f.kind == "data-set-small"]
 
     assert messages(BUFFERED, 10**9) == []
-    assert messages(BUFFERED, None) == []  # a machine of which nothing is known
+    assert messages(BUFFERED, None) == []  # an unknown machine
     (small,) = messages(BUFFERED, 10**12)
     assert "4,200 samples" in small
     assert f"{-(-5 * 10**12 // 146_600_628):,}" in small

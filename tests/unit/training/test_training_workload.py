@@ -1,4 +1,4 @@
-"""The training workload: parameters to points, points to jobs and steps, outcomes to metrics."""
+"""The training workload: parameters to points, points to jobs, outcomes to metrics."""
 
 from __future__ import annotations
 
@@ -214,7 +214,7 @@ def test_a_profile_that_is_not_there_is_refused_by_the_plan(tmp_path: Path) -> N
     study = tmp_path / "study.toml"
     lines = f'[[workload]]\nkind = "training"\nprofile = "{tmp_path}/absent.toml"\n'
     study.write_text(HEAD + lines)
-    loaded = load_study(study)  # results of it must stay readable
+    loaded = load_study(study)  # its results must remain readable
     with pytest.raises(StudyError) as caught:
         make_plan(loaded)
     assert "absent.toml cannot be read" in str(caught.value)
@@ -246,7 +246,7 @@ def test_the_estimate_is_computing_or_reading() -> None:
     ("record", "buffers"), [(100_000, 100_000), (3_000_000, 3 << 20), (1 << 30, 18 << 20)]
 )
 def test_buffers_are_those_that_a_file_fills(record: int, buffers: int) -> None:
-    """As crates/families/training/src/reader.rs makes them; a bucket's readers have none."""
+    """Same rule as in crates/families/training/src/reader.rs; readers of a bucket have none."""
     profile = OWN.replace("= 2000", f"= {record}").replace("file = 30", "file = 1")
     given = {"profile_data": tomllib.loads(profile), "accelerators": 2}
     own = point().model_copy(update={"engine": "native", "params": {**point().params, **given}})
@@ -372,7 +372,7 @@ def test_words_of_the_page() -> None:
     usual = {**params, "batch_size": None, "computation_time": None}
     assert TRAINING_PAGE.phrase("profile", usual) == "unet3d-small (not a published profile)"
     assert TRAINING_PAGE.phrase("accelerators", params) == "2\u00a0accelerators"
-    assert TRAINING_PAGE.phrase("epochs", params) == ""  # as the profile says
+    assert TRAINING_PAGE.phrase("epochs", params) == ""  # as in the profile
     assert TRAINING_PAGE.titles["batch_size"].endswith("(overrides the profile)")
     assert not TRAINING_PAGE.says("scale", params)
     assert TRAINING_PAGE.says("scale", {**params, "scale": 0.5})

@@ -1,4 +1,4 @@
-"""What Dask's engine says before it runs, its accounts, and what a worker leaves of an attempt."""
+"""The Dask engine: refusals, accounting, and leftovers of a worker's attempt."""
 
 from __future__ import annotations
 
@@ -65,12 +65,12 @@ def test_a_crew_counts_what_was_used_for_the_run_alone() -> None:
     crew.begin({"a": reading("a", 100), "b": reading("b", 50, where="there")})
     crew.tell(reading("a", 130, peak=7), unit=True)
     crew.tell(reading("b", 70, peak=9))
-    crew.tell(reading("late", 25, peak=3))  # its start is for the run
+    crew.tell(reading("late", 25, peak=3))  # start-up does not count for the run
     assert crew.used_ns() == (30 + 20 + 25, 1)
     assert crew.peak_bytes() == 19
     crew.lose({"a", "late"})
     assert (crew.lost(), crew.peak_bytes()) == (1, 10)
-    assert crew.used_ns()[0] == 75  # what the lost one had told stays
+    assert crew.used_ns()[0] == 75  # the lost worker's reported time is kept
     assert set(crew.hosts()) == {"a", "late"}
     crew.forget_peaks()
     assert crew.peak_bytes() == 0
@@ -95,7 +95,7 @@ def _worker(tmp_path: Path, kind: type[Worker], **changes: Any) -> Any:
     return kind(PandasLibrary(), job, 245)
 
 
-@pytest.mark.parametrize("kept", [3, 9000])  # ids that one pass finds, and more
+@pytest.mark.parametrize("kept", [3, 9000])  # ids found by one pass, and more
 def test_an_attempt_encodes_as_one_machine_does(tmp_path: Path, kept: int) -> None:
     source = clicks(tmp_path, "day_0", 300)
     for kind in (Worker, ClusterWorker):
@@ -120,7 +120,7 @@ def test_an_attempt_encodes_as_one_machine_does(tmp_path: Path, kept: int) -> No
         for kind in (Worker, ClusterWorker)
     ]
     assert found[0] == found[1]
-    assert found[0].strip(b"\x7f")  # not only what was there before
+    assert found[0].strip(b"\x7f")  # not only the previous content
 
 
 def test_a_leaf_counts_and_the_root_makes_the_files(tmp_path: Path) -> None:

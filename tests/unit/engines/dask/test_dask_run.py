@@ -1,4 +1,4 @@
-"""The live view of a run on a cluster, from the lines that its coordinator prints."""
+"""The live view of a cluster run, from the lines its coordinator prints."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_units_and_bytes_become_rates(tmp_path: Path) -> None:
 
 
 class SlowToEnd:
-    """Workers that a busy machine does not let end in time, as a client of them and a cluster."""
+    """Fake client and cluster whose workers do not end in time, as on a busy machine."""
 
     def __init__(self) -> None:
         self.asked = False

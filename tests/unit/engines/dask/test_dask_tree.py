@@ -1,4 +1,4 @@
-"""Vocabularies as trees: who merges what, and what comes out, in whatever blocks it is read."""
+"""Vocabularies as trees: merging, and the result for any block size."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def counts_of(tallies: Iterator[Tally] | Sequence[Tally]) -> Counter[int]:
 
 
 class Adding:
-    """What a library does of merging; it remembers how much it was given at once."""
+    """Merging library that records the largest input."""
 
     def __init__(self) -> None:
         self.most = 0
@@ -61,7 +61,7 @@ def test_every_file_is_in_one_leaf_and_every_tally_merged_once(tmp_path: Path, c
     assert 1 <= len(tree.last) <= FAN_IN
     assert all(2 <= len(branch.tallies) <= FAN_IN for branch in tree.branches)
     before: set[Stored] = {leaf.out for leaf in tree.leaves}
-    for branch in tree.branches:  # each after what it merges
+    for branch in tree.branches:  # each after its inputs
         assert before.issuperset(branch.tallies)
         before.add(branch.out)
 

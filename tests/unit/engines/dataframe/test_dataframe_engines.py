@@ -1,4 +1,4 @@
-"""Layout, vocabularies in passes, and what engines of data frames say before they run."""
+"""Data frame engines: layout, vocabularies in passes, and refusals."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_a_directory_is_cleared_unless_the_run_goes_on(tmp_path: Path) -> None:
     run = tmp_path / "run"
     run.mkdir()
     (run / "notes.txt").write_text("of somebody else")
-    assert prepare(run, {"a": 1}, resume=True) is None  # nothing to go on with
+    assert prepare(run, {"a": 1}, resume=True) is None  # nothing to continue
     (run / "vocabulary" / "C1.json").write_text("{}")
     assert prepare(run, {"a": 1}, resume=True) is None
     assert (run / "vocabulary" / "C1.json").exists()
@@ -114,13 +114,13 @@ def test_the_fingerprint_knows_what_the_output_depends_on(tmp_path: Path) -> Non
     assert fingerprint(job.model_dump(mode="json"), "polars") != same
     path.write_bytes(b"xy")
     assert of() != same
-    path.write_bytes(b"y")  # as long as it was
+    path.write_bytes(b"y")  # same length as before
     os.utime(path, ns=(0, 1))
     assert of() != same
 
 
 class Counting:
-    """A library of the standard library only: a file holds its column as numbers."""
+    """Library in plain Python whose files hold their column as numbers."""
 
     threads = True
     errors: tuple[type[Exception], ...] = ()
@@ -133,7 +133,7 @@ class Counting:
         self.most = 0
 
     def release(self) -> None:
-        """It keeps nothing."""
+        """Do nothing: it holds no memory."""
 
     def count(
         self, paths: Sequence[Path], column: str, modulo: int, keys: tuple[int, int]
@@ -204,7 +204,7 @@ def test_work_is_cut_to_fit_into_memory(
     worker = Worker(library, job.model_dump(mode="json"), 245)
     assert worker.parts_at_once == at_once
     assert worker.chunk_bytes == chunk
-    short = Worker(library, job.model_dump(mode="json"), 40)  # lines: more rows in a part
+    short = Worker(library, job.model_dump(mode="json"), 40)  # more rows in a part
     assert short.parts_at_once <= at_once
 
 
@@ -235,7 +235,7 @@ def test_units_of_encoding_cover_every_row_of_every_column(tmp_path: Path) -> No
         assert row == sum(rows[: int(files[0][0].name)])
     assert shares == dict.fromkeys(["label", *COLUMNS[14:]], sum(rows))
     largest = max(sum(held for _, held in unit.arguments[0]) for unit in units if "f" in unit.name)
-    assert largest <= 1 << 22  # of those that look nothing up
+    assert largest <= 1 << 22  # without lookups
     assert [unit.arguments[-2] for unit in units] == sorted(unit.arguments[-2] for unit in units)
     assert len(_units(tmp_path, 1, [5], 3)) == 27
 
@@ -247,7 +247,7 @@ def test_a_journal_knows_what_was_finished(tmp_path: Path) -> None:
     assert first.done == frozenset()
     first.add(units[3].name)
     first.add(units[0].name)
-    path.write_bytes(path.read_bytes() + b"\nC9 0+1")  # torn, of C9 0+11
+    path.write_bytes(path.read_bytes() + b"\nC9 0+1")  # a torn write of C9 0+11
     second = Journal(path, units)
     assert second.done == {units[0].name, units[3].name}
     second.add(units[5].name)

@@ -1,4 +1,4 @@
-"""Which lines a part owns, which of them are well-formed, and what is said of the others."""
+"""Lines owned by a part, well-formed lines, and reasons for the others."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ GOOD = b"\t".join([b"1", *[b"5"] * 13, *[b"0123abCD"] * 26])
 
 
 def line(**fields: bytes) -> bytes:
-    """A good one with fields at other values: ``f1`` is the label."""
+    """Return a valid line with some fields replaced: ``f1`` is the label."""
     parts = GOOD.split(b"\t")
     for name, value in fields.items():
         parts[int(name[1:]) - 1] = value
@@ -107,11 +107,11 @@ def test_every_line_has_one_owner(tmp_path: Path, data: bytes, part_bytes: int) 
 
 
 class RefusedError(Exception):
-    """What a library says to lines that are not of its types."""
+    """Library error for lines that do not match its types."""
 
 
 def parse(data: bytes) -> list[bytes]:
-    """A library that refuses what is wrong, and integers with zeros before them."""
+    """Library that rejects wrong fields and integers with leading zeros."""
     lines = data.split(b"\n")[:-1]
     for text in lines:
         if malformation(text) or b"\t007\t" in text:

@@ -1,4 +1,4 @@
-"""A training job in DLIO's words, and what is refused."""
+"""A training job as DLIO configuration, and refusals."""
 
 from __future__ import annotations
 

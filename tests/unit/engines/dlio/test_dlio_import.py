@@ -1,4 +1,4 @@
-"""DLIO's result directories and MLPerf Storage's trees as a result directory."""
+"""Import of DLIO's result directories and MLPerf Storage's trees."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ def only(tmp_path: Path, place: Path) -> RunRecord:
 
 
 def checkpoint_run(place: Path, *, single: bool = True) -> Path:
-    """Two ranks that wrote twice and read once, in the form of DLIO's main branch.
+    """Write results of two ranks with two writes and one read, in the format of DLIO's main branch.
 
-    Made by hand after its source: 40 GiB in 10 s each, and the reading 5 s.
+    Made by hand from its source: 40 GiB in 10 s each, and the read in 5 s.
     """
     place.mkdir(parents=True)
     at = "2026-11-20T10:00:{:09.6f}".format
@@ -102,7 +102,7 @@ def test_a_tree_of_mlperf_storage_gives_repeats_of_one_point(tmp_path: Path) -> 
         (tree / stamp / ".hydra").mkdir()
         (tree / stamp / ".hydra" / "overrides.yaml").write_text("- ++workload.reader.odirect=True")
     with (tree / "20261120_114143" / "summary.json").open("a") as summary:
-        summary.write("\n")  # the same file again would be no repeat
+        summary.write("\n")  # otherwise the file would count as given twice
     (tree / "notes.txt").write_text("no run")
     records = imported(tmp_path, tmp_path / "results").records()
     assert [(r.repeat, r.target) for r in records] == [(1, "imported"), (2, "imported")]
@@ -112,9 +112,7 @@ def test_a_tree_of_mlperf_storage_gives_repeats_of_one_point(tmp_path: Path) -> 
 
 
 def test_what_is_not_told_of_the_page_cache_makes_no_target_of_its_own(tmp_path: Path) -> None:
-    """Of a tree with both: the configuration of a training says O_DIRECT, DLIO's checkpoints have
-    no such option.
-    """
+    """In a tree with both, training states O_DIRECT, but DLIO's checkpoints have no such option."""
     tree = tmp_path / "results"
     training = tree / "training" / "unet3d" / "run" / "20261120_104143"
     shutil.copytree(GOLDEN / "unet3d-hot", training)
@@ -124,7 +122,7 @@ def test_what_is_not_told_of_the_page_cache_makes_no_target_of_its_own(tmp_path:
     store = imported(tmp_path, tree)
     assert [(t.name, t.direct) for t in store.study.target] == [("imported", True)]
     flags = {r.kind: {flag.kind for flag in r.flags} for r in store.records()}
-    assert "page-cache" in flags["checkpoint"]  # it is not known to have gone past it
+    assert "page-cache" in flags["checkpoint"]  # direct I/O is unknown
     assert "page-cache" not in flags["training"]
 
 
@@ -154,7 +152,7 @@ def test_means_alone_are_one_checkpoint_each_and_say_so(tmp_path: Path) -> None:
 
 
 def test_a_run_of_checkpoints_alone_has_steps_of_none(tmp_path: Path) -> None:
-    """DLIO then writes every rank's file all the same, with an epoch that has no step."""
+    """DLIO then still writes every rank's file, with an epoch without steps."""
     place = checkpoint_run(tmp_path / "run")
     lists: dict[str, Any] = {name: {} for name in ("load", "proc", "throughput", "au", "compute")}
     for rank in range(2):
@@ -172,7 +170,7 @@ def with_config(place: Path, text: str, name: str = ".hydra") -> None:
 
 
 def misleading(tmp_path: Path) -> Path:
-    """A long first step: the rate is nearer to a whole batch by the formula that does not hold."""
+    """Write a run with a long first step: the wrong formula is closer to a whole batch."""
     place = tmp_path / "run"
     shutil.copytree(GOLDEN / "unet3d-hot", place)
     path = place / "0_output.json"

@@ -1,4 +1,4 @@
-"""DLIO's result files: read as recorded, and what is computed from them."""
+"""DLIO's recorded result files, and values computed from them."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_utilisation_is_measured_where_dlio_takes_the_configured_time() -> None:
     line = dlio_result.timeline(found, 0, batch=2, sample_bytes=200_000)
     measured = au_percent(epochs_of(outcome(line)))
     assert measured is not None
-    assert measured > found.metric["train_au_mean_percentage"]  # steps take longer than asked
+    assert measured > found.metric["train_au_mean_percentage"]  # steps take longer than configured
     assert any("configured" in note for note in dlio_result.defects(found))
 
 

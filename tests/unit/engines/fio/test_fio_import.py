@@ -1,4 +1,4 @@
-"""Recorded fio results as a result directory, and errors that name file and field."""
+"""Import of recorded fio results, and errors that name file and field."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_same_options_and_target_are_repeats(tmp_path: Path) -> None:
 
 
 def written(place: Path, name: str, /, **options: str) -> Path:
-    """A recorded result as if its job had had these options besides."""
+    """Write a recorded result with extra job options."""
     document = json.loads((GOLDEN / "group-3.33.json").read_text())
     for job in document["jobs"]:
         job["job options"] = {**job["job options"], **options}
@@ -87,7 +87,7 @@ def test_a_result_that_is_given_twice_is_no_repeat(tmp_path: Path) -> None:
 
 
 def test_one_name_of_several_places_becomes_a_name_for_each_of_them(tmp_path: Path) -> None:
-    """README's own layout: one would be the repeat of the other."""
+    """With the README's layout, one would otherwise be the other's repeat."""
     files = [
         written(tmp_path, place, filename=f"/mnt/{place}/storlab.data", direct="1")
         for place in "ab"
@@ -130,7 +130,7 @@ def test_jobs_of_their_own_are_runs_of_their_own(tmp_path: Path) -> None:
 def test_plain_json_keeps_what_it_has_and_says_what_it_lacks(tmp_path: Path) -> None:
     record = imported(tmp_path, "plain-3.33.json").records()[0]
     assert any("no latency histogram" in note for note in record.notes)
-    assert record.totals["read"].latency is None  # of two clones: nothing to merge
+    assert record.totals["read"].latency is None  # two clones: nothing to merge
     assert record.metric("latency_mean_ns", "read") is not None
     assert record.metric("latency_p99_ns", "read") is None
     assert record.concurrency is not None
@@ -159,7 +159,7 @@ def test_clat_is_named(tmp_path: Path) -> None:
 def test_notes_before_the_json_and_flushes_survive(tmp_path: Path) -> None:
     record = imported(tmp_path, "warning-3.33.json").records()[0]
     assert any("queue depth will be capped" in note for note in record.notes)
-    assert record.params["queue_depth"] == 1  # psync keeps one outstanding, whatever iodepth says
+    assert record.params["queue_depth"] == 1  # psync keeps one outstanding, whatever iodepth is
     assert record.params["sync"] == "fsync"
     assert record.totals["sync"].operations > 0
 
@@ -300,7 +300,7 @@ def test_options_in_our_words(options: dict[str, str], wanted: dict[str, object]
 def test_the_later_of_two_options_that_say_the_opposite_counts(
     first: dict[str, str], then: dict[str, str], wanted: dict[str, str]
 ) -> None:
-    """The job's stand after the global ones, as fio reads them."""
+    """Job options follow global ones, as fio reads them."""
     assert fio_options.merged({"global options": first}, {"job options": then}) == wanted
 
 
@@ -327,7 +327,7 @@ def test_the_later_of_two_options_that_say_the_opposite_counts(
         ({"sync": "1"}, ["sync"]),
         ({"sync": "none", "offset": "0", "nrfiles": "1", "zonemode": "none", "loops": "1"}, []),
         ({"sync": "0", "offset": "10g"}, ["offset"]),
-        ({"io_size": "1g"}, []),  # ends a job, as runtime does
+        ({"io_size": "1g"}, []),  # ends a job, like runtime
         ({"nrfiles": "8", "zonemode": "zbd"}, ["nrfiles", "zonemode"]),
         ({"zero_buffers": "", "verify": "crc32c"}, ["verify", "zero_buffers"]),
         ({"zero_buffers": "0"}, []),
@@ -389,7 +389,7 @@ def test_own_job_files_come_back_as_they_were(tmp_path: Path) -> None:
     files = fio_options.locations({"directory": "/a:/b", "filename": "x:/data/y"})
     assert files == ["/a/x", "/a/data/y"]
     names = fio_options.locations({"filename": "/a\\b:/a\\\\b"})
-    assert names == ["/a\\b", "/a\\\\b"]  # fio undoubles none
+    assert names == ["/a\\b", "/a\\\\b"]  # fio does not unescape any
 
 
 def test_an_imported_run_is_judged_like_a_measured_one(tmp_path: Path) -> None:

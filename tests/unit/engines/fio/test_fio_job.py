@@ -1,4 +1,4 @@
-"""A BlockJob in fio's words: every field that fio has, and a reason for each that it lacks."""
+"""A BlockJob as fio options: every supported field, and a reason for each other one."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def block_job(**changes: Any) -> BlockJob:
 
 
 def options(job: BlockJob) -> dict[str, str]:
-    """The options of a job file whose sections do not matter."""
+    """Return the options of a job file, ignoring sections."""
     text = fio_job.job_file(job, fio_job.ioengine(job, True))
     return dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
 
@@ -59,7 +59,7 @@ def test_plain_job_has_one_section_for_all_jobs() -> None:
     assert given["size"] == str(64 * MIB)
     assert (given["rw"], given["rwmixread"], given["bs"]) == ("randrw", "70", "4096")
     assert (given["runtime"], given["ramp_time"]) == ("2000000us", "1500000us")
-    assert given["norandommap"] == "1"  # uniform offsets may repeat, as ours do
+    assert given["norandommap"] == "1"  # uniform offsets may repeat, as in native
     assert given["direct"] == "1"
     assert "iodepth_batch_submit" not in given
 
@@ -225,7 +225,7 @@ def test_without_io_uring_auto_means_psync() -> None:
     assert fio_job.refusal(block_job(queue_depth=1), uring_available=False) is None
     reason = fio_job.refusal(block_job(), uring_available=False)
     assert reason is not None and "allow io_uring" in reason
-    # Advice to use what was just refused would lead nowhere.
+    # Advice must not lead to another refused option.
     assert 'backend = "uring"' not in reason
 
 

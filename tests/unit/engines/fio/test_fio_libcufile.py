@@ -1,4 +1,4 @@
-"""A GpuDirectJob in fio's words, through its engine libcufile."""
+"""A GpuDirectJob as options of fio's libcufile engine."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_fields_in_fios_words(changes: dict[str, Any], wanted: dict[str, str]) -
 
 
 def test_every_section_names_its_gpu() -> None:
-    """fio counts GPUs from the beginning of a section on."""
+    """fio restarts the assignment of GPUs in each section."""
     found = section_lines(make_job("/a", "/b", "/c", gpus=[0, 1]))
     assert [lines[0] for lines in found.values()] == ["filename=/a", "filename=/b", "filename=/c"]
     assert [lines[-1] for lines in found.values()] == [f"gpu_dev_ids={n}" for n in (0, 1, 0)]
@@ -69,13 +69,13 @@ def test_workers_of_a_file_stand_next_to_each_other() -> None:
     found = list(section_lines(job).values())
     assert [lines[0] for lines in found] == ["filename=/a"] * 3 + ["filename=/b"]
     parts = [dict(line.split("=", 1) for line in lines) for lines in found]
-    assert sum(int(part["size"]) for part in parts[:3]) == 8 * MIB  # each has a part of its own
+    assert sum(int(part["size"]) for part in parts[:3]) == 8 * MIB  # each has its own part
     assert [int(part.get("offset", 0)) for part in parts[:3]] == [0, 42 * 65536, 85 * 65536]
     assert int(parts[3]["size"]) == 8 * MIB
 
 
 def test_files_for_more_workers_than_this_run_has_are_left_alone() -> None:
-    """A campaign lays out files for its largest point, and hands all of them to every run."""
+    """Files are laid out for the campaign's largest point and passed to every run."""
     given = options(make_job("/a", "/b", "/c", workers=1))
     assert (given["filename"], given["numjobs"]) == ("/a", "1")
     assert [m.name for m in libcufile.as_block(make_job("/a", "/b", workers=1)).members] == ["/a"]

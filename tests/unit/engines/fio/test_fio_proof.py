@@ -1,4 +1,4 @@
-"""Imported runs of fio: whether its ``disk_util`` proves that the devices served them."""
+"""Whether ``disk_util`` of imported fio runs proves that the devices served them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MIB = 1 << 20
 
 
 def device(share: float, name: str = "nvme0n1", **changes: Any) -> dict[str, Any]:
-    """A device that moved this share of the 100 MiB of a run, as fio 3.37 and later print it."""
+    """Return a device that moved this share of the run's 100 MiB, as printed by fio 3.37+."""
     sectors = round(share * 100 * MIB / 512)
     return {"name": name, "read_sectors": sectors, "write_sectors": sectors, **changes}
 
@@ -31,7 +31,7 @@ def imported(
     runtime_ms: int = 60_000,
     **options: str,
 ) -> ResultStore:
-    """A run that read or wrote 100 MiB, with O_DIRECT unless the options say otherwise."""
+    """Return a run of 100 MiB reads or writes, with O_DIRECT by default."""
     document = json.loads(GOLDEN.read_text())
     (job,) = document["jobs"]
     other = "write" if kind == "read" else "read"
@@ -51,7 +51,7 @@ def only(store: ResultStore) -> RunRecord:
 
 
 def judged(store: ResultStore) -> tuple[str, list[str], set[str]]:
-    """State, reasons, and the flags about the medium."""
+    """Return state, reasons, and the flags about the medium."""
     record = only(store)
     assert record.proof is not None
     kinds = {flag.kind for flag in record.flags}
@@ -71,7 +71,7 @@ def test_a_file_without_device_counters_proves_nothing(tmp_path: Path) -> None:
         ("write", 1.01, "proven", set()),
         ("write", 0.5, "contradicted", {"device-bytes"}),
         ("read", 0.5, "contradicted", {"device-bytes"}),
-        # A drive need not look for blocks that were never written, and the file does not say.
+        # A drive may answer reads of unwritten blocks itself; the fio file does not show that.
         ("read", 1.01, "unproven", {"medium-unproven"}),
     ],
 )

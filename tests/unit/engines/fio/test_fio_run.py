@@ -1,4 +1,4 @@
-"""A process of fio: how long it may take, and what is kept of what it prints."""
+"""The fio process: time limits, and the kept output."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def job(**changes: Any) -> BlockJob:
 
 
 def ended(tmp_path: Path, made: BlockJob) -> tuple[FioRun, RunOutcome]:
-    """A program that prints what is in a file there, as fio would."""
+    """Run a program that prints a file's content, like fio."""
     for name in ("job.fio", "printed"):
         (tmp_path / name).touch()
     launch = Launch(name="fio", command=["cat", "printed"], environment={}, work_dir=tmp_path)
@@ -50,7 +50,7 @@ def ended(tmp_path: Path, made: BlockJob) -> tuple[FioRun, RunOutcome]:
 
 
 def documents(count: int) -> list[str]:
-    """Status documents, a second apart, the last of which is the result."""
+    """Return status documents, a second apart; the last is the result."""
     text = (GOLDEN / "status-3.42.txt").read_text()
     document = fio_result.split_output(text).documents[-1]
     read = document["jobs"][0]["read"]
@@ -70,14 +70,14 @@ def documents(count: int) -> list[str]:
     [
         ({}, False),
         ({"sync": Sync()}, True),
-        ({"direct": True}, True),  # nothing of it lies in memory
+        ({"direct": True}, True),  # nothing of it is in memory
         ({"members": [Member(path="/data/a", name="a", kind="file", size=1 << 20)]}, True),
     ],
 )
 def test_a_final_sync_may_take_what_memory_holds(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changes: dict[str, Any], expected: bool
 ) -> None:
-    """Its disk may be one of 5 MB/s."""
+    """The disk below may write only 5 MB/s."""
     monkeypatch.setattr(fio_run, "most_dirty_bytes", lambda: 4 << 30, raising=False)
     run, _ = ended(tmp_path, job(**changes))
     now_ns = run.started_ns + 300 * NS_PER_S
@@ -86,7 +86,7 @@ def test_a_final_sync_may_take_what_memory_holds(
 
 
 def test_a_long_run_takes_less_memory_than_what_fio_prints(tmp_path: Path) -> None:
-    """Its documents are kept compressed, and read one by one for the series."""
+    """fio's documents are kept compressed, and read one by one."""
     printed = "".join(documents(300))
     (tmp_path / "printed").write_text(printed)
     tracemalloc.start()

@@ -1,4 +1,4 @@
-"""A GpuDirectJob in gdsio's words: every field that gdsio has, and a reason for each it lacks."""
+"""A GpuDirectJob as gdsio options: every supported field, and a reason for each other one."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_threads_on_one_file() -> None:
 
 
 def test_files_for_more_workers_than_this_run_has_are_left_alone() -> None:
-    """A campaign lays out files for its largest point, and hands all of them to every run."""
+    """Files are laid out for the campaign's largest point and passed to every run."""
     alone = make_job("/a", "/b", "/c", workers=1)
     assert gdsio_command.refusal(alone) is None
     assert words(alone).startswith("-f file0 -d 0 -w 1 -s")
@@ -113,7 +113,7 @@ def test_all_cpus_of_a_numa_node_are_its_number(
 
 
 def test_drive_i_is_paired_with_gpu_i() -> None:
-    """As many files or devices as GPUs: worker w has file w and GPU w, both modulo their number."""
+    """With as many files as GPUs, worker w has file w and GPU w, both modulo their number."""
     for workers in (3, 6, 9):
         job = make_job("/0", "/1", "/2", gpus=[0, 1, 2], workers=workers)
         for group in gdsio_command.groups(job):
@@ -223,7 +223,7 @@ def test_gdsios_errors_in_its_words_with_what_to_do() -> None:
 
     not_supported = failure((GOLDEN / "not-supported.txt").read_text())
     assert "GPUDirect Storage not supported on current file" in not_supported[0]
-    assert not_supported[1] == "data"  # as people call it
+    assert not_supported[1] == "data"  # as displayed
     stopped = failure((GOLDEN / "io-failed.txt").read_text(), 0)
     assert stopped == ("gdsio: an I/O failed: Input/output error", "EIO")
     assert "exit code 3: last words" in failure("first\nlast words\n", 3)[0]

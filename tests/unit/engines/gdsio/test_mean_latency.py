@@ -1,4 +1,4 @@
-"""A mean latency that an engine tells alone: it is a metric, and nothing else comes of it."""
+"""A mean latency without histogram becomes a metric, and nothing else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the native engine promises of runs that wait for their start."""
+"""Native runs that wait for their start time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sums over clients: what goes in comes out on the controller's clock."""
+"""Sums over clients, on the controller's clock."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_a_run_of_the_engine_is_its_own_sum(tmp_path: Path) -> None:
     assert run.wait(60)
     text, rows = run.outcome()
     outcome = json.loads(text)
-    for totals in outcome["totals"].values():  # chance decides, and rows lack them
+    for totals in outcome["totals"].values():  # random, and missing in rows
         totals |= {"unfinished_operations": 0, "unfinished_longest_ns": 0}
     window = outcome["window_start_ns"], outcome["window_end_ns"]
     merger = _native.Merger(job.interval_ns)

@@ -1,4 +1,4 @@
-"""A start that does not come back is given up, and what comes of it late is cancelled."""
+"""A hanging start is given up, and cancelled if it completes later."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_what_a_start_raises_is_raised(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", [MemoryError, TypeError, BaseException])
 def test_whatever_a_start_raises_is_raised(kind: type[BaseException]) -> None:
-    """A panic of Rust is a BaseException."""
+    """A Rust panic is a BaseException."""
 
     def start() -> _native.Run:
         raise kind("no room")
@@ -47,7 +47,7 @@ def test_whatever_a_start_raises_is_raised(kind: type[BaseException]) -> None:
 
 
 def test_an_open_that_does_not_come_back_is_given_up(tmp_path: Path) -> None:
-    """A pipe opens when somebody opens its other end."""
+    """A pipe opens only when its other end is opened."""
     made: list[_native.Run] = []
     os.mkfifo(tmp_path / "f")
 

@@ -1,4 +1,4 @@
-"""The parts of the PyTorch child that need no PyTorch: reading, order, publishing."""
+"""Parts of the PyTorch child that need no PyTorch: reading, order, publishing."""
 
 from __future__ import annotations
 
@@ -169,7 +169,7 @@ def test_a_checkpoint_gets_its_name_when_it_is_whole(tmp_path: Path) -> None:
 
 @pytest.fixture
 def flushed(monkeypatch: pytest.MonkeyPatch) -> Callable[[Path], list[str]]:
-    """What is flushed from the call on, with the names that lie in it; one path cannot be."""
+    """Record flushes with the names present at the time; flushing one path fails."""
 
     def watch(broken: Path) -> list[str]:
         names: list[str] = []
@@ -206,7 +206,7 @@ def test_what_a_manifest_lists_is_durable_before_it(
 
 
 class Answers:
-    """A crew that has done its work long ago."""
+    """Fake workers that have already finished."""
 
     RANKS = ({"moved_ns": 5, "end_ns": 9}, {"moved_ns": 7, "end_ns": 8})
 
@@ -311,7 +311,7 @@ def test_the_first_error_of_a_process_ends_all() -> None:
         while pipe.recv() is not None:
             if rank == 1:
                 raise FileNotFoundError(2, "No such file", "/some/file")
-            pipe.recv()  # waits for ever
+            pipe.recv()  # blocks for ever
 
     crew = Crew(2, work)
     with pytest.raises(ChildError) as caught:
@@ -322,7 +322,7 @@ def test_the_first_error_of_a_process_ends_all() -> None:
 
 
 class InlineLoader:
-    """Batches as a DataLoader makes them, in the process that asks for them."""
+    """Batches as from a DataLoader, made in the calling process."""
 
     def __init__(self, data: Samples, sampler: Sampler, batch_size: int, **options: Any) -> None:
         self._data, self._sampler, self._batch = data, sampler, batch_size
@@ -339,7 +339,7 @@ class InlineLoader:
 def test_a_training_window_begins_when_all_is_ready(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Loaders are made, and the first epoch's files dropped, before it; later ones within it."""
+    """Loaders are created, and the first epoch's files evicted, before it; later ones within."""
     torch = SimpleNamespace(
         set_num_threads=lambda _: None,
         tensor=np.array,
@@ -378,7 +378,7 @@ def test_a_process_that_vanishes_is_named() -> None:
 
 @forks
 def test_a_process_that_ends_before_it_takes_its_order_is_named() -> None:
-    """Its pipe is then reset, or broken: no words of storage."""
+    """The process's pipe then fails, which says nothing about storage."""
 
     def work(rank: int, pipe: Any) -> None:
         pipe.poll(None)

@@ -1,4 +1,4 @@
-"""What the PyTorch engines refuse, and what they say where there is no PyTorch."""
+"""Refusals of the PyTorch engines, and their messages without PyTorch."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def training(**changes: Any) -> TrainingJob:
 
 
 def a_python(tmp_path: Path, answer: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Another Python, that gives this answer to every question."""
+    """Provide a fake Python that always gives this answer."""
     script = tmp_path / "python3"
     script.write_text(f"#!/bin/sh\necho '{answer}'\n")
     script.chmod(0o755)
@@ -111,4 +111,4 @@ def test_a_checkpoint_that_memory_does_not_hold_is_refused(
     small = [CheckpointFile(name=f"{n}.pt", rank=0, bytes=GB) for n in range(6)]
     one_by_one = checkpoint(files=small, ranks=1)
     assert TorchEngine().refuse(one_by_one) is None  # restored file by file
-    assert TorchDcpEngine().refuse(one_by_one) is not None  # restored beside what was written
+    assert TorchDcpEngine().refuse(one_by_one) is not None  # restored as one checkpoint

@@ -1,4 +1,4 @@
-"""An ObjectJob in warp's words, and what warp is not asked for."""
+"""An ObjectJob as warp options, and refusals."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_a_mix_makes_its_own_objects_below_the_prefix_of_the_run() -> None:
     assert {"--get-distrib=70", "--put-distrib=30", "--stat-distrib=0", "--delete-distrib=0"} < set(
         given
     )
-    assert "--duration=35250ms" in given  # ramp, window, and a little beyond
+    assert "--duration=35250ms" in given  # ramp, window, and a little more
     assert {"--concurrent=16", "--bucket=bench", "--lookup=path", "--region=us-east-1"} < set(given)
     assert {"--host=127.0.0.1:9000", "--benchdata=/here/requests"} < set(given)
 

@@ -1,4 +1,4 @@
-"""warp's benchmark data as a result directory."""
+"""Import of warp's benchmark data."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_aggregated_data_keeps_what_needs_no_average(tmp_path: Path) -> None:
         assert record.metric("latency_mean_ns", operation) == piece.mean_ns
     assert record.metric("latency_p999_ns", "get") is None
     assert record.metric("latency_p99_ns", "all") is None
-    assert record.metric("ttfb_p99_ns", "put") is None  # warp's is something else
+    assert record.metric("ttfb_p99_ns", "put") is None  # warp's is another quantity
     assert record.metric("concurrency_effective") == pytest.approx(16, rel=0.02)
     assert any("no histogram" in note for note in record.notes)
 
@@ -223,7 +223,7 @@ def test_a_benchmark_that_its_operations_do_not_tell_is_kept_apart() -> None:
 
 
 def test_a_plain_load_has_no_option_without_a_field() -> None:
-    """Two of these records were held back."""
+    """Two of these records were once withheld."""
     for path in GOLDEN.glob("*.csv.zst"):
         load = warp_records.read_records(warp_records.unpacked(path.read_bytes()))
         assert untold(warp_summary.flags(load.command)).keys() <= {"rps-limit"}

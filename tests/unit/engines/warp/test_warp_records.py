@@ -1,4 +1,4 @@
-"""warp's per-request records: read in the documented form, and what is computed from them."""
+"""warp's per-request records in the documented format, and values computed from them."""
 
 from __future__ import annotations
 
@@ -59,9 +59,9 @@ def window(start_ms: float, end_ms: float, interval_ms: float = 1000) -> Window:
 def test_only_what_ends_inside_the_window_counts() -> None:
     records = read(
         row("GET", 0, 500, first_ms=100),  # the ramp
-        row("GET", 800, 300, first_ms=200),  # begins before it, and ends in it
+        row("GET", 800, 300, first_ms=200),  # starts before the window and ends in it
         row("GET", 1500, 400, first_ms=50),
-        row("GET", 2800, 300, first_ms=20),  # ends after it
+        row("GET", 2800, 300, first_ms=20),  # ends after the window
     )
     totals = warp_records.totals(records, window(1000, 3000))["get"]
     assert (totals.operations, totals.bytes, totals.errors) == (2, 2000, {})

@@ -1,4 +1,4 @@
-"""warp's own summary, read from recorded files, and where it misleads."""
+"""warp's own summary, from recorded files, and where it misleads."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_failed_requests_counted_as_moved_are_told() -> None:
     of_kind = summary.operations["get"]
     assert of_kind.requests == len(own.name)
     assert of_kind.errors == int(np.count_nonzero(~own.ok)) > 0
-    assert of_kind.bytes == of_kind.requests * (4 << 20)  # what did not arrive is in it
+    assert of_kind.bytes == of_kind.requests * (4 << 20)  # includes bytes that did not arrive
     assert of_kind.bytes_moved == int(own.bytes[own.ok].sum())
     (note,) = [n for n in warp_summary.misleading(own, summary) if "counts" in n]
     assert f"{of_kind.errors} failed of {of_kind.requests} requests" in note
@@ -81,7 +81,7 @@ def test_percentiles_that_are_means_of_percentiles_are_told() -> None:
     assert len(notes) == 2
     assert "mean of the p99 of 2 pieces" in notes[0]
     assert "first byte" in notes[1]
-    low["dur_99_millis"] = truth_ms  # the same figure again: nothing to say of the latency
+    low["dur_99_millis"] = truth_ms  # same value, so it says nothing about the latency
     notes = warp_summary.misleading(own, warp_summary.read_summary(json.dumps(document)))
     assert len(notes) == 1
 
