@@ -219,7 +219,7 @@ def across_words(claim: Row, readings: list[Interval], values: list[Value]) -> s
 def same_place(a: Value, b: Value) -> bool:
     """Return whether two values belong to the same place.
 
-    Limits have no operating point value, so only workload, mix, block size and operation count.
+    For limits the operating point is ignored.
     """
     if a.rows[0].kind == "limit":
         return a.place[:4] == b.place[:4]
