@@ -52,7 +52,7 @@ class Drawing:
 
     @property
     def title(self) -> str:
-        """Title, which states what the figure shows."""
+        """Title of the figure, which states what it shows."""
         return self.figure.title
 
     @property

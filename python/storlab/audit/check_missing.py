@@ -49,7 +49,7 @@ _DIRECT = re.compile(
 
 
 def check(table: PublishedTable) -> Iterable[Finding]:
-    """Yield at most one note per kind of missing fact."""
+    """Yield at most one note per kind of fact that the table does not state."""
     results = [row for row in table.rows if _is_result(row)]
     if not results:
         return

@@ -65,7 +65,7 @@ def _takes_away(row: Row) -> bool:
 
 
 def _work(row: Row) -> tuple[object, ...]:
-    """Return the place of a claim without its operation."""
+    """Return what a claim measured, apart from the operation: workload, mix, size, point."""
     place = place_of(row)
     return (*place[:3], *place[4:])
 

@@ -40,7 +40,7 @@ _PATTERNS = tuple((re.compile(rf"\b(?:{words})\b", re.I), a, b) for words, a, b 
 
 
 def check(table: PublishedTable) -> Iterable[Finding]:
-    """Yield one finding for each row whose wording does not fit its number."""
+    """Yield one finding per table row whose wording does not fit its number."""
     for row in table.rows:
         if not quantity_of(row).is_claim and not row.compare_config:
             continue

@@ -1,4 +1,4 @@
-"""Finding of an audit rule."""
+"""Record of a problem that an audit rule finds in a published table."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ lacks a fact to check the number.
 
 
 class Finding(Table):
-    """One problem that a rule found in a published table."""
+    """Problem that an audit rule found in a published table."""
 
     rule: str
     severity: Severity

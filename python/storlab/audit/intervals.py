@@ -56,11 +56,11 @@ class Interval:
         return self * Interval(1 / other.high, 1 / other.low)
 
     def scaled(self, factor: float) -> Interval:
-        """Return the interval times an exact factor."""
+        """Return the interval multiplied by an exact number."""
         return self * Interval(factor, factor)
 
     def plus(self, term: float) -> Interval:
-        """Return the interval plus an exact term."""
+        """Return the interval shifted by an exact number."""
         return Interval(self.low + term, self.high + term)
 
     def meets(self, other: Interval) -> bool:

@@ -23,14 +23,14 @@ _SIZE = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Time and throughput of one cell."""
+    """Printed time and throughput of one table cell."""
 
     time: Value
     rate: Value
 
     @property
     def moved(self) -> Interval:
-        """Transferred bytes by the printed numbers."""
+        """Transferred bytes, as printed time times printed throughput."""
         return self.time.interval * self.rate.interval
 
 

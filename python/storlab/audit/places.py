@@ -42,7 +42,7 @@ class Value:
 
 @lru_cache(maxsize=REMEMBERED)
 def place_of(row: Row) -> Place:
-    """Return workload, mix and block size of a row."""
+    """Return workload, mix and block size of a table row."""
     return (row.workload, row.rw_mix, row.block_size)
 
 
@@ -58,7 +58,7 @@ def point_of(row: Row) -> str:
 
 
 def points_of(row: Row) -> set[str]:
-    """Return all operating points that a row names: three for ``4,8,16``."""
+    """Return all operating points that a table row names: three for ``4,8,16``."""
     parts = {part.strip() for part in re.split(r"[,;/]", row.x_value)}
     if point_of(row):
         return {row.x_value}

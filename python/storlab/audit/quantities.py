@@ -31,7 +31,7 @@ ADDITIVE = {"throughput", "iops", "power", "energy", "price"}
 
 @dataclass(frozen=True, slots=True)
 class Quantity:
-    """Parsed meaning of a row's metric."""
+    """Parsed meaning of a table row's metric: quantity, statistic, form and unit."""
 
     name: str
     statistic: str = ""

@@ -56,7 +56,7 @@ class Broken:
 
     @property
     def off(self) -> float:
-        """Relative gap between the two intervals."""
+        """Relative gap between the printed and the recomputed interval."""
         first, other = self.is_printed, self.should_be
         near, far = (first.low, other.high) if first.low > other.high else (other.low, first.high)
         return near / far - 1 if far > 0 else math.inf
@@ -76,7 +76,7 @@ class Broken:
         )
 
     def finding(self, rule: str, severity: Severity, why: str = "") -> Finding:
-        """Return the finding for this broken relation."""
+        """Return this broken relation as an audit finding."""
         return Finding(
             rule=rule,
             severity=severity,

@@ -31,7 +31,7 @@ class Selection:
 
     @property
     def is_all(self) -> bool:
-        """Whether all points were selected."""
+        """Whether all points of the campaign were selected."""
         return len(self.points) == self.of
 
 

@@ -73,7 +73,7 @@ def _table() -> dict[str, tuple[Dims, float, str]]:
 
 
 def _words() -> dict[str, tuple[Dims, float, str]]:
-    """Return the units that take no prefix."""
+    """Return the units that take no SI prefix, with dimensions and factors."""
     units: dict[str, tuple[Dims, float, str]] = {}
     for names, seconds in (
         ("s sec secs second seconds", 1.0),

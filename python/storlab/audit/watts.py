@@ -26,7 +26,7 @@ class Watts:
 
     @property
     def words(self) -> str:
-        """Short text such as ``90/10 256KB 160.8 W``."""
+        """Short text of place and power, such as ``90/10 256KB 160.8 W``."""
         short = " ".join(part for part in self.place[1:] if part) or place_words(self.place)
         return f"{short} {shown(self.span.middle)} W"
 

@@ -64,7 +64,7 @@ def rule_words(judged: RuleVerdict) -> str:
 
 
 def rule_line(judged: RuleVerdict) -> str:
-    """Return one line for a rule, with the number of checks per outcome."""
+    """Return a gate's rule as one line of text, with the number of checks per outcome."""
     return f"{WORDS[judged.verdict]}: {rule_words(judged)}: {_counts(judged)}"
 
 
@@ -74,7 +74,7 @@ def _counts(judged: RuleVerdict | Gate) -> str:
 
 
 def line(check: Check) -> str:
-    """Return one line for a check."""
+    """Return a gate's check as one line of text."""
     parts = [
         f"{WORDS[check.verdict]}: {metric_text(check)}, {check.target}, {check.where}: "
         f"{measured_text(check)}, {rule_text(check)}"

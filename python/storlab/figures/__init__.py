@@ -1,1 +1,1 @@
-"""Kinds of drawing, for every family alike."""
+"""Figures of briefs, shared by all workload families."""

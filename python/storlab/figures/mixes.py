@@ -48,7 +48,7 @@ class Mixes:
 
     @property
     def points(self) -> list[WorkloadPoint]:
-        """The points, one for each mix."""
+        """Workload points, one for each mix."""
         return [point for _, point in self.places]
 
     @property
@@ -68,7 +68,7 @@ class Mixes:
 
     @property
     def point_ids(self) -> list[str]:
-        """Ids of all measured cells."""
+        """Point ids of all measured cells."""
         return point_ids(self.comparison, self.points)
 
     def cells(self) -> Iterator[tuple[str, int, Cell]]:
@@ -95,7 +95,7 @@ class Mixes:
         return title_of(page, page.mix) if plain and page.mix else ""
 
     def x(self) -> alt.X:
-        """Return the mix axis."""
+        """Return the horizontal axis of mixes."""
         parts = any(", " in text for text in self.order)
         long = max(len(text) for text in self.order) > SHORT_LABEL and len(self.order) > 2
         level = alt.Axis(labelExpr=LINES, labelLimit=150)

@@ -74,7 +74,7 @@ class Lines:
         column: Column,
         factor: float = 1.0,
     ) -> Lines:
-        """Collect the lines of one section and facet."""
+        """Collect the values of one section and facet of the comparison."""
         points = section.of_facet(facet)
         rows = [comparison.row(point) for point in points]
         order = [x_text(section, point) for point in points]

@@ -84,7 +84,7 @@ def standalone(svg: str, figure: Figure, palette: Mapping[str, str]) -> str:
 
 
 def size_of(svg: str) -> tuple[float, float]:
-    """Return width and height in px."""
+    """Return width and height of an SVG in px."""
     match = _SIZE.search(svg)
     if match is None:
         raise ValueError("the SVG states no size")

@@ -52,7 +52,7 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Trend:
-    """Data of a trend figure."""
+    """Data of a trend figure: results, changes of level, and unit."""
 
     marks: Sequence[Mark]
     turns: Sequence[Turn]
@@ -60,7 +60,7 @@ class Trend:
 
 
 class _Frame:
-    """Conversion of times and values to px."""
+    """Conversion of times and values of a trend figure to px."""
 
     def __init__(self, trend: Trend, width: int) -> None:
         self.width, self.height = width, HEIGHT
@@ -113,7 +113,7 @@ def value_text(value: float, unit: str) -> str:
 
 
 def _reach(marks: Sequence[Mark]) -> tuple[float, float]:
-    """Return the lowest and highest value to show."""
+    """Return the lowest and highest value that the vertical axis must show."""
     values = [run for mark in marks for run in mark.runs]
     values += [mark.value.estimate for mark in marks]
     ends = [end for mark in marks for end in (mark.value.low, mark.value.high) if end is not None]

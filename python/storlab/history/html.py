@@ -33,7 +33,7 @@ HEADS = (
 
 
 class Pages:
-    """Renderer of the pages, with templates loaded once."""
+    """Renderer of a history's HTML pages, with templates loaded once."""
 
     def __init__(self) -> None:
         self._environment = Environment(
@@ -61,7 +61,7 @@ class Pages:
         directories: Sequence[DirectoryRow],
         problems: Sequence[Problem],
     ) -> bytes:
-        """Return the first page."""
+        """Render the first page: points, directories and problems."""
         template = self._environment.get_template("index.html.j2")
         text = template.render(
             root="", points=points, directories=directories, problems=problems, heads=HEADS,
@@ -70,7 +70,7 @@ class Pages:
         return _bytes(text)
 
     def point(self, view: PointView) -> bytes:
-        """Return the page of one point."""
+        """Render the page of one point."""
         template = self._environment.get_template("point.html.j2")
         return _bytes(template.render(root="../", p=view, open=OPEN, newest=NEWEST))
 

@@ -38,7 +38,7 @@ class Kept:
 
     @property
     def record(self) -> Record:
-        """The parsed record."""
+        """Record of the directory, parsed from JSON."""
         # Pydantic_core parses in half the time of the json module.
         record: Record = from_json(self.text)
         return record
@@ -85,7 +85,7 @@ def _rows(table: pa.Table) -> Iterator[tuple[str, Kept]]:
 
 
 def dump(directories: Mapping[str, Kept], pages: list[str]) -> bytes:
-    """Return the content of the index file."""
+    """Serialise the index of a history site."""
     kept = list(directories.values())
     columns = [
         _column(pa.large_binary(), [os.fsencode(name) for name in directories]),

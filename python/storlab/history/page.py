@@ -39,7 +39,7 @@ _SLUG = 60  # characters of the readable part of a file name
 
 @dataclass(frozen=True, slots=True)
 class ShiftRow:
-    """One quantity of a change."""
+    """One quantity of a change, as shown on a point's page."""
 
     title: str
     text: str
@@ -50,7 +50,7 @@ class ShiftRow:
 
 @dataclass(frozen=True, slots=True)
 class ChangeView:
-    """Quantities that changed together."""
+    """Change of one or several quantities at a time, as shown on a point's page."""
 
     date: str
     rows: list[ShiftRow]
@@ -79,7 +79,7 @@ class CourseView:
 
 @dataclass(frozen=True, slots=True)
 class ResultRow:
-    """One result in the table of results."""
+    """Row of a point's table of results."""
 
     place: int
     date: str
@@ -90,7 +90,7 @@ class ResultRow:
 
 @dataclass(frozen=True, slots=True)
 class PointView:
-    """Page of a point, and its row in the index."""
+    """Content of a point's page and of its row on the first page."""
 
     href: str
     kind: str
@@ -118,7 +118,7 @@ class PointView:
 
 @dataclass(frozen=True, slots=True)
 class DirectoryRow:
-    """One directory in the index."""
+    """Row of a result directory on the first page."""
 
     study: str
     date: str
@@ -176,7 +176,7 @@ class Briefs:
 
 
 def directory_rows(history: History, briefs: Briefs) -> list[DirectoryRow]:
-    """Return the rows of all directories, newest first."""
+    """Return the first page's rows of all result directories, newest first."""
     return [_directory(campaign, briefs) for campaign in history.campaigns]
 
 
@@ -313,7 +313,7 @@ def _figure(point: PointHistory, series: Series) -> Figure:
 
 
 def _rows(point: PointHistory, briefs: Briefs) -> Iterator[ResultRow]:
-    """Yield the rows of the results, newest first."""
+    """Yield the rows of a point's table of results, newest first."""
     cells = [dict(zip(s.places, s.intervals, strict=True)) for s in point.series]
     for place in range(len(point.results) - 1, -1, -1):
         result = point.results[place]

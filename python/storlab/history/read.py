@@ -34,7 +34,7 @@ class Problem:
 
 @dataclass(slots=True)
 class Reading:
-    """Current records of all directories of a site."""
+    """Current records of all result directories of a history site."""
 
     kept: dict[str, Kept] = field(default_factory=dict)
     read: list[str] = field(default_factory=list)  # the directories that were read this time

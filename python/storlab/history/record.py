@@ -26,7 +26,7 @@ _HEAD = ("result.json", "study.toml", "environment.json", "plan.json", "runs")
 
 
 class Value(TypedDict):
-    """One quantity at one point, with the values of all runs.
+    """Value of one quantity at one point, with the values of all runs.
 
     It is the value in the directory's brief, except that power is at the target's main boundary
     rather than at one that all targets share.
@@ -41,7 +41,7 @@ class Value(TypedDict):
 
 
 class PointRecord(TypedDict):
-    """One point of one directory."""
+    """Values and facts of one point in one result directory."""
 
     kind: str
     workload: str
@@ -57,7 +57,7 @@ class PointRecord(TypedDict):
 
 
 class Record(TypedDict):
-    """Record of one directory."""
+    """Record that a history keeps of one result directory."""
 
     study: str
     plan_hash: str

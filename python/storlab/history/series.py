@@ -33,7 +33,7 @@ class Campaign:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """Result of a point in one directory."""
+    """Result of a point in one result directory, with its time."""
 
     campaign: Campaign
     point: PointRecord
@@ -122,7 +122,7 @@ class PointHistory:
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """Content of a history site."""
+    """Points and result directories that a history site shows."""
 
     points: list[PointHistory]  # newest change first
     campaigns: list[Campaign]  # newest first

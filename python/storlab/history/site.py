@@ -26,7 +26,7 @@ FIRST = "index.html"
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """A written site and its content."""
+    """A written history site, with its content and the problems found."""
 
     path: Path
     history: History

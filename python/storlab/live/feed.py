@@ -74,7 +74,7 @@ class State:
     over: dict[str, Any] | None = None  # text, sentences, brief
 
     def plain(self) -> dict[str, Any]:
-        """Return the state for JSON."""
+        """Return the state as plain values for JSON."""
         names = self.__slots__
         kept = {name: getattr(self, name) for name in names if name != "gauges"}
         plain = {k: list(v) if isinstance(v, deque) else v for k, v in kept.items()}
@@ -142,13 +142,13 @@ class Feed:
         return watcher
 
     def leave(self, watcher: Watcher) -> None:
-        """Remove a watcher."""
+        """Unsubscribe a watcher from the feed."""
         with self._lock:
             self._watchers.discard(watcher)
 
     @property
     def watchers(self) -> list[Watcher]:
-        """Current watchers."""
+        """Watchers that are currently subscribed."""
         with self._lock:
             return list(self._watchers)
 
@@ -161,20 +161,20 @@ class Feed:
             self._tell("moment", {"moment": values, **news})
 
     def news(self, **news: Any) -> None:
-        """Publish changed fields of the state."""
+        """Publish changed fields of the state to all watchers."""
         with self._lock:
             self._set(news)
             self._tell("news", news)
 
     def run_ended(self, row: dict[str, Any], **news: Any) -> None:
-        """Publish one more row of the table of runs."""
+        """Publish a finished run as a new row of the table of runs."""
         with self._lock:
             self._state.runs.append(row)
             self._set(news)
             self._tell("run", {"row": row, **news})
 
     def note(self, text: str) -> None:
-        """Publish a note to the user."""
+        """Publish a note to all watchers."""
         with self._lock:
             self._state.notes.append(text)
             self._tell("note", {"text": text})
@@ -191,7 +191,7 @@ class Feed:
             return replace(self._state, moments=deque(last), runs=deque(), notes=deque())
 
     def close(self) -> None:
-        """Send the last event to all watchers."""
+        """Close the feed: no watcher receives events after this."""
         with self._lock:
             self._closed = True
             for watcher in self._watchers:

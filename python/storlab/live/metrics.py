@@ -43,7 +43,7 @@ class Family:
 
 
 def open_metrics(state: State) -> str:
-    """Return the text of one scrape."""
+    """Return the OpenMetrics text of a campaign's state."""
     lines = [line for family in _families(state) for line in family.lines()]
     return "\n".join([*lines, "# EOF", ""])
 

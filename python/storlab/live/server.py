@@ -54,7 +54,7 @@ class LiveServer(ThreadingHTTPServer):
 
     @property
     def port(self) -> int:
-        """Port it listens on."""
+        """Port that the server listens on."""
         return int(self.server_address[1])
 
     @property
@@ -63,17 +63,17 @@ class LiveServer(ThreadingHTTPServer):
         return f"http://{LOOPBACK}:{self.port}/{self.token}/"
 
     def start(self) -> None:
-        """Start serving in a thread."""
+        """Start serving requests in a thread."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Stop listening."""
+        """Stop serving and close the port."""
         if self._thread.ident is not None:  # shutdown() would block without a running loop
             self.shutdown()
         self.server_close()
 
     def verify_request(self, request: object, client_address: object) -> bool:
-        """Return whether the connection limit allows another connection."""
+        """Return whether the limit of concurrent connections allows another one."""
         del request, client_address
         return self._free.acquire(blocking=False)
 
