@@ -32,7 +32,7 @@ def render(figure: Figure) -> str:
     """Render a figure as SVG with colour roles, for inlining where a style sheet defines them."""
     import vl_convert
 
-    # Vl-convert aborts the process on characters that XML cannot hold.
+    # vl-convert aborts the process on characters that XML cannot hold.
     spec: Any = visible(figure.spec)
     svg = vl_convert.vegalite_to_svg(spec, allowed_base_urls=[])
     svg = _NOISE.sub("", svg)

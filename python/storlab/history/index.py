@@ -39,7 +39,7 @@ class Kept:
     @property
     def record(self) -> Record:
         """Record of the directory, parsed from JSON."""
-        # Pydantic_core parses in half the time of the json module.
+        # pydantic_core parses in half the time of the json module.
         record: Record = from_json(self.text)
         return record
 

@@ -41,11 +41,11 @@ class FeedReporter(Reporter):
         self._feed = feed
         self._names = names
         self._held_of = held
-        # Flagged runs whose flag times are not yet read.
+        # Flagged runs whose flag times have not been read yet.
         self._flagged = deque[tuple[int, RunRecord]]()
         self._held: dict[int, dict[str, list[list[int]]]] = {}
         self._period_s = period_s
-        # With the run it belongs to.
+        # Latest snapshot, with the run it belongs to.
         self._snapshot: tuple[dict[str, Any] | None, Snapshot] | None = None
         self._read: Callable[[], Sequence[Gauge]] = tuple
         self._counts = {"planned": 0, "done": 0, "failed": 0}
