@@ -83,7 +83,7 @@ class Slurm:
 
     @property
     def environment(self) -> dict[str, str]:
-        """Return the environment for programs that use it."""
+        """Return the environment for programs that use this Slurm."""
         own = {name: value for name, value in os.environ.items() if not name.startswith("SLURM")}
         return {**own, "SLURM_CONF": str(self.configuration)}
 
@@ -139,7 +139,7 @@ class Slurm:
             daemon.wait()
 
     def _processes(self) -> list[int]:
-        """Return all processes that belong to it, without zombies."""
+        """Return all processes that belong to this Slurm, without zombies."""
         configuration = f"{self.configuration}"
         return [
             pid

@@ -94,7 +94,7 @@ def test_a_process_that_ends_fails_the_test_it_was_at_and_no_other(
 
 @pytest.mark.root
 def test_a_copy_of_all_mounts_keeps_none_of_another_process(tmp_path: Path) -> None:
-    """Hosts made of namespaces copy all mounts; a copy keeps a file system alive after umount."""
+    """Check that host namespaces copy no mounts of another test process."""
     need_root("mount")
     for name in ("first", "second"):
         (tmp_path / f"test_{name}.py").write_text(MOUNTS)

@@ -171,7 +171,7 @@ def _settings(name: str) -> dict[str, str]:
 
 
 def test_the_mpijob_is_of_one_piece_with_its_image(tmp_path: Path) -> None:
-    """User, port, keys, hosts and volumes agree in manifest, image and study."""
+    """Check that user, port, keys, hosts and volumes agree in manifest, image and study."""
     documents = list(yaml.safe_load_all(tree.read(MPIJOB)))
     (job,) = [d["spec"] for d in documents if d["kind"] == "MPIJob"]
     (configured,) = [d for d in documents if d["kind"] == "ConfigMap"]

@@ -51,7 +51,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_study_runs_in_a_thread_of_its_own(place: Path) -> None:
-    """A dashboard server may start a run in a thread; signals belong to the main thread."""
+    """Check that a study can run outside of the main thread, as in a dashboard server."""
     out = place / "results" / "in-a-thread"
     with ThreadPoolExecutor(1) as pool:
         job = pool.submit(storlab.run, place / "study.toml", out=out, progress=False)
@@ -105,7 +105,7 @@ def test_the_verdict_that_an_example_prints_is_that_of_compare(
 def test_the_means_that_an_example_prints_are_those_of_the_metrics(
     place: Path, printed: dict[str, str]
 ) -> None:
-    """An operation is never averaged with the total that includes it."""
+    """Check that printed means never mix an operation with the total that includes it."""
     text = _output(printed, "results.runs.to_pandas")
     means = re.findall(r"^(?:\w+)? +throughput_mb_s +([\d.e+]+)$", text, re.MULTILINE)
     for target, mean in zip(("first", "second"), means, strict=True):
@@ -201,7 +201,7 @@ def test_figures_draw_themselves(place: Path) -> None:
 
 
 def test_figures_are_those_of_the_brief(tmp_path: Path) -> None:
-    """Two workloads of one kind stay separate, and campaign-wide figures are included."""
+    """Check that figures equal the brief's: workloads of a kind apart, campaign-wide ones too."""
     study = tmp_path / "study.toml"
     second = '[[workload]]\nkind = "block"\nname = "other"\nblock_size = "64KiB"\njobs = [1, 2]\n'
     priced = 'path = "null:"\ncapacity = "1TB"\nprice = 100\ncost = { servers = 50 }\n'

@@ -204,7 +204,7 @@ at_least = "1/s"
 def test_flushes_stand_beside_the_writes_that_wait_for_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Flushes appear in the line of a run, in compare with ratios, in the brief, and in a gate."""
+    """Check that flushes appear in a run's line, in compare, in the brief and in a gate."""
     monkeypatch.chdir(tmp_path)
     Path("study.toml").write_text(FLUSHED)
     assert main(["run", "study.toml", "--out", "out"]) == 0

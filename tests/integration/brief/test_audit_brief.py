@@ -106,7 +106,7 @@ def test_a_value_in_the_sentence(claims: list[ClaimData], records: dict[str, Run
 def test_a_number_that_the_runs_do_not_give(
     kind: str, claims: list[ClaimData], records: dict[str, RunRecord]
 ) -> None:
-    """Sentence and number agree with each other, but not with the runs."""
+    """Check the error if sentence and number agree with each other, but not with the runs."""
     claim = next(c for c in claims if any(n.kind == kind for n in c.numbers))
     number = next(n for n in claim.numbers if n.kind == kind)
     words = number.words.replace(number.text, "77", 1)
@@ -121,7 +121,7 @@ def test_a_number_that_the_runs_do_not_give(
 
 
 def test_the_sentences_of_claims(comparison: Comparison) -> None:
-    """Golden sentences, and the numbers that the audit checks against the runs."""
+    """Check golden sentences, and the numbers that the audit compares with the runs."""
     claims = make_claims(comparison)
     p99 = next(c for c in claims if c.metric == "latency_p99_ns.read")
     shown = [claims[0], next(c for c in claims if c.kind == "latency"), p99]
@@ -207,7 +207,7 @@ def test_runs_that_do_not_count(claims: list[ClaimData], records: dict[str, RunR
 def test_a_claim_that_the_runs_do_not_decide(
     claims: list[ClaimData], records: dict[str, RunRecord]
 ) -> None:
-    """Both sides have the same values: the ratio is right, but nothing can be claimed."""
+    """Check the error for a claim whose sides have equal values, although its ratio is right."""
     first, other = claims[0].sides
     same = {
         **records,
@@ -293,7 +293,7 @@ def test_the_brief_shows_the_audit(made: Made) -> None:
 def test_an_error_stops_the_brief(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, comparison: Comparison
 ) -> None:
-    """A defect is injected into the creation of claims; no brief may be written."""
+    """Check that an injected defect in the claims prevents the brief from being written."""
     store: ResultStore = build_store(tmp_path / "results", mixes=(30,), repeats=2)
 
     def exaggerate(found: Comparison, whole: Comparison) -> list[Claim]:

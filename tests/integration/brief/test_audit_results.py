@@ -114,7 +114,7 @@ def test_single_repeats_give_no_interval(changed: Callable[..., list[Finding]]) 
 
 
 def test_rules_for_tables_hold_for_results(changed: Callable[..., list[Finding]]) -> None:
-    """Little's law reveals a mean latency that is impossible at the configured depth."""
+    """Check that Little's law reveals a mean latency impossible at the configured depth."""
 
     def shorten(data: dict[str, object]) -> None:
         metrics = data["metrics"]
@@ -135,7 +135,7 @@ def test_a_directory_that_is_none(tmp_path: Path) -> None:
 
 
 def test_one_target_alone(full_store: ResultStore, comparison: Comparison) -> None:
-    """A single target has no ratios that could mislead."""
+    """Check that a single target has no findings on ratios."""
     alone = compare(load_dataset([full_store]))
     for row in alone.rows.values():
         row.cells["Disk"].runs = []

@@ -245,7 +245,7 @@ def test_nothing_is_clipped_on_paper(browser: Browser, made: Made, name: str) ->
 
 
 def test_live_drawings_have_one_name_each(browser: Browser, made: Made) -> None:
-    """Vega's labels of single marks have no names and are hidden from screen readers."""
+    """Check that drawings have one name, and Vega's marks are hidden from screen readers."""
     with Visit(browser, made) as visit:
         scroll_through(visit.page)
         assert visit.page.locator("[role=graphics-symbol], [role=graphics-object]").count() > 0
@@ -273,7 +273,7 @@ def test_intervals_of_the_heat_table_are_shown_on_demand(browser: Browser, made:
 def test_heads_of_tables_stay_in_sight(
     browser: Browser, made: Made, width: int, javascript: bool
 ) -> None:
-    """Heads of all visible rows, including headings that span rows, and the target names fit."""
+    """Check that table heads stay visible while rows scroll, and that target names fit."""
     options = {"viewport": {"width": width, "height": 800}, "java_script_enabled": javascript}
     with Visit(browser, made, **options) as visit:
         unfold(visit.page)

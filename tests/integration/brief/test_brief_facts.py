@@ -101,7 +101,7 @@ def reads(
 def test_pure_reads_are_matched_by_order_of_offsets_and_operating_point(
     reads: tuple[Comparison, list[PublishedTable]],
 ) -> None:
-    """The published number of a workload with one operation is the total."""
+    """Check that the published number of a one-operation workload counts as the total."""
     found, _ = reads
     jobs = {point.key: point.params["jobs"] for s in found.sections for point in s.points}
     placed = {(c.rows[0], jobs[c.point_key], c.key, c.at) for c in found.published}

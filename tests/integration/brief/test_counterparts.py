@@ -71,7 +71,7 @@ def test_a_brief_has_the_figures_of_the_published_study(
 
 @pytest.mark.parametrize("study", sorted(STUDIES.glob("micron-*.toml")), ids=lambda path: path.stem)
 def test_a_published_study_has_its_table_of_components(study: Path) -> None:
-    """Drives and software of every target; published values are marked as such."""
+    """Check the table of drives and software per target, with published values marked."""
     targets = list(load_study(study).study.target)
     components = dict(publisher_of(None, [], targets).components)
     assert all("not stated" not in components[name] for name in ("Drives", "Software"))
@@ -80,7 +80,7 @@ def test_a_published_study_has_its_table_of_components(study: Path) -> None:
 
 
 def test_words_below_the_bars_of_a_cost_do_not_lie_on_the_axis(swept_clients_made: Made) -> None:
-    """Half a row fits half of the bar and two lines of text below it."""
+    """Check that half a row fits half of the bar and two lines of text below it."""
     comparison = compare(load_dataset([swept_clients_made.store]))
     (figure,) = cost_stack.draw(comparison, [])
     rows = len(figure.rows)

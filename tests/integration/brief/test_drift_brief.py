@@ -97,7 +97,7 @@ def test_the_values_stand_in_order(
 
 
 def test_a_steady_campaign_is_unmarked(tmp_path: Path) -> None:
-    """Noise of 2 and 3 % at five repeats."""
+    """Check that noise of 2 and 3 % at five repeats is not flagged as drift."""
     steady = build_store(tmp_path / "steady", repeats=5, mixes=(30,), seed=2)
     comparison = compare(load_dataset([steady]))
     assert comparison.flagged(DRIFT) == {}

@@ -29,7 +29,7 @@ def plain(text: str) -> str:
 
 @pytest.mark.parametrize("brief", BRIEFS, indirect=True)
 def test_the_answer_stands_on_the_first_screen(browser: Browser, brief: Made) -> None:
-    """The winner, ratio, certainty, conditions and caveat; the cost if the study asks for it."""
+    """Check that the first screen has the answer, conditions, caveat and, if asked for, cost."""
     first, *others = verdicts(compare(load_dataset([brief.store])))
     for width, height in SIZES:
         with Visit(browser, brief, viewport={"width": width, "height": height}) as visit:
@@ -57,7 +57,7 @@ def test_the_answer_stands_on_the_first_screen(browser: Browser, brief: Made) ->
 
 @pytest.mark.parametrize("brief", BRIEFS, indirect=True)
 def test_nothing_is_clipped_on_paper(browser: Browser, brief: Made) -> None:
-    """Printing from dark mode with folded parts gives a light, complete page without overflow."""
+    """Check that printing a folded page in dark mode gives a light, complete one."""
     size = {"width": 700, "height": 990}
     with Visit(browser, brief, viewport=size, color_scheme="dark") as visit:
         page = visit.page
@@ -70,7 +70,7 @@ def test_nothing_is_clipped_on_paper(browser: Browser, brief: Made) -> None:
 
 
 def test_the_answers_have_the_whole_width(browser: Browser, object_made: Made) -> None:
-    """A second answer is next to the third or takes the full width, never a narrow column."""
+    """Check that a second answer is beside the third or takes the full width."""
     with Visit(browser, object_made, viewport={"width": 1366, "height": 768}) as visit:
         boxes = [each.bounding_box() for each in visit.page.locator(".verdict").all()]
         first, second = boxes

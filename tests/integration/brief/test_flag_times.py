@@ -63,7 +63,7 @@ def drawn(run: RunData) -> list[tuple[float, float, str]]:
 
 
 def test_a_client_at_its_limit(store: ResultStore) -> None:
-    """The workers' CPU time counts once per interval, whatever operations it has."""
+    """Check that the workers' CPU time counts once per interval, whatever the operations."""
     used = {n: {"worker_cpu_ns": (INTERVAL_NS if n in {2, 3, 6} else 0) // 2} for n in range(12)}
     cpu = CpuUse(user_ns=0, system_ns=0, cores=1, worker_ns=0)
     run = stored(store, "client-bound", used, cpu=cpu)
@@ -78,7 +78,7 @@ def test_a_client_at_its_limit(store: ResultStore) -> None:
 def test_an_open_loop_that_stalls_and_catches_up(
     store: ResultStore, rate_iops: float, clients: int | None
 ) -> None:
-    """It is behind until the operations due during the stall are done as well."""
+    """Check that an open loop counts as behind until the backlog of a stall is done."""
     work = {4: 0, 5: 0, 6: 100, 7: 250, 8: 150}  # of two operations each
     samples = {n: {"operations": work.get(n, 100) // 2} for n in range(12)}
     params = {**store.records()[0].params, "rate_iops": rate_iops}
@@ -91,7 +91,7 @@ def test_an_open_loop_that_stalls_and_catches_up(
 
 @pytest.mark.parametrize("kept", [STEAL, WAIT])
 def test_workers_that_wait_for_a_core(store: ResultStore, kept: tuple[int, int]) -> None:
-    """Workers may wait in the run queue or because of the hypervisor (steal)."""
+    """Check the times of workers waiting in the run queue or because of steal."""
     start = store.records()[0].window_start_ns
     readings = [(start - INTERVAL_NS // 2, 0, 0, 0)]
     for number in range(13):

@@ -118,7 +118,7 @@ def test_signs_of_drawings_stand_on_paper(workplace: Path) -> None:
 
 
 def test_a_column_has_room_for_the_longest_word_of_its_head() -> None:
-    """Equal column widths would break its words, because other columns have short numbers."""
+    """Check that a column fits its longest word even if others hold short numbers."""
     columns = [("throughput per watt", "MB/s/W"), ("idle power", "W"), ("accelerators fed", "1/W")]
     numbers = [Number("584", "567\u2013601"), Number("5.00"), Number("0.241", "0.236\u20130.247")]
     row = TableRow([("a", 1)], "A", 0, numbers, first=True, links=[])

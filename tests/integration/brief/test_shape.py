@@ -89,7 +89,7 @@ def test_latency_is_drawn_as_points_and_ticks(comparison: Comparison) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_shape_is_a_target_in_every_figure(comparison: Comparison, kind: str) -> None:
-    """A varying marker varies by target, with the same shape everywhere."""
+    """Check that a marker shape stands for the same target in every figure."""
     text = json.dumps(first_of(comparison, kind).spec)
     at = text.find('"shape": {')
     while at >= 0:

@@ -177,7 +177,7 @@ def test_a_long_run_has_as_many_columns_as_have_room(store: ResultStore) -> None
 
 
 def test_a_short_stall_of_a_long_run_is_a_dip_and_is_drawn(store: ResultStore) -> None:
-    """Two seconds without work lower the mean of their ten seconds by only a fifth."""
+    """Check that a stall of 2 s is a dip, although a 10 s mean falls by only a fifth."""
     run_id = stretch_out(store, 10 * MOST_COLUMNS, {304: 0.0, 305: 0.0, 17: 0.5})
     known = timeline(runs_of(compared(store))[run_id])
     assert known is not None
@@ -197,7 +197,7 @@ def test_a_short_stall_of_a_long_run_is_a_dip_and_is_drawn(store: ResultStore) -
 def test_what_chance_makes_of_few_operations_is_no_dip(
     store: ResultStore, operations: int, dips: int
 ) -> None:
-    """Half of 4 operations is within chance; half of 1,000 is not."""
+    """Check that half of 4 operations is no dip, but half of 1,000 is."""
     run_id = stretch_out(store, 100, {50: 0.5})
     record = store.record(run_id)
     samples = [
@@ -251,7 +251,7 @@ def test_a_brief_draws_a_few_however_many_dip(store: ResultStore) -> None:
 def test_any_run_can_be_drawn_in_the_brief(
     store: ResultStore, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It may be a run without dips; a run with dips is not drawn twice."""
+    """Check that any run can be drawn on request, and none is drawn twice."""
     dipping, calm = first_of(store, "Disk"), first_of(store, "Memory")
     plant(store, dipping)
     where = str(store.directory)
@@ -287,7 +287,7 @@ def test_a_run_of_one_interval_is_not_drawn(store: ResultStore) -> None:
 
 
 def test_a_run_that_mostly_waits_is_drawn(store: ResultStore) -> None:
-    """Most intervals of a low rate are empty, so there is no median to fall from."""
+    """Check the timeline of a low rate, whose intervals are mostly empty (median 0)."""
     run_id = stretch_out(store, 20, {n: 0.0 for n in range(20) if n % 3})
     (figure,) = run_figures(compared(store), run_id)
     assert "its course over 20.0 s" in figure.title
@@ -306,7 +306,7 @@ def test_of_several_directories_the_run_of_each_is_drawn(tmp_path: Path) -> None
 
 @pytest.mark.parametrize("kind", ["checkpoint", "training", "preprocess"])
 def test_runs_of_fixed_work_have_a_time_axis(tmp_path: Path, kind: str) -> None:
-    """It shows no dips, because stages start and end by design."""
+    """Check that a timeline of fixed work has no dips, because stages start and end by design."""
     study = tmp_path / "study.toml"
     study.write_text(FIXED_STUDY.format(folder=tmp_path, kind=kind, fields=FIXED_WORK[kind]))
     out = tmp_path / "results"

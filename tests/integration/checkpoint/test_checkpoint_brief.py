@@ -66,7 +66,7 @@ def test_time_throughput_and_energy_are_those_of_the_runs(checkpoint_made: Made)
 
 
 def test_pauses_are_in_no_efficiency(checkpoint_comparison: Comparison) -> None:
-    """If checkpoints take only part of the window, its energy is not theirs alone."""
+    """Check that energy of pauses between checkpoints is not attributed to checkpoints."""
     seen = set()
     for row in checkpoint_comparison.rows.values():
         for cell in row.cells.values():
@@ -248,7 +248,7 @@ def test_what_checkpoints_cost_is_modelled_with_the_formulas(
 
 
 def test_without_a_restore_failures_still_cost_what_is_done_again(tmp_path: Path) -> None:
-    """Daly's optimum is the minimum of its curve, without a restart cost."""
+    """Check the cost curve without restarts, whose minimum is Daly's optimum."""
     store = build_checkpoint_store(tmp_path / "run", power=False, repeats=2, scale="1", restores=0)
     comparison = compare(load_dataset([store]))
     (figure,) = draw("training_lost", comparison, comparison.sections)

@@ -173,7 +173,7 @@ def test_a_killed_process_leaves_the_checkpoint_before(
 
 
 def test_a_rank_that_cannot_write_its_file_is_named(tmp_path: Path) -> None:
-    """Rank 1's second file exceeds the file size limit of this process."""
+    """Check the error if rank 1's file exceeds the file size limit of the process."""
     place = tmp_path / "checkpoints"
     finished(order(place))
     job = order(place, restores=1)
@@ -223,7 +223,7 @@ def test_memory_that_is_full_is_a_full_disk_too(tmp_path: Path) -> None:
 
 @pytest.mark.root
 def test_a_flush_that_fails_fails_the_run_and_not_the_checkpoint_before(tmp_path: Path) -> None:
-    """All bytes are written before the file system fails, so that only a flush reports it."""
+    """Check that a failed flush fails the run and keeps the previous checkpoint."""
     image = make_image(tmp_path / "disk.img", 128 * MIB)
     files = [
         CheckpointFile(name=f"rank{rank}/part{n}.pt", rank=rank, bytes=256 << 10)
@@ -264,7 +264,7 @@ def test_what_was_called_durable_survives_a_loss_of_power(tmp_path: Path) -> Non
 
 @pytest.mark.root
 def test_what_was_not_flushed_does_not_survive_it(tmp_path: Path) -> None:
-    """Converse check: the simulated power loss does discard unflushed data."""
+    """Check that the simulated power loss does discard unflushed data."""
     image = make_image(tmp_path / "disk.img", 96 * MIB)
     with loop_device(image) as loop:
         with mounted(tmp_path / "fs", loop, "-o", "commit=300") as fs:

@@ -115,7 +115,7 @@ def test_nobody_else_comes_in_while_a_straggler_still_works(tmp_path: Path) -> N
 
 
 def test_a_campaign_that_keeps_its_data_claims_nothing_behind_its_end(tmp_path: Path) -> None:
-    """The campaign's own tasks do not exclude each other, on two targets in one directory."""
+    """Check that kept data holds no lease, and own tasks do not exclude each other."""
     kept = write_study(tmp_path, NUMBERED, more="keep_data = true")
     with Lab.run(kept, tmp_path / "first") as first:
         assert first.end() == ExitCode.OK, first.printed

@@ -147,7 +147,7 @@ def test_a_stopped_client_is_named(faulty: tuple[Lab, dict[str, Recorded]]) -> N
 
 
 def test_a_killed_client_is_named(faulty: tuple[Lab, dict[str, Recorded]]) -> None:
-    """MPICH kills all clients of the host, so the first one to die is unknown."""
+    """Check that the error names a killed client; MPICH kills all of its host."""
     message = faulty[1]["rank killed"].message
     assert "client-2" in message.partition(":")[0]
     assert "ended without an outcome" in message
@@ -172,7 +172,7 @@ def vendor(request: pytest.FixtureRequest) -> str:
 
 
 def test_it_is_resumed_behind_a_killed_lab(tmp_path: Path, vendor: str) -> None:
-    """All files of the clients still exist for the rest of the campaign."""
+    """Check that resume after a killed lab finds all files of the clients."""
     others = tmp_path / "data" / "client-1" / "of somebody else"
     study = write_study(tmp_path, vendor, repeats=2, runtime="6s", more=PACED)
     with Lab.run(study, tmp_path / "out") as lab:

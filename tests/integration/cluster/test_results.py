@@ -84,7 +84,7 @@ def test_export_as_fio_and_import_again(
 def test_resume_refuses_other_hosts(
     done: ResultStore, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The hostfile may have been edited: environment.json records the original hosts."""
+    """Check that resume refuses hosts other than those recorded in environment.json."""
     directory = tmp_path / "results"
     shutil.copytree(done.directory, directory)
     path = directory / "environment.json"

@@ -181,7 +181,7 @@ def test_agent_runs_a_command_as_ssh_would(rig: ClusterRig) -> None:
 
 
 def test_agent_hands_on_no_file_of_its_caller(rig: ClusterRig) -> None:
-    """An inherited socket kept mpiexec's helpers waiting for ever if it was killed too early."""
+    """Check that the agent passes no open files on; a socket once kept mpiexec's helpers alive."""
     program = ['exec 5</dev/null; "$0" c7 "test ! -e /proc/self/fd/5"', str(rig.agent)]
     assert subprocess.run(["bash", "-c", *program], check=False, timeout=60).returncode == 0
 

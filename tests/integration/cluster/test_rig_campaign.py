@@ -320,7 +320,7 @@ def down(rig: ClusterRig, *hosts: str) -> Iterator[None]:
 
 
 def test_doctor_looks_at_all_that_answer(field: Field) -> None:
-    """One host that does not answer once hid the problems of the others."""
+    """Check that doctor reports on all reachable hosts even if one does not answer."""
     study = field.study("reach", clients=12)
     with down(field.rig, "c3", "c7"):
         code, told = field.doctor(study)
@@ -367,7 +367,7 @@ def test_a_mount_that_goes_stops_the_campaign_by_name(field: Field) -> None:
 
 
 def test_a_mount_of_another_file_system_fails_its_runs_by_name(field: Field) -> None:
-    """The client must not write to another mounted file system."""
+    """Check that a client refuses to write to a different mounted file system."""
     study = field.study("other", repeats=2, runtime="8s")
     place = field.rig.mount / "other"
     with field.run(study) as lab:

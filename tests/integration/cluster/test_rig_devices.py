@@ -163,7 +163,7 @@ def test_a_device_that_was_exchanged_since_the_plan_is_refused(drives: Drives) -
 
 
 def test_a_device_that_two_clients_have_is_refused(drives: Drives) -> None:
-    """The clients share a machine, so both see the loop device of this file under any name."""
+    """Check the refusal of one loop device that two clients see under different names."""
     first, _ = drives.images
     study = drives.study("shared", [drives.links[0], drives.devices[0]], (first, first))
     for verb in (["plan"], ["doctor"], ["run", "--out", drives.place / "refused"]):
@@ -177,7 +177,7 @@ def test_a_device_that_two_clients_have_is_refused(drives: Drives) -> None:
 
 
 def test_a_typed_serial_consents_to_one_device(drives: Drives) -> None:
-    """The serial of a loop device is its file."""
+    """Check that a typed serial (a loop device's file) permits only that device."""
     first, other = map(str, drives.images)
     wrong = drives.study("wrong", drives.devices, (first, first))
     with drives.run(wrong, "refused") as refused:

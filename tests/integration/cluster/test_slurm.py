@@ -81,7 +81,7 @@ def mark_of(pid: int) -> str | None:
 
 @pytest.mark.parametrize("launcher", ["slurm", "mpi"])
 def test_a_batch_job_of_one_core_a_node(slurm: Slurm, tmp_path: Path, launcher: str) -> None:
-    """Default Slurm without --mpi, one core per node; also with fewer clients than nodes."""
+    """Check default Slurm without --mpi and one core per node, also with fewer clients."""
     study, out = write_study(tmp_path, launcher, clients="[1, 3]"), tmp_path / "out"
     verb = " ".join([*STORLAB, "run", str(study), "--out", str(out), "--quiet", "--no-report"])
     log, code = tmp_path / "log", tmp_path / "code"
@@ -112,7 +112,7 @@ def test_storlab_beside_the_nodes_of_its_job_is_refused(
 def test_a_campaign_goes_on_behind_clients_that_are_lost(
     slurm: Slurm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Run in a job step, as in an interactive session."""
+    """Check that a campaign in a Slurm job step continues after clients were lost."""
     monkeypatch.setenv("SLURM_CONF", str(slurm.configuration))
     study = write_study(tmp_path, "slurm", repeats=3, runtime="8s", lost_after="12s")
     with NodeLab.run(study, tmp_path / "out", command=[*ON_A_NODE, *STORLAB]) as lab:

@@ -125,7 +125,7 @@ def test_a_silent_rank_is_named_within_the_deadline(
 
 
 def test_only_the_silent_clock_is_named(begin: Callable[..., MpiJob], tmp_path: Path) -> None:
-    """Waiting for it must not use up the time of the clients asked after it."""
+    """Check that waiting for a silent client does not use up the time of later ones."""
     job = begin("silent_clocks", clients=4, stopped=[2], patience_ns=4_000_000_000, abort=True)
     assert found(job, tmp_path) == [2]
 
@@ -162,7 +162,7 @@ def test_ranks_end_when_mpiexec_is_killed(begin: Callable[..., MpiJob], tmp_path
 def test_a_rank_that_hangs_on_its_way_out_ends_with_mpiexec(
     begin: Callable[..., MpiJob], tmp_path: Path
 ) -> None:
-    """Python stops its threads before it destroys modules, including the one watching mpiexec."""
+    """Check that a rank hanging in interpreter shutdown ends with mpiexec."""
     lingers = tmp_path / "lingers"
     job = begin("linger", told=str(tmp_path / "told.json"), lingers=str(lingers))
     pids = found(job, tmp_path, "told.json")["pids"]

@@ -86,7 +86,7 @@ def test_offsets_are_those_that_the_clocks_were_given(
 def test_a_pulled_cable_does_not_keep_the_lab(
     rig: Any, lab: Callable[..., Any], vendor: str
 ) -> None:
-    """Open MPI's mpiexec then ignores SIGTERM; cut-off ranks end when they notice."""
+    """Check that the lab ends although Open MPI's mpiexec ignores SIGTERM without a network."""
     running = lab(vendor, "eth0", order={"do": "sleep"}, wait_for="told", wait_s=1)
     told = line(running)
     rig.link("c2", up=False)

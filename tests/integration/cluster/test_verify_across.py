@@ -79,7 +79,7 @@ def test_nothing_is_read_while_its_own_campaign_goes_on(
 
 
 def test_the_reader_is_another_client(tmp_path: Path) -> None:
-    """The next client takes over the state, so it detects that the first one's file is gone."""
+    """Check that another client verifies the data, and detects that a file is gone."""
     store = run_verified(tmp_path, clients=2)
     shutil.rmtree(tmp_path / "shared" / "client-1")
     from storlab.lab.prepare.dataset import PrepareError

@@ -215,7 +215,7 @@ def test_every_path_is_a_line_of_one_drawing(gpudirect_made: Made, comparison: C
 
 
 def test_four_transfer_sizes_leave_a_page_short_and_nothing_out(tmp_path: Path) -> None:
-    """Throughput, efficiency and tail of each are visible; the rest is folded."""
+    """Check that throughput, efficiency and tail of each size are visible, the rest folded."""
     sizes = '["4KiB", "16KiB", "128KiB", "1MiB"]'
     store = build_gpudirect_store(
         tmp_path / "four", paths='["direct", "host"]', sizes=sizes, workers="[1, 16]"

@@ -124,7 +124,7 @@ def test_every_path_runs_and_moves_bytes(store: ResultStore) -> None:
 
 
 def test_values_of_stand_ins_are_emulated_and_their_path_is_unproven(store: ResultStore) -> None:
-    """The libraries and the missing driver decide it; the simulators set no switch."""
+    """Check that simulators give emulated values, without a special switch."""
     driver = int(not has_gpu_driver(Path("/")))
     for record in store.records():
         told = GpuDirectDetails.of(record)
@@ -274,7 +274,7 @@ def test_every_api_reads_and_writes(tmp_path: Path) -> None:
 
 
 def test_workers_take_gpus_in_turn_in_an_open_loop(tmp_path: Path) -> None:
-    """Registered buffers cost extra time, unregistered ones do not."""
+    """Check that workers alternate GPUs, and that registered buffers cost extra time."""
     more = (
         "gpu = [0, 1]\nworkers = 4\nworkers_per_file = 2\nrate_iops = 400\nregister_buffers = "
         '[true, false]\naccess = "sequential"\nblock_size = "16KiB"\n'
@@ -328,7 +328,7 @@ def test_an_interrupted_campaign_goes_on(tmp_path: Path) -> None:
 
 
 def test_ctrl_c_ends_a_campaign_whose_library_does_not_come_back(tmp_path: Path) -> None:
-    """No file is registered, so no window begins: the worker is left in the library."""
+    """Check that Ctrl-C ends a campaign whose worker hangs in the library."""
     write_study(tmp_path, ONE + "", runtime="2s")
     command = [sys.executable, "-m", "storlab", "run", "study.toml", "--out", "results"]
     child = subprocess.Popen(
@@ -366,7 +366,7 @@ def test_buffers_that_no_gpu_has_room_for_are_refused_by_plan(
 def test_clients_of_a_cluster_have_gpus_that_plan_does_not_know(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The memory of this machine's GPU is irrelevant for clients."""
+    """Check that the plan ignores the memory of this machine's GPU for clients."""
     write_study(tmp_path, 'block_size = "1MiB"\nworkers = [1, 4]\n')
     study = tmp_path / "study.toml"
     study.write_text(study.read_text() + '\n[cluster]\nhosts = ["c1", "c2"]\n')

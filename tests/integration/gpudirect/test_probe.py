@@ -99,7 +99,7 @@ def test_gpus_and_libraries_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_doctor_believes_what_the_library_says(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cufile: dict[str, Word], path: str
 ) -> None:
-    """On a machine with nothing against P2PDMA except its settings."""
+    """Check doctor if the library supports P2PDMA and only a setting is against it."""
     tree = PciTree(tmp_path)
     tree.text("proc/driver/nvidia/version", OPEN_DRIVER)
     tree.text("proc/sys/kernel/osrelease", "6.8.0-60")

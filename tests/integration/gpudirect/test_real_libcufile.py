@@ -190,7 +190,7 @@ os._exit(0)
 
 
 def test_where_it_opens_it_reads_into_host_memory(wheel: tuple[str, Path], tmp_path: Path) -> None:
-    """Without a driver it fails with its own code, or spins, depending on the version."""
+    """Check reads by the real library, or its error if there is no driver."""
     data = tmp_path / "data"
     data.write_bytes(os.urandom(1 << 16))
     environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
@@ -215,7 +215,7 @@ def test_where_it_opens_it_reads_into_host_memory(wheel: tuple[str, Path], tmp_p
 def test_doctor_has_an_answer_whatever_it_does(
     wheel: tuple[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Even if it spins, as without /proc/modules."""
+    """Check that doctor answers even if the library spins, as without /proc/modules."""
     monkeypatch.setattr(probe, "_OPEN_LIMIT_S", OPEN_S)
     monkeypatch.setenv("STORLAB_TEST", "an answer of its own")
     told = probe.probe(probe.Libraries(cuda=("libcuda.so.1",), cufile=(str(wheel[1]),)))

@@ -176,7 +176,7 @@ def test_kept_data_is_reused_and_never_laid_out_twice(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("keep", [True, False])
 def test_a_file_laid_out_anew_is_preconditioned_anew(tmp_path: Path, keep: bool) -> None:
-    """The record of its preconditioning describes data that the campaign has removed."""
+    """Check that a file laid out again is preconditioned again, despite an old record."""
     rounds = '[target.precondition]\nround = "50ms"\nmax_rounds = 5'
     path = write_study(tmp_path, repeats=1, keep=keep, workload=BRIEF)
     path.write_text(path.read_text().replace("[[workload]]", f"{rounds}\n[[workload]]"))
@@ -300,7 +300,7 @@ def test_clean_removes_data_even_when_interrupted(tmp_path: Path) -> None:
 
 
 def test_kill_and_resume_until_every_run_is_there_once(tmp_path: Path) -> None:
-    """SIGKILL at random moments; runs finished before a kill are never measured again."""
+    """Check that runs finished before a SIGKILL at random moments are not repeated."""
     study, out = write_study(tmp_path, repeats=3, runtime="100ms"), tmp_path / "out"
     chance = random.Random(11)
     seen: dict[str, str] = {}

@@ -109,7 +109,7 @@ def failure_of(record: RunRecord) -> Failure:
 
 
 def test_no_space_left(tmp_path: Path) -> None:
-    """A sparse file on a file system that cannot hold it: ENOSPC in the middle of the run."""
+    """Check ENOSPC during a run, by a sparse file on a file system that cannot hold it."""
     options = ("-t", "tmpfs", "-o", "size=8m", "storlab-test")
     with mounted(tmp_path / "small", *options) as small:
         data = small / "data"
@@ -134,7 +134,7 @@ def test_no_space_left(tmp_path: Path) -> None:
 
 
 def test_a_device_that_cannot_read_its_second_half(tmp_path: Path) -> None:
-    """A loop device whose backing file was truncated: EIO, with the offset."""
+    """Check EIO with its offset, by a loop device whose backing file was truncated."""
     image = tmp_path / "disk.img"
     image.write_bytes(os.urandom(16 << 20))
     with loop_device(image) as loop:
@@ -197,7 +197,7 @@ def test_a_file_system_that_turns_read_only(tmp_path: Path) -> None:
 
 
 def test_a_target_that_cannot_be_laid_out_fails_alone(tmp_path: Path) -> None:
-    """The disk below a file system fails while the data set is written."""
+    """Check that a disk failing during layout fails only its own target."""
     small = mounted(tmp_path / "small", "-t", "tmpfs", "-o", "size=30m", "none")
     with small as place_of_image:
         # Larger than the backing file: blocks beyond its end cannot be written.

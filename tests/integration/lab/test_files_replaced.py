@@ -236,7 +236,7 @@ def test_a_file_that_is_removed_ends_the_campaign_and_is_not_made(place: Path) -
 
 
 def test_two_campaigns_do_not_read_one_file_at_the_same_time(place: Path) -> None:
-    """Under any of its names; one campaign may read it for two targets."""
+    """Check that two campaigns cannot read one file, under any name, but one may twice."""
     (place / "study.toml").write_text(HEAD + FILE)
     os.link(place / "data", place / "same")
     loaded = load_study("study.toml")

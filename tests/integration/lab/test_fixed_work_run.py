@@ -108,7 +108,7 @@ def test_clean_removes_the_kept_data_of_a_home(
 def test_a_capacity_search_of_real_training_reads(
     place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A threshold of 1 % always holds, so this machine's speed does not matter."""
+    """Check a capacity search; a threshold of 1 % always holds on any machine."""
     study, out = write(place, TRAINING), place.parent / "out"
     arguments = ["capacity", str(study), "--out", str(out), "--repeats", "2", "--json"]
     assert main([*arguments, "--threshold", "1", "--max", "3"]) == 0

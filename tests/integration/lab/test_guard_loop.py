@@ -254,7 +254,7 @@ def test_a_signature_is_refused(device: Path, image: Path, make: str) -> None:
 def test_our_own_prober_finds_what_blkid_finds(
     device: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The built-in checks alone detect the most common file systems."""
+    """Check that the built-in checks alone detect the most common file systems."""
     monkeypatch.setattr("storlab.stores.signatures._blkid", lambda fd: [])
     fd = os.open(device, os.O_RDONLY)
     try:
@@ -289,7 +289,7 @@ def test_what_only_blkid_sees_is_refused(
 def test_nothing_is_called_blank_without_blkid(
     device: Path, image: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
 ) -> None:
-    """blkid is missing, does not support -p, or cannot open the device."""
+    """Check that no device counts as blank if blkid is missing, too old, or fails."""
     programs = tmp_path / "bin"
     programs.mkdir()
     if place != "missing":

@@ -54,7 +54,7 @@ def write_study(place: Path, repeats: int) -> Path:
 
 @pytest.mark.usefixtures("hangups_end_programs")
 def test_a_lost_terminal_ends_the_campaign_cleanly(tmp_path: Path) -> None:
-    """A lost ssh connection looks like this: the kernel sends SIGHUP, and printing fails."""
+    """Check a clean end on SIGHUP with failing output, as after a lost ssh connection."""
     study, out = write_study(tmp_path, repeats=1000), tmp_path / "out"
     controller, terminal = os.openpty()
     process = subprocess.Popen(

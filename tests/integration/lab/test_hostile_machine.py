@@ -76,7 +76,7 @@ def test_blocks_smaller_than_the_sectors_below_are_refused_by_the_plan(
 def test_a_file_system_that_fills_in_the_window_fails_the_run_and_names_the_cause(
     tmp_path: Path,
 ) -> None:
-    """Holes of a sparse file reserve no space, so writing them fails on a full disk."""
+    """Check the error if writing a sparse file's holes fills the disk."""
     need_root("mkfs.ext4")
     image = make_image(tmp_path / "image", 64 << 20)
     with loop_device(image) as device, mounted(tmp_path / "mount", device) as mount:
@@ -145,7 +145,7 @@ int clock_gettime(clockid_t clock, struct timespec *now) {
 
 @pytest.mark.parametrize("step_s", [-86_400, 86_400])
 def test_a_step_of_the_wall_clock_changes_labels_alone(step_s: int, tmp_path: Path) -> None:
-    """It steps two seconds after the process started, in the middle of the campaign."""
+    """Check that a wall clock step during the campaign changes only labels."""
     compiler = need_program("cc")
     (tmp_path / "clock.c").write_text(CLOCK)
     sh(compiler, "-shared", "-fPIC", "-o", tmp_path / "clock.so", tmp_path / "clock.c")

@@ -164,7 +164,7 @@ def test_readings_are_a_part_of_the_run_and_checked(
 def test_a_sensor_that_goes_takes_no_run_with_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The run is kept without power; the next one waits until the sensor is back."""
+    """Check that a run without its sensor is kept, and the next waits for the sensor."""
     study, out = write_study(tmp_path, RAPL, repeats=2, runtime="3s"), tmp_path / "out"
     study.write_text(study.read_text().replace("[study]", '[study]\nwait_for_target = "1s"'))
     unplugged = tmp_path / "unplugged"
@@ -316,7 +316,7 @@ class FailsFirst(NativeEngine):
 def test_idle_power_is_read_after_a_run_whose_engine_fails(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The pause after one run is the pause before the next; both use its idle power."""
+    """Check idle power after a failed run: the pause serves this run and the next."""
     engine, stop = FailsFirst(), CountedPauses()
     monkeypatch.setattr("storlab.lab.run.campaign.get_engine", lambda _name: engine)
     study = write_study(tmp_path, DECLARED, repeats=2, settle="30ms", runtime="100ms")

@@ -148,7 +148,7 @@ def mean(records: list[RunRecord], name: str, operation: str = "all") -> float:
 @pytest.mark.parametrize("target", [SSD, HDD])
 @pytest.mark.parametrize("mix", MIXES)
 def test_every_number_of_every_mix_is_on_the_page(object_made: Made, mix: int, target: str) -> None:
-    """Throughput and its parts, requests/s, latencies, first byte, errors, per watt, per TB."""
+    """Check that the page has every metric of every mix, from throughput to errors."""
     store = object_made.store
     records = records_of(store, mix, target)
     assert len(records) == 3

@@ -57,7 +57,7 @@ def test_a_number_of_a_mix_leads_to_its_runs(browser: Browser, object_made: Made
 def test_the_words_of_axes_and_legends_do_not_run_into_one_another(
     browser: Browser, object_made: Made
 ) -> None:
-    """Texts on one line of a drawing must not overlap, except the background behind a word."""
+    """Check that texts on one line of a drawing do not overlap."""
     with Visit(browser, object_made) as visit:
         overlapping = visit.page.evaluate(
             """selector => [...document.querySelectorAll(selector + ' svg')].flatMap(svg => {

@@ -84,12 +84,12 @@ class Campaign:
         return printed
 
     def cut_off(self, number: signal.Signals = signal.SIGINT) -> None:
-        """Start it and kill it in its second run."""
+        """Start the campaign and kill it in its second run."""
         code = int(ExitCode.INTERRUPTED if number is signal.SIGINT else -number)
         self.disturb(lambda process: process.send_signal(number), code)
 
     def disturb(self, by: Callable[[subprocess.Popen[str]], None], code: int) -> str:
-        """Start it and act in its second run; return its output after it ended."""
+        """Start the campaign and act in its second run; return its output at the end."""
         command = [*COMMAND, "run", "study.toml", "--out", "out", "--quiet"]
         with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
             try:
@@ -229,7 +229,7 @@ def test_a_bucket_that_was_there_is_never_deleted(new: Campaign, server: S3Serve
 
 
 def test_a_suspended_campaign_whose_place_another_has_taken_ends(campaign: Campaign) -> None:
-    """The current run fails, and no other begins."""
+    """Check that a suspended campaign that lost its lease fails its run and ends."""
     ended = {"campaign": "ba9876543210", "session": "another", "until_s": 1.0}  # an expired lease
 
     def take(process: subprocess.Popen[str]) -> None:

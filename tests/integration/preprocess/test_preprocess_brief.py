@@ -443,7 +443,7 @@ def test_the_answer_about_preprocessing(preprocess_comparison: Comparison) -> No
 
 
 def test_the_first_screen_says_what_bounds_the_work(preprocess_made: Made) -> None:
-    """It states the limit, not the comparison, which follows below."""
+    """Check that the first screen states the bottleneck, before any comparison."""
     html = plain(preprocess_made.html)
     strip = html[html.index('class="verdict first') : html.index('class="basis"')]
     assert f'<span class="name">{OLD}</span>: the device saturates at 16 workers</p>' in strip
@@ -461,7 +461,7 @@ def test_what_is_not_swept_has_no_bottleneck(tmp_path: Path) -> None:
 
 
 def test_work_per_terabyte_is_that_of_the_family(preprocess_made: Made) -> None:
-    """The table equals the figure; values that were not measured are not called undeclared."""
+    """Check that the density table equals the figure."""
     (table,) = tables_of(preprocess_made.html, "density")
     assert table.head[2:4] == ["rows per second 1/s/TB", "power W/TB"]
     row = table.at(OLD)

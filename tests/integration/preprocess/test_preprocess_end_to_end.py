@@ -230,7 +230,7 @@ def made(place: Path, rows: int, files: int = 1) -> list[str]:
 
 
 def test_the_output_of_small_parts_takes_no_more_than_was_estimated(tmp_path: Path) -> None:
-    """Most of it is then headers and block ends: twice the size of the rows."""
+    """Check the size estimate for small parts, where headers double the output."""
     params = PreprocessParams(rows=4_000, files=1, part_size=4096, threshold=2)
     outcome = carry_out(
         PreprocessJob(

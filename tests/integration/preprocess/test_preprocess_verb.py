@@ -218,7 +218,7 @@ def test_files_that_were_touched_since_are_not_mixed(
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_a_directory_that_is_there_stays(tmp_path: Path, place: Place, engine: str) -> None:
-    """It may be a mount point, and it is the lock held by one process at a time."""
+    """Check that an existing output directory (a mount point, or locked) is kept."""
     out = tmp_path / "out"
     out.mkdir()
     before = out.stat().st_ino

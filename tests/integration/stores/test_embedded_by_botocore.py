@@ -51,7 +51,7 @@ def bucket(server: EmbeddedServer) -> str:
 def test_content_comes_back_however_it_is_packed(
     server: EmbeddedServer, bucket: str, checksum: str | None, signed: bool
 ) -> None:
-    """A stream without a prior checksum is sent in chunks with a trailer."""
+    """Check that content round-trips, including chunked streams with a trailer."""
     asked = {} if checksum is None else {"ChecksumAlgorithm": checksum}
     client = client_of(
         server,

@@ -61,7 +61,7 @@ def test_a_file_with_the_inode_of_a_deleted_one_is_somebodys(
 
 
 def test_a_file_that_storlab_lays_out_again_stays_its_own(tmp_path: Path) -> None:
-    """If its size changes, the same file is laid out from its start."""
+    """Check that a data file of a new size is laid out again in place."""
     assert run(tmp_path, tmp_path / "out") == ExitCode.OK
     sidecar = json.loads(sidecar_path(tmp_path / "data").read_text())
     text = (tmp_path / "out.toml").read_text().replace("1MiB", "2MiB")

@@ -174,7 +174,7 @@ def test_a_file_that_appears_under_our_name_is_not_laid_out_over(tmp_path: Path)
 
 
 def test_a_reader_that_looks_keeps_no_campaign_out(tmp_path: Path) -> None:
-    """Another process polls all the time whether the file is locked."""
+    """Check that a process polling the file's lock does not block a campaign."""
     data = tmp_path / "data"
     with DataFileHold(data, "c") as hold:
         hold.begin(1, 1, writes=True)

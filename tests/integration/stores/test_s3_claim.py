@@ -139,7 +139,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
 def test_a_campaign_that_was_suspended_hears_that_another_has_come(
     store: S3Store, monkeypatch: pytest.MonkeyPatch, clock: Callable[[float], None]
 ) -> None:
-    """RENEW_S exceeds this test, so nothing is renewed, like a stopped process."""
+    """Check that a campaign that renewed no lease notices another owner."""
     held = claim_of(store, FIRST)
     held.take()
     beside = claim_of(store, FIRST)  # of another target, which has the first one's claim
@@ -190,7 +190,7 @@ def test_the_servers_here_heed_conditions(store: S3Store) -> None:
 def test_of_two_that_a_store_lets_in_at_once_the_first_goes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No server here ignores a condition; this one imitates an older store that does."""
+    """Check the conflict on a store that ignores conditional writes (simulated)."""
     monkeypatch.setattr(
         S3Control, "put_if", lambda self, key, data, condition: self.put(key, data) is None
     )

@@ -191,7 +191,7 @@ def test_accelerators_per_watt_say_which_runs_have_no_energy(training_made: Made
 def test_a_capacity_is_told_by_its_verdict(
     verdict: str, text: str, training_made: Made, tmp_path: Path
 ) -> None:
-    """Files from before verdicts existed work too; the notes' wording has no effect."""
+    """Check that a capacity's verdict decides, even for old files; notes are ignored."""
     copy = tmp_path / "copy"
     shutil.copytree(training_made.store.directory, copy)
     path = copy / "capacity.json"
@@ -247,7 +247,7 @@ def test_without_a_search_the_swept_numbers_tell(tmp_path: Path) -> None:
 
 
 def test_few_steps_bind_what_is_said_to_be_kept_busy(tmp_path: Path) -> None:
-    """Long epochs make the same numbers certain."""
+    """Check the caveat for few steps; long epochs make the same numbers certain."""
     store = build_training_store(tmp_path / "run", accelerators="[1, 3]", power=False)
     data = load_dataset([store])
     (section,) = compare(data).sections

@@ -209,7 +209,7 @@ def test_long_computing_is_kept_busy_and_none_is_not(ran: Ran) -> None:
 
 
 def test_reads_that_never_reached_a_device_are_flagged(ran: Ran) -> None:
-    """Writing them left all in the page cache; without a device nothing more is known."""
+    """Check the flag for reads from the page cache, which writing the data had filled."""
     for record in ran.records:
         share = record.metric("device_read_ratio")
         flagged = "page-cache" in {flag.kind for flag in record.flags}

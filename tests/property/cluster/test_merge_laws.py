@@ -113,7 +113,7 @@ def test_how_many_are_taken_at_a_time_does_not_matter(
 def test_samples_of_each_client_are_those_of_a_campaign_of_its_own(
     given: list[tuple[int, list[int]]],
 ) -> None:
-    """They are identical bit for bit except for the clock."""
+    """Check that a client's samples equal those of a single run bit for bit, except times."""
     made = [client_of(n, *each) for n, each in enumerate(given)]
     alone = [samples_to_table(client.outcome.samples).to_pylist() for client in made]
     wanted = [

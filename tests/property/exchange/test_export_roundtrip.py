@@ -206,7 +206,7 @@ def test_a_point_of_a_sweep_reads_back_as_itself(params: dict[str, Any], which: 
 
 
 def test_an_imported_run_with_options_that_have_no_field_reads_back(tmp_path: Path) -> None:
-    """The option is kept in the run's parameters, and runs that differ in it are not repeats."""
+    """Check that options without a field survive, and distinguish repeats."""
     document = json.loads((GOLDEN / "group-3.33.json").read_text())
     for job in document["jobs"]:
         job["job options"] |= {"rate": "40m", "thinktime": "1ms"}

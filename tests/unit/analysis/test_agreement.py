@@ -55,7 +55,7 @@ def interval(low: float, high: float) -> Interval:
 
 
 def test_utilisation_is_compared() -> None:
-    """Utilisation is the main metric of training, besides throughput."""
+    """Check that utilisation, the main metric of training, is compared."""
     assert FAMILIES["training"].page.margins["au_percent"] == 0.05
 
 
@@ -320,7 +320,7 @@ def test_three_verdicts_have_three_codes(verdicts: list[str], verdict: str, code
 
 
 def test_the_repeats_that_are_missing_are_told(tmp_path: Path, plan: Plan) -> None:
-    """Once 1.64x with eight of eight metrics undecided was printed as agreement."""
+    """Check that undecided metrics are not called agreement, and missing repeats are named."""
     cross = crosscheck_plan(plan, "fio", 3, ["jobs=1,block_size=4KiB"])
     store = filled(tmp_path, cross, {"native": 1.64, "fio": 1.0}, spread=0.3)
     found = agreement(store)

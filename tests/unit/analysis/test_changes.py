@@ -151,7 +151,7 @@ def test_the_table_is_that_of_its_simulation() -> None:
 
 
 def test_the_distance_is_the_energy_distance() -> None:
-    """Compared with the paper's definition over pairs; the grid changes it by a few percent."""
+    """Check the distance against the paper's definition over pairs, within the grid's error."""
     random = np.random.default_rng(9)
     values = random.normal(size=60)
     values[35:] += 2

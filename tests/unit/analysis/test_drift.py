@@ -78,7 +78,7 @@ def _uniform(size: float) -> Noise:
 )
 @pytest.mark.parametrize("repeats", [4, 5, 10])
 def test_honest_noise_is_seldom_called_drift(noise: Noise, repeats: int) -> None:
-    """The error rate is at most ERROR, slightly more with non-normal noise."""
+    """Check that at most ERROR of noisy points are called drift, slightly more if not normal."""
     assert _alarms(noise, repeats, 4_000) <= 1.6 * ERROR
 
 
@@ -94,7 +94,7 @@ def _alarms(noise: Noise, repeats: int, points: int) -> float:
 
 
 def test_the_error_is_that_of_a_point_with_all_its_quantities() -> None:
-    """Throughput and latencies of reads and writes, each with independent noise."""
+    """Check the error rate of points with several quantities of independent noise."""
     draw, points = random.Random(11), 2_000
     keys = ["throughput_mb_s.all"]
     keys += [f"latency_{s}_ns.{op}" for s in ("mean", "p99") for op in ("read", "write")]
@@ -109,7 +109,7 @@ def test_the_error_is_that_of_a_point_with_all_its_quantities() -> None:
 
 @pytest.mark.parametrize(("ratio", "repeats"), [(0.5, 5), (0.8, 5), (0.9, 10)])
 def test_a_step_and_a_trend_are_seen(ratio: float, repeats: int) -> None:
-    """Nearly all steps and trends are detected at 1 % noise."""
+    """Check that nearly all steps and trends are detected at 1 % noise."""
     draw = random.Random(3)
     step = [1.0 if place < repeats // 2 else ratio for place in range(repeats)]
     trend = [ratio ** (place / (repeats - 1)) for place in range(repeats)]
@@ -138,7 +138,7 @@ def test_throughput_and_latency_are_tested(key: str) -> None:
 
 
 def test_order_is_the_time_of_the_runs_and_not_their_number() -> None:
-    """In a resumed campaign, repeats that failed before ran last."""
+    """Check that drift uses time order: in a resumed campaign, retried repeats ran last."""
     repeats = _repeats([200, 40, 40, 200, 40])
     assert drifts_of(repeats, BLOCK) == []
     first = repeats[3]
@@ -150,12 +150,12 @@ def test_order_is_the_time_of_the_runs_and_not_their_number() -> None:
 
 @pytest.mark.parametrize("started", ["2026-11-20T10:00:00+00:00", "unknown"])
 def test_repeats_without_an_order_are_not_tested(started: str) -> None:
-    """Sections of one fio file run in parallel, so they have no order."""
+    """Check that parallel sections of one fio file are not tested for drift."""
     repeats = [Repeat(r.run_id, started, r.values) for r in _repeats([200, 200, 40, 40, 40])]
     assert drifts_of(repeats, BLOCK) == []
 
 
 def test_percentiles_of_three_repeats_are_not_tested() -> None:
-    """Percentiles scatter more than the rule for three repeats allows."""
+    """Check that percentiles of three repeats, which scatter too much, are not tested."""
     assert drifts_of(_repeats([200, 200, 40], "latency_p99_ns.read"), BLOCK) == []
     assert len(drifts_of(_repeats([200, 200, 40], "latency_mean_ns.read"), BLOCK)) == 1

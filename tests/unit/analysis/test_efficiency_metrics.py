@@ -182,7 +182,7 @@ def test_tb_kwh_is_exactly_3_6_times_mb_s_w(size: int, energy_j: float, operatio
 
 
 def test_another_family_counts_its_own_operations_under_its_own_name() -> None:
-    """HEAD is an operation without bytes; flushes and the like are in no figure."""
+    """Check that HEAD counts as an operation without bytes, and flushes are excluded."""
     objects = Page(
         operations=("get", "head"),
         moved=("get",),

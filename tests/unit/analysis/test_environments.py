@@ -76,7 +76,7 @@ def fields(here: ResultStore, there: ResultStore) -> list[str]:
 
 
 def test_a_missing_drive_is_a_difference(made: Made) -> None:
-    """A missing drive does not shift the drives after it."""
+    """Check that a missing drive is reported without shifting the drives after it."""
     all_16 = [f"S{n}" for n in range(16)]
     whole = made(drives(*all_16))
     for missing in (3, 15):
@@ -232,7 +232,7 @@ def test_folders_of_a_container_are_others_each_time(made: Made) -> None:
 
 
 def test_facts_of_one_target_are_compared_likewise() -> None:
-    """Facts as in a history: without the target's prefix."""
+    """Check comparison of facts without the target's prefix, as in a history."""
     old = {"drives.1.serial": "A", "drives.1.name": "sda", "drives.2.serial": "B"}
     new = {"drives.1.serial": "B", "drives.2.serial": "A", "drives.2.name": "sdb"}
     assert between(new, old) == []

@@ -149,7 +149,7 @@ def test_a_rule_has_a_bound() -> None:
 
 
 def test_few_gates_say_what_is_not_so() -> None:
-    """Twenty checks with the truth on the bound, a thousand times.
+    """Check that at most one gate in twenty errs if all truths are exactly on the bound.
 
     Both "held" and "broken" are wrong there; at most one gate in twenty may contain either.
     """
@@ -175,7 +175,7 @@ def test_few_gates_say_what_is_not_so() -> None:
 
 @pytest.mark.parametrize("ratio", [False, True])
 def test_bounds_on_both_sides_of_the_truth_are_seldom_mistaken(ratio: bool) -> None:
-    """Single checks of five repeats that scatter by 2 %, with the truth this far from the bound.
+    """Check the error rate of single checks with the truth close to the bound.
 
     "Broken" is wrong within the bound and "held" beyond it; each in at most one of forty.
     """
@@ -287,7 +287,7 @@ def test_bounds_have_exponents(bound: float | str) -> None:
 
 
 def test_concurrency_is_held_to_bounds_where_it_is_not_sampled(tmp_path: Path) -> None:
-    """If concurrency is not sampled, Little's law gives each run's number."""
+    """Check that concurrency from Little's law is used if it is not sampled."""
 
     def without(record: RunRecord) -> RunRecord:
         metrics = [m for m in record.metrics if m.name != "concurrency_effective"]

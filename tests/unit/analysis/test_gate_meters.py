@@ -65,7 +65,7 @@ def judged(found: Comparison, baseline: Comparison | None = None, **fields: Any)
 
 
 def test_an_interval_of_power_holds_the_accuracy_of_its_meter(tmp_path: Path) -> None:
-    """By repeats alone, 9.7 W would differ from 10 W measured with a 5 % meter."""
+    """Check that the interval includes the meter's 5 %: 9.7 W does not exclude 10 W."""
     exact, coarse = (
         results(tmp_path / name, metered(uncertainty=share))
         for name, share in (("exact", 0.0), ("coarse", 0.05))
@@ -140,7 +140,7 @@ def test_nor_does_one_that_gave_less_than_that_of_the_baseline(tmp_path: Path) -
 
 
 def test_nor_does_a_target_whose_meters_all_gave_nothing(tmp_path: Path) -> None:
-    """If the study gives it meters; without meters a rule on power does not apply to it."""
+    """Check that meters without readings leave a power rule undecided."""
 
     def swapped(record: RunRecord) -> RunRecord:
         target = {"Disk": "Memory", "Memory": "Disk"}[record.target]

@@ -180,7 +180,7 @@ def test_every_point_of_a_large_campaign_is_in_a_table_beside_its_page(
 def test_all_that_a_page_of_a_selection_links_to_is_on_it(
     campaign: ResultStore, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Answers are searched over all points, whatever the page shows."""
+    """Check that all links of a page stay on it, although answers cover all points."""
     monkeypatch.setattr(selection, "LARGE", 10)
     monkeypatch.setattr(selection, "PLACES", 2)
     whole = compare(load_dataset([campaign]))
@@ -221,7 +221,7 @@ def test_more_workers_than_cores_are_said_once_and_no_run_is_flagged(
 
 
 def test_flags_of_all_cells_are_gathered_in_one_pass(campaign: ResultStore) -> None:
-    """Counted, not timed: a brief and its audit query dozens of flag kinds."""
+    """Check by counting that flags of all cells are collected in one pass."""
     comparison = compare(load_dataset([campaign]))
     looked: list[str] = []
     cells = [cell for row in comparison.rows.values() for cell in row.cells.values()]
@@ -263,7 +263,7 @@ def test_a_report_reads_each_run_once_and_finds_its_answers_once(
     capsys: pytest.CaptureFixture[str],
     tmp_path: Path,
 ) -> None:
-    """Counted, not timed: page, audit, page data and terminal share the answers."""
+    """Check by counting that a report reads each run once and shares its answers."""
     contests: list[tuple[str, float]] = []  # the quantity, and the confidence
 
     def contest(*about: Any) -> Any:

@@ -232,7 +232,7 @@ def test_targets_of_different_campaigns_were_not_measured_in_turns() -> None:
 
 
 def test_the_far_point_is_the_last_that_most_targets_have() -> None:
-    """With an uneven or interrupted sweep, one target's last point compares nothing."""
+    """Check that uneven sweeps are compared at the last point that most targets have."""
     header = "baseline = 'A'"
     study = study_of("ABC", header=header, sizes=("4KiB",), mixes=(50,), jobs=(1, 2, 4, 8))
     data = dataset_of(study)

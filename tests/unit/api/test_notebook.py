@@ -51,7 +51,7 @@ def test_one_output_moves_with_the_campaign(capsys: pytest.CaptureFixture[str]) 
 
 
 def test_figures_of_a_run_are_drawn_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Updates are limited, because each goes over the network."""
+    """Check that display updates are limited, because each goes over the network."""
     cell, now = Cell(), [10**12]
     for module in ("storlab.api.notebook", "storlab.lab.run.progress"):
         monkeypatch.setattr(f"{module}.monotonic_ns", lambda: now[0])

@@ -68,7 +68,7 @@ def test_without_rates_nothing_is_said() -> None:
 
 
 def test_points_are_compared_with_themselves() -> None:
-    """At one job both have 8 in flight, at eight jobs both have 64, so nothing differs."""
+    """Check that equal operating points are compared: 8 with 8 and 64 with 64 in flight."""
     rows = []
     for config, rate in (("A", 100_000.0), ("B", 1_000.0)):
         for jobs in (1, 8):

@@ -86,7 +86,7 @@ def test_ordinary_families_are_left_alone(watts: list[float]) -> None:
 
 
 def test_a_point_that_would_fit_is_the_authors_right() -> None:
-    """The efficiency may have been read at another printed point, where its watts fit."""
+    """Check that there is no finding if the watts fit at another printed point."""
     rows = cells("A", [228, 231, 226, 158], x="not_stated")
     other = dict(rows[6], x_value="4", value="5900", printed="5900")
     assert check("implied_watts", [*rows, other]) == []

@@ -58,7 +58,7 @@ def test_json_is_what_the_standard_says(text: str) -> None:
 
 
 def test_no_two_processes_take_the_same_temporary_name(tmp_path: Path) -> None:
-    """Names differ even for equal process ids on two hosts that share only the folder."""
+    """Check that names differ even for equal process ids on two hosts."""
     long = tmp_path / ("n" * 255)
     names = {temporary_beside(long).name for _ in range(100)}
     assert len(names) == 100

@@ -77,7 +77,7 @@ def test_cpuid_denies_nothing_that_the_kernel_reports() -> None:
 
 @pytest.mark.skipif(os.uname().machine != "x86_64", reason="instructions of x86-64")
 def test_an_emulated_processor_is_asked_and_not_its_host(tmp_path: Path) -> None:
-    """In qemu-user, /proc/cpuinfo is the host's; an AVX build gives exit code 4, no signal."""
+    """Check that an AVX build under qemu-user ends with exit code 4, not a signal."""
     emulator = str(need_program("qemu-x86_64"))
     cpuinfo = tmp_path / "cpuinfo"
     cpuinfo.write_text("flags\t\t: fpu sse sse2 avx avx2 avx512f\n")

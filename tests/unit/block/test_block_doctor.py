@@ -26,7 +26,7 @@ def trimming(percent: int) -> Point:
 def test_doctor_looks_for_discard_where_blocks_are_trimmed(
     discards: str | None, found: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The kernel's answers are faked, because devices vary; None stands for a file."""
+    """Check discard support of devices (faked) and files (None)."""
     number = None if discards is None else 0x10300
     monkeypatch.setattr("storlab.workloads.block.family.device_number", lambda _: number)
     monkeypatch.setattr("storlab.workloads.block.family.Device", Disk)

@@ -72,7 +72,7 @@ def test_io_of_others_on_the_device_does_not_hide_that_the_load_reached_it_not()
 
 
 def test_a_counter_that_was_read_long_after_a_short_window_gives_no_verdict() -> None:
-    """8 MiB in 3 ms, counted over 50 ms: at a steady rate only a sixteenth would be its own."""
+    """Check 8 MiB in 3 ms counted over 50 ms, of which a sixteenth would be the run's."""
     counter = {"read_bytes": 8 * MB, "over_ns": 50 * NS_PER_MS}
     details = {"medium": CLEAN, "device": counter, "process": counter}
     proof, flags = judged(details, window_ns=3 * NS_PER_MS, moved=8 * MB)

@@ -23,7 +23,7 @@ def table_of(comparison: Comparison) -> DataTable:
 
 
 def test_what_is_asked_per_terabyte_and_per_money_has_its_ratios() -> None:
-    """A moves twice as much with a quarter of the capacity, for three times the money."""
+    """Check the ratios per TB and money: twice the rate, a quarter of the size, 3 x the price."""
     study = study_of("AB", header=HEADER.format("['cost', 'density']"), facts=FACTS, mixes=(50,))
     draw = noisy(random.Random(1), {"A": 200.0, "B": 100.0}, 0.001)
     table = table_of(comparison_of(study, draw))

@@ -19,7 +19,7 @@ HOUR = 3600.0
     ("mtbf", "printed"), [(24 * HOUR, 117), (6 * HOUR, 57), (15 * MINUTE, 9.1)]
 )
 def test_daly_gives_what_daly_printed(mtbf: float, printed: float) -> None:
-    """Figures 3, 4 and 5 of the paper: dumps of 5 min, restarts of 10 min."""
+    """Check against figures 3, 4 and 5 of Daly's paper: dumps of 5 min, restarts of 10 min."""
     found = daly_interval(5 * MINUTE, mtbf) / MINUTE
     assert found == pytest.approx(printed, abs=0.5 if printed > 10 else 0.05)
 

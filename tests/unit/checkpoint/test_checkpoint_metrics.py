@@ -106,7 +106,7 @@ def test_written_and_durable_are_different_times() -> None:
 
 
 def test_throughput_counts_the_time_in_which_checkpoints_moved() -> None:
-    """The window has pauses, which are excluded from all rates."""
+    """Check that pauses in the window are excluded from throughput."""
     found = metrics()
     assert found["throughput_mb_s.write"] == pytest.approx(2000 / 6)
     assert found["throughput_mb_s.read"] == pytest.approx(250)
@@ -142,7 +142,7 @@ def test_files_are_preallocated_unless_somebody_else_writes_them() -> None:
 
 
 def test_what_training_loses_is_of_the_whole_checkpoint() -> None:
-    """A scaled-down checkpoint is fast because it is small; training writes the whole one."""
+    """Check that training's loss refers to the full checkpoint, not the scaled-down one."""
     shrunk = metrics('scale = 0.01\nmtbf = "10h"')
     assert shrunk["durable_time_s.all"] == pytest.approx(3)
     assert shrunk["optimal_interval_young_s.all"] == pytest.approx((2 * 300 * 36_000) ** 0.5)

@@ -51,7 +51,7 @@ def test_mlperf_storage_models_come_out_as_published(
 
 
 def test_the_subset_is_the_first_ranks() -> None:
-    """Ranks are numbered by tensor-parallel part, then stage, then replica."""
+    """Check the rank order: tensor-parallel part, then stage, then replica."""
     profile = load_profile("llama3-405b")
     files = files_of(profile, "profile", 1, 8)
     assert {file.rank for file in files} == set(range(8))

@@ -86,7 +86,7 @@ def test_every_field_of_a_study_reaches_the_order() -> None:
 def test_a_profile_of_the_user_is_part_of_the_plan(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Resumed runs use the same files as before, from any working directory."""
+    """Check that resumed runs use the same profile from any working directory."""
     profile = tmp_path / "profile.toml"
     text = 'title = "profile"\nranks = 2\n[[file]]\nname = "{{rank}}.bin"\nbytes = "{}MiB"\n'
     profile.write_text(text.format(1))
@@ -183,7 +183,7 @@ def test_a_client_whose_ranks_write_nothing_has_an_order(
 
 
 def test_opening_a_study_needs_no_profile() -> None:
-    """A result can be read without the profile's file."""
+    """Check that a result can be read without the profile's file."""
     assert points('profile = "absent/mine.toml"')[0].params["profile"] == "absent/mine.toml"
 
 

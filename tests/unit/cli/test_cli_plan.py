@@ -343,7 +343,7 @@ def test_completion_knows_the_verbs() -> None:
 def test_ctrl_c_ends_with_its_own_exit_code(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The signal is raised while the study is read, so that timing does not matter."""
+    """Check the exit code of Ctrl-C, raised while the study is read."""
     monkeypatch.setattr(
         "storlab.lab.study.file.load_study", lambda _: signal.raise_signal(signal.SIGINT)
     )

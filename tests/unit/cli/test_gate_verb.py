@@ -74,7 +74,7 @@ def test_the_page_maps_codes_for_a_ci(own: int, mapped: int) -> None:
 
 
 def test_recipes_keep_results_where_no_ci_cleans() -> None:
-    """A checkout is cleaned before each job, so a baseline in it would be lost."""
+    """Check that CI recipes store baselines outside of the checkout, which is cleaned."""
     recipes = re.findall(r"```yaml\n(.*?)```", tree.read("docs/gate.md"), flags=re.DOTALL)
     assert len(recipes) == 2
     for recipe in recipes:
@@ -174,7 +174,7 @@ def test_the_first_baseline_is_saved_whose_rules_refer_to_one(
 def test_what_breaks_a_rule_is_saved_as_no_baseline(
     fails: bool, place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The command reports it: a failed run breaks the rules of its point."""
+    """Check that results with a failed run are not saved as a baseline, with a message."""
     if fails:
         fail_a_run(place / "new")
     bound = LOOSE if fails else TIGHT
@@ -220,7 +220,7 @@ HOSTILE = (
 def test_names_of_targets_and_studies_stay_text(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Characters are limited to XML's, and Markdown has no effect."""
+    """Check that names are escaped for XML and Markdown."""
     study, target = f"study {HOSTILE}", f"target {HOSTILE}"
     for seed, name in enumerate(("new", "old")):
         large_campaign(
@@ -387,7 +387,7 @@ def test_results_with_a_failed_run_are_no_baseline(place: Path) -> None:
 
 
 def test_the_summary_of_the_recipe_does_without_a_gate_file(tmp_path: Path) -> None:
-    """A failed campaign has no verdicts; its own failure is reported."""
+    """Check the recipe's summary for a failed campaign, which has no verdicts."""
     (step,) = re.findall(
         r"run: (.*GITHUB_STEP_SUMMARY.*)", (tree.ROOT / "docs/gate.md").read_text()
     )
@@ -408,7 +408,7 @@ def test_the_summary_of_the_recipe_does_without_a_gate_file(tmp_path: Path) -> N
 def test_a_percentile_without_histograms_is_named_as_such(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Plain fio JSON prints percentiles without histograms; the name is not a typing error."""
+    """Check the message for percentiles of plain fio JSON, which has no histograms."""
     plain = tree.ROOT / "tests" / "golden" / "fio" / "plain-3.33.json"
     assert main(["import", str(plain), "--out", str(tmp_path / "new")]) == 0
     rules = tmp_path / "gate.toml"

@@ -91,7 +91,7 @@ def test_a_path_that_cannot_be_one_is_named_by_its_field(
 def test_a_list_without_end_is_refused_before_its_values_are_looked_at(
     place: str, written: str, tmp_path: Path, error: Error
 ) -> None:
-    """A list that is too long gives one error, not one per element."""
+    """Check that a list that is too long gives one error, not one per element."""
     study = _study(tmp_path, "jobs = 1", written)
     if "[study]" in written:
         study.write_text(study.read_text().replace('[study]\nname = "t"\nrepeats = 1\n', ""))
@@ -267,7 +267,7 @@ def test_a_total_that_cannot_be_is_named(path: str, value: Any, made: Path, erro
 def test_a_latency_is_no_longer_than_ramp_window_and_drain(
     drain_ns: int, code: int, made: Path
 ) -> None:
-    """Latency from the intended start may include ten seconds of drain, if the drain waited."""
+    """Check the upper limit of latencies, with and without the drain."""
     run = _first_run(made)
     whole = json.loads((run / "run.json").read_bytes())
     waited = [
@@ -349,7 +349,7 @@ NAME = (
 def test_names_are_text_wherever_they_are_shown(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Names are never interpreted in terminal, brief, figures, PDF or history site."""
+    """Check that names are never interpreted, in terminal, brief, figures, PDF and history."""
     names = (f"S {NAME}", f"T {NAME}")
     result, site = tmp_path / "r", tmp_path / "site"
     large_campaign(result, runs=8, repeats=2, draw=random.Random(1), names=names)

@@ -205,7 +205,7 @@ def test_the_plan_names_limits_of_control_groups(
 
 
 def test_commands_that_messages_advise_exist() -> None:
-    """Options in advised commands must exist as well."""
+    """Check that commands in messages and all of their options exist."""
     quoted = re.compile(r"(?<!`)`storlab ([a-z]+)([^`]*)`(?!`)")
     group = typer.main.get_command(app)
     found = 0

@@ -171,7 +171,7 @@ def test_who_falls_silent_at_work_is_lost_as_soon_as_one_under_load(
 
 
 def test_its_own_absence_is_nobodys_silence(link: FakeLink, tmp_path: Path) -> None:
-    """MPI may deliver messages from the gap only at the second poll."""
+    """Check that rank 0's own pause is not counted as silence of the clients."""
     load(link, 1, 20)
     load(link, 2, 20)
     link.away = [(link.now + 3 * NS_PER_S, 2 * LOST_NS)]
@@ -220,7 +220,7 @@ def test_silence_while_facts_are_asked_for(
 def test_a_check_in_which_one_falls_silent_keeps_what_the_others_are(
     link: FakeLink, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Messages of later steps, such as a barrier's, are not outcomes of a check."""
+    """Check that a silent client does not discard the other clients' facts."""
 
     def barrier(_: int) -> None:
         raise ClientsSilent([2], "barrier", {1: b""})

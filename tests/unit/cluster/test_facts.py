@@ -50,7 +50,7 @@ def test_an_infiniband_port_counts_all_in_words_of_four_bytes(
 
 
 def test_a_port_of_ethernet_counts_rdma_alone(network: Path) -> None:
-    """The port counts no TCP; with it alone, each client would look cached."""
+    """Check that RDMA counters are added to TCP's on an Ethernet port."""
     make_nic(network, "e0", 10**9, 10**6)
     make_port(network, "e0", (1000, 2000), "Ethernet")
     assert nic_bytes(["e0"]) == (10**9 + 4000, 10**6 + 8000)

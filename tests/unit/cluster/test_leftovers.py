@@ -100,7 +100,7 @@ def test_the_folder_of_a_killed_client_is_removed_by_the_next(
 
 
 def test_a_client_that_ends_at_once_removes_its_folder(tmp_path: Path) -> None:
-    """The client's watcher ends it without unwinding if the launcher is gone."""
+    """Check the clean-up if the watcher ends a client because its launcher is gone."""
     code = (
         "import os, sys, time\nfrom storlab.cluster import leftovers, rank\n"
         "rank.end_with_parent()\n"

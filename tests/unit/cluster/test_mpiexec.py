@@ -155,7 +155,7 @@ def test_srun_outside_of_a_job_is_refused() -> None:
 def test_in_a_slurm_job_mpiexec_is_told_nodes_by_their_names(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """mpiexec starts its helpers by srun, which accepts only Slurm's node names."""
+    """Check that mpiexec gets Slurm's node names, the only ones that srun accepts."""
     for name, value in IN_JOB.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(socket, "gethostname", lambda: "lab7")

@@ -115,7 +115,7 @@ def test_a_task_without_load_is_whole_with_its_outcomes(begin: Begin) -> None:
 
 @pytest.mark.parametrize("task", ["clean", "verify"])
 def test_directories_are_given_up_behind_the_outcomes(begin: Begin, task: Task) -> None:
-    """No lease of a campaign may remain after its end."""
+    """Check that a campaign leaves no lease on directories after its end."""
     session = begin(
         "live(); outcomes(1, 2)\nwhile not (here / 'go').exists(): time.sleep(0.01); live()", task
     )
@@ -136,7 +136,7 @@ def test_nobody_waits_for_ever_for_directories_to_be_given_up(begin: Begin, what
 def test_a_pause_of_the_lab_is_no_silence_of_the_clients(
     begin: Begin, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A suspended machine or stopped process could not see any message."""
+    """Check that a suspended lab does not count the gap as silence of the clients."""
     session = begin(
         "live()\nwhile not (here / 'go').exists(): time.sleep(0.01)\n"
         "outcomes(1, 2); write('clocks.json', CLOCKS)"

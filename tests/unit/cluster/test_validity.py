@@ -69,7 +69,7 @@ def test_a_slow_client_is_a_straggler() -> None:
 
 
 def test_where_no_bytes_are_moved_operations_are_the_share() -> None:
-    """HEAD, LIST and DELETE of objects; in a run that moves bytes only bytes count."""
+    """Check that shares use operations if no bytes are moved (HEAD, LIST, DELETE)."""
     idle = {"bytes_s": 0.0, "bytes_read": 0}
     rest = [idle | {"operations_s": 1000.0}] * 3
     assert kinds(run(idle | {"operations_s": 751.0}, *rest)) == {}
@@ -88,7 +88,7 @@ def test_a_client_that_read_nothing_has_no_cache() -> None:
 
 
 def test_counters_that_see_nothing_on_any_client_prove_no_cache() -> None:
-    """With DPDK or RDMA the kernel counts MPI's messages, but no byte of the load."""
+    """Check that kernel counters blind to DPDK or RDMA do not prove caching."""
     near = {"bytes": 1000, "bytes_read": 1000, "nic_received_bytes": 6, "nic_sent_bytes": 3}
     found = kinds(run(*[near] * 4))
     assert list(found) == ["network-unseen"]

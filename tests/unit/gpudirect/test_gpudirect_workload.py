@@ -289,7 +289,7 @@ def test_what_a_run_costs() -> None:
 def test_what_is_compared_before_a_run_is_in_its_cost(
     lines: str, target: Target, compared: int
 ) -> None:
-    """Each file is read twice: by the run's path, and by the kernel."""
+    """Check that the cost includes two reads of each file for the comparison."""
     found = GPU.estimate(point(lines), HEADER, target)
     assert found.compared_bytes == compared
     assert found.duration_ns == 13 * NS_PER_S
@@ -387,7 +387,7 @@ def flags(lines: str, run: RunOutcome) -> dict[str, str]:
 
 @pytest.mark.parametrize("contradiction", ["stand_ins", "path_obstacles"])
 def test_counters_that_the_machine_contradicts_prove_no_path(contradiction: str) -> None:
-    """Counters of the POSIX path contradict nothing."""
+    """Check that counters are not trusted if the machine contradicts them."""
     found = {contradiction: ["vda is not an NVMe drive"]}
     direct = flags("", outcome({"p2p_bytes": 1000 << 20}, **found))
     assert "path-unproven" in direct

@@ -141,7 +141,7 @@ def _pair(tree: PciTree, control: int) -> tuple[PciDevice, PciDevice]:
 
 
 def test_acs_is_looked_at_only_below_where_both_meet(tree: PciTree) -> None:
-    """Peer requests below a root port never pass above it."""
+    """Check that ACS above the common root port is ignored: peer requests stay below it."""
     assert redirecting_bridges(tree.root, *_pair(tree, 0b10001)) == []
 
 

@@ -100,7 +100,7 @@ def test_media_that_no_direct_path_goes_to_are_obstacles(
 
 
 def test_a_place_is_followed_to_its_device(tmp_path: Path) -> None:
-    """On the device below this test's folder, the walk ends and names only real NVMe drives."""
+    """Check that the walk below this test's folder ends, and names only real NVMe drives."""
     lies_on = storage.under(tmp_path)
     found = path_obstacles([MEMBER.model_copy(update={"path": str(tmp_path)})], by_nvidia_fs=False)
     assert bool(found) or all(drive.is_local_nvme for drive in lies_on.drives)

@@ -109,7 +109,7 @@ def test_ext4_must_say_that_it_is_ordered(
 def test_cufile_must_learn_from_udev_what_a_drive_holds(
     tree: PciTree, monkeypatch: pytest.MonkeyPatch, usage: str | None
 ) -> None:
-    """Without udev data cuFile registers no file: seen in a virtual machine with an H100."""
+    """Check the error without udev data, seen in a virtual machine with an H100."""
     mounted = FileSystem("xfs", "/dev/gone", "/", "rw")
     monkeypatch.setattr(storage, "file_system_of", lambda _: mounted)
     monkeypatch.setattr(storage, "_number_of_files", lambda _: os.makedev(259, 0))
@@ -257,7 +257,7 @@ def test_the_libraries_are_asked_once_and_cufile_only_where_it_is_needed(
     trouble: Trouble | None,
     cufile_asked: bool,
 ) -> None:
-    """Without a GPU the probe does not open cuFile."""
+    """Check that the probe runs once and does not open cuFile without a GPU."""
     asked = []
 
     def probing(libraries: Libraries) -> Probe:

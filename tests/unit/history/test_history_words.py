@@ -112,7 +112,7 @@ def test_a_change_below_the_resolution_of_a_value_is_none() -> None:
 
 
 def test_the_verdict_is_of_the_means_that_the_size_is_of(tmp_path: Path) -> None:
-    """One outlier lifts the new level's arithmetic mean above the old one."""
+    """Check that verdict and size use the same mean, despite an outlier."""
     values = [100 + (i * 7 % 5 - 2) * 0.3 - (5 if i >= 20 else 0) for i in range(40)]
     values[30] = 220.0
     records = {f"/r/{i:03d}": record(i, value, FACTS) for i, value in enumerate(values)}
@@ -128,7 +128,7 @@ def test_the_verdict_is_of_the_means_that_the_size_is_of(tmp_path: Path) -> None
 
 
 def test_a_row_is_of_one_change(tmp_path: Path) -> None:
-    """Throughput fell long ago; last change, time and cause belong to another quantity."""
+    """Check that time and cause of the last change are not mixed with an older change."""
     records = {}
     for i in range(60):
         facts = {**FACTS, "kernel": "new" if i >= 20 else "old", "cpu.governor": f"{i >= 40}"}
@@ -149,7 +149,7 @@ def test_a_row_is_of_one_change(tmp_path: Path) -> None:
 
 
 def test_power_of_another_boundary_is_another_quantity(tmp_path: Path) -> None:
-    """From 10 W in the device to 25 W at the wall only the meter changed."""
+    """Check that a change of the power boundary (10 W device, 25 W wall) is no change of value."""
     records = {}
     for i in range(40):
         own = record(i, 100 + (i * 7 % 5 - 2) * 0.3, FACTS)
@@ -182,7 +182,7 @@ def test_power_of_another_boundary_is_another_quantity(tmp_path: Path) -> None:
 def test_a_supply_that_is_not_told_is_the_one_that_is(
     supplies: list[str], told: list[tuple[str, int, int]]
 ) -> None:
-    """A meter that no longer names its supply is the same meter: a doubling is found."""
+    """Check that an unknown supply counts as the known one, so a doubling is found."""
     records = {}
     for i in range(40):
         own = record(i, 100 + (i * 7 % 5 - 2) * 0.3, FACTS)

@@ -105,7 +105,7 @@ def test_who_stays_away_is_followed_by_another(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("content", ["", "half of a te"])
 def test_the_others_do_not_refuse_a_takeover_that_is_going_on(tmp_path: Path, content: str) -> None:
-    """The first client locks before it writes, so the lock briefly exists beside a dead owner."""
+    """Check that clients tolerate a takeover whose first client locks before it writes."""
     with Claim(tmp_path, FIRST, give_up):
         pass
     with (tmp_path / LOCK).open("r+b") as file:

@@ -135,7 +135,7 @@ def test_nothing_cleaned_is_a_problem(tmp_path: Path) -> None:
 def test_a_store_that_fails_keeps_nothing_else_from_being_cleaned(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Cleaning goes on as on one machine; stores are opened without checking for rivals."""
+    """Check that cleaning continues after a failing store."""
 
     def enter(hold: S3Hold) -> S3Hold:
         assert hold.cleaning

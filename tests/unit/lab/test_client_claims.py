@@ -106,7 +106,7 @@ def arguments_of(tmp_path: Path, *, ends: bool) -> dict[str, Any]:
 def test_a_directory_is_claimed_until_the_last_client_has_ended(
     tmp_path: Path, task: str, ends: bool
 ) -> None:
-    """A finished client waits for stragglers, which still work there."""
+    """Check that the lease is kept until the last straggler has ended."""
     end = FakeEnd(task, arguments_of(tmp_path, ends=ends))
     shared = tmp_path / "shared"
     found: list[Holder | None] = []
@@ -133,7 +133,7 @@ def test_a_task_that_stands_alone_gives_up_what_it_claimed_also_when_it_fails(
 
 
 def test_what_others_may_still_work_on_is_not_given_up(tmp_path: Path) -> None:
-    """The state of other clients is unknown without rank 0."""
+    """Check that the lease is kept if rank 0 is gone and the others' state is unknown."""
     end = FakeEnd("clean", arguments_of(tmp_path, ends=True))
 
     def lose_rank_0() -> None:
@@ -163,7 +163,7 @@ def test_the_others_begin_when_the_first_client_has_the_directory(
 def test_directories_of_a_dead_campaign_are_waited_for_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The waits run in parallel: three directories take no longer than one."""
+    """Check that waits for several dead leases run in parallel."""
     directories = [tmp_path / name for name in "abc"]
     for directory in directories:
         directory.mkdir()

@@ -132,7 +132,7 @@ def counted(read_bytes: int, inside_ns: int, over_ns: int = 3_100_000_000) -> di
 
 @pytest.mark.parametrize("counter", ["process", "device"])
 def test_counters_of_clients_are_summed_as_rates(counter: str) -> None:
-    """Clients read their counters at different moments."""
+    """Check that counters read at different moments are added as rates."""
     names = {"devices": ["vda"]} if counter == "device" else {}
     whole = merged(
         client("a", 1000, details={counter: {**counted(1000, 2 * NS_PER_S), **names}}),
@@ -215,7 +215,7 @@ def test_cpu_times_are_summed_and_shares_are_the_largest() -> None:
 
 
 def test_cores_that_clients_share_are_counted_once() -> None:
-    """Three clients of a two-core machine do not have six cores, which would hide the load."""
+    """Check that clients on one machine do not multiply its cores."""
     use = CpuUse(user_ns=3, system_ns=4, cores=2, worker_ns=5, machine_cores=2)
     local = [client(name, 1, cpu=use) for name in "abc"]
     local = [replace(c, place=c.place.model_copy(update={"host": "localhost"})) for c in local]
@@ -396,7 +396,7 @@ def test_a_damaged_report_is_said_to_be_damaged(content: bytes) -> None:
 
 
 def test_fixed_work_ends_with_the_last_client_and_the_first_is_told_beside_it() -> None:
-    """Clocks differ by hours; until the first client ended, both were working."""
+    """Check the end times of first and last client with clocks that differ by hours."""
     short = client("a", 1000, seconds=2, offset_ns=10**13)
     long = client("b", 1000, 2000, seconds=4, start_ns=100 * NS_PER_S + NS_PER_S // 2)
     whole = merged(short, long, planned_s=None).cluster
@@ -407,7 +407,7 @@ def test_fixed_work_ends_with_the_last_client_and_the_first_is_told_beside_it() 
 
 
 def test_windows_that_end_by_their_bytes_are_held_against_the_longest() -> None:
-    """The study's runtime does not apply to them; each client does its whole work."""
+    """Check that windows that end by bytes are not compared with the study's runtime."""
     together = merged(client("a", 1000), client("b", 1000), planned_s=None, divided=False).cluster
     assert together is not None
     assert together.window_kept == 1.0

@@ -52,7 +52,7 @@ def test_what_goes_wrong_there_is_raised_here() -> None:
 
 
 def test_what_is_made_durable_is_told_of_meanwhile() -> None:
-    """While a data set is laid out, the progress of the working thread is sent."""
+    """Check that progress of a data set layout is sent while it runs."""
     end = FakeEnd()
     teller = Teller(cast(ClientEnd, end))
     reporter = ClientReporter(teller)
@@ -68,7 +68,7 @@ def test_what_is_made_durable_is_told_of_meanwhile() -> None:
 
 @pytest.mark.parametrize("endless", [False, True])
 def test_who_hangs_falls_silent(monkeypatch: pytest.MonkeyPatch, endless: bool) -> None:
-    """A mount whose server is gone hangs like this; the very last step may take any time."""
+    """Check that a client hanging on a dead mount sends no heartbeat."""
     monkeypatch.setattr(telling, "POLL_S", 0.001)
     end = FakeEnd()
     end.order.lost_after_ns = 0
@@ -109,7 +109,7 @@ class HangingRun:
 
 
 def test_who_does_not_get_ready_fails_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An open() of a file whose server is gone would otherwise wait until Ctrl-C."""
+    """Check that a hanging open() fails the run instead of waiting for Ctrl-C."""
     monkeypatch.setattr(client_task, "_GIVE_UP_NS", 1_000_000)
     task = object.__new__(ClientTask)
     end = FakeEnd()

@@ -127,7 +127,7 @@ def test_folders_are_made_for_each_job_and_removed_when_empty(tmp_path: Path) ->
 
 
 def test_a_directory_that_is_missing_here_is_not_made(tmp_path: Path) -> None:
-    """If a mount is missing, so are its folders; they must not be created on the local disk."""
+    """Check that a folder of a missing mount is not created on the local disk."""
     with pytest.raises(PreflightError, match="does not exist here"):
         guard(tmp_path).__enter__()
     assert not (tmp_path / "mnt").exists()
@@ -144,7 +144,7 @@ def test_a_mount_that_is_missing_is_refused_before_anything_is_made(tmp_path: Pa
 
 
 def test_a_directory_may_lie_on_a_mount_below_the_mount_point() -> None:
-    """Several file systems may be mounted below a plain directory."""
+    """Check that a directory on a mount below the named mount point is accepted."""
     check_mounted("/", [Path("/proc/self")])
     with pytest.raises(GuardError, match="on the way to /etc"):
         check_mounted("/etc", [Path("/etc")])
@@ -179,7 +179,7 @@ class FakeHold:
 
 
 def test_a_client_does_not_write_to_a_device_that_nobody_consented_to(tmp_path: Path) -> None:
-    """All clients use the same device name, but have different drives."""
+    """Check that equal device names on clients do not extend consent to other drives."""
     held, hold = guard(tmp_path), cast(Any, FakeHold())
     target = held.study.target[0]
     for planned in ({}, {hold.name: {"wwid": "that of the lab"}}):

@@ -73,7 +73,7 @@ def test_what_lost_clients_have_left_is_put_right(
     target: str,
     asked: list[str],
 ) -> None:
-    """Lost clients cannot report leftovers, such as half a checkpoint."""
+    """Check the clean-up of leftovers that lost clients cannot report."""
     store = store_of(tmp_path, target, workload)
     plan, run = store.plan, store.plan.runs[0]
     guard = guard_of(tmp_path)
@@ -96,7 +96,7 @@ def test_what_lost_clients_have_left_is_put_right(
 def test_what_is_left_on_a_target_waits_for_its_next_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A run on another target in between leaves nothing, or is cleaned up itself."""
+    """Check that leftovers are cleaned before the next run on the same target."""
     more = f'[[target]]\nname = "u"\ndirectory = "{tmp_path}"'
     store = store_of(tmp_path, more, CHECKPOINT)
     guard = guard_of(tmp_path)
@@ -121,7 +121,7 @@ def test_what_is_left_on_a_target_waits_for_its_next_run(
 def test_what_a_client_laid_out_anew_is_preconditioned_anew(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, laid_out: list[bool] | None
 ) -> None:
-    """Also if a client fails, because another one may have laid out its files before."""
+    """Check that a new layout is preconditioned again, even if another client failed."""
     rounds = 'size = "1MiB"\nprecondition = { max_rounds = 6 }'
     store = store_of(tmp_path, rounds, 'kind = "block"')
     told = {target_slug("t"): {"complete": True, "verdict": {"verdict": "steady"}}}
@@ -151,7 +151,7 @@ def test_what_a_client_laid_out_anew_is_preconditioned_anew(
 
 
 def test_nobody_lays_out_a_device_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A device's preconditioning, which takes hours, survives a client's failed preparation."""
+    """Check that a device's preconditioning survives a client's failed preparation."""
     rounds = 'size = "1MiB"\nprecondition = { max_rounds = 6 }'
     store = store_of(tmp_path, rounds, 'kind = "block"')
     store.prepare = lambda _: {"complete": True}
@@ -213,7 +213,7 @@ def test_a_window_has_a_planned_length_unless_work_ends_it(
 def test_what_was_not_cleaned_up_is_told_with_what_to_do(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: str, told: str
 ) -> None:
-    """A user who keeps the data is not asked to remove it."""
+    """Check the advice on leftovers; a user who keeps the data gets none."""
     store = store_of(tmp_path, f'size = "1MiB"\n{more}', 'kind = "block"')
     notes: list[str] = []
     orders: list[Any] = []
@@ -264,7 +264,7 @@ def test_who_removes_the_rest_is_told_that_kept_data_go_with_it(
 def test_a_store_that_cannot_be_cleaned_costs_no_results(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception, told: str
 ) -> None:
-    """The failure is reported, and the other store is cleaned."""
+    """Check that a store's failed clean-up is reported, and the other store is cleaned."""
     store = store_of(tmp_path, 'size = "1MiB"\nkeep_data = true', 'kind = "block"')
     guard = guard_of(tmp_path)
     guard.stores = {"first": "first/own", "last": None}

@@ -169,7 +169,7 @@ def test_only_files_of_ours_are_removed(tmp_path: Path) -> None:
 
 
 def test_without_attributes_a_file_of_another_size_is_somebodys(tmp_path: Path) -> None:
-    """The file may have a deleted one's inode; during layout any size is valid."""
+    """Check that a file with a reused inode and another size is not storlab's."""
     data = tmp_path / "data"
     lay_out(data)
     data.write_bytes(b"years of work")

@@ -103,7 +103,7 @@ def test_a_drifting_run_is_flagged_and_a_steady_one_is_not() -> None:
 
 
 def test_the_offered_rate_of_a_cluster_is_that_of_all_clients() -> None:
-    """A point states the rate of each client; a third of the total is far behind."""
+    """Check that the offered rate is multiplied by the clients."""
     of, result = study(), outcome([100] * 5)
     result.totals["read"] = OperationTotals(operations=500, bytes=1)
     place = point(of, clients=3, params={**of.workload[0].values()[0], "rate_iops": 100})
@@ -234,7 +234,7 @@ def test_a_record_of_a_storlab_that_did_not_know_how_late_it_was_is_read() -> No
 
 
 def test_a_run_on_stand_ins_measures_nothing() -> None:
-    """Run and measurements get their provenance; a declared price stays declared."""
+    """Check that a run on simulators is emulated, while declared values stay declared."""
     result = outcome([100.0] * 4)
     assert record_of(result).provenance == "measured"
     facts = {"capacity": "1TB", "rack_units": 1}

@@ -190,7 +190,7 @@ def test_a_step_that_failed_behind_a_run_is_tried_again_before_the_next_of_that_
 def test_no_room_for_the_work_ends_the_session(
     of_a_run: bool, tmp_path: Path, family: ScratchWorkload, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """On the results' disk, for a run or a step; with free space `storlab resume` continues."""
+    """Check that a full results disk ends the session, and resume continues later."""
     make = Path.mkdir
 
     def full(path: Path, *settings: Any, **named: Any) -> None:
@@ -210,7 +210,7 @@ def test_no_room_for_the_work_ends_the_session(
 def test_what_an_interrupted_run_has_left_is_put_right_first(
     continues: bool, tmp_path: Path, family: ScratchWorkload, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Leftovers are kept if the run continues with them.
+    """Check that leftovers of an interrupted run are removed unless the run continues.
 
     The last stored run may not have been cleaned up; other runs left nothing.
     """

@@ -51,7 +51,7 @@ def test_what_the_audit_says_has_a_reason() -> None:
 
 
 def test_a_familys_flag_is_known_without_another_table(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A family in another package defines its flags itself."""
+    """Check that a family's page alone defines its flags."""
     flag = FlagMeaning("toy-broken", "τ", "A toy broke.", severity="note", why="It was old.")
 
     class Toys:

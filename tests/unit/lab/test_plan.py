@@ -292,7 +292,7 @@ def test_a_chunk_that_o_direct_cannot_use_is_named_at_the_target(tmp_path: Path)
 
 
 def test_places_are_multiples_of_the_sectors_that_a_device_may_have(tmp_path: Path) -> None:
-    """The engine's alignment applies, so that no run is refused: 4 KiB unless blocks differ."""
+    """Check that offsets are aligned like the engine's: 4 KiB unless blocks differ."""
     stripe = TWO.replace('size = "500MB"', 'size = "1GB"\nlayout = "stripe"\nstripe_chunk = "6KiB"')
     for text, field, size in (
         (stripe + WORK, "stripe_chunk", "6KiB"),
@@ -428,7 +428,7 @@ def test_buffers_beyond_memory_are_refused_by_the_plan(tmp_path: Path) -> None:
 def test_buffers_are_refused_where_the_engine_would(
     tmp_path: Path, more: str, share: float
 ) -> None:
-    """Above half of the memory; a job that reads and writes has buffers for each."""
+    """Check the refusal of buffers above half of the memory."""
     depth = int(share * host_memory_bytes()) >> 26
     text = f'{TWO}{WORK}block_size = "64MiB"\n{more}queue_depth = '
     with pytest.raises(PreflightError, match="more than half"):

@@ -92,7 +92,7 @@ def test_a_counter_that_wraps_in_the_window() -> None:
 
 
 def test_a_counter_read_twice_at_once_has_no_peak() -> None:
-    """One more count after 10 us does not mean 100 kW."""
+    """Check that one count more after 10 us is not a peak of 100 kW."""
     seconds = range(75, 185)
     readings = [Reading("m", s * S, float(200 * s)) for s in seconds]
     readings += [Reading("m", s * S + 10_000, 200.0 * s + 1) for s in (120, 184)]
@@ -221,7 +221,7 @@ def test_stale_values_are_noted() -> None:
 
 
 def test_an_unchanged_stamp_of_the_sensor_is_one_reading() -> None:
-    """A controller that repeats an old value: the rest is not measured."""
+    """Check that repeated values of a stuck controller count as one reading."""
     readings = [
         Reading("m", t * S, 100.0 + min(t, 130) % 3, f"12:00:{min(t, 130)}") for t in range(75, 185)
     ]
@@ -291,7 +291,7 @@ def test_a_declared_part_makes_the_whole_declared() -> None:
 
 
 def test_parts_that_miss_different_stretches_are_no_whole() -> None:
-    """Each part covers 96 % of the window, but both together only 92 %."""
+    """Check coverage of two sensors: 96 % each, but only 92 % together."""
     parts = [sensor(sensor=name, whole="pdu") for name in ("outlet 1", "outlet 2")]
     spans = Spans(window=(0, 200 * S))
     found, lines = [], {}
@@ -307,7 +307,7 @@ def test_parts_that_miss_different_stretches_are_no_whole() -> None:
 
 
 def test_all_power_is_the_step_at_the_edges_where_idle_is_unknown() -> None:
-    """A peak of 1 kW in the middle says nothing about the window's edges."""
+    """Check edge uncertainty without idle power; a peak in the middle is irrelevant."""
     info = sensor(gain_accuracy=0.0, clock_uncertainty_ns=S)
     readings = [Reading("m", round(t * S), 1000.0 if t == 130 else 100.0) for t in range(100, 161)]
     summary, _ = summarise(run(info, readings), Spans(window=(100 * S, 160 * S)))

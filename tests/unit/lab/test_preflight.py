@@ -160,7 +160,7 @@ def test_too_little_space_names_a_field_that_the_workload_has(
 def test_what_is_needed_counts_from_where_the_campaign_began(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Raw files of preprocessing are relative to the study, even if resumed elsewhere."""
+    """Check that relative paths refer to the study's folder after a resume elsewhere."""
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "day_0").write_bytes(b"\n" * (1 << 20))
     path = tmp_path / "study.toml"
@@ -188,7 +188,7 @@ def test_a_missing_device_is_an_error(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("key", ["directory", "path"])
 def test_a_missing_directory_is_an_error(key: str, tmp_path: Path) -> None:
-    """The message names the file system that is checked instead."""
+    """Check that the message names the file system that is checked instead."""
     missing = tmp_path / "none" / "deeper"
     study = loaded(tmp_path, f'{key} = "{missing / "x"}"\nsize = "1MiB"\ndirect = false')
     found = checks_of(study)

@@ -131,7 +131,7 @@ def test_one_that_differs_is_named(
 
 
 def test_clients_with_other_python_code_are_refused(tmp_path: Path) -> None:
-    """Even if all clients are equal and only this machine differs."""
+    """Check the refusal if clients run other Python code than this machine."""
     assert table(tmp_path)["Python code of storlab"].status == "ok"
     one = table(tmp_path, c2={"code": "000000000000"})["Python code of storlab"]
     assert (one.status, one.what.startswith("c2 run ")) == (
@@ -188,7 +188,7 @@ def test_a_directory_that_cannot_be_used_is_named(tmp_path: Path) -> None:
 
 
 def test_what_refuses_a_directory_says_what_to_do(tmp_path: Path) -> None:
-    """Creating a directory does not help if a foreign file is in it."""
+    """Check the advice for a directory with a foreign file in it."""
     lock = {"/mnt/s/here/lock": "is not a lock of this version"}
     moved = {"problems": lock, "fixes": {"/mnt/s/here/lock": "move it away"}, "sees": []}
     check = table(tmp_path, c1=moved, c2=moved)["directory"]
@@ -208,13 +208,13 @@ def test_space_is_for_all_clients_together(tmp_path: Path) -> None:
 
 
 def test_each_directory_has_its_own_space(tmp_path: Path) -> None:
-    """A full second file system does not refuse the first."""
+    """Check that a full second file system does not refuse the first."""
     free = {"free": {"/mnt/s/here": 10**12, "/mnt/s/small": 1}}
     assert table(tmp_path, c1=free)["space"].status == "ok"
 
 
 def test_data_that_may_be_there_already_refuse_nothing(tmp_path: Path) -> None:
-    """A campaign that has laid out most of its space must remain resumable."""
+    """Check that existing data does not make a campaign unresumable for lack of space."""
     full = {"free": {"/mnt/s/here": 5}}
     assert table(tmp_path, c1=full)["space"].status == "error"
     check = table(tmp_path, c1=full, resumed=True)["space"]
@@ -432,7 +432,7 @@ def test_nobody_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
 def test_those_that_answer_alone_only_are_looked_at(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A firewall between clients has this effect."""
+    """Check clients that answer only alone, as with a firewall between them."""
     checks, facts, _ = asked(tmp_path, set(), monkeypatch, apart=True)
     assert checks["cluster"].status == "error"
     assert checks["cluster"].what.startswith("each client answers alone, but not all together: ")

@@ -249,7 +249,7 @@ def client(rank_number: int, made: RunOutcome, ahead: int = 0) -> Client:
 
 
 def test_fixed_work_ends_with_the_last_client() -> None:
-    """A client that finished early loses nothing, nor do the others."""
+    """Check that fixed work ends with the last client, at no loss for earlier ones."""
     second = NS_PER_S
     short = outcome(3 * second, [second, second // 4], {"writes": []})
     long = outcome(AHEAD + 3 * second + 900, [second] * 3 + [second // 2], {"writes": []})

@@ -28,7 +28,7 @@ TASK, CHECK = "storlab.lab.site.client_task", "storlab.lab.site.check"
 def test_what_a_task_takes_is_imported_before_others_wait(
     task: str, module: str, other: str
 ) -> None:
-    """After joining, rank 0 waits no longer than for a lost client."""
+    """Check that a rank imports its task's modules before it joins."""
     program = PROGRAM.format(task=task, module=module, other=other)
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=False

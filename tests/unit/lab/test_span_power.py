@@ -120,7 +120,7 @@ def test_a_mean_over_more_than_the_span_has_no_energy_however_often_it_is_read()
 
 
 def test_a_declared_power_stays_declared() -> None:
-    """Declared energy is per sample interval, no finer than measured energy."""
+    """Check that energy from declared power stays declared, per sample interval."""
     info = sensor(provenance="declared", sampling="counter", unit="J")
     readings = [Reading("m", t * S, 25.0 * (t - 75)) for t in range(75, 185)]
     declared = SensorRun(info, readings, 0)

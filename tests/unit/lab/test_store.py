@@ -174,7 +174,7 @@ def test_create_refuses_a_directory_in_use(tmp_path: Path) -> None:
 def test_an_empty_directory_stays_the_one_that_it_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A user may be in it; it may be a mount, or have its own mode."""
+    """Check that an existing empty directory is used in place, with its mode."""
     directory = tmp_path / "result"
     directory.mkdir()
     directory.chmod(0o750)  # regardless of the umask
@@ -394,7 +394,7 @@ while True:
 
 
 def test_kill_at_any_moment_leaves_whole_runs_only(tmp_path: Path) -> None:
-    """SIGKILL at random moments while runs are written and replaced, repeatedly."""
+    """Check that SIGKILL at random moments leaves only complete runs."""
     directory = tmp_path / "result"
     make_store(directory, repeats=4)
     chance = random.Random(5)

@@ -21,7 +21,7 @@ _PART = re.compile(r"[\d.]+ (?:h|min|s)")
 def test_the_header_states_the_time_of_the_plan(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """If the time depends on the machine's cores, the study states their number."""
+    """Check the stated times; a study whose time depends on cores states their number."""
     header, _, _ = path.read_text().partition("[study]")
     ((cores, stated),) = _STATED.findall(header)
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(int(cores or 1))))

@@ -34,7 +34,7 @@ def test_the_slowest_is_judged_by_operations_where_no_bytes_are_moved() -> None:
 
 
 def test_who_has_done_its_share_moves_nothing_more() -> None:
-    """A finished client's last report stays until all have ended."""
+    """Check that a finished client's last report stays until all have ended."""
     fast = {**asdict(SNAPSHOT), "bytes_s": 1e9, "elapsed_ns": 5, "ended": True}
     slow = {**asdict(SNAPSHOT), "bytes_s": 1e8, "elapsed_ns": 65, "latency_p99_ns": 7}
     clients = {"c1": fast, "c2": slow, "c3": {**slow, "bytes_s": 2e8}}

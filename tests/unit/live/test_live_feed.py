@@ -92,7 +92,7 @@ def test_names_cannot_leave_their_event() -> None:
 
 
 def test_dips_are_those_of_the_briefs_rule() -> None:
-    """A rate of few operations falls by chance, which neither brief nor page calls a dip."""
+    """Check that the page finds the brief's dips: a fall by chance at a low rate is none."""
     plan = a_plan()
     point = plan.points[plan.runs[0].point_id]
     found = {}
@@ -171,7 +171,7 @@ def test_the_page_is_told_what_the_terminal_is() -> None:
 
 
 def test_flags_are_told_with_the_times_when_they_held() -> None:
-    """Flag times are on the page's axis, also for the last run, which no tick follows."""
+    """Check flag times on the page's axis, including the last run's."""
     plan, feed = a_plan(), Feed("s", "1")
     point = plan.points[plan.runs[0].point_id]
     record = a_record(plan)
@@ -194,7 +194,7 @@ def test_flags_are_told_with_the_times_when_they_held() -> None:
 
 
 def test_what_is_drained_has_no_rate() -> None:
-    """The drain is not counted, and its snapshot repeats the window's last interval."""
+    """Check that the drain shows no rate, although its snapshot repeats the last interval."""
     feed, plan = Feed("s", "1"), a_plan()
     reporter = FeedReporter(feed, named)
     reporter.run_started(plan.runs[0], plan.points[plan.runs[0].point_id], HOUR_NS)
@@ -239,7 +239,7 @@ def test_the_thread_ends_with_the_campaign() -> None:
 
 
 def test_what_nobody_knows_is_no_zero_and_breaks_nothing() -> None:
-    """An engine without rates before its end, and a meter without power."""
+    """Check that unknown rates and power are shown as missing, not as zero."""
     feed = Feed("s", "1")
     reporter = FeedReporter(feed, named)
     reporter.gauges(lambda: [Gauge("power", "", "wall", math.nan)])

@@ -56,7 +56,7 @@ def test_nothing_without_the_token(server: LiveServer, place: str) -> None:
     "host", ["evil.example", "evil.example:80", "127.0.0.1.evil.example", "", "127.0.0.2", "[::1]"]
 )
 def test_nothing_under_another_name(server: LiveServer, host: str) -> None:
-    """Another site may point its name here: DNS rebinding."""
+    """Check that a foreign host name gets no answer (DNS rebinding)."""
     answer = ask(server.url, Host=host)
     assert (answer.status, answer.body) == (404, b"")
 
@@ -128,7 +128,7 @@ def test_who_comes_back_sees_what_was_missed(server: LiveServer) -> None:
 def test_one_who_never_reads_holds_nobody_up(
     server: LiveServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """More events than the kernel's buffer: the watcher's thread waits, others go on."""
+    """Check that a watcher that never reads does not delay the others."""
     monkeypatch.setattr(server.RequestHandlerClass, "timeout", 600)
     never, reads = Stream(server.url), Stream(server.url)
     events = reads.events()
@@ -222,7 +222,7 @@ def test_a_session_from_its_earlier_runs_to_its_brief(tmp_path: Path) -> None:
 
 
 def test_prometheus_takes_the_documented_place() -> None:
-    """Prometheus' rule (discovery/file in its source): one wildcard, in a path's last part."""
+    """Check the scrape file's pattern by Prometheus' rule: one wildcard, in the last part."""
     (asked,) = re.findall(r'files: \["(.*)"\]', tree.read("docs/live.md"))
     assert re.fullmatch(r"[^*]*(\*[^/]*)?\.(json|yml|yaml|JSON|YML|YAML)", asked)
     assert asked == f"/srv/results/{live_page.SCRAPE_FOLDER}/*.json"
@@ -245,13 +245,13 @@ def test_a_port_that_is_taken_is_named(tmp_path: Path, server: LiveServer) -> No
 
 
 def test_a_page_that_nobody_came_to_see_ends(tmp_path: Path) -> None:
-    """The guard may refuse the study before serving starts."""
+    """Check that a page ends if the guard refuses the study before serving."""
     with pytest.raises(UsageError, match="there"), live_page_of(tmp_path, []):
         raise UsageError("there", "it broke", "mend it")
 
 
 def test_a_place_for_prometheus_that_is_somebodys(tmp_path: Path) -> None:
-    """The page still shows the metrics' address; the campaign continues."""
+    """Check that the campaign continues if the scrape file cannot be written."""
     directory = tmp_path / "out"
     (tmp_path / live_page.SCRAPE_FOLDER).write_text("precious")
     with opened(directory, []):

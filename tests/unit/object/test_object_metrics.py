@@ -326,7 +326,7 @@ def test_a_busy_client_and_the_engines_notes_are_flagged() -> None:
 
 
 def test_a_kind_that_was_asked_for_and_never_came_has_the_rate_0() -> None:
-    """Otherwise GET + PUT, as means over runs, would differ from the total."""
+    """Check that a requested kind without requests has rate 0, so that totals agree."""
     only_gets = outcome(totals={"get": totals(600, 1e7, 600 * MIB)})
     only_gets.samples = [sample for sample in only_gets.samples if sample.operation == "get"]
     found = metrics(only_gets)

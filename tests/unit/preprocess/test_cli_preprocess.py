@@ -261,7 +261,7 @@ def test_an_engine_that_is_not_installed(
 
 
 def test_the_order_says_what_the_options_say(place: Path, engine: FakeEngine) -> None:
-    """Paths are equal, whatever they are relative to."""
+    """Check that the job equals the options, with absolute paths."""
     (place / "link").symlink_to(place / "day_1")
     call = (
         "day_1 ../{}/day_0 --out o --workers 2 --threshold 3 --modulo 100 --numerical float32 "
@@ -321,7 +321,7 @@ def test_room_is_looked_at_beforehand(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """100 rows of 245 bytes: at least 53 bytes each in binary, at most 321 of output."""
+    """Check free space: 100 rows need 53 bytes each in binary, at most 321 of output."""
     (place / "day_0").write_bytes(b"x" * 245 * 100)
     monkeypatch.setattr(preprocessing, "free_bytes", lambda _path: free)
     assert main(["preprocess", "day_0", "--out", "o"]) == code

@@ -198,7 +198,7 @@ def test_days_are_read_in_the_order_of_their_numbers(tmp_path: Path) -> None:
 def test_files_are_those_of_the_directory_that_was_granted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A resume may start in another directory, where the same names mean other files."""
+    """Check that a resume elsewhere still means the files of the study's directory."""
     for place in ("here", "there"):
         day_files(tmp_path / place / "data", "day_0")
     monkeypatch.chdir(tmp_path / "there")
@@ -260,7 +260,7 @@ def test_a_pattern_of_any_depth_leaves_storlabs_own_files_out(tmp_path: Path) ->
 
 
 def test_a_run_goes_on_also_where_its_files_are_not_seen(tmp_path: Path) -> None:
-    """A run from a directory other than the study's keeps existing output."""
+    """Check that a run from another directory keeps the existing output."""
     for lines in ('resume = true\ninput = ["*.none"]', "resume = true\nrows = 1000"):
         assert PREPROCESS.estimate(point(lines), HEADER, day_files(tmp_path)).continues
     assert not PREPROCESS.estimate(point('input = ["*.none"]'), HEADER, TARGET).continues

@@ -192,7 +192,7 @@ def test_secrets_reach_it_and_nobody_else(tmp_path: Path) -> None:
 
 
 def test_it_outlives_the_thread_that_asked_for_it(tmp_path: Path) -> None:
-    """The death signal must mean storlab's end; the kernel ties it to the starting thread."""
+    """Check that a child survives the end of the thread that started it."""
     code = (
         "import pathlib, time\npathlib.Path('ready').touch()\n"
         "while not pathlib.Path('go').exists(): time.sleep(0.01)\n"

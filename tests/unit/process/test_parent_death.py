@@ -134,7 +134,7 @@ def test_a_program_that_does_not_run_is_told(tmp_path: Path) -> None:
 
 
 def test_signals_are_as_for_any_program(tmp_path: Path) -> None:
-    """Python ignores SIGPIPE; a program it executes must not."""
+    """Check that a started program does not inherit Python's ignored SIGPIPE."""
     command = ["sh", "-c", "grep SigIgn /proc/self/status"]
     process = start_child(command, stdout=subprocess.PIPE, text=True, cwd=tmp_path)
     ignored = int(process.communicate()[0].split()[1], 16)

@@ -217,7 +217,7 @@ def test_writes_that_never_came_to_the_device_are_flagged() -> None:
 
 
 def test_what_a_device_did_around_the_window_does_not_count_as_of_it() -> None:
-    """Half a second before and after a window of one second doubles the bytes."""
+    """Check that device bytes before and after the window are not attributed to it."""
     around = {**DEVICE, "over_ns": 2_000_000_000}
     assert flags({**around, "read_bytes": 90 * MB}) == ["device-bytes"]
     assert flags({**around, "read_bytes": 110 * MB}) == []

@@ -56,7 +56,7 @@ def test_what_an_interrupted_run_has_left_is_room_for_it(
 
 
 def test_a_full_disk_is_cleaned_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Removing must work without free space."""
+    """Check that removing data works without free space."""
     full = OSError(errno.ENOSPC, "No space left on device")
     with HomeHold(tmp_path, "one") as hold:
         make(hold, "data")

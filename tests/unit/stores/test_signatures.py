@@ -77,7 +77,7 @@ def test_a_tiny_device_is_no_accident(tmp_path: Path, size: int) -> None:
 
 
 def test_what_a_study_wrote_is_no_file_system(tmp_path: Path) -> None:
-    """Random data with planted two-byte magics: the checks require more."""
+    """Check that random data with planted two-byte magics is not a file system."""
     for seed in range(20):
         noise = bytearray(random.Random(seed).randbytes(1 << 17))
         noise[1080:1082] = b"\x53\xef"

@@ -124,7 +124,7 @@ def kinds(lines: str, run: RunOutcome, target: Target = DIRECT) -> set[str]:
 
 
 def test_four_steps_hide_the_reading_in_the_first() -> None:
-    """The reference once printed 98.9 % while 1.3 s of computing took over 5 s."""
+    """Check the caveat for few steps; the reference once printed 98.9 % for a slow epoch."""
     run = outcome(epoch(accelerator(4, 323, first_wait_ms=4_000, wait_ms=3.6)))
     found = named("", run)
     assert found["au_percent", "all"] == pytest.approx(98.9, abs=0.05)

@@ -71,7 +71,7 @@ def test_a_published_profile_says_what_was_published(name: str) -> None:
 
 
 def test_demands_are_the_published_ones() -> None:
-    """GB/s that one accelerator needs for unet3d: workloads.md."""
+    """Check the GB/s that one accelerator needs for unet3d against workloads.md."""
     for name, gb_s in (("unet3d-h100", 3.18), ("unet3d-a100", 1.61), ("unet3d-b200", 6.33)):
         demand = load_profile(name).demand_bytes_s
         assert demand is not None

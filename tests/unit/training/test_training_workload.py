@@ -246,7 +246,7 @@ def test_the_estimate_is_computing_or_reading() -> None:
     ("record", "buffers"), [(100_000, 100_000), (3_000_000, 3 << 20), (1 << 30, 18 << 20)]
 )
 def test_buffers_are_those_that_a_file_fills(record: int, buffers: int) -> None:
-    """Same rule as in crates/families/training/src/reader.rs; readers of a bucket have none."""
+    """Check buffer sizes against crates/families/training/src/reader.rs; buckets have none."""
     profile = OWN.replace("= 2000", f"= {record}").replace("file = 30", "file = 1")
     given = {"profile_data": tomllib.loads(profile), "accelerators": 2}
     own = point().model_copy(update={"engine": "native", "params": {**point().params, **given}})

@@ -216,7 +216,7 @@ def test_a_run_goes_on_where_it_was_left(tmp_path: Path, left: str) -> None:
 
 
 def test_little_memory_makes_large_trees_and_gives_the_same(tmp_path: Path) -> None:
-    """A worker holds a few dozen values, so vocabularies are trees read in blocks."""
+    """Check that workers with room for a few dozen values give the same vocabularies."""
     path = clicks(tmp_path, "day_0", 1500)
     memory = DASK.base_bytes + 2 * DASK.worker_bytes + 8192
     changes = {"workers": 2, "memory_bytes": memory, "threshold": 1, "part_bytes": 1 << 15}
@@ -262,7 +262,7 @@ def test_malformed_lines_are_refused_where_the_order_says_so(tmp_path: Path) -> 
 
 
 def test_a_failing_disk_is_told_as_it_is(tmp_path: Path) -> None:
-    """A worker's error keeps its errno and path."""
+    """Check that a worker's error keeps its errno and path."""
     path = clicks(tmp_path, "day_0", 50)
     job = order([path, tmp_path / "gone"], tmp_path / "run")
     outcome = outcome_of("dask", job, tmp_path / "work")

@@ -67,7 +67,7 @@ def test_a_scheduler_that_is_there_has_the_work_done(tmp_path: Path, cluster: Cr
 
 
 def test_workers_of_another_machine_are_flagged(tmp_path: Path, cluster: Crowd) -> None:
-    """Another host name in a UTS namespace counts as another machine."""
+    """Check the flag for workers with another host name (in a UTS namespace)."""
     need_root("unshare")
     inside = 'hostname elsewhere && exec "$@"'
     cluster.add(before=[str(need_program("unshare")), "--uts", "sh", "-c", inside, "sh"])
@@ -95,7 +95,7 @@ def test_nobody_at_the_address_is_told_at_once(tmp_path: Path) -> None:
 
 
 def test_somebody_else_at_the_address_is_told(tmp_path: Path) -> None:
-    """A server at the address that does not speak Dask is reported."""
+    """Check the error for a server at the address that does not speak Dask."""
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = f"tcp://127.0.0.1:{silent.getsockname()[1]}"
         job = scaled([clicks(tmp_path, "day_0", 10)], tmp_path / "run", address)
@@ -158,7 +158,7 @@ def test_a_scheduler_that_is_lost_fails_the_run(tmp_path: Path, cluster: Crowd) 
 
 
 def test_another_worker_takes_over_from_a_stopped_one(tmp_path: Path, cluster: Crowd) -> None:
-    """The worker's nanny is gone as well, so it is not restarted."""
+    """Check that another worker takes over if a worker and its nanny are stopped."""
     lost = cluster.add()
     cluster.add()
     path = clicks(tmp_path, "day_0", 3000)

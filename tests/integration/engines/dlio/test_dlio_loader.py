@@ -113,7 +113,7 @@ def test_dlio_understands_what_is_written(
 def test_without_a_shuffle_dlio_keeps_the_order(
     tmp_path: Path, program: Path, monkeypatch: pytest.MonkeyPatch, version: str, kind: str
 ) -> None:
-    """DLIO treats every value of file_shuffle as a shuffle, including "off"."""
+    """Check that DLIO does not shuffle; it takes even "off" as a kind of shuffle."""
     monkeypatch.setenv("PYTHONPATH", site_of(version, tmp_path))
     home = tmp_path / "set"
     job = job_of(home, make_set(home, kind), shuffle="none")
@@ -137,7 +137,7 @@ def test_direct_reads_reach_a_dlio_that_has_them(
 def test_hydra_takes_only_the_form_that_each_schema_asks_for(
     tmp_path: Path, program: Path, monkeypatch: pytest.MonkeyPatch, recorded: str, table: bool
 ) -> None:
-    """Uses the recorded schemas in an otherwise released DLIO; every run of main failed once."""
+    """Check the model option against both recorded schemas; runs of main once failed."""
     site = tmp_path / "site"
     shutil.copytree(need_dlio_loader(), site)
     schema = TESTS / "golden" / "dlio-configs" / f"{recorded}.yaml"

@@ -66,7 +66,7 @@ def run(tmp_path: Path, **changes: Any) -> RunOutcome:
 def test_the_model_is_named_as_the_installed_version_wants_it(
     tmp_path: Path, program: Path, monkeypatch: pytest.MonkeyPatch, version: str
 ) -> None:
-    """Hydra turns the model's name into a path, as recorded from both versions."""
+    """Check that the model's name, a path for Hydra, fits the installed DLIO version."""
     configs = tmp_path / "site" / "dlio_benchmark" / "configs"
     configs.mkdir()
     recorded = Path(__file__).parents[3] / "golden" / "dlio-configs" / f"{version}.yaml"

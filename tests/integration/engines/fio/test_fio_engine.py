@@ -169,7 +169,7 @@ def test_several_members_and_jobs(tmp_path: Path) -> None:
 
 
 def test_a_descriptor_that_storlab_holds_is_opened(data: Path, tmp_path: Path) -> None:
-    """The guard passes its descriptor, so that a replaced path has no effect."""
+    """Check that fio opens the guard's descriptor, so a replaced path has no effect."""
     handle = os.open(data, os.O_RDWR)
     try:
         held = f"/proc/{os.getpid()}/fd/{handle}"
@@ -180,7 +180,7 @@ def test_a_descriptor_that_storlab_holds_is_opened(data: Path, tmp_path: Path) -
 
 
 def test_a_short_file_is_refused_and_left_alone(data: Path, tmp_path: Path) -> None:
-    """fio would delete it and lay out a new one."""
+    """Check that a file that is too short is refused; fio would delete and recreate it."""
     with pytest.raises(EngineError, match="has 8388608 bytes"):
         run(job_on(data, size=9 * MIB), tmp_path)
     assert data.stat().st_size == 8 * MIB
@@ -207,7 +207,7 @@ def test_cancelling_ends_it_soon_and_says_so(data: Path, tmp_path: Path) -> None
 
 
 def test_fio_does_not_outlive_us(data: Path, tmp_path: Path) -> None:
-    """After kill -9 of storlab, no load continues."""
+    """Check that fio ends after kill -9 of storlab."""
     code = (
         "import sys, time; from pathlib import Path;"
         "from storlab.workloads.block.job import BlockJob;"

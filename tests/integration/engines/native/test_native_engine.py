@@ -293,7 +293,7 @@ def frozen_mount(tmp_path: Path) -> Any:
 def test_a_stall_is_not_omitted(
     frozen_mount: tuple[Path, Callable[[float], float]], tmp_path: Path, backend: str, depth: int
 ) -> None:
-    """Open loop with 1,000 writes/s for 8 s on a file system that is frozen for about a second.
+    """Check open-loop latency (1,000 writes/s for 8 s) on a file system frozen for about 1 s.
 
     A write that arrives during the stall of d seconds waits for its end and then up to c seconds
     more for the backlog. Over the 8 s the mean is d (d + c) / 16 s, and the p-th percentile is d -
@@ -381,7 +381,7 @@ def run_with_stall(
 
 
 def test_without_io_uring_posix_takes_over_and_says_so(data: Path, tmp_path: Path) -> None:
-    """A seccomp filter forbids io_uring_setup, like those of container runtimes."""
+    """Check the posix fallback under a seccomp filter that forbids io_uring."""
     script = textwrap.dedent("""
         import json, sys
         from storlab import _native

@@ -112,7 +112,7 @@ def test_a_tree_of_mlperf_storage_gives_repeats_of_one_point(tmp_path: Path) -> 
 
 
 def test_what_is_not_told_of_the_page_cache_makes_no_target_of_its_own(tmp_path: Path) -> None:
-    """In a tree with both, training states O_DIRECT, but DLIO's checkpoints have no such option."""
+    """Check that unknown direct I/O (DLIO checkpoints) does not split a target."""
     tree = tmp_path / "results"
     training = tree / "training" / "unet3d" / "run" / "20261120_104143"
     shutil.copytree(GOLDEN / "unet3d-hot", training)
@@ -152,7 +152,7 @@ def test_means_alone_are_one_checkpoint_each_and_say_so(tmp_path: Path) -> None:
 
 
 def test_a_run_of_checkpoints_alone_has_steps_of_none(tmp_path: Path) -> None:
-    """DLIO then still writes every rank's file, with an epoch without steps."""
+    """Check a DLIO run of checkpoints only, whose epoch has no steps."""
     place = checkpoint_run(tmp_path / "run")
     lists: dict[str, Any] = {name: {} for name in ("load", "proc", "throughput", "au", "compute")}
     for rank in range(2):

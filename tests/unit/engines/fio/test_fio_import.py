@@ -87,7 +87,7 @@ def test_a_result_that_is_given_twice_is_no_repeat(tmp_path: Path) -> None:
 
 
 def test_one_name_of_several_places_becomes_a_name_for_each_of_them(tmp_path: Path) -> None:
-    """With the README's layout, one would otherwise be the other's repeat."""
+    """Check that equal names for different locations are split, as in README's layout."""
     files = [
         written(tmp_path, place, filename=f"/mnt/{place}/storlab.data", direct="1")
         for place in "ab"
@@ -300,7 +300,7 @@ def test_options_in_our_words(options: dict[str, str], wanted: dict[str, object]
 def test_the_later_of_two_options_that_say_the_opposite_counts(
     first: dict[str, str], then: dict[str, str], wanted: dict[str, str]
 ) -> None:
-    """Job options follow global ones, as fio reads them."""
+    """Check that the later of two contradicting options wins; job options follow global ones."""
     assert fio_options.merged({"global options": first}, {"job options": then}) == wanted
 
 

@@ -58,7 +58,7 @@ def test_fields_in_fios_words(changes: dict[str, Any], wanted: dict[str, str]) -
 
 
 def test_every_section_names_its_gpu() -> None:
-    """fio restarts the assignment of GPUs in each section."""
+    """Check that every section names its GPU, because fio restarts the assignment in each."""
     found = section_lines(make_job("/a", "/b", "/c", gpus=[0, 1]))
     assert [lines[0] for lines in found.values()] == ["filename=/a", "filename=/b", "filename=/c"]
     assert [lines[-1] for lines in found.values()] == [f"gpu_dev_ids={n}" for n in (0, 1, 0)]
@@ -75,7 +75,7 @@ def test_workers_of_a_file_stand_next_to_each_other() -> None:
 
 
 def test_files_for_more_workers_than_this_run_has_are_left_alone() -> None:
-    """Files are laid out for the campaign's largest point and passed to every run."""
+    """Check that surplus files, laid out for the campaign's largest point, are ignored."""
     given = options(make_job("/a", "/b", "/c", workers=1))
     assert (given["filename"], given["numjobs"]) == ("/a", "1")
     assert [m.name for m in libcufile.as_block(make_job("/a", "/b", workers=1)).members] == ["/a"]

@@ -107,7 +107,7 @@ def test_counts_that_are_not_those_of_the_run_decide_nothing(
 def test_the_end_of_a_short_run_that_fio_does_not_count_is_no_contradiction(
     tmp_path: Path,
 ) -> None:
-    """fio 3.33 reported 89 % of the sectors that a run of one second had read."""
+    """Check that 89 % of the sectors, as counted by fio 3.33, does not contradict."""
     short = imported(tmp_path, "read", [device(0.89)], runtime_ms=1000)
     assert judged(short)[::2] == ("unproven", {"medium-unproven"})
 

@@ -185,7 +185,7 @@ def test_the_field_that_is_wrong_is_named(text: str, field: str) -> None:
 
 
 def test_reads_and_writes_that_fio_told_as_one_are_refused_as_such() -> None:
-    """``unified_rw_reporting`` 1 prints only ``mixed``, and ``both`` prints it additionally."""
+    """Check the refusal of ``unified_rw_reporting`` 1 and ``both``."""
     document = copy.deepcopy(last_document("group-3.33.json"))
     job = document["jobs"][0]
     expected = fio_result.read_job(job).directions

@@ -77,7 +77,7 @@ def documents(count: int) -> list[str]:
 def test_a_final_sync_may_take_what_memory_holds(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changes: dict[str, Any], expected: bool
 ) -> None:
-    """The disk below may write only 5 MB/s."""
+    """Check that a final sync may take as long as memory on a disk of 5 MB/s."""
     monkeypatch.setattr(fio_run, "most_dirty_bytes", lambda: 4 << 30, raising=False)
     run, _ = ended(tmp_path, job(**changes))
     now_ns = run.started_ns + 300 * NS_PER_S
@@ -86,7 +86,7 @@ def test_a_final_sync_may_take_what_memory_holds(
 
 
 def test_a_long_run_takes_less_memory_than_what_fio_prints(tmp_path: Path) -> None:
-    """fio's documents are kept compressed, and read one by one."""
+    """Check that fio's documents are kept compressed and read one by one."""
     printed = "".join(documents(300))
     (tmp_path / "printed").write_text(printed)
     tracemalloc.start()

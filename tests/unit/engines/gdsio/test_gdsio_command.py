@@ -40,7 +40,7 @@ def test_threads_on_one_file() -> None:
 
 
 def test_files_for_more_workers_than_this_run_has_are_left_alone() -> None:
-    """Files are laid out for the campaign's largest point and passed to every run."""
+    """Check that surplus files, laid out for the campaign's largest point, are ignored."""
     alone = make_job("/a", "/b", "/c", workers=1)
     assert gdsio_command.refusal(alone) is None
     assert words(alone).startswith("-f file0 -d 0 -w 1 -s")
@@ -113,7 +113,7 @@ def test_all_cpus_of_a_numa_node_are_its_number(
 
 
 def test_drive_i_is_paired_with_gpu_i() -> None:
-    """With as many files as GPUs, worker w has file w and GPU w, both modulo their number."""
+    """Check that worker w has file w and GPU w, both modulo their number."""
     for workers in (3, 6, 9):
         job = make_job("/0", "/1", "/2", gpus=[0, 1, 2], workers=workers)
         for group in gdsio_command.groups(job):

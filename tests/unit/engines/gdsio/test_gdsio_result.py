@@ -43,14 +43,14 @@ def test_published_lines_agree_with_themselves(line: str) -> None:
 
 @pytest.mark.parametrize("line", [line for line in LINES if "BATCH" not in line])
 def test_threads_have_one_io_in_flight_whatever_the_api(line: str) -> None:
-    """This limit is why deeper queues are refused, including asynchronous streams."""
+    """Check that gdsio has one I/O in flight per thread, so deeper queues are refused."""
     found = only(line)
     implied = found.operations * found.latency_mean_ns / found.length_ns
     assert implied == pytest.approx(found.threads, rel=0.06)
 
 
 def test_the_latency_of_a_batch_is_of_all_entries_or_of_one() -> None:
-    """gdsio's batch latency is ambiguous, so it is left out."""
+    """Check that gdsio's batch latency is ambiguous, which is why it is left out."""
     each = [only(line) for line in LINES if "BATCH" in line]
     in_flight = [r.operations * r.latency_mean_ns / r.length_ns for r in each]
     assert in_flight[0] == pytest.approx(10, rel=0.06)  # of 10 entries: all

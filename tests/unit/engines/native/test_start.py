@@ -37,7 +37,7 @@ def test_what_a_start_raises_is_raised(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", [MemoryError, TypeError, BaseException])
 def test_whatever_a_start_raises_is_raised(kind: type[BaseException]) -> None:
-    """A Rust panic is a BaseException."""
+    """Check that any exception of a start is raised, even a Rust panic (BaseException)."""
 
     def start() -> _native.Run:
         raise kind("no room")
@@ -47,7 +47,7 @@ def test_whatever_a_start_raises_is_raised(kind: type[BaseException]) -> None:
 
 
 def test_an_open_that_does_not_come_back_is_given_up(tmp_path: Path) -> None:
-    """A pipe opens only when its other end is opened."""
+    """Check that a hanging open() is given up, by a pipe without a writer."""
     made: list[_native.Run] = []
     os.mkfifo(tmp_path / "f")
 

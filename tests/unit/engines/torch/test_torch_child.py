@@ -339,7 +339,7 @@ class InlineLoader:
 def test_a_training_window_begins_when_all_is_ready(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Loaders are created, and the first epoch's files evicted, before it; later ones within."""
+    """Check that the window starts after loaders exist and first files are evicted."""
     torch = SimpleNamespace(
         set_num_threads=lambda _: None,
         tensor=np.array,
@@ -378,7 +378,7 @@ def test_a_process_that_vanishes_is_named() -> None:
 
 @forks
 def test_a_process_that_ends_before_it_takes_its_order_is_named() -> None:
-    """The process's pipe then fails, which says nothing about storage."""
+    """Check the message if a process ends early and its pipe breaks."""
 
     def work(rank: int, pipe: Any) -> None:
         pipe.poll(None)

@@ -223,7 +223,7 @@ def test_a_benchmark_that_its_operations_do_not_tell_is_kept_apart() -> None:
 
 
 def test_a_plain_load_has_no_option_without_a_field() -> None:
-    """Two of these records were once withheld."""
+    """Check that plain loads import without unknown options; two were once withheld."""
     for path in GOLDEN.glob("*.csv.zst"):
         load = warp_records.read_records(warp_records.unpacked(path.read_bytes()))
         assert untold(warp_summary.flags(load.command)).keys() <= {"rps-limit"}
