@@ -18,7 +18,7 @@ lacks a fact to check the number.
 
 
 class Finding(Table):
-    """Problem that an audit rule found in a published table."""
+    """One problem that a rule found in a published table."""
 
     rule: str
     severity: Severity
