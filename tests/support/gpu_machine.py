@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from storlab.contracts.check import Check
-from storlab.workloads.gpudirect.details import CuFileTold, GpuTold, LibraryTold
+from storlab.workloads.gpudirect.details import CuFileTold, GpuReport, LibraryTold
 from storlab.workloads.gpudirect.machine.doctor import Machine, examine_machine
 from storlab.workloads.gpudirect.machine.memory import Demand
 from storlab.workloads.gpudirect.machine.probe import Libraries, Probe
@@ -17,7 +17,7 @@ SWITCH = ("pci0000:40", "0000:40:01.1", "0000:41:00.0")
 GPU_PLACE = (*SWITCH, "0000:42:00.0", "0000:43:00.0")
 DRIVE_PLACE = (*SWITCH, "0000:42:01.0", "0000:44:00.0")
 LIBRARIES = Libraries(cuda=("libcuda.so.1",), cufile=("libcufile.so.0",))
-GPU = GpuTold(
+GPU = GpuReport(
     number=0,
     name="NVIDIA H100 NVL",
     pci="0000:43:00.0",

@@ -36,7 +36,7 @@ FLOORS = (
 ROOMS = {
     "figures": "figures",
     "findings": "brief",
-    "kept": "analysis",
+    "capacity_answer": "analysis",
     "saturation": "analysis",
     "outputs": "analysis",
     "audit": "audit",
@@ -44,7 +44,7 @@ ROOMS = {
     "importer_options": "exchange",
     "exporter": "exchange",
     "commands": "cli",
-    "own_logs": "lab",
+    "standalone": "lab",
 }
 
 FILE_LINES = 700

@@ -124,7 +124,7 @@ class Verdict:
         """Lead of the winner, such as ``1.47×`` or ``at least 1.5×``; empty without a winner."""
         if not self.winner or self.headline is None:
             return ""
-        if digits.is_sizeless(self.headline.times):
+        if digits.has_unknown_size(self.headline.times):
             return "ahead"
         return digits.times(self.headline.times)
 
@@ -133,7 +133,7 @@ class Verdict:
         """Target that the lead is over, such as ``over Disk``; empty without a winner."""
         if not self.winner or self.headline is None:
             return ""
-        if digits.is_sizeless(self.headline.times):
+        if digits.has_unknown_size(self.headline.times):
             return f"of {self.headline.behind}"
         # "3 times over" would be misread for a quantity of which less is better.
         return f"{'better than' if self.headline.less else 'over'} {self.headline.behind}"
@@ -234,7 +234,7 @@ def _answer(verdict: Verdict) -> str:
     at = verdict.headline
     if verdict.kind == "winner" and at is not None:
         next_best = ", the next best" if len(verdict.targets) > 2 else ""
-        if digits.is_sizeless(at.times):
+        if digits.has_unknown_size(at.times):
             return f"{_of(verdict)}{_sizeless(verdict, at, next_best)}"
         return (
             f"{_of(verdict)}{verdict.winner} {_does(verdict, at, next_best)}{_middle_of(verdict)}."
@@ -271,7 +271,7 @@ def _sizeless(verdict: Verdict, at: Advantage, next_best: str) -> str:
 
 def _does(verdict: Verdict, at: Advantage, more: str = "") -> str:
     """Return a clause such as ``moves 3.3 times as much data per second as Disk (2.9 to 3.7)``."""
-    ends = "" if digits.is_loose(at.times) else digits.ends_text(at.times).replace("–", " to ")
+    ends = "" if digits.is_imprecise(at.times) else digits.ends_text(at.times).replace("–", " to ")
     sure = f" ({ends})" if ends else ""
     size = digits.times(at.times, " times")
     return f"{verdict.does.format(times=size, other=at.behind + more)}{sure} at {at.where}"

@@ -186,7 +186,7 @@ class Capacity:
         }
 
 
-def survey(cases: Sequence[Case], records: Iterable[RunRecord], rule: Rule) -> Capacity:
+def evaluate_searches(cases: Sequence[Case], records: Iterable[RunRecord], rule: Rule) -> Capacity:
     """Evaluate the stored runs of each search and choose the next trials."""
     by_point: dict[str, list[RunRecord]] = {}
     for record in records:

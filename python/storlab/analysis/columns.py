@@ -15,7 +15,9 @@ from storlab.contracts.registry import FAMILIES
 
 PERCENTS = {"p50": 50.0, "p90": 90.0, "p99": 99.0, "p999": 99.9}
 STATISTICS = {"mean": "mean", "p50": "p50", "p90": "p90", "p99": "p99", "p999": "p99.9"}
-OWN_TIMES = {time.name: time for workload in FAMILIES.values() for time in workload.page.times}
+FAMILY_DISTRIBUTIONS = {
+    time.name: time for workload in FAMILIES.values() for time in workload.page.times
+}
 """Time distributions that one workload family defines itself, by name.
 
 They are not I/O latencies, but are stored as latencies of a separate operation.
@@ -24,7 +26,7 @@ TIMES = {
     "latency": "latency",
     "ttfb": "time to first byte",
     "intended_latency": "latency from the intended start",
-    **{time.name: time.words for time in OWN_TIMES.values()},
+    **{time.name: time.words for time in FAMILY_DISTRIBUTIONS.values()},
 }
 """Metric-name prefixes of time distributions, with their words."""
 
@@ -64,7 +66,7 @@ class Column:
     @cached_property
     def is_latency(self) -> bool:
         """Whether the column is an I/O latency, which depends on the concurrency."""
-        return bool(self.time) and self.time not in OWN_TIMES
+        return bool(self.time) and self.time not in FAMILY_DISTRIBUTIONS
 
     @property
     def account_name(self) -> str:

@@ -15,7 +15,7 @@ from storlab._native import Histogram
 from storlab.analysis.answer import Verdict
 from storlab.analysis.columns import (
     COLUMNS,
-    OWN_TIMES,
+    FAMILY_DISTRIBUTIONS,
     PERCENTS,
     STATISTICS,
     Column,
@@ -124,8 +124,8 @@ class Cell:
             time: latency, ttfb (time to first byte), intended_latency, or a distribution of the
                 workload family.
         """
-        if time in OWN_TIMES:
-            operation, time = OWN_TIMES[time].operation, "latency"
+        if time in FAMILY_DISTRIBUTIONS:
+            operation, time = FAMILY_DISTRIBUTIONS[time].operation, "latency"
         key = (operation, time, *self.run_ids)
         if key not in self._merged:
             histograms = [run.times[time] for run in self.runs]
@@ -160,8 +160,8 @@ class Cell:
         if len(self.runs) != 1:
             return None
         operation, time = column.operation, column.time
-        if time in OWN_TIMES:
-            operation, time = OWN_TIMES[time].operation, "latency"
+        if time in FAMILY_DISTRIBUTIONS:
+            operation, time = FAMILY_DISTRIBUTIONS[time].operation, "latency"
         totals = self.runs[0].record.totals.get(operation)
         named = {"latency": "latency", "ttfb": "ttfb", "intended_latency": "intended"}.get(time)
         summary = getattr(totals, named) if totals is not None and named is not None else None

@@ -11,8 +11,8 @@ from typing import Any
 import pyarrow as pa
 
 from storlab._native import Histogram
+from storlab.analysis.merge_directories import Work, work_of
 from storlab.analysis.points import WorkloadPoint, page_of, use_cases_of
-from storlab.analysis.several import Work, work_of
 from storlab.base.collector import without_collector
 from storlab.base.errors import UsageError
 from storlab.base.units import NS_PER_S

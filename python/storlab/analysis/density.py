@@ -14,7 +14,7 @@ from storlab.analysis.compare import Cell, Comparison
 from storlab.analysis.dataset import TargetColumn
 from storlab.analysis.stats import Interval
 from storlab.base.units import TB
-from storlab.model.facts import Rack
+from storlab.model.rack_and_cost import Rack
 from storlab.model.study import Target
 
 MONEY = 1000.0  # throughput is given per 1,000 units of currency

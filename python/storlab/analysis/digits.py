@@ -59,7 +59,7 @@ def ends_text(ratio: Interval) -> str:
     For a ratio printed as "at least 1.5 times", the bound near 1 is printed as 1.5 here, too.
     """
     ends = _ends(ratio, 1.0, _number_apart)
-    if not ends or not is_loose(ratio):
+    if not ends or not is_imprecise(ratio):
         return ends
     low, _, high = ends.partition("–")
     return f"{_near(ratio)}–{high}" if ratio.estimate > 1 else f"{low}–{_near(ratio)}"
@@ -88,7 +88,7 @@ def text(interval: Interval, factor: float = 1.0) -> str:
 
 def times(ratio: Interval, sign: str = "\u00d7") -> str:
     """Format a ratio: ``1.47×``, or ``at least 1.5×`` if it is decided but imprecise."""
-    if is_loose(ratio):
+    if is_imprecise(ratio):
         return f"at {'least' if ratio.estimate > 1 else 'most'} {_near(ratio)}{sign}"
     if is_open(ratio):
         return NOT_DECIDED
@@ -96,16 +96,16 @@ def times(ratio: Interval, sign: str = "\u00d7") -> str:
     return f"{show(ratio.estimate, step_of(ratio))}{sign}"
 
 
-def is_loose(ratio: Interval) -> bool:
+def is_imprecise(ratio: Interval) -> bool:
     """Return whether a ratio is decided, but known to no better than about a factor of two."""
     if ratio.low is None or ratio.high is None or not ratio.excludes(1.0):
         return False
     return ratio.high > LOOSE * ratio.low
 
 
-def is_sizeless(ratio: Interval) -> bool:
+def has_unknown_size(ratio: Interval) -> bool:
     """Return whether a ratio is decided, but may be close to 1 as well as large."""
-    if not is_loose(ratio):
+    if not is_imprecise(ratio):
         return False
     near = ratio.low if ratio.estimate > 1 else 1 / (ratio.high or 1.0)
     return near is not None and near < SLIGHT

@@ -25,7 +25,7 @@ from storlab.model.result import Metric, RunRecord
 
 WIDEST_FIRST: tuple[Boundary, ...] = ("wall", "host", "enclosure", "device")
 WEAKEST_FIRST = ("modelled", "emulated", "published", "declared", "measured")
-READ_OFF = ("power_p95_w", "idle_power_w")  # metrics taken from the repeats unchanged
+UNCHANGED_METRICS = ("power_p95_w", "idle_power_w")  # metrics taken from the repeats unchanged
 SUMMED = ("power_w", "energy_j")
 NO_METER = "no meter"
 GONE = "not measured: "  # prefix of a meter's note that gives the reason
@@ -105,7 +105,7 @@ class Account:
 
         None if some repeat lacks the metric, or for data per energy if no data was moved.
         """
-        if name in READ_OFF or not self.entries or self._divides_nothing(name):
+        if name in UNCHANGED_METRICS or not self.entries or self._divides_nothing(name):
             return None
         above = [_above(e, name) for e in self.entries]
         below = [_below(e, name) for e in self.entries]
@@ -120,7 +120,7 @@ class Account:
 
     def value(self, name: str, confidence: float = 0.95) -> Interval | None:
         """Return a metric with its interval; None if it was not measured."""
-        if name in READ_OFF:
+        if name in UNCHANGED_METRICS:
             values = self.repeats(name)
             return mean_interval(values, confidence) if values else None
         spread = self.spread(name)
@@ -176,7 +176,7 @@ def _below(entry: RunEnergy, name: str) -> float | None:
 
 
 def _of(entry: RunEnergy, name: str) -> float | None:
-    if name in READ_OFF:
+    if name in UNCHANGED_METRICS:
         return entry.read_off.get(name)
     above, below = _above(entry, name), _below(entry, name)
     if above is None or below is None or below <= 0:
@@ -280,7 +280,9 @@ def _entry(record: RunRecord, boundary: Boundary) -> RunEnergy | None:
     if energy is None or window_s <= 0:
         return None
     net = metric_at(record, "energy_net_j", boundary)
-    metrics = ((name, metric_at(record, name, boundary)) for name in (*READ_OFF, "power_peak_w"))
+    metrics = (
+        (name, metric_at(record, name, boundary)) for name in (*UNCHANGED_METRICS, "power_peak_w")
+    )
     page = page_of(record.kind)
     moved = (t.bytes for operation, t in record.totals.items() if operation in page.moved)
     done = (t.operations for operation, t in record.totals.items() if operation in page.operations)

@@ -16,7 +16,7 @@ from storlab.model.run_course import WAITS
 from storlab.workloads.common.metrics import (
     CLIENT_BOUND_PERCENT,
     STARVED_PERCENT,
-    may_lack,
+    tolerated_backlog,
 )
 
 Span = tuple[float, float]
@@ -74,7 +74,7 @@ def _behind(run: RunData, intervals: Sequence[Interval]) -> Iterator[Span]:
     for interval in intervals:
         done += interval.done
         due = offered * interval.end_s
-        if done < due - may_lack(due, in_flight, record.params.get("arrival")):
+        if done < due - tolerated_backlog(due, in_flight, record.params.get("arrival")):
             yield interval.start_s, interval.end_s
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from storlab.analysis.columns import COMMON, NET, RATES_PER_WATT, Column
 from storlab.analysis.compare import Cell
 from storlab.analysis.efficiency import (
-    READ_OFF,
+    UNCHANGED_METRICS,
     Account,
     Spread,
     account_of,
@@ -45,7 +45,7 @@ def measured(cell: Cell, column: Column, confidence: float) -> Measured:
     spread = _spread(cell.power, column)
     if spread is not None:
         return _known(spread.interval(confidence), _ONE_REPEAT, values, meter=spread.meter or 0.0)
-    if column.is_power and column.account_name not in READ_OFF:
+    if column.is_power and column.account_name not in UNCHANGED_METRICS:
         return Measured(None, "it is not known of all its runs")
     return _known(mean_interval(values, confidence), _ONE_REPEAT, values)
 
@@ -83,7 +83,7 @@ def ratio(
         interval = spread_ratio(spreads[0], spreads[1], confidence)
         meter = sum((spread.meter or 0.0) ** 2 for spread in spreads if spread) ** 0.5
         return _known(interval, why, values, against, meter=meter, boundaries=differs)
-    if column.is_power and column.account_name not in READ_OFF:
+    if column.is_power and column.account_name not in UNCHANGED_METRICS:
         return Measured(None, "it is not known of all runs on both sides")
     interval = ratio_interval(values, against, confidence)
     return _known(interval, why, values, against, boundaries=differs)

@@ -34,7 +34,7 @@ PER_WORDS: dict[Per, str] = {"": "", "tb": " per terabyte", "money": " for the m
 
 
 @dataclass(frozen=True, slots=True)
-class _Contest:
+class _PairComparison:
     """Comparison of two targets at one point; ``ratio`` is how many times as good the first is."""
 
     section: Section
@@ -114,7 +114,7 @@ def targets_compared(comparison: Comparison, question: str) -> set[str]:
 
 def _contests(
     comparison: Comparison, sections: Sequence[Section], question: Question, confidence: float
-) -> list[_Contest]:
+) -> list[_PairComparison]:
     """Compare every pair of targets at the far point of every mix and size."""
     contests = []
     for section in sections:
@@ -140,7 +140,7 @@ def _contest(
     key: str,
     confidence: float,
     per: Per = "",
-) -> _Contest | None:
+) -> _PairComparison | None:
     if row is None or key not in PLACES:
         return None
     column = COLUMNS[PLACES[key]]
@@ -153,7 +153,9 @@ def _contest(
         return None
     times = scaled(ratio.interval, share)
     times = inverse(times) if column.better == "less" else times
-    return _Contest(section, row, column, *sides, replace(ratio, interval=times), share, confidence)
+    return _PairComparison(
+        section, row, column, *sides, replace(ratio, interval=times), share, confidence
+    )
 
 
 def scaled(ratio: Interval, share: float) -> Interval:
@@ -240,7 +242,7 @@ def _with_sides(comparison: Comparison, sections: Sequence[Section], verdict: Ve
     return replace(verdict, better=better, worse=worse)
 
 
-def _beats_all(contests: Sequence[_Contest], target: str, sides: Sequence[str]) -> bool:
+def _beats_all(contests: Sequence[_PairComparison], target: str, sides: Sequence[str]) -> bool:
     """Return whether a target is decided ahead of each other one, and behind none at any point."""
     of_target = [c for c in contests if target in (c.first, c.other)]
     beaten = {c.other if c.first == target else c.first for c in of_target if c.winner == target}
@@ -248,9 +250,9 @@ def _beats_all(contests: Sequence[_Contest], target: str, sides: Sequence[str]) 
                                                                for c in of_target)  # fmt: skip
 
 
-def _next_best(contests: Sequence[_Contest], winner: str) -> list[_Contest]:
+def _next_best(contests: Sequence[_PairComparison], winner: str) -> list[_PairComparison]:
     """Return the comparisons with the target that comes closest to the winner."""
-    by_other: dict[str, list[_Contest]] = {}
+    by_other: dict[str, list[_PairComparison]] = {}
     for contest in contests:
         if winner in (contest.first, contest.other):
             other = contest.other if contest.first == winner else contest.first
@@ -258,20 +260,20 @@ def _next_best(contests: Sequence[_Contest], winner: str) -> list[_Contest]:
     return min(by_other.values(), key=lambda ratios: _middle(ratios, winner).of(winner).estimate)
 
 
-def _middle(contests: Sequence[_Contest], target: str) -> _Contest:
+def _middle(contests: Sequence[_PairComparison], target: str) -> _PairComparison:
     """Return the comparison with the median ratio; of two middle ones, the smaller."""
     ordered = sorted(contests, key=lambda contest: contest.of(target).estimate)
     return ordered[(len(ordered) - 1) // 2]
 
 
-def _no_winner(told: Verdict, contests: Sequence[_Contest], per: Per) -> Verdict:
+def _no_winner(told: Verdict, contests: Sequence[_PairComparison], per: Per) -> Verdict:
     """Return the verdict without a winner: it depends on the point, or nothing is decided.
 
     Its headline is the largest difference.
     """
     decided = [c for c in contests if c.winner] or list(contests)
 
-    def far(contest: _Contest) -> float:
+    def far(contest: _PairComparison) -> float:
         return max(contest.of(contest.first).estimate, contest.of(contest.other).estimate)
 
     largest = max(decided, key=far)
@@ -284,18 +286,18 @@ def _no_winner(told: Verdict, contests: Sequence[_Contest], per: Per) -> Verdict
     )
 
 
-def _advantage(contest: _Contest, ahead: str, per: Per) -> Advantage:
+def _advantage(contest: _PairComparison, ahead: str, per: Per) -> Advantage:
     behind = contest.other if ahead == contest.first else contest.first
     cells = [contest.row.cells[side] for side in (ahead, behind)]
     page = contest.section.page
     where = contest.section.where(contest.row.point)
-    shrunk = page.shrunk(contest.row.point.params)
+    scale_note = page.scale_note(contest.row.point.params)
     return Advantage(
         key=contest.column.key,
         what=f"{label_of(page, contest.column, whole=True)}{PER_WORDS[per]}",
         ahead=ahead,
         behind=behind,
-        where=f"{where} ({shrunk})" if shrunk and shrunk not in where else where,
+        where=f"{where} ({scale_note})" if scale_note and scale_note not in where else where,
         times=contest.of(ahead),
         point_ids=tuple(cell.point_id for cell in cells if cell.point_id),
         run_ids=tuple(run for cell in cells for run in cell.runs_with(contest.column)),
@@ -350,7 +352,7 @@ def _looked_at(page: Page) -> list[tuple[str, Per]]:
     return list(dict.fromkeys([*plain, *divided]))
 
 
-def _caveat(contest: _Contest, target: str) -> str:
+def _caveat(contest: _PairComparison, target: str) -> str:
     """Return the most important caveat: first bias of the comparison, then values not measured."""
     behind = contest.other if target == contest.first else contest.first
     cells = [contest.row.cells[side] for side in (target, behind)]

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from storlab.audit.check_power_boundary import boundaries
-from storlab.audit.facts import (
+from storlab.audit.configuration_facts import (
     client_count,
     drive_count,
     is_hdd,
@@ -17,7 +17,7 @@ from storlab.audit.facts import (
 )
 from storlab.audit.finding import Finding, Severity
 from storlab.audit.intervals import Interval, hull, si_interval
-from storlab.audit.places import Place, Places, Value, place_of, place_words, read_share
+from storlab.audit.measurements import Place, Places, Value, place_of, place_words, read_share
 from storlab.audit.quantities import factor_of, operation_of, quantity_of, size_bytes
 from storlab.audit.table import PublishedTable, Row
 from storlab.audit.watts import watts_of

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from storlab.audit.facts import is_paced, members
+from storlab.audit.configuration_facts import is_paced, members
 from storlab.audit.finding import Finding
 from storlab.audit.intervals import hull
+from storlab.audit.measurements import Place, Places, place_of, place_words
 from storlab.audit.outstanding import Implied, implied, shared_points
-from storlab.audit.places import Place, Places, place_of, place_words
 from storlab.audit.quantities import quantity_of
 from storlab.audit.table import PublishedTable, Row
 

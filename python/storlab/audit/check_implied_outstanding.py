@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from storlab.audit.facts import Fact, configured, is_paced
+from storlab.audit.configuration_facts import Fact, configured, is_paced
 from storlab.audit.finding import Finding
 from storlab.audit.intervals import hull
+from storlab.audit.measurements import Place, Places, place_words
 from storlab.audit.outstanding import Implied, implied
-from storlab.audit.places import Place, Places, place_words
 from storlab.audit.table import PublishedTable
 
 SUMMARY = "Little's law: rate x mean latency against the configured outstanding I/O"

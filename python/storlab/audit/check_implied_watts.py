@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from storlab.audit.cells import is_headline
 from storlab.audit.finding import Finding
 from storlab.audit.intervals import Interval, shown, si_interval
-from storlab.audit.places import Place, Places, place_of, place_words, point_of, read_share
+from storlab.audit.measurements import Place, Places, place_of, place_words, point_of, read_share
 from storlab.audit.quantities import quantity_of, size_bytes
 from storlab.audit.table import PublishedTable, Row
 from storlab.audit.watts import Watts, watts_of

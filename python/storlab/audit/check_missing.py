@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
+from storlab.audit.configuration_facts import configured, covers, members, metric_name
 from storlab.audit.derived import derived
-from storlab.audit.facts import configured, covers, members, metric_name
 from storlab.audit.finding import Finding
-from storlab.audit.places import place_of, point_of
+from storlab.audit.measurements import place_of, point_of
 from storlab.audit.quantities import quantity_of
 from storlab.audit.table import NOT_STATED, PublishedTable, Row
 

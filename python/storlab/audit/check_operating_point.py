@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from storlab.audit.facts import is_load_x, members
+from storlab.audit.configuration_facts import is_load_x, members
 from storlab.audit.finding import Finding
 from storlab.audit.intervals import Interval, si_interval
-from storlab.audit.places import Place, place_of, place_words, point_of, points_of
+from storlab.audit.measurements import Place, place_of, place_words, point_of, points_of
 from storlab.audit.quantities import operation_of, quantity_of
 from storlab.audit.table import NOT_STATED, PublishedTable, Row
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from storlab.audit.facts import covers, members, metric_name
+from storlab.audit.configuration_facts import covers, members, metric_name
 from storlab.audit.finding import Finding
 from storlab.audit.quantities import quantity_of
 from storlab.audit.table import PublishedTable, Row

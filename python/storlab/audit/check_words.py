@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Iterable, Iterator
 
-from storlab.audit.facts import members
+from storlab.audit.configuration_facts import members
 from storlab.audit.finding import Finding
 from storlab.audit.intervals import Interval, hull, shown, si_interval
 from storlab.audit.quantities import operation_of, quantity_of

@@ -6,7 +6,7 @@ import re
 from base64 import b64decode
 from collections.abc import Sequence
 
-from storlab.analysis.columns import OWN_TIMES, PERCENTS, TIMES
+from storlab.analysis.columns import FAMILY_DISTRIBUTIONS, PERCENTS, TIMES
 from storlab.analysis.dataset import merge
 from storlab.analysis.stats import Interval, mean_interval
 from storlab.base.units import NS_PER_S
@@ -39,8 +39,8 @@ def percentile(metric: str, records: Sequence[RunRecord]) -> float | None:
     if match is None:
         return None
     time, statistic, operation = match.groups()
-    if time in OWN_TIMES:
-        time, operation = "latency", OWN_TIMES[time].operation
+    if time in FAMILY_DISTRIBUTIONS:
+        time, operation = "latency", FAMILY_DISTRIBUTIONS[time].operation
     encoded = [record.histograms.get(time, {}).get(operation) for record in records]
     merged = merge([b64decode(text) for text in encoded if text])
     if merged is None or not merged.count or None in encoded:

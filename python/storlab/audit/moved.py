@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from storlab.audit.cells import Value, facts, measured, shown
-from storlab.audit.facts import covers, metric_name
+from storlab.audit.configuration_facts import covers, metric_name
 from storlab.audit.finding import Finding
 from storlab.audit.intervals import Interval
 from storlab.audit.quantities import plain_part

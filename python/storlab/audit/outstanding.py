@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from storlab.audit.intervals import Interval, si_interval
-from storlab.audit.places import Place, Places, point_of, read_share
+from storlab.audit.measurements import Place, Places, point_of, read_share
 from storlab.audit.table import Row
 
 

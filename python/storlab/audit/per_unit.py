@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from storlab.audit.cells import Value, configs_of, facts, measured, place_of, shown
+from storlab.audit.configuration_facts import covers, metric_name
 from storlab.audit.derived import capacities, products
-from storlab.audit.facts import covers, metric_name
 from storlab.audit.intervals import Interval, printed_interval
 from storlab.audit.intervals import shown as number
 from storlab.audit.quantities import quantity

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from storlab.audit.intervals import Interval, shown, si_interval
-from storlab.audit.places import Place, Places, Value, place_words, point_of
+from storlab.audit.measurements import Place, Places, Value, place_words, point_of
 from storlab.audit.quantities import operation_of
 from storlab.audit.table import Row
 

@@ -18,7 +18,7 @@ _LOOK_PAUSE_S = 0.01
 _NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
 
 
-def lock_alone(handle: int) -> bool:
+def try_lock_exclusive(handle: int) -> bool:
     """Lock a file exclusively as its writer, waiting for readers that briefly test the lock.
 
     Returns:
@@ -54,8 +54,8 @@ def is_locked(path: Path) -> bool:
     return False
 
 
-def await_alone(handle: int) -> bool:
-    """Lock a file exclusively like ``lock_alone``, but wait for other holders."""
+def lock_exclusive(handle: int) -> bool:
+    """Lock a file exclusively like ``try_lock_exclusive``, but wait for other holders."""
     return _flock(handle, fcntl.LOCK_EX)
 
 

@@ -163,7 +163,7 @@ def format_size(size_bytes: int) -> str:
     return f"{size_bytes // SIZE_UNITS[best]}{best}"
 
 
-def binary_twin(size_bytes: int) -> str | None:
+def same_number_in_binary_units(size_bytes: int) -> str | None:
     """Return the binary size with the same number, such as "4KiB" for 4KB, or None.
 
     The result is None if the size is not a multiple of a power of 1,000.

@@ -177,7 +177,7 @@ def _headline(comparison: Comparison, verdict: Verdict, at: Advantage) -> ClaimD
 
 def _number(at: Advantage) -> ClaimNumber:
     text = digits.times(at.times, "").removeprefix("at least ")
-    if digits.is_loose(at.times):
+    if digits.is_imprecise(at.times):
         return ClaimNumber(
             "least less" if at.less else "least more", text, f"at least {text} times"
         )

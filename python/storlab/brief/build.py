@@ -18,16 +18,17 @@ from storlab.analysis.table import comparison_dict
 from storlab.analysis.verdict import verdicts
 from storlab.audit.finding import Finding
 from storlab.base.clock import utc_now_iso
-from storlab.brief import facts, tables
+from storlab.brief import fact_tables, tables
+from storlab.brief.all_mixes import family_section
 from storlab.brief.answers import answers
-from storlab.brief.audited import audited
+from storlab.brief.audit_input import audited
 from storlab.brief.caveats import caveats
 from storlab.brief.claims import Claim, make_claims, summarise, undecided
 from storlab.brief.cluster import cluster_data, cluster_facts, cluster_method, cluster_section
 from storlab.brief.density import density_section
-from storlab.brief.extra import extra_of, extras_of
-from storlab.brief.family import family_section
+from storlab.brief.family_additions import additions_of, all_additions
 from storlab.brief.flags import Mark, legend, mark
+from storlab.brief.folding import folded, paired
 from storlab.brief.heat import heat_tables
 from storlab.brief.implementations import (
     implementation_data,
@@ -48,15 +49,14 @@ from storlab.brief.model import (
     TargetCard,
 )
 from storlab.brief.not_compared import not_compared
-from storlab.brief.pieces import piece_tables
 from storlab.brief.power import power_method, power_section
 from storlab.brief.proofs import proof_sections
 from storlab.brief.published import load_tables, match, published_section
 from storlab.brief.publisher import folders_of, publisher_of, without
 from storlab.brief.selection import caveat, every_point, shown, with_linked
-from storlab.brief.shape import folded, paired
 from storlab.brief.text import and_list, date_range
 from storlab.brief.timelines import chosen_section, timelines_section
+from storlab.brief.work_item_tables import work_item_tables
 from storlab.contracts.figure import FigureKind
 from storlab.contracts.registry import FAMILIES
 from storlab.figures.campaign import (
@@ -109,7 +109,7 @@ def build_brief(
     comparison = shown(whole)
     scales = tables.scales_of(whole)
     claims = make_claims(comparison, whole)
-    told, chosen = extras_of(whole), chosen_section(whole, comparison, runs)
+    told, chosen = all_additions(whole), chosen_section(whole, comparison, runs)
     extras = _extras(comparison, scales, published, chosen, claims)
     extras += proof_sections(whole)
     sections, ratios = _sections(comparison, scales), _ratios(comparison)
@@ -134,18 +134,18 @@ def build_brief(
         verdicts=verdicts(whole),
         answers=answered,
         not_compared=not_compared(whole),
-        differing=facts.differing(whole),
+        differing=fact_tables.differing(whole),
         summary=summarise(whole),
         of_families=_of_families(whole),
         claims=claims,
         undecided=undecided(comparison),
-        rule=facts.rule(comparison),
+        rule=fact_tables.rule(comparison),
         mappings=_mappings(comparison),
         sections=sections,
         overview=_overview(comparison, "workload"),
         ratios=ratios,
         configuration=_configuration(whole),
-        environment=facts.environment_tables(stores),
+        environment=fact_tables.environment_tables(stores),
         method=_method(comparison),
         caveats=[*caveat(whole, comparison, _every_point(name)), *caveats(whole)],
         legend=_legend(sections, ratios, extras, [run for _, run in rows]),
@@ -174,7 +174,7 @@ def _with_publisher(
 
 def _cards(whole: Comparison) -> list[TargetCard]:
     columns = enumerate(whole.dataset.targets)
-    return [facts.target_card(whole, index, column) for index, column in columns]
+    return [fact_tables.target_card(whole, index, column) for index, column in columns]
 
 
 def _every_point(name: str) -> str:
@@ -195,7 +195,7 @@ def _anchors(ratios: Sequence[DataTable], extras: Sequence[ExtraSection]) -> lis
 def _of_families(whole: Comparison) -> list[str]:
     return [
         *implementations(whole),
-        *(sentence for extra in extras_of(whole) for sentence in extra.findings(whole)),
+        *(sentence for extra in all_additions(whole) for sentence in extra.findings(whole)),
     ]
 
 
@@ -216,14 +216,14 @@ def _title(stores: Sequence[ResultStore]) -> str:
 
 def _configuration(whole: Comparison) -> list[FactTable]:
     return [
-        *facts.configuration_tables(whole),
+        *fact_tables.configuration_tables(whole),
         *cluster_facts(whole),
-        *(table for extra in extras_of(whole) for table in extra.facts(whole)),
+        *(table for extra in all_additions(whole) for table in extra.facts(whole)),
     ]
 
 
 def _method(comparison: Comparison) -> list[tuple[str, str]]:
-    return [*facts.method(comparison), *cluster_method(comparison), *power_method(comparison)]
+    return [*fact_tables.method(comparison), *cluster_method(comparison), *power_method(comparison)]
 
 
 def _data(
@@ -236,7 +236,7 @@ def _data(
     own: dict[str, Any] = {}
     if has_clients(comparison):
         own["clients"] = cluster_data(comparison)
-    for extra in extras_of(comparison):
+    for extra in all_additions(comparison):
         own |= extra.data(comparison)
     return {
         "comparison": comparison_dict(comparison),
@@ -299,7 +299,7 @@ def _section(comparison: Comparison, section: Section, scale: tables.Scale) -> S
         groups=_with_rates(_scoped(comparison, [section], "section"), comparison, section),
         tables=[
             *tables.section_tables(comparison, section, scale),
-            *piece_tables(comparison, section),
+            *work_item_tables(comparison, section),
         ],
         short=f"{section.prefix}: {section.mix}" if section.prefix else section.mix,
         numbers=f"All numbers of {section.title}",
@@ -342,7 +342,7 @@ def _extras(
 
 def _own_section(comparison: Comparison, kind: str, scale: tables.Scale) -> ExtraSection | None:
     """Build a workload family's section of quantities that are not metrics, with its figures."""
-    extra = extra_of(kind)
+    extra = additions_of(kind)
     section = None if extra is None else extra.section(comparison, scale)
     if section is None:
         return None
@@ -408,7 +408,7 @@ def _mappings(comparison: Comparison) -> list[Mapping]:
 def _subtitle(comparison: Comparison, stores: Sequence[ResultStore]) -> str:
     names = [t for t in comparison.targets if t != comparison.baseline] + [comparison.baseline]
     versus = " against ".join([and_list(names[:-1]), names[-1]]) if len(names) > 1 else names[0]
-    text = f"{versus}: {facts.where_measured(comparison)}"
+    text = f"{versus}: {fact_tables.where_measured(comparison)}"
     description = stores[0].study.study.description.strip() if len(stores) == 1 else ""
     if description and description[-1] not in ".!?":
         description += "."
@@ -422,7 +422,7 @@ def _provenance(comparison: Comparison) -> str:
     )
     if not words:
         return "No run has finished yet."
-    weak = facts.weak_values(comparison)
+    weak = fact_tables.weak_values(comparison)
     every = "All values are" if not weak else "Values are"
     return f"{every} {and_list(words)}, by {and_list(engines)}{weak}."
 

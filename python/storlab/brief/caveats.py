@@ -6,8 +6,8 @@ from storlab.analysis.compare import Comparison
 from storlab.analysis.drift import DRIFT
 from storlab.analysis.points import page_of
 from storlab.base.units import format_duration
-from storlab.brief.facts import planned_repeats
-from storlab.brief.fixed_method import has_window
+from storlab.brief.fact_tables import planned_repeats
+from storlab.brief.method_definitions import has_window
 from storlab.brief.text import and_list, plural
 from storlab.workloads.common.flags import flag_meanings
 from storlab.workloads.common.metrics import wait_for_each_other

@@ -129,7 +129,7 @@ def times_of(ahead: Ahead) -> ClaimNumber:
     """Return the size of the lead: a multiple, or its lower bound if the ratio is imprecise."""
     times = ahead.times
     words = ratio_bracket(times)
-    if digits.is_loose(times):
+    if digits.is_imprecise(times):
         text = digits.times(times, "").removeprefix("at least ")
         kind: NumberKind = "least less" if ahead.less else "least more"
         return ClaimNumber(kind, text, words)
@@ -140,7 +140,7 @@ def times_of(ahead: Ahead) -> ClaimNumber:
 def _change(ahead: Ahead) -> ClaimNumber | None:
     """Return the lead in percent; None if a multiple is clearer or the ratio is imprecise."""
     ratio = ahead.ratio
-    if digits.is_loose(ahead.times) or ratio.estimate >= CHANGE_BELOW:
+    if digits.is_imprecise(ahead.times) or ratio.estimate >= CHANGE_BELOW:
         return None
     share, step = abs(ratio.estimate - 1), digits.step_of(ratio)
     text = digits.number(100 * share, max(100 * step, 0.1 if share < 0.0995 else 1.0))

@@ -111,7 +111,7 @@ class Claim:
 
 
 @dataclass(frozen=True, slots=True)
-class _Look:
+class _ClaimCandidate:
     """Candidate for a claim: a target compared with the baseline in one quantity."""
 
     section: Section
@@ -173,7 +173,7 @@ def cards(
         claim
         for claim in claims
         if claim.joint.decided
-        and not digits.is_sizeless(claim.joint.ratio)
+        and not digits.has_unknown_size(claim.joint.ratio)
         and set(claim.point_ids) not in answered
     ]
     asked = [claim for claim in fresh if claim.asked]
@@ -187,7 +187,7 @@ def _asked(comparison: Comparison, sections: Sequence[Section]) -> list[tuple[st
 
 def _looks(
     comparison: Comparison, section: Section, facet: Any, asked: Sequence[tuple[str, ...]]
-) -> Iterator[_Look]:
+) -> Iterator[_ClaimCandidate]:
     """Yield the comparisons at the far end of one mix and size."""
     point = last_point(comparison, section, facet)
     if point is None:
@@ -198,7 +198,7 @@ def _looks(
         for key in _keys(comparison, section, facet, answers):
             column, ratio = comparison.column(key), row.ratios[target].get(key)
             if column is not None and ratio is not None:
-                yield _Look(section, row, target, column, ratio, key in answers)
+                yield _ClaimCandidate(section, row, target, column, ratio, key in answers)
 
 
 def _answers(
@@ -241,8 +241,8 @@ def _headline_key(comparison: Comparison, section: Section, facet: Any = None) -
 
 def _title(section: Section, point: WorkloadPoint) -> str:
     """Describe the place of a claim, with the scale factor if the work was scaled down."""
-    where, shrunk = section.where(point), section.page.shrunk(point.params)
-    return f"{where} ({shrunk})" if shrunk and shrunk not in where else where
+    where, scale_note = section.where(point), section.page.scale_note(point.params)
+    return f"{where} ({scale_note})" if scale_note and scale_note not in where else where
 
 
 def undecided(comparison: Comparison) -> list[str]:
@@ -324,7 +324,7 @@ def _summary(comparison: Comparison, target: str, sections: Sequence[Section]) -
     )
 
 
-def _claim(comparison: Comparison, look: _Look, count: int) -> Claim:
+def _claim(comparison: Comparison, look: _ClaimCandidate, count: int) -> Claim:
     section, row, column, ratio = look.section, look.row, look.column, look.ratio
     target, key = look.target, column.key
     cell, base = row.cells[target], row.cells[comparison.baseline]

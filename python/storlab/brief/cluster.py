@@ -21,12 +21,12 @@ from storlab.analysis.compare import Cell, Comparison
 from storlab.analysis.dataset import directory_names
 from storlab.analysis.points import Section
 from storlab.base.units import NS_PER_S
+from storlab.brief.cluster_maxima import clients_words, fast_facts, maxima_tables, scaling_tables
 from storlab.brief.flags import meaning_of
-from storlab.brief.maxima import clients_words, fast_facts, maxima_tables, scaling_tables
 from storlab.brief.model import DataTable, ExtraSection, FactTable, FigureGroup, Number
 from storlab.brief.tables import Leaf, Scales, table_of
 from storlab.brief.text import BIAS, and_list, plural, sentence_case
-from storlab.contracts.offers import divides
+from storlab.contracts.capabilities import divides
 from storlab.figures.common import digits3, last_point, latency_text, place_of, times_text
 from storlab.workloads.common.flags import CLIENT_FLAGS
 

@@ -19,7 +19,7 @@ from storlab.brief.tables import Leaf, table_of
 from storlab.brief.text import cell_texts
 from storlab.contracts.page import Page
 from storlab.figures.common import MISSING, NOT_MEASURED, digits3, last_point
-from storlab.model.facts import Rack
+from storlab.model.rack_and_cost import Rack
 from storlab.model.study import Target
 
 UNDECLARED = "not declared"

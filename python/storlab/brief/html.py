@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from jinja2 import DictLoader, Environment, StrictUndefined
 
-from storlab.base.visible import visible
+from storlab.base.display_safe import visible
 from storlab.brief.bundle import vega_bundle
 from storlab.brief.text import plural
 from storlab.figures.signs import DRAWN_SIGNS

@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 import typst
 import vl_convert
 
-from storlab.base.visible import visible
+from storlab.base.display_safe import visible
 from storlab.brief.model import (
     Brief,
     DataTable,

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from storlab.analysis.columns import (
-    OWN_TIMES,
+    FAMILY_DISTRIBUTIONS,
     STATISTICS,
     TIMES,
     Column,
@@ -51,7 +51,7 @@ class Scale:
 
     def of(self, column: Column) -> tuple[str, float]:
         """Return the unit to print and the factor to divide values by."""
-        if column.time in OWN_TIMES:
+        if column.time in FAMILY_DISTRIBUTIONS:
             # each value has its own unit: fetching a batch that is ready takes nanoseconds
             return "", 1.0
         if column.unit == "ns":
@@ -285,7 +285,7 @@ def number_of(cell: Cell, column: Column, scale: Scale) -> Number:
         )
         counted = tuple(_count_marks(cell, column))
         return Number(f"{value.estimate:,.0f}", spread, cell.point_id, counted)
-    show = latency_text if column.time in OWN_TIMES else digits3
+    show = latency_text if column.time in FAMILY_DISTRIBUTIONS else digits3
     none = value.low == value.high  # constant, such as 0 errors or a value set by the profile
     text, spread = cell_texts(value, factor, show)
     return Number(
@@ -500,7 +500,7 @@ def _run_value(value: float | None, column: Column, scale: Scale) -> str:
         return "–"
     if column.name in COUNTED:
         return f"{value:,.0f}"
-    show = latency_text if column.time in OWN_TIMES else digits3
+    show = latency_text if column.time in FAMILY_DISTRIBUTIONS else digits3
     return show(value / scale.of(column)[1])
 
 

@@ -48,7 +48,7 @@ def bracket(interval: Interval, factor: float = 1.0) -> str:
 
 def ratio_bracket(interval: Interval) -> str:
     """Format a ratio, ``0.42× [0.40–0.44]``, or ``at least 1.5×`` if it is imprecise."""
-    ends = "" if digits.is_loose(interval) else digits.ends_text(interval)
+    ends = "" if digits.is_imprecise(interval) else digits.ends_text(interval)
     return digits.times(interval) + (f" [{ends}]" if ends else "")
 
 
@@ -63,7 +63,7 @@ def ratio_texts(ratio: Interval) -> tuple[str, str]:
     """Format a table ratio and its interval; "not decided" if it is wide and includes 1."""
     if digits.is_open(ratio) and not ratio.excludes(1.0):
         return digits.NOT_DECIDED, ""
-    if digits.is_loose(ratio):
+    if digits.is_imprecise(ratio):
         return digits.times(ratio), ratio_spread(ratio)
     return times_text(ratio.estimate), ratio_spread(ratio)
 

@@ -18,7 +18,7 @@ from storlab.brief.text import plural
 from storlab.contracts.registry import FAMILIES
 from storlab.figures.common import place_at
 from storlab.figures.figure import Figure
-from storlab.figures.foot import with_foot
+from storlab.figures.footer import with_foot
 from storlab.figures.svg import render
 from storlab.figures.timeline import timeline_figure
 

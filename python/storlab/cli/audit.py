@@ -91,7 +91,7 @@ def audit(
 def _known_rules(path: str) -> list[str]:
     """Return the names of the rules that apply: for a directory, also those about its runs."""
     if Path(path).is_dir():
-        from storlab.brief.audited import directory_rules
+        from storlab.brief.audit_input import directory_rules
 
         return directory_rules()
     from storlab.audit import RULES
@@ -112,7 +112,7 @@ def _findings(path: str, rules: list[str] | None) -> tuple[PublishedTable | None
         fix = f"give a result directory, a CSV file or a shipped table: {', '.join(shipped)}"
         raise ResultError(path, what, fix if meant is None else f'did you mean "{meant}"?')
     if Path(path).is_dir():
-        from storlab.brief.audited import audit_directory
+        from storlab.brief.audit_input import audit_directory
 
         findings = audit_directory(Path(path))
         return None, [f for f in findings if not rules or f.rule in rules]

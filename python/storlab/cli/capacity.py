@@ -64,7 +64,7 @@ def capacity(
 
     Example: storlab capacity studies/unet3d.toml --threshold 90 --out results/capacity
     """
-    from storlab.analysis.capacity import Rule, survey
+    from storlab.analysis.capacity import Rule, evaluate_searches
     from storlab.cli.campaign import reporter_for
     from storlab.lab.run.capacity import capacity_cases, search, write_capacity
     from storlab.lab.study.file import load_study
@@ -76,7 +76,7 @@ def capacity(
     directory = out or Path("results") / f"capacity-{study.stem}-{utc_stamp()}"
 
     def look(store: ResultStore | None) -> Capacity:
-        result = survey(cases, store.records() if store else [], rule)
+        result = evaluate_searches(cases, store.records() if store else [], rule)
         if store is not None:
             write_capacity(store, result.as_dict())
         return result

@@ -12,7 +12,7 @@ from storlab.cli.common import JsonOption, ResultsArgument, emit_json, report_er
 
 if TYPE_CHECKING:
     from storlab.lab.results.store import ResultStore
-    from storlab.lab.run.cleaned import Cleaned
+    from storlab.lab.run.clean_summary import Cleaned
 
 
 def clean(

@@ -53,7 +53,7 @@ def compare(
     from storlab.analysis.dataset import load_dataset
     from storlab.analysis.proofs import proofs_of
     from storlab.analysis.table import comparison_dict
-    from storlab.brief.extra import extras_of
+    from storlab.brief.family_additions import all_additions
     from storlab.brief.selection import shown
     from storlab.lab.results.store import ResultStore
 
@@ -63,7 +63,7 @@ def compare(
         told = comparison_dict(comparison, keys)
         told["proofs"] = [proof.as_dict() for proof in proofs_of(comparison)]
         told["verdicts"] = conclusion.as_json(conclusion.answers(comparison))
-        for extra in extras_of(comparison) if keys is None else ():
+        for extra in all_additions(comparison) if keys is None else ():
             told |= extra.data(comparison)
         emit_large_json("compare", told)
         return
@@ -104,7 +104,7 @@ def _keys(comparison: Comparison, metrics: list[str] | None) -> set[str] | None:
 
 def _print(comparison: Comparison, keys: set[str] | None) -> None:
     from storlab.analysis.columns import RATIO_KEYS, ratio_table_keys
-    from storlab.brief.extra import extras_of
+    from storlab.brief.family_additions import all_additions
     from storlab.brief.flags import legend
     from storlab.brief.tables import ratio_table, scales_of, section_tables
 
@@ -123,7 +123,7 @@ def _print(comparison: Comparison, keys: set[str] | None) -> None:
         if ratios is not None:
             _show(ratios, show_target=len(comparison.others) > 1)
             shown += ratios.marks
-    for extra in extras_of(comparison) if keys is None else ():
+    for extra in all_additions(comparison) if keys is None else ():
         for table in extra.tables(comparison):
             _show(table, show_target=True)
             shown += table.marks

@@ -14,7 +14,7 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-from storlab.base.visible import visible
+from storlab.base.display_safe import visible
 
 __all__ = ["Text", "log", "out", "table"]
 

@@ -16,7 +16,7 @@ from typer.models import ParameterInfo
 from storlab.base.errors import ExitCode, StorlabError, UsageError
 from storlab.contracts.command import Verb
 from storlab.contracts.hook import load
-from storlab.contracts.parts import Registry
+from storlab.contracts.registries import Registry
 
 VERBS: dict[str, Verb] = {
     "init": Verb(

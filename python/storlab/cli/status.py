@@ -9,11 +9,11 @@ from typing import Any
 
 import typer
 
+from storlab.base.display_safe import visible
 from storlab.base.errors import with_fixes
 from storlab.base.files import parse_json, read_input
 from storlab.base.locks import is_locked
 from storlab.base.units import format_bytes_si, format_duration
-from storlab.base.visible import visible
 from storlab.cli.common import JsonOption, ResultsArgument, emit_json
 from storlab.lab.results.files import plan_object, read_result, run_id_of, run_objects
 

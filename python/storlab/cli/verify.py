@@ -15,8 +15,8 @@ from storlab.cli.common import JsonOption, ResultsArgument, emit_json
 
 if TYPE_CHECKING:
     from storlab.lab.results.store import ResultStore
-    from storlab.lab.site.across import Written
     from storlab.lab.site.clients import Clients
+    from storlab.lab.site.cross_client_verify import Written
     from storlab.lab.site.verification import Verifiable
     from storlab.model.cluster import Cluster
     from storlab.model.result import VerifyReport
@@ -101,9 +101,9 @@ def _verified_by_clients(
         ResultError: The campaign is still running, a writer is no longer a client of the cluster,
             or no data can be verified.
     """
-    from storlab.lab.site.across import States
-    from storlab.lab.site.claimed import claim_once
+    from storlab.lab.site.claim_arguments import claim_once
     from storlab.lab.site.clients import Clients
+    from storlab.lab.site.cross_client_verify import States
 
     if store.is_running():
         raise ResultError(

@@ -22,13 +22,13 @@ class HasDetails(Protocol):
         ...
 
 
-class Told(BaseModel):
+class DetailsTable(BaseModel):
     """Table that an engine or a site fills in; unknown fields are kept."""
 
     model_config = ConfigDict(extra="allow", frozen=True)
 
 
-class BytesCounted(Told):
+class BytesCounted(DetailsTable):
     """Bytes of a counter read every 50 ms, around the measure window and inside it."""
 
     read_bytes: int  # from the last reading before the window to the first one after it
@@ -45,7 +45,7 @@ class DeviceMoved(BytesCounted):
     devices: tuple[str, ...] = ()
 
 
-class MediumTold(Told):
+class MediumFindings(DetailsTable):
     """Findings about the layers below a target's files or devices, as phrases for messages."""
 
     memory: tuple[str, ...] = ()  # layers in memory
@@ -56,7 +56,7 @@ class MediumTold(Told):
     unsampled: tuple[str, ...] = ()  # reasons why no blocks were sampled before reads
 
 
-class StageTimes(Told):
+class StageTimes(DetailsTable):
     """Times and sizes of one stage, for work that consists of successive stages; clocks in ns.
 
     Some engines do not report all fields for failed runs.
@@ -78,7 +78,7 @@ class StageTimes(Told):
     device_written_bytes: int | None = None
 
 
-class Details(Told):
+class Details(DetailsTable):
     """Details that runs of every family may have."""
 
     device: DeviceMoved | None = None
@@ -86,7 +86,7 @@ class Details(Told):
     stand_ins: tuple[str, ...] = ()
     # bytes that the load's process requested from block devices
     process: BytesCounted | None = None
-    medium: MediumTold | None = None  # None if not examined
+    medium: MediumFindings | None = None  # None if not examined
     stages: tuple[StageTimes, ...] = ()  # finished stages
 
     @classmethod

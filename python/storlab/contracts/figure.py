@@ -58,7 +58,7 @@ class StackOverSweep:
 
 
 @dataclass(frozen=True, slots=True)
-class Crew:
+class WorkerBars:
     """Bar chart of times by worker (ranks, accelerators), with the longest one marked."""
 
     pieces: str  # kind of the pieces of a run: write, restore, epoch
@@ -83,7 +83,7 @@ class Drawn:
     arguments: tuple[str, ...] = ()
 
 
-Part: TypeAlias = Bars | OverSweep | StackOverSweep | Crew | Drawn
+Part: TypeAlias = Bars | OverSweep | StackOverSweep | WorkerBars | Drawn
 
 
 @dataclass(frozen=True, slots=True)

@@ -93,7 +93,7 @@ class Time:
 
 
 @dataclass(frozen=True, slots=True)
-class PieceColumn:
+class WorkItemColumn:
     """Column of the table of pieces; ``flagged`` is the metric whose marks are shown with it."""
 
     name: str
@@ -115,7 +115,7 @@ class PieceValues:
 
 
 @dataclass(frozen=True, slots=True)
-class PieceKind:
+class WorkItemKind:
     """Kind of repeated unit of fixed work: epoch, checkpoint or restore.
 
     ``read`` returns the pieces in order, as the engine reported them. Each has a span, whose energy
@@ -126,7 +126,7 @@ class PieceKind:
     read: Callable[[RunRecord], Sequence[PieceValues]]
     word: str
     caption: str  # such as "Epoch by epoch"
-    columns: tuple[PieceColumn, ...]
+    columns: tuple[WorkItemColumn, ...]
     worker: str = ""  # kind of worker whose times get a table, such as rank; empty for none
 
 
@@ -257,8 +257,8 @@ class Page:
     times: tuple[Time, ...] = ()  # distributions besides latency
     # costs besides rates and latencies; those of group RUNS are shown for each run
     costs: tuple[Quantity, ...] = ()
-    pieces: tuple[PieceKind, ...] = ()
-    # Further section of the brief as "module:Class", see storlab.brief.extra.
+    pieces: tuple[WorkItemKind, ...] = ()
+    # Further section of the brief as "module:Class", see storlab.brief.family_additions.
     extra: str = ""
     # Audit function as "module:function" that takes a comparison and yields findings; its name is
     # the rule.
@@ -286,7 +286,7 @@ class Page:
     by_bytes: str = ""  # parameter that, if given, ends the window after that many bytes
     access: str = ""  # parameter with the order of offsets: random, sequential
     # Function that describes work scaled down from its name: ``scaled to 1 %``; empty if it is not.
-    shrunk: Callable[[Mapping[str, Any]], str] = lambda _params: ""
+    scale_note: Callable[[Mapping[str, Any]], str] = lambda _params: ""
     # Function of a run's details that returns the kinds of spans partly done by an earlier process,
     # whose times and energies therefore do not cover the whole work.
     resumed: Callable[[Mapping[str, Any]], frozenset[str]] = lambda _details: frozenset()

@@ -15,7 +15,7 @@ from storlab.contracts.engine import Engine
 from storlab.contracts.exchange import DirectoryImporter, FileImporter
 from storlab.contracts.family import Workload
 from storlab.contracts.meter import MeterModule
-from storlab.contracts.parts import Registry
+from storlab.contracts.registries import Registry
 from storlab.model.study import StudyBase, study_model
 
 FAMILIES: Registry[Workload] = Registry("storlab.families")

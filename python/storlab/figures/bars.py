@@ -13,6 +13,7 @@ from storlab.analysis.compare import Cell, Comparison
 from storlab.analysis.points import Section, WorkloadPoint
 from storlab.analysis.stats import Interval
 from storlab.contracts.figure import Bars
+from storlab.figures.axis_extent import cut_words
 from storlab.figures.common import (
     MISSING,
     digits3,
@@ -24,9 +25,8 @@ from storlab.figures.common import (
 from storlab.figures.figure import Figure
 from storlab.figures.lines import Rule, rule_layers
 from storlab.figures.mixes import fill
-from storlab.figures.reach import cut_words
+from storlab.figures.ratio_text import ratio_words
 from storlab.figures.theme import HEIGHT, WIDTH, configured, fill_of, label_room, role, series_label
-from storlab.figures.words import ratio_words
 
 BESIDE_PX = 7  # raw dots are drawn beside the interval, not under it
 

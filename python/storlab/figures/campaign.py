@@ -41,7 +41,7 @@ WORTH = FigureKind(
     "Work for the money",
     "What is done over the declared price of the storage, and the declared cost over what is done, "
     "each with the 95 % interval of what was measured. Only prices and costs are declared.",
-    place="storlab.figures.worth:draw_money",
+    place="storlab.figures.work_per_cost:draw_money",
     most_open=4,
 )
 DENSITY = FigureKind(
@@ -49,7 +49,7 @@ DENSITY = FigureKind(
     "campaign",
     "Work per terabyte",
     "What is done over the declared capacity, with the 95 % interval of what was measured.",
-    place="storlab.figures.worth:draw_density",
+    place="storlab.figures.work_per_cost:draw_density",
     most_open=2,
 )
 CLIENT_RATES = FigureKind(

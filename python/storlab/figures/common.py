@@ -20,7 +20,7 @@ from storlab.analysis.points import (
 )
 from storlab.analysis.stats import Interval
 from storlab.base.units import NS_PER_S, significant
-from storlab.contracts.offers import divides
+from storlab.contracts.capabilities import divides
 from storlab.contracts.page import Page, Quantity
 from storlab.contracts.registry import FAMILIES
 
@@ -237,7 +237,7 @@ def ratio_text(ratio: Interval) -> str:
     If only its bound is certain, the text starts with ``at most 0.11\u00d7``.
     """
     plain = interval_text(ratio, ratio_digits)
-    if not digits.is_loose(ratio):
+    if not digits.is_imprecise(ratio):
         return plain
     return f"{digits.times(ratio)} {plain[plain.index('[') :]}"
 

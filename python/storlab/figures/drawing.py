@@ -8,15 +8,23 @@ from typing import Any
 
 from storlab.analysis.compare import Comparison
 from storlab.analysis.points import Section, WorkloadPoint
-from storlab.contracts.figure import Bars, Crew, Drawn, FigureKind, OverSweep, Part, StackOverSweep
+from storlab.contracts.figure import (
+    Bars,
+    Drawn,
+    FigureKind,
+    OverSweep,
+    Part,
+    StackOverSweep,
+    WorkerBars,
+)
 from storlab.contracts.hook import load
 from storlab.figures.bars import bar_figure
 from storlab.figures.common import far_places, is_swept
-from storlab.figures.crew import crew_figure
 from storlab.figures.figure import Figure
-from storlab.figures.foot import scale_words, with_foot
+from storlab.figures.footer import scale_words, with_foot
 from storlab.figures.over_sweep import sweep_figure
 from storlab.figures.stack_over_sweep import stack_figure
+from storlab.figures.worker_bars import crew_figure
 
 
 def draw(kind: FigureKind, comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:
@@ -56,7 +64,7 @@ def _part(
             return sweep_figure(kind.name, part, comparison, section, facet)
         case StackOverSweep():
             return stack_figure(kind.name, part, comparison, section, facet)
-        case Crew():
+        case WorkerBars():
             return crew_figure(kind.name, part, comparison, section, facet, point)
         case Drawn():
             draw_part = load(part.place)

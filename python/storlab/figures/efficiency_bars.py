@@ -14,6 +14,7 @@ import altair as alt
 from storlab.analysis.compare import Cell, Comparison
 from storlab.analysis.points import Section, WorkloadPoint, title_of
 from storlab.base.units import TB_KWH_PER_MB_J
+from storlab.figures.axis_extent import cut_words
 from storlab.figures.common import (
     MISSING,
     NOT_MEASURED,
@@ -26,9 +27,8 @@ from storlab.figures.common import (
 )
 from storlab.figures.figure import Figure
 from storlab.figures.mixes import LINES, fill, told_apart
-from storlab.figures.reach import cut_words
+from storlab.figures.ratio_text import span_words
 from storlab.figures.theme import HEIGHT, WIDTH, configured, fill_of, label_room, role, series_label
-from storlab.figures.words import span_words
 
 KEY = "efficiency_mb_s_w.all"
 TB_KEY = "efficiency_tb_kwh.all"

@@ -11,7 +11,7 @@ from storlab.figures.common import is_swept, last_point
 from storlab.figures.efficiency_bars import SAY, WHAT
 from storlab.figures.figure import Figure
 from storlab.figures.over_sweep import Lines, Look
-from storlab.figures.words import ratio_words
+from storlab.figures.ratio_text import ratio_words
 
 KEY = "efficiency_mb_s_w.all"
 

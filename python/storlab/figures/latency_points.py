@@ -12,6 +12,7 @@ from storlab.analysis.answer import inverse
 from storlab.analysis.compare import Cell, Comparison, Ratio
 from storlab.analysis.points import Section, WorkloadPoint, title_of
 from storlab.analysis.stats import Interval
+from storlab.figures.axis_extent import edge_words, ends_within, log_reach
 from storlab.figures.common import (
     MISSING,
     axis_title,
@@ -29,7 +30,6 @@ from storlab.figures.common import (
     x_text,
 )
 from storlab.figures.figure import Figure
-from storlab.figures.reach import edge_words, ends_within, log_reach
 from storlab.figures.theme import (
     HEIGHT,
     LATENCY_LABELS,

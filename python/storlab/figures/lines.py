@@ -105,8 +105,8 @@ def line_chart(
         shown: Targets (or series) to draw.
         axes: Settings of the axes.
         means: The data set ``means``, for labels at the line ends.
-        below: Extra layers under the lines.
-        above: Extra layers over the lines.
+        below: FamilyAdditions layers under the lines.
+        above: FamilyAdditions layers over the lines.
         series: Names drawn instead of targets, in the order of their colours.
     """
     every = series or comparison.targets

@@ -14,6 +14,7 @@ from storlab.analysis.density import scaled
 from storlab.analysis.points import Section, WorkloadPoint
 from storlab.contracts.figure import OverSweep
 from storlab.contracts.hook import load
+from storlab.figures.axis_extent import cut_words, in_sight
 from storlab.figures.common import (
     axis_title,
     digits3,
@@ -26,9 +27,8 @@ from storlab.figures.common import (
 )
 from storlab.figures.figure import Figure
 from storlab.figures.lines import Axes, Rule, line_chart, line_data, ring_layer
-from storlab.figures.reach import cut_words, in_sight
+from storlab.figures.ratio_text import ratio_words
 from storlab.figures.theme import configured, log_bounds
-from storlab.figures.words import ratio_words
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,10 +16,10 @@ from storlab.analysis.points import Section
 from storlab.analysis.published import PublishedCell, published_words
 from storlab.analysis.stats import Interval
 from storlab.base.units import exact_number
+from storlab.figures.axis_extent import edge_words, ends_within, log_reach
 from storlab.figures.common import MISSING, digits3, interval_text, latency_text, sentence
 from storlab.figures.figure import Figure
 from storlab.figures.mixes import Mixes, fill, mixes_of
-from storlab.figures.reach import edge_words, ends_within, log_reach
 from storlab.figures.theme import (
     HEIGHT,
     SHAPES,

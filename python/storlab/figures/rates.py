@@ -10,7 +10,7 @@ from storlab.analysis.points import CLIENTS, Section
 from storlab.figures.common import digits3, is_small, is_swept, last_point, times_text
 from storlab.figures.figure import Figure
 from storlab.figures.over_sweep import Lines, Look
-from storlab.figures.words import ratio_words
+from storlab.figures.ratio_text import ratio_words
 
 
 def draw(comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:

@@ -20,9 +20,9 @@ from storlab.figures.common import (
     x_text,
 )
 from storlab.figures.figure import Figure
+from storlab.figures.ratio_text import ratio_words
 from storlab.figures.stacks import Stacked, Stacks, stack_chart
 from storlab.figures.theme import configured
-from storlab.figures.words import ratio_words
 
 
 def stack_figure(

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 from xml.sax.saxutils import escape
 
-from storlab.base.visible import visible
+from storlab.base.display_safe import visible
 from storlab.figures.figure import Figure
 from storlab.figures.theme import FONT, LIGHT
 

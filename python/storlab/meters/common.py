@@ -11,7 +11,7 @@ from storlab.base.clock import monotonic_ns
 ValueT = TypeVar("ValueT")
 
 
-class Stopwatch:
+class MidpointTimer:
     """Time stamps for reads on the run's clock, taken in the middle of a read."""
 
     def __init__(self) -> None:

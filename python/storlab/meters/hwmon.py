@@ -19,7 +19,7 @@ from storlab.base.errors import MeterError, StudyError
 from storlab.base.nearest import suggest
 from storlab.base.units import NS_PER_MS, NS_PER_S
 from storlab.contracts.meter import Discovered
-from storlab.meters.common import Stopwatch, listed, read_number, read_text
+from storlab.meters.common import MidpointTimer, listed, read_number, read_text
 from storlab.meters.options import MeterOptions, read_options
 from storlab.model.power import Reading, SensorInfo
 from storlab.model.result import RunOutcome
@@ -102,7 +102,7 @@ class HwmonMeter:
     def __init__(self, options: HwmonOptions, where: str, root: Path = ROOT) -> None:
         self._options = options
         self._where = where
-        self._watch = Stopwatch()
+        self._watch = MidpointTimer()
         self._inputs = list(_chosen(inputs(root), options, where))
         for sensor in self._inputs:
             self._read(sensor)

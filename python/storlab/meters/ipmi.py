@@ -16,7 +16,7 @@ from storlab.base.errors import FieldProblems, MeterError, Problem
 from storlab.base.secrets import secret
 from storlab.base.units import NS_PER_S
 from storlab.contracts.meter import Discovered
-from storlab.meters.common import Stopwatch
+from storlab.meters.common import MidpointTimer
 from storlab.meters.ipmitool import Connection, Shell, program
 from storlab.meters.options import MeterOptions, read_options
 from storlab.model.power import Boundary, Reading, SensorInfo
@@ -91,7 +91,7 @@ class IpmiMeter:
         )
         place = options.host or f"ipmi{options.device}"
         self._sensor = f"ipmi:{place}"
-        self._clock = Stopwatch()
+        self._clock = MidpointTimer()
         self._tolerances_w: dict[str, float] = {}
         self._shell: Shell | None = self._open()
         try:

@@ -13,7 +13,7 @@ from pathlib import Path
 from storlab.base.errors import MeterError, StudyError
 from storlab.base.units import NS_PER_S
 from storlab.contracts.meter import Discovered
-from storlab.meters.common import Stopwatch
+from storlab.meters.common import MidpointTimer
 from storlab.meters.nvme_admin import NvmeAdmin, PowerState, controller_of
 from storlab.meters.options import MeterOptions, read_options
 from storlab.model.power import Reading, SensorInfo
@@ -35,7 +35,7 @@ class NvmeMeter:
 
     def __init__(self, drives: Sequence[NvmeAdmin], options: MeterOptions) -> None:
         self._drives = list(drives)
-        self._watch = Stopwatch()
+        self._watch = MidpointTimer()
         self.rate_hz = options.rate_hz
         self._infos = [self._info(drive, options) for drive in self._drives]
 

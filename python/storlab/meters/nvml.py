@@ -16,7 +16,7 @@ from pydantic import field_validator
 from storlab.base.errors import MeterError
 from storlab.base.units import NS_PER_S
 from storlab.contracts.meter import Discovered
-from storlab.meters.common import Stopwatch
+from storlab.meters.common import MidpointTimer
 from storlab.meters.options import MeterOptions, read_options
 from storlab.model.power import Reading, Sampling, SensorInfo
 from storlab.model.result import RunOutcome
@@ -172,7 +172,7 @@ class NvmlMeter:
 
     def __init__(self, nvml: Nvml, options: NvmlOptions) -> None:
         self._nvml = nvml
-        self._watch = Stopwatch()
+        self._watch = MidpointTimer()
         self.rate_hz = options.rate_hz
         self._gpus: list[_Gpu] = []
         self._last: dict[str, float] = {}

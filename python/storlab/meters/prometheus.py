@@ -19,7 +19,7 @@ from storlab.base.errors import FieldProblems, MeterError, Problem, StudyError
 from storlab.base.secrets import hide, secret
 from storlab.base.units import NS_PER_S
 from storlab.contracts.meter import Discovered
-from storlab.meters.common import Stopwatch
+from storlab.meters.common import MidpointTimer
 from storlab.meters.options import MeterOptions, read_options
 from storlab.meters.prometheus_text import Found, find_series
 from storlab.model.power import Reading, SensorInfo
@@ -130,7 +130,7 @@ class Exporter:
         self.where = f"exporter {options.host}"
         self._url = options.url
         self._timeout_ns = options.timeout
-        self._watch = Stopwatch()
+        self._watch = MidpointTimer()
         self._secrets: list[str] = []
         headers = {"Accept": _ACCEPT}
         if options.token_env is not None:

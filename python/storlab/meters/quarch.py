@@ -16,7 +16,7 @@ from storlab.base.clock import monotonic_ns
 from storlab.base.errors import MeterError
 from storlab.base.units import NS_PER_S
 from storlab.contracts.meter import Discovered
-from storlab.meters.common import Stopwatch
+from storlab.meters.common import MidpointTimer
 from storlab.meters.options import MeterOptions, read_options
 from storlab.meters.qis import DEFAULT_PORT, Channel, Qis, parse_stripe, power_channels
 from storlab.model.power import Reading, SensorInfo
@@ -59,7 +59,7 @@ class QuarchMeter:
                 "it streams already",
                 "stop the other program (QPS), or: rec stop",
             )
-        watch = Stopwatch()
+        watch = MidpointTimer()
         try:
             self._set_up()
             _, self._start_ns = watch.read(lambda: qis.tell("rec stream", self.device))

@@ -16,7 +16,7 @@ from pydantic import Field
 
 from storlab.base.errors import MeterError, StudyError
 from storlab.contracts.meter import Discovered
-from storlab.meters.common import Stopwatch, listed, read_number, read_text
+from storlab.meters.common import MidpointTimer, listed, read_number, read_text
 from storlab.meters.options import MeterOptions, read_options
 from storlab.model.power import Boundary, Reading, SensorInfo
 from storlab.model.result import RunOutcome
@@ -84,7 +84,7 @@ class RaplMeter:
     def __init__(self, options: RaplOptions, where: str, root: Path = ROOT) -> None:
         self._options = options
         self._where = where
-        self._watch = Stopwatch()
+        self._watch = MidpointTimer()
         self._zones = list(_chosen(zones(root), options, where))
         for zone in self._zones:
             self._read(zone)

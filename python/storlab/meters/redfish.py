@@ -11,7 +11,7 @@ from storlab.base.errors import FieldProblems, MeterError, Problem
 from storlab.base.secrets import secret
 from storlab.base.units import NS_PER_S
 from storlab.contracts.meter import Discovered
-from storlab.meters.common import Stopwatch
+from storlab.meters.common import MidpointTimer
 from storlab.meters.options import MeterOptions, read_options
 from storlab.meters.redfish_sources import Quantity, Source, Value, find_source, read_value, resolve
 from storlab.model.power import Boundary, Reading, SensorInfo
@@ -70,7 +70,7 @@ class RedfishMeter:
         self._options = options
         parts = urlsplit(options.url)
         self._base = f"{parts.scheme}://{parts.netloc}"
-        self._clock = Stopwatch()
+        self._clock = MidpointTimer()
         self._step: float | None = None
         self._client = _client(options, self._base)
         try:

@@ -12,7 +12,7 @@ from storlab.base.errors import FieldProblems, MeterError, Problem
 from storlab.base.secrets import secret
 from storlab.base.units import NS_PER_S
 from storlab.contracts.meter import Discovered
-from storlab.meters.common import Stopwatch
+from storlab.meters.common import MidpointTimer
 from storlab.meters.options import MeterOptions, read_options
 from storlab.meters.snmp_mibs import FACTORS, MIBS, Unit
 from storlab.model.power import Boundary, Reading, SensorInfo
@@ -117,7 +117,7 @@ class SnmpMeter:
     def __init__(self, options: SnmpOptions) -> None:
         self._options = options
         self._where = f"SNMP agent {options.host}:{options.port}"
-        self._clock = Stopwatch()
+        self._clock = MidpointTimer()
         self._objects = Objects.of(options)
         self._factors = [options.scale * FACTORS[options.unit or "W"]] * len(self._objects.values)
         self._wraps_at: float | None = None

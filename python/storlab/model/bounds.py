@@ -8,7 +8,7 @@ from typing import Any, get_args
 from pydantic import BaseModel
 
 from storlab.base.units import exact_duration, exact_number, format_size
-from storlab.model.facts import POWER_PATTERN
+from storlab.model.rack_and_cost import POWER_PATTERN
 from storlab.model.types import DURATION_PATTERN, SIZE_PATTERN
 
 _BOUNDS = {

@@ -25,10 +25,10 @@ from storlab.base.errors import FieldProblems, Problem
 from storlab.base.nearest import suggest
 from storlab.base.units import LARGEST, NS_PER_MS, format_duration
 from storlab.model.cluster import Cluster
-from storlab.model.facts import Rack
 from storlab.model.gate import GateRule
 from storlab.model.params import Params, table_fields
 from storlab.model.publisher import BriefTable
+from storlab.model.rack_and_cost import Rack
 from storlab.model.target import Layout, MeterSpec, Precondition, Target
 from storlab.model.types import Duration, StudyTable
 
@@ -161,8 +161,8 @@ class WorkloadSpec(StudyTable):
     shared: ClassVar[frozenset[str]] = frozenset({"kind", "name", "engine", "targets", "use_case"})
     # Parameters that do not change the work: which implementation does it, and what is derived from
     # results.
-    asides: ClassVar[frozenset[str]] = frozenset()
-    # Those of ``asides`` that must still be equal for two results to be compared.
+    non_work_parameters: ClassVar[frozenset[str]] = frozenset()
+    # Those of ``non_work_parameters`` that must still be equal for two results to be compared.
     matched: ClassVar[frozenset[str]] = frozenset()
 
     kind: str = Field(description="the workload family")
@@ -237,7 +237,7 @@ class WorkloadSpec(StudyTable):
     @classmethod
     def compared(cls, params: Mapping[str, Any]) -> dict[str, Any]:
         """Return the parameters that must be equal for two results to be compared."""
-        return {n: v for n, v in params.items() if n not in cls.asides - cls.matched}
+        return {n: v for n, v in params.items() if n not in cls.non_work_parameters - cls.matched}
 
     @property
     def label(self) -> str:

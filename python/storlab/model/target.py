@@ -13,9 +13,9 @@ from pydantic import ConfigDict, Field, model_validator
 from storlab.base.errors import FieldProblems, Problem
 from storlab.base.secrets import secret_problems
 from storlab.base.units import exact_number
-from storlab.model.facts import Cost
 from storlab.model.power import Boundary
 from storlab.model.publisher import Components
+from storlab.model.rack_and_cost import Cost
 from storlab.model.s3 import EMBEDDED, S3Options
 from storlab.model.types import Duration, Size, StudyTable
 

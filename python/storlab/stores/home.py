@@ -20,7 +20,7 @@ from typing import Any
 from storlab.base.clock import monotonic_ns, sleep_s
 from storlab.base.errors import GuardError, PreflightError, RunError
 from storlab.base.files import directory_problem, parse_json, read_input, replace_file
-from storlab.base.locks import lock_alone
+from storlab.base.locks import try_lock_exclusive
 from storlab.base.units import NS_PER_S
 from storlab.contracts.registry import FAMILIES
 from storlab.model.point import Point
@@ -46,7 +46,7 @@ class _Marker:
     owners: dict[str, str] = field(default_factory=dict)
 
 
-class HomeHold:
+class DataDirectoryLock:
     """Exclusive lock of a campaign on a target's ``storlab-data``, as a context manager.
 
     Entering raises GuardError, without writing anything, if it is not storlab's or another
@@ -61,7 +61,7 @@ class HomeHold:
         self._stack = ExitStack()
         self._marker = _Marker()
 
-    def __enter__(self) -> HomeHold:
+    def __enter__(self) -> DataDirectoryLock:
         check_home(self.path)
         if self.look_only:
             return self
@@ -213,7 +213,7 @@ def _claim(home: Path, stack: ExitStack) -> None:
             _write_marker(home, _Marker())
         handle = os.open(home / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         try:
-            lock_alone(handle)
+            try_lock_exclusive(handle)
         except BlockingIOError:
             os.close(handle)
             raise GuardError(

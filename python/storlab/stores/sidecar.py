@@ -28,7 +28,7 @@ from storlab.base.files import (
     temporary_beside,
     write_durably,
 )
-from storlab.base.locks import is_locked, lock_alone
+from storlab.base.locks import is_locked, try_lock_exclusive
 
 SUFFIX = ".storlab.json"
 _MARK = "storlab data file"
@@ -298,7 +298,7 @@ def _open_and_lock(path: Path, flags: int = 0) -> int:
         # O_NONBLOCK: opening a pipe of that name would block.
         handle = os.open(path, access | flags | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
         try:
-            lock_alone(handle)
+            try_lock_exclusive(handle)
         except OSError as error:
             os.close(handle)
             if error.errno != errno.EBADF or access == os.O_RDWR:
@@ -326,7 +326,7 @@ def hold_to_read(data_file: Path) -> Iterator[None]:
         return
     try:
         try:
-            lock_alone(handle)
+            try_lock_exclusive(handle)
         except BlockingIOError:
             raise _in_use(data_file) from None
         except OSError as error:

@@ -23,7 +23,7 @@ from storlab.audit.from_claims import (
 )
 from storlab.base.errors import ExitCode
 from storlab.brief import build, write_brief
-from storlab.brief.audited import audit_directory, audited, claim_data
+from storlab.brief.audit_input import audit_directory, audited, claim_data
 from storlab.brief.claims import Claim, make_claims
 from storlab.lab.results.store import ResultStore
 from storlab.model.result import Metric, RunRecord

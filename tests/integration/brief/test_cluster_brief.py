@@ -16,9 +16,9 @@ from storlab.analysis.compare import Cell, Comparison, compare
 from storlab.analysis.dataset import load_dataset
 from storlab.analysis.points import CLIENTS, Section
 from storlab.brief import write_brief
-from storlab.brief.audited import audit_directory
+from storlab.brief.audit_input import audit_directory
 from storlab.brief.cluster import cluster_facts, cluster_section, flag_notes, kept_text, lead
-from storlab.brief.maxima import clients_words, fast_facts, maxima_tables, scaling_tables
+from storlab.brief.cluster_maxima import clients_words, fast_facts, maxima_tables, scaling_tables
 from storlab.brief.model import DataTable
 from storlab.brief.tables import scales_of
 from storlab.figures.common import axis_title

@@ -14,7 +14,7 @@ from storlab.analysis.dataset import load_dataset
 from storlab.analysis.drift import DRIFT
 from storlab.audit.from_claims import BriefClaims, audit_brief
 from storlab.audit.from_results import audit_comparison
-from storlab.brief.audited import claim_data
+from storlab.brief.audit_input import claim_data
 from storlab.brief.caveats import caveats
 from storlab.brief.claims import make_claims
 from storlab.brief.tables import ratio_table, scales_of, section_tables

@@ -11,10 +11,10 @@ import pytest
 from integration.brief.brief_fixture import build_store
 from storlab.analysis.compare import compare
 from storlab.analysis.dataset import load_dataset
-from storlab.analysis.several import differences
+from storlab.analysis.merge_directories import differences
 from storlab.audit.from_claims import BriefClaims, audit_brief
 from storlab.base.errors import ExitCode
-from storlab.brief.audited import claim_data
+from storlab.brief.audit_input import claim_data
 from storlab.brief.claims import make_claims
 from storlab.cli.main import main
 from storlab.exchange.importer import import_files

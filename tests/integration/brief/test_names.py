@@ -10,7 +10,7 @@ import pytest
 from integration.brief.brief_fixture import build_store
 from storlab.analysis.compare import compare
 from storlab.analysis.dataset import load_dataset
-from storlab.brief.audited import audited
+from storlab.brief.audit_input import audited
 from storlab.brief.build import build_brief
 from storlab.brief.claims import make_claims
 from storlab.brief.html import render_html

@@ -16,13 +16,13 @@ from integration.object.test_object_brief import mean, tables_of
 from integration.training.test_training_brief import check_figures, figures_of
 from storlab.analysis.compare import Comparison, compare
 from storlab.analysis.dataset import load_dataset
-from storlab.analysis.pieces import cell_pieces, workers_of
 from storlab.analysis.verdict import verdicts
+from storlab.analysis.work_items import cell_work_items, workers_of
 from storlab.audit.from_claims import BriefClaims, audit_brief
 from storlab.audit.from_results import audit_results
 from storlab.brief import write_brief
 from storlab.brief.answers import marks_beside
-from storlab.brief.audited import claim_data
+from storlab.brief.audit_input import claim_data
 from storlab.brief.claims import make_claims, summarise, undecided
 from storlab.figures.common import digits3
 from storlab.figures.svg import render, standalone
@@ -90,7 +90,7 @@ def test_checkpoints_restores_and_ranks_are_listed_one_by_one(
     assert {"checkpoint", "restore", "rank"} <= set(listed)
     (point,) = checkpoint_comparison.dataset.points
     cell = checkpoint_comparison.row(point).cells[OLD]
-    third = cell_pieces(cell, "write")[3]
+    third = cell_work_items(cell, "write")[3]
     durable = sum(piece.values["durable_s"] for piece in third) / len(third)
     row = listed["checkpoint"].at("checkpoint 3", OLD)
     assert row["to durable s"] == digits3(durable)

@@ -83,8 +83,8 @@ def test_the_reader_is_another_client(tmp_path: Path) -> None:
     store = run_verified(tmp_path, clients=2)
     shutil.rmtree(tmp_path / "shared" / "client-1")
     from storlab.lab.prepare.dataset import PrepareError
-    from storlab.lab.site.across import States
     from storlab.lab.site.clients import Clients, read_again
+    from storlab.lab.site.cross_client_verify import States
     from storlab.process.execution import StopRequest
 
     cluster, target = store.study.cluster, store.study.target[0]

@@ -28,7 +28,7 @@ from storlab.model.result import RunRecord
 from storlab.workloads.gpudirect.details import GpuDirectDetails
 from storlab.workloads.gpudirect.figures import PATHS
 from storlab.workloads.gpudirect.figures.best import EFFICIENCY, THROUGHPUT, best_points
-from storlab.workloads.gpudirect.findings.paths import FLATTERED, places, what_direct_brings
+from storlab.workloads.gpudirect.findings.paths import FLATTERED, direct_path_gain, places
 from storlab.workloads.gpudirect.findings.proof import counted_and_moved
 
 SMALL, LARGE, NBSP = 4096, 1 << 20, "\u00a0"
@@ -173,7 +173,7 @@ def test_a_bounce_that_waits_is_called_flattering_where_it_stands_alone(
     tmp_path: Path, paths: str, flattering: bool
 ) -> None:
     store = build_gpudirect_store(tmp_path / "r", paths=paths, sizes='["4KiB"]', workers="[1, 16]")
-    sentences = what_direct_brings(compare(load_dataset([store])))
+    sentences = direct_path_gain(compare(load_dataset([store])))
     over = [sentence for sentence in sentences if "over bounce on" in sentence]
     assert [FLATTERED in sentence for sentence in over] == [flattering] * len(over)
     assert bool(over) == ('"bounce"' in paths)

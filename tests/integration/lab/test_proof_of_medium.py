@@ -19,7 +19,7 @@ from conftest import need_fio, need_root
 from storlab.analysis.compare import compare
 from storlab.analysis.dataset import load_dataset
 from storlab.base.errors import ExitCode
-from storlab.brief.facts import target_card
+from storlab.brief.fact_tables import target_card
 from storlab.cli.main import main
 from storlab.lab.results.store import ResultStore
 from storlab.model.result import RunRecord

@@ -27,7 +27,7 @@ from storlab.analysis.dataset import load_dataset
 from storlab.analysis.verdict import verdicts
 from storlab.audit.from_results import audit_results
 from storlab.brief import write_brief
-from storlab.brief.audited import audited
+from storlab.brief.audit_input import audited
 from storlab.brief.claims import make_claims
 from storlab.cli import conclusion
 from storlab.figures.common import digits3

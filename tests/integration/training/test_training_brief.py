@@ -27,8 +27,8 @@ from storlab.figures.figure import Figure
 from storlab.figures.svg import render
 from storlab.lab.results.store import ResultStore
 from storlab.model.result import RunRecord
+from storlab.workloads.training.capacity_answer import Kept, largest, title
 from storlab.workloads.training.findings import capacity_section
-from storlab.workloads.training.kept import Kept, largest, title
 from support.made_comparisons import told
 from support.vega import assert_vega_lite
 

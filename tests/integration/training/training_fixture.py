@@ -20,7 +20,7 @@ from integration.brief.fixed_fixture import (
     finished,
     study_text,
 )
-from storlab.analysis.capacity import Rule, survey
+from storlab.analysis.capacity import Rule, evaluate_searches
 from storlab.lab.results.store import ResultStore
 from storlab.lab.run.capacity import Case
 from storlab.model.point import Point
@@ -93,7 +93,7 @@ def write_search(store: ResultStore) -> None:
         alone = point.model_copy(update={"params": {**point.params, "accelerators": 1}})
         firsts.setdefault(point.target, alone)
     cases = [Case(point, 4, "the data set has no more batches") for point in firsts.values()]
-    found = survey(cases, store.records(), Rule(90.0, 3)).as_dict()
+    found = evaluate_searches(cases, store.records(), Rule(90.0, 3)).as_dict()
     path = store.directory / "capacity.json"
     path.write_text(json.dumps(found), encoding="utf-8")
 

@@ -10,7 +10,7 @@ from storlab.analysis.stats import Interval
 from storlab.base.errors import StudyError
 from storlab.base.units import parse_power
 from storlab.lab.study.file import parse_study
-from storlab.model.facts import Cost
+from storlab.model.rack_and_cost import Cost
 from storlab.model.study import StudyBase, Target
 
 STUDY = """

@@ -11,7 +11,7 @@ import pytest
 from storlab.audit import RULES, from_claims, from_results
 from storlab.base.errors import ExitCode
 from storlab.brief import published
-from storlab.brief.audited import directory_rules
+from storlab.brief.audit_input import directory_rules
 from storlab.cli.main import main
 from storlab.model.published import COLUMNS, published_names
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from storlab.contracts.offers import ExaminesTargets
+from storlab.contracts.capabilities import ExaminesTargets
 from storlab.contracts.registry import FAMILIES
 from storlab.model.point import Point
 from storlab.model.study import Target

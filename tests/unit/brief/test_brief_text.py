@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from storlab.analysis.stats import Interval
-from storlab.brief.facts import capacity_text, flatten
+from storlab.brief.fact_tables import capacity_text, flatten
 from storlab.brief.text import (
     and_list,
     bracket,

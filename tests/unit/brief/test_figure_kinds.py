@@ -8,8 +8,8 @@ import sys
 import pytest
 
 from storlab.analysis.columns import columns_of
-from storlab.brief.extra import Extra
-from storlab.contracts.figure import Bars, Crew, Drawn, FigureKind, OverSweep
+from storlab.brief.family_additions import FamilyAdditions
+from storlab.contracts.figure import Bars, Drawn, FigureKind, OverSweep, WorkerBars
 from storlab.contracts.hook import load
 from storlab.contracts.registry import FAMILIES
 from storlab.figures.campaign import EVERY as CAMPAIGN
@@ -31,7 +31,7 @@ def test_a_figure_is_of_quantities_that_its_family_has(family: str, kind: Figure
             case OverSweep():
                 assert set(part.keys) <= columns
                 assert all(callable(load(hook)) for hook in (part.rings, part.title) if hook)
-            case Crew():
+            case WorkerBars():
                 assert part.pieces in {piece.kind for piece in page.pieces}
             case Drawn():
                 assert callable(load(part.place))
@@ -68,7 +68,7 @@ def test_pieces_rest_on_metrics_and_what_a_brief_adds_can_be_loaded(family: str)
     assert set(page.line) <= {quantity.key for quantity in page.quantities}
     assert not page.audit or callable(load(page.audit))
     if page.extra:
-        assert issubclass(load(page.extra), Extra)
+        assert issubclass(load(page.extra), FamilyAdditions)
     of_all = {"", "latency", "intended_latency"}
     assert {time.name for time in page.times} >= {q.time for q in page.quantities} - of_all
 
@@ -80,5 +80,5 @@ def test_a_family_is_known_without_what_draws_and_writes() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
     loaded = set(done.stdout.decode().split())
-    assert "storlab.workloads.common.drawings" in loaded
+    assert "storlab.workloads.common.figure_kinds" in loaded
     assert not loaded & {"altair", "storlab.figures", "storlab.brief", "storlab.analysis"}

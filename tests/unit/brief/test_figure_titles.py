@@ -6,7 +6,7 @@ import pytest
 
 from storlab.analysis.compare import Ratio
 from storlab.analysis.stats import Interval
-from storlab.figures.words import MOVES, span_words
+from storlab.figures.ratio_text import MOVES, span_words
 
 
 def ratio(estimate: float, low: float | None, high: float | None) -> Ratio:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
+from storlab.brief.folding import OPEN, folded, paired
 from storlab.brief.model import FigureGroup, SectionBlock
-from storlab.brief.shape import OPEN, folded, paired
 
 
 def group(name: str, figures: int, *, tucked: bool = False) -> FigureGroup:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from storlab.contracts.offers import MergesDetails, Part
+from storlab.contracts.capabilities import MergesDetails, Part
 from storlab.contracts.registry import FAMILIES
 from storlab.workloads.gpudirect.details import GpuDirectDetails
 

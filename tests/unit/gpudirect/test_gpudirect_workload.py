@@ -10,8 +10,8 @@ import pytest
 
 from storlab.base.errors import StudyError
 from storlab.base.units import NS_PER_S
+from storlab.contracts.capabilities import ProvesMedium
 from storlab.contracts.family import Access, JobContext
-from storlab.contracts.offers import ProvesMedium
 from storlab.contracts.registry import FAMILIES
 from storlab.lab.plan.plan import make_plan
 from storlab.lab.study.file import load_study, parse_study
@@ -21,8 +21,8 @@ from storlab.model.result import CpuUse, EngineInfo, LatencySummary, OperationTo
 from storlab.model.study import Header, Target
 from storlab.workloads.gpudirect.job import GpuDirectJob
 from storlab.workloads.gpudirect.libraries import cuda_places, cufile_places
-from storlab.workloads.gpudirect.needs import POOL_BYTES, gpu_buffer_bytes
 from storlab.workloads.gpudirect.params import GpuDirectParams
+from storlab.workloads.gpudirect.resource_needs import POOL_BYTES, gpu_buffer_bytes
 from storlab.workloads.gpudirect.spec import ASSUMED_BYTES_S
 from support.refusals import refusal
 

@@ -19,9 +19,9 @@ from storlab.analysis.capacity import (
     Capacity,
     Rule,
     Verdict,
+    evaluate_searches,
     judge,
     next_number,
-    survey,
 )
 from storlab.base.errors import ResultError, StudyError, UsageError
 from storlab.cli.main import main
@@ -182,7 +182,7 @@ def carry_out(
     rule = rule or Rule(90, 2)
 
     def look(store: ResultStore | None) -> Capacity:
-        found = survey(cases, store.records() if store else [], rule)
+        found = evaluate_searches(cases, store.records() if store else [], rule)
         if store is not None:
             write_capacity(store, found.as_dict())
         return found
@@ -346,7 +346,7 @@ def test_each_number_of_clients_is_a_search_that_begins_with_it(tmp_path: Path) 
     assert [case.point.clients for case in (single, three)] == [1, 3]
     assert [case.first.params["accelerators"] for case in (single, three)] == [1, 3]
     assert single.largest == three.largest == 12
-    (case,) = survey([three], [], Rule()).cases
+    (case,) = evaluate_searches([three], [], Rule()).cases
     assert case.next is not None
     assert case.next.point.params["accelerators"] == 3
     assert case.as_dict()["clients"] == 3
@@ -375,7 +375,7 @@ def test_what_a_search_of_many_clients_cannot_tell(tmp_path: Path) -> None:
     failed = record(None).model_copy(
         update={"point_id": point.point_id, "params": point.params, "clients": 3}
     )
-    (found,) = survey([case], [failed], Rule()).cases
+    (found,) = evaluate_searches([case], [failed], Rule()).cases
     assert found.as_dict()["accelerators_at_threshold"] == 0
     assert any("begins with 3, one for each" in note for note in found.notes())
 

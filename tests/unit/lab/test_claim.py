@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from storlab.base.errors import GuardError, PreflightError
-from storlab.base.locks import lock_alone
+from storlab.base.locks import try_lock_exclusive
 from storlab.base.units import NS_PER_S
 from storlab.lab.site import claim as module
 from storlab.lab.site.claim import LOCK, Claim, Holder, await_claim, holder_now
@@ -109,7 +109,7 @@ def test_the_others_do_not_refuse_a_takeover_that_is_going_on(tmp_path: Path, co
     with Claim(tmp_path, FIRST, give_up):
         pass
     with (tmp_path / LOCK).open("r+b") as file:
-        lock_alone(file.fileno())
+        try_lock_exclusive(file.fileno())
         if content:
             file.write(content.encode())
             file.truncate()

@@ -13,8 +13,8 @@ from storlab.lab.plan.plan import make_plan
 from storlab.lab.run import clean_clients as module
 from storlab.lab.run import clean_stores
 from storlab.lab.run.clean_clients import clean_clients
-from storlab.lab.run.cleaned import Cleaned
-from storlab.lab.site import asking
+from storlab.lab.run.clean_summary import Cleaned
+from storlab.lab.site import client_probe
 from storlab.lab.study.file import load_study
 from storlab.process.execution import Interrupted, StopRequest
 from storlab.stores.s3.target import S3Hold
@@ -79,7 +79,7 @@ def clean(
     recorded = {"plan_hash_given": None, "campaign": "0123456789ab", "s3": stores}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module.Clients, "of", lambda *_: clients)
-        patch.setattr(asking, "ANSWER_NS", 0)
+        patch.setattr(client_probe, "ANSWER_NS", 0)
         cleaned = clean_clients(store, loaded.study.cluster, place, recorded, stop, reporter)
     return cleaned, clients, notes
 

@@ -17,11 +17,11 @@ from storlab.cluster.link import CONTROLLER, ClientsSilent
 from storlab.cluster.task import ClientPlace
 from storlab.lab.plan.plan import make_plan
 from storlab.lab.site import claim as module
-from storlab.lab.site.across import Written
 from storlab.lab.site.claim import LOCK, Claim, Holder, holder_now
 from storlab.lab.site.client_task import _claim, do_task
+from storlab.lab.site.cross_client_verify import Written
+from storlab.lab.site.progress_messages import ClientReporter, ProgressSender
 from storlab.lab.site.report import ClientReport
-from storlab.lab.site.telling import ClientReporter, Teller
 from storlab.lab.study.file import load_study
 from storlab.process.execution import Interrupted, StopRequest
 
@@ -155,9 +155,9 @@ def test_the_others_begin_when_the_first_client_has_the_directory(
     client = cast(ClientEnd, end)
     with ExitStack() as stack:
         with pytest.raises(Interrupted):
-            _claim(client, ClientReporter(Teller(client)), stack)
+            _claim(client, ClientReporter(ProgressSender(client)), stack)
         stack.enter_context(Claim(tmp_path, OWN, lambda *_: None))
-        assert _claim(client, ClientReporter(Teller(client)), stack) == []
+        assert _claim(client, ClientReporter(ProgressSender(client)), stack) == []
 
 
 def test_directories_of_a_dead_campaign_are_waited_for_at_once(
@@ -178,7 +178,7 @@ def test_directories_of_a_dead_campaign_are_waited_for_at_once(
     monkeypatch.setattr(module, "monotonic_ns", lambda: now_ns[0])
     end = cast(ClientEnd, FakeEnd("prepare", {"claim": claim_of(*directories)}))
     with ExitStack() as stack:
-        claims = _claim(end, ClientReporter(Teller(end)), stack)
+        claims = _claim(end, ClientReporter(ProgressSender(end)), stack)
         assert [claim.path.parent for claim in claims] == directories
         assert {holder_now(each, "another") for each in directories} == {OWN}
     assert AWAY_NS < now_ns[0] < 1.1 * AWAY_NS

@@ -12,10 +12,10 @@ import pytest
 from storlab.base.units import NS_PER_S
 from storlab.cluster.client import ClientEnd
 from storlab.lab.prepare.dataset import PrepareError
-from storlab.lab.site import client_task, telling
+from storlab.lab.site import client_task, progress_messages
 from storlab.lab.site.client_task import ClientTask, nic_bytes_around
+from storlab.lab.site.progress_messages import ClientReporter, ProgressSender
 from storlab.lab.site.report import NicBytes
-from storlab.lab.site.telling import ClientReporter, Teller
 from storlab.process.counters import CounterReading
 from storlab.process.execution import Interrupted, StopRequest
 
@@ -39,7 +39,7 @@ class FakeEnd:
 
 def test_who_removes_a_large_file_is_not_taken_for_lost() -> None:
     end = FakeEnd()
-    assert Teller(cast(ClientEnd, end)).during("clean", lambda: end.twice.wait(60.0))
+    assert ProgressSender(cast(ClientEnd, end)).during("clean", lambda: end.twice.wait(60.0))
     assert end.told[:2] == [{"phase": "clean"}] * 2
 
 
@@ -48,13 +48,13 @@ def test_what_goes_wrong_there_is_raised_here() -> None:
         raise OSError(28, "No space left on device")
 
     with pytest.raises(OSError, match="No space"):
-        Teller(cast(ClientEnd, FakeEnd())).during("clean", fail)
+        ProgressSender(cast(ClientEnd, FakeEnd())).during("clean", fail)
 
 
 def test_what_is_made_durable_is_told_of_meanwhile() -> None:
     """Check that progress of a data set layout is sent while it runs."""
     end = FakeEnd()
-    teller = Teller(cast(ClientEnd, end))
+    teller = ProgressSender(cast(ClientEnd, end))
     reporter = ClientReporter(teller)
 
     def work() -> bool:
@@ -69,10 +69,10 @@ def test_what_is_made_durable_is_told_of_meanwhile() -> None:
 @pytest.mark.parametrize("endless", [False, True])
 def test_who_hangs_falls_silent(monkeypatch: pytest.MonkeyPatch, endless: bool) -> None:
     """Check that a client hanging on a dead mount sends no heartbeat."""
-    monkeypatch.setattr(telling, "POLL_S", 0.001)
+    monkeypatch.setattr(progress_messages, "POLL_S", 0.001)
     end = FakeEnd()
     end.order.lost_after_ns = 0
-    teller = Teller(cast(ClientEnd, end))
+    teller = ProgressSender(cast(ClientEnd, end))
     told = teller.during(
         "prepare", lambda: end.twice.wait(60.0 if endless else 0.2), endless=endless
     )
@@ -84,7 +84,7 @@ def test_who_waits_for_the_first_client_ends_when_asked_to() -> None:
     task = object.__new__(ClientTask)
     end = FakeEnd()
     task._end = cast(ClientEnd, end)
-    task._teller = Teller(task._end)
+    task._teller = ProgressSender(task._end)
     task._await_others()
     assert end.told == [{"phase": "prepare"}]
     end.stop.ask()
@@ -116,7 +116,7 @@ def test_who_does_not_get_ready_fails_the_run(monkeypatch: pytest.MonkeyPatch) -
     end.order.arm_within_ns = 1_000_000
     end.received_ns = 0  # type: ignore[attr-defined]
     task._end = cast(ClientEnd, end)
-    task._teller = Teller(task._end)
+    task._teller = ProgressSender(task._end)
     task._shared = None
     run = HangingRun()
     monkeypatch.setattr(ClientTask, "_hold", lambda *_: run)

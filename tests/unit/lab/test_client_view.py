@@ -12,7 +12,7 @@ from storlab.base.errors import GuardError, PreflightError, StudyError
 from storlab.cluster.places import places
 from storlab.cluster.task import ClientPlace
 from storlab.lab.plan.plan import make_plan
-from storlab.lab.site.view import (
+from storlab.lab.site.client_view import (
     ClientGuard,
     CommonPlaces,
     check_mounted,

@@ -15,7 +15,7 @@ from storlab.lab.plan.plan import make_plan
 from storlab.lab.prepare.dataset import PrepareError
 from storlab.lab.prepare.precondition import target_slug
 from storlab.lab.site import clients as module
-from storlab.lab.site.claimed import claim_of, claim_once
+from storlab.lab.site.claim_arguments import claim_of, claim_once
 from storlab.lab.site.clients import ClientsSite
 from storlab.lab.site.report import ClientReport
 from storlab.lab.study.file import load_study

@@ -16,13 +16,13 @@ from storlab.base.errors import StudyError
 from storlab.base.units import NS_PER_S
 from storlab.cluster.offsets import ClockOffset
 from storlab.cluster.task import ClientPlace
+from storlab.contracts.capabilities import Part, divides
 from storlab.contracts.family import WHOLE, Access, JobContext, Share
-from storlab.contracts.offers import Part, divides
 from storlab.contracts.registry import FAMILIES
 from storlab.lab.plan.plan import make_plan
+from storlab.lab.site.divided_runs import meeting_times
 from storlab.lab.site.merge import Client, merge
 from storlab.lab.site.report import ClientReport
-from storlab.lab.site.whole import meeting_times
 from storlab.lab.study.file import LoadedStudy, load_study, parse_study
 from storlab.model.point import PlannedRun, Point
 from storlab.model.result import EngineInfo, RunOutcome, Sample, Span

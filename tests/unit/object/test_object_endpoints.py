@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from storlab._native import Histogram
-from storlab.contracts.offers import MergesDetails, Part
+from storlab.contracts.capabilities import MergesDetails, Part
 from storlab.contracts.registry import FAMILIES
 from storlab.workloads.object.details import EndpointRequests, ObjectDetails
 from storlab.workloads.object.endpoints import (

@@ -19,7 +19,7 @@ from storlab.cli.common import DOCUMENT_VERSION
 from storlab.cli.main import main
 from storlab.model.job import Job
 from storlab.model.result import EngineInfo, Failure, RunOutcome, Snapshot
-from storlab.workloads.preprocess import own_logs as preprocessing
+from storlab.workloads.preprocess import standalone as preprocessing
 from storlab.workloads.preprocess.job import STAGES, PreprocessJob
 from storlab.workloads.preprocess.rules import usable_cores
 

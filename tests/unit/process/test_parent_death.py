@@ -23,11 +23,11 @@ STANDIN = TESTS / "simulators" / "warp.py"
 RUN = "from test_child_run import FOREVER, start; start(Path.cwd(), FOREVER)"
 WARP = "from test_warp_run import start; start(Path.cwd())"
 RANKS = (
-    "from storlab.engines.torch.ranks import Crew\n"
+    "from storlab.engines.torch.ranks import RankProcesses\n"
     "def work(rank, pipe):\n"
     "    Path(f'rank-{rank}').touch()\n"
     "    while True: pass\n"
-    "Crew(2, work)"
+    "RankProcesses(2, work)"
 )
 UNITS = (
     "from storlab.engines.dataframe.units import Unit, carry_out, pool_of\n"

@@ -17,10 +17,18 @@ from storlab.lab.prepare.dataset import check_space
 from storlab.process.execution import Interrupted, StopRequest
 from storlab.stores import home as home_module
 from storlab.stores.filesystems import free_bytes
-from storlab.stores.home import HOME, LOCK, MARKER, HomeHold, HomeNeed, allocated_bytes, check_home
+from storlab.stores.home import (
+    HOME,
+    LOCK,
+    MARKER,
+    DataDirectoryLock,
+    HomeNeed,
+    allocated_bytes,
+    check_home,
+)
 
 
-def make(hold: HomeHold, *names: str) -> None:
+def make(hold: DataDirectoryLock, *names: str) -> None:
     for name in names:
         (hold.path / name).mkdir()
         (hold.path / name / "file").write_bytes(b"x" * 10_000)
@@ -32,7 +40,7 @@ def there(directory: Path) -> list[str]:
 
 
 def test_a_home_is_made_marked_and_removed_when_nothing_came_into_it(tmp_path: Path) -> None:
-    with HomeHold(tmp_path, "one") as hold:
+    with DataDirectoryLock(tmp_path, "one") as hold:
         assert hold.path == tmp_path.resolve() / HOME
         document = json.loads((hold.path / MARKER).read_text())
         assert (document["schema_version"], document["made_by"]) == (1, "storlab")
@@ -58,22 +66,22 @@ def test_what_an_interrupted_run_has_left_is_room_for_it(
 def test_a_full_disk_is_cleaned_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Check that removing data works without free space."""
     full = OSError(errno.ENOSPC, "No space left on device")
-    with HomeHold(tmp_path, "one") as hold:
+    with DataDirectoryLock(tmp_path, "one") as hold:
         make(hold, "data")
         monkeypatch.setattr(home_module, "replace_file", Mock(side_effect=full))
-    with HomeHold(tmp_path, "one") as hold:  # as `storlab clean` does
+    with DataDirectoryLock(tmp_path, "one") as hold:  # as `storlab clean` does
         assert hold.clean(StopRequest()) == [str(hold.path / "data")]
     assert list(tmp_path.iterdir()) == []
 
 
 def test_looking_makes_nothing_and_refuses_the_same(tmp_path: Path) -> None:
-    with HomeHold(tmp_path, "one", look_only=True) as hold:
+    with DataDirectoryLock(tmp_path, "one", look_only=True) as hold:
         assert hold.path == tmp_path.resolve() / HOME
     assert list(tmp_path.iterdir()) == []
     (tmp_path / HOME).mkdir()
     (tmp_path / HOME / "thesis.tex").write_text("precious")
     with pytest.raises(GuardError, match="storlab did not make it"):
-        HomeHold(tmp_path, "one", look_only=True).__enter__()
+        DataDirectoryLock(tmp_path, "one", look_only=True).__enter__()
 
 
 def foreign(home: Path) -> None:
@@ -108,13 +116,13 @@ def test_what_storlab_did_not_make_is_refused_and_stays(made, tmp_path: Path) ->
     made(tmp_path / HOME)
     before = sorted(str(p) for p in tmp_path.rglob("*"))
     with pytest.raises(GuardError):
-        HomeHold(tmp_path, "one").__enter__()
+        DataDirectoryLock(tmp_path, "one").__enter__()
     assert sorted(str(p) for p in tmp_path.rglob("*")) == before
 
 
 def test_an_empty_directory_of_that_name_is_taken(tmp_path: Path) -> None:
     (tmp_path / HOME).mkdir()
-    with HomeHold(tmp_path, "one") as hold:
+    with DataDirectoryLock(tmp_path, "one") as hold:
         make(hold, "data")
         assert hold.clean(StopRequest()) == [str(hold.path / "data")]
     assert list(tmp_path.iterdir()) == []
@@ -122,40 +130,40 @@ def test_an_empty_directory_of_that_name_is_taken(tmp_path: Path) -> None:
 
 def test_a_home_is_not_made_where_only_the_kernel_makes_files() -> None:
     with pytest.raises(GuardError, match="only the kernel"):
-        HomeHold(Path("/proc"), "one").__enter__()
+        DataDirectoryLock(Path("/proc"), "one").__enter__()
 
 
 def test_one_campaign_at_a_time(tmp_path: Path) -> None:
-    with HomeHold(tmp_path, "one"), pytest.raises(GuardError, match="another campaign"):
-        HomeHold(tmp_path, "two").__enter__()
-    with HomeHold(tmp_path, "two"):
+    with DataDirectoryLock(tmp_path, "one"), pytest.raises(GuardError, match="another campaign"):
+        DataDirectoryLock(tmp_path, "two").__enter__()
+    with DataDirectoryLock(tmp_path, "two"):
         pass
 
 
 def test_cleaning_up_takes_what_is_ones_own_and_leaves_what_others_keep(tmp_path: Path) -> None:
-    with HomeHold(tmp_path, "one") as hold:
+    with DataDirectoryLock(tmp_path, "one") as hold:
         make(hold, "kept")  # by a target with keep_data
-    with HomeHold(tmp_path, "two") as hold:
+    with DataDirectoryLock(tmp_path, "two") as hold:
         make(hold, "own")
         assert hold.clean(StopRequest()) == [str(hold.path / "own")]
     assert there(tmp_path) == ["kept"]
-    with HomeHold(tmp_path, "three") as hold:
+    with DataDirectoryLock(tmp_path, "three") as hold:
         assert hold.clean(StopRequest()) == []
-    with HomeHold(tmp_path, "one") as hold:  # storlab clean
+    with DataDirectoryLock(tmp_path, "one") as hold:  # storlab clean
         assert hold.clean(StopRequest()) == [str(hold.path / "kept")]
     assert list(tmp_path.iterdir()) == []
 
 
 def test_what_a_killed_campaign_left_is_still_its_own(tmp_path: Path) -> None:
-    killed = HomeHold(tmp_path, "killed")
+    killed = DataDirectoryLock(tmp_path, "killed")
     killed.__enter__()
     make(killed, "left")
     killed._stack.pop_all()  # no clean-up; the lock ends with the process
     (killed.path / LOCK).unlink()
-    with HomeHold(tmp_path, "two") as hold:
+    with DataDirectoryLock(tmp_path, "two") as hold:
         make(hold, "own")
         assert hold.clean(StopRequest()) == [str(hold.path / "own")]
-    with HomeHold(tmp_path, "killed") as hold:
+    with DataDirectoryLock(tmp_path, "killed") as hold:
         assert hold.clean(StopRequest()) == [str(hold.path / "left")]
 
 
@@ -165,7 +173,7 @@ def test_links_in_a_home_are_removed_and_not_followed(tmp_path: Path) -> None:
     (outside / "thesis.tex").write_text("precious")
     directory = tmp_path / "target"
     directory.mkdir()
-    with HomeHold(directory, "one") as hold:
+    with DataDirectoryLock(directory, "one") as hold:
         make(hold, "data")
         (hold.path / "link").symlink_to(outside)
         (hold.path / "data" / "deeper").symlink_to(outside)
@@ -175,7 +183,7 @@ def test_links_in_a_home_are_removed_and_not_followed(tmp_path: Path) -> None:
 
 
 def test_a_stop_request_ends_cleaning_up_and_it_can_be_repeated(tmp_path: Path) -> None:
-    with HomeHold(tmp_path, "one") as hold:
+    with DataDirectoryLock(tmp_path, "one") as hold:
         make(hold, "a", "b")
         stop = StopRequest()
         stop.ask()
@@ -190,7 +198,7 @@ def test_something_mounted_in_it_is_never_touched(tmp_path: Path) -> None:
     import subprocess
 
     need_root("mount", "umount")
-    with HomeHold(tmp_path, "one") as hold:
+    with DataDirectoryLock(tmp_path, "one") as hold:
         make(hold, "data")
         place = hold.path / "data"
         subprocess.run(["mount", "-t", "tmpfs", "none", str(place)], check=True)
@@ -234,7 +242,7 @@ def test_two_targets_in_one_home_share_a_data_set_and_run_one_after_the_other(
 
 
 def test_what_is_there_of_a_data_set_needs_no_more_room(tmp_path: Path) -> None:
-    with HomeHold(tmp_path, "one") as hold:
+    with DataDirectoryLock(tmp_path, "one") as hold:
         make(hold, "a", "other")
         size = allocated_bytes(hold.path / "a")
         assert size >= 10_000

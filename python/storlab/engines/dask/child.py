@@ -49,9 +49,9 @@ class ClusterMemory:
 
     def start_stage(self) -> None:
         """Reset the peaks of this process and of all workers."""
-        tasks.forget_peak()
-        self._cluster.everywhere(tasks.forget_peak)
-        self._cluster.crew.forget_peaks()
+        tasks.reset_peak()
+        self._cluster.everywhere(tasks.reset_peak)
+        self._cluster.crew.reset_peaks()
 
     def peak_bytes(self) -> int:
         """Return the sum of the peak memory of all processes since the stage began, in bytes."""
@@ -127,9 +127,9 @@ class ClusterRun(Run):
             "workers": crew.document(),
         }
 
-    def cool(self, inputs: Iterable[Path]) -> None:
+    def drop_page_cache(self, inputs: Iterable[Path]) -> None:
         """Flush the inputs and drop them from the page cache of every host."""
-        self._cluster.cool(list(inputs))
+        self._cluster.drop_page_cache(list(inputs))
 
     def cpu_ns(self) -> int:
         """Return the CPU time of this process and of the workers so far, in nanoseconds.

@@ -26,7 +26,7 @@ from storlab import __version__
 from storlab.base.clock import monotonic_ns
 from storlab.base.units import NS_PER_S, format_bytes_si
 from storlab.engines.dask import tasks
-from storlab.engines.dask.crew import Crew
+from storlab.engines.dask.cluster_workers import WorkerSet
 from storlab.engines.dask.tasks import ClusterWorker, Result
 from storlab.engines.dataframe.child import RunError
 from storlab.engines.dataframe.units import Done, Unit
@@ -119,7 +119,7 @@ class Cluster:
         self._workers = int(job["workers"])
         self._limit_bytes = limit_bytes
         self._directory = Path(job["directory"])
-        self.crew = Crew(tasks.host())
+        self.crew = WorkerSet(tasks.host())
         self._answered_ns = self._manned_ns = self._looked_ns = monotonic_ns()
         self._await_workers()
 
@@ -220,13 +220,13 @@ class Cluster:
         for reading in self.everywhere(tasks.reading).values():
             self.crew.tell(reading)
 
-    def cool(self, paths: Sequence[Path]) -> None:
+    def drop_page_cache(self, paths: Sequence[Path]) -> None:
         """Flush files and drop them from the page cache, on this host and on each worker's host."""
-        tasks.cool(paths)
+        tasks.drop_page_cache(paths)
         by_host = {host: address for address, host in self.crew.hosts().items()}
         others = [address for host, address in by_host.items() if host != self.crew.here]
         if others:
-            self._client.run(tasks.cool, list(paths), workers=others)
+            self._client.run(tasks.drop_page_cache, list(paths), workers=others)
 
     def carry_out(
         self,

@@ -210,7 +210,7 @@ def peak_bytes() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
-def forget_peak() -> None:
+def reset_peak() -> None:
     """Reset the peak of resident memory of this process, if the kernel permits it."""
     with suppress(OSError):
         Path("/proc/self/clear_refs").write_text(_FORGET_PEAK)
@@ -253,6 +253,6 @@ def _version(name: str) -> str:
     return "missing"
 
 
-def cool(paths: Sequence[Path]) -> None:
+def drop_page_cache(paths: Sequence[Path]) -> None:
     """Flush files and drop them from the page cache of this host."""
     flush(paths, drop=True)

@@ -19,7 +19,7 @@ from types import TracebackType
 from typing import Any, Protocol
 
 from storlab.base.clock import monotonic_ns
-from storlab.base.locks import await_alone
+from storlab.base.locks import lock_exclusive
 from storlab.engines.dataframe.encode import Journal, encode_units
 from storlab.engines.dataframe.layout import (
     CATEGORICAL,
@@ -36,7 +36,7 @@ from storlab.engines.dataframe.layout import (
 from storlab.engines.dataframe.library import Library
 from storlab.engines.dataframe.units import Done, Unit, carry_out, pool_of
 from storlab.engines.dataframe.worker import Worker, mean_row_bytes
-from storlab.process.child_side import failure_of, store_result
+from storlab.process.child_result import failure_of, store_result
 from storlab.process.device_counter import counter_of, moved_bytes
 from storlab.process.session_cpu import TICK_NS, family
 
@@ -164,7 +164,7 @@ class Run:
             raise TypeError(f"{type(self).__name__} has nobody to carry out units")
         return carry_out(self._pool, units, at_once, self._worker.library.release)
 
-    def cool(self, inputs: Iterable[Path]) -> None:
+    def drop_page_cache(self, inputs: Iterable[Path]) -> None:
         """Flush the inputs of a stage and drop them from the page cache."""
         flush(inputs, drop=True)
 
@@ -198,7 +198,7 @@ class Run:
             journal: The record of finished units, for a stage that can resume.
         """
         if self._job["cold"]:
-            self.cool(inputs)
+            self.drop_page_cache(inputs)
         self._memory.start_stage()
         moved = moved_bytes(self._counter)
         cpu_ns = self.cpu_ns()
@@ -406,7 +406,7 @@ def _await_others(directory: Path) -> None:
     Otherwise two processes would write the same part files.
     """
     held = os.open(directory / "parquet", os.O_RDONLY)  # never closed: inherited by forked workers
-    await_alone(held)
+    lock_exclusive(held)
 
 
 def begin(job: dict[str, Any], engine: str) -> None:

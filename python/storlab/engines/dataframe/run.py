@@ -10,7 +10,7 @@ import numpy as np
 from storlab.model.result import EngineInfo, Failure, RunOutcome, Span
 from storlab.process.child import Launch
 from storlab.process.events import Events
-from storlab.process.own_child import OwnChildRun
+from storlab.process.storlab_child import OwnChildRun
 from storlab.workloads.preprocess.job import STAGES, PreprocessJob
 
 _TOTALS = ("rows", "lines", "input_bytes", "malformed", "device_counters")

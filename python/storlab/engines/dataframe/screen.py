@@ -153,7 +153,7 @@ def _plain_line(line: bytes) -> bytes:
     return b"\t".join(fields)
 
 
-class Screen(Generic[Frame]):
+class LineValidator(Generic[Frame]):
     """Parser of chunks that keeps the frames of good lines and counts malformed ones."""
 
     def __init__(

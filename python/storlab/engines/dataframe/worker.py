@@ -20,7 +20,7 @@ from storlab.engines.dataframe.layout import (
     settle,
 )
 from storlab.engines.dataframe.library import KEYS, Ids, Library, batches
-from storlab.engines.dataframe.screen import Screen, owned_lines
+from storlab.engines.dataframe.screen import LineValidator, owned_lines
 from storlab.engines.dataframe.vocabulary import vocabulary_passes, write_vocabulary
 
 _LEAST_CHUNK_BYTES = 1 << 20
@@ -99,7 +99,7 @@ class Worker:
 
     def ingest(self, part: Part) -> int:
         """Convert a part of the input to Parquet, then write its sidecar. Return 1 (one pass)."""
-        screen: Screen[Any] = Screen(
+        screen: LineValidator[Any] = LineValidator(
             self.library.parse, self.library.errors, self.job["malformed_samples"]
         )
         for lines in owned_lines(Path(part.source), part.start, part.end, self.chunk_bytes):

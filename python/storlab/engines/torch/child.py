@@ -17,7 +17,7 @@ from typing import Any
 from storlab.base.clock import monotonic_ns
 from storlab.engines.torch import loader, writer
 from storlab.engines.torch.ranks import Order
-from storlab.process.child_side import ChildError, failure_of, store_result
+from storlab.process.child_result import ChildError, failure_of, store_result
 
 
 def main(order_file: str) -> int:

@@ -22,8 +22,8 @@ import numpy.typing as npt
 
 from storlab.base.clock import monotonic_ns, sleep_s
 from storlab.base.units import NS_PER_S
-from storlab.engines.torch.ranks import FORK, Crew, Log, Order, drop_caches
-from storlab.process.child_side import ChildError, store_result
+from storlab.engines.torch.ranks import FORK, Log, Order, RankProcesses, drop_caches
+from storlab.process.child_result import ChildError, store_result
 from storlab.process.device_counter import counter_of, moved_bytes
 from storlab.process.parent_death import end_with
 
@@ -242,7 +242,7 @@ def run(order: Order, work_dir: Path, result: Order) -> None:
         torch.set_num_threads(1)
         Accelerator(torch, job, index, meeting, Log(work_dir, index)).serve(pipe)
 
-    crew = Crew(job["accelerators"], accelerate)
+    crew = RankProcesses(job["accelerators"], accelerate)
     counter = counter_of(samples.home)
     details = result["details"]
     details |= {"epochs": [], "steps": steps_of(job), "device_counters": counter is not None}

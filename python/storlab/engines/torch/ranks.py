@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from storlab.process.child_side import ChildError, failure_of
+from storlab.process.child_result import ChildError, failure_of
 from storlab.process.parent_death import end_with
 
 Order = dict[str, Any]
@@ -42,7 +42,7 @@ class Log:
         self._rows.clear()
 
 
-class Crew:
+class RankProcesses:
     """Processes of all ranks, which receive orders and answer each with a document."""
 
     def __init__(self, count: int, work: Callable[[int, Connection], None]) -> None:

@@ -10,7 +10,7 @@ from storlab.engines.torch.ranks import KINDS
 from storlab.model.result import EngineInfo, RunOutcome, Span
 from storlab.process.child import Launch
 from storlab.process.events import Events, Ints
-from storlab.process.own_child import OwnChildRun
+from storlab.process.storlab_child import OwnChildRun
 from storlab.workloads.checkpoint.job import CheckpointJob
 from storlab.workloads.training.job import TrainingJob
 

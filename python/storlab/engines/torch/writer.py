@@ -23,8 +23,8 @@ import numpy as np
 
 from storlab.base.clock import monotonic_ns, sleep_s
 from storlab.base.units import NS_PER_S
-from storlab.engines.torch.ranks import Crew, Log, Order, drop_caches
-from storlab.process.child_side import ChildError, failure_of, store_result
+from storlab.engines.torch.ranks import Log, Order, RankProcesses, drop_caches
+from storlab.process.child_result import ChildError, failure_of, store_result
 from storlab.process.device_counter import counter_of, moved_bytes
 
 TENSOR_BYTES = 256 << 20  # largest tensor; a file holds several
@@ -49,9 +49,11 @@ def run(order: Order, work_dir: Path, result: Order) -> None:
         kind = Distributed if order["format"] == "dcp" else Rank
         kind(torch, job, rank, work_dir).serve(pipe)
 
-    shelf = Shelf(Path(job["place"]["directory"]), job["sync"] == "fsync", job["publish"])
+    shelf = CheckpointDirectory(
+        Path(job["place"]["directory"]), job["sync"] == "fsync", job["publish"]
+    )
     shelf.open()
-    crew = Crew(job["ranks"], work)
+    crew = RankProcesses(job["ranks"], work)
     names = [] if order["format"] == "dcp" else [file["name"] for file in job["files"]]
     run_of = Coordinator(job, shelf, crew, names, result, work_dir)
     try:
@@ -62,7 +64,7 @@ def run(order: Order, work_dir: Path, result: Order) -> None:
     crew.end()
 
 
-class Shelf:
+class CheckpointDirectory:
     """Directory that holds all checkpoints of a run."""
 
     def __init__(self, home: Path, sync: bool, publish: str) -> None:
@@ -142,8 +144,8 @@ class Coordinator:
     def __init__(
         self,
         job: dict[str, Any],
-        shelf: Shelf,
-        crew: Crew,
+        shelf: CheckpointDirectory,
+        crew: RankProcesses,
         names: list[str],
         result: Order,
         work_dir: Path,

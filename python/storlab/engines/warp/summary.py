@@ -28,7 +28,7 @@ _WORTH_SAYING = 0.10  # smallest relative difference of percentiles that is note
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class RequestStatistics:
     """Aggregate of requests of one size that ended in the same 10 s, with times in ns."""
 
     requests: int
@@ -62,7 +62,8 @@ class OperationSummary:
     first_errors: tuple[str, ...]
     hosts: tuple[str, ...]
     size: int | None  # of each request, or None if sizes differ
-    pieces: tuple[Piece, ...]  # empty if sizes differ: warp then keeps rates by size range instead
+    # empty if sizes differ: warp then keeps rates by size range instead
+    pieces: tuple[RequestStatistics, ...]
 
     @property
     def succeeded(self) -> int:
@@ -148,7 +149,7 @@ def _throughput(document: dict[str, Any]) -> float | None:
     return 1000 * float(document["bytes"]) / length_ms if length_ms > 0 else None
 
 
-def _piece(single: dict[str, Any]) -> Piece:
+def _piece(single: dict[str, Any]) -> RequestStatistics:
     first = single.get("first_byte") or {}
     entries = max(1, int(single.get("merged_entries") or 1))
     times = {
@@ -169,7 +170,7 @@ def _piece(single: dict[str, Any]) -> Piece:
             "ttfb_max_ns": first["slowest_millis"],
         }
     scaled = {name: value * NS_PER_MS for name, value in times.items()}
-    return Piece(requests=int(single["requests"]), **scaled)
+    return RequestStatistics(requests=int(single["requests"]), **scaled)
 
 
 def time_ns(text: str, field: str) -> int:

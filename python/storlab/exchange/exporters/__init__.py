@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from storlab.base.errors import UsageError
-from storlab.contracts.parts import Registry
+from storlab.contracts.registries import Registry
 
 if TYPE_CHECKING:
     from storlab.lab.results.store import ResultStore

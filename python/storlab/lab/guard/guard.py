@@ -23,7 +23,7 @@ from storlab.model.job import Member
 from storlab.model.point import Plan, Point
 from storlab.model.study import StudyBase, Target
 from storlab.stores.data_file import check_data_file
-from storlab.stores.home import HomeHold, uses_home
+from storlab.stores.home import DataDirectoryLock, uses_home
 from storlab.stores.s3.target import S3Hold
 from storlab.stores.sidecar import DataFileHold, check_not_in_use, hold_to_read, made_by_storlab
 
@@ -65,7 +65,8 @@ class Guard:
         self.access: dict[str, Access] = {}  # by target
         self.holds: list[DeviceHold] = []
         self.stores: dict[str, S3Hold] = {}  # by target
-        self.homes: dict[str, HomeHold] = {}  # by target; targets in one directory share their home
+        # by target; targets in one directory share their home
+        self.homes: dict[str, DataDirectoryLock] = {}
         # by path; without files that storlab did not create
         self.files: dict[str, DataFileHold] = {}
         self._stack = ExitStack()
@@ -155,7 +156,7 @@ class Guard:
 
     def _hold_home(self, target: Target, stack: ExitStack) -> None:
         directory = self.base / (target.directory or "")
-        hold = HomeHold(directory, self.campaign, look_only=self.look_only)
+        hold = DataDirectoryLock(directory, self.campaign, look_only=self.look_only)
         held = {other.path: other for other in self.homes.values()}
         if hold.path in held:
             hold = held[hold.path]

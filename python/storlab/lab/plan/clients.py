@@ -8,8 +8,8 @@ from pathlib import Path, PurePosixPath
 from storlab.base.errors import PreflightError, Problem, StudyError
 from storlab.cluster.places import ClusterError, client_counts, client_hosts, places
 from storlab.cluster.task import ClientPlace
+from storlab.contracts.capabilities import DividesWork, SpreadsOtherwise, divides
 from storlab.contracts.engine import SharesRuns
-from storlab.contracts.offers import DividesWork, SpreadsOtherwise, divides
 from storlab.contracts.registry import FAMILIES, get_engine
 from storlab.model.cluster import Cluster, is_whole_path
 from storlab.model.point import Point

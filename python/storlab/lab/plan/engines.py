@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from storlab.base.errors import EngineError, Problem
+from storlab.contracts.capabilities import NeedsEngine
 from storlab.contracts.engine import ChecksPlans
 from storlab.contracts.family import Access, JobContext
-from storlab.contracts.offers import NeedsEngine
 from storlab.contracts.registry import FAMILIES, get_engine
 from storlab.lab.plan.targets import PlaceKind, TargetFacts
 from storlab.model.job import Member, MemberKind

@@ -17,8 +17,8 @@ def run_seed(study_seed: int, point: Point, repeat: int) -> int:
 
     Runs of equal work get the same seed, and so the same I/O, on all targets and with all engines.
     """
-    asides = FAMILIES[point.kind].spec.asides
-    work = {name: value for name, value in point.params.items() if name not in asides}
+    non_work_parameters = FAMILIES[point.kind].spec.non_work_parameters
+    work = {name: value for name, value in point.params.items() if name not in non_work_parameters}
     return derive_seed(study_seed, point.kind, work, repeat)
 
 

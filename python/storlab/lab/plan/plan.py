@@ -18,8 +18,8 @@ from pathlib import Path
 
 from storlab.base.errors import PreflightError, Problem
 from storlab.base.units import NS_PER_S, format_bytes_si
+from storlab.contracts.capabilities import NeedsMachine, divides
 from storlab.contracts.family import Estimate
-from storlab.contracts.offers import NeedsMachine, divides
 from storlab.contracts.registry import FAMILIES
 from storlab.lab.plan.clients import (
     client_places,

@@ -12,19 +12,19 @@ from typing import Any, Literal
 
 import storlab
 from storlab.base.units import format_bytes_si
-from storlab.cluster.facts import code_digest
+from storlab.cluster.client_facts import code_digest
 from storlab.cluster.offsets import ClockOffset
 from storlab.cluster.session import Gathered
 from storlab.cluster.task import ClientPlace
+from storlab.contracts.capabilities import divides
 from storlab.contracts.check import Check
-from storlab.contracts.offers import divides
 from storlab.contracts.registry import FAMILIES
 from storlab.lab.preflight.client_resources import network_checks, resource_checks, same_check
 from storlab.lab.preflight.client_stores import client_store_checks, granted_stores
 from storlab.lab.preflight.power import power_checks
-from storlab.lab.site.asking import FIX as FIX_SILENT
-from storlab.lab.site.asking import Answers, ask_each, renumbered
 from storlab.lab.site.claim import FIX
+from storlab.lab.site.client_probe import FIX as FIX_SILENT
+from storlab.lab.site.client_probe import Answers, ask_each, renumbered
 from storlab.lab.site.clients import Clients
 from storlab.lab.site.devices import SHARED, SHARED_FIX, device_paths, shared_devices
 from storlab.model.point import Plan

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
+from storlab.contracts.capabilities import ExaminesTargets
 from storlab.contracts.check import Check
-from storlab.contracts.offers import ExaminesTargets
 from storlab.contracts.registry import FAMILIES
 from storlab.model.point import Point
 from storlab.model.study import Target

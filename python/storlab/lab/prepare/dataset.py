@@ -15,7 +15,7 @@ from storlab import __version__
 from storlab.base.errors import PreflightError, RunError
 from storlab.base.seeds import derive_seed
 from storlab.base.units import NS_PER_S, format_bytes_si
-from storlab.contracts.offers import fills_members
+from storlab.contracts.capabilities import fills_members
 from storlab.contracts.registry import get_engine
 from storlab.contracts.reporter import Reporter
 from storlab.model.job import Member

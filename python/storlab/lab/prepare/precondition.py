@@ -13,8 +13,8 @@ from storlab.base.clock import monotonic_ns
 from storlab.base.seeds import derive_seed
 from storlab.base.steady import steady_verdict
 from storlab.base.units import MB, NS_PER_S, format_bytes_si
+from storlab.contracts.capabilities import fills_members
 from storlab.contracts.engine import Engine, RunHandle
-from storlab.contracts.offers import fills_members
 from storlab.contracts.registry import get_engine
 from storlab.contracts.reporter import Reporter
 from storlab.lab.prepare.dataset import GRAIN, PrepareError, fill
@@ -32,7 +32,7 @@ def target_slug(name: str) -> str:
     return f"{readable or 'target'}-{hashlib.sha256(name.encode()).hexdigest()[:6]}"
 
 
-class Ground(Protocol):
+class PreconditionData(Protocol):
     """Interface to the data to precondition: on this machine, or on all clients."""
 
     def fill(self) -> tuple[list[dict[str, Any]], dict[str, int]]:
@@ -45,7 +45,7 @@ class Ground(Protocol):
 
 
 def precondition(
-    target: Target, ground: Ground, store: ResultStore, reporter: Reporter
+    target: Target, ground: PreconditionData, store: ResultStore, reporter: Reporter
 ) -> dict[str, Any]:
     """Bring a target to steady state, and store the record as ``prepare/<slug>.json``.
 
@@ -98,7 +98,7 @@ Start = Callable[[Engine, Job, Path], RunHandle]
 
 @dataclass(frozen=True, slots=True)
 class Members:
-    """Files and devices of this machine to precondition; implements ``Ground``."""
+    """Files and devices of this machine to precondition; implements ``PreconditionData``."""
 
     target: Target
     members: Sequence[Member]

@@ -48,7 +48,7 @@ from storlab.base.files import (
     write_advice,
     write_durably,
 )
-from storlab.base.locks import await_alone, is_locked, lock_alone
+from storlab.base.locks import is_locked, lock_exclusive, try_lock_exclusive
 from storlab.lab.results.files import (
     REPLACED,
     SCHEMA_VERSION,
@@ -165,7 +165,7 @@ class ResultStore:
             ) from error
         try:
             try:
-                lock_alone(handle)
+                try_lock_exclusive(handle)
             except BlockingIOError:
                 holder = os.read(handle, 100).decode(errors="replace").strip()
                 raise ResultError(
@@ -443,7 +443,7 @@ class ResultStore:
             new = self.runs_dir / f"{_NEW}{run_id}-{stamp}"
             new.mkdir()
             handle = os.open(new, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-            await_alone(handle)
+            lock_exclusive(handle)
             if new.exists():
                 break
             os.close(handle)  # another process removed it between mkdir and flock
@@ -559,7 +559,7 @@ def _remove_if_dead(leftover: Path) -> None:
     except OSError:
         return  # finished or removed by another process meanwhile
     try:
-        if lock_alone(handle):  # if locks do not work, it is unknown whether the writer lives
+        if try_lock_exclusive(handle):  # without locks it is unknown whether the writer lives
             shutil.rmtree(leftover, ignore_errors=True)
     except BlockingIOError:
         pass  # its writer lives

@@ -12,10 +12,10 @@ from storlab.contracts.reporter import Reporter
 from storlab.lab.results.store import ResultStore
 from storlab.lab.run.clean_clients import clean_clients
 from storlab.lab.run.clean_stores import clean_stores
-from storlab.lab.run.cleaned import Cleaned
+from storlab.lab.run.clean_summary import Cleaned
 from storlab.model.study import Target
 from storlab.process.execution import StopRequest
-from storlab.stores.home import HomeHold
+from storlab.stores.home import DataDirectoryLock
 from storlab.stores.sidecar import SUFFIX, DataFileHold
 
 
@@ -47,13 +47,13 @@ def clean_campaign(
         for target in store.study.target:
             cleaned.attempt(partial(_clean_files, target, base, recorded.get("campaign", "")))
             if target.directory is not None and "campaign" in recorded:
-                home = HomeHold(base / target.directory, recorded["campaign"])
+                home = DataDirectoryLock(base / target.directory, recorded["campaign"])
                 cleaned.attempt(partial(_clean_home, home, stop))
         clean_stores(store.study, recorded, base, stop, told, cleaned)
     return cleaned
 
 
-def _clean_home(home: HomeHold, stop: StopRequest) -> list[str]:
+def _clean_home(home: DataDirectoryLock, stop: StopRequest) -> list[str]:
     if not home.path.is_dir():
         return []
     with home:

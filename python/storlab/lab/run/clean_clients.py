@@ -15,9 +15,9 @@ from storlab.contracts.reporter import Reporter
 from storlab.lab.prepare.dataset import PrepareError
 from storlab.lab.results.store import ResultStore
 from storlab.lab.run.clean_stores import clean_stores
-from storlab.lab.run.cleaned import Cleaned
+from storlab.lab.run.clean_summary import Cleaned
 from storlab.lab.run.session import guard_again
-from storlab.lab.site.asking import Answers, ask_each, renumbered
+from storlab.lab.site.client_probe import Answers, ask_each, renumbered
 from storlab.lab.site.clients import Clients, ClientsSite
 from storlab.model.cluster import Cluster
 from storlab.process.execution import Interrupted, StopRequest

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from storlab.contracts.reporter import Reporter
-from storlab.lab.run.cleaned import Cleaned
+from storlab.lab.run.clean_summary import Cleaned
 from storlab.lab.site.clean_store import clean_store
 from storlab.model.study import StudyBase, Target
 from storlab.process.execution import StopRequest

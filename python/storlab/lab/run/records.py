@@ -9,7 +9,7 @@ from typing import Any
 from storlab.base.steady import SteadyVerdict, five_parts, steady_verdict
 from storlab.base.units import MB, NS_PER_S, format_duration, significant
 from storlab.cluster.validity import cluster_flags
-from storlab.contracts.offers import ProvesMedium
+from storlab.contracts.capabilities import ProvesMedium
 from storlab.contracts.registry import FAMILIES
 from storlab.lab.power.efficiency import (
     density_metrics,

@@ -25,9 +25,9 @@ from storlab.lab.results.files import is_vacant, occupied
 from storlab.lab.results.store import ResultStore
 from storlab.lab.run.campaign import Campaign, Summary, left_behind
 from storlab.lab.run.reach import ClientsReach
+from storlab.lab.site.client_view import plan_of_targets
 from storlab.lab.site.clients import Clients, ClientsSite, ClusterGuard
 from storlab.lab.site.grants import grant
-from storlab.lab.site.view import plan_of_targets
 from storlab.lab.study.file import LoadedStudy
 from storlab.lab.study.logo import logo_checks
 from storlab.model.point import Plan, PlannedRun, Point

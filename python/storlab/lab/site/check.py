@@ -9,7 +9,7 @@ from typing import Any
 from storlab.base.clock import monotonic_ns
 from storlab.base.errors import GuardError, StorlabError
 from storlab.cluster.client import ClientEnd
-from storlab.cluster.facts import client_facts, mount_facts
+from storlab.cluster.client_facts import client_facts, mount_facts
 from storlab.cluster.task import ClientPlace
 from storlab.contracts.registry import get_engine
 from storlab.lab.plan.targets import device_facts

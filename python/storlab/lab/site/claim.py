@@ -18,7 +18,7 @@ from typing import Any
 from storlab.base.clock import monotonic_ns, sleep_s
 from storlab.base.errors import GuardError, PreflightError
 from storlab.base.files import directory_problem, parse_json, read_input
-from storlab.base.locks import is_locked, lock_alone
+from storlab.base.locks import is_locked, try_lock_exclusive
 from storlab.base.units import NS_PER_S, format_duration
 
 LOCK = "storlab-cluster.lock"
@@ -99,7 +99,7 @@ class Claim:
     def _take(self) -> bool:
         handle = _open(self.path)
         try:
-            lock_alone(handle)
+            try_lock_exclusive(handle)
             # Another process may have locked or removed the file meanwhile.
             if _is_same(handle, self.path) and _read(self.path) == self._watch.holder:
                 _write(handle, self._own)

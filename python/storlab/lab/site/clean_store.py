@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from storlab.base.errors import RunError, StorlabError
-from storlab.contracts.offers import clears_buckets
+from storlab.contracts.capabilities import clears_buckets
 from storlab.contracts.registry import get_engine
 from storlab.contracts.reporter import Reporter
 from storlab.model.result import RunOutcome

@@ -12,21 +12,17 @@ from storlab.base.errors import StorlabError
 from storlab.base.units import NS_PER_S, format_duration
 from storlab.cluster import leftovers
 from storlab.cluster.client import ClientEnd
-from storlab.cluster.facts import nic_bytes, nic_speed
+from storlab.cluster.client_facts import nic_bytes, nic_speed
 from storlab.cluster.link import NAP_S
 from storlab.cluster.share import MeetingRun
+from storlab.contracts.capabilities import divides
 from storlab.contracts.engine import Engine, HeldRun, HoldsRuns, RunHandle, SharedRun, SharesRuns
 from storlab.contracts.family import Share
-from storlab.contracts.offers import divides
 from storlab.contracts.registry import FAMILIES, get_engine
 from storlab.lab.prepare.dataset import PrepareError, to_lay_out
-from storlab.lab.site.across import Reread, collect, read_by_others, reread
 from storlab.lab.site.claim import Claim, Holder, await_claim
-from storlab.lab.site.grants import access_of
-from storlab.lab.site.report import ClientReport, Filled, NicBytes
-from storlab.lab.site.shares import ClientSite
-from storlab.lab.site.telling import ClientReporter, Teller
-from storlab.lab.site.view import (
+from storlab.lab.site.client_site import ClientSite
+from storlab.lab.site.client_view import (
     ClientGuard,
     CommonPlaces,
     check_mounted,
@@ -35,6 +31,10 @@ from storlab.lab.site.view import (
     plan_of_targets,
     shared_study,
 )
+from storlab.lab.site.cross_client_verify import Reread, collect, read_by_others, reread
+from storlab.lab.site.grants import access_of
+from storlab.lab.site.progress_messages import ClientReporter, ProgressSender
+from storlab.lab.site.report import ClientReport, Filled, NicBytes
 from storlab.lab.study.file import parse_study
 from storlab.model.job import Job
 from storlab.model.latencies import latencies_of
@@ -65,7 +65,7 @@ def do_task(end: ClientEnd) -> None:
 
 def _report(end: ClientEnd, content: bytes, claimed: ExitStack) -> ClientReport:
     """Execute the task; all errors go into the report."""
-    teller = Teller(end)
+    teller = ProgressSender(end)
     reporter = ClientReporter(teller)
     report = ClientReport()
     try:
@@ -123,7 +123,7 @@ def _claim(end: ClientEnd, reporter: ClientReporter, stack: ExitStack) -> list[C
 def _do(
     end: ClientEnd,
     content: bytes,
-    teller: Teller,
+    teller: ProgressSender,
     reporter: ClientReporter,
     report: ClientReport,
 ) -> None:
@@ -157,7 +157,7 @@ class ClientTask:
         self,
         end: ClientEnd,
         directory: Path,
-        teller: Teller,
+        teller: ProgressSender,
         reporter: ClientReporter,
         stack: ExitStack,
     ) -> None:

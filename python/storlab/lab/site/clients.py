@@ -25,11 +25,11 @@ from storlab.lab.plan.jobs import run_context
 from storlab.lab.prepare.dataset import PrepareError
 from storlab.lab.prepare.precondition import precondition, target_slug
 from storlab.lab.results.store import ResultStore
-from storlab.lab.site.across import States, Written, handed_on, told
 from storlab.lab.site.claim import WAITS
-from storlab.lab.site.claimed import away_ns, claim_of, claimed_directories
+from storlab.lab.site.claim_arguments import away_ns, claim_of, claimed_directories
 from storlab.lab.site.clean_store import clean_or_tell, clean_store
 from storlab.lab.site.clients_run import ClientsRun
+from storlab.lab.site.cross_client_verify import States, Written, handed_on, told
 from storlab.lab.site.grants import grant
 from storlab.lab.site.report import ClientReport
 from storlab.lab.site.verification import merged
@@ -136,7 +136,7 @@ class Clients:
 
 
 @dataclass(frozen=True, slots=True)
-class Errand:
+class ClientTaskCall:
     """Cluster task without load on given clients."""
 
     task: Task
@@ -210,11 +210,14 @@ def read_again(
     stop: StopRequest,
     reporter: Reporter | None = None,
 ) -> VerifyReport:
-    """Let each client reread what the previous one wrote; raises as ``Errand.carry_out``."""
+    """Let each client reread what the previous one wrote.
+
+    Raises the errors of ``ClientTaskCall.carry_out``.
+    """
     chosen = clients.places(clients.most)
     last = max(place.rank for place in chosen if place.name in {w.writer for w in written})
     chosen = clients.places(last)
-    errand = Errand("verify", target, chosen, arguments, handed_on(written, chosen))
+    errand = ClientTaskCall("verify", target, chosen, arguments, handed_on(written, chosen))
     whole: VerifyReport | None = None
     for report in errand.carry_out(clients, directory, stop, reporter):
         if report.reread is not None:
@@ -276,7 +279,9 @@ class ClientsSite:
                 self._store.write_prepare(name, record)
         if target.precondition is None:
             return True
-        record = precondition(target, _Grounds(self, target, count), self._store, self.reporter)
+        record = precondition(
+            target, _PreconditionData(self, target, count), self._store, self.reporter
+        )
         return bool(record["verdict"]["verdict"] == "steady")
 
     def _set_aside(self, target: Target) -> dict[str, dict[str, Any]]:
@@ -426,7 +431,7 @@ class ClientsSite:
             Interrupted: A stop was requested.
         """
         arguments = self._cleaning(targets, ends=ends) | {"keeps": False}
-        return _names(self._send(Errand("clean", "cleaning up", chosen, arguments), stop))
+        return _names(self._send(ClientTaskCall("clean", "cleaning up", chosen, arguments), stop))
 
     def _cleaning(self, targets: set[str], *, ends: bool = True) -> dict[str, Any]:
         arguments = self._arguments(targets)
@@ -481,10 +486,10 @@ class ClientsSite:
         arguments: dict[str, Any],
         stop: StopRequest | None = None,
     ) -> list[ClientReport]:
-        errand = Errand(task, where, self._clients.places(count), arguments)
+        errand = ClientTaskCall(task, where, self._clients.places(count), arguments)
         return self._send(errand, stop or self._stop)
 
-    def _send(self, errand: Errand, stop: StopRequest) -> list[ClientReport]:
+    def _send(self, errand: ClientTaskCall, stop: StopRequest) -> list[ClientReport]:
         directory = self._store.directory / "work" / errand.task
         try:
             return errand.carry_out(self._clients, directory, stop, self.reporter)
@@ -494,7 +499,7 @@ class ClientsSite:
 
 
 @dataclass(frozen=True, slots=True)
-class _Grounds:
+class _PreconditionData:
     """Data of all clients on a target, preconditioned together: only the total must be steady."""
 
     site: ClientsSite

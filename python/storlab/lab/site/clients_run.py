@@ -10,9 +10,9 @@ from storlab.cluster.offsets import ClockOffset
 from storlab.cluster.session import Gathered, Session
 from storlab.cluster.task import ClientPlace
 from storlab.contracts.registry import FAMILIES
+from storlab.lab.site.divided_runs import whole_snapshot
 from storlab.lab.site.merge import Client, merge, raw_of
 from storlab.lab.site.report import ClientReport
-from storlab.lab.site.whole import whole_snapshot
 from storlab.model.result import EngineInfo, Failure, RunOutcome, RunStatus, Snapshot
 
 _FOR_EVER_S = 1e9

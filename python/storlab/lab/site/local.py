@@ -10,9 +10,9 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from storlab.contracts.capabilities import ExaminesRuns
 from storlab.contracts.engine import Engine, RunHandle
 from storlab.contracts.family import JobContext
-from storlab.contracts.offers import ExaminesRuns
 from storlab.contracts.registry import FAMILIES
 from storlab.contracts.reporter import Reporter
 from storlab.lab.guard.guard import Guard

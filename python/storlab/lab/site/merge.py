@@ -21,9 +21,7 @@ from storlab.contracts.page import Page
 from storlab.contracts.registry import FAMILIES
 from storlab.lab.site import clients_file
 from storlab.lab.site.clients_file import ClientRows
-from storlab.lab.site.report import ClientReport, NicBytes
-from storlab.lab.site.verification import merged as merged_reports
-from storlab.lab.site.whole import (
+from storlab.lab.site.divided_runs import (
     bytes_until,
     first_done_ns,
     spans_of,
@@ -31,6 +29,8 @@ from storlab.lab.site.whole import (
     whole_details,
     windows,
 )
+from storlab.lab.site.report import ClientReport, NicBytes
+from storlab.lab.site.verification import merged as merged_reports
 from storlab.model.cluster import ClientRun, ClusterRun
 from storlab.model.latencies import latencies_of
 from storlab.model.result import (

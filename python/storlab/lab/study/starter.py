@@ -15,7 +15,7 @@ from pathlib import Path
 import tomlkit
 
 from storlab.base.units import GIB, format_bytes_si, format_size
-from storlab.contracts.offers import starts_studies
+from storlab.contracts.capabilities import starts_studies
 from storlab.stores.devices import (
     STABLE_DIRECTORIES,
     Device,

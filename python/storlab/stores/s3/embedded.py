@@ -23,7 +23,7 @@ import storlab
 from storlab.base.clock import monotonic_ns
 from storlab.base.errors import GuardError, PreflightError
 from storlab.base.files import directory_problem, parse_json, read_input, replace_file
-from storlab.base.locks import lock_alone
+from storlab.base.locks import try_lock_exclusive
 from storlab.base.units import NS_PER_S
 from storlab.model.s3 import Credentials, S3Store
 from storlab.process.parent_death import start_child
@@ -203,7 +203,7 @@ def _claim(directory: Path, stack: ExitStack) -> None:
             what = f"{MARKER} cannot be opened: {error.strerror}"
             raise PreflightError(f"embedded:{directory}", what, "choose another place") from error
         try:
-            lock_alone(handle)
+            try_lock_exclusive(handle)
             if os.fstat(handle).st_ino == (directory / MARKER).stat().st_ino:
                 stack.callback(os.close, handle)
                 return

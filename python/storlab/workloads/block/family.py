@@ -36,7 +36,7 @@ from storlab.workloads.block.spec import (
     mix_of,
 )
 from storlab.workloads.block.starter import Starter
-from storlab.workloads.common.drawings import (
+from storlab.workloads.common.figure_kinds import (
     EFFICIENCY_BARS,
     EFFICIENCY_VS_AXIS,
     LATENCY_CDF,
@@ -47,10 +47,10 @@ from storlab.workloads.common.drawings import (
     THROUGHPUT_VS_JOBS,
     TIME_SERIES,
 )
-from storlab.workloads.common.drawn import mean_size, offsets_of, weighted_sizes
 from storlab.workloads.common.in_place import InPlace, window_and_written
 from storlab.workloads.common.io_fields import arrival_of
 from storlab.workloads.common.proof import medium_proof
+from storlab.workloads.common.random_choice import mean_size, offsets_of, weighted_sizes
 from storlab.workloads.common.regions import part_of, region_of
 
 

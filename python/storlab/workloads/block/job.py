@@ -10,7 +10,7 @@ from pydantic import Field
 from storlab.model.job import Arrival, Member, RereadJob, WeightedSize
 from storlab.model.types import Table
 from storlab.workloads.block.params import Backend
-from storlab.workloads.common.drawn import Offsets
+from storlab.workloads.common.random_choice import Offsets
 
 
 class Mix(Table):

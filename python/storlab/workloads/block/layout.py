@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from storlab.model.job import Member, WeightedSize
 from storlab.model.study import Precondition, Target
 from storlab.workloads.block.job import BlockJob, Mix, Sync
-from storlab.workloads.common.drawn import Offsets
+from storlab.workloads.common.random_choice import Offsets
 
 QUEUE_DEPTH = 8
 
 
 class Layout:
-    """Mixin that implements ``FillsMembers`` and ``RereadsMembers`` of storlab.contracts.offers."""
+    """Mixin that implements ``FillsMembers`` and ``RereadsMembers`` of contracts/capabilities."""
 
     def fill_job(self, member: Member, grain: int, *, direct: bool, seed: int) -> BlockJob:
         """Return a job that writes one member once, sequentially, with incompressible data."""

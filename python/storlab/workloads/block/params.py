@@ -9,17 +9,6 @@ from pydantic import Field
 from storlab.base.units import LARGEST
 from storlab.model.params import Nanoseconds, Params, Sweep
 from storlab.model.types import Size
-from storlab.workloads.common.drawn import (
-    HOT_ACCESS,
-    HOT_SPACE,
-    OFFSETS,
-    ZIPF_THETA,
-    HotAccess,
-    HotSpace,
-    IoSize,
-    OffsetKind,
-    Theta,
-)
 from storlab.workloads.common.io_fields import (
     REGION_SIZE,
     REGION_START,
@@ -30,6 +19,17 @@ from storlab.workloads.common.io_fields import (
     Percent,
     Rate,
     Region,
+)
+from storlab.workloads.common.random_choice import (
+    HOT_ACCESS,
+    HOT_SPACE,
+    OFFSETS,
+    ZIPF_THETA,
+    HotAccess,
+    HotSpace,
+    IoSize,
+    OffsetKind,
+    Theta,
 )
 
 Backend = Literal["auto", "uring", "posix", "null"]

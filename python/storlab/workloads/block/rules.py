@@ -6,10 +6,10 @@ import math
 from collections.abc import Iterable
 
 from storlab.base.errors import Problem
-from storlab.base.units import binary_twin, format_size, parse_size
+from storlab.base.units import format_size, parse_size, same_number_in_binary_units
 from storlab.model.study import Target
 from storlab.workloads.block.params import BlockParams
-from storlab.workloads.common import drawn
+from storlab.workloads.common import random_choice
 from storlab.workloads.common.io_fields import arrival_problems
 from storlab.workloads.common.regions import (
     LARGE_SECTOR,
@@ -63,7 +63,7 @@ def _mix_problems(values: list[BlockParams]) -> Iterable[Problem]:
 
 def _needless_problems(values: list[BlockParams], given: set[str]) -> Iterable[Problem]:
     """Yield a problem for each field that belongs to a feature the workload does not use."""
-    yield from drawn.offset_problems({v.offsets for v in values}, given)
+    yield from random_choice.offset_problems({v.offsets for v in values}, given)
     yield from arrival_problems(values[0].arrival, values[0].rate_iops, "rate_iops = 1000")
 
 
@@ -160,7 +160,7 @@ def unit_cautions(params: BlockParams, target: Target) -> tuple[str, ...]:
     meant.
     """
     odd = [size for size in sizes_of(params) if size % LARGE_SECTOR]
-    twins = [(size, twin) for size in odd if (twin := binary_twin(size))]
+    twins = [(size, twin) for size in odd if (twin := same_number_in_binary_units(size))]
     if not target.direct or target.is_null:
         return ()
     return tuple(
@@ -173,7 +173,7 @@ def unit_cautions(params: BlockParams, target: Target) -> tuple[str, ...]:
 
 def sizes_of(params: BlockParams) -> list[int]:
     """Return the block sizes of a point, in bytes."""
-    return drawn.sizes_of(params.block_size)
+    return random_choice.sizes_of(params.block_size)
 
 
 def buffer_bytes(params: BlockParams, engine: str) -> int:

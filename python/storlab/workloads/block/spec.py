@@ -17,7 +17,7 @@ from storlab.workloads.block.rules import (
     sizes_of,
     write_percent,
 )
-from storlab.workloads.common.drawn import sequential_offsets
+from storlab.workloads.common.random_choice import sequential_offsets
 
 ASSUMED_BYTES_S = 500_000_000  # assumed rate, to estimate the time of runs bounded by bytes
 
@@ -26,7 +26,7 @@ ASSUMED_BYTES_S = 500_000_000  # assumed rate, to estimate the time of runs boun
 class BlockSpec(WorkloadSpec):
     """``[[workload]] kind = "block"``: reads, writes and trims of files and block devices."""
 
-    asides: ClassVar[frozenset[str]] = frozenset({"backend", "cpus"})
+    non_work_parameters: ClassVar[frozenset[str]] = frozenset({"backend", "cpus"})
 
     kind: Literal["block"] = Field(description="block and file I/O")
 

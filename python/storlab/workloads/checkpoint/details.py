@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from storlab.contracts.details import Details, Told
+from storlab.contracts.details import Details, DetailsTable
 
 
-class RankTimes(Told):
+class RankTimes(DetailsTable):
     """Times of one rank in one checkpoint or restore."""
 
     rank: int  # counted from 0
@@ -15,7 +15,7 @@ class RankTimes(Told):
     bytes: int
 
 
-class Moved(Told):
+class Moved(DetailsTable):
     """Common fields of a checkpoint and a restore; clocks in ns."""
 
     start_ns: int

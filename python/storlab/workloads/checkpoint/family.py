@@ -11,10 +11,10 @@ from typing import Any
 
 from storlab.base.errors import Problem, StudyError
 from storlab.base.units import NS_PER_S
+from storlab.contracts.capabilities import Part
 from storlab.contracts.details import Details
 from storlab.contracts.family import Estimate, JobContext, Step
 from storlab.contracts.figure import FigureKind
-from storlab.contracts.offers import Part
 from storlab.contracts.page import Page
 from storlab.model.place import DataPlace
 from storlab.model.point import Point
@@ -23,7 +23,7 @@ from storlab.model.study import Header, Target, WorkloadSpec
 from storlab.workloads.checkpoint.details import CheckpointDetails
 from storlab.workloads.checkpoint.figures import CHECKPOINT_FIGURES
 from storlab.workloads.checkpoint.job import CheckpointFile, CheckpointJob
-from storlab.workloads.checkpoint.merged import merged_details
+from storlab.workloads.checkpoint.merge_clients import merged_details
 from storlab.workloads.checkpoint.metrics import (
     medium_evidence,
     run_concurrency,

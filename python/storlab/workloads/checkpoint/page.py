@@ -7,10 +7,10 @@ from typing import Any
 
 from storlab.base.errors import StudyError
 from storlab.contracts.page import Page, margins
+from storlab.workloads.checkpoint.checkpoint_values import CHECKPOINT_PIECES
 from storlab.workloads.checkpoint.definitions import CHECKPOINT_DEFINITIONS
 from storlab.workloads.checkpoint.flags import CHECKPOINT_FLAGS
 from storlab.workloads.checkpoint.params import CheckpointParams
-from storlab.workloads.checkpoint.pieces import CHECKPOINT_PIECES
 from storlab.workloads.checkpoint.quantities import (
     CHECKPOINT_FINDINGS,
     CHECKPOINT_HEADLINE,
@@ -112,7 +112,7 @@ CHECKPOINT_PAGE = Page(
     costs=(CPU_PER_IO,),
     says=says,
     threads=_ranks,
-    shrunk=lambda params: scale_text(CheckpointParams.of(params).scale),
+    scale_note=lambda params: scale_text(CheckpointParams.of(params).scale),
     flags=CHECKPOINT_FLAGS,
     margins=margins(rates={"iops": 0.05}, reported=("cpu_us_per_io",)),
     definitions=CHECKPOINT_DEFINITIONS,

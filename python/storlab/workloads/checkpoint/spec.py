@@ -19,7 +19,9 @@ ASSUMED_BYTES_S = 1_000_000_000  # assumed rate, to estimate the time of runs
 class CheckpointSpec(WorkloadSpec):
     """``[[workload]] kind = "checkpoint"``: checkpoints of large language models."""
 
-    asides: ClassVar[frozenset[str]] = frozenset({"writer", "training_interval", "mtbf"})
+    non_work_parameters: ClassVar[frozenset[str]] = frozenset(
+        {"writer", "training_interval", "mtbf"}
+    )
     matched: ClassVar[frozenset[str]] = frozenset({"training_interval", "mtbf"})
 
     kind: Literal["checkpoint"] = Field(description="checkpoints of large language models")

@@ -436,7 +436,9 @@ def rate_flag(
     done = operations_done(outcome, operations)
     late = sum(outcome.totals[op].late_operations for op in operations if op in outcome.totals)
     due = offered * length / NS_PER_S
-    if done >= due - may_lack(due, in_flight, arrival) and late <= may_lack(due, in_flight):
+    if done >= due - tolerated_backlog(due, in_flight, arrival) and late <= tolerated_backlog(
+        due, in_flight
+    ):
         return None
     ended = f"{late:,} that were due in the window of {format_duration(length)} ended after it"
     if done < due:
@@ -470,7 +472,7 @@ def unfinished_flag(outcome: RunOutcome, operations: Sequence[Operation]) -> Fla
     return Flag(kind="unfinished-operations", message="; ".join(clauses)) if clauses else None
 
 
-def may_lack(due: float, in_flight: float, arrival: str | None = None) -> float:
+def tolerated_backlog(due: float, in_flight: float, arrival: str | None = None) -> float:
     """Return how many of ``due`` operations may be incomplete while an open loop keeps up."""
     chance = RATE_SIGMAS * due**0.5 if arrival == "poisson" else 0.0
     return RATE_TOLERANCE * due + min(in_flight, max(1.0, IN_FLIGHT_SHARE * due)) + chance

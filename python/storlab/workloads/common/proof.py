@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from storlab.base.units import NS_PER_MS, format_bytes_si, format_duration
-from storlab.contracts.details import BytesCounted, Details, DeviceMoved, MediumTold
+from storlab.contracts.details import BytesCounted, Details, DeviceMoved, MediumFindings
 from storlab.model.result import Flag, Proof, RunOutcome
 from storlab.model.target import Target
 from storlab.workloads.common.metrics import bytes_moved, window_ns
@@ -125,7 +125,7 @@ def medium_evidence(
         yield from _counters(outcome, details, by_process=by_process)
 
 
-def _layers(medium: MediumTold, *, reads: bool) -> Iterator[Evidence]:
+def _layers(medium: MediumFindings, *, reads: bool) -> Iterator[Evidence]:
     for clause in medium.memory:
         yield Evidence(PAGE_CACHE, "contradicted", f"{clause}: no drive served this I/O")
     for clause in medium.cached:

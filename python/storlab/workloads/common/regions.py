@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Protocol, TypeVar
 
 from storlab.base.errors import Problem
-from storlab.base.units import binary_twin, format_size, parse_size
+from storlab.base.units import format_size, parse_size, same_number_in_binary_units
 from storlab.model.job import Member
 from storlab.model.study import Target
 from storlab.stores.filesystems import sector_bytes
@@ -112,7 +112,7 @@ def alignment_problem(
     for field, size in fields.items():
         if isinstance(size, int) and size % grain:
             what = f"{format_size(size)} is not a multiple of {format_size(grain)}, {why}"
-            twin = binary_twin(size)
+            twin = same_number_in_binary_units(size)
             if twin is not None and parse_size(twin) % grain == 0:
                 what = f"{what}: KB and MB count in 1,000s, KiB and MiB in 1,024s"
                 fix = f'write "{twin}"'

@@ -6,7 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from storlab.contracts.details import DeviceMoved
-from storlab.workloads.gpudirect.details import Compared, GpuDirectDetails, Registration, RouteTold
+from storlab.workloads.gpudirect.details import (
+    Compared,
+    GpuDirectDetails,
+    Registration,
+    RouteReport,
+)
 
 
 def merged_details(clients: Sequence[GpuDirectDetails]) -> dict[str, Any]:
@@ -19,7 +24,7 @@ def merged_details(clients: Sequence[GpuDirectDetails]) -> dict[str, Any]:
     whole = clients[0].model_copy(
         update={
             "gpus": tuple(gpu for client in clients for gpu in client.gpus),
-            "route": RouteTold.summed([client.route for client in clients]),
+            "route": RouteReport.summed([client.route for client in clients]),
             "load_device": _moved([each for each in moved if each is not None], len(clients)),
             "registration": _registered([c.registration for c in clients if c.registration]),
             "first_pass": _compared([c.first_pass for c in clients if c.first_pass]),

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Self
 
-from storlab.contracts.details import Details, DeviceMoved, Told
+from storlab.contracts.details import Details, DetailsTable, DeviceMoved
 
 COUNTERS = {"cufile": "cuFile", "nvidia-fs": "nvidia-fs"}
 """Display names of the sources of path counters."""
 
 
-class GpuTold(Told):
+class GpuReport(DetailsTable):
     """GPU that took part in a run."""
 
     number: int
@@ -28,14 +28,14 @@ class GpuTold(Told):
         return not major.isdigit() or int(major) >= 8
 
 
-class Trouble(Told):
+class Trouble(DetailsTable):
     """Reason why a part is unusable, with a fix."""
 
     what: str
     fix: str = ""
 
 
-class LibraryTold(Told):
+class LibraryTold(DetailsTable):
     """Shared library that the run loaded."""
 
     path: str = ""
@@ -53,21 +53,21 @@ class CuFileTold(LibraryTold):
     max_batch: int | None = None
 
 
-class LibrariesTold(Told):
+class LibrariesTold(DetailsTable):
     """Libraries of a run; None if its path does not need the library."""
 
     cuda: LibraryTold | None = None
     cufile: CuFileTold | None = None
 
 
-class DirectStorage(Told):
+class DirectStorage(DetailsTable):
     """Storage that cuFile reports to reach directly."""
 
     nvme: tuple[str, ...] | None = None  # ways to NVMe drives; None: not reported
     storage: tuple[str, ...] = ()  # other kinds of storage
 
 
-class GpuRoute(Told):
+class GpuRoute(DetailsTable):
     """Transfers of one GPU by route."""
 
     number: int
@@ -77,7 +77,7 @@ class GpuRoute(Told):
     bytes: int = 0
 
 
-class RouteTold(Told):
+class RouteReport(DetailsTable):
     """Bytes of the whole load (ramp included) by route, and the counter that separated them."""
 
     asked: str = ""
@@ -122,7 +122,7 @@ class RouteTold(Told):
         return {"direct": shares["p2p"] + shares["nvfs"], **shares}
 
 
-class Registration(Told):
+class Registration(DetailsTable):
     """Buffers and files registered with cuFile before the load, with the time taken."""
 
     buffers: int = 0
@@ -132,7 +132,7 @@ class Registration(Told):
     handles_ns: int = 0
 
 
-class Compared(Told):
+class Compared(DetailsTable):
     """Bytes compared with the stored data outside of the window."""
 
     files: int = 0
@@ -145,9 +145,9 @@ class Compared(Told):
 class GpuDirectDetails(Details):
     """Details of a GPUDirect run."""
 
-    gpus: tuple[GpuTold, ...] = ()
+    gpus: tuple[GpuReport, ...] = ()
     libraries: LibrariesTold = LibrariesTold()
-    route: RouteTold = RouteTold()
+    route: RouteReport = RouteReport()
     load_device: DeviceMoved | None = None  # in the same span as the route
     registration: Registration | None = None
     first_pass: Compared | None = None

@@ -8,19 +8,19 @@ from typing import Any
 
 from storlab.base.errors import Problem
 from storlab.base.units import NS_PER_S
+from storlab.contracts.capabilities import Part
 from storlab.contracts.check import Check
 from storlab.contracts.details import Details
 from storlab.contracts.family import Estimate, JobContext
 from storlab.contracts.figure import FigureKind
-from storlab.contracts.offers import Part
 from storlab.contracts.page import Page
 from storlab.model.job import Job, Member
 from storlab.model.point import Point
 from storlab.model.result import Concurrency, Flag, Metric, Proof, RunOutcome
 from storlab.model.study import Header, Target, WorkloadSpec
-from storlab.workloads.common.drawn import mean_size, offsets_of, weighted_sizes
 from storlab.workloads.common.in_place import InPlace, window_and_written
 from storlab.workloads.common.io_fields import arrival_of
+from storlab.workloads.common.random_choice import mean_size, offsets_of, weighted_sizes
 from storlab.workloads.common.regions import part_of, region_of
 from storlab.workloads.gpudirect.clients import merged_details
 from storlab.workloads.gpudirect.details import GpuDirectDetails
@@ -36,15 +36,15 @@ from storlab.workloads.gpudirect.metrics import (
     run_metrics,
     run_proof,
 )
-from storlab.workloads.gpudirect.needs import (
+from storlab.workloads.gpudirect.page import GPUDIRECT_PAGE
+from storlab.workloads.gpudirect.params import GpuDirectParams
+from storlab.workloads.gpudirect.resource_needs import (
     compared_bytes,
     compared_once,
     files_of,
     host_buffer_bytes,
     open_files,
 )
-from storlab.workloads.gpudirect.page import GPUDIRECT_PAGE
-from storlab.workloads.gpudirect.params import GpuDirectParams
 from storlab.workloads.gpudirect.rules import (
     depth_of,
     engine_problems,
@@ -61,7 +61,7 @@ class GpuDirectWorkload(InPlace):
 
     Implements :class:`storlab.contracts.family.Workload`, and ``ExaminesRuns``,
     ``ExaminesTargets``, ``MergesDetails``, ``NeedsEngine``, ``NeedsMachine`` and ``ProvesMedium``
-    of storlab.contracts.offers.
+    of storlab.contracts.capabilities.
     """
 
     kind = "gpudirect"

@@ -9,8 +9,8 @@ from storlab.base.units import format_bytes_si
 from storlab.workloads.gpudirect.libraries import cuda_places
 from storlab.workloads.gpudirect.machine.kernel import nvidia_driver
 from storlab.workloads.gpudirect.machine.probe import Libraries, probe
-from storlab.workloads.gpudirect.needs import gpu_buffer_bytes
 from storlab.workloads.gpudirect.params import GpuDirectParams
+from storlab.workloads.gpudirect.resource_needs import gpu_buffer_bytes
 
 
 def memory_problem(params: GpuDirectParams) -> Problem | None:

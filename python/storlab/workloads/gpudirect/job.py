@@ -9,7 +9,7 @@ from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
 from storlab.model.job import Arrival, CheckedJob, Member, WeightedSize
 from storlab.model.types import Table
-from storlab.workloads.common.drawn import Offsets
+from storlab.workloads.common.random_choice import Offsets
 
 
 class Mix(Table):

@@ -9,17 +9,6 @@ from pydantic import BeforeValidator, Discriminator, Field, Tag, WithJsonSchema
 from storlab.base.units import parse_size
 from storlab.model.params import InStudy, Nanoseconds, Params, Sweep
 from storlab.model.types import SIZE_PATTERN, Size
-from storlab.workloads.common.drawn import (
-    HOT_ACCESS,
-    HOT_SPACE,
-    OFFSETS,
-    ZIPF_THETA,
-    HotAccess,
-    HotSpace,
-    IoSize,
-    OffsetKind,
-    Theta,
-)
 from storlab.workloads.common.io_fields import (
     REGION_SIZE,
     REGION_START,
@@ -31,6 +20,17 @@ from storlab.workloads.common.io_fields import (
     Rate,
     Region,
     numbered,
+)
+from storlab.workloads.common.random_choice import (
+    HOT_ACCESS,
+    HOT_SPACE,
+    OFFSETS,
+    ZIPF_THETA,
+    HotAccess,
+    HotSpace,
+    IoSize,
+    OffsetKind,
+    Theta,
 )
 
 

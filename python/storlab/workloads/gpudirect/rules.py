@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 from storlab.base.errors import Problem
 from storlab.model.study import Target
-from storlab.workloads.common.drawn import offset_problems, sizes_of
 from storlab.workloads.common.io_fields import arrival_problems
+from storlab.workloads.common.random_choice import offset_problems, sizes_of
 from storlab.workloads.common.regions import (
     alignment_problem,
     directory_problem,

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from storlab.base.errors import Problem
 from storlab.model.study import WorkloadSpec, study_table
-from storlab.workloads.common.drawn import sequential_offsets
+from storlab.workloads.common.random_choice import sequential_offsets
 from storlab.workloads.gpudirect.params import GpuDirectParams
 from storlab.workloads.gpudirect.rules import combination_problems, depth_of, needless_fields
 
@@ -19,7 +19,9 @@ ASSUMED_BYTES_S = 2_000_000_000  # assumed rate, to estimate the time of runs bo
 class GpuDirectSpec(WorkloadSpec):
     """``[[workload]] kind = "gpudirect"``: transfers between storage and GPU memory."""
 
-    asides: ClassVar[frozenset[str]] = frozenset({"cpus", "cufile_library", "cuda_library"})
+    non_work_parameters: ClassVar[frozenset[str]] = frozenset(
+        {"cpus", "cufile_library", "cuda_library"}
+    )
 
     kind: Literal["gpudirect"] = Field(description="storage to GPU memory")
 

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 
 from pydantic import Field
 
-from storlab.contracts.details import Details, Told
+from storlab.contracts.details import Details, DetailsTable
 
 
-class EndpointRequests(Told):
+class EndpointRequests(DetailsTable):
     """HTTP requests of one kind to one server that ended in the measure window."""
 
     endpoint: str  # as configured in the study

@@ -14,17 +14,17 @@ from typing import Any, Literal
 from storlab.base.errors import Problem
 from storlab.base.seeds import derive_seed
 from storlab.base.units import NS_PER_S, format_bytes_si
+from storlab.contracts.capabilities import Part
 from storlab.contracts.details import Details
 from storlab.contracts.family import Estimate, JobContext, Step
 from storlab.contracts.figure import FigureKind
-from storlab.contracts.offers import Part
 from storlab.contracts.page import Page
 from storlab.model.point import Point
 from storlab.model.result import Concurrency, Flag, Metric, RunOutcome
 from storlab.model.s3 import S3Access
 from storlab.model.study import Header, Target, WorkloadSpec
 from storlab.workloads.common.io_fields import arrival_of
-from storlab.workloads.object.clear import BACKOFF_NS, RETRIES, Clear
+from storlab.workloads.object.delete_job import BACKOFF_NS, RETRIES, Clear
 from storlab.workloads.object.details import ObjectDetails
 from storlab.workloads.object.endpoints import merged_endpoints
 from storlab.workloads.object.figures import OBJECT_FIGURES

@@ -7,7 +7,7 @@ from typing import Any
 
 from storlab.analysis.compare import Cell, Comparison
 from storlab.base.units import NS_PER_S
-from storlab.brief.extra import Extra
+from storlab.brief.family_additions import FamilyAdditions
 from storlab.brief.flags import Mark, mark
 from storlab.brief.model import DataTable, ExtraSection, Number
 from storlab.brief.tables import Leaf, Scale, table_of
@@ -133,7 +133,7 @@ def _rows(cell: Cell) -> list[dict[str, Any]]:
     return merged_endpoints(told)
 
 
-class Findings(Extra):
+class Findings(FamilyAdditions):
     """Additions of the object family to a brief: the requests of single endpoints."""
 
     def section(self, comparison: Comparison, scale: Scale) -> ExtraSection | None:

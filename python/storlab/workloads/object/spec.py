@@ -18,7 +18,7 @@ PREPARE_CONCURRENCY = 16  # lower bound for steps that are not measured
 class ObjectSpec(WorkloadSpec):
     """``[[workload]] kind = "object"``: requests to an S3 store."""
 
-    asides: ClassVar[frozenset[str]] = frozenset({"threads"})
+    non_work_parameters: ClassVar[frozenset[str]] = frozenset({"threads"})
 
     kind: Literal["object"] = Field(description="object storage (S3)")
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from storlab.contracts.details import StageTimes
     from storlab.model.result import RunOutcome
     from storlab.workloads.preprocess.details import MalformedLines, PreprocessDetails
-    from storlab.workloads.preprocess.own_logs import Preprocessing
+    from storlab.workloads.preprocess.standalone import Preprocessing
 
 _MOST_SAMPLES = 5  # printed samples; --json has all
 _MOST_TEXT = 60  # printed characters of a sample
@@ -129,7 +129,7 @@ def preprocess(
     """
     from storlab.cli.campaign import reporter_for
     from storlab.process.execution import Interrupted, StopRequest
-    from storlab.workloads.preprocess.own_logs import carry_out, plan_preprocessing
+    from storlab.workloads.preprocess.standalone import carry_out, plan_preprocessing
 
     options: dict[str, Any] = {
         "implementation": engine,
@@ -189,7 +189,7 @@ def _details(outcome: RunOutcome) -> PreprocessDetails:
 
 
 def _as_dict(planned: Preprocessing, outcome: RunOutcome, error: RunError | None) -> dict[str, Any]:
-    from storlab.workloads.preprocess.own_logs import told_flags
+    from storlab.workloads.preprocess.standalone import reported_flags
 
     fields: dict[str, Any] = {} if error is None else {"error": error.as_dict()}
     return {
@@ -201,14 +201,14 @@ def _as_dict(planned: Preprocessing, outcome: RunOutcome, error: RunError | None
         "engine": outcome.engine,
         "order": planned.job,
         "warnings": planned.warnings,
-        "flags": [] if error else told_flags(planned, outcome),
+        "flags": [] if error else reported_flags(planned, outcome),
         "notes": outcome.notes,
         **outcome.details,
     }
 
 
 def _print(planned: Preprocessing, outcome: RunOutcome, error: RunError | None) -> None:
-    from storlab.workloads.preprocess.own_logs import told_flags
+    from storlab.workloads.preprocess.standalone import reported_flags
 
     stages = _details(outcome).stages
     if stages:
@@ -217,7 +217,7 @@ def _print(planned: Preprocessing, outcome: RunOutcome, error: RunError | None) 
     if error is not None:
         report_error(error, as_json=False)
         return
-    for flag in told_flags(planned, outcome):
+    for flag in reported_flags(planned, outcome):
         terminal.out.print(f"{flag.kind}: {flag.message}", soft_wrap=True)
     output = _details(outcome).output
     if output is not None:

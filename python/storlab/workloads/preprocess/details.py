@@ -7,10 +7,10 @@ from typing import Any
 
 from pydantic import Field
 
-from storlab.contracts.details import Details, Told
+from storlab.contracts.details import Details, DetailsTable
 
 
-class MalformedLine(Told):
+class MalformedLine(DetailsTable):
     """Sample of a malformed line."""
 
     file: str
@@ -20,7 +20,7 @@ class MalformedLine(Told):
     field: int | None = None  # counted from 1; None: the line as a whole
 
 
-class MalformedLines(Told):
+class MalformedLines(DetailsTable):
     """Lines that could not be parsed as rows."""
 
     count: int = 0
@@ -28,7 +28,7 @@ class MalformedLines(Told):
     samples: tuple[MalformedLine, ...] = ()  # the first malformed lines
 
 
-class ClusterWorker(Told):
+class ClusterWorker(DetailsTable):
     """Worker process of a cluster, with the resources that it measured for the run."""
 
     address: str
@@ -40,7 +40,7 @@ class ClusterWorker(Told):
     lost: bool = False
 
 
-class ClusterTold(Told):
+class ClusterTold(DetailsTable):
     """Cluster that did the work of an engine."""
 
     scheduler: str | None = None  # address; None: processes of this machine
@@ -50,7 +50,7 @@ class ClusterTold(Told):
     workers: tuple[ClusterWorker, ...] = ()
 
 
-class OutputDigests(Told):
+class OutputDigests(DetailsTable):
     """Digests that identify the output of a run."""
 
     rows: int

@@ -8,7 +8,7 @@ from typing import Any
 from storlab.analysis.compare import Cell, Comparison
 from storlab.analysis.dataset import RunData
 from storlab.analysis.points import Section, WorkloadPoint
-from storlab.brief.extra import Extra
+from storlab.brief.family_additions import FamilyAdditions
 from storlab.brief.flags import legend
 from storlab.brief.model import DataTable, ExtraSection, FactTable, Number, TableRow
 from storlab.brief.tables import Leaf, Scale, known_columns, number_of, table_of
@@ -296,7 +296,7 @@ def output_facts(comparison: Comparison) -> list[FactTable]:
     ]
 
 
-class Findings(Extra):
+class Findings(FamilyAdditions):
     """Additions of the preprocess family to a brief."""
 
     rules = (RULE,)

@@ -24,8 +24,8 @@ class PreprocessSpec(WorkloadSpec):
     # Set once per table and written to a point only if present, so that points of older studies are
     # unchanged.
     shared: ClassVar[frozenset[str]] = WorkloadSpec.shared | {"scale"}
-    asides: ClassVar[frozenset[str]] = frozenset({"implementation", "scale"})
-    matched: ClassVar[frozenset[str]] = asides
+    non_work_parameters: ClassVar[frozenset[str]] = frozenset({"implementation", "scale"})
+    matched: ClassVar[frozenset[str]] = non_work_parameters
 
     kind: Literal["preprocess"] = Field(description="preprocessing of click logs for a DLRM")
 

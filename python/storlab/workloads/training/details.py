@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from storlab.contracts.details import Details, Told
+from storlab.contracts.details import Details, DetailsTable
 
 
-class AcceleratorTimes(Told):
+class AcceleratorTimes(DetailsTable):
     """Times of one accelerator in one epoch, and sums over its steps, in ns."""
 
     accelerator: int  # counted from 0
@@ -22,7 +22,7 @@ class AcceleratorTimes(Told):
     late_ns: int | None = None
 
 
-class EpochTimes(Told):
+class EpochTimes(DetailsTable):
     """Times and counts of one epoch, over all accelerators; clocks in ns."""
 
     start_ns: int

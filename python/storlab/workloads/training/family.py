@@ -12,10 +12,10 @@ from typing import Any
 
 from storlab.base.errors import Problem, StudyError
 from storlab.base.units import NS_PER_S, format_bytes_si
+from storlab.contracts.capabilities import Part
 from storlab.contracts.details import Details
 from storlab.contracts.family import Estimate, JobContext, Step
 from storlab.contracts.figure import FigureKind
-from storlab.contracts.offers import Part
 from storlab.contracts.page import Page
 from storlab.model.place import DataPlace
 from storlab.model.point import Point
@@ -25,7 +25,7 @@ from storlab.workloads.common.proof import proof_by
 from storlab.workloads.training.details import TrainingDetails
 from storlab.workloads.training.figures import TRAINING_FIGURES
 from storlab.workloads.training.job import Records, TrainingJob
-from storlab.workloads.training.merged import merged_details
+from storlab.workloads.training.merge_clients import merged_details
 from storlab.workloads.training.metrics import (
     medium_evidence,
     run_concurrency,

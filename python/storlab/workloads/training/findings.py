@@ -10,14 +10,14 @@ from storlab.analysis.dataset import RunData
 from storlab.analysis.efficiency import account_of
 from storlab.analysis.points import CLIENTS, describe, page_of
 from storlab.analysis.stats import Interval
-from storlab.brief.extra import Extra
+from storlab.brief.family_additions import FamilyAdditions
 from storlab.brief.flags import Mark, legend, mark
 from storlab.brief.model import DataTable, ExtraSection, Number, TableRow
 from storlab.brief.power_marks import power_marks
 from storlab.brief.tables import Scale
 from storlab.brief.text import and_list, plural, spread_text
 from storlab.figures.common import MISSING, digits3, place_of
-from storlab.workloads.training.kept import kept_busy
+from storlab.workloads.training.capacity_answer import kept_busy
 
 KIND = "training"
 
@@ -130,7 +130,7 @@ def _percent(interval: Interval | None, point_id: str | None, marks: tuple[Mark,
     return Number(digits3(interval.estimate), spread_text(shown), point_id, marks)
 
 
-class Findings(Extra):
+class Findings(FamilyAdditions):
     """Additions of the training family to a brief: numbers of accelerators kept busy."""
 
     def findings(self, comparison: Comparison) -> list[str]:

@@ -10,9 +10,9 @@ from storlab.base.units import format_duration
 from storlab.contracts.page import Page, Search, margins, rate
 from storlab.model.result import Operation
 from storlab.workloads.training.definitions import TRAINING_DEFINITIONS
+from storlab.workloads.training.epoch_values import TRAINING_PIECES
 from storlab.workloads.training.flags import TRAINING_FLAGS
 from storlab.workloads.training.params import TrainingParams
-from storlab.workloads.training.pieces import TRAINING_PIECES
 from storlab.workloads.training.quantities import (
     TRAINING_FINDINGS,
     TRAINING_QUANTITIES,

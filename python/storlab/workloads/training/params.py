@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import AfterValidator, Field
 
 from storlab.base.nearest import suggest
-from storlab.base.units import binary_twin, format_size
+from storlab.base.units import format_size, same_number_in_binary_units
 from storlab.model.params import Nanoseconds, Params, Sweep
 from storlab.model.types import Size
 from storlab.workloads.common.store_fields import (
@@ -35,7 +35,7 @@ def _known_profile(name: str) -> str:
 
 def _whole_sectors(size: int) -> int:
     if size == 0 or size % SECTOR:
-        twin = binary_twin(size)
+        twin = same_number_in_binary_units(size)
         meant = f'; write "{twin}" for a power of two' if twin else ""
         raise ValueError(
             f"{format_size(size)} is not a positive multiple of 4KiB, as O_DIRECT needs{meant}"

@@ -23,7 +23,7 @@ ENGINES = {"native": "native", "pytorch": "torch"}
 class TrainingSpec(WorkloadSpec):
     """``[[workload]] kind = "training"``: what the training of a model reads."""
 
-    asides: ClassVar[frozenset[str]] = frozenset({"loader"})
+    non_work_parameters: ClassVar[frozenset[str]] = frozenset({"loader"})
 
     kind: Literal["training"] = Field(description="training reads of emulated accelerators")
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from storlab.engines.dataframe.screen import Screen, is_clean, malformation, owned_lines
+from storlab.engines.dataframe.screen import LineValidator, is_clean, malformation, owned_lines
 from support.preprocess_oracle import lines_of
 from support.preprocess_oracle import malformation as oracle
 
@@ -47,7 +47,7 @@ def test_a_line_is_judged_as_the_straightforward_way_judges_it(
     data = b"".join(text + b"\n" for text in texts)
     if data and is_clean(data):
         assert all(oracle(text) in (None, *_typed(text)) for text in texts)
-    screen: Screen[bytes] = Screen(_parse, (ValueError,), 100)
+    screen: LineValidator[bytes] = LineValidator(_parse, (ValueError,), 100)
     if data:
         screen.add(data if ended else data[:-1] if texts[-1] else data)
     assert screen.lines == len(texts)

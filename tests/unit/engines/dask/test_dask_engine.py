@@ -11,15 +11,15 @@ import pytest
 
 from storlab.base.errors import EngineError
 from storlab.contracts.registry import get_engine
-from storlab.engines.dask.crew import Crew
+from storlab.engines.dask.cluster_workers import WorkerSet
 from storlab.engines.dask.tasks import (
     ATTEMPT,
     ClusterWorker,
     Reading,
     clear_attempts,
-    forget_peak,
     host,
     peak_bytes,
+    reset_peak,
 )
 from storlab.engines.dask.tree import Stored
 from storlab.engines.dataframe.layout import parts_of
@@ -61,7 +61,7 @@ def reading(worker: str, user_ns: int, peak: int = 0, where: str = "here") -> Re
 
 
 def test_a_crew_counts_what_was_used_for_the_run_alone() -> None:
-    crew = Crew("here")
+    crew = WorkerSet("here")
     crew.begin({"a": reading("a", 100), "b": reading("b", 50, where="there")})
     crew.tell(reading("a", 130, peak=7), unit=True)
     crew.tell(reading("b", 70, peak=9))
@@ -72,7 +72,7 @@ def test_a_crew_counts_what_was_used_for_the_run_alone() -> None:
     assert (crew.lost(), crew.peak_bytes()) == (1, 10)
     assert crew.used_ns()[0] == 75  # the lost worker's reported time is kept
     assert set(crew.hosts()) == {"a", "late"}
-    crew.forget_peaks()
+    crew.reset_peaks()
     assert crew.peak_bytes() == 0
     document = {entry["address"]: entry for entry in crew.document()}
     assert [entry["remote"] for entry in document.values()] == [False, True, False]
@@ -85,7 +85,7 @@ def test_peak_memory_is_forgotten() -> None:
     before = peak_bytes()
     assert before > len(block)
     del block
-    forget_peak()
+    reset_peak()
     assert 0 < peak_bytes() <= before
     assert host()
 

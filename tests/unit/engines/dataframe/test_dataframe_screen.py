@@ -7,7 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from storlab.engines.dataframe.screen import Screen, is_clean, malformation, owned_lines, shown
+from storlab.engines.dataframe.screen import (
+    LineValidator,
+    is_clean,
+    malformation,
+    owned_lines,
+    shown,
+)
 from support.preprocess_oracle import malformation as oracle
 from support.preprocess_runs import line_of, wrong_line
 
@@ -119,8 +125,8 @@ def parse(data: bytes) -> list[bytes]:
     return lines
 
 
-def screen(samples: int = 5) -> Screen[list[bytes]]:
-    return Screen(parse, (RefusedError,), samples)
+def screen(samples: int = 5) -> LineValidator[list[bytes]]:
+    return LineValidator(parse, (RefusedError,), samples)
 
 
 def test_good_lines_go_to_the_library_and_the_others_are_counted() -> None:

@@ -19,9 +19,15 @@ from hypothesis import strategies as st
 from storlab.base.clock import monotonic_ns
 from storlab.engines.torch import engine, loader, writer
 from storlab.engines.torch.loader import Sampler, Samples, Window, fitted, steps_of
-from storlab.engines.torch.ranks import Crew, drop_caches
-from storlab.engines.torch.writer import MANIFEST, Coordinator, Rank, Shelf, resident_bytes
-from storlab.process.child_side import ChildError
+from storlab.engines.torch.ranks import RankProcesses, drop_caches
+from storlab.engines.torch.writer import (
+    MANIFEST,
+    CheckpointDirectory,
+    Coordinator,
+    Rank,
+    resident_bytes,
+)
+from storlab.process.child_result import ChildError
 from storlab.stores.filesystems import supports_direct
 from support.torch_data import FILES, job_of, make_set, payload
 
@@ -151,7 +157,7 @@ def test_epochs_are_shuffled_anew_and_resharded() -> None:
 
 
 def test_a_checkpoint_gets_its_name_when_it_is_whole(tmp_path: Path) -> None:
-    shelf = Shelf(tmp_path / "checkpoints", sync=True, publish="rename")
+    shelf = CheckpointDirectory(tmp_path / "checkpoints", sync=True, publish="rename")
     shelf.open()
     place = shelf.prepare(1, ["rank0/a.pt"])
     (place / "rank0" / "a.pt").write_bytes(b"x")
@@ -161,7 +167,7 @@ def test_a_checkpoint_gets_its_name_when_it_is_whole(tmp_path: Path) -> None:
     assert (shelf.whole(1) / MANIFEST).read_text() == '{"number": 1}'
     assert not place.exists()
     left = shelf.prepare(2, [])
-    Shelf(tmp_path / "checkpoints", sync=True, publish="rename").open()
+    CheckpointDirectory(tmp_path / "checkpoints", sync=True, publish="rename").open()
     assert not left.exists()
     shelf.delete(1)
     assert list((tmp_path / "checkpoints").iterdir()) == []
@@ -190,7 +196,7 @@ def flushed(monkeypatch: pytest.MonkeyPatch) -> Callable[[Path], list[str]]:
 def test_what_a_manifest_lists_is_durable_before_it(
     tmp_path: Path, flushed: Callable[[Path], list[str]], publish: str
 ) -> None:
-    shelf = Shelf(tmp_path / "checkpoints", sync=True, publish=publish)
+    shelf = CheckpointDirectory(tmp_path / "checkpoints", sync=True, publish=publish)
     shelf.open()
     (shelf.prepare(1, ["rank0/a.pt"]) / "rank0" / "a.pt").touch()
     names = flushed(Path("/nothing"))
@@ -224,11 +230,11 @@ class Answers:
 def coordinator(tmp_path: Path, writes: int) -> tuple[Coordinator, Answers, dict[str, Any]]:
     job = {"writes": writes, "restores": 1, "pause_ns": 0, "keep_last": None, "seed": 1}
     job |= {"cold": "as_is", "verify": True}
-    shelf = Shelf(tmp_path / "checkpoints", sync=True, publish="rename")
+    shelf = CheckpointDirectory(tmp_path / "checkpoints", sync=True, publish="rename")
     shelf.open()
     crew = Answers()
     result: dict[str, Any] = {"details": {}, "spans": [], "notes": []}
-    made = Coordinator(job, shelf, cast(Crew, crew), ["a.pt"], result, tmp_path)
+    made = Coordinator(job, shelf, cast(RankProcesses, crew), ["a.pt"], result, tmp_path)
     return made, crew, result
 
 
@@ -313,7 +319,7 @@ def test_the_first_error_of_a_process_ends_all() -> None:
                 raise FileNotFoundError(2, "No such file", "/some/file")
             pipe.recv()  # blocks for ever
 
-    crew = Crew(2, work)
+    crew = RankProcesses(2, work)
     with pytest.raises(ChildError) as caught:
         crew.carry_out({})
     crew.end(kill=True)
@@ -370,7 +376,7 @@ def test_a_process_that_vanishes_is_named() -> None:
         pipe.recv()
         os._exit(7)
 
-    crew = Crew(1, work)
+    crew = RankProcesses(1, work)
     with pytest.raises(ChildError, match="process 0 ended with exit code 7"):
         crew.carry_out({})
     crew.end(kill=True)
@@ -384,7 +390,7 @@ def test_a_process_that_ends_before_it_takes_its_order_is_named() -> None:
         pipe.poll(None)
         os._exit(7)
 
-    crew = Crew(1, work)
+    crew = RankProcesses(1, work)
     for _ in ("reset", "broken"):
         with pytest.raises(ChildError, match="process 0 ended with exit code 7"):
             crew.carry_out({})
@@ -399,7 +405,7 @@ def test_whatever_ends_a_process_is_told_in_its_words(waits: bool) -> None:
             pipe.poll(None)
         raise RuntimeError("in gloo:\nno such host")
 
-    crew = Crew(1, work)
+    crew = RankProcesses(1, work)
     if not waits:
         crew._processes[0].join()
     with pytest.raises(ChildError, match="process 0: RuntimeError: no such host"):
@@ -413,6 +419,6 @@ def test_answers_come_in_order_of_ranks() -> None:
         while (order := pipe.recv()) is not None:
             pipe.send({"rank": rank, "order": order})
 
-    crew = Crew(3, work)
+    crew = RankProcesses(3, work)
     assert crew.carry_out({"a": 1}) == [{"rank": rank, "order": {"a": 1}} for rank in range(3)]
     crew.end()

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from storlab.contracts.figure import Bars, Crew, Drawn, FigureKind, OverSweep
-from storlab.workloads.common.drawings import (
+from storlab.contracts.figure import Bars, Drawn, FigureKind, OverSweep, WorkerBars
+from storlab.workloads.common.figure_kinds import (
     EFFICIENCY_BARS,
     EFFICIENCY_VS_AXIS,
     POWER_OVER_TIME,
@@ -78,14 +78,14 @@ RANK_TIMES = FigureKind(
     "Mean over a run’s checkpoints, and the range of the repeats; ring: the slowest, which "
     "decides when a checkpoint is done.",
     parts=(
-        Crew(
+        WorkerBars(
             pieces="write",
             worker="rank",
             title="time of its part of a checkpoint (s)",
             what="checkpoints, the slowest",
             name="rank-times-write",
         ),
-        Crew(
+        WorkerBars(
             pieces="restore",
             worker="rank",
             title="time of its part of a restore (s)",

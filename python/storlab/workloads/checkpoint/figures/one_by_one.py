@@ -7,8 +7,8 @@ from typing import Any
 import altair as alt
 
 from storlab.analysis.compare import Cell, Comparison
-from storlab.analysis.pieces import cell_pieces, pieces_of
 from storlab.analysis.points import Section, WorkloadPoint
+from storlab.analysis.work_items import cell_work_items, work_items_of
 from storlab.figures.common import digits3, figure_name, place_at, point_ids
 from storlab.figures.figure import Figure
 from storlab.figures.theme import HEIGHT, WIDTH, colour, configured, shape
@@ -38,7 +38,7 @@ def draw(
         rows=[
             [str(number), cell.target, ", ".join(_digits(p.values["stop_s"] for p in pieces))]
             for cell in cells
-            for number, pieces in list(cell_pieces(cell, "write").items())[:MOST]
+            for number, pieces in list(cell_work_items(cell, "write").items())[:MOST]
         ],
         point_ids=point_ids(comparison, [point]),
         note=where,
@@ -59,7 +59,7 @@ def _data(cell: Cell) -> list[dict[str, Any]]:
             "value": float(f"{piece.values['stop_s']:.6g}"),
         }
         for run in cell.runs
-        for piece in pieces_of(run)
+        for piece in work_items_of(run)
         if piece.kind == "write" and piece.number <= MOST
     ]
 

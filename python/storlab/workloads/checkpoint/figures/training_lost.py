@@ -73,9 +73,9 @@ def draw(
     cells = [comparison.row(point).cells[mark["target"]] for mark in marks]
     if mtbf is not None and any(RESTORE not in cell.values for cell in cells):
         title += "; restart not measured, and left out"
-    shrunk = scale_text(params.scale)
-    if shrunk:
-        title += f"; of the whole checkpoint, at the rate of one {shrunk}"
+    scale_note = scale_text(params.scale)
+    if scale_note:
+        title += f"; of the whole checkpoint, at the rate of one {scale_note}"
     return Figure(
         name=figure_name("training-lost", section, facet),
         kind="training_lost",

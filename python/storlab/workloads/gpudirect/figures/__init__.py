@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from storlab.contracts.figure import Bars, Drawn, FigureKind
-from storlab.workloads.common.drawings import (
+from storlab.workloads.common.figure_kinds import (
     EFFICIENCY_BARS,
     LATENCY_CDF,
     POWER_OVER_TIME,

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from storlab.analysis.compare import Comparison
-from storlab.brief.extra import Extra
+from storlab.brief.family_additions import FamilyAdditions
 from storlab.brief.model import DataTable, ExtraSection, FactTable
 from storlab.brief.tables import Scale
 from storlab.workloads.gpudirect.findings.best import best_table
 from storlab.workloads.gpudirect.findings.paths import (
     WITHOUT,
+    direct_path_gain,
     path_tables,
-    what_direct_brings,
 )
 from storlab.workloads.gpudirect.findings.proof import (
     emulated,
@@ -29,7 +29,7 @@ NOT_SWEPT = (
 )
 
 
-class Findings(Extra):
+class Findings(FamilyAdditions):
     """Additions of the GPUDirect family to a brief."""
 
     def warnings(self, comparison: Comparison) -> list[str]:
@@ -38,7 +38,7 @@ class Findings(Extra):
 
     def findings(self, comparison: Comparison) -> list[str]:
         """Return sentences on the path that bytes took, and on the gain of the direct path."""
-        return [*proven(comparison), *what_direct_brings(comparison, WITHOUT)]
+        return [*proven(comparison), *direct_path_gain(comparison, WITHOUT)]
 
     def section(self, comparison: Comparison, scale: Scale) -> ExtraSection | None:
         """Return the section with best points, costs of the paths, and proof of path."""
@@ -53,7 +53,7 @@ class Findings(Extra):
             short="Paths",
             lead=[*self.warnings(comparison), *proven(comparison)],
             tables=tables,
-            notes=[*(what_direct_brings(comparison) or [NOT_SWEPT])],
+            notes=[*(direct_path_gain(comparison) or [NOT_SWEPT])],
         )
 
     def facts(self, comparison: Comparison) -> list[FactTable]:

@@ -236,7 +236,7 @@ def energy_ratio(first: Cell, other: Cell) -> Interval | None:
     return spread_ratio(above, below)
 
 
-def what_direct_brings(comparison: Comparison, others: Sequence[str] = OTHERS) -> list[str]:
+def direct_path_gain(comparison: Comparison, others: Sequence[str] = OTHERS) -> list[str]:
     """Return a sentence for each target and other path, with the range over all places."""
     compared = places(comparison)
     sentences = []

@@ -16,7 +16,12 @@ from storlab.brief.tables import Leaf, table_of
 from storlab.brief.text import and_list, plural
 from storlab.figures.common import digits3
 from storlab.model.result import Operation, OperationTotals
-from storlab.workloads.gpudirect.details import CuFileTold, GpuDirectDetails, LibraryTold, RouteTold
+from storlab.workloads.gpudirect.details import (
+    CuFileTold,
+    GpuDirectDetails,
+    LibraryTold,
+    RouteReport,
+)
 from storlab.workloads.gpudirect.findings.best import NONE, sections_of
 from storlab.workloads.gpudirect.flags import NOT_DIRECT, UNPROVEN
 from storlab.workloads.gpudirect.metrics import LEAST_DIRECT_PERCENT
@@ -32,7 +37,7 @@ class Proof:
     section: Section
     point: WorkloadPoint
     cell: Cell
-    route: RouteTold  # sum over the runs
+    route: RouteReport  # sum over the runs
     details: tuple[GpuDirectDetails, ...]
 
     @property
@@ -54,7 +59,7 @@ def proofs(comparison: Comparison) -> Iterator[Proof]:
                 if cell.measured:
                     told = tuple(GpuDirectDetails.of(run.record) for run in cell.runs)
                     yield Proof(
-                        section, point, cell, RouteTold.summed([d.route for d in told]), told
+                        section, point, cell, RouteReport.summed([d.route for d in told]), told
                     )
 
 

@@ -9,11 +9,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from storlab.contracts.check import Check
-from storlab.workloads.gpudirect.details import CuFileTold, GpuTold, LibrariesTold
+from storlab.workloads.gpudirect.details import CuFileTold, GpuReport, LibrariesTold
 from storlab.workloads.gpudirect.machine import kernel as kernels
 from storlab.workloads.gpudirect.machine import pci, storage
+from storlab.workloads.gpudirect.machine.check_rows import error, ok, warning
 from storlab.workloads.gpudirect.machine.configuration import configuration
-from storlab.workloads.gpudirect.machine.in_force import in_force
+from storlab.workloads.gpudirect.machine.effective_settings import effective_settings
 from storlab.workloads.gpudirect.machine.media import drive_rows, file_system_row, udev_rows
 from storlab.workloads.gpudirect.machine.memory import Demand, aperture_rows, memory_rows, used_gpus
 from storlab.workloads.gpudirect.machine.placement import distance_rows, gpu_row, link_row
@@ -24,13 +25,12 @@ from storlab.workloads.gpudirect.machine.routes import (
     iommu_rows,
     library_rows,
     memlock_row,
-    p2pdma_lacks,
+    p2pdma_obstacles,
     posix_row,
     proof_row,
     route_rows,
     small_io_row,
 )
-from storlab.workloads.gpudirect.machine.rows import error, ok, warning
 from storlab.workloads.gpudirect.machine.run_facts import stand_ins
 
 
@@ -62,9 +62,9 @@ def examine_machine(libraries: Libraries, machine: Machine | None = None) -> lis
         rows += [] if link is None else [link]
     configured = configuration(machine.root, machine.environment)
     kernel = kernels.kernel(machine.root)
-    lacks = p2pdma_lacks(kernel, driver, cards, probed, machine.processor)
+    lacks = p2pdma_obstacles(kernel, driver, cards, probed, machine.processor)
     nvidia_fs = kernels.nvidia_fs_version(machine.root)
-    held = in_force(configured, probed)
+    held = effective_settings(configured, probed)
     rows += [*route_rows(nvidia_fs, lacks, held), configuration_row(configured, held, probed)]
     rows += iommu_rows(machine.root, cards)
     rows.append(small_io_row(machine.environment))
@@ -113,7 +113,7 @@ def examine_target(
     ]
     rows += [row for gpu, card in cards for row in aperture_rows(demands, gpu.number, card)]
     configured = configuration(machine.root, machine.environment)
-    held = in_force(configured, probed)
+    held = effective_settings(configured, probed)
     sizes = [demand.least_block for demand in demands if demand.needs_cufile]
     nvidia_fs = held.finds(kernels.nvidia_fs_version(machine.root))
     seen: set[storage.Under] = set()
@@ -132,7 +132,7 @@ def examine_target(
 def _place_rows(
     root: Path,
     under: storage.Under,
-    cards: Sequence[tuple[GpuTold, pci.PciDevice]],
+    cards: Sequence[tuple[GpuReport, pci.PciDevice]],
     *,
     direct: bool,
     nvidia_fs: bool,
@@ -193,9 +193,9 @@ def _trouble_rows(probed: Probe) -> Iterator[Check]:
             yield warning(name, trouble.what, trouble.fix)
 
 
-def _told(card: pci.PciDevice, probed: Probe) -> GpuTold | None:
+def _told(card: pci.PciDevice, probed: Probe) -> GpuReport | None:
     return next((gpu for gpu in probed.gpus if pci.normal(gpu.pci) == card.address), None)
 
 
-def _name(gpu: GpuTold | None) -> str:
+def _name(gpu: GpuReport | None) -> str:
     return "GPU" if gpu is None else f"GPU {gpu.number}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from storlab.contracts.check import Check
-from storlab.workloads.gpudirect.machine.rows import error, ok, warning
+from storlab.workloads.gpudirect.machine.check_rows import error, ok, warning
 from storlab.workloads.gpudirect.machine.storage import Under
 
 _OWN_CLIENTS = ("lustre", "beegfs", "wekafs", "gpfs", "virtiofs", "panfs", "scatefs")

@@ -7,14 +7,14 @@ from pathlib import Path
 
 from storlab.base.units import format_bytes_si
 from storlab.contracts.check import Check
-from storlab.workloads.gpudirect.details import GpuTold
+from storlab.workloads.gpudirect.details import GpuReport
+from storlab.workloads.gpudirect.machine.check_rows import ok, warning
 from storlab.workloads.gpudirect.machine.pci import (
     Distance,
     PciDevice,
     distance,
     redirecting_bridges,
 )
-from storlab.workloads.gpudirect.machine.rows import ok, warning
 from storlab.workloads.gpudirect.machine.storage import Drive
 
 _WORDS = {
@@ -25,7 +25,7 @@ _WORDS = {
 }
 
 
-def gpu_row(card: PciDevice, told: GpuTold | None) -> Check:
+def gpu_row(card: PciDevice, told: GpuReport | None) -> Check:
     """Return a doctor row with a GPU's name, address, memory and size of BAR1."""
     parts = [card.address]
     if told is not None:

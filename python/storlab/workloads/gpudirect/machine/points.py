@@ -7,13 +7,13 @@ from pathlib import Path
 
 from storlab.contracts.check import Check
 from storlab.model.point import Point
-from storlab.workloads.common.drawn import sizes_of
+from storlab.workloads.common.random_choice import sizes_of
 from storlab.workloads.gpudirect.libraries import cuda_places, cufile_places
 from storlab.workloads.gpudirect.machine.doctor import Machine, examine_machine, examine_target
 from storlab.workloads.gpudirect.machine.memory import Demand
 from storlab.workloads.gpudirect.machine.probe import Libraries
-from storlab.workloads.gpudirect.needs import pool_bytes, worker_gpu_bytes
 from storlab.workloads.gpudirect.params import GpuDirectParams
+from storlab.workloads.gpudirect.resource_needs import pool_bytes, worker_gpu_bytes
 from storlab.workloads.gpudirect.rules import longest
 
 

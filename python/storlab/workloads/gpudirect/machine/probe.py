@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 from storlab import _native
 from storlab.base.units import NS_PER_S
-from storlab.contracts.details import Told
+from storlab.contracts.details import DetailsTable
 from storlab.model.result import Failure
 from storlab.process.parent_death import start_child
 from storlab.workloads.gpudirect import job
@@ -24,7 +24,7 @@ from storlab.workloads.gpudirect.details import (
     CuFileTold,
     DirectStorage,
     GpuDirectDetails,
-    GpuTold,
+    GpuReport,
     LibraryTold,
     Trouble,
 )
@@ -51,7 +51,7 @@ class Libraries:
 class Probe:
     """Result of a probe; ``trouble`` is set if the whole probe failed."""
 
-    gpus: tuple[GpuTold, ...] = ()
+    gpus: tuple[GpuReport, ...] = ()
     cuda: LibraryTold | None = None
     cufile: CuFileTold | None = None
     direct: DirectStorage | None = None  # None: not reported
@@ -68,7 +68,7 @@ class Probe:
         return self.trouble or (None if self.cufile is None else self.cufile.error)
 
 
-class _Answer(Told):
+class _Answer(DetailsTable):
     """Outcome of a probe job."""
 
     details: GpuDirectDetails | None = None

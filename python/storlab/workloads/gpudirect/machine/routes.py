@@ -10,8 +10,9 @@ from storlab.contracts.check import Check
 from storlab.process.host_memory import host_memory_bytes
 from storlab.stores.devices import read_fact
 from storlab.workloads.gpudirect.flags import SWITCH_ON_COUNTING
+from storlab.workloads.gpudirect.machine.check_rows import ok, warning
 from storlab.workloads.gpudirect.machine.configuration import CuFileConfiguration
-from storlab.workloads.gpudirect.machine.in_force import InForce, first_known
+from storlab.workloads.gpudirect.machine.effective_settings import EffectiveSettings, first_known
 from storlab.workloads.gpudirect.machine.kernel import (
     Driver,
     Kernel,
@@ -22,7 +23,6 @@ from storlab.workloads.gpudirect.machine.kernel import (
 )
 from storlab.workloads.gpudirect.machine.pci import PciDevice
 from storlab.workloads.gpudirect.machine.probe import Probe
-from storlab.workloads.gpudirect.machine.rows import ok, warning
 
 KVIKIO_VARIABLE = "KVIKIO_GDS_THRESHOLD"
 KVIKIO_USUAL = 16 * 1024
@@ -48,7 +48,7 @@ def driver_row(driver: Driver | None) -> Check:
     return ok("GPU driver", f"NVIDIA {driver.version}, {kind} kernel modules")
 
 
-def p2pdma_lacks(
+def p2pdma_obstacles(
     kernel: Kernel,
     driver: Driver | None,
     cards: Sequence[PciDevice],
@@ -78,7 +78,7 @@ def p2pdma_lacks(
 
 
 def route_rows(
-    nvidia_fs: str | None, lacks: Sequence[tuple[str, str]], held: InForce
+    nvidia_fs: str | None, lacks: Sequence[tuple[str, str]], held: EffectiveSettings
 ) -> Iterator[Check]:
     """Yield checks of the route that data will take.
 
@@ -126,7 +126,9 @@ def _p2pdma_row(against: Sequence[tuple[str, str]], possible: bool, needless: bo
     return warning("P2PDMA", f"not possible: {whats}", "; ".join(fix for _, fix in against))
 
 
-def _no_route(against: Sequence[tuple[str, str]], nvidia_fs: str | None, held: InForce) -> Check:
+def _no_route(
+    against: Sequence[tuple[str, str]], nvidia_fs: str | None, held: EffectiveSettings
+) -> Check:
     then = {
         True: "cuFile moves every byte by way of host memory (compatibility mode)",
         False: "cuFile refuses to open (5001), since compatibility mode is not allowed",
@@ -142,7 +144,9 @@ def _no_route(against: Sequence[tuple[str, str]], nvidia_fs: str | None, held: I
     )
 
 
-def configuration_row(configured: CuFileConfiguration, held: InForce, probe: Probe) -> Check:
+def configuration_row(
+    configured: CuFileConfiguration, held: EffectiveSettings, probe: Probe
+) -> Check:
     """Return a doctor row with cuFile's effective settings."""
     allowed = held.compat_allowed
     polling = None if probe.cufile is None else probe.cufile.poll_mode

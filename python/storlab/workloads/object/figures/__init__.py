@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from storlab.contracts.figure import FigureKind
-from storlab.workloads.common.drawings import (
+from storlab.workloads.common.figure_kinds import (
     EFFICIENCY_BARS,
     EFFICIENCY_VS_AXIS,
     ERRORS,

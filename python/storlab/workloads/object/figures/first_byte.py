@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from storlab.analysis.columns import STATISTICS
 from storlab.analysis.compare import Comparison
 from storlab.analysis.points import Section
+from storlab.figures.axis_extent import edge_words
 from storlab.figures.figure import Figure
 from storlab.figures.mixes import Mixes, dot_plot, mixes_of
-from storlab.figures.reach import edge_words
 from storlab.figures.theme import configured
 from storlab.workloads.object.figures.latency import (
     bounds_of,

@@ -9,6 +9,7 @@ from storlab.analysis.columns import STATISTICS
 from storlab.analysis.compare import Cell, Comparison
 from storlab.analysis.points import Section
 from storlab.analysis.stats import Interval
+from storlab.figures.axis_extent import edge_words, ends_within, log_reach
 from storlab.figures.common import (
     interval_text,
     latency_kind,
@@ -17,9 +18,8 @@ from storlab.figures.common import (
 )
 from storlab.figures.figure import Figure
 from storlab.figures.mixes import Mixes, dot_plot, mixes_of
-from storlab.figures.reach import edge_words, ends_within, log_reach
+from storlab.figures.ratio_text import spans_in_words
 from storlab.figures.theme import configured
-from storlab.figures.words import spans_in_words
 
 
 def draw(comparison: Comparison, sections: Sequence[Section]) -> list[Figure]:

@@ -21,8 +21,8 @@ from storlab.figures.common import (
 )
 from storlab.figures.figure import Figure
 from storlab.figures.mixes import Mixes, fill, mixes_of, series_of
+from storlab.figures.ratio_text import MOVES, spans_in_words
 from storlab.figures.theme import HEIGHT, configured, label_room
-from storlab.figures.words import MOVES, spans_in_words
 
 NAME = "throughput_mb_s"
 NARROW = 275  # width in pixels; three charts fit in a row

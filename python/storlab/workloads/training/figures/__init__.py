@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from storlab.contracts.figure import Bars, Crew, Drawn, FigureKind, OverSweep
-from storlab.workloads.common.drawings import (
+from storlab.contracts.figure import Bars, Drawn, FigureKind, OverSweep, WorkerBars
+from storlab.workloads.common.figure_kinds import (
     EFFICIENCY_BARS,
     EFFICIENCY_VS_AXIS,
     POWER_OVER_TIME,
@@ -60,7 +60,7 @@ STEP_WAIT = FigureKind(
     "nines), and how long each of them stood still; ring: the longest.",
     parts=(
         Drawn(f"{_HERE}.step_wait:draw"),
-        Crew(
+        WorkerBars(
             pieces="epoch",
             worker="accelerator",
             title="stall over the run (s)",

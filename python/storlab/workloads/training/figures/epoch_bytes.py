@@ -10,8 +10,8 @@ from typing import Any
 import altair as alt
 
 from storlab.analysis.compare import Cell, Comparison
-from storlab.analysis.pieces import cell_pieces, interval_of
 from storlab.analysis.points import Section, WorkloadPoint
+from storlab.analysis.work_items import cell_work_items, interval_of
 from storlab.figures.common import digits3, figure_name, place_at, point_ids
 from storlab.figures.figure import Figure
 from storlab.figures.lines import Rule, rule_layers
@@ -51,7 +51,7 @@ def draw(
 
 def _data(cell: Cell, index: int) -> list[dict[str, Any]]:
     records = []
-    for number, pieces in list(cell_pieces(cell, "epoch").items())[:MOST_EPOCHS]:
+    for number, pieces in list(cell_work_items(cell, "epoch").items())[:MOST_EPOCHS]:
         share, device, files = (
             interval_of(pieces, name) for name in ("device_percent", "device_mb", "read_mb")
         )

@@ -12,8 +12,8 @@ from storlab.base.errors import StudyError
 from storlab.figures.common import last_point, x_text
 from storlab.figures.figure import Figure
 from storlab.figures.over_sweep import Lines, Look
+from storlab.figures.ratio_text import MOVES, ratio_words
 from storlab.figures.theme import role
-from storlab.figures.words import MOVES, ratio_words
 from storlab.workloads.training.params import TrainingParams
 from storlab.workloads.training.rules import profile_of
 

@@ -12,7 +12,7 @@ from storlab.figures.bars import Frame, bar_figure
 from storlab.figures.figure import Figure
 from storlab.figures.lines import Rule, ring_layer
 from storlab.figures.over_sweep import Lines, Look
-from storlab.workloads.training.kept import KEY, largest, threshold_percent, title
+from storlab.workloads.training.capacity_answer import KEY, largest, threshold_percent, title
 
 KIND = "au_vs_accelerators"
 FULL = 104.0  # end of the axis: 100 %, with room for the markers

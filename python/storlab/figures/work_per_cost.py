@@ -19,13 +19,13 @@ from storlab.analysis.compare import Cell, Comparison, Ratio
 from storlab.analysis.points import Section
 from storlab.analysis.stats import Interval
 from storlab.base.units import TB
+from storlab.figures.axis_extent import cut_words
 from storlab.figures.bars import heights
 from storlab.figures.common import clients_of, digits3, interval_text, is_small, slug
 from storlab.figures.figure import Figure
 from storlab.figures.mixes import Mixes, fill, mixes_of, series_of
-from storlab.figures.reach import cut_words
+from storlab.figures.ratio_text import span_words
 from storlab.figures.theme import HEIGHT, WIDTH, configured, label_room, role
-from storlab.figures.words import span_words
 from storlab.model.target import Target
 
 Divide = Callable[[Cell, Target, str], Interval | None]
@@ -42,7 +42,7 @@ class Worth:
     name: str
     words: str  # for example "per terabyte of raw capacity"
     unit: str  # template with {unit} of the work and {money}, the currency
-    say: str  # template of a comparison, see storlab.figures.words
+    say: str  # template of a comparison, see storlab.figures.ratio_text
     fact: Callable[[Target], float | None]  # the declared fact: terabytes or money
     divide: Divide
     costs: bool = False  # fact / work instead of work / fact

@@ -6,13 +6,13 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+from storlab.contracts.capabilities import divides
 from storlab.contracts.family import JobContext, Share
-from storlab.contracts.offers import divides
 from storlab.contracts.reporter import Reporter
 from storlab.lab.plan.jobs import run_context
 from storlab.lab.prepare.precondition import Start
+from storlab.lab.site.client_view import ClientGuard
 from storlab.lab.site.local import LocalSite
-from storlab.lab.site.view import ClientGuard
 from storlab.model.point import PlannedRun, Point
 from storlab.model.study import StudyBase, Target
 from storlab.process.execution import StopRequest

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from storlab.base.units import MB, NS_PER_S
-from storlab.contracts.page import PieceColumn, PieceKind, PieceValues
+from storlab.contracts.page import PieceValues, WorkItemColumn, WorkItemKind
 from storlab.model.result import RunRecord
 from storlab.workloads.checkpoint.details import (
     CheckpointDetails,
@@ -14,7 +14,7 @@ from storlab.workloads.checkpoint.details import (
     Restore,
 )
 from storlab.workloads.checkpoint.params import CheckpointParams
-from storlab.workloads.common.pieces import device_values
+from storlab.workloads.common.device_values import device_values
 
 
 def read_writes(record: RunRecord) -> list[PieceValues]:
@@ -65,36 +65,36 @@ def _with_ranks(values: Mapping[str, float], moved: Moved) -> PieceValues:
 
 
 CHECKPOINT_PIECES = (
-    PieceKind(
+    WorkItemKind(
         kind="write",
         read=read_writes,
         word="checkpoint",
         caption="Checkpoint by checkpoint",
         columns=(
-            PieceColumn("written_s", "to written", "s", "write_time_s"),
-            PieceColumn("durable_s", "to durable", "s", "durable_time_s"),
-            PieceColumn("mb_s", "throughput", "MB/s", "durable_mb_s"),
-            PieceColumn("slowest_rank", "slowest rank", "", shown="usual"),
-            PieceColumn("slowest_s", "its time", "s", "write_time_s"),
-            PieceColumn("device_percent", "device / files", "%", "write_device_ratio"),
-            PieceColumn("energy_wh", "energy", "Wh"),
+            WorkItemColumn("written_s", "to written", "s", "write_time_s"),
+            WorkItemColumn("durable_s", "to durable", "s", "durable_time_s"),
+            WorkItemColumn("mb_s", "throughput", "MB/s", "durable_mb_s"),
+            WorkItemColumn("slowest_rank", "slowest rank", "", shown="usual"),
+            WorkItemColumn("slowest_s", "its time", "s", "write_time_s"),
+            WorkItemColumn("device_percent", "device / files", "%", "write_device_ratio"),
+            WorkItemColumn("energy_wh", "energy", "Wh"),
         ),
         worker="rank",
     ),
-    PieceKind(
+    WorkItemKind(
         kind="restore",
         read=read_restores,
         word="restore",
         caption="Restore by restore, with the proof that it was cold",
         columns=(
-            PieceColumn("time_s", "time", "s", "restore_time_s"),
-            PieceColumn("mb_s", "throughput", "MB/s", "restore_mb_s"),
-            PieceColumn("slowest_rank", "slowest rank", "", shown="usual"),
-            PieceColumn("slowest_s", "its time", "s", "restore_time_s"),
-            PieceColumn("resident_percent", "in memory before", "%", "restore_device_ratio"),
-            PieceColumn("device_percent", "device / files", "%", "restore_device_ratio"),
-            PieceColumn("verified", "every byte compared", "", shown="every"),
-            PieceColumn("energy_wh", "energy", "Wh"),
+            WorkItemColumn("time_s", "time", "s", "restore_time_s"),
+            WorkItemColumn("mb_s", "throughput", "MB/s", "restore_mb_s"),
+            WorkItemColumn("slowest_rank", "slowest rank", "", shown="usual"),
+            WorkItemColumn("slowest_s", "its time", "s", "restore_time_s"),
+            WorkItemColumn("resident_percent", "in memory before", "%", "restore_device_ratio"),
+            WorkItemColumn("device_percent", "device / files", "%", "restore_device_ratio"),
+            WorkItemColumn("verified", "every byte compared", "", shown="every"),
+            WorkItemColumn("energy_wh", "energy", "Wh"),
         ),
         worker="rank",
     ),

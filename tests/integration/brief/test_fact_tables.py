@@ -12,7 +12,7 @@ from integration.brief.kinds import draw
 from storlab.analysis.compare import Comparison, compare
 from storlab.analysis.dataset import load_dataset
 from storlab.base.errors import ResultError
-from storlab.brief import facts
+from storlab.brief import fact_tables
 from storlab.brief.caveats import caveats
 from storlab.brief.published import match, printed_wrong, published_section
 from storlab.brief.tables import scales_of
@@ -33,8 +33,8 @@ def few(tmp_path: Path) -> Comparison:
 
 
 def repeats_text(comparison: Comparison) -> str:
-    header = dict(facts.configuration_tables(comparison)[0].rows)["Repeats of every point"]
-    words = dict(facts.method(comparison))["Intervals"]
+    header = dict(fact_tables.configuration_tables(comparison)[0].rows)["Repeats of every point"]
+    words = dict(fact_tables.method(comparison))["Intervals"]
     return f"{header}; {words.partition(' with ')[0]}"
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 
-from storlab.audit.facts import covers
+from storlab.audit.configuration_facts import covers
 from storlab.audit.intervals import Interval, hull, si_interval
 from storlab.audit.quantities import operation_of, plain_part, quantity_of, size_bytes
 from storlab.audit.table import PublishedTable, Row

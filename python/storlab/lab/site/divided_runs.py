@@ -15,7 +15,7 @@ from storlab import _native
 from storlab.base.units import format_bytes_si
 from storlab.cluster.offsets import ClockOffset
 from storlab.cluster.task import ClientPlace
-from storlab.contracts.offers import MergesDetails, Part, divides
+from storlab.contracts.capabilities import MergesDetails, Part, divides
 from storlab.contracts.registry import FAMILIES
 from storlab.lab.site.report import ClientReport
 from storlab.model.result import RunOutcome, Sample, Snapshot, Span

@@ -19,7 +19,7 @@ from pydantic import ValidationError
 
 from storlab.base.errors import FieldProblems, GuardError, PreflightError, ResultError, UsageError
 from storlab.base.files import parse_json, read_input, write_advice
-from storlab.base.locks import lock_alone
+from storlab.base.locks import try_lock_exclusive
 from storlab.base.units import format_bytes_si, format_size
 from storlab.contracts.engine import Engine
 from storlab.contracts.registry import get_engine
@@ -310,7 +310,7 @@ def carry_out(order: Preprocessing, reporter: Reporter, stop: StopRequest) -> Ru
     return outcome
 
 
-def told_flags(order: Preprocessing, outcome: RunOutcome) -> list[Flag]:
+def reported_flags(order: Preprocessing, outcome: RunOutcome) -> list[Flag]:
     """Return the flags of a finished run that concern its output or options."""
     return [flag for flag in run_flags(order.params, outcome) if flag.kind in _TOLD]
 
@@ -326,7 +326,7 @@ def _held(directory: Path) -> Iterator[None]:
         raise PreflightError(f"--out {directory}", what, write_advice(directory, error)) from error
     try:
         try:
-            lock_alone(handle)
+            try_lock_exclusive(handle)
         except BlockingIOError:
             what = "another process is preprocessing into it"
             raise ResultError(f"--out {directory}", what, "wait for it, or end it") from None

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from storlab.contracts.offers import Part
-from storlab.workloads.common.parts import host_sum, moved, zipped
+from storlab.contracts.capabilities import Part
+from storlab.workloads.common.merge_details import host_sum, moved, zipped
 
 _RANK_TIMES = ("start_ns", "moved_ns", "end_ns")
 

@@ -31,7 +31,7 @@ class Member:
         return user_ns, self.last.system_ns - self.first.system_ns
 
 
-class Crew:
+class WorkerSet:
     """Workers of a run by address. Lost workers stay listed."""
 
     def __init__(self, here: str) -> None:
@@ -66,7 +66,7 @@ class Crew:
         member.units += unit
         member.is_lost = False
 
-    def forget_peaks(self) -> None:
+    def reset_peaks(self) -> None:
         """Reset the peak memory of all workers, at the start of a stage."""
         for member in self.members.values():
             member.peak_bytes = 0

@@ -8,6 +8,7 @@ from typing import Any
 from storlab.analysis.compare import Comparison
 from storlab.analysis.dataset import TargetColumn, directory_names
 from storlab.analysis.density import storage_price, whole_cost
+from storlab.analysis.merge_directories import differences
 from storlab.analysis.points import (
     WorkloadPoint,
     constants,
@@ -18,7 +19,6 @@ from storlab.analysis.points import (
     title_of,
     value_text,
 )
-from storlab.analysis.several import differences
 from storlab.base.units import (
     SIZE_UNITS,
     TB,
@@ -27,8 +27,8 @@ from storlab.base.units import (
     format_duration,
     significant,
 )
-from storlab.brief.family import reach
-from storlab.brief.fixed_method import fixed_method, has_window
+from storlab.brief.all_mixes import reach
+from storlab.brief.method_definitions import fixed_method, has_window
 from storlab.brief.model import FactTable, TargetCard
 from storlab.brief.text import and_list, plural
 from storlab.figures.common import digits3

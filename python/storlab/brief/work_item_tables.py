@@ -7,14 +7,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from storlab.analysis.compare import Cell, CellFlag, Comparison
-from storlab.analysis.pieces import Piece, Worker, cell_pieces, interval_of, workers_of
 from storlab.analysis.points import Section, WorkloadPoint
 from storlab.analysis.stats import Interval
+from storlab.analysis.work_items import Worker, WorkItem, cell_work_items, interval_of, workers_of
 from storlab.brief.flags import cell_marks, mark, meaning_of
 from storlab.brief.model import DataTable, Number
 from storlab.brief.tables import Leaf, table_of
 from storlab.brief.text import spread_text
-from storlab.contracts.page import PieceColumn, PieceKind
+from storlab.contracts.page import WorkItemColumn, WorkItemKind
 from storlab.figures.common import NOT_MEASURED, digits3, last_point, place_at
 
 MOST = 24  # stages in a table; of more, the first and the last are shown
@@ -22,7 +22,7 @@ MOST_WORKERS = 16  # ranks in a table; of more, the slowest are shown
 NONE = Number("–", missing=True)
 
 
-def piece_tables(comparison: Comparison, section: Section) -> list[DataTable]:
+def work_item_tables(comparison: Comparison, section: Section) -> list[DataTable]:
     """Build tables of the stages at the far end of the axis; none for work without stages."""
     tables: list[DataTable] = []
     for facet in section.facets():
@@ -46,10 +46,10 @@ def _cells(comparison: Comparison, point: WorkloadPoint) -> list[Cell]:
 
 
 def _table(
-    comparison: Comparison, point: WorkloadPoint, kind: PieceKind, where: str
+    comparison: Comparison, point: WorkloadPoint, kind: WorkItemKind, where: str
 ) -> DataTable | None:
     cells = _cells(comparison, point)
-    pieces = {cell.target: cell_pieces(cell, kind.kind) for cell in cells}
+    pieces = {cell.target: cell_work_items(cell, kind.kind) for cell in cells}
     numbers = sorted({number for by_number in pieces.values() for number in by_number})
     if not numbers:
         return None
@@ -77,7 +77,7 @@ def _table(
     )
 
 
-def _number(cell: Cell, pieces: Sequence[Piece], column: PieceColumn) -> Number:
+def _number(cell: Cell, pieces: Sequence[WorkItem], column: WorkItemColumn) -> Number:
     if column.shown != "mean":
         text = _SHOWN[column.shown](
             [p.values[column.name] for p in pieces if column.name in p.values]
@@ -96,7 +96,7 @@ def _number(cell: Cell, pieces: Sequence[Piece], column: PieceColumn) -> Number:
     return Number(digits3(interval.estimate), spread, cell.point_id, tuple(marks))
 
 
-def _client(pieces: Sequence[Piece], column: PieceColumn) -> str:
+def _client(pieces: Sequence[WorkItem], column: WorkItemColumn) -> str:
     """Return the cluster client of the worker that a column names, such as ``, c02``."""
     if column.shown != "usual" or not pieces or column.name not in pieces[0].values:
         return ""
@@ -129,7 +129,7 @@ _SHOWN: Mapping[str, Callable[[Sequence[float]], str]] = {"usual": _usual, "ever
 
 
 def _worker_table(
-    comparison: Comparison, point: WorkloadPoint, pieces: Sequence[PieceKind], where: str
+    comparison: Comparison, point: WorkloadPoint, pieces: Sequence[WorkItemKind], where: str
 ) -> DataTable | None:
     """Build a table of each rank's mean time, with the slowest of every target marked."""
     word = pieces[0].worker

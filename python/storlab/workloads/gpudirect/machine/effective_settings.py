@@ -23,7 +23,7 @@ _NVME = frozenset({"nvme", "nvme_p2p"})
 
 
 @dataclass(frozen=True, slots=True)
-class InForce:
+class EffectiveSettings:
     """Effective settings of cuFile; None if unknown."""
 
     compat_allowed: bool | None
@@ -63,12 +63,12 @@ class InForce:
         return []
 
 
-def in_force(configuration: CuFileConfiguration, probe: Probe) -> InForce:
+def effective_settings(configuration: CuFileConfiguration, probe: Probe) -> EffectiveSettings:
     """Combine the settings: the library's report wins over the file, the file over defaults."""
     library, direct = probe.cufile or CuFileTold(), probe.direct or DirectStorage()
     forced = first_known(library.compat_forced, configuration.force_compat)
     p2pdma = first_known(library.p2pdma, configuration.p2pdma)
-    return InForce(
+    return EffectiveSettings(
         compat_allowed=first_known(library.compat_allowed, configuration.allow_compat),
         compat_forced=bool(forced),
         p2pdma=bool(p2pdma),  # cuFile's default is false

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from storlab.cluster import facts
-from storlab.cluster.facts import code_digest, nic_bytes
+from storlab.cluster import client_facts
+from storlab.cluster.client_facts import code_digest, nic_bytes
 
 
 @pytest.fixture
 def network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(facts, "_NETWORK", tmp_path / "net")
-    monkeypatch.setattr(facts, "_INFINIBAND", tmp_path / "infiniband")
+    monkeypatch.setattr(client_facts, "_NETWORK", tmp_path / "net")
+    monkeypatch.setattr(client_facts, "_INFINIBAND", tmp_path / "infiniband")
     return tmp_path
 
 

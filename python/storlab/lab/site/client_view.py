@@ -12,8 +12,8 @@ from storlab.base.errors import GuardError, PreflightError
 from storlab.base.files import directory_problem
 from storlab.base.seeds import derive_seed
 from storlab.cluster.task import ClientPlace
+from storlab.contracts.capabilities import divides
 from storlab.contracts.family import Access
-from storlab.contracts.offers import divides
 from storlab.lab.guard.device import DeviceHold
 from storlab.lab.guard.guard import Guard
 from storlab.lab.plan.clients import target_on
@@ -23,7 +23,7 @@ from storlab.model.s3 import S3Access
 from storlab.model.study import StudyBase, Target
 from storlab.stores.data_file import check_data_file
 from storlab.stores.filesystems import mounted_below
-from storlab.stores.home import HomeHold, await_home, uses_home
+from storlab.stores.home import DataDirectoryLock, await_home, uses_home
 
 
 def shared_study(study: StudyBase, place: ClientPlace, base: Path) -> StudyBase:
@@ -127,7 +127,7 @@ class ClientGuard(Guard):
         self._folders: list[Path] = []
         self._removes = False
         self.shared: dict[str, Access] = {}  # by target; also visible to other clients
-        self.shared_homes: dict[str, HomeHold] = {}  # by target, only on the first client
+        self.shared_homes: dict[str, DataDirectoryLock] = {}  # by target, only on the first client
 
     def __enter__(self) -> ClientGuard:
         targets = self._common.study.target
@@ -153,7 +153,7 @@ class ClientGuard(Guard):
                 continue
             directory = Path(target.directory or "")
             if self._place.rank == 1:
-                hold = self._stack.enter_context(HomeHold(directory, self.campaign))
+                hold = self._stack.enter_context(DataDirectoryLock(directory, self.campaign))
                 self.shared_homes[target.name] = hold
                 home = hold.path
             elif common.meanwhile is None:

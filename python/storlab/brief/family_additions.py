@@ -11,7 +11,7 @@ from storlab.contracts.hook import load
 from storlab.contracts.registry import FAMILIES
 
 
-class Extra:
+class FamilyAdditions:
     """Base class of a workload family's additions to a brief; methods return nothing by default.
 
     ``rules`` are audit rules whose findings the warnings already state: such findings do not
@@ -51,13 +51,13 @@ class Extra:
         return {}
 
 
-def extra_of(kind: str) -> Extra | None:
+def additions_of(kind: str) -> FamilyAdditions | None:
     """Return the additions of a workload family; None if its page names none."""
     place = FAMILIES[kind].page.extra
-    extra: Extra | None = load(place)() if place else None
+    extra: FamilyAdditions | None = load(place)() if place else None
     return extra
 
 
-def extras_of(comparison: Comparison) -> list[Extra]:
+def all_additions(comparison: Comparison) -> list[FamilyAdditions]:
     """Return the additions of all workload families of a comparison, in section order."""
-    return [extra for kind in comparison.kinds if (extra := extra_of(kind)) is not None]
+    return [extra for kind in comparison.kinds if (extra := additions_of(kind)) is not None]

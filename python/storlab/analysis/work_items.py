@@ -19,7 +19,7 @@ from storlab.model.power import Boundary
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class WorkItem:
     """One epoch, checkpoint or restore of one run; value names end in their unit."""
 
     kind: str  # kind of its span: epoch, write or restore
@@ -41,10 +41,10 @@ class Worker:
     client: str = ""  # cluster client that it ran on, in the first repeat
 
 
-def pieces_of(run: RunData, boundary: Boundary | None = None) -> list[Piece]:
+def work_items_of(run: RunData, boundary: Boundary | None = None) -> list[WorkItem]:
     """Return all stages of a run by kind, in order of time; empty if the engine reported none."""
     record = run.record
-    pieces: list[Piece] = []
+    pieces: list[WorkItem] = []
     for piece in FAMILIES[record.kind].page.pieces:
         kind, energies = piece.kind, _energies(run, piece.kind, boundary)
         for place, read in enumerate(piece.read(record)):
@@ -52,7 +52,7 @@ def pieces_of(run: RunData, boundary: Boundary | None = None) -> list[Piece]:
             if energy is not None:
                 values = {**values, "energy_j": energy, "energy_wh": energy / J_PER_WH}
             provenance = _provenance(run, boundary)
-            pieces.append(Piece(kind, place + 1, values, read.workers, provenance, read.clients))
+            pieces.append(WorkItem(kind, place + 1, values, read.workers, provenance, read.clients))
     return pieces
 
 
@@ -71,18 +71,18 @@ def _provenance(run: RunData, boundary: Boundary | None) -> str:
     return next((word for word in words if word != "measured"), "measured")
 
 
-def cell_pieces(cell: Cell, kind: str) -> dict[int, list[Piece]]:
+def cell_work_items(cell: Cell, kind: str) -> dict[int, list[WorkItem]]:
     """Return the stages of a kind over all finished repeats, by number."""
     boundary = None if cell.power is None else cell.power.boundary
-    by_number: dict[int, list[Piece]] = {}
+    by_number: dict[int, list[WorkItem]] = {}
     for run in cell.runs:
-        for piece in pieces_of(run, boundary):
+        for piece in work_items_of(run, boundary):
             if piece.kind == kind:
                 by_number.setdefault(piece.number, []).append(piece)
     return dict(sorted(by_number.items()))
 
 
-def interval_of(pieces: Sequence[Piece], name: str) -> Interval | None:
+def interval_of(pieces: Sequence[WorkItem], name: str) -> Interval | None:
     """Return the mean over the repeats with its interval; None unless every one has the value."""
     values = [piece.values[name] for piece in pieces if name in piece.values]
     return mean_interval(values) if values and len(values) == len(pieces) else None
@@ -93,7 +93,7 @@ def workers_of(cell: Cell, kind: str, *, summed: bool = False) -> list[Worker]:
     durations: dict[int, list[float]] = {}
     clients: dict[int, str] = {}
     for run in cell.runs:
-        pieces = [piece for piece in pieces_of(run) if piece.kind == kind]
+        pieces = [piece for piece in work_items_of(run) if piece.kind == kind]
         for piece in pieces:
             clients = {**piece.clients, **clients}
         for number in sorted({number for piece in pieces for number in piece.workers}):

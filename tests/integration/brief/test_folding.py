@@ -19,13 +19,13 @@ from storlab.analysis.answer import inverse
 from storlab.analysis.compare import Comparison, compare
 from storlab.analysis.dataset import load_dataset
 from storlab.brief.build import build_brief
-from storlab.brief.facts import environment_tables
+from storlab.brief.fact_tables import environment_tables
 from storlab.brief.heat import STEPS, heat_tables
 from storlab.brief.pdf import render_pages
+from storlab.figures.axis_extent import CUT_WORDS, cut_words
 from storlab.figures.common import digits3, is_small, last_point
 from storlab.figures.figure import Figure
-from storlab.figures.foot import with_foot
-from storlab.figures.reach import CUT_WORDS, cut_words
+from storlab.figures.footer import with_foot
 from storlab.figures.svg import render, standalone
 from storlab.figures.theme import LIGHT, SHAPES, TAIL
 from storlab.figures.throughput_vs_jobs import KEY, draw_rates

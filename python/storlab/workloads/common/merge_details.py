@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from storlab.contracts.offers import Part
+from storlab.contracts.capabilities import Part
 
 
 def zipped(parts: Sequence[Part], name: str) -> list[tuple[Mapping[str, Any], ...]]:

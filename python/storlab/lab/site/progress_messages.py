@@ -18,7 +18,7 @@ ResultT = TypeVar("ResultT")
 STUCK = 20  # longest time without progress, in multiples of ``lost_after``
 
 
-class Teller:
+class ProgressSender:
     """Sender of one client; only its own thread uses the link, other threads leave messages."""
 
     def __init__(self, end: ClientEnd) -> None:
@@ -55,7 +55,7 @@ class Teller:
 class ClientReporter(Reporter):
     """Reporter that sends preparation and load progress to rank 0."""
 
-    def __init__(self, teller: Teller) -> None:
+    def __init__(self, teller: ProgressSender) -> None:
         self._teller = teller
         self._text, self._total = "", 0.0
         self.notes: list[str] = []

@@ -7,9 +7,9 @@ from typing import Any
 import altair as alt
 
 from storlab.analysis.compare import Comparison
-from storlab.analysis.pieces import Worker, workers_of
 from storlab.analysis.points import Section, WorkloadPoint
-from storlab.contracts.figure import Crew
+from storlab.analysis.work_items import Worker, workers_of
+from storlab.contracts.figure import WorkerBars
 from storlab.figures.common import digits3, figure_name, interval_text, place_at, point_ids
 from storlab.figures.figure import Figure
 from storlab.figures.theme import HEIGHT, WIDTH, colour, configured, role, shape
@@ -19,7 +19,7 @@ MOST_PLACES = 32  # most workers labelled individually; beyond this the axis is 
 
 def crew_figure(
     kind: str,
-    crew: Crew,
+    crew: WorkerBars,
     comparison: Comparison,
     section: Section,
     facet: Any,
@@ -82,7 +82,7 @@ def _datum(target: str, worker: Worker) -> dict[str, Any]:
 
 
 def _chart(
-    comparison: Comparison, targets: list[str], numbers: list[int], crew: Crew
+    comparison: Comparison, targets: list[str], numbers: list[int], crew: WorkerBars
 ) -> alt.TopLevelMixin:
     colours = colour(comparison.targets, targets)
     place: dict[str, Any] = {

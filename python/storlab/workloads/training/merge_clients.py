@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from storlab.contracts.offers import Part
-from storlab.workloads.common.parts import host_sum, moved, zipped
+from storlab.contracts.capabilities import Part
+from storlab.workloads.common.merge_details import host_sum, moved, zipped
 
 _TIMES = ("start_ns", "end_ns")
 _STEP_TIMES = ("start_ns", "end_ns", "first_end_ns")

@@ -178,7 +178,7 @@ def _asides(stores: Sequence[ResultStore], names: Sequence[str]) -> list[str]:
     sentences = []
     for kind in dict.fromkeys(p.kind for store in stores for p in store.plan.points.values()):
         spec, page = FAMILIES[kind].spec, FAMILIES[kind].page
-        for name in sorted(spec.asides - spec.matched):
+        for name in sorted(spec.non_work_parameters - spec.matched):
             told = {
                 place: " and ".join(values)
                 for place, store in zip(names, stores, strict=True)

@@ -14,7 +14,7 @@ import pytest
 from integration.brief.brief_fixture import build_store
 from storlab.analysis.compare import compare
 from storlab.analysis.dataset import load_dataset
-from storlab.analysis.several import differences, work_of
+from storlab.analysis.merge_directories import differences, work_of
 from storlab.base.errors import ExitCode
 from storlab.brief.build import _title, build_brief
 from storlab.brief.html import render_html

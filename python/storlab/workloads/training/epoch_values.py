@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 
 from storlab.base.units import MB, NS_PER_S
-from storlab.contracts.page import PieceColumn, PieceKind, PieceValues
+from storlab.contracts.page import PieceValues, WorkItemColumn, WorkItemKind
 from storlab.model.result import RunRecord
-from storlab.workloads.common.pieces import device_values
+from storlab.workloads.common.device_values import device_values
 from storlab.workloads.training.details import EpochTimes, TrainingDetails
 
 
@@ -28,20 +28,20 @@ def _epoch(epoch: EpochTimes) -> PieceValues:
 
 
 TRAINING_PIECES = (
-    PieceKind(
+    WorkItemKind(
         kind="epoch",
         read=read_epochs,
         word="epoch",
         caption="Epoch by epoch",
         columns=(
-            PieceColumn("time_s", "time", "s"),
-            PieceColumn("samples_s", "samples/s", ""),
-            PieceColumn("mb_s", "moved", "MB/s"),
-            PieceColumn("read_mb", "read of files", "MB"),
-            PieceColumn("device_mb", "read by the device", "MB"),
-            PieceColumn("device_percent", "device / files", "%"),
-            PieceColumn("stall_s", "stall of an accelerator", "s"),
-            PieceColumn("energy_j", "energy", "J"),
+            WorkItemColumn("time_s", "time", "s"),
+            WorkItemColumn("samples_s", "samples/s", ""),
+            WorkItemColumn("mb_s", "moved", "MB/s"),
+            WorkItemColumn("read_mb", "read of files", "MB"),
+            WorkItemColumn("device_mb", "read by the device", "MB"),
+            WorkItemColumn("device_percent", "device / files", "%"),
+            WorkItemColumn("stall_s", "stall of an accelerator", "s"),
+            WorkItemColumn("energy_j", "energy", "J"),
         ),
     ),
 )
