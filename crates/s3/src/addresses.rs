@@ -1,4 +1,4 @@
-//! Addresses of an endpoint's name, which is resolved again during a run.
+//! IP addresses of an endpoint, resolved again in the background while a run lasts.
 
 use std::io;
 use std::net::SocketAddr;
@@ -16,36 +16,37 @@ const STALE: Duration = Duration::from_secs(5);
 /// that fail at the same time would flood the name server.
 const FRESH: Duration = Duration::from_secs(1);
 
-/// Looks a name up; it may wait for a name server.
+/// Function that resolves the name of an endpoint; it may block on a name server.
 pub(super) type Resolve = Box<dyn Fn() -> io::Result<Vec<SocketAddr>> + Send + Sync>;
 
-/// Addresses of an endpoint.
+/// IP addresses of one endpoint, used in rotation.
 pub(super) struct Addresses {
-    /// Looks the name up; None if the addresses are fixed.
+    /// Resolver of the name; None if the addresses are fixed.
     resolve: Option<Resolve>,
-    /// Written by every look-up that ends, also by one that fails and changes nothing.
+    /// Latest addresses. Every finished look-up sends on this channel, even one that failed and
+    /// changed nothing, so that waiting tasks wake up.
     current: watch::Sender<Vec<SocketAddr>>,
     lookup: Mutex<Lookup>,
     turn: AtomicUsize,
 }
 
-/// State of the last look-up of a name.
+/// State of the background look-up of a name.
 struct Lookup {
     running: bool,
-    /// When the last one ended, on the monotonic clock.
+    /// End of the last look-up, in nanoseconds on the monotonic clock.
     ended_ns: u64,
 }
 
 impl Addresses {
-    /// Keeps addresses that never change.
+    /// Create a fixed set of addresses, which is never resolved again.
     pub(super) fn fixed(addresses: Vec<SocketAddr>) -> Arc<Self> {
         Self::with(addresses, None)
     }
 
-    /// Looks a name up, for the first time.
+    /// Resolve a name with `resolve`, which is kept for later look-ups.
     ///
     /// # Errors
-    /// Create the addresses of a name by looking it up with `resolve`.
+    /// Returns the error of `resolve` if this first look-up fails.
     pub(super) fn of_name(resolve: Resolve) -> io::Result<Arc<Self>> {
         Ok(Self::with(resolve()?, Some(resolve)))
     }
@@ -56,15 +57,15 @@ impl Addresses {
         Arc::new(Self { resolve, current, lookup, turn })
     }
 
-    /// Returns whether the addresses are those of a name, which may be resolved again.
+    /// Return whether the addresses come from a name, which may be resolved again.
     pub(super) fn may_change(&self) -> bool {
         self.resolve.is_some()
     }
 
-    /// Returns all addresses, each time beginning with the next one.
+    /// Return all addresses, rotated by one with each call to spread the connections.
     ///
-    /// Stale addresses are returned as well, at once; a look-up in the background replaces them for
-    /// later calls, if it succeeds.
+    /// Stale addresses are returned at once; a look-up in the background replaces them for later
+    /// calls, if it succeeds.
     pub(super) fn in_turn(self: &Arc<Self>) -> Vec<SocketAddr> {
         self.look_up_unless_younger(STALE);
         let mut addresses = self.current.borrow().clone();
@@ -73,20 +74,24 @@ impl Addresses {
         addresses
     }
 
-    /// Resolves the name again after all of `failed` have refused, and returns its other addresses:
-    /// none if the name has only those, was resolved just before, or cannot be resolved.
+    /// Resolve the name again after all of `failed` have refused, and return the addresses not in
+    /// `failed`.
+    ///
+    /// The result is empty if there are no others, if the name was resolved less than [`FRESH`]
+    /// ago, or if the look-up fails.
     pub(super) async fn others_than(self: &Arc<Self>, failed: &[SocketAddr]) -> Vec<SocketAddr> {
         let mut current = self.current.subscribe();
         if self.look_up_unless_younger(FRESH) {
-            // The sender lives as long as `self`.
+            // This cannot fail: `self` owns the sender.
             let _ = current.changed().await;
         }
         let addresses = current.borrow();
         addresses.iter().filter(|address| !failed.contains(address)).copied().collect()
     }
 
-    /// Starts a look-up of a name whose addresses are older than `age`, unless one is running.
-    /// Returns whether one is running now.
+    /// Start a background look-up if the addresses are older than `age` and none is running.
+    ///
+    /// Returns whether a look-up is running now.
     fn look_up_unless_younger(self: &Arc<Self>, age: Duration) -> bool {
         if self.resolve.is_none() {
             return false;
@@ -95,7 +100,7 @@ impl Addresses {
         let old = monotonic_ns().saturating_sub(lookup.ended_ns) >= age.as_nanos() as u64;
         if old && !lookup.running {
             let of = self.clone();
-            // Not on a thread of the runtime, whose end would wait for the name server.
+            // Not on a thread of the tokio runtime, whose shutdown would wait for the name server.
             let started = thread::Builder::new()
                 .name("storlab-resolve".to_owned())
                 .spawn(move || of.look_up());
@@ -107,7 +112,7 @@ impl Addresses {
     fn look_up(&self) {
         let Some(resolve) = &self.resolve else { return };
         let found = resolve();
-        // Held until the addresses are written: who sees a running look-up waits for that.
+        // Held until the addresses are written: a caller that sees `running` waits for the update.
         let mut lookup = lock(&self.lookup);
         *lookup = Lookup { running: false, ended_ns: monotonic_ns() };
         self.current.send_modify(|addresses| {
@@ -117,7 +122,7 @@ impl Addresses {
         });
     }
 
-    /// Makes the addresses stale.
+    /// Make the addresses stale.
     #[cfg(test)]
     pub(super) fn expire(&self) {
         lock(&self.lookup).ended_ns = 0;
@@ -153,7 +158,7 @@ mod tests {
         {
             addresses.expire();
             let current = addresses.current.subscribe();
-            // The resolver waits for its answer meanwhile, and is asked once.
+            // The resolver is still waiting for its answer and must not be called a second time.
             assert_eq!(addresses.in_turn(), [address(1)]);
             assert_eq!(addresses.in_turn(), [address(1)]);
             answer.send(answered).expect("sent");

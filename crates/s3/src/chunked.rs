@@ -1,5 +1,7 @@
-//! `aws-chunked` bodies: what stands between the pieces of the payload. Pure functions, so that a
-//! body only interleaves them with its buffers: `next` before each chunk, `finish` after the last.
+//! Framing of `aws-chunked` request bodies: chunk headers and trailers.
+//!
+//! The functions return only the framing, so that a body can interleave it with its buffers: `next`
+//! before each chunk, `finish` after the last.
 //!
 //! Source: the AWS documentation of Signature Version 4 for S3, transfer of the payload in multiple
 //! chunks, and with trailing headers.
@@ -15,8 +17,9 @@ use crate::checksum::{SHA256_OF_NOTHING, crc32_base64, hex, hmac_hex};
 const SIGNATURE: &[u8] = b";chunk-signature=";
 pub(super) const CRC32_TRAILER: &str = "x-amz-checksum-crc32";
 
-/// Signs the chunks of a `STREAMING-AWS4-HMAC-SHA256-PAYLOAD` body, in order. Chunks are at least
-/// 8 KiB, but for the last one.
+/// Signer of the chunks of a `STREAMING-AWS4-HMAC-SHA256-PAYLOAD` body, in order.
+///
+/// S3 requires chunks of at least 8 KiB, except for the last one.
 #[derive(Clone)]
 pub struct ChunkSigner {
     key: hmac::Key,
@@ -31,15 +34,15 @@ impl ChunkSigner {
         ChunkSigner { key, stamp, scope, previous: seed, begun: false }
     }
 
-    /// What stands before a chunk: the line end of the chunk before it, if any, and its header.
-    /// `length` is not 0.
+    /// Return the bytes before a chunk: the line end of the previous chunk, if any, and the header
+    /// with the signature. `length` must not be 0.
     pub fn next(&mut self, length: u64, sha256: &[u8; 32]) -> Bytes {
         let mut out = self.header(length, &hex(sha256));
         out.extend_from_slice(b"\r\n");
         out.into()
     }
 
-    /// What stands after the last chunk.
+    /// Return the bytes after the last chunk: its line end and the signed empty chunk.
     pub fn finish(&mut self) -> Bytes {
         let mut out = self.header(0, SHA256_OF_NOTHING.as_bytes());
         out.extend_from_slice(b"\r\n\r\n");
@@ -78,15 +81,15 @@ impl fmt::Debug for ChunkSigner {
     }
 }
 
-/// The frame of a `STREAMING-UNSIGNED-PAYLOAD-TRAILER` body with its CRC32.
+/// Framing of a `STREAMING-UNSIGNED-PAYLOAD-TRAILER` body, which ends with its CRC32.
 #[derive(Clone, Debug, Default)]
 pub struct CrcChunks {
     begun: bool,
 }
 
 impl CrcChunks {
-    /// What stands before a chunk: the line end of the chunk before it, if any, and its header.
-    /// `length` is not 0.
+    /// Return the bytes before a chunk: the line end of the previous chunk, if any, and the header.
+    /// `length` must not be 0.
     pub fn next(&mut self, length: u64) -> Bytes {
         let mut out = Vec::with_capacity(20);
         begin_chunk(&mut out, &mut self.begun, length);
@@ -94,7 +97,7 @@ impl CrcChunks {
         out.into()
     }
 
-    /// What stands after the last chunk; the CRC32 is that of the whole payload.
+    /// Return the bytes after the last chunk, with the CRC32 of the whole payload as trailer.
     pub fn finish(&mut self, crc32: u32) -> Bytes {
         let mut out = Vec::with_capacity(48);
         begin_chunk(&mut out, &mut self.begun, 0);
@@ -111,19 +114,22 @@ fn begin_chunk(into: &mut Vec<u8>, begun: &mut bool, length: u64) {
     into.extend_from_slice(format!("{length:x}").as_bytes());
 }
 
-/// Bytes on the wire of a signed chunked body, in chunks of `chunk` bytes, which is not 0.
+/// Return the length in bytes on the wire of a signed body in chunks of `chunk` bytes (not 0).
 pub fn signed_length(decoded_length: u64, chunk: u64) -> u64 {
     framed_length(decoded_length, chunk, SIGNATURE.len() as u64 + 64, 0)
 }
 
-/// Bytes on the wire of a body with a CRC32 trailer, in chunks of `chunk` bytes, which is not 0.
+/// Return the length in bytes on the wire of a body with a CRC32 trailer, in chunks of `chunk`
+/// bytes (not 0).
 pub fn crc_length(decoded_length: u64, chunk: u64) -> u64 {
-    // The trailer's line: its name, a colon, eight characters of base64, the line end.
+    // The trailer line: name, colon, eight characters of base64, line end.
     framed_length(decoded_length, chunk, 0, CRC32_TRAILER.len() as u64 + 1 + 8 + 2)
 }
 
-/// Each chunk has its length in hex, an extension, and two line ends; so has the empty last one,
-/// with the trailer between its two.
+/// Return the length of a body with its framing.
+///
+/// Each chunk has its length in hex, an extension (`extension` bytes) and two line ends. So has the
+/// empty last chunk, with the trailer between its two line ends.
 fn framed_length(decoded_length: u64, chunk: u64, extension: u64, trailer: u64) -> u64 {
     let digits = |length: u64| u64::from(length.checked_ilog(16).unwrap_or(0)) + 1;
     let frame = |length: u64| digits(length) + extension + 4;
@@ -158,7 +164,7 @@ mod tests {
     #[test]
     fn a_trailer_follows_the_last_chunk() {
         let body = crc_body(b"123456789", 5);
-        // The check value of CRC-32 is cbf43926.
+        // cbf43926 is the published check value of CRC-32.
         let wanted: &[u8] =
             b"5\r\n12345\r\n4\r\n6789\r\n0\r\nx-amz-checksum-crc32:y/Q5Jg==\r\n\r\n";
         assert_eq!(body, wanted, "{}", String::from_utf8_lossy(&body));

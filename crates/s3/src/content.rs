@@ -1,10 +1,11 @@
-//! What objects hold: unique, incompressible, and known from the key alone.
+//! Content of the objects that storlab writes: unique, incompressible, and derived from the key
+//! alone.
 //!
-//! Every object is one random pattern again and again, each time under another mask of 64 bytes, by
-//! XOR. No 16 bytes come twice, in one object or in two: a store that deduplicates small chunks, or
-//! looks for similar ones, gains nothing. The pattern stays in a core's first cache: content is
-//! made as fast as memory is written. Nothing is hashed or remembered to verify it: any part of
-//! any object can be compared as it arrives.
+//! Every object repeats one random pattern, XORed with a different 64-byte mask at each repetition.
+//! No aligned or unaligned 16 bytes occur twice, within an object or across objects, so that stores
+//! with small-chunk deduplication or similarity detection gain nothing. The pattern fits into the
+//! L1 cache, so content is generated at the speed of memory writes. Verification needs no stored
+//! hashes: any part of any object can be compared as it arrives.
 
 use std::array::from_fn;
 use std::sync::OnceLock;
@@ -13,19 +14,21 @@ use rand_core::Rng as _;
 use storlab_base::{ODD, mix, stream};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-/// What a body makes at a time.
+/// Size in bytes of the pieces in which a body is generated.
 pub const PIECE_BYTES: usize = 256 << 10;
-/// The pattern's length, and that of what has one mask: most of a core's first cache is left. With
-/// 256 KiB, PUTs of 4 MiB on loopback needed 6 % more CPU (medians of 23 rounds in turns).
+/// Length of the pattern and of the run that shares one mask. 16 KiB leaves most of the L1 cache
+/// free; with 256 KiB, PUTs of 4 MiB on loopback needed 6 % more CPU (medians of 23 alternating
+/// rounds).
 const PATTERN_BYTES: usize = 16 << 10;
 const MASK_BYTES: usize = 64;
 type Mask = [u8; MASK_BYTES];
 
-/// The same in every run: a pool is verified by runs that did not fill it. Whoever changes what
-/// objects hold names pools otherwise (`CONTENT` in the object family's Python).
+/// Seed of the pattern. It never changes, because a pool of objects may be verified by a run that
+/// did not write it. Any change to the content also requires new pool names (`CONTENT` in the
+/// object family's Python).
 const PATTERN_SEED: u64 = 0x73_746f_726c_6162;
 
-/// The pattern, made once in a process.
+/// Return the pattern, which is generated once per process.
 fn pattern() -> &'static [u8] {
     static PATTERN: OnceLock<Vec<u8>> = OnceLock::new();
     PATTERN.get_or_init(|| {
@@ -36,7 +39,7 @@ fn pattern() -> &'static [u8] {
     })
 }
 
-/// What one object holds.
+/// Content of one object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Content {
     identity: u64,
@@ -44,13 +47,13 @@ pub struct Content {
 }
 
 impl Content {
-    /// Of the object with this key.
+    /// Return the content of the object with this key.
     pub fn of(key: &str) -> Self {
         let identity = xxh3_64_with_seed(key.as_bytes(), PATTERN_SEED);
         Content { identity, pattern: pattern() }
     }
 
-    /// The bytes from `offset` on.
+    /// Write the object's bytes from `offset` on into `buffer`.
     pub fn fill(self, offset: u64, buffer: &mut [u8]) {
         for (place, pattern, mask) in self.runs(offset, buffer.len()) {
             let (blocks, odd) = buffer[place..][..pattern.len()].as_chunks_mut::<MASK_BYTES>();
@@ -64,7 +67,9 @@ impl Content {
         }
     }
 
-    /// Compare what arrived with the bytes from `offset` on: where the first wrong one stands.
+    /// Compare received bytes with the object's bytes from `offset` on.
+    ///
+    /// Returns the offset in the object of the first wrong byte, or None if all are right.
     pub fn compare(self, offset: u64, arrived: &[u8]) -> Option<u64> {
         self.runs(offset, arrived.len()).find_map(|(place, pattern, mask)| {
             let run = &arrived[place..][..pattern.len()];
@@ -76,8 +81,10 @@ impl Content {
         })
     }
 
-    /// What `length` bytes from `offset` on are made of: for each mask the place where it begins in
-    /// them, the pattern below it, and the mask as it lies over that.
+    /// Split a range of the object into runs that share one mask.
+    ///
+    /// Yields for each run its start relative to `offset`, the pattern bytes, and the mask rotated
+    /// to the start of the run.
     fn runs(
         self,
         offset: u64,
@@ -104,7 +111,7 @@ impl Content {
     }
 }
 
-/// Without a branch for each byte: what arrives is right but for once in a lifetime.
+/// Return whether any byte differs. Branch-free per byte, because differences are very rare.
 fn differ(arrived: &[u8], pattern: &[u8], mask: &Mask) -> bool {
     let (blocks, odd) = arrived.as_chunks::<MASK_BYTES>();
     let (wanted, odd_wanted) = pattern.as_chunks::<MASK_BYTES>();
@@ -140,7 +147,7 @@ mod tests {
 
     #[test]
     fn no_16_bytes_come_twice() {
-        // Past the pattern's end, where it begins anew; at any place in both.
+        // Runs past the end of the pattern, where it repeats, and compares unaligned positions too.
         let mut seen = HashSet::new();
         for key in ["a", "b", "c"] {
             assert!(

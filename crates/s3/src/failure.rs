@@ -1,36 +1,36 @@
-//! Why a request did not succeed, in the words of results.
+//! Reasons why an S3 request failed, with the names under which results count them.
 
 use std::io;
 
 use crate::tls::{self, TlsFault};
 
-/// Why a request did not succeed.
+/// Reason why a request failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Failure {
-    /// Nobody listens.
+    /// No process listens on the endpoint's port.
     #[error("connection refused by {0}")]
     Refused(String),
-    /// No way to the server, or no resources for one more connection.
+    /// There is no route to the server, or the system has no resources for another connection.
     #[error("{what}")]
     Connect {
-        /// With the endpoint.
+        /// Message that names the endpoint.
         what: String,
-        /// Of the system, where it gave one.
+        /// Error number of the operating system, if there is one.
         errno: Option<i32>,
     },
-    /// The connection was torn down.
+    /// The connection was reset.
     #[error("the connection was reset")]
     Reset,
     /// The server closed the connection before it answered.
     #[error("the connection was closed before the answer")]
     Closed,
-    /// It took longer than it may.
+    /// The time-out of the request ran out.
     #[error("no answer in time")]
     TimeOut,
     /// An established connection failed with an error of the system, such as EHOSTUNREACH.
     #[error("the connection was lost: {what}")]
     Lost {
-        /// In the words of the system.
+        /// Message of the operating system.
         what: String,
         /// Error number of the operating system.
         errno: Option<i32>,
@@ -38,37 +38,37 @@ pub enum Failure {
     /// The connection ended during the TLS handshake: no request was sent.
     #[error("TLS: {0}: the connection ended during the handshake")]
     Handshake(String),
-    /// No agreement about certificates or protocol versions.
+    /// The TLS handshake failed because of certificates or protocol versions.
     #[error("TLS: {what}")]
     Tls {
         /// Cause of the failed TLS handshake.
         fault: TlsFault,
-        /// In words, with the fix.
+        /// Message with the fix.
         what: String,
     },
-    /// What came is not HTTP, or not S3.
+    /// The answer is not valid HTTP, or not a valid S3 answer.
     #[error("protocol: {0}")]
     Protocol(String),
     /// The connection ended before the body did.
     #[error("the body was cut short with its connection")]
     ShortBody,
-    /// The body is not what was stored.
+    /// The received body differs from what was written.
     #[error("the body is wrong: {0}")]
     WrongBody(String),
     /// The store answered with an error.
     #[error("{}", answered(&self.kind(), message))]
     Http {
-        /// Of HTTP.
+        /// HTTP status.
         status: u16,
-        /// S3's own, where the answer names one.
+        /// S3 error code, if the answer has one.
         code: Option<String>,
-        /// For people; may be empty.
+        /// Message of the store; may be empty.
         message: String,
     },
 }
 
 impl Failure {
-    /// The word under which results count it.
+    /// Return the name under which results count this failure.
     pub fn kind(&self) -> String {
         match self {
             Failure::Refused(_) => "connection refused".to_owned(),
@@ -87,7 +87,7 @@ impl Failure {
         }
     }
 
-    /// Whether the same request may succeed when it is sent again.
+    /// Return whether sending the same request again may succeed.
     pub fn retryable(&self) -> bool {
         match self {
             Failure::Refused(_)
@@ -115,15 +115,17 @@ impl Failure {
         }
     }
 
-    /// Whether the store may have done what was asked although it failed here. A request that is
-    /// not idempotent must not be sent again then without a look at what it left.
+    /// Return whether the store may have executed the request although it failed here.
+    ///
+    /// If so, a request that is not idempotent must not be sent again before its effects are
+    /// checked.
     pub fn may_be_done(&self) -> bool {
         match self {
             Failure::Refused(_)
             | Failure::Connect { .. }
             | Failure::Handshake(_)
             | Failure::Tls { .. } => false,
-            // SlowDown and its like refuse a request before it is looked at.
+            // SlowDown and similar codes reject a request before it is executed.
             Failure::Http { status, code, .. } => match code.as_deref() {
                 Some("SlowDown" | "ServiceUnavailable" | "Throttling") => false,
                 _ => matches!(status, 200 | 408 | 500..),
@@ -138,7 +140,7 @@ impl Failure {
         }
     }
 
-    /// Whether it may be that no server was there to look at the request.
+    /// Return whether the request may not have reached any server.
     pub fn unheard(&self) -> bool {
         match self {
             Failure::Refused(_)
@@ -156,7 +158,7 @@ impl Failure {
         }
     }
 
-    /// The errno that is nearest to it.
+    /// Return the error number that describes the failure best.
     pub fn errno(&self) -> Option<i32> {
         match self {
             Failure::Refused(_) => Some(libc::ECONNREFUSED),
@@ -171,7 +173,7 @@ impl Failure {
         }
     }
 
-    /// Classify an error of an established connection; `ended` is the failure for its plain end.
+    /// Classify an error of an established connection; `ended` is the failure for an end of stream.
     pub(crate) fn of_io(error: &io::Error, ended: Failure) -> Failure {
         if let Some(tls) = error.get_ref().and_then(|e| e.downcast_ref::<rustls::Error>()) {
             let (fault, what) = tls::explain(tls);
@@ -183,7 +185,8 @@ impl Failure {
             | io::ErrorKind::BrokenPipe => Failure::Reset,
             io::ErrorKind::UnexpectedEof => ended,
             io::ErrorKind::TimedOut => Failure::TimeOut,
-            // The system knows of paths and devices, and nothing of protocols.
+            // An errno describes the network or the device; errors without one come from protocol
+            // code.
             _ => match error.raw_os_error() {
                 errno @ Some(_) => Failure::Lost { what: error.to_string(), errno },
                 None => Failure::Protocol(error.to_string()),
@@ -191,7 +194,8 @@ impl Failure {
         }
     }
 
-    /// A word for the control plane to choose its advice by; part of the interface to Python.
+    /// Return a keyword from which the control plane chooses its advice; part of the Python
+    /// interface.
     pub fn fault(&self) -> &'static str {
         match self {
             Failure::Refused(_) => "refused",
@@ -208,7 +212,7 @@ impl Failure {
         }
     }
 
-    /// Return how the user can mend a failure of this kind.
+    /// Return how the user can fix a failure of this kind.
     pub fn advice(&self) -> &'static str {
         match self {
             Failure::Refused(_) | Failure::Connect { .. } => {
@@ -308,7 +312,8 @@ mod tests {
         assert_eq!(of("gone").to_string(), "NoSuchKey (404): gone");
     }
 
-    /// Errors of the system on an established connection: the path may be back at the next try.
+    /// Errors of the system on an established connection: the route may be back at the next
+    /// attempt.
     #[test]
     fn a_path_that_is_gone_is_retried_and_no_fault_of_the_protocol() {
         for errno in

@@ -1,6 +1,8 @@
-//! An S3 client for load: one request is one signed head and a body, one connection is one
-//! keep-alive HTTP/1.1 connection that the caller owns. Nothing is retried or followed here, so
-//! that a load sees, times and counts everything that happens.
+//! S3 client for load generation.
+//!
+//! One request is a signed head and a body; one connection is a keep-alive HTTP/1.1 connection that
+//! the caller owns. The client neither retries nor follows redirects, so that the load generator
+//! sees, times and counts every request.
 //!
 //! ```no_run
 //! # async fn get(store: &storlab_s3::Store) -> Result<(), storlab_s3::Failure> {

@@ -1,4 +1,4 @@
-//! Single requests for those who do not run a tokio runtime: the control plane.
+//! Blocking client for single requests, for callers without a tokio runtime (the control plane).
 
 use std::time::Duration;
 
@@ -15,10 +15,11 @@ use crate::failure::Failure;
 use crate::request::{Call, PayloadHash};
 use crate::store::Store;
 
-/// Answers of the control plane are pages and errors, not data.
+/// Maximum length of an answer: the control plane reads listings and errors, not data.
 const REPLY_BYTES: usize = 64 << 20;
 
-/// Sends requests one by one to the first endpoint, over a connection that it keeps.
+/// Blocking client that sends one request at a time to the first endpoint, over a connection that
+/// it keeps open.
 #[derive(Debug)]
 pub struct OneShot {
     runtime: Runtime,
@@ -26,22 +27,22 @@ pub struct OneShot {
     kept: Option<Connection>,
 }
 
-/// An answer of any status.
+/// Answer to a request, with any status.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reply {
-    /// Of HTTP.
+    /// HTTP status.
     pub status: u16,
-    /// Names in lower case; values that are no text have replacement characters.
+    /// Header fields, with names in lower case; bytes that are not text are replaced.
     pub headers: Vec<(String, String)>,
-    /// Whole.
+    /// Complete body.
     pub body: Bytes,
 }
 
 impl OneShot {
-    /// Nothing is connected yet.
+    /// Create a client; it connects with the first request.
     ///
     /// # Errors
-    /// [`Error::Io`] where the system gives no resources for it.
+    /// [`Error::Io`] if the system cannot create the event loop.
     pub fn new(store: Store) -> Result<OneShot> {
         let runtime = Builder::new_current_thread()
             .enable_all()
@@ -50,16 +51,19 @@ impl OneShot {
         Ok(OneShot { runtime, store, kept: None })
     }
 
-    /// How the endpoint is written.
+    /// Return the endpoint as the specification writes it.
     pub fn endpoint_name(&self) -> &str {
         self.store.endpoint_name(0)
     }
 
-    /// One request, with a signed body. If the kept connection turns out to be gone, it is sent
-    /// once more over a new one; a request that is not idempotent gets a new connection at once.
+    /// Send one request with a signed body.
+    ///
+    /// If the kept connection was closed by the server, the request is sent once more over a new
+    /// one. A request that is not idempotent always gets a new connection.
     ///
     /// # Errors
-    /// When no whole answer came within `timeout`; an answer with an error status is a [`Reply`].
+    /// Any [`Failure`] that kept a complete answer from arriving within `timeout`. An answer with
+    /// an error status is a [`Reply`], not an error.
     pub fn request(
         &mut self,
         method: &str,
@@ -74,11 +78,13 @@ impl OneShot {
         self.send(Call::new(method, key), query, body, timeout)
     }
 
-    /// PUT of an object on a condition, `if-match` or `if-none-match` and its value. A store that
-    /// knows no conditions writes all the same.
+    /// PUT an object on a condition: `if-match` or `if-none-match`, and its value.
+    ///
+    /// A store that does not support conditional writes ignores the condition and writes.
     ///
     /// # Errors
-    /// As of [`OneShot::request`].
+    /// [`Failure::Protocol`] if the condition is not a valid header, otherwise as
+    /// [`OneShot::request`].
     pub fn put_if(
         &mut self,
         key: &str,
@@ -104,7 +110,7 @@ impl OneShot {
         let OneShot { runtime, store, kept } = self;
         let query: Vec<(&str, &str)> =
             query.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
-        // Multi-delete wants it, and some stores with it every POST of XML.
+        // Multi-delete requires it, and some stores require it for every POST of XML.
         let mut headers = call.headers.to_vec();
         if !body.is_empty() {
             headers.push((HeaderName::from_static("content-md5"), content_md5(body)));
@@ -141,7 +147,7 @@ async fn exchange(
     if let Some(connection) = reusable.and_then(Connection::if_open) {
         match connection.send(head(), body()).await {
             Ok(response) => return reply(response, kept).await,
-            // The server had closed it in the meantime.
+            // The server had closed the idle connection.
             Err(Failure::Closed | Failure::Reset) => {}
             Err(failure) => return Err(failure),
         }
@@ -151,7 +157,7 @@ async fn exchange(
     reply(connection.send(head(), body()).await?, kept).await
 }
 
-/// Reads an answer, and keeps the connection where the whole of it came.
+/// Read the whole answer, and keep the connection if that succeeds.
 async fn reply(
     mut response: Response,
     kept: &mut Option<Connection>,
@@ -208,7 +214,8 @@ mod tests {
         Some(text + std::str::from_utf8(&body).expect("text"))
     }
 
-    /// Answers so many `requests` of a connection with what they were, and closes it silently.
+    /// Start a server that answers `requests` requests per connection by echoing them, and then
+    /// closes the connection without notice.
     fn server(requests: usize) -> (u16, Arc<AtomicUsize>) {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let port = listener.local_addr().expect("bound").port();
@@ -268,7 +275,7 @@ mod tests {
         assert_eq!(connections.load(Ordering::SeqCst), 3);
     }
 
-    /// Over a kept connection that is dead it would have to be sent twice.
+    /// Over a dead kept connection, the request would have to be sent twice.
     #[test]
     fn what_is_not_idempotent_gets_a_connection_of_its_own() {
         let (port, connections) = server(9);

@@ -1,4 +1,4 @@
-//! From what to do to a signed request.
+//! Building of signed requests from calls.
 
 use std::fmt;
 
@@ -10,34 +10,35 @@ use crate::sign::{self, Field, Signer, Subject};
 use crate::{checksum, uri};
 
 const DECODED_LENGTH: &str = "x-amz-decoded-content-length";
-/// A head is shorter, but for odd keys; allocators keep memory of up to 1 KiB at hand.
+/// Initial capacity for a request head; nearly all are shorter. Allocators serve sizes up to 1 KiB
+/// from their thread-local cache.
 const HEAD_BYTES: usize = 640;
 
-/// What the signature says about the body.
+/// Value of `x-amz-content-sha256`: how the signature covers the body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PayloadHash {
     /// `UNSIGNED-PAYLOAD`: a body that the signature does not cover.
     Unsigned,
     /// There is no body.
     Empty,
-    /// The body's SHA-256.
+    /// SHA-256 of the body.
     Sha256([u8; 32]),
     /// `STREAMING-AWS4-HMAC-SHA256-PAYLOAD`: each chunk is signed, see [`Signed::chunks`]. Needs
     /// credentials.
     Streaming {
-        /// Bytes of the object, without the framing.
+        /// Length of the object in bytes, without the framing.
         decoded_length: u64,
     },
     /// `STREAMING-UNSIGNED-PAYLOAD-TRAILER`: the CRC32 follows the body, see
     /// [`crate::chunked::CrcChunks`].
     TrailerCrc32 {
-        /// Bytes of the object, without the framing.
+        /// Length of the object in bytes, without the framing.
         decoded_length: u64,
     },
 }
 
 impl PayloadHash {
-    /// As in `x-amz-content-sha256`, where `hash` has room for the digits of one.
+    /// Return the header value; `hash` is the buffer for the hex digits of a SHA-256.
     fn value<'h>(&self, hash: &'h mut [u8; 64]) -> &'h [u8] {
         match self {
             PayloadHash::Unsigned => b"UNSIGNED-PAYLOAD",
@@ -51,7 +52,7 @@ impl PayloadHash {
         }
     }
 
-    /// Bytes of an object that goes out in chunks, without their framing.
+    /// Return the length in bytes, without framing, of an object that is sent in chunks.
     fn decoded_length(&self) -> Option<u64> {
         match *self {
             PayloadHash::Streaming { decoded_length }
@@ -61,28 +62,29 @@ impl PayloadHash {
     }
 }
 
-/// One request: what to do to which key, and with which body.
+/// Request before it is signed: method, key, query, headers, and a description of the body.
 #[derive(Clone, Debug)]
 pub struct Call<'a> {
-    /// GET, PUT, HEAD, DELETE, POST.
+    /// HTTP method: GET, PUT, HEAD, DELETE or POST.
     pub method: Method,
-    /// None: the bucket itself.
+    /// Object key; None addresses the bucket itself.
     pub key: Option<&'a str>,
-    /// Not encoded; any order.
+    /// Query parameters, not URL-encoded, in any order.
     pub query: &'a [(&'a str, &'a str)],
     /// Further headers, such as `range`; all are signed.
     pub headers: &'a [(HeaderName, HeaderValue)],
-    /// About the body.
+    /// How the signature covers the body.
     pub payload: PayloadHash,
-    /// Of the body, with its framing where it has one: bytes on the wire.
+    /// Length of the body on the wire in bytes, including framing.
     pub content_length: u64,
 }
 
 impl<'a> Call<'a> {
-    /// Whether the store is in the same state, and answers the same, if the request comes twice.
+    /// Return whether a second identical request leaves the store in the same state and gets the
+    /// same answer.
     ///
-    /// CreateMultipartUpload is not: each begins an upload that takes space until it ends. Nor is
-    /// a write on a condition, whose second attempt is refused because of the first.
+    /// CreateMultipartUpload does not: each one begins an upload that takes space until it ends.
+    /// Nor does a conditional write, whose second attempt is refused because of the first.
     pub fn is_idempotent(&self) -> bool {
         let begins_upload =
             self.method == Method::POST && self.query.iter().any(|(name, _)| *name == "uploads");
@@ -94,12 +96,12 @@ impl<'a> Call<'a> {
         reads || !(begins_upload || conditional)
     }
 
-    /// GET of a whole object.
+    /// Create a GET of a whole object.
     pub fn get(key: &'a str) -> Call<'a> {
         Call::new(Method::GET, Some(key))
     }
 
-    /// Without query, further headers and body.
+    /// Create a call without query, further headers or body.
     pub fn new(method: Method, key: Option<&'a str>) -> Call<'a> {
         Call {
             method,
@@ -112,7 +114,7 @@ impl<'a> Call<'a> {
     }
 }
 
-/// Request line and header, as they go over the wire.
+/// Request line and header fields as they are sent.
 #[derive(Clone)]
 pub struct Head {
     pub(super) method: Method,
@@ -121,29 +123,30 @@ pub struct Head {
 
 impl fmt::Debug for Head {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The signature is in it.
+        // Never print the bytes: they contain the signature.
         f.debug_struct("Head").field("method", &self.method).finish_non_exhaustive()
     }
 }
 
-/// A request that can be sent.
+/// Request that can be sent.
 #[derive(Debug)]
 pub struct Signed {
-    /// All but the body.
+    /// Request line and header fields.
     pub head: Head,
-    /// For [`PayloadHash::Streaming`] with credentials: signs the body's chunks, in order.
+    /// Signer of the body's chunks, in order; present for [`PayloadHash::Streaming`] with
+    /// credentials.
     pub chunks: Option<ChunkSigner>,
 }
 
-/// What the requests to one endpoint have in common.
+/// Parts that all requests to one endpoint share.
 #[derive(Clone, Debug)]
 pub(super) struct Origin {
     pub(super) host: HeaderValue,
-    /// What stands before a key's slash: the bucket in path style, else nothing.
+    /// Path before the slash of the key: `/` and the bucket in path style, otherwise empty.
     pub(super) path_prefix: String,
 }
 
-/// The request for a call, signed for `second` since 1970 where there is a signer.
+/// Build the request for a call, signed for `second` (Unix time) if there is a signer.
 pub(super) fn build(
     origin: &Origin,
     signer: Option<&Signer>,
@@ -182,7 +185,7 @@ pub(super) fn build(
     for (name, value) in fields {
         push_line(&mut bytes, name, value);
     }
-    // Not signed: a proxy may change how the length is said.
+    // Not signed, because a proxy may change the way the length is transmitted.
     if call.content_length > 0 || matches!(call.method, Method::PUT | Method::POST) {
         push_line(&mut bytes, "content-length", call.content_length.to_string().as_bytes());
     }
@@ -196,7 +199,7 @@ fn push_line(into: &mut Vec<u8>, name: &str, value: &[u8]) {
     }
 }
 
-/// Path and query, encoded, and the length of the path.
+/// Return the encoded path and query, and the length of the path.
 fn target(origin: &Origin, call: &Call<'_>) -> (Vec<u8>, usize) {
     let key = call.key.unwrap_or_default();
     let mut out = Vec::with_capacity(origin.path_prefix.len() + key.len() + 64);

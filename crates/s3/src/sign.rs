@@ -1,7 +1,7 @@
-//! Signature version 4.
+//! AWS Signature Version 4.
 //!
 //! Source: the AWS documentation of Signature Version 4 for S3 (canonical request, string to sign,
-//! signing key). The key of the day is kept per thread: deriving it costs four HMACs.
+//! signing key). Each thread caches the signing key of the day: deriving it costs four HMACs.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -20,33 +20,33 @@ const DATE: &str = "x-amz-date";
 const TOKEN: &str = "x-amz-security-token";
 const SECONDS_PER_DAY: u64 = 86_400;
 
-/// Name, in lower case, and value of a field of the header.
+/// Header field: name in lower case, and value.
 pub(super) type Field<'a> = (&'a str, &'a [u8]);
 
-/// Signs requests with one pair of keys for one region.
+/// Signer of requests with one pair of keys for one region.
 pub(super) struct Signer {
-    /// Tells the threads' caches whose they are.
+    /// Identifies this signer in the per-thread caches.
     id: u64,
     credentials: Credentials,
     region: String,
     service: &'static str,
 }
 
-/// What is signed, besides the header.
+/// Signed parts of a request other than the header fields.
 pub(super) struct Subject<'a> {
     pub(super) method: &'a str,
-    /// Encoded.
+    /// URL-encoded path.
     pub(super) path: &'a [u8],
-    /// Encoded and sorted.
+    /// URL-encoded and sorted query.
     pub(super) query: &'a [u8],
-    /// As in `x-amz-content-sha256`.
+    /// Value of `x-amz-content-sha256`.
     pub(super) payload: &'a [u8],
 }
 
-/// What all requests of one day have in common, on one thread.
+/// Signing key and scope of one day; each thread caches one.
 struct Day {
     signer: u64,
-    /// As in a stamp.
+    /// Date as `YYYYMMDD`.
     date: Vec<u8>,
     scope: Arc<str>,
     key: hmac::Key,
@@ -58,7 +58,7 @@ thread_local! {
 }
 
 impl Signer {
-    /// None: the keys cannot be part of a header.
+    /// Create a signer; None if a key or token contains characters that no header may hold.
     pub(super) fn new(
         credentials: Credentials,
         region: &str,
@@ -72,16 +72,18 @@ impl Signer {
         Some(Signer { id, credentials, region: region.to_owned(), service })
     }
 
-    /// What a signed request says besides its signature: its time and, where there is one, the
-    /// session token.
+    /// Return the header fields that a signed request carries besides the signature: the time and,
+    /// for temporary credentials, the session token.
     pub(super) fn fields<'a>(&'a self, stamp: &'a [u8; 16]) -> impl Iterator<Item = Field<'a>> {
         let token = self.credentials.session_token.as_ref();
         let date = std::iter::once((DATE, &stamp[..]));
         date.chain(token.map(|token| (TOKEN, token.as_bytes())))
     }
 
-    /// Appends the line with the signature to `head`; every one of `fields` is signed, those of
-    /// [`Signer::fields`] are among them. The signer of the body's chunks, where one is asked for.
+    /// Append the `authorization` line to `head`.
+    ///
+    /// Every one of `fields` is signed; the caller includes those of [`Signer::fields`]. Returns
+    /// the signer of the body's chunks if `with_chunks` is set.
     pub(super) fn sign(
         &self,
         stamp: &[u8; 16],
@@ -90,7 +92,7 @@ impl Signer {
         with_chunks: bool,
         head: &mut Vec<u8>,
     ) -> Option<ChunkSigner> {
-        // Stable: values of one name stay in the order in which they are sent.
+        // A stable sort: values of one name stay in the order in which they are sent.
         fields.sort_by_key(|(name, _)| *name);
         DAY.with_borrow_mut(|day| {
             let day = self.at(day, stamp);
@@ -117,7 +119,7 @@ impl Signer {
         })
     }
 
-    /// The day of that moment, the last one where it still is that.
+    /// Return the key of the day of `stamp`, from the cache if it matches.
     fn at<'d>(&self, kept: &'d mut Option<Day>, stamp: &[u8; 16]) -> &'d Day {
         let date = &stamp[..8];
         match kept.take() {
@@ -145,7 +147,7 @@ impl fmt::Debug for Signer {
 }
 
 impl Day {
-    /// Of the canonical request in `scratch`, which it uses up.
+    /// Sign the canonical request in `scratch`, which is overwritten.
     fn signature(&self, stamp: &[u8; 16], scratch: &mut Vec<u8>) -> [u8; 64] {
         let hash = hex(&sha256(scratch));
         scratch.clear();
@@ -157,7 +159,8 @@ impl Day {
     }
 }
 
-/// Writes the canonical request, and says where in it the names of the signed headers stand.
+/// Write the canonical request, and return the range of it that lists the names of the signed
+/// headers.
 fn canonical_request(
     into: &mut Vec<u8>,
     subject: &Subject<'_>,
@@ -195,7 +198,7 @@ fn canonical_request(
     signed
 }
 
-/// A header's value with each run of spaces as one, and none at its ends.
+/// Append a header value without outer spaces, and with each run of spaces collapsed into one.
 fn push_trimmed(into: &mut Vec<u8>, value: &[u8]) {
     let value = value.trim_ascii();
     if !value.contains(&b' ') {
@@ -212,7 +215,7 @@ fn push_trimmed(into: &mut Vec<u8>, value: &[u8]) {
     }
 }
 
-/// The key of a day, region and service.
+/// Derive the signing key of a day, region and service.
 fn signing_key(secret: &str, day: &str, region: &str, service: &str) -> hmac::Key {
     let first = hmac::Key::new(hmac::HMAC_SHA256, format!("AWS4{secret}").as_bytes());
     [day, region, service, "aws4_request"].iter().fold(first, |key, part| {
@@ -220,10 +223,10 @@ fn signing_key(secret: &str, day: &str, region: &str, service: &str) -> hmac::Ke
     })
 }
 
-/// `20130524T000000Z` for seconds since 1970, up to the year 9999.
+/// Format seconds since 1970 as `20130524T000000Z`; valid up to the year 9999.
 pub(super) fn stamp(second: u64) -> [u8; 16] {
     let (days, rest) = (second / SECONDS_PER_DAY, second % SECONDS_PER_DAY);
-    // Days to a date in the proleptic Gregorian calendar, years from March on (Hinnant 2013).
+    // Days to a date in the proleptic Gregorian calendar, with years from March on (Hinnant 2013).
     let shifted = days + 719_468;
     let (era, day_of_era) = (shifted / 146_097, shifted % 146_097);
     let year_of_era =

@@ -1,5 +1,5 @@
-//! Which store, and with which keys: `S3Store` and `Credentials` of `storlab/model/s3.py`, change
-//! both together.
+//! Specification of a store and its credentials. It mirrors `S3Store` and `Credentials` of
+//! `storlab/model/s3.py`; change both together.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,34 +7,34 @@ use std::fmt;
 use serde::Deserialize;
 use storlab_base::{Error, Result};
 
-/// Where the bucket's name stands.
+/// Position of the bucket's name in the address.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
 pub enum Addressing {
-    /// endpoint/bucket/key
+    /// Path style: endpoint/bucket/key.
     #[default]
     Path,
-    /// bucket.endpoint/key
+    /// Virtual-host style: bucket.endpoint/key.
     Virtual,
 }
 
-/// A bucket, and how to talk to it.
+/// Bucket and how to connect to it.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
 pub struct StoreSpec {
-    /// `http://host:port` or `https://host:port`, no path.
+    /// Base addresses, `http://host:port` or `https://host:port`, without a path.
     pub endpoints: Vec<String>,
-    /// Its name.
+    /// Name of the bucket.
     pub bucket: String,
-    /// That requests are signed for.
+    /// Region that requests are signed for.
     #[serde(default = "default_region")]
     pub region: String,
-    /// Path or virtual-host style.
+    /// Path style or virtual-host style.
     #[serde(default)]
     pub addressing: Addressing,
-    /// PEM file of the authorities to trust, instead of those of the system.
+    /// PEM file of the certificate authorities to trust, instead of those of the system.
     #[serde(default)]
     pub ca_file: Option<String>,
-    /// False: any certificate will do.
+    /// Whether the server's certificate is verified; if false, any certificate is accepted.
     #[serde(default = "yes")]
     pub verify_tls: bool,
 }
@@ -49,19 +49,20 @@ fn yes() -> bool {
 
 const SECRETS: [&str; 3] = ["access_key", "secret_key", "session_token"];
 
-/// What signs a request. Its debug form shows nothing.
+/// Keys that sign requests. The debug output hides them.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Credentials {
-    /// Public half; part of every request.
+    /// Access key ID; part of every request.
     pub access_key: String,
-    /// Never leaves this process.
+    /// Secret key; it never leaves this process.
     pub secret_key: String,
-    /// Of temporary credentials; part of every request.
+    /// Session token of temporary credentials; part of every request.
     pub session_token: Option<String>,
 }
 
 impl Credentials {
-    /// From `Credentials.as_dict()` of Python; an empty map is nobody: requests go unsigned.
+    /// Read the dictionary of Python's `Credentials.as_dict()`. An empty map returns None: requests
+    /// are not signed.
     ///
     /// # Errors
     /// [`Error::Spec`] naming the field that is missing or unknown.

@@ -1,4 +1,4 @@
-//! A store, ready to be talked to.
+//! Store with resolved endpoints, TLS configuration and signer.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
@@ -15,7 +15,7 @@ use crate::sign::Signer;
 use crate::spec::{Addressing, Credentials, StoreSpec};
 use crate::tls;
 
-/// A store: endpoints resolved, TLS configured, requests signed. Cheap to clone.
+/// Store that requests can be built for: endpoints resolved, TLS configured. Cheap to clone.
 #[derive(Clone)]
 pub struct Store {
     inner: Arc<Inner>,
@@ -27,9 +27,9 @@ struct Inner {
     signer: Option<Signer>,
 }
 
-/// One address of the store, as the study names it.
+/// Endpoint of a store, as the study names it.
 pub(super) struct Endpoint {
-    /// For messages.
+    /// Address as the study writes it, for messages.
     pub(super) name: String,
     origin: Origin,
     pub(super) tls: Option<(Arc<ClientConfig>, ServerName<'static>)>,
@@ -37,12 +37,13 @@ pub(super) struct Endpoint {
 }
 
 impl Store {
-    /// Resolves the endpoints' names and reads the authorities to trust. Without credentials,
-    /// requests are not signed.
+    /// Resolve the names of the endpoints and read the certificate authorities.
+    ///
+    /// Without credentials, requests are not signed.
     ///
     /// # Errors
-    /// [`Error::Spec`] for a store that contradicts itself, [`Error::Io`] for a name that does not
-    /// resolve or a file that cannot be read.
+    /// [`Error::Spec`] for an invalid specification, [`Error::Io`] if a name does not resolve or a
+    /// file cannot be read.
     pub fn new(spec: &StoreSpec, credentials: Option<Credentials>) -> Result<Store> {
         check_bucket(spec)?;
         if spec.endpoints.is_empty() {
@@ -70,40 +71,40 @@ impl Store {
         Ok(Store { inner: Arc::new(Inner { bucket, endpoints, signer }) })
     }
 
-    /// How many endpoints there are.
+    /// Return the number of endpoints.
     pub fn endpoints(&self) -> usize {
         self.inner.endpoints.len()
     }
 
-    /// How an endpoint is written, for messages.
+    /// Return an endpoint as the study writes it, for messages.
     ///
     /// # Panics
-    /// When there is no such endpoint.
+    /// If `endpoint` is out of range.
     pub fn endpoint_name(&self, endpoint: usize) -> &str {
         &self.inner.endpoints[endpoint].name
     }
 
-    /// Its name.
+    /// Return the name of the bucket.
     pub fn bucket(&self) -> &str {
         &self.inner.bucket
     }
 
-    /// Whether requests are signed.
+    /// Return whether requests are signed.
     pub fn signs(&self) -> bool {
         self.inner.signer.is_some()
     }
 
-    /// The request for a call, signed now. About 1 us.
+    /// Build the request for a call, signed with the current time. Takes about 1 us.
     ///
     /// # Panics
-    /// When there is no such endpoint.
+    /// If `endpoint` is out of range.
     pub fn request(&self, endpoint: usize, call: &Call<'_>) -> Signed {
         let origin = &self.inner.endpoints[endpoint].origin;
         let second = wall_clock_ns() / 1_000_000_000;
         request::build(origin, self.inner.signer.as_ref(), second, call)
     }
 
-    /// Replace the addresses that the endpoint's name resolved to.
+    /// Replace the addresses of the first endpoint.
     #[cfg(test)]
     pub(super) fn with_addresses(mut self, addresses: Arc<Addresses>) -> Store {
         let inner = Arc::get_mut(&mut self.inner).expect("not cloned yet");
@@ -171,7 +172,7 @@ impl Endpoint {
     }
 }
 
-/// TLS or not, host (an IPv6 address with its brackets) and port.
+/// Parse an endpoint into TLS or not, host (an IPv6 address in brackets) and port.
 fn parse(name: &str) -> Option<(bool, String, u16)> {
     let uri: Uri = name.parse().ok()?;
     let secure = match uri.scheme_str()? {
@@ -187,7 +188,7 @@ fn parse(name: &str) -> Option<(bool, String, u16)> {
     }
     let port = match authority.port() {
         Some(port) => port.as_str().parse().ok().filter(|port| *port > 0)?,
-        // "host:" has no port that could be parsed.
+        // "host:" has an empty port.
         None if authority.as_str().len() > host.len() => return None,
         None if secure => 443,
         None => 80,
@@ -195,8 +196,8 @@ fn parse(name: &str) -> Option<(bool, String, u16)> {
     Some((secure, host.to_ascii_lowercase(), port))
 }
 
-/// Addresses of a host. Names below `localhost` are this machine (RFC 6761), whether or not the
-/// resolver knows them: that is how virtual-host style works on loopback.
+/// Return the addresses of a host. Names under `localhost` are this machine (RFC 6761) even if the
+/// resolver does not support that: virtual-host style on loopback depends on it.
 fn addresses(host: &str, port: u16) -> std::io::Result<Arc<Addresses>> {
     let fixed = |hosts: &[IpAddr]| {
         Addresses::fixed(hosts.iter().map(|&host| SocketAddr::new(host, port)).collect())
@@ -211,7 +212,7 @@ fn addresses(host: &str, port: u16) -> std::io::Result<Arc<Addresses>> {
     Addresses::of_name(Box::new(move || resolve(&host, port)))
 }
 
-/// All addresses of a name, each once.
+/// Resolve a name into its distinct addresses.
 fn resolve(host: &str, port: u16) -> std::io::Result<Vec<SocketAddr>> {
     let mut addresses: Vec<SocketAddr> = Vec::new();
     for address in (host, port).to_socket_addrs()? {
@@ -230,7 +231,7 @@ fn check_bucket(spec: &StoreSpec) -> Result<()> {
         byte.is_ascii_alphanumeric()
             || byte == b'-'
             || byte == b'.'
-            // Old buckets, and stores other than AWS; no part of a host's name.
+            // Underscores occur in old buckets and on stores other than AWS, but not in host names.
             || (byte == b'_' && spec.addressing == Addressing::Path)
     };
     let dots = spec.bucket.starts_with('.') || spec.bucket.contains("..");

@@ -1,4 +1,4 @@
-//! Whom to believe that it is the store.
+//! TLS client configuration, and verification of the store's certificate.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -27,11 +27,11 @@ pub enum TlsFault {
     Expired,
     /// The server does not speak TLS on this port.
     NotTls,
-    /// Versions, ciphers, and everything else.
+    /// Any other failure, such as incompatible versions or ciphers.
     Other,
 }
 
-/// The client's side of TLS 1.2 and 1.3 for a store.
+/// Build the client configuration for TLS 1.2 and 1.3.
 pub(super) fn config(spec: &StoreSpec) -> Result<Arc<ClientConfig>> {
     let provider = Arc::new(ring::default_provider());
     let builder = ClientConfig::builder_with_provider(provider.clone())
@@ -49,7 +49,7 @@ pub(super) fn config(spec: &StoreSpec) -> Result<Arc<ClientConfig>> {
     Ok(Arc::new(config))
 }
 
-/// Kind of a TLS failure, with advice to the user.
+/// Return the kind of a TLS failure and a message with the fix.
 pub(super) fn explain(error: &rustls::Error) -> (TlsFault, String) {
     const NOT_TRUSTED: &str = "no authority that is trusted here has signed the server's \
                                certificate; name it in s3_options.ca_file";
@@ -58,7 +58,7 @@ pub(super) fn explain(error: &rustls::Error) -> (TlsFault, String) {
         rustls::Error::InvalidCertificate(
             CertificateError::UnknownIssuer | CertificateError::BadSignature,
         ) => (TlsFault::Untrusted, NOT_TRUSTED),
-        // A server that is its own authority; rustls has no variant for it.
+        // A self-signed server certificate; rustls has no variant for it.
         rustls::Error::InvalidCertificate(CertificateError::Other(other))
             if other.0.downcast_ref() == Some(&webpki::Error::CaUsedAsEndEntity) =>
         {
@@ -82,18 +82,19 @@ pub(super) fn explain(error: &rustls::Error) -> (TlsFault, String) {
     (fault, format!("{fix} ({error})"))
 }
 
-/// Who may be the store.
+/// Policy for accepting server certificates.
 #[derive(Debug)]
 enum Trust {
-    /// `verify_tls = false`: the line is encrypted, to whomever.
+    /// `verify_tls = false`: the connection is encrypted, but any server is accepted.
     Anyone,
-    /// Whom an authority vouches for. A server whose own certificate was named is known by that:
-    /// what `openssl req -x509` makes is often used so.
+    /// Accept certificates signed by a trusted authority. A server certificate that is itself
+    /// listed in `certificates` is also accepted, because `openssl req -x509` makes such
+    /// certificates.
     Known { certificates: Vec<CertificateDer<'static>>, chain: Arc<WebPkiServerVerifier> },
 }
 
 impl Trust {
-    /// The authorities of this machine.
+    /// Trust the certificate authorities of this machine.
     fn of_system(provider: &Arc<CryptoProvider>) -> Result<Self> {
         let mut roots = RootCertStore::empty();
         roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
@@ -103,7 +104,7 @@ impl Trust {
         })
     }
 
-    /// The authorities of a PEM file.
+    /// Trust the certificates of a PEM file.
     fn of_file(path: &str, provider: &Arc<CryptoProvider>) -> Result<Self> {
         let pem = std::fs::read(Path::new(path)).map_err(|e| Error::io("open", path, 0, e))?;
         let certificates = CertificateDer::pem_slice_iter(&pem)

@@ -1,17 +1,17 @@
-//! Encoding for paths and queries as S3 signs them: everything but the unreserved characters of
-//! RFC 3986, once.
+//! URL encoding of paths and queries as S3 signs them: every character except the unreserved ones
+//! of RFC 3986 is encoded, once.
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 
 const IN_QUERY: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 const IN_KEY: &AsciiSet = &IN_QUERY.remove(b'/');
 
-/// Appends a key; slashes stay.
+/// Append an encoded key; slashes are kept.
 pub(super) fn push_key(into: &mut Vec<u8>, key: &str) {
     push(into, key, IN_KEY);
 }
 
-/// Appends a name or value of a query.
+/// Append an encoded name or value of a query.
 pub(super) fn push_query(into: &mut Vec<u8>, text: &str) {
     push(into, text, IN_QUERY);
 }
@@ -22,7 +22,7 @@ fn push(into: &mut Vec<u8>, text: &str, encoded: &'static AsciiSet) {
     }
 }
 
-/// Appends a query in canonical order, which is also how it is sent.
+/// Append a query in canonical order, which is also the order in which it is sent.
 pub(super) fn push_sorted(into: &mut Vec<u8>, query: &[(&str, &str)]) {
     let encode = |text: &str| {
         let mut out = Vec::new();
@@ -47,10 +47,11 @@ pub(super) fn push_sorted(into: &mut Vec<u8>, query: &[(&str, &str)]) {
     }
 }
 
-/// The text behind an encoded one, as stores send it with `encoding-type=url`: a plus is a space.
-/// None: not the encoding of any text.
+/// Decode text from an answer with `encoding-type=url`, where a plus sign is a space.
+///
+/// Returns None if the text is not validly encoded.
 pub(super) fn decode(text: &str) -> Option<String> {
-    // The library lets pass what is no encoding.
+    // The library accepts invalid escapes.
     let is_byte =
         |after: &[u8]| after.iter().take(2).filter(|c| c.is_ascii_hexdigit()).count() == 2;
     if !text.as_bytes().split(|&byte| byte == b'%').skip(1).all(is_byte) {
@@ -82,7 +83,7 @@ mod tests {
     #[test]
     fn queries_are_sorted_by_their_encoded_form() {
         let mut out = Vec::new();
-        // '-' sorts before letters, and a longer name after its own beginning.
+        // '-' sorts before letters, and a name before any longer name that starts with it.
         push_sorted(&mut out, &[("b", "/ +"), ("a-b", "2"), ("a", "z"), ("a", "y"), ("B", "")]);
         assert_eq!(out, b"B=&a=y&a=z&a-b=2&b=%2F%20%2B");
         out.clear();

@@ -1,5 +1,6 @@
-//! The XML of S3: what a store answers, and the two bodies that are sent. Anything that is not what
-//! S3 says is a [`Failure::Protocol`].
+//! XML of S3: parsers of answers, and the two request bodies that are XML.
+//!
+//! Any answer that does not follow the S3 schema is a [`Failure::Protocol`].
 
 use bytes::Bytes;
 use quick_xml::Reader;
@@ -11,34 +12,35 @@ use crate::failure::Failure;
 use crate::uri;
 
 const NAMESPACE: &str = "http://s3.amazonaws.com/doc/2006-03-01/";
-/// How much is shown of what a store says about an error.
+/// Maximum length in characters of a store's error message.
 const MESSAGE_CHARS: usize = 200;
-/// No code of S3 is longer.
+/// Maximum length in bytes of an error code; no code of S3 is longer.
 const CODE_BYTES: usize = 64;
 
-/// One key of a listing.
+/// Object in a listing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listed {
-    /// Whole, with its prefix.
+    /// Full key, including the prefix.
     pub key: String,
-    /// Bytes.
+    /// Size in bytes.
     pub size: u64,
 }
 
-/// One page of `ListObjectsV2`.
+/// Page of a `ListObjectsV2` listing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Page {
-    /// In the order of the store.
+    /// Objects in the order of the store.
     pub objects: Vec<Listed>,
-    /// With a delimiter: what was rolled up.
+    /// Common prefixes; only filled if the request has a delimiter.
     pub common_prefixes: Vec<String>,
-    /// `continuation-token` of the next page; None: this was the last.
+    /// `continuation-token` of the next page; None on the last page.
     pub next: Option<String>,
 }
 
 impl Page {
-    /// Without keys that do not begin with `prefix`, which was asked for. A store that does not
-    /// keep to it must not cost anybody his objects.
+    /// Drop keys that do not begin with the requested `prefix`.
+    ///
+    /// This protects other users' objects from clean-up if a store ignores the prefix.
     #[must_use]
     pub fn below(mut self, prefix: &str) -> Self {
         self.objects.retain(|object| object.key.starts_with(prefix));
@@ -46,48 +48,48 @@ impl Page {
     }
 }
 
-/// An `Error` body.
+/// Content of an `Error` answer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ErrorBody {
-    /// S3's word.
+    /// S3 error code.
     pub code: Option<String>,
-    /// For people.
+    /// Message for the user.
     pub message: String,
-    /// Where the bucket is, if the store says so.
+    /// Region of the bucket, if the store includes it.
     pub region: Option<String>,
 }
 
-/// One key that a multi-delete did not delete.
+/// Key that a multi-delete failed to delete.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NotDeleted {
-    /// Which.
+    /// Object key.
     pub key: String,
-    /// S3's word.
+    /// S3 error code.
     pub code: String,
-    /// For people.
+    /// Message for the user.
     pub message: String,
 }
 
-/// One upload of `ListMultipartUploads` that was begun and not ended.
+/// Unfinished multipart upload from `ListMultipartUploads`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Upload {
     /// Key of the object that the upload creates.
     pub key: String,
-    /// To abort it with.
+    /// ID needed to abort the upload.
     pub upload_id: String,
 }
 
-/// One page of `ListMultipartUploads`.
+/// Page of `ListMultipartUploads`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct UploadPage {
-    /// In the order of the store.
+    /// Uploads in the order of the store.
     pub uploads: Vec<Upload>,
-    /// `key-marker` and `upload-id-marker` of the next page; None: this was the last.
+    /// `key-marker` and `upload-id-marker` of the next page; None on the last page.
     pub next: Option<(String, String)>,
 }
 
 impl UploadPage {
-    /// As [`Page::below`].
+    /// Drop uploads whose key does not begin with `prefix`, like [`Page::below`].
     #[must_use]
     pub fn below(mut self, prefix: &str) -> Self {
         self.uploads.retain(|upload| upload.key.starts_with(prefix));
@@ -95,10 +97,10 @@ impl UploadPage {
     }
 }
 
-/// Of a `ListObjectsV2` answer.
+/// Parse a `ListObjectsV2` answer.
 ///
 /// # Errors
-/// Protocol.
+/// [`Failure::Protocol`] if the body is not a valid answer.
 pub fn list(body: &[u8]) -> Result<Page, Failure> {
     let mut page = Page::default();
     let (mut key, mut size) = (None, None);
@@ -138,7 +140,8 @@ fn decode<'k>(mut keys: impl Iterator<Item = &'k mut String>) -> Result<(), Fail
     })
 }
 
-/// Of an answer with an error status; whatever it is, something can be said.
+/// Parse the body of an answer with an error status. Never fails: a body that is not XML becomes
+/// the message.
 pub fn error(body: &[u8]) -> ErrorBody {
     let mut error = ErrorBody::default();
     let read = walk(body, "Error", |path, text| {
@@ -162,16 +165,17 @@ fn cut(message: &str) -> String {
     message.chars().take(MESSAGE_CHARS).collect()
 }
 
-/// Errors are counted by it: what a store puts there must stay a word.
+/// Return whether the text is a plausible error code. Failures are counted by code, so free text in
+/// its place must be rejected.
 fn is_code(text: &str) -> bool {
     let is_part = |byte: u8| byte.is_ascii_alphanumeric() || b"._:-".contains(&byte);
     (1..=CODE_BYTES).contains(&text.len()) && text.bytes().all(is_part)
 }
 
-/// UploadId of an `InitiateMultipartUpload` answer.
+/// Parse the upload ID from an `InitiateMultipartUpload` answer.
 ///
 /// # Errors
-/// Protocol.
+/// [`Failure::Protocol`] if the body is not a valid answer or has no upload ID.
 pub fn upload_id(body: &[u8]) -> Result<String, Failure> {
     let mut upload = None;
     walk(body, "InitiateMultipartUploadResult", |path, text| {
@@ -183,10 +187,11 @@ pub fn upload_id(body: &[u8]) -> Result<String, Failure> {
     upload.filter(|id| !id.is_empty()).ok_or_else(|| wrong("no UploadId"))
 }
 
-/// Of a `CompleteMultipartUpload` answer with status 200, which may still be an error.
+/// Check a `CompleteMultipartUpload` answer with status 200, which may still contain an error.
 ///
 /// # Errors
-/// Http with status 200 and the code; Protocol.
+/// [`Failure::Http`] with status 200 and the code if the body is an `Error`; [`Failure::Protocol`]
+/// if it is anything else unexpected.
 pub fn completed(body: &[u8]) -> Result<(), Failure> {
     let Err(other) = walk(body, "CompleteMultipartUploadResult", |_, _| Ok(())) else {
         return Ok(());
@@ -194,10 +199,11 @@ pub fn completed(body: &[u8]) -> Result<(), Failure> {
     Err(refused(body).err().unwrap_or(other))
 }
 
-/// Some stores begin an answer with status 200, and then find that they cannot do what was asked.
+/// Check the body of an answer with status 200 for an error: some stores send the status before
+/// they find that the operation fails.
 ///
 /// # Errors
-/// Http with status 200 and the code, for a body that is an `Error` with a code.
+/// [`Failure::Http`] with status 200 and the code if the body is an `Error` with a code.
 pub fn refused(body: &[u8]) -> Result<(), Failure> {
     if body.is_empty() || walk(body, "Error", |_, _| Ok(())).is_err() {
         return Ok(());
@@ -209,10 +215,10 @@ pub fn refused(body: &[u8]) -> Result<(), Failure> {
     }
 }
 
-/// Of a multi-delete's answer: what was not deleted.
+/// Parse the answer to a multi-delete into the keys that were not deleted.
 ///
 /// # Errors
-/// Protocol.
+/// [`Failure::Protocol`] if the body is not a valid answer.
 pub fn not_deleted(body: &[u8]) -> Result<Vec<NotDeleted>, Failure> {
     let mut refused = Vec::new();
     let nothing = || NotDeleted { key: String::new(), code: String::new(), message: String::new() };
@@ -230,10 +236,10 @@ pub fn not_deleted(body: &[u8]) -> Result<Vec<NotDeleted>, Failure> {
     Ok(refused)
 }
 
-/// A store that does not look at where it should go on lists for ever.
+/// Check that a listing advances; a store that ignores the continuation token would never end.
 ///
 /// # Errors
-/// Protocol, where the `next` page would be the one that was asked for with `after`.
+/// [`Failure::Protocol`] if `next` equals the token `after` of the page just read.
 pub fn goes_on<T: PartialEq + ?Sized>(after: Option<&T>, next: Option<&T>) -> Result<(), Failure> {
     if next.is_some() && next == after {
         return Err(wrong("a listing that goes on where it was asked to, again and again"));
@@ -241,7 +247,7 @@ pub fn goes_on<T: PartialEq + ?Sized>(after: Option<&T>, next: Option<&T>) -> Re
     Ok(())
 }
 
-/// The query of `ListMultipartUploads`, for the page behind `after` (key and upload id).
+/// Return the query of `ListMultipartUploads` for the page after `after` (key and upload ID).
 pub fn uploads_query<'q>(
     prefix: &'q str,
     after: Option<&'q (String, String)>,
@@ -254,10 +260,10 @@ pub fn uploads_query<'q>(
     query
 }
 
-/// Of a `ListMultipartUploads` answer.
+/// Parse a `ListMultipartUploads` answer.
 ///
 /// # Errors
-/// Protocol.
+/// [`Failure::Protocol`] if the body is not a valid answer.
 pub fn uploads(body: &[u8]) -> Result<UploadPage, Failure> {
     let mut page = UploadPage::default();
     let (mut key, mut upload_id) = (None, None);
@@ -291,9 +297,11 @@ pub fn uploads(body: &[u8]) -> Result<UploadPage, Failure> {
     Ok(page)
 }
 
-/// Body of `CompleteMultipartUpload`: part numbers (from 1, rising) and the ETags as they came;
-/// with a CRC32 where parts were sent with one (AWS wants it named where the upload was created
-/// with `x-amz-checksum-algorithm: CRC32`).
+/// Build the body of `CompleteMultipartUpload`.
+///
+/// Each part is its number (from 1, ascending), its ETag as received, and its CRC32 if it was sent
+/// with one. AWS requires the CRC32 if the upload was created with `x-amz-checksum-algorithm:
+/// CRC32`.
 pub(crate) fn complete<'a>(parts: impl Iterator<Item = (u32, &'a str, Option<u32>)>) -> Bytes {
     let mut out = format!("<CompleteMultipartUpload xmlns=\"{NAMESPACE}\">");
     for (number, etag, crc32) in parts {
@@ -309,8 +317,10 @@ pub(crate) fn complete<'a>(parts: impl Iterator<Item = (u32, &'a str, Option<u32
     out.into()
 }
 
-/// Body of a quiet multi-delete. Send it with [`crate::content_md5`] in `content-md5` and its
-/// [`crate::sha256`] as payload hash: some stores insist on one of the two.
+/// Build the body of a quiet multi-delete.
+///
+/// Send it with [`crate::content_md5`] in `content-md5` and its [`crate::sha256`] as payload hash:
+/// some stores require one of the two.
 pub fn delete_body<'a>(keys: impl IntoIterator<Item = &'a str>) -> Bytes {
     let mut out = format!("<Delete xmlns=\"{NAMESPACE}\">");
     for key in keys {
@@ -328,7 +338,7 @@ fn push_element(into: &mut String, name: &str, text: &str) {
     }
 }
 
-/// Calls `at` at the end of each element below the root: with its path below the root and, for
+/// Call `at` at the end of each element below the root, with its path below the root and, for
 /// elements without children, its text.
 fn walk(
     body: &[u8],
@@ -363,10 +373,10 @@ fn walk(
     Ok(())
 }
 
-/// Where a walk is.
+/// Position of [`walk`] in the document.
 #[derive(Default)]
 struct Place {
-    /// Local names below the root, each with a slash before it.
+    /// Local names of the open elements below the root, each preceded by a slash.
     names: String,
     depth: usize,
     seen: bool,
@@ -400,7 +410,7 @@ impl Place {
     }
 }
 
-/// What an entity stands for.
+/// Resolve a character or entity reference.
 fn meant(name: &quick_xml::events::BytesRef<'_>) -> Result<String, Failure> {
     if let Some(character) = name.resolve_char_ref().map_err(|e| wrong(&e.to_string()))? {
         return Ok(character.to_string());

@@ -1,6 +1,6 @@
-//! The signatures that AWS publishes: the examples of "Signature calculations for the Authorization
-//! header" and of "transferring payload in multiple chunks" of the S3 documentation, and cases of
-//! the general SigV4 test suite.
+//! Tests with the signatures that AWS publishes: the examples of "Signature calculations for the
+//! Authorization header" and of "transferring payload in multiple chunks" of the S3 documentation,
+//! and cases of the general SigV4 test suite.
 
 use bytes::Bytes;
 use http::Method;
@@ -10,9 +10,9 @@ use super::*;
 use crate::checksum::{SHA256_OF_NOTHING, Sha256, content_md5, crc32, crc32_base64};
 use crate::request::{Call, Origin, PayloadHash, build};
 
-/// 2013-05-24 00:00:00 UTC, the moment of the S3 examples.
+/// 2013-05-24 00:00:00 UTC, the time of the S3 examples.
 const S3_MOMENT: u64 = 1_369_353_600;
-/// 2015-08-30 12:36:00 UTC, the moment of the general suite.
+/// 2015-08-30 12:36:00 UTC, the time of the general suite.
 const SUITE_MOMENT: u64 = 1_440_938_160;
 
 fn example_signer() -> Signer {
@@ -40,13 +40,13 @@ fn example_origin() -> Origin {
     }
 }
 
-/// What a head says under a name.
+/// Return the value of a header field in a request head.
 fn value<'h>(head: &'h str, name: &str) -> &'h str {
     let line = head.split("\r\n").find_map(|line| line.strip_prefix(name)?.strip_prefix(": "));
     line.unwrap_or_else(|| panic!("{name} in {head}"))
 }
 
-/// The head of a signed request of the S3 examples.
+/// Return the head of a signed request of the S3 examples.
 fn head_of(call: &Call<'_>) -> String {
     let signed = build(&example_origin(), Some(&example_signer()), S3_MOMENT, call);
     String::from_utf8(signed.head.bytes).expect("text")
@@ -56,7 +56,7 @@ fn headers(pairs: &[(&'static str, &'static str)]) -> Vec<(HeaderName, HeaderVal
     pairs.iter().map(|(n, v)| (HeaderName::from_static(n), HeaderValue::from_static(v))).collect()
 }
 
-/// SignedHeaders and Signature of a request.
+/// Return SignedHeaders and Signature of a request head.
 fn authorization(head: &str) -> (String, String) {
     let text = value(head, "authorization");
     let part = |name: &str| {
@@ -70,7 +70,7 @@ fn signature_of(call: &Call<'_>) -> String {
     authorization(&head_of(call)).1
 }
 
-/// The line that a signer appends for a request with these headers and its own.
+/// Return the `authorization` line for a request with these headers and those of the signer.
 fn sign(
     signer: &Signer,
     second: u64,
@@ -137,7 +137,7 @@ fn s3_list_objects() {
 
 #[test]
 fn s3_chunks() {
-    // The example signs the content length as well; the client does not, for proxies' sake.
+    // The example signs the content length as well; the client does not, because proxies change it.
     let headers = [
         ("host", "s3.amazonaws.com"),
         ("x-amz-storage-class", "REDUCED_REDUNDANCY"),
@@ -175,7 +175,7 @@ fn s3_chunks() {
     );
 }
 
-/// Signature of a case of the general suite, which has no `x-amz-content-sha256`.
+/// Return the signature of a case of the general suite, which has no `x-amz-content-sha256`.
 fn suite(method: &str, query: &[(&str, &str)], extra: &[(&'static str, &'static str)]) -> String {
     let headers = [&[("host", "example.amazonaws.com")], extra].concat();
     let mut encoded = Vec::new();
@@ -232,14 +232,14 @@ fn the_cached_day_changes_nothing() {
         sign(signer, second, &subject, &[("host", "example.amazonaws.com")]).0
     };
     let (suite, other) = (suite_signer(None), example_signer());
-    // The same second, the next one, the next day, back again, with another signer in between.
+    // The same second, the next one, the next day, back again; the two signers alternate.
     let moments = [0, 0, 1, 86_400, 86_400, 0, 59].map(|later| SUITE_MOMENT + later);
     let mixed: Vec<_> =
         moments.iter().flat_map(|&second| [sign(&suite, second), sign(&other, second)]).collect();
     let fresh: Vec<_> = moments
         .iter()
         .flat_map(|&second| {
-            // A thread of its own has nothing cached.
+            // A new thread has an empty cache.
             std::thread::scope(|scope| {
                 let first = scope.spawn(|| sign(&suite, second)).join().expect("signed");
                 let second = scope.spawn(|| sign(&other, second)).join().expect("signed");
@@ -248,7 +248,7 @@ fn the_cached_day_changes_nothing() {
         })
         .collect();
     assert_eq!(mixed, fresh);
-    // One signer alone keeps its key from one moment to the next.
+    // A single signer keeps its cached key from one call to the next.
     let alone: Vec<_> = moments.iter().map(|&second| sign(&suite, second)).collect();
     assert_eq!(alone, fresh.into_iter().step_by(2).collect::<Vec<_>>());
 }
@@ -266,7 +266,7 @@ fn dates_of_all_kinds_of_years() {
 
 #[test]
 fn checksums() {
-    // RFC 1321's "abc" and the check value of CRC-32.
+    // MD5 of "abc" from RFC 1321, and the published check value of CRC-32.
     assert_eq!(content_md5(b"abc"), "kAFQmDzST7DWlj99KOF/cg==");
     assert_eq!(crc32_base64(crc32(b"123456789")), "y/Q5Jg==");
     let mut pieces = Sha256::new();

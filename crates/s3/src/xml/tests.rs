@@ -49,7 +49,7 @@ fn a_page_with_nothing_in_it() {
             assert_eq!(read.expect("a page"), Page::default());
         }
     }
-    // Some stores send a token with the last page too: it leads nowhere.
+    // Some stores send a token with the last page too; it must be ignored.
     let last = "<ListBucketResult><IsTruncated>false</IsTruncated>\
                 <NextContinuationToken>x</NextContinuationToken></ListBucketResult>";
     assert_eq!(list(last.as_bytes()).expect("a page").next, None);
@@ -109,11 +109,11 @@ fn errors_with_and_without_sense() {
     assert_eq!(answered.code.as_deref(), Some("PermanentRedirect"));
     assert_eq!(answered.message, "Go & ask");
     assert_eq!(answered.region.as_deref(), Some("eu-west-1"));
-    // Cut off, but the code has arrived.
+    // Truncated, but after the code.
     assert_eq!(error(b"<Error><Code>SlowDown</Code><Mess").code.as_deref(), Some("SlowDown"));
     assert_eq!(error(b"<Error><Code></Code></Error>").code, None);
     assert_eq!(error(b"").code, None);
-    // Errors are counted by their code: it has an end, and no number of a request in it.
+    // Failures are counted by code: it has a maximum length and must not contain request numbers.
     let long = format!("<Error><Code>{0}</Code><Message>{0}</Message></Error>", "x".repeat(5_000));
     assert_eq!(error(long.as_bytes()).code, None);
     assert_eq!(error(long.as_bytes()).message.len(), 200);
@@ -129,7 +129,7 @@ fn multipart_answers() {
     assert_eq!(upload_id(begun).expect("an id"), "a&b");
     let nameless = b"<InitiateMultipartUploadResult></InitiateMultipartUploadResult>";
     assert!(protocol(upload_id(nameless)).contains("UploadId"));
-    // A store that works on it sends spaces meanwhile.
+    // A store that is still assembling the object sends spaces to keep the connection alive.
     let done =
         b"\n   \n<CompleteMultipartUploadResult><ETag>x</ETag></CompleteMultipartUploadResult>";
     completed(done).expect("completed");
@@ -203,7 +203,7 @@ fn bodies_that_are_sent() {
     );
 }
 
-/// Everything a store may say about the keys.
+/// Run all parsers of answers on a body.
 fn readers(body: &[u8]) {
     let _ = list(body);
     let _ = error(body);
@@ -218,7 +218,7 @@ proptest! {
     fn any_key_survives_the_way_to_the_store(
         keys in prop::collection::vec("[^\\p{Cc}\u{fffe}\u{ffff}]{1,20}", 1..5),
     ) {
-        // What a store reads from the body of a delete is what was meant.
+        // A store that parses the body of a delete gets the intended keys.
         let body = delete_body(keys.iter().map(String::as_str));
         let mut read = Vec::new();
         walk(&body, "Delete", |path, text| {
