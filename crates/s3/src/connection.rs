@@ -1,4 +1,4 @@
-//! One keep-alive connection.
+//! Keep-alive HTTP/1.1 connection to an endpoint.
 
 mod framing;
 mod head;
@@ -27,30 +27,33 @@ pub use response::{Headers, Response};
 use sealed::Sealed;
 use stream::Stream;
 
-/// A head comes with the begin of its body, which is copied: a small object whole.
+/// Bytes per read while the head is awaited. Body bytes that come with it are copied; a small
+/// object comes completely with its head.
 const HEAD_READ_BYTES: usize = 16 << 10;
 
-/// One keep-alive HTTP/1.1 connection, with one request at a time. Dropping it closes the socket.
+/// Keep-alive HTTP/1.1 connection with one request at a time. Dropping it closes the socket.
 ///
-/// It is driven by whoever waits for an answer, and by nobody else: a library with a task for each
-/// connection hands every request and every answer from one task to the other.
+/// The task that awaits the answer also drives the socket. Libraries with one task per connection
+/// must pass every request and answer between two tasks.
 #[derive(Debug)]
 pub struct Connection {
     stream: Stream,
-    /// Address of the server that accepted it.
+    /// Address of the server that accepted the connection.
     peer: SocketAddr,
-    /// Of the answer that is awaited or read: its head, and what came with that.
+    /// Received bytes of the current answer: its head, and what arrived with it.
     received: Vec<u8>,
-    /// Receive buffer, bytes, from which on a long body wakes its reader seldom.
+    /// Receive buffer in bytes from which on the reader of a long body is woken less often.
     wake_buffer_bytes: usize,
 }
 
 impl Connection {
-    /// Connects to an endpoint: to its addresses in turn, to the next one where one refuses.
-    /// `timeout` holds for everything together.
+    /// Connect to an endpoint, trying its addresses in rotation until one accepts.
+    ///
+    /// `timeout` covers all attempts and the TLS handshake.
     ///
     /// # Errors
-    /// Refused, Connect, TimeOut, Tls.
+    /// [`Failure::Refused`] or [`Failure::Connect`] if no address accepts, [`Failure::TimeOut`],
+    /// [`Failure::Handshake`] or [`Failure::Tls`] if the TLS handshake fails.
     pub async fn open(
         store: &Store,
         endpoint: usize,
@@ -73,17 +76,20 @@ impl Connection {
         Ok(Connection { stream, peer, received: Vec::new(), wake_buffer_bytes })
     }
 
-    /// Returns the address of the server that accepted the connection.
+    /// Return the address of the server that accepted the connection.
     pub fn peer(&self) -> SocketAddr {
         self.peer
     }
 
-    /// Sends a request and waits for the head of the answer, of any status. The body of the last
-    /// answer has been read to its end. A server may answer before it has the whole body; the rest
-    /// of that is not sent then.
+    /// Send a request and wait for the head of the answer, of any status.
+    ///
+    /// The body of the previous answer must have been read. If the server answers with an error
+    /// before it has received the whole body, the rest is not sent. There is no time-out.
     ///
     /// # Errors
-    /// Closed, Reset, Tls, Protocol. There is no time-out here.
+    /// [`Failure::Closed`], [`Failure::Reset`], [`Failure::Lost`] or [`Failure::Tls`] if the
+    /// connection ends or fails; [`Failure::Protocol`] if the answer is not HTTP, or reports
+    /// success early.
     pub async fn send(
         mut self,
         head: request::Head,
@@ -97,7 +103,7 @@ impl Connection {
             Ok(None) => poll_fn(|cx| self.poll_head(cx, &method)).await?,
             Ok(Some(early)) if early.status.is_success() => return Err(too_early()),
             Ok(Some(early)) => Head { keeps: false, ..early },
-            // Who hangs up may have said why.
+            // A server that closes the connection early may have sent the reason first.
             Err(cut) => match poll_fn(|cx| self.poll_head(cx, &method)).await {
                 Ok(last) if !last.status.is_success() => Head { keeps: false, ..last },
                 _ => return Err(cut),
@@ -106,14 +112,14 @@ impl Connection {
         Ok(Response::new(self, head))
     }
 
-    /// The connection, unless the server has closed it as far as this thread's runtime knows.
+    /// Return the connection, unless its runtime has noticed that the server closed it.
     pub fn if_open(mut self) -> Option<Connection> {
-        // What a server says unasked ends a connection as well.
+        // Unsolicited data makes a connection unusable as well.
         let cx = &mut Context::from_waker(Waker::noop());
         self.stream.poll_read(cx, 1, &mut |_| ()).is_pending().then_some(self)
     }
 
-    /// Until the request is sent, or answered before that.
+    /// Send the request. Ready when it is sent, or with the head of an answer that arrives earlier.
     fn poll_send(
         &mut self,
         cx: &mut Context<'_>,
@@ -156,7 +162,7 @@ impl Connection {
         }
     }
 
-    /// The head of the answer, once it is there. Those that only say that it will come are dropped.
+    /// Parse the head of the answer if it is complete. Informational answers (1xx) are dropped.
     fn received_head(&mut self, method: &Method) -> Result<Option<Head>, Failure> {
         while let Some(head) = Head::parse(&self.received, method)? {
             if !head.status.is_informational() {
@@ -178,22 +184,24 @@ impl Connection {
     }
 }
 
-/// Connects to the first address that accepts. If all addresses fail, the name is resolved again,
-/// and addresses that are new are tried, for which a quarter of the time is kept.
+/// Connect to the first address that accepts.
+///
+/// If all addresses fail, the name is resolved again and new addresses are tried; a quarter of the
+/// time is reserved for that.
 async fn connect(
     endpoint: &Endpoint,
     timeout: Duration,
 ) -> Result<(TcpStream, SocketAddr), Failure> {
     let deadline_ns = monotonic_ns().saturating_add(timeout.as_nanos() as u64);
     let addresses = endpoint.addresses.in_turn();
-    // Addresses that do not answer would use up the time in which the name is resolved again.
+    // Otherwise, addresses that do not answer would use up the time for resolving the name again.
     let kept_ns = if endpoint.addresses.may_change() { timeout.as_nanos() as u64 / 4 } else { 0 };
     let first_until_ns = deadline_ns.saturating_sub(kept_ns);
     let failure = match connect_to_any(&endpoint.name, &addresses, first_until_ns).await {
         Ok(stream) => return Ok(stream),
         Err(failure) => failure,
     };
-    // The other half is for the connection.
+    // The other half is for connecting.
     let half = Duration::from_nanos(deadline_ns.saturating_sub(monotonic_ns()) / 2);
     let others = tokio::time::timeout(half, endpoint.addresses.others_than(&addresses)).await;
     match others {
@@ -204,7 +212,7 @@ async fn connect(
     }
 }
 
-/// Connects to the first address that accepts; each gets its share of the time that is left.
+/// Connect to the first address that accepts; each one gets an equal share of the remaining time.
 async fn connect_to_any(
     name: &str,
     addresses: &[SocketAddr],
@@ -218,7 +226,8 @@ async fn connect_to_any(
             Err(_) => last = Failure::TimeOut,
             Ok(Err(e)) => last = refused(name, &e),
             Ok(Ok(stream)) => {
-                // Small requests would wait for acknowledgements of the ones before them.
+                // Disables Nagle's algorithm, which would delay small requests until earlier data
+                // is acknowledged.
                 stream.set_nodelay(true).map_err(|e| refused(name, &e))?;
                 return Ok((stream, *address));
             }
@@ -227,12 +236,12 @@ async fn connect_to_any(
     Err(last)
 }
 
-/// What was not received whole cannot have been stored.
+/// Failure for a success status before the end of the body: the object cannot have been stored.
 fn too_early() -> Failure {
     Failure::Protocol("success was said before the whole body was sent".to_owned())
 }
 
-/// Why no TLS came about.
+/// Classify a failed TLS handshake.
 fn unsealed(name: &str, error: &io::Error) -> Failure {
     match Failure::of_io(error, Failure::Closed) {
         Failure::Tls { fault, what } => Failure::Tls { fault, what: format!("{name}: {what}") },

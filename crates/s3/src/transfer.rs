@@ -1,5 +1,5 @@
-//! Whole objects on their way: in parts, over several connections; and a bucket for work that is
-//! not about requests.
+//! Transfers of whole objects, in parts over several connections, for workloads that do not measure
+//! single requests.
 
 mod bucket;
 mod join;

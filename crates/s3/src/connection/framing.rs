@@ -1,33 +1,33 @@
-//! Where an answer's body ends.
+//! Framing of answer bodies: where a body ends, by length, chunks or close.
 
 use crate::failure::Failure;
 
-/// A chunk's line is its size, and what nobody uses.
+/// Maximum length in bytes of a chunk-size line, including extensions, which are ignored.
 const LINE_BYTES: usize = 4 << 10;
 
-/// What is still to come of a body.
+/// Remaining part of an answer's body.
 #[derive(Debug)]
 pub enum Framing {
-    /// So many bytes; 0 for no more.
+    /// Number of bytes left; 0 at the end.
     Length(u64),
-    /// Chunks, each with its size (RFC 9112, 7.1).
+    /// Chunks, each preceded by its size (RFC 9112, 7.1).
     Chunked(Chunks),
-    /// Everything until the connection ends.
+    /// All bytes until the connection closes.
     UntilClose,
 }
 
 impl Framing {
-    /// Of a body in chunks.
+    /// Create the framing of a chunked body.
     pub fn chunked() -> Self {
         Framing::Chunked(Chunks { state: State::Size, line: Vec::new() })
     }
 
-    /// Whether the body is complete.
+    /// Return whether the body is complete.
     pub fn is_over(&self) -> bool {
         matches!(self, Framing::Length(0) | Framing::Chunked(Chunks { state: State::Over, .. }))
     }
 
-    /// How many bytes are known to come.
+    /// Return the number of bytes that are still expected, or 0 if it is not known in advance.
     pub fn bytes_left(&self) -> u64 {
         match self {
             Framing::Length(left) => *left,
@@ -35,11 +35,12 @@ impl Framing {
         }
     }
 
-    /// Shows `take` what is the body's of these bytes from the wire. How many of them are the
-    /// answer's: all, unless the body ends before they do.
+    /// Pass the body bytes among `bytes` from the wire to `take`.
+    ///
+    /// Returns how many bytes were used: all, unless the body ends before them.
     ///
     /// # Errors
-    /// Protocol.
+    /// [`Failure::Protocol`] if the chunk framing is invalid.
     pub fn decode(&mut self, bytes: &[u8], take: &mut impl FnMut(&[u8])) -> Result<usize, Failure> {
         match self {
             Framing::Length(left) => {
@@ -58,10 +59,10 @@ impl Framing {
         }
     }
 
-    /// The connection has ended.
+    /// Handle the end of the connection.
     ///
     /// # Errors
-    /// ShortBody, where that is not how the body ends.
+    /// [`Failure::ShortBody`] unless the body is delimited by the end of the connection.
     pub fn close(&mut self) -> Result<(), Failure> {
         match self {
             Framing::UntilClose => {
@@ -73,26 +74,26 @@ impl Framing {
     }
 }
 
-/// A body in chunks.
+/// Decoder of a chunked body.
 #[derive(Debug)]
 pub struct Chunks {
     state: State,
-    /// What has come of a line.
+    /// Bytes received of an incomplete line.
     line: Vec<u8>,
 }
 
-/// What comes next.
+/// Element that the decoder expects next.
 #[derive(Debug)]
 enum State {
-    /// The line with a chunk's size.
+    /// Line with the size of a chunk.
     Size,
-    /// So much of a chunk.
+    /// Data of a chunk, with the number of bytes left.
     Data(u64),
-    /// The line end after it.
+    /// Line end after a chunk.
     DataEnd,
-    /// Fields after the last chunk, then an empty line.
+    /// Trailer fields after the last chunk, up to an empty line.
     Trailer,
-    /// Nothing.
+    /// End of the body.
     Over,
 }
 
@@ -128,7 +129,7 @@ impl Chunks {
     fn end_line(&mut self) -> Result<(), Failure> {
         let empty = self.line.trim_ascii().is_empty();
         self.state = match self.state {
-            // To the library, no digit would be a size of 0.
+            // The library would read a missing size as 0.
             State::Size if !self.line[0].is_ascii_hexdigit() => {
                 return Err(odd("a chunk has no size"));
             }
@@ -157,7 +158,8 @@ mod tests {
 
     use super::*;
 
-    /// The body behind these bytes, which come in pieces of such sizes, and how many were used.
+    /// Decode a body whose bytes arrive in pieces of `size()` bytes. Returns the body and the
+    /// number of bytes used.
     fn decoded(
         framing: &mut Framing,
         wire: &[u8],

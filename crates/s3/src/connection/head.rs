@@ -1,7 +1,7 @@
-//! The head of an answer.
+//! Parser of the head of an HTTP/1.1 answer.
 //!
-//! Source: RFC 9112, HTTP/1.1: status line and fields (4, 5), where a body ends (6.3), and whether
-//! the connection goes on after it (9.3).
+//! Source: RFC 9112, HTTP/1.1: status line and fields (4, 5), the end of the body (6.3), and
+//! whether the connection persists (9.3).
 
 use std::mem::MaybeUninit;
 
@@ -12,28 +12,29 @@ use httparse::{EMPTY_HEADER, Header, Status};
 use super::framing::Framing;
 use crate::failure::Failure;
 
-/// As many fields as an answer may have.
+/// Maximum number of header fields in an answer.
 const FIELDS: usize = 100;
-/// What is longer is no head of S3.
+/// Maximum length of a head in bytes; S3 answers are far shorter.
 const HEAD_BYTES: usize = 256 << 10;
 
-/// What the head says about the answer.
+/// Head of an answer, reduced to what the connection needs.
 #[derive(Debug)]
 pub struct Head {
     pub status: StatusCode,
-    /// Its own length, bytes.
+    /// Length of the head in bytes.
     pub length: usize,
     pub framing: Framing,
-    /// Whether another request may follow.
+    /// Whether the connection can carry another request.
     pub keeps: bool,
 }
 
 impl Head {
-    /// Of the first whole answer in `bytes`, which answers a request with `method`; None where more
-    /// has to come.
+    /// Parse the first complete head in `bytes`, the answer to a request with `method`.
+    ///
+    /// Returns None if the head is incomplete.
     ///
     /// # Errors
-    /// Protocol.
+    /// [`Failure::Protocol`] if the bytes are not HTTP or the head is too long.
     pub fn parse(bytes: &[u8], method: &Method) -> Result<Option<Head>, Failure> {
         let mut fields = [MaybeUninit::uninit(); FIELDS];
         let mut response = httparse::Response::new(&mut []);
@@ -52,7 +53,7 @@ impl Head {
         } else {
             framing_of(fields)?
         };
-        // HTTP/1.0 ends a connection where 1.1 keeps it.
+        // HTTP/1.0 closes connections by default, HTTP/1.1 keeps them.
         let keeps = match response.version {
             Some(0) => has_token(fields, &CONNECTION, "keep-alive"),
             _ => !has_token(fields, &CONNECTION, "close"),
@@ -61,7 +62,7 @@ impl Head {
     }
 }
 
-/// Name and value of all fields of a whole head.
+/// Call `take` with the name and value of each field of a complete head.
 pub fn for_each_field(head: &[u8], mut take: impl FnMut(&str, &[u8])) {
     let mut fields = [EMPTY_HEADER; FIELDS];
     let mut response = httparse::Response::new(&mut fields);
@@ -102,7 +103,7 @@ fn values<'f>(fields: &'f [Header<'_>], name: &HeaderName) -> impl Iterator<Item
     fields.iter().filter(named).map(|field| field.value)
 }
 
-/// Of a list.
+/// Split a comma-separated field value.
 fn tokens(value: &[u8]) -> impl Iterator<Item = &[u8]> {
     value.split(|&byte| byte == b',').map(<[u8]>::trim_ascii)
 }
@@ -120,7 +121,8 @@ mod tests {
         head.expect("HTTP").expect("whole")
     }
 
-    /// What is still to come, where that has a number; None until the connection ends.
+    /// Return the length of the body: None if it ends with the connection, `u64::MAX` if it is
+    /// chunked.
     fn length(text: &str) -> Option<u64> {
         match head(text).framing {
             Framing::Length(length) => Some(length),

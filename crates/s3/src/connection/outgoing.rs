@@ -1,4 +1,4 @@
-//! A request on its way out.
+//! Request that is being sent.
 
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
@@ -8,17 +8,17 @@ use bytes::Buf;
 
 use crate::body::{Piece, RequestBody};
 
-/// So much is handed to the kernel at once, where the body has as much. It is made just before, so
-/// that it is copied out of a processor's own cache. PUTs of 4 MiB on loopback, medians of 7 rounds
-/// in turns: 0.165 s of CPU per GB, with 512 KiB 0.174.
+/// Maximum number of body bytes prepared for one write. They are generated just before the write,
+/// so that the kernel copies them out of the processor's cache. PUTs of 4 MiB on loopback need
+/// 0.165 s of CPU per GB, and 0.174 s with 512 KiB (medians of 7 alternating rounds).
 pub(super) const READY_BYTES: usize = 256 << 10;
-/// Enough for a head and [`READY_BYTES`] of a body in chunks.
+/// Maximum number of slices per write: enough for a head and [`READY_BYTES`] of a chunked body.
 const SLICES: usize = 16;
 
-/// Head and body, as far as the socket has not taken them.
+/// Unsent part of a request's head and body.
 pub struct Outgoing {
     head: Vec<u8>,
-    /// How much of it the socket has.
+    /// Bytes of the head that the socket has accepted.
     head_sent: usize,
     body: RequestBody,
     ready: VecDeque<Piece>,
@@ -26,24 +26,25 @@ pub struct Outgoing {
 }
 
 impl Outgoing {
-    /// Nothing is sent yet.
+    /// Create a request of which nothing has been sent.
     pub fn new(head: Vec<u8>, body: RequestBody) -> Self {
         Outgoing { head, head_sent: 0, body, ready: VecDeque::new(), ready_bytes: 0 }
     }
 
-    /// Of the body, made and not taken yet.
+    /// Return the number of body bytes that are generated but not yet accepted by the socket.
     #[cfg(test)]
     pub fn waiting_bytes(&self) -> usize {
         self.ready_bytes
     }
 
-    /// Whether the socket has taken everything.
+    /// Return whether the socket has accepted the whole request.
     pub fn is_sent(&self) -> bool {
         self.head_sent == self.head.len() && self.ready.is_empty() && self.body.is_over()
     }
 
-    /// Hands `write` what comes next; it says how much of that was taken. To be called when the
-    /// socket takes something.
+    /// Pass the next slices to `write`, which returns how many bytes the socket accepted.
+    ///
+    /// Call this only when the socket is writable, because it generates body bytes.
     pub fn poll_write(
         &mut self,
         write: impl FnOnce(&[IoSlice<'_>]) -> Poll<io::Result<usize>>,
@@ -100,7 +101,7 @@ mod tests {
             length in 0u64..900_000,
             takes in prop::collection::vec(prop::option::of(1usize..300_000), 1..9),
         ) {
-            // One that the socket takes nothing of would never end.
+            // If the socket never accepted anything, the test would not end.
             prop_assume!(takes.iter().any(Option::is_some));
             let content = Content::of("k");
             let body = RequestBody::object(content, 0, length, Framing::None);

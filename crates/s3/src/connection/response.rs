@@ -1,4 +1,4 @@
-//! An answer whose body has not been read.
+//! Answer whose body is being read.
 
 use std::future::poll_fn;
 use std::io;
@@ -16,24 +16,27 @@ use super::stream::READ_BYTES;
 use crate::failure::Failure;
 use crate::xml;
 
-/// An error's body is short; what is longer is no error of S3.
+/// Maximum length in bytes of the body of an error; S3 errors are far shorter.
 const REFUSAL_BYTES: usize = 64 << 10;
-/// Nor is it waited for as long as for an answer: a server that keeps it back is no slow one.
+/// Maximum wait for the body of an error. It is shorter than the request time-out, because a server
+/// that withholds this body is faulty, not slow.
 const REFUSAL_TIME: Duration = Duration::from_secs(5);
-/// After so much of a body that is there at once, others of this thread have their turn.
+/// Bytes of a readily available body after which other tasks of this thread get a turn.
 const TURN_BYTES: usize = 1 << 20;
-/// So much of a long body wakes its reader, and not each segment or record of TLS. GETs of 4 MiB
-/// on loopback, medians of 9 in turns: with TLS 0.64 of the CPU that they need where each does, and
-/// as many per second; 0.37 and 0.98 with one at a time. Without TLS 0.91.
+/// Number of received bytes that wake the reader of a long body (`SO_RCVLOWAT`), so that it does
+/// not wake for each segment or TLS record. GETs of 4 MiB on loopback with TLS need 0.64 times the
+/// CPU at the same rate (medians of 9 alternating rounds); with one request at a time, 0.37 times
+/// the CPU at 0.98 times the rate. Without TLS, they need 0.91 times the CPU.
 const WAKE_BYTES: u64 = 128 << 10;
-/// But only where the kernel lets so much come ahead of the reader. It does so once a connection
-/// has shown that it needs it; until then a server far away would stop while the reader sleeps
-/// (4 MiB over a round trip of 10 ms: 29 ms in place of 18).
+/// Receive buffer in bytes from which on [`WAKE_BYTES`] is used. The kernel grows the buffer when a
+/// connection needs it; with a smaller one, a distant server would stall while the reader sleeps (4
+/// MiB over a round trip of 10 ms: 29 ms instead of 18 ms).
 pub(super) const WAKE_BUFFER_BYTES: usize = 16 * WAKE_BYTES as usize;
-/// The last of a body wakes it as it comes: up to a record of it may be off the socket already.
+/// Bytes at the end of a body that wake the reader as they come: up to one TLS record may already
+/// have been read from the socket.
 const TAIL_BYTES: u64 = 2 * RECORD_BYTES as u64;
 
-/// The fields of an answer's head, as they came.
+/// Header fields of an answer, as received.
 #[derive(Clone, Debug, Default)]
 pub struct Headers(pub(super) Vec<u8>);
 
@@ -43,7 +46,7 @@ impl Headers {
         Headers(format!("HTTP/1.1 200 OK\r\n{lines}\r\n").into_bytes())
     }
 
-    /// The first value of this name, where it is text.
+    /// Return the first value of a field, if it is UTF-8.
     pub fn get(&self, name: &HeaderName) -> Option<String> {
         let mut first = None;
         for_each_field(&self.0, |key, value| {
@@ -54,8 +57,7 @@ impl Headers {
         first.flatten()
     }
 
-    /// All, in their order; names in lower case, values that are no text with replacement
-    /// characters.
+    /// Return all fields in order, with names in lower case; bytes that are not UTF-8 are replaced.
     pub fn to_pairs(&self) -> Vec<(String, String)> {
         let mut pairs = Vec::new();
         for_each_field(&self.0, |name, value| {
@@ -66,45 +68,48 @@ impl Headers {
     }
 }
 
-/// An answer of any status. It has the connection until its body is read.
+/// Answer with any status. It owns the connection until its body is read.
 #[derive(Debug)]
 pub struct Response {
     connection: Connection,
     head: Head,
-    /// What of the connection's received bytes has been used.
+    /// Number of the connection's received bytes that have been consumed.
     used: usize,
-    /// Read since others of this thread had their turn.
+    /// Bytes read since other tasks of this thread had a turn.
     turn_bytes: usize,
-    /// How many bytes wake the reader.
+    /// Current number of received bytes that wake the reader.
     pub(super) wakes_at: u32,
 }
 
 impl Response {
-    /// `connection` has received the head.
+    /// Create an answer on `connection`, which has received the head.
     pub(super) fn new(connection: Connection, head: Head) -> Self {
         Response { used: head.length, connection, head, turn_bytes: 0, wakes_at: 1 }
     }
 
-    /// Of HTTP.
+    /// Return the HTTP status.
     pub fn status(&self) -> StatusCode {
         self.head.status
     }
 
-    /// Its header.
+    /// Return the header fields.
     pub fn headers(&self) -> Headers {
         Headers(self.connection.received[..self.head.length].to_vec())
     }
 
-    /// Whether it says where its body ends, other than by ending the connection.
+    /// Return whether the answer delimits its body, other than by closing the connection.
     pub fn says_its_end(&self) -> bool {
         !matches!(self.head.framing, Framing::UntilClose)
     }
 
-    /// Waits for more of the body, and shows it to `take`, in any number of slices. False at the
-    /// body's end.
+    /// Wait for more of the body and pass it to `take`, in any number of slices.
+    ///
+    /// Returns false at the end of the body.
     ///
     /// # Errors
-    /// ShortBody, Reset, Tls, TimeOut, Protocol.
+    /// [`Failure::ShortBody`], [`Failure::Reset`], [`Failure::Lost`], [`Failure::Tls`] or
+    /// [`Failure::TimeOut`] if the connection ends or fails; [`Failure::Protocol`] if the framing
+    /// is invalid.
     pub async fn read(&mut self, mut take: impl FnMut(&[u8])) -> Result<bool, Failure> {
         let Response { connection, head, used, turn_bytes, wakes_at } = self;
         if head.framing.is_over() {
@@ -119,7 +124,7 @@ impl Response {
             if decoded.is_ok() {
                 *turn_bytes += bytes.len();
                 let count = head.framing.decode(bytes, &mut take);
-                // What follows an answer was not asked for.
+                // Bytes after the answer are unsolicited, so the connection must not be reused.
                 head.keeps &= count == Ok(bytes.len());
                 decoded = count.map(drop);
             }
@@ -140,10 +145,11 @@ impl Response {
         Ok(true)
     }
 
-    /// Reads the body to its end.
+    /// Read the rest of the body into memory.
     ///
     /// # Errors
-    /// What reading it gives, and Protocol where it is longer than `limit` bytes.
+    /// Those of [`Response::read`], and [`Failure::Protocol`] if the body is longer than `limit`
+    /// bytes.
     pub async fn drain(&mut self, limit: usize) -> Result<Bytes, Failure> {
         let mut whole = BytesMut::new();
         self.drain_into(&mut whole, limit).await?;
@@ -159,10 +165,11 @@ impl Response {
         Ok(())
     }
 
-    /// What an answer with an error status says: reads its body (64 KiB at most) for S3's code.
+    /// Read the body of an answer with an error status (at most 64 KiB), and return the failure
+    /// with S3's error code.
     pub async fn refusal(&mut self) -> Failure {
         let mut body = BytesMut::new();
-        // The status is the news, even where the rest of the answer is lost, late, or a part of it.
+        // The status alone is enough, so errors and delays of the body are ignored.
         let rest = self.drain_into(&mut body, REFUSAL_BYTES);
         let _ = tokio::time::timeout(REFUSAL_TIME, rest).await;
         let refused = xml::error(&body);
@@ -173,19 +180,19 @@ impl Response {
         Failure::Http { status: self.status().as_u16(), code: refused.code, message }
     }
 
-    /// The connection, where another request can follow.
+    /// Return the connection if it can carry another request.
     pub fn into_connection(self) -> Option<Connection> {
         self.reusable().then_some(self.connection)
     }
 
     fn reusable(&self) -> bool {
         let Response { connection, head, used, .. } = self;
-        // What came with the head and behind the body was not asked for.
+        // Unread bytes after the body are unsolicited, so the connection must not be reused.
         head.framing.is_over() && head.keeps && *used == connection.received.len()
     }
 }
 
-/// Sets how many bytes wake the reader of a body of which `left` are still to come.
+/// Set how many bytes wake the reader of a body of which `left` bytes are still to come.
 fn wake_seldom(connection: &Connection, wakes_at: &mut u32, left: u64) -> io::Result<()> {
     let stream = &connection.stream;
     let mut at = wake_at(left);
@@ -199,7 +206,7 @@ fn wake_seldom(connection: &Connection, wakes_at: &mut u32, left: u64) -> io::Re
     Ok(())
 }
 
-/// How many bytes should wake it.
+/// Return how many bytes should wake the reader if `left` bytes are still to come.
 pub(super) fn wake_at(left: u64) -> u32 {
     if left < 2 * TAIL_BYTES { 1 } else { WAKE_BYTES.min(left - TAIL_BYTES) as u32 }
 }

@@ -1,7 +1,7 @@
 //! TLS over a socket.
 //!
-//! By rustls' interface without buffers: records are opened where the socket's bytes lie, many with
-//! one read. With buffers in between, every byte would be copied twice more.
+//! Uses rustls' unbuffered interface: records are decrypted in place, many with one read. The
+//! buffered interface would copy every byte twice more.
 
 use std::fmt;
 use std::io::{self, ErrorKind::UnexpectedEof, IoSlice};
@@ -18,30 +18,31 @@ use rustls_pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::net::TcpStream;
 
-/// Sealed with one call: what is longer goes out in several.
+/// Maximum number of bytes encrypted with one call; longer data takes several calls.
 const SEAL_BYTES: usize = 256 << 10;
-/// The longest record, and what the first read of a handshake asks for.
+/// Length of the longest record, and of the first read in a handshake.
 pub const RECORD_BYTES: usize = 17 << 10;
 
-/// See the module.
+/// TLS connection over a socket, without intermediate buffers.
 pub struct Sealed {
     socket: TcpStream,
     tls: UnbufferedClientConnection,
-    /// The begin of a record whose rest has not come.
+    /// Start of a record whose rest has not arrived.
     begun: Vec<u8>,
-    /// Records that the socket has not taken.
+    /// Encrypted records that the socket has not accepted.
     out: Vec<u8>,
-    /// How much of them it has.
+    /// Bytes of `out` that the socket has accepted.
     taken: usize,
-    /// The server has said goodbye.
+    /// Whether the connection is closed (by a TLS close alert) or has failed.
     over: bool,
 }
 
 impl Sealed {
-    /// Shakes hands with the server, which has to be `server`.
+    /// Perform the TLS handshake with the server, whose certificate must be for `server`.
     ///
     /// # Errors
-    /// A [`rustls::Error`] within, UnexpectedEof where the server hangs up, and of the socket.
+    /// An error that wraps a [`rustls::Error`] if the handshake fails, UnexpectedEof if the server
+    /// closes the connection, or the error of the socket.
     pub async fn over(
         socket: TcpStream,
         config: &Arc<ClientConfig>,
@@ -56,7 +57,7 @@ impl Sealed {
             let (used, ready) = sealed.open(&mut records, &mut |_| ());
             records.drain(..used);
             sealed.begun = records;
-            // Also what tells the server why it is not believed.
+            // This also sends the alert that names the reason for rejecting the server.
             let sent = sealed.socket.write_all(&sealed.out).await;
             sealed.out.clear();
             if ready? {
@@ -70,13 +71,14 @@ impl Sealed {
         }
     }
 
-    /// What lies below.
+    /// Return the socket under the TLS connection.
     pub fn socket(&self) -> &TcpStream {
         &self.socket
     }
 
-    /// Reads once into `buffer`, and shows `take` what is in the records that are whole. False at
-    /// the end.
+    /// Read once into `buffer`, and pass the content of complete records to `take`.
+    ///
+    /// Returns false at the end of the stream.
     pub fn poll_read(
         &mut self,
         cx: &mut Context<'_>,
@@ -105,23 +107,25 @@ impl Sealed {
             });
             self.begun.clear();
             self.begun.extend_from_slice(&records[used..]);
-            // Keys are changed, say. What the socket does not take now goes before the next, which
-            // also hears where it takes no more.
+            // Replies such as key updates. If the socket does not accept them now, the next write
+            // sends them first, and reports the socket's error if there is one.
             let _ = self.poll_flush(cx);
-            // rustls is asked for nothing more once it has failed.
+            // After an error, rustls must not be called again.
             self.over |= ready.is_err();
             ready?;
         }
         Poll::Ready(Ok(shown))
     }
 
-    /// Until the socket has all records, and may take more.
+    /// Wait until the socket has accepted all records and is writable.
     pub fn poll_writable(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         ready!(self.poll_flush(cx))?;
         self.socket.poll_write_ready(cx)
     }
 
-    /// Seals the first of `slices`, and writes what the socket takes: how many bytes are sealed.
+    /// Encrypt the start of `slices`, and write as much as the socket accepts.
+    ///
+    /// Returns the number of bytes encrypted.
     pub fn poll_write(
         &mut self,
         cx: &mut Context<'_>,
@@ -138,7 +142,7 @@ impl Sealed {
         Poll::Ready(Ok(count))
     }
 
-    /// All that was sealed is with the kernel.
+    /// Wait until the kernel has accepted all encrypted data.
     pub fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         while self.taken < self.out.len() {
             let rest = &self.out[self.taken..];
@@ -149,8 +153,10 @@ impl Sealed {
         Poll::Ready(Ok(()))
     }
 
-    /// Opens what is whole of `records`, and shows it to `take`; what there is to say lies in
-    /// `out`. How many bytes are used up, and whether data may be sent.
+    /// Decrypt the complete records in `records`, and pass their content to `take`.
+    ///
+    /// Replies are appended to `out`. Returns the number of bytes used, and whether data may be
+    /// sent.
     fn open(
         &mut self,
         records: &mut [u8],
@@ -195,8 +201,8 @@ impl Sealed {
         }
     }
 
-    /// The server learns what is wrong with it: that lies ready, and nothing else may be asked of
-    /// rustls once it has failed.
+    /// Append the pending TLS alert to `out`; after a failure, this is the only call that rustls
+    /// allows.
     fn tell_why(&mut self, records: &mut [u8]) {
         if let Ok(ConnectionState::EncodeTlsData(data)) =
             self.tls.process_tls_records(records).state
@@ -205,9 +211,9 @@ impl Sealed {
         }
     }
 
-    /// Appends `data` to `out`, as records.
+    /// Encrypt `data`, and append the records to `out`.
     fn seal(&mut self, data: &[u8]) -> io::Result<()> {
-        // A message of the server whose rest has not come has to lie where it lay.
+        // An incomplete message of the server must stay in the same buffer.
         let UnbufferedStatus { state, .. } = self.tls.process_tls_records(&mut self.begun);
         let Ok(ConnectionState::WriteTraffic(mut traffic)) = state else {
             return Err(io::ErrorKind::BrokenPipe.into());
@@ -219,19 +225,19 @@ impl Sealed {
             self.out.resize(begin + size.required_size, 0);
             sealed = traffic.encrypt(data, &mut self.out[begin..]);
         }
-        // Keys seal so many records: with TLS 1.2, a connection has to end then.
+        // A key may encrypt a limited number of records; with TLS 1.2 the connection must end then.
         let length = sealed.map_err(|_| io::Error::from(io::ErrorKind::ConnectionAborted));
         self.out.truncate(begin + length?);
         Ok(())
     }
 }
 
-/// Appends what rustls has to say to `out`.
+/// Append a handshake message or alert to `out`.
 fn encode<Side>(mut data: EncodeTlsData<'_, Side>, out: &mut Vec<u8>) {
     if let Err(EncodeError::InsufficientSize(size)) = data.encode(&mut []) {
         let begin = out.len();
         out.resize(begin + size.required_size, 0);
-        // It has the room that it asked for.
+        // Cannot fail: the buffer has the required size.
         let _ = data.encode(&mut out[begin..]);
     }
 }
@@ -242,7 +248,7 @@ impl fmt::Debug for Sealed {
     }
 }
 
-/// The first slice, or a record of several that are short: a head and what follows it.
+/// Return the first slice, or one record's worth of several short slices (a head and its body).
 fn gather<'s>(slices: &'s [IoSlice<'_>], short: &'s mut Vec<u8>) -> &'s [u8] {
     let first = slices.first().map_or(&[][..], |slice| slice);
     if first.len() >= RECORD_BYTES || slices.len() < 2 {

@@ -1,4 +1,4 @@
-//! What a connection runs over: a socket, or TLS over one.
+//! Byte stream of a connection: a plain socket or TLS.
 
 use std::cell::RefCell;
 use std::io::{self, IoSlice};
@@ -12,27 +12,29 @@ use tokio::net::TcpStream;
 
 use super::sealed::Sealed;
 
-/// The most that one read brings. Its memory is a thread's and not a connection's, so that bytes
-/// are looked at where they still lie in a processor's own cache. GETs of 4 MiB on loopback, CPU
-/// per GB beside hyper's with reads of up to 1 MiB, medians: 1.10 with 256 KiB, 0.93 with 1 MiB.
+/// Maximum number of bytes per read. The buffer belongs to the thread rather than the connection,
+/// so that the data is still in the processor's cache when it is used. CPU per GB of GETs of 4 MiB
+/// on loopback, relative to hyper with reads of up to 1 MiB (medians): 1.10 with 256 KiB, 0.93 with
+/// 1 MiB.
 pub const READ_BYTES: usize = 1 << 20;
 
 thread_local! {
     static BUFFER: RefCell<Box<[u8]>> = RefCell::new(vec![0; READ_BYTES].into());
 }
 
-/// See the module.
+/// Byte stream of a connection.
 #[derive(Debug)]
 pub enum Stream {
-    /// As it is.
+    /// Plain socket.
     Plain(TcpStream),
-    /// Encrypted.
+    /// TLS over a socket.
     Sealed(Box<Sealed>),
 }
 
 impl Stream {
-    /// Reads once, about `most` bytes, and shows them to `take`, in any number of slices. False at
-    /// the stream's end.
+    /// Read once, about `most` bytes, and pass them to `take`, in any number of slices.
+    ///
+    /// Returns false at the end of the stream.
     pub fn poll_read(
         &mut self,
         cx: &mut Context<'_>,
@@ -53,25 +55,26 @@ impl Stream {
         })
     }
 
-    /// From now on, who reads is woken when so many bytes have come, or the stream's end.
+    /// Wake the reader only after `bytes` bytes have arrived, or at the end of the stream
+    /// (`SO_RCVLOWAT`).
     ///
     /// # Errors
-    /// Of the socket.
+    /// The error of `setsockopt`.
     #[allow(unsafe_code)]
     pub fn wake_at(&self, bytes: u32) -> io::Result<()> {
         let (socket, size) = (self.socket().as_raw_fd(), size_of_val(&bytes) as libc::socklen_t);
         let (level, option) = (libc::SOL_SOCKET, libc::SO_RCVLOWAT);
         let value = (&raw const bytes).cast();
-        // Not by socket2, which has no such option.
-        // SAFETY: the descriptor is open, and the value an int that the call only reads.
+        // socket2 does not offer this option.
+        // SAFETY: the descriptor is open, and the value is an int that the call only reads.
         let code = unsafe { libc::setsockopt(socket, level, option, value, size) };
         if code == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
 
-    /// How much the kernel lets this connection receive ahead of its reader, bytes.
+    /// Return the size in bytes of the kernel's receive buffer for this connection.
     ///
     /// # Errors
-    /// Of the socket.
+    /// The error of `getsockopt`.
     pub fn buffer_bytes(&self) -> io::Result<usize> {
         SockRef::from(self.socket()).recv_buffer_size()
     }
@@ -83,7 +86,7 @@ impl Stream {
         }
     }
 
-    /// Until a write may take something.
+    /// Wait until the stream is writable.
     pub fn poll_writable(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self {
             Stream::Plain(socket) => socket.poll_write_ready(cx),
@@ -91,7 +94,7 @@ impl Stream {
         }
     }
 
-    /// Writes what the socket takes of `slices`.
+    /// Write as much of `slices` as the socket accepts.
     pub fn poll_write(
         &mut self,
         cx: &mut Context<'_>,
@@ -103,7 +106,7 @@ impl Stream {
         }
     }
 
-    /// All that was written is with the kernel.
+    /// Wait until the kernel has accepted all written data.
     pub fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self {
             Stream::Plain(_) => Poll::Ready(Ok(())),
@@ -122,8 +125,9 @@ fn poll_write_plain(
     }
     let taken = ready!(Pin::new(&mut *socket).poll_write_vectored(cx, slices))?;
     if taken < slices.iter().map(|slice| slice.len()).sum() {
-        // It is full. Of a single slice tokio sees that itself; of several it would have to be told
-        // by a call in vain, and the rest of a body would be made too early.
+        // The socket's buffer is full. For a single slice tokio detects this by itself; for several
+        // it would need another, futile call, and the rest of the body would be generated too
+        // early.
         let full = || Err::<(), _>(io::ErrorKind::WouldBlock.into());
         let _ = socket.try_io(Interest::WRITABLE, full);
     }

@@ -1,4 +1,4 @@
-//! Against servers of this process that behave well, badly, or not at all.
+//! Tests of connections against servers in this process that behave well, badly, or not at all.
 
 use std::future::Future;
 use std::pin::{Pin, pin};
@@ -20,7 +20,7 @@ const HELLO: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello";
 
 pub(super) fn run<T>(test: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    // By its address: the runtime would be compiled once for each test.
+    // As a trait object, so that the runtime is not compiled once per test.
     let test: Pin<&mut dyn Future<Output = T>> = pin!(test);
     runtime.expect("a runtime").block_on(test)
 }
@@ -40,7 +40,7 @@ fn store(port: u16) -> Store {
     Store::new(&spec(format!("http://127.0.0.1:{port}")), None).expect("a store")
 }
 
-/// What the server read of one request's head; None: the client has hung up.
+/// Read the head of one request; None if the client closes the connection.
 async fn read_head<S: AsyncRead + Unpin>(stream: &mut S) -> Option<String> {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
@@ -52,8 +52,9 @@ async fn read_head<S: AsyncRead + Unpin>(stream: &mut S) -> Option<String> {
     Some(String::from_utf8(head).expect("text"))
 }
 
-/// A server that says `answers` to one request after another of its first connection, and closes
-/// that. Its port, and how many connections it has had.
+/// Start a server that gives `answers` to the requests of each connection, and then closes it.
+///
+/// Returns its port and the number of connections accepted.
 async fn server(answers: Vec<&'static [u8]>) -> (u16, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let port = listener.local_addr().expect("bound").port();
@@ -74,7 +75,7 @@ async fn server(answers: Vec<&'static [u8]>) -> (u16, Arc<AtomicUsize>) {
     (port, connections)
 }
 
-/// A whole exchange: the body, or what went wrong, and the connection where it goes on.
+/// Run a whole exchange. Returns the body, and the connection if it can be reused.
 async fn exchange(
     store: &Store,
     connection: Connection,
@@ -92,7 +93,7 @@ async fn get(store: &Store, connection: Connection) -> Result<Bytes, Failure> {
     exchange(store, connection).await.map(|(body, _)| body)
 }
 
-/// A PUT of so many zeros, up to the head of the answer.
+/// Send a PUT of `length` zeros, and wait for the head of the answer.
 async fn put(store: &Store, connection: Connection, length: usize) -> Result<Response, Failure> {
     let call = Call {
         payload: PayloadHash::Unsigned,
@@ -103,7 +104,7 @@ async fn put(store: &Store, connection: Connection, length: usize) -> Result<Res
     connection.send(store.request(0, &call).head, body).await
 }
 
-/// The same over a new connection to a server with one answer.
+/// GET over a new connection to a server that gives one answer.
 async fn answered(answer: &'static [u8]) -> Result<Bytes, Failure> {
     let (port, _) = server(vec![answer]).await;
     let store = store(port);
@@ -124,7 +125,7 @@ fn requests_share_a_connection() {
             assert_eq!(body, wanted);
             connection = kept.expect("it goes on");
         }
-        // The server has closed it: the next request finds that out.
+        // The server has closed the connection: the next request finds that out.
         assert_eq!(get(&store, connection).await, Err(Failure::Closed));
         assert_eq!(connections.load(Ordering::SeqCst), 1);
     });
@@ -177,13 +178,13 @@ fn nobody_listens() {
 #[test]
 fn an_address_that_refuses_leaves_the_others() {
     run(async {
-        // Names below localhost have two addresses; the server has one of them.
+        // Names under localhost have two addresses; the server listens on one of them.
         let (port, connections) = server(vec![HELLO]).await;
         let store = Store::new(&spec(format!("http://a.localhost:{port}")), None).expect("store");
         for _ in 0..4 {
             Connection::open(&store, 0, LONG).await.expect("open");
         }
-        // A connection stands before the server accepts it.
+        // The kernel completes a connection before the server accepts it.
         while connections.load(Ordering::SeqCst) < 1 {
             tokio::task::yield_now().await;
         }
@@ -206,7 +207,8 @@ fn a_name_is_resolved_again_after_all_its_addresses_failed() {
         let addresses = addresses.expect("resolved");
         let store = store(first.port()).with_addresses(addresses.clone());
         for _ in 0..2 {
-            // Resolved just before, then resolved again to the address that has failed.
+            // The first time, the name is too fresh to resolve again; the second time it resolves
+            // to the same failed address.
             let failure = Connection::open(&store, 0, LONG).await.expect_err("nobody");
             assert_eq!(failure.errno(), Some(libc::ECONNREFUSED));
             addresses.expire();
@@ -220,7 +222,7 @@ fn a_name_is_resolved_again_after_all_its_addresses_failed() {
 #[test]
 fn a_name_is_resolved_again_after_its_address_did_not_answer() {
     run(async {
-        // The kernel drops what asks for a connection while the queue of a listener is full.
+        // The kernel drops connection requests while the listener's queue is full.
         let socket = tokio::net::TcpSocket::new_v4().expect("a socket");
         socket.bind(SocketAddr::from(([127, 0, 0, 1], 0))).expect("a port");
         let silent = socket.listen(0).expect("listening");
@@ -256,7 +258,8 @@ fn connections_that_end_early() {
     });
 }
 
-/// What is seen when the server resets the connection after `part` of an answer has arrived.
+/// Return the client's failure if the server resets the connection after sending `part` of an
+/// answer.
 async fn reset_after(part: &'static [u8]) -> Failure {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let store = store(listener.local_addr().expect("bound").port());
@@ -266,7 +269,7 @@ async fn reset_after(part: &'static [u8]) -> Failure {
         read_head(&mut stream).await.expect("a head");
         stream.write_all(part).await.expect("sent");
         if !part.is_empty() {
-            // A reset overtakes data that the client has not read.
+            // A reset discards data that the client has not read.
             when.await.expect("the client goes on");
         }
         stream.set_zero_linger().expect("linger");
@@ -307,7 +310,8 @@ fn giving_up_closes_the_connection() {
     });
 }
 
-/// A server that answers behind the head of a request, reads no more, and keeps the line open.
+/// Start a server that answers after the head of a request, reads no body, and keeps the connection
+/// open.
 async fn early(answer: &'static [u8]) -> Store {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let store = store(listener.local_addr().expect("bound").port());
@@ -356,7 +360,7 @@ fn a_body_is_not_made_before_the_socket_takes_it() {
             Poll::Ready(connection.poll_send(cx, &mut outgoing, &Method::PUT).is_pending())
         });
         assert!(first.await, "a socket that takes 64 MiB at once");
-        // What it took a part of is there, and nothing behind that.
+        // The piece that was partly accepted remains, and no further one has been generated.
         assert!(!outgoing.is_sent() && outgoing.waiting_bytes() < outgoing::READY_BYTES);
     });
 }
@@ -386,7 +390,7 @@ fn an_answer_that_only_says_that_one_will_come_is_passed_over() {
         tokio::spawn(async move {
             let (mut stream, _) = listener.accept().await.expect("a client");
             read_head(&mut stream).await.expect("a head");
-            // Cut, so that it looks like the begin of the answer; then the body is read to its end.
+            // Split, so that the informational answer looks like the start of the final one.
             stream.write_all(b"HTTP/1.1 10").await.expect("sent");
             let mut body = vec![0; length];
             stream.read_exact(&mut body[..length / 2]).await.expect("a half");
@@ -402,7 +406,7 @@ fn an_answer_that_only_says_that_one_will_come_is_passed_over() {
     });
 }
 
-/// A server that reads so much of a body, refuses it and hangs up: a reset follows what it says.
+/// The server reads only the head, refuses the body and closes, so a reset follows the answer.
 #[test]
 fn who_refuses_a_body_and_hangs_up_is_heard() {
     run(async {
@@ -414,7 +418,7 @@ fn who_refuses_a_body_and_hangs_up_is_heard() {
             let answer =
                 b"HTTP/1.1 403 No\r\nconnection: close\r\n\r\n<Error><Code>NoWay</Code></Error>";
             stream.write_all(answer).await.expect("sent");
-            // Until the client has it: a reset would overtake it.
+            // Lets the client read the answer first, because a reset would discard it.
             tokio::time::sleep(Duration::from_millis(50)).await;
         });
         let connection = Connection::open(&store, 0, LONG).await.expect("open");
@@ -424,7 +428,7 @@ fn who_refuses_a_body_and_hangs_up_is_heard() {
     });
 }
 
-/// Whether the connection goes on after this answer, and its body.
+/// Return the body of an answer, and whether the connection can be reused after it.
 async fn after(answer: &'static [u8], method: Method) -> (Bytes, bool) {
     let (port, _) = server(vec![answer]).await;
     let store = store(port);
@@ -447,7 +451,7 @@ fn which_connections_are_used_again() {
         assert_eq!(after(close, Method::GET).await, (bytes(b"hello"), false));
         let old = b"HTTP/1.0 200 OK\r\n\r\nhello";
         assert_eq!(after(old, Method::GET).await, (bytes(b"hello"), false));
-        // What nobody has asked for.
+        // Unsolicited data after the answer.
         let more = b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello?";
         assert_eq!(after(more, Method::GET).await, (bytes(b"hello"), false));
         let more = b"HTTP/1.1 204 No Content\r\n\r\n?";
@@ -475,7 +479,7 @@ fn answers_that_are_errors() {
         );
         let proxy = answered(b"HTTP/1.1 502 Bad Gateway\r\ncontent-length: 7\r\n\r\nno luck");
         assert_eq!(proxy.await.expect_err("proxy").to_string(), "HTTP 502: no luck");
-        // The status counts, even where the body does not come.
+        // The status is reported even if the body does not arrive.
         let cut = answered(b"HTTP/1.1 500 Oh\r\ncontent-length: 7\r\n\r\n");
         assert_eq!(cut.await.expect_err("cut").kind(), "HTTP 500");
     });

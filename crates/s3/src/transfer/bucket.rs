@@ -1,5 +1,5 @@
-//! A bucket for work that is not about requests: whole objects, moved by one thread over a few
-//! connections of its own.
+//! Blocking bucket client that moves whole objects, from one thread over a few connections of its
+//! own.
 
 mod patience;
 mod requests;
@@ -24,18 +24,18 @@ use super::parts::{Part, Parts, is_missing};
 use super::try_join_all;
 use requests::{Answered, Body, Desk, Link, Stopping, number_in};
 
-/// How a transfer went: when it began, how long it took, how much it moved.
+/// Timing and size of a transfer.
 #[derive(Clone, Copy, Debug)]
 pub struct Moved {
-    /// Bytes.
+    /// Number of bytes moved.
     pub bytes: u64,
-    /// On the run's clock.
+    /// Start in nanoseconds on the run's clock.
     pub start_ns: u64,
-    /// Until the last byte.
+    /// Time in nanoseconds until the last byte was moved.
     pub latency_ns: u64,
 }
 
-/// See the module. Belongs to the thread that made it.
+/// Blocking bucket client with its own connections. It belongs to the thread that created it.
 pub struct Bucket {
     runtime: Runtime,
     desk: Desk,
@@ -43,17 +43,18 @@ pub struct Bucket {
     hurried: Box<dyn Fn() -> bool + Send>,
 }
 
-/// Called for every part that has been moved.
+/// Callback for every part that has been moved.
 type OnMoved<'m> = &'m mut dyn FnMut(Moved);
 
 impl Bucket {
-    /// With so many connections, to be made when they are needed; threads are told apart by
-    /// `turn`, so that they go to different endpoints. Requests are as patient as `patience`. Once
-    /// `hurried`, those that take no `stopping` of their own are not sent again: what cleans up is
-    /// tried, and a store that is gone keeps nobody waiting.
+    /// Create a client with up to `connections` connections, opened on demand.
+    ///
+    /// `turn` is the index of the thread and selects its endpoint. Requests follow the retry policy
+    /// `patience`. Once `hurried` returns true, requests without a `stopping` callback of their own
+    /// are not retried, so that clean-up does not wait for a store that is gone.
     ///
     /// # Errors
-    /// [`Error::Io`] for a runtime that cannot be had.
+    /// [`Error::Io`] if the system cannot create the event loop.
     pub fn new(
         store: Store,
         connections: usize,
@@ -70,11 +71,13 @@ impl Bucket {
         Ok(Bucket { runtime, desk, links, hurried: Box::new(hurried) })
     }
 
-    /// Read an object, or `range` of it (offset, length). `each` gets its bytes as they come, with
-    /// their place in the object. Returns how many there were; `None` when the run is to end.
+    /// Read an object, or `range` of it (offset, length).
+    ///
+    /// `take` gets the bytes as they come, with their offset in the object. Returns the number of
+    /// bytes, or `None` if the run ends first.
     ///
     /// # Errors
-    /// [`Error::Dependency`] with the key, and what `each` returns.
+    /// [`Error::Dependency`] with the key if the request fails, or the error of `take`.
     pub fn get(
         &mut self,
         key: &str,
@@ -86,9 +89,9 @@ impl Bucket {
         let from = range.map_or(0, |(at, _)| at);
         let (mut at, mut wrong) = (from, None);
         let attempt = async || {
-            // What has been handed over is not asked for again.
+            // A retry continues after the bytes that `take` has received.
             let rest = match range {
-                // Only the end of the answer was lost.
+                // Only the end of the answer was lost; all bytes have been received.
                 Some((from, len)) if at > from && at >= from + len => return Ok(Some(0)),
                 Some((from, len)) => Some((at, Some(from + len - at))),
                 None => (at > 0).then_some((at, None)),
@@ -112,10 +115,10 @@ impl Bucket {
         }
     }
 
-    /// Size of an object; `None` where there is none.
+    /// Return the size of an object in bytes, or `None` if it does not exist.
     ///
     /// # Errors
-    /// [`Error::Dependency`] with the key.
+    /// [`Error::Dependency`] with the key if the request fails.
     pub fn head(&mut self, key: &str) -> Result<Option<u64>> {
         let call = Call::new(Method::HEAD, Some(key));
         match self.request(&call, &RequestBody::none) {
@@ -127,19 +130,19 @@ impl Bucket {
         }
     }
 
-    /// A small object, whole.
+    /// Read a small object into memory.
     ///
     /// # Errors
-    /// [`Error::Dependency`] with the key.
+    /// [`Error::Dependency`] with the key if the request fails.
     pub fn read(&mut self, key: &str) -> Result<Bytes> {
         let answer = self.request(&Call::get(key), &RequestBody::none);
         answer.map(|(_, body)| body).map_err(|failure| store_error("GET", key, &failure))
     }
 
-    /// Write an object in one piece.
+    /// Write an object with one request.
     ///
     /// # Errors
-    /// [`Error::Dependency`] with the key.
+    /// [`Error::Dependency`] with the key if the request fails.
     pub fn put(&mut self, key: &str, bytes: &Bytes) -> Result<()> {
         let call = Call {
             payload: PayloadHash::Unsigned,
@@ -150,19 +153,19 @@ impl Bucket {
         answer.map(drop).map_err(|failure| store_error("PUT", key, &failure))
     }
 
-    /// Delete one.
+    /// Delete an object.
     ///
     /// # Errors
-    /// [`Error::Dependency`] with the key.
+    /// [`Error::Dependency`] with the key if the request fails.
     pub fn delete(&mut self, key: &str) -> Result<()> {
         let answer = self.request(&Call::new(Method::DELETE, Some(key)), &RequestBody::none);
         answer.map(drop).map_err(|failure| store_error("DELETE", key, &failure))
     }
 
-    /// All keys below a prefix, and no other, whatever the store lists.
+    /// List all keys with a prefix. Other keys are dropped, even if the store lists them.
     ///
     /// # Errors
-    /// [`Error::Dependency`] with the prefix.
+    /// [`Error::Dependency`] with the prefix if a request fails or the listing does not advance.
     pub fn keys(&mut self, prefix: &str) -> Result<Vec<String>> {
         let mut keys = Vec::new();
         let mut after: Option<String> = None;
@@ -185,16 +188,17 @@ impl Bucket {
         }
     }
 
-    /// All multipart uploads below a prefix that were begun and not ended, and no other, whatever
-    /// the store lists. Empty for a store that knows none. MinIO matches a prefix here only as a
-    /// whole key: where nothing is found by it, the uploads of the whole bucket are looked through.
+    /// List all unfinished multipart uploads with a prefix; others are dropped.
+    ///
+    /// Returns an empty list if the store does not support the request. MinIO matches the prefix
+    /// only as a whole key, so if nothing is found, the uploads of the whole bucket are searched.
     ///
     /// # Errors
-    /// [`Error::Dependency`] with the prefix.
+    /// [`Error::Dependency`] with the prefix if a request fails or the listing does not advance.
     pub fn uploads(&mut self, prefix: &str) -> Result<Vec<xml::Upload>> {
         let uploads = match self.uploads_listed(prefix, prefix) {
             Ok(uploads) if uploads.is_empty() => match self.uploads_listed("", prefix) {
-                // Who may list only below his prefix has been answered already.
+                // The credentials may be limited to the prefix, which has already been listed.
                 Err(Failure::Http { status: 403, .. }) => Ok(uploads),
                 whole_bucket => whole_bucket,
             },
@@ -203,7 +207,7 @@ impl Bucket {
         uploads.map_err(|failure| store_error("LIST uploads", prefix, &failure))
     }
 
-    /// Those below `prefix` of all that are listed below `asked`.
+    /// List the uploads below `asked`, and keep those below `prefix`.
     fn uploads_listed(&mut self, asked: &str, prefix: &str) -> Answered<Vec<xml::Upload>> {
         let (mut uploads, mut after) = (Vec::new(), None);
         loop {
@@ -223,10 +227,10 @@ impl Bucket {
         }
     }
 
-    /// Give up an upload; one that is gone is no error.
+    /// Abort an upload; one that no longer exists is not an error.
     ///
     /// # Errors
-    /// [`Error::Dependency`] with the key.
+    /// [`Error::Dependency`] with the key if the request fails.
     pub fn abort(&mut self, upload: &xml::Upload) -> Result<()> {
         let Bucket { runtime, desk, links, hurried } = self;
         let xml::Upload { key, upload_id } = upload;
@@ -239,11 +243,13 @@ impl Bucket {
         runtime.block_on(desk.exchange(&mut links[0], call, body, &**hurried))
     }
 
-    /// Write an object that holds what its key says, in parts of `part_bytes` over all connections.
-    /// False when the run is to end; nothing of the object is then there.
+    /// Write an object with the content derived from its key, in parts of `part_bytes` over all
+    /// connections.
+    ///
+    /// Returns false if the run ends first; the object does not exist then.
     ///
     /// # Errors
-    /// [`Error::Dependency`] with the key.
+    /// [`Error::Dependency`] with the key if a request fails.
     pub fn put_content(
         &mut self,
         key: &str,
@@ -265,11 +271,13 @@ impl Bucket {
         runtime.block_on(upload.put(links)).map_err(|failure| store_error("PUT", key, &failure))
     }
 
-    /// Read an object that holds what its key says, in ranges of `part_bytes` over all connections,
-    /// and compare it where `verify`. False when the run is to end.
+    /// Read an object with the content derived from its key, in ranges of `part_bytes` over all
+    /// connections, and compare it if `verify` is set.
+    ///
+    /// Returns false if the run ends first.
     ///
     /// # Errors
-    /// [`Error::Dependency`] with the key, also for what is not what was written.
+    /// [`Error::Dependency`] with the key if a request fails, or if the content differs.
     pub fn get_content(
         &mut self,
         key: &str,
@@ -302,21 +310,21 @@ impl Bucket {
     }
 }
 
-/// An object on its way out of the bucket.
+/// Download of an object in parts.
 struct Download<'d> {
     desk: &'d Desk,
     key: &'d str,
     parts: Parts,
-    /// To compare with.
+    /// Expected content; None if the object is not verified.
     content: Option<Content>,
-    /// Where it differs.
+    /// Offset of the first wrong byte, if one was found.
     wrong_at: Cell<Option<u64>>,
     stopping: Stopping<'d>,
     on_moved: RefCell<OnMoved<'d>>,
 }
 
 impl Download<'_> {
-    /// Part after part over this connection, until none is left.
+    /// Receive parts over this connection until none is left.
     async fn receive(&self, link: &mut Link) -> Answered<()> {
         while !(self.stopping)() {
             let Some(Part { at, len, .. }) = self.parts.next() else { break };
@@ -329,7 +337,7 @@ impl Download<'_> {
         Ok(())
     }
 
-    /// One attempt at `len` bytes from `at` on.
+    /// Make one attempt to receive `len` bytes from offset `at` on.
     async fn receive_part(&self, link: &mut Link, at: u64, len: u64) -> Answered<()> {
         let mut bad = None;
         let mut take = |place: u64, data: &[u8]| {
@@ -349,7 +357,7 @@ impl Download<'_> {
     }
 }
 
-/// An object on its way into the bucket.
+/// Upload of an object in parts.
 struct Upload<'u> {
     desk: &'u Desk,
     key: &'u str,
@@ -373,7 +381,7 @@ impl Upload<'_> {
             Ok(()) if !(self.stopping)() => self.complete(&mut links[0], &id).await.map(|()| true),
             ended => ended.map(|()| false),
         };
-        // What ended the upload is what counts.
+        // The result is the reason why the upload ended, not the outcome of the abort.
         if !matches!(ended, Ok(true)) {
             let link = &mut links[0];
             if abort(self.desk, link, self.key, &id, self.hurried).await.is_err() {
@@ -383,10 +391,10 @@ impl Upload<'_> {
         ended
     }
 
-    /// Begin an upload; its id.
+    /// Begin a multipart upload and return its ID.
     ///
-    /// An attempt that failed may have begun one all the same, which nobody would ever end: it is
-    /// looked for and given up before the next attempt, and after the last one.
+    /// A failed attempt may have begun an upload on the store all the same. Such uploads are
+    /// searched for and aborted before the next attempt and after the last one.
     async fn begin(&self, link: &mut Link) -> Answered<String> {
         let desk = self.desk;
         let call = Call { query: &[("uploads", "")], ..Call::new(Method::POST, Some(self.key)) };
@@ -402,7 +410,8 @@ impl Upload<'_> {
             let is_kept = link.is_some();
             let mut ended = once(link).await;
             if is_kept && matches!(ended, Err(Failure::Closed | Failure::Reset)) {
-                // The connection was dead, most likely: that is no failure of the store.
+                // The kept connection was most likely closed while idle, which is not a failure of
+                // the store.
                 may_be_begun = true;
                 desk.give_up_uploads(link, self.key).await?;
                 ended = once(link).await;
@@ -432,7 +441,8 @@ impl Upload<'_> {
         let attempt = async || {
             let ended = self.desk.try_once(link, &call, &body).await;
             match ended.and_then(|(_, body)| xml::completed(&body)) {
-                // An answer was lost, perhaps: the upload is gone because it is complete.
+                // The answer to an earlier attempt may have been lost: the upload no longer exists
+                // if it is complete.
                 Err(failure) if is_missing(&failure) => self.see_whole(link).await,
                 ended => ended,
             }
@@ -440,7 +450,7 @@ impl Upload<'_> {
         self.desk.patience.lasting(self.stopping, attempt).await
     }
 
-    /// The object is there, and has its size.
+    /// Check that the object exists with its full size.
     async fn see_whole(&self, link: &mut Link) -> Answered<()> {
         let call = Call::new(Method::HEAD, Some(self.key));
         let (headers, _) = self.desk.try_once(link, &call, &RequestBody::none).await?;
@@ -450,7 +460,7 @@ impl Upload<'_> {
         Err(Failure::Protocol("the upload is gone, and its object is not there".to_owned()))
     }
 
-    /// Part after part over this connection, until none is left.
+    /// Send parts over this connection until none is left.
     async fn send_parts(&self, link: &mut Link, id: &str) -> Answered<()> {
         let send = async |call: Call<'_>, part: Part| {
             Ok((self.send(link, call, part.at, part.len).await?, None))
@@ -470,7 +480,8 @@ impl Upload<'_> {
     }
 }
 
-/// Give up an upload, patiently: it would take space for ever. One that is gone is no error.
+/// Abort an upload, with retries, because an unfinished upload takes space until it is aborted. One
+/// that no longer exists is not an error.
 async fn abort(
     desk: &Desk,
     link: &mut Link,

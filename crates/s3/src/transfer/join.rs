@@ -1,14 +1,14 @@
-//! Several transfers in one task.
+//! Concurrent transfers in one task.
 
 use std::future::{Future, poll_fn};
 use std::task::Poll;
 
 use crate::Failure;
 
-/// All of them at once, in this task.
+/// Run all futures concurrently in this task.
 ///
 /// # Errors
-/// The first failure, which ends them all.
+/// The first failure, which cancels all other futures.
 pub async fn try_join_all<F>(futures: impl Iterator<Item = F>) -> Result<(), Failure>
 where
     F: Future<Output = Result<(), Failure>>,

@@ -1,4 +1,4 @@
-//! Objects in parts: which are still to be moved, and what the store said of each.
+//! Multipart bookkeeping: the parts of an object still to be moved, and the ETags of those sent.
 
 use std::cell::{Cell, RefCell};
 
@@ -7,32 +7,32 @@ use http::{Method, StatusCode, header};
 
 use crate::{Call, Failure, Headers, xml};
 
-/// A stretch of an object.
+/// Part of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part {
     index: u64,
-    /// Where it begins.
+    /// Offset in bytes of the part in the object.
     pub at: u64,
-    /// How long it is.
+    /// Length in bytes.
     pub len: u64,
 }
 
 impl Part {
-    /// As S3 counts them, from 1.
+    /// Return the part number in S3's numbering, which starts at 1.
     pub fn number(&self) -> String {
         (self.index + 1).to_string()
     }
 }
 
-/// A part that the store has.
+/// Part that the store has confirmed.
 struct Sent {
     index: u64,
     etag: String,
     crc32: Option<u32>,
 }
 
-/// What is still to be moved of one object, and what the store said about parts that were: their
-/// ETags, and the CRC32 of those that were sent with one. Several connections of a thread share it.
+/// Parts of one object still to be moved, and ETags and CRC32s of those sent. Several connections
+/// of a thread share it.
 pub struct Parts {
     bytes: u64,
     part_bytes: u64,
@@ -41,17 +41,17 @@ pub struct Parts {
 }
 
 impl Parts {
-    /// All of an object of so many bytes.
+    /// Create the parts of an object of `bytes` bytes.
     pub fn of(bytes: u64, part_bytes: u64) -> Self {
         Parts { bytes, part_bytes, next: Cell::new(0), sent: RefCell::default() }
     }
 
-    /// How many there are in all.
+    /// Return the total number of parts.
     pub fn count(&self) -> usize {
         self.bytes.div_ceil(self.part_bytes) as usize
     }
 
-    /// Begin the next one.
+    /// Take the next part that is to be moved.
     pub fn next(&self) -> Option<Part> {
         let index = self.next.get();
         let at = index * self.part_bytes;
@@ -61,11 +61,12 @@ impl Parts {
         })
     }
 
-    /// Send part after part of the upload `id` of `key`, until none is left or the run is to end.
-    /// `send` gives the headers of the answer, and the CRC32 of a part that was sent with one.
+    /// Send parts of the upload `id` of `key` until none is left or `stopping` returns true.
+    ///
+    /// `send` returns the headers of the answer, and the CRC32 if the part was sent with one.
     ///
     /// # Errors
-    /// Of `send`; [`Failure::Protocol`] for an answer without an ETag.
+    /// The failure of `send`; [`Failure::Protocol`] for an answer without an ETag.
     pub async fn send_each(
         &self,
         key: &str,
@@ -91,7 +92,7 @@ impl Parts {
         Ok(())
     }
 
-    /// The body that completes the upload.
+    /// Build the request body that completes the upload.
     pub fn complete_body(&self) -> Bytes {
         let mut sent = self.sent.borrow_mut();
         sent.sort_unstable_by_key(|part| part.index);
@@ -99,7 +100,7 @@ impl Parts {
     }
 }
 
-/// The store's word for a thing that does not exist.
+/// Return whether the store answered that the object or upload does not exist.
 pub fn is_missing(failure: &Failure) -> bool {
     let gone = StatusCode::NOT_FOUND.as_u16();
     matches!(failure, Failure::Http { status, .. } if *status == gone)

@@ -1,4 +1,4 @@
-//! Where a family keeps files or objects of its own (`storlab/model/place.py`).
+//! Directory or bucket in which a workload keeps its own files (`storlab/model/place.py`).
 
 use std::path::PathBuf;
 
@@ -8,31 +8,31 @@ use storlab_base::{Error, Result};
 use super::bucket::{Patience, RetryLog};
 use crate::StoreSpec;
 
-/// A directory, or a prefix of a bucket.
+/// Directory, or prefix in a bucket, in which a workload keeps its own files or objects.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PlaceSpec {
-    /// Exists, and is storlab's own.
+    /// Existing directory reserved for storlab.
     pub directory: Option<PathBuf>,
-    /// Past the page cache.
+    /// Whether files are opened with O_DIRECT, bypassing the page cache.
     #[serde(default = "yes")]
     pub direct: bool,
-    /// A bucket.
+    /// Bucket.
     #[serde(default)]
     pub store: Option<StoreSpec>,
-    /// Ends with a slash.
+    /// Prefix of the keys in the bucket; it ends with a slash.
     #[serde(default)]
     pub prefix: String,
-    /// A request to the bucket without its answer after this time has failed.
+    /// Time-out in nanoseconds of a request to the bucket.
     #[serde(default = "minute")]
     pub request_timeout_ns: u64,
-    /// Further attempts of a request that failed.
+    /// Maximum number of retries of a failed request.
     #[serde(default)]
     pub retries: u32,
-    /// Before the first of them, doubled for each further one.
+    /// Pause in nanoseconds before the first retry; it doubles with each further one.
     #[serde(default)]
     pub backoff_ns: u64,
-    /// What its requests met. Shared by all clones.
+    /// Log of retries; shared by all clones.
     #[serde(skip)]
     pub log: RetryLog,
 }
@@ -46,15 +46,15 @@ fn minute() -> u64 {
 }
 
 impl PlaceSpec {
-    /// How requests to the bucket are made, with what they met until now.
+    /// Return the retry policy for requests to the bucket.
     pub fn patience(&self) -> Patience {
         Patience::new(self.request_timeout_ns, self.retries, self.backoff_ns, &self.log)
     }
 
-    /// It is one of the two.
+    /// Check that exactly one of directory and store is set, and that the other fields are valid.
     ///
     /// # Errors
-    /// [`Error::Spec`] where it is none or both.
+    /// [`Error::Spec`] naming the invalid field.
     pub fn check(&self) -> Result<()> {
         if self.directory.is_some() == self.store.is_some() {
             let what = "needs a directory or a store";

@@ -1,4 +1,4 @@
-//! TLS: whom the client believes.
+//! Tests of TLS: accepted and rejected certificates, record handling, cut connections.
 
 use bytes::BytesMut;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
@@ -13,7 +13,7 @@ use super::*;
 use crate::body::Framing;
 use crate::content::Content;
 
-/// A certificate with its key, and the PEM file of what a client has to trust for it.
+/// Certificate with its key, and the PEM file that a client must trust to accept it.
 struct Identity {
     certificate: CertificateDer<'static>,
     key: KeyPair,
@@ -30,7 +30,7 @@ fn issued(change: impl FnOnce(&mut CertificateParams)) -> Identity {
     issued_by("authority", change)
 }
 
-/// A server's certificate from an authority of its own.
+/// Issue a server certificate from a new authority with this name.
 fn issued_by(authority_name: &str, change: impl FnOnce(&mut CertificateParams)) -> Identity {
     let mut authority = CertificateParams::new(Vec::new()).expect("parameters");
     authority.distinguished_name.push(DnType::CommonName, authority_name);
@@ -46,7 +46,7 @@ fn issued_by(authority_name: &str, change: impl FnOnce(&mut CertificateParams)) 
     Identity { certificate: certificate.der().clone(), key, trust }
 }
 
-/// What `openssl req -x509` makes: an authority that is its own server.
+/// Make a self-signed CA certificate for the server, like `openssl req -x509` does.
 fn self_made() -> Identity {
     let mut params = CertificateParams::new(vec!["localhost".to_owned()]).expect("parameters");
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -56,7 +56,7 @@ fn self_made() -> Identity {
     Identity { certificate: certificate.der().clone(), key, trust }
 }
 
-/// Serves one exchange on each connection; its port.
+/// Start a server that serves one exchange per connection, and return its port.
 async fn serve(identity: &Identity) -> u16 {
     serve_with(identity, rustls::ALL_VERSIONS, Bytes::from_static(HELLO)).await
 }
@@ -93,11 +93,11 @@ async fn serve_by(acceptor: TlsAcceptor, answer: Bytes) -> u16 {
     tokio::spawn(async move {
         loop {
             let Ok((stream, _)) = listener.accept().await else { break };
-            // A client that does not believe this server hangs up.
+            // A client that rejects the certificate closes the connection.
             let Ok(mut stream) = acceptor.accept(stream).await else { continue };
             if read_head(&mut stream).await.is_some() {
                 stream.write_all(&answer).await.expect("sent");
-                // Without its goodbye: this is how a cut line looks.
+                // No TLS close alert: this is how a cut connection looks.
                 stream.flush().await.expect("sent");
             }
         }
@@ -114,7 +114,7 @@ async fn exchange(spec: &StoreSpec) -> Result<Bytes, Failure> {
     let store = Store::new(spec, None).expect("a store");
     let connection = Connection::open(&store, 0, LONG).await?;
     let (body, connection) = super::exchange(&store, connection).await?;
-    // A line that is cut without a goodbye is closed, not garbage.
+    // A connection that ends without a TLS close alert is closed, not a protocol error.
     let cut = get(&store, connection.expect("it goes on")).await;
     assert_eq!(cut, Err(Failure::Closed));
     Ok(body)
@@ -161,7 +161,7 @@ fn a_handshake_that_is_cut_off_may_be_tried_again() {
     });
 }
 
-/// The most that one read brings of a body of 8 MiB, with this version of TLS.
+/// Return the most bytes that one read brings of a body of 8 MiB, with this version of TLS.
 async fn most_at_once(version: &'static SupportedProtocolVersion) -> usize {
     let identity = issued(|_| {});
     let bytes: Vec<u8> = (0..8u32 << 18).flat_map(u32::to_le_bytes).collect();
@@ -172,7 +172,8 @@ async fn most_at_once(version: &'static SupportedProtocolVersion) -> usize {
     let store = Store::new(&spec, None).expect("a store");
     let connection = Connection::open(&store, 0, LONG).await.expect("believed");
     let Stream::Sealed(sealed) = &connection.stream else { panic!("no TLS") };
-    // net.ipv4.tcp_rmem may grow a buffer to two records only; what is set here, it does not limit.
+    // net.ipv4.tcp_rmem may limit the growth of the buffer to two records; SO_RCVBUF is not limited
+    // by it.
     SockRef::from(sealed.socket()).set_recv_buffer_size(1 << 20).expect("a socket");
     let (head, body) = (store.request(0, &Call::get("k")).head, RequestBody::none());
     let mut response = connection.send(head, body).await.expect("an answer");
@@ -198,7 +199,7 @@ fn one_read_brings_many_records() {
     });
 }
 
-/// A server that sends back what it was sent, as the body of its answer.
+/// Uses a server that echoes the request body as the body of its answer.
 #[test]
 fn what_is_sealed_is_what_was_to_be_sent() {
     run(async {
@@ -240,8 +241,8 @@ fn what_is_sealed_is_what_was_to_be_sent() {
     });
 }
 
-/// Bodies of which the last bytes are sealed, and wait for a server that has answered and reads no
-/// more: which lengths do that depends on the socket.
+/// The last bytes of these bodies are encrypted but not accepted by the socket when the server
+/// answers and stops reading. Which lengths cause that depends on the socket, so several are tried.
 #[test]
 fn an_answer_is_heard_while_the_end_of_a_body_waits() {
     run(async {
@@ -273,7 +274,7 @@ fn an_answer_is_heard_while_the_end_of_a_body_waits() {
     });
 }
 
-/// A PUT of 32 MiB to a server that does this after the request's head.
+/// Send a PUT of 32 MiB to a server that runs `serve` after the request's head.
 async fn put_to<S>(
     serve: impl FnOnce(TlsStream<TcpStream>) -> S + Send + 'static,
 ) -> Result<Response, Failure>
@@ -305,7 +306,8 @@ fn who_refuses_a_body_and_hangs_up_is_heard_through_tls() {
                 b"HTTP/1.1 403 No\r\ncontent-length: 34\r\n\r\n<Error><Code>NoWay</Code></Error>\n";
             stream.write_all(answer).await.expect("sent");
             stream.flush().await.expect("sent");
-            // Until the client has it: the reset that follows would overtake it.
+            // Lets the client read the answer first, because the reset that follows would discard
+            // it.
             tokio::time::sleep(Duration::from_millis(50)).await;
         });
         let mut answer = answer.await.expect("an answer");
@@ -326,8 +328,8 @@ fn what_is_no_record_is_said_at_once() {
     });
 }
 
-/// A line to `server` on which its messages behind the handshake are held up: after `cut` bytes,
-/// until the client has sent its request. The line's port.
+/// Start a proxy to `server` that stops the server's messages after the handshake, after `cut`
+/// bytes, until the client has sent its request. Returns the proxy's port.
 async fn held_up(server: u16, cut: usize) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let port = listener.local_addr().expect("bound").port();
@@ -336,7 +338,7 @@ async fn held_up(server: u16, cut: usize) -> u16 {
         let server = TcpStream::connect(("127.0.0.1", server)).await.expect("a server");
         let ((mut from_client, mut to_client), (mut from_server, mut to_server)) =
             (client.into_split(), server.into_split());
-        // The client speaks three times: its hello, the end of its handshake, its request.
+        // The client sends three times: its hello, the end of its handshake, its request.
         let (spoken, mut times_spoken) = tokio::sync::watch::channel(0);
         tokio::spawn(async move {
             let mut bytes = vec![0; 32 << 10];
@@ -362,7 +364,8 @@ async fn held_up(server: u16, cut: usize) -> u16 {
     port
 }
 
-/// Session tickets in several records, of which only some have come when a request is sealed.
+/// Session tickets span several records, of which only some have arrived when a request is
+/// encrypted.
 #[test]
 fn a_request_may_be_sealed_while_a_message_is_half_there() {
     run(async {
@@ -376,7 +379,7 @@ fn a_request_may_be_sealed_while_a_message_is_half_there() {
             let store = Store::new(&spec, None).expect("a store");
             let connection = Connection::open(&store, 0, LONG).await.expect("believed");
             tokio::time::sleep(Duration::from_millis(5)).await;
-            // What has come is looked at.
+            // Processes the data that has arrived.
             let connection = connection.if_open().expect("it is open");
             assert_eq!(get(&store, connection).await.expect("a body"), "hello", "cut at {cut}");
         }
@@ -402,11 +405,11 @@ fn a_certificate_that_is_trusted_itself() {
         let port = serve(&identity).await;
         let spec = trusting(format!("https://localhost:{port}"), &identity.trust);
         assert_eq!(exchange(&spec).await.expect("believed"), "hello");
-        // Still, only under its own name.
+        // The certificate is still only valid for its own name.
         let spec = trusting(format!("https://127.0.0.1:{port}"), &identity.trust);
         let message = refused(&spec).await;
         assert!(message.contains("for another name"), "{message}");
-        // And only where it is named.
+        // It is only trusted if `ca_file` contains it.
         let other = issued(|_| {});
         let message = refused(&trusting(format!("https://localhost:{port}"), &other.trust)).await;
         assert!(message.contains("ca_file"), "{message}");
@@ -419,13 +422,13 @@ fn strangers_are_not_believed() {
         let identity = issued(|_| {});
         let port = serve(&identity).await;
         let endpoint = format!("https://localhost:{port}");
-        // Another one, also where it bears the same name.
+        // Another authority is rejected, even if it has the same name.
         for name in ["another", "authority"] {
             let other = issued_by(name, |_| {});
             let message = refused(&trusting(endpoint.clone(), &other.trust)).await;
             assert!(message.contains(&endpoint) && message.contains("ca_file"), "{message}");
         }
-        // Any certificate will do where the study says so.
+        // Any certificate is accepted if the study turns verification off.
         let blind = StoreSpec { verify_tls: false, ..spec(endpoint) };
         assert_eq!(exchange(&blind).await.expect("not verified"), "hello");
     });
@@ -455,11 +458,12 @@ fn a_server_without_tls() {
         let trust = issued(|_| {}).trust;
         let (port, _) = server(vec![b"HTTP/1.1 400 Bad Request\r\n\r\n"]).await;
         let spec = trusting(format!("https://127.0.0.1:{port}"), &trust);
-        // It waits for the end of a line that TLS never sends: a time-out, as with any silence.
+        // The server waits for the end of a line that the TLS client never sends, so the connection
+        // times out.
         let store = Store::new(&spec, None).expect("a store");
         let silence = Connection::open(&store, 0, Duration::from_millis(20)).await;
         assert_eq!(silence.expect_err("silence"), Failure::TimeOut);
-        // One that answers at once.
+        // A server that answers at once.
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let port = listener.local_addr().expect("bound").port();
         tokio::spawn(async move {

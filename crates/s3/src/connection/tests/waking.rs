@@ -1,12 +1,12 @@
-//! How many bytes of a long body wake its reader, and that its end always does.
+//! Tests of `SO_RCVLOWAT`: the number of bytes that wake the reader of a long body.
 
 use super::*;
 
-/// What one send of the server brings, with a pause after it.
+/// Bytes that the server sends at a time; slow bodies have a pause after each.
 const SENT: usize = 16 << 10;
 
-/// Bodies of the length that the key says, of which those of "slow" keys have a pause after every
-/// piece: the store, for one connection.
+/// Start a server for one connection whose keys give the length of the body and its pace; "slow"
+/// bodies have a pause after every piece. Returns the store.
 async fn bodies() -> Store {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let port = listener.local_addr().expect("bound").port();
@@ -29,7 +29,7 @@ async fn bodies() -> Store {
     store(port)
 }
 
-/// Reads such a body to its end. Returns how many bytes woke the reader, after each read, and the
+/// Read the body of `key` to its end. Returns the wake-up threshold after each read, and the
 /// connection.
 async fn read(store: &Store, connection: Connection, key: &str) -> (Vec<u32>, Connection) {
     let (head, body) = (store.request(0, &Call::get(key)).head, RequestBody::none());
@@ -42,8 +42,8 @@ async fn read(store: &Store, connection: Connection, key: &str) -> (Vec<u32>, Co
     (wakes_at, response.into_connection().expect("it goes on"))
 }
 
-/// Opens a connection that treats a receive buffer of so many bytes as grown: how far a kernel
-/// grows one depends on net.ipv4.tcp_rmem.
+/// Open a connection that uses high wake-up thresholds from a receive buffer of `wake_buffer_bytes`
+/// on; how far the kernel grows the real one depends on net.ipv4.tcp_rmem.
 async fn opened(wake_buffer_bytes: usize) -> (Store, Connection) {
     let store = bodies().await;
     let connection = Connection::open(&store, 0, LONG).await.expect("open");
@@ -61,7 +61,8 @@ fn a_long_body_wakes_its_reader_seldom_until_its_last_bytes() {
     });
 }
 
-/// A window as long as the reader sleeps would be all that comes of a server far away.
+/// With a high threshold, a distant server would fill the small window and stall while the reader
+/// sleeps.
 #[test]
 fn a_connection_whose_buffer_has_not_grown_wakes_its_reader_often() {
     run(async {
@@ -94,7 +95,7 @@ fn a_long_body_that_is_cut_ends_at_once() {
     });
 }
 
-/// TLS keeps the begin of a record, up to 16 KiB of plain text, off the socket.
+/// TLS may hold the start of a record, up to 16 KiB of plain text, that is no longer in the socket.
 #[test]
 fn what_wakes_is_always_still_to_come() {
     for left in (0..1 << 20).step_by(7) {

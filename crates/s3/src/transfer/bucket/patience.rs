@@ -1,4 +1,4 @@
-//! How long a request of a bucket may take, and how often it is sent again.
+//! Retry policy of a bucket's requests: time-out, number of retries, and back-off.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -9,10 +9,11 @@ use storlab_base::{lock, monotonic_ns};
 
 use crate::Failure;
 
-/// A pause is looked up from this often.
+/// Interval at which a pause checks whether the run ends.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// What happened on the way, over all clones: a run tells it at its end.
+/// Counts of retries and abandoned uploads, shared by all clones and reported at the end of the
+/// run.
 #[derive(Clone, Debug, Default)]
 pub struct RetryLog(Arc<Mutex<Happened>>);
 
@@ -22,7 +23,7 @@ struct Happened {
     orphans: u64,
 }
 
-/// See the module.
+/// Retry policy of a bucket's requests.
 #[derive(Clone, Debug)]
 pub struct Patience {
     timeout: Duration,
@@ -32,21 +33,22 @@ pub struct Patience {
 }
 
 impl Patience {
-    /// `backoff_ns` before the first retry, doubled for each further one.
+    /// Create a policy; the pause before the first retry is `backoff_ns` and doubles with each
+    /// retry.
     pub fn new(timeout_ns: u64, retries: u32, backoff_ns: u64, log: &RetryLog) -> Self {
         let timeout = Duration::from_nanos(timeout_ns);
         Patience { timeout, retries, backoff_ns, log: log.clone() }
     }
 
-    /// The time for connecting, and that of [`Patience::in_time`].
+    /// Return the time-out for connecting and for work under [`Patience::in_time`].
     pub fn timeout(&self) -> Duration {
         self.timeout
     }
 
-    /// What takes longer than it may has ended in a time-out.
+    /// Run `work` with the time-out of the policy.
     ///
     /// # Errors
-    /// TimeOut, and those of the work.
+    /// [`Failure::TimeOut`] if the time runs out, or the failure of `work`.
     pub async fn in_time<T>(
         &self,
         work: impl Future<Output = Result<T, Failure>>,
@@ -54,11 +56,12 @@ impl Patience {
         tokio::time::timeout(self.timeout, work).await.unwrap_or(Err(Failure::TimeOut))
     }
 
-    /// Attempts until one ends well or with what will not pass; no further one when the run is to
-    /// end.
+    /// Repeat `attempt` until it succeeds, fails permanently or runs out of retries.
+    ///
+    /// There is no further attempt once `stopping` returns true.
     ///
     /// # Errors
-    /// The last attempt's.
+    /// The failure of the last attempt.
     pub async fn lasting<T>(
         &self,
         stopping: &dyn Fn() -> bool,
@@ -89,17 +92,18 @@ impl Patience {
         }
     }
 
-    /// A multipart upload was begun, or may have been, and could be neither ended nor given up.
+    /// Count a multipart upload that was begun, or may have been, and could not be completed or
+    /// aborted.
     pub fn orphan(&self) {
         lock(&self.log.0).orphans += 1;
     }
 
-    /// Attempts that were not the first of their request.
+    /// Return the number of retries.
     pub fn retries(&self) -> u64 {
         lock(&self.log.0).again.values().sum()
     }
 
-    /// What a run tells of it.
+    /// Return the notes for the run's result.
     pub fn notes(&self) -> Vec<String> {
         let log = lock(&self.log.0);
         let mut notes = Vec::new();
@@ -167,7 +171,7 @@ mod tests {
         let tls = Failure::Tls { fault: TlsFault::Untrusted, what: "no".to_owned() };
         assert_eq!(run(patience.lasting(&|| false, never(tls.clone()))), Err(tls));
         assert_eq!(tries.get(), 1);
-        // Who is told to stop does not try again.
+        // There are no retries after the run has ended.
         assert_eq!(run(patience.lasting(&|| true, never(Failure::Closed))), Err(Failure::Closed));
         assert_eq!(tries.get(), 1);
         let hurried = Patience::new(1_000_000, 1, 0, &RetryLog::default());

@@ -1,4 +1,4 @@
-//! One request of a bucket, over a connection that is kept.
+//! Single requests of a bucket client, over a connection that is kept.
 
 use crate::{Call, Connection, Failure, Headers, Response, Store, xml};
 use bytes::Bytes;
@@ -11,32 +11,33 @@ use crate::body::RequestBody;
 
 const ANSWER_BYTES: usize = 8 << 20;
 
-/// A kept connection; none before the first request and while one is out.
+/// Kept connection; None before the first request and while a request is in flight.
 pub type Link = Option<Connection>;
-/// What becomes of a request.
+/// Result of a request.
 pub type Answered<T> = std::result::Result<T, Failure>;
 
-/// Where a bucket's requests go, and how patiently. Belongs to the thread that made it.
+/// Sender of requests to one endpoint, with a retry policy. It belongs to the thread that created
+/// it.
 pub struct Desk {
     store: Store,
     endpoint: usize,
-    /// Of every request.
+    /// Retry policy of every request.
     pub patience: Patience,
 }
 
-/// Makes a request's body, as often as it is sent.
+/// Factory of a request's body, called for each attempt.
 pub type Body<'b> = &'b dyn Fn() -> RequestBody;
-/// Told when a run is to end.
+/// Callback that returns whether the run is ending.
 pub type Stopping<'s> = &'s dyn Fn() -> bool;
 
 impl Desk {
-    /// Threads are told apart by `turn`, so that they go to different endpoints.
+    /// Create a sender; `turn` is the index of the thread and selects the endpoint.
     pub fn new(store: Store, turn: usize, patience: Patience) -> Self {
         let endpoint = turn % store.endpoints();
         Desk { store, endpoint, patience }
     }
 
-    /// A request and its whole answer, as often as patience has it.
+    /// Send a request and read the whole answer, with the retries of the policy.
     pub async fn exchange(
         &self,
         link: &mut Link,
@@ -47,7 +48,7 @@ impl Desk {
         self.patience.lasting(stopping, async || self.try_once(link, call, body).await).await
     }
 
-    /// One attempt.
+    /// Send a request and read the whole answer, without retries.
     pub async fn try_once(
         &self,
         link: &mut Link,
@@ -65,8 +66,10 @@ impl Desk {
         self.patience.in_time(work).await
     }
 
-    /// Give up every upload of `key`, in one attempt. A store that cannot list uploads, or does not
-    /// allow it, is left as it is.
+    /// Abort every upload of `key`, without retries.
+    ///
+    /// If the store does not support or allow the listing of uploads, an abandoned upload is
+    /// counted instead.
     pub async fn give_up_uploads(&self, link: &mut Link, key: &str) -> Answered<()> {
         let mut after = None;
         loop {
@@ -96,9 +99,11 @@ impl Desk {
         }
     }
 
-    /// One attempt at an object's bytes, or those of a range (offset, length; `None`: to its end):
-    /// `each` gets them as they come, with their place. `None` when it wants no more. The time is
-    /// that until the next byte: an object may be of any size.
+    /// Make one attempt to read an object, or a range of it (offset, and length or `None` for the
+    /// rest).
+    ///
+    /// `take` gets the bytes as they come, with their offset; the result is `None` if it returns
+    /// false. The time-out applies to each wait for data, because objects may have any size.
     pub async fn fetch(
         &self,
         link: &mut Link,
@@ -131,11 +136,11 @@ impl Desk {
         Ok(Some(bytes))
     }
 
-    /// Sends a request and waits for the head of an answer that is a success.
+    /// Send a request, and wait for the head of a successful answer.
     async fn send(&self, link: &mut Link, call: &Call<'_>, body: Body<'_>) -> Answered<Response> {
         let head = || self.store.request(self.endpoint, call).head;
-        // A server closes connections that have been idle, and nobody looks at them meanwhile:
-        // if a kept one turns out dead, a request that may be sent twice goes over a new one.
+        // A server closes idle connections unnoticed: if the kept connection turns out dead, an
+        // idempotent request is sent over a new one.
         if let Some(kept) = link.take().and_then(Connection::if_open) {
             match kept.send(head(), body()).await {
                 Ok(response) => return succeeded(response).await,
@@ -154,7 +159,7 @@ fn range_header((at, len): (u64, Option<u64>)) -> Option<HeaderValue> {
     HeaderValue::from_str(&format!("bytes={at}-{last}")).ok()
 }
 
-/// What a header says in numbers.
+/// Parse a header field as a number.
 pub fn number_in(headers: &Headers, name: &HeaderName) -> Option<u64> {
     headers.get(name)?.parse().ok()
 }

@@ -1,4 +1,4 @@
-//! Against servers that end an answer in odd ways.
+//! Tests against servers that end an answer in unusual ways.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use super::*;
 use crate::{Addressing, StoreSpec};
 
-/// A store that says one of `answers` to each connection and closes it; how many there were.
+/// Start a store that gives one of `answers` to each connection and then closes it. Returns the
+/// store and the number of connections accepted.
 fn store(answers: &'static [&'static str]) -> (Store, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let endpoint = format!("http://{}", listener.local_addr().unwrap());
