@@ -1,17 +1,18 @@
-//! How long workers may say nothing while they get ready, and when they are to end.
+//! Time limits for workers that get ready for a run.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use storlab_base::monotonic_ns;
 
-/// What nobody needs to open one file, to get memory, or to make a file known to a library: a run
-/// whose workers have said nothing for so long will not begin.
+/// Time limit for workers that are getting ready. Opening a file, allocating memory or registering
+/// a file with a library takes less; a run whose workers give no sign of progress for this long
+/// fails.
 pub const ARM_TIMEOUT_NS: u64 = 300_000_000_000;
 
-/// Beyond its own time-outs, before a thread of a run that is to end is given up.
+/// Extra wait, beyond a run's own time-outs, before an ending run gives up on a thread.
 pub(crate) const SILENCE_NS: u64 = 5_000_000_000;
 
-/// When a worker that is not ready was last known to go on.
+/// Time at which workers that are getting ready last signalled progress.
 pub(crate) struct Signs {
     last_ns: AtomicU64,
 }
@@ -23,12 +24,13 @@ impl Default for Signs {
 }
 
 impl Signs {
-    /// It goes on.
+    /// Record progress now.
     pub fn give(&self) {
         self.last_ns.store(monotonic_ns(), Relaxed);
     }
 
-    /// How long there was no sign, at `now`, of those that were given after `since_ns`.
+    /// Return how long there has been no progress at `now`, in ns, counting from `since_ns` at the
+    /// earliest.
     pub fn silent_ns(&self, now: u64, since_ns: u64) -> u64 {
         now.saturating_sub(self.last_ns.load(Relaxed).max(since_ns))
     }

@@ -1,4 +1,4 @@
-//! What a run shows while it goes on, and what it leaves at its end.
+//! State that a run publishes: its phase and rates while it runs, and its outcome at the end.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Condvar, Mutex};
@@ -9,28 +9,28 @@ use storlab_base::{lock, monotonic_ns};
 use crate::outcome::Outcome;
 use crate::sampling::Live;
 
-/// A phase of the run, for the live view.
+/// Phase of a run, for the live view.
 #[derive(Clone, Copy, Debug)]
 pub struct Phase {
     /// `prepare`, `armed`, `ramp`, `measure`, `drain` or `done`.
     pub name: &'static str,
-    /// When it began.
+    /// Start of the phase on the run's clock, in ns.
     pub since_ns: u64,
-    /// How long it should last, where that is known.
+    /// Expected length in ns; `None` if unknown.
     pub length_ns: Option<u64>,
 }
 
-/// What the coordinator publishes.
+/// State that the coordinator of a run publishes to the run's handle.
 pub struct Board {
     now: Mutex<(Phase, Live)>,
     outcome: Mutex<Option<Outcome>>,
     ended: Condvar,
-    /// It has entered a phase: it got ready.
+    /// Whether the run has entered its first phase, that is, has got ready.
     begun: AtomicBool,
 }
 
 impl Board {
-    /// Of a run that begins now.
+    /// Create the board of a run that starts now, in phase `prepare`.
     pub(crate) fn new() -> Self {
         let phase = Phase { name: "prepare", since_ns: monotonic_ns(), length_ns: None };
         Board {
@@ -41,17 +41,18 @@ impl Board {
         }
     }
 
-    /// The phase, rates and latency.
+    /// Return the current phase with its rates and latency.
     pub(crate) fn now(&self) -> (Phase, Live) {
         *lock(&self.now)
     }
 
-    /// What the run left behind; `None` while it runs.
+    /// Return the outcome of the run; `None` while it runs.
     pub(crate) fn outcome(&self) -> Option<Outcome> {
         lock(&self.outcome).clone()
     }
 
-    /// True when the run has ended; false when the time-out passed first.
+    /// Wait for the end of the run. Return true when it has ended, false when the time-out passed
+    /// first.
     pub(crate) fn wait(&self, timeout: Option<Duration>) -> bool {
         let outcome = lock(&self.outcome);
         let running = |outcome: &mut Option<Outcome>| outcome.is_none();
@@ -67,28 +68,28 @@ impl Board {
         }
     }
 
-    /// Enter a phase.
+    /// Enter a phase; `length_ns` is its expected length if known.
     pub fn enter(&self, name: &'static str, length_ns: Option<u64>) {
         self.begun.store(true, Relaxed);
         lock(&self.now).0 = Phase { name, since_ns: monotonic_ns(), length_ns };
     }
 
-    /// It got ready, or has ended.
+    /// Return whether the run has got ready or has ended.
     pub(crate) fn has_begun(&self) -> bool {
         self.begun.load(Relaxed)
     }
 
-    /// How long the phase should last, now that it can be told.
+    /// Set the expected length of the current phase.
     pub fn expect(&self, length_ns: u64) {
         lock(&self.now).0.length_ns = Some(length_ns);
     }
 
-    /// Rates of the live view.
+    /// Publish rates for the live view.
     pub fn show(&self, live: Live) {
         lock(&self.now).1 = live;
     }
 
-    /// What the run left behind: the first word counts.
+    /// Publish the outcome and end the run. If called twice, the first outcome stays.
     pub(crate) fn publish(&self, outcome: Outcome) {
         self.enter("done", None);
         lock(&self.outcome).get_or_insert(outcome);

@@ -1,4 +1,4 @@
-//! How a run begins and is ended from outside its threads.
+//! Control of a run from outside its threads: start, stop and cancellation.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -10,51 +10,52 @@ use storlab_io::Wake;
 use crate::arming::Signs;
 use crate::meeting::Meeting;
 
-/// When the load starts.
+/// Start condition of the load.
 #[derive(Clone, Copy, Default)]
 enum Start {
     #[default]
     WhenReady,
-    /// Not before its time is told.
+    /// Wait until the start time is set.
     Held,
     At(u64),
 }
 
-/// When the load of a held run starts.
+/// Planned and actual start of the load of a held run.
 #[derive(Clone, Copy)]
 pub(crate) struct Opening {
     planned_ns: u64,
-    /// Later than planned, where that had passed when all was ready and it was told.
+    /// Actual start: later than planned if the planned time had passed when the run became ready or
+    /// the time was set.
     pub start_ns: u64,
 }
 
 impl Opening {
-    /// How much later than planned.
+    /// Return how much later than planned the load starts.
     pub fn late_ns(&self) -> u64 {
         self.start_ns - self.planned_ns
     }
 }
 
-/// How a run begins and is ended. Outlives the run's files, so that a handle to a run that is over
-/// holds none of them.
+/// Start, stop and cancel signals of a run. It outlives the run's files: a handle to a finished run
+/// keeps no file open.
 #[derive(Default)]
 pub struct Control {
     stop: AtomicBool,
-    /// By the user, not by an error.
+    /// Whether the user cancelled the run (as opposed to an error ending it).
     cancelled: AtomicBool,
     wakers: Mutex<Vec<Arc<dyn Wake>>>,
     start: Mutex<Start>,
-    /// `start` has, or the run ends.
+    /// Signals that `start` has changed or that the run ends.
     changed: Condvar,
     armed: AtomicBool,
     meeting: Meeting,
-    /// Of those that get ready.
+    /// Signs of progress from workers that are getting ready.
     pub(crate) signs: Signs,
 }
 
 impl Control {
-    /// Of a run whose load starts when all is ready or, where it is held, when
-    /// [`Control::open_at`] says.
+    /// Create the control of a run. Its load starts when all workers are ready or, if `held`, at
+    /// the time given to [`Control::open_at`].
     pub fn new(held: bool) -> Self {
         let control = Control::default();
         if held {
@@ -63,13 +64,13 @@ impl Control {
         control
     }
 
-    /// The load waits for [`Control::open_at`]. To be called before the run begins.
+    /// Hold the load until [`Control::open_at`] is called. Call this before the run begins.
     pub fn hold(&self) {
         *lock(&self.start) = Start::Held;
     }
 
-    /// The load of a held run starts then, or at once where that has passed. False, and nothing
-    /// has changed, where the run is not held or was told already.
+    /// Set the start time of a held run; a time in the past means now. Return false and change
+    /// nothing if the run is not held or its time was already set.
     pub fn open_at(&self, start_ns: u64) -> bool {
         let mut start = lock(&self.start);
         let held = matches!(*start, Start::Held);
@@ -80,23 +81,23 @@ impl Control {
         held
     }
 
-    /// Of whoever takes its time to get ready: it goes on.
+    /// Signal that a worker that is slow to get ready still makes progress.
     pub fn goes_on(&self) {
         self.signs.give();
     }
 
-    /// Where it meets the other parts of the work that it is a part of.
+    /// Return the synchronisation point with the other parts of a distributed run.
     pub fn meeting(&self) -> &Meeting {
         &self.meeting
     }
 
-    /// True once all of a held run is ready.
+    /// Return whether a held run is completely ready.
     pub fn armed(&self) -> bool {
         self.armed.load(Ordering::Acquire)
     }
 
-    /// All is ready: where the run is held, wait until `lead_ns` before its load is to start.
-    /// `None`: it starts at once, also where the run is to end.
+    /// Wait, if the run is held, until `lead_ns` before the start of its load. `arm` is called once
+    /// all is ready. Return `None` if the load starts at once or the run is ending.
     pub(crate) fn wait_for_start(&self, lead_ns: u64, arm: impl FnOnce()) -> Option<Opening> {
         let mut start = lock(&self.start);
         if matches!(*start, Start::WhenReady) || self.stopping() {
@@ -111,7 +112,7 @@ impl Control {
                 continue;
             };
             let now = monotonic_ns();
-            // Who is woken late has a load that started on time.
+            // Compute the start once: a thread that wakes late must not move the start of the load.
             let start_at =
                 *opening.get_or_insert(Opening { planned_ns, start_ns: planned_ns.max(now) });
             let left_ns = start_at.start_ns.saturating_sub(lead_ns).saturating_sub(now);
@@ -124,39 +125,40 @@ impl Control {
         None
     }
 
-    /// The run ends soon, or has to.
+    /// Return whether the run has been asked to end.
     #[inline]
     pub fn stopping(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
     }
 
-    /// True when the user ended the run.
+    /// Return whether the user cancelled the run.
     pub fn cancelled(&self) -> bool {
         self.cancelled.load(Ordering::Relaxed)
     }
 
-    /// End every worker's wait, so that it looks at clock and flag.
+    /// Wake all waiting workers, so that they check the clock and the stop flag.
     pub fn wake_all(&self) {
         for waker in lock(&self.wakers).iter() {
             waker.wake();
         }
     }
 
-    /// Something that waits, to be woken when the run ends.
+    /// Add a waiter to wake when the run ends.
     pub fn add_waker(&self, waker: Arc<dyn Wake>) {
         lock(&self.wakers).push(waker);
     }
 
-    /// Ask all workers to end; by an error, unless [`Control::cancel`] was called.
+    /// Ask all workers to end; this counts as an error unless [`Control::cancel`] was called.
     pub fn end_soon(&self) {
         self.stop.store(true, Ordering::Relaxed);
-        // Who has looked at the flag and not begun to wait yet holds the lock.
+        // Taking the lock waits for a thread that has checked the flag but does not wait on the
+        // condition variable yet; without it, the notification could be lost.
         drop(lock(&self.start));
         self.changed.notify_all();
         self.wake_all();
     }
 
-    /// By the user.
+    /// Cancel the run on behalf of the user.
     pub fn cancel(&self) {
         self.cancelled.store(true, Ordering::Relaxed);
         self.end_soon();

@@ -1,4 +1,4 @@
-//! CPU time of the process, of its workers and of the machine, and where threads run.
+//! CPU time of the process, its workers and the machine, and the binding of threads to cores.
 
 use std::fs::File;
 use std::mem::MaybeUninit;
@@ -13,27 +13,27 @@ use storlab_base::{monotonic_ns, narrowest, thread_cpu_ns};
 
 use crate::window::Window;
 
-/// Two readings of a clock around one of the CPU time lie nearer than this, or it is read again.
+/// Widest accepted distance between the clock readings before and after a reading of CPU time; if
+/// wider, it is read again.
 const PROMPT_NS: u64 = 50_000;
 const TRIES: usize = 4;
 
-/// CPU that the whole process has used, helper threads of the kernel for it included, in ns.
+/// CPU time of the whole process, including kernel helper threads that work for it, in ns.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ProcessCpu {
-    /// In user mode.
+    /// Time in user mode.
     pub user_ns: u64,
-    /// In the kernel.
+    /// Time in kernel mode.
     pub system_ns: u64,
 }
 
 impl ProcessCpu {
-    /// Until now.
+    /// Read the CPU time used so far.
     #[allow(unsafe_code)]
     pub fn now() -> Self {
         let mut usage = MaybeUninit::<libc::rusage>::zeroed();
-        // In no library yet.
-        // SAFETY: `usage` is valid to write to, and all zeros is a valid rusage should the call
-        // fail.
+        // None of our dependencies wraps getrusage.
+        // SAFETY: `usage` is valid for writes, and all zeros is a valid rusage if the call fails.
         let usage = unsafe {
             libc::getrusage(libc::RUSAGE_SELF, usage.as_mut_ptr());
             usage.assume_init()
@@ -42,8 +42,9 @@ impl ProcessCpu {
         ProcessCpu { user_ns: ns(usage.ru_utime), system_ns: ns(usage.ru_stime) }
     }
 
-    /// Until now, and when that is. Of a few tries the one during which the thread was not
-    /// interrupted, or what was used meanwhile would belong to another time.
+    /// Return the CPU time used so far and the time of that reading. Of several tries, the one with
+    /// the least delay between its clock readings is used: if the thread is interrupted, CPU time
+    /// and clock do not match.
     pub fn timed() -> (u64, Self) {
         narrowest(TRIES + 1, PROMPT_NS, || {
             let before = monotonic_ns();
@@ -53,7 +54,7 @@ impl ProcessCpu {
         })
     }
 
-    /// What was used since `earlier`.
+    /// Return the CPU time used since `earlier`.
     #[must_use]
     pub fn since(self, earlier: ProcessCpu) -> ProcessCpu {
         ProcessCpu {
@@ -63,8 +64,8 @@ impl ProcessCpu {
     }
 }
 
-/// Time that all cores together spent at work and in all, in clock ticks, by proc_stat(5). Time
-/// stolen by the hypervisor counts as work: it was not there to be used.
+/// Busy time and total time summed over all cores, in clock ticks, from proc_stat(5). Time stolen
+/// by the hypervisor counts as busy, because it was not available.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MachineCpu {
     busy: u64,
@@ -74,14 +75,15 @@ pub struct MachineCpu {
 }
 
 impl MachineCpu {
-    /// Until now; `None` where the kernel does not tell.
+    /// Read the counters; `None` if `/proc/stat` cannot be read.
     pub fn now() -> Option<Self> {
         Self::parse(&std::fs::read_to_string("/proc/stat").ok()?)
     }
 
     fn parse(stat: &str) -> Option<Self> {
         let fields = stat.lines().next()?.strip_prefix("cpu ")?;
-        // user nice system idle iowait irq softirq steal; guest time is in user already
+        // Fields: user nice system idle iowait irq softirq steal. Guest time is already part of
+        // user.
         let ticks: Vec<u64> =
             fields.split_whitespace().take(8).map_while(|f| f.parse().ok()).collect();
         let all = ticks.iter().sum();
@@ -90,7 +92,8 @@ impl MachineCpu {
         Some(MachineCpu { busy: all - idle, stolen: *ticks.get(7).unwrap_or(&0), all, cores })
     }
 
-    /// Shares of all cores since `earlier`, in percent: at work, and of that stolen.
+    /// Return the busy share and the stolen share of all cores since `earlier`, in percent. Stolen
+    /// time is part of busy time.
     pub fn percent_since(self, earlier: MachineCpu) -> Option<(f64, f64)> {
         let all = self.all.checked_sub(earlier.all).filter(|&all| all > 0)? as f64;
         let share = |now: u64, then: u64| now.saturating_sub(then) as f64 * 100.0 / all;
@@ -98,7 +101,7 @@ impl MachineCpu {
     }
 }
 
-/// CPU of the load generator inside the window.
+/// CPU use of the load generator and the machine inside the window.
 #[derive(Clone, Debug, Serialize)]
 #[allow(missing_docs)]
 pub struct CpuUse {
@@ -114,33 +117,36 @@ pub struct CpuUse {
     pub longest_wait_percent: Option<f64>,
 }
 
-/// CPU of this process and of the whole machine, at one end of a window.
+/// CPU counters of this process and the whole machine at one end of a window.
 #[derive(Clone, Copy, Debug)]
 pub struct CpuMark {
-    /// When the process was read.
+    /// Time at which the process counters were read.
     at_ns: u64,
     process: ProcessCpu,
     machine: Option<MachineCpu>,
 }
 
 impl CpuMark {
-    /// Until now.
+    /// Read all counters now.
     pub fn now() -> Self {
         Self::of(ProcessCpu::timed())
     }
 
-    /// Until now, where nothing of the run was done since `end_ns`.
+    /// Read all counters now and date them to `end_ns`: the run has done no work since then.
     pub fn of_the_end(end_ns: u64) -> Self {
         CpuMark { at_ns: end_ns, ..Self::now() }
     }
 
-    /// Of the machine until now, and of the process as it was read.
+    /// Combine a reading of the process with machine counters read now.
     fn of((at_ns, process): (u64, ProcessCpu)) -> Self {
         CpuMark { at_ns, process, machine: MachineCpu::now() }
     }
 
-    /// What was used from here to `end`, in a window of `length_ns`; `cores`: that workers could
-    /// use. What was read later than the window's end is taken to have grown evenly.
+    /// Compute the CPU use from this mark to `end`.
+    ///
+    /// `length_ns` is the length of the window and `cores` the number of cores that the workers
+    /// could use. If the counters were read after the window's end, usage is scaled to the window,
+    /// assuming that it grew evenly.
     pub fn until(self, end: CpuMark, length_ns: u64, workers: &[Spent], cores: usize) -> CpuUse {
         let used = end.process.since(self.process);
         let between_ns = end.at_ns.saturating_sub(self.at_ns).max(1);
@@ -166,8 +172,8 @@ impl CpuMark {
     }
 }
 
-/// CPU of the process at both ends of a window, read by whichever thread of the run passes them
-/// first: the coordinator may wake long after them.
+/// CPU time of the process at both ends of a window. Any thread of the run that first sees the time
+/// pass takes the reading, because the coordinator may wake much later.
 #[derive(Default)]
 pub struct WindowCpu {
     start: OnceLock<(u64, ProcessCpu)>,
@@ -175,7 +181,8 @@ pub struct WindowCpu {
 }
 
 impl WindowCpu {
-    /// For every thread that sees the time, as soon as it does.
+    /// Take the readings that are due at `now_ns`. Every thread of the run calls this whenever it
+    /// reads the clock.
     pub fn pass(&self, window: &Window, now_ns: u64) {
         if now_ns >= window.start_ns {
             self.start.get_or_init(ProcessCpu::timed);
@@ -185,31 +192,31 @@ impl WindowCpu {
         }
     }
 
-    /// For the coordinator: the window has begun.
+    /// Return the mark at the window's start; for the coordinator.
     pub fn start(&self) -> CpuMark {
         CpuMark::of(*self.start.get_or_init(ProcessCpu::timed))
     }
 
-    /// For the coordinator: the window is over.
+    /// Return the mark at the window's end; for the coordinator.
     pub fn end(&self) -> CpuMark {
         CpuMark::of(*self.end.get_or_init(ProcessCpu::timed))
     }
 }
 
-/// What a worker used of the CPU, and how long it could have run and did not; in ns.
+/// CPU time and run-queue delay of one worker, in ns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Spent {
-    /// On a core, by its own thread and those that help it.
+    /// CPU time of the worker's own thread and its helper threads.
     pub cpu_ns: u64,
-    /// Of a core that its own thread was on, or of each that all of them could be on: whichever
-    /// was nearer to its limit.
+    /// Busy time relative to one core: CPU time of the own thread, or CPU time of all its threads
+    /// divided by the cores available to them, whichever is greater.
     pub busy_ns: u64,
-    /// In a run queue; `None` where the kernel does not tell.
+    /// Time in a run queue; `None` if the kernel does not report it.
     pub waited_ns: Option<u64>,
 }
 
 impl Spent {
-    /// All sums.
+    /// Add `more` to all counters.
     pub fn add(&mut self, more: Spent) {
         self.cpu_ns += more.cpu_ns;
         self.busy_ns += more.busy_ns;
@@ -220,62 +227,64 @@ impl Spent {
     }
 }
 
-/// A worker's CPU time until a moment, in ns.
+/// CPU time of a worker up to a moment, in ns.
 #[derive(Clone, Copy, Debug)]
 pub struct Reading {
-    /// Of its own thread.
+    /// CPU time of its own thread.
     pub used_ns: u64,
-    /// Of threads that help it.
+    /// CPU time of its helper threads.
     pub helpers_ns: u64,
-    /// Just after both were read, on the run's clock.
+    /// Time just after both readings, on the run's clock.
     pub at_ns: u64,
 }
 
 impl Reading {
-    /// Of a worker that is one thread, the calling one.
+    /// Read the CPU time of the calling thread, for a worker without helper threads.
     pub fn of_this_thread() -> Self {
         Reading { used_ns: thread_cpu_ns(), helpers_ns: 0, at_ns: monotonic_ns() }
     }
 }
 
-/// A thread's time in run queues, by /proc/PID/task/TID/schedstat. It stays that of the thread
-/// which made it.
+/// Run-queue delay of one thread, from /proc/PID/task/TID/schedstat. It stays bound to the thread
+/// that created it.
 pub struct RunQueue(Option<File>);
 
 impl RunQueue {
-    /// Of the calling thread.
+    /// Open the statistics of the calling thread.
     pub fn of_this_thread() -> Self {
         RunQueue(File::open("/proc/thread-self/schedstat").ok())
     }
 
-    /// Until now, in ns; `None` where the kernel does not tell.
+    /// Return the total run-queue delay so far, in ns; `None` if the kernel does not report it.
     pub fn waited_ns(&self) -> Option<u64> {
         let mut text = [0; 96];
         let length = self.0.as_ref()?.read_at(&mut text, 0).ok()?;
-        // On a core, in run queues, turns.
+        // Fields: time on a core, time in run queues, number of time slices.
         std::str::from_utf8(&text[..length]).ok()?.split_ascii_whitespace().nth(1)?.parse().ok()
     }
 }
 
-/// A worker's account of its own thread, from one reading to the next. It reads as it passes
-/// boundaries, so that nobody else's lateness is in it, and its own is cut off at the window's end.
+/// CPU accounting of one worker between successive readings. The worker reads its own counters as
+/// it passes interval boundaries, so a late coordinator does not distort them; time after the
+/// window's end is cut off.
 pub struct WorkerCpu {
     queue: RunQueue,
     start_ns: u64,
     end_ns: u64,
-    /// That the worker, and what helps it, can be on at once.
+    /// Number of cores that the worker and its helpers can use at once.
     cores: u64,
     last: Reading,
     waited_ns: Option<u64>,
-    /// Waited before a reading, and after the window's start that it came too late for.
+    /// Run-queue delay that belongs to the window although its reading came in the ramp's interval,
+    /// because the thread was late at the window's start.
     carried_ns: Option<u64>,
-    /// Until the window's end, once that has passed and nobody has taken it.
+    /// Usage between the last reading and the window's end, not yet handed over.
     rest: Option<Spent>,
 }
 
 impl WorkerCpu {
-    /// Of the calling thread, which the run has started, and which begins to work now; `cores`:
-    /// that it, and what helps it, can be on at once.
+    /// Start accounting for the calling thread, which must have been started by the run. `cores` is
+    /// the number of cores that it and its helpers can use at once.
     pub fn begin(window: &Window, cores: usize, reading: Reading) -> Self {
         let mut cpu = WorkerCpu {
             queue: RunQueue::of_this_thread(),
@@ -287,12 +296,12 @@ impl WorkerCpu {
             carried_ns: None,
             rest: None,
         };
-        // What it waited for the gate is the window's as far as that had begun.
+        // The delay after the gate opened belongs to the window if the window had already begun.
         cpu.take(reading);
         cpu
     }
 
-    /// Since the last time.
+    /// Return what was used since the last call.
     pub fn take(&mut self, reading: Reading) -> Spent {
         let waited_ns = self.queue.waited_ns();
         self.account(reading, waited_ns)
@@ -310,12 +319,12 @@ impl WorkerCpu {
         let mut waited = waited_ns.zip(self.waited_ns).map(|(now, then)| now.saturating_sub(then));
         let mut carried_ns = None;
         if begins {
-            // Waiting is why it comes so late, so that the end of this stretch was waiting.
+            // The thread is late because it waited, so the delay lies at the end of this stretch.
             let late_ns = now_ns.min(self.end_ns) - self.start_ns;
             carried_ns = waited.map(|waited| waited.min(late_ns));
             waited = waited.zip(carried_ns).map(|(waited, carried)| waited - carried);
         } else if ends {
-            // Where a hypervisor stops a thread, the kernel may take that for work.
+            // If a hypervisor stops a thread, the kernel may count that time as CPU time.
             let left_ns = self.end_ns - last.at_ns;
             own_ns = own_ns.min(left_ns);
             all_ns = all_ns.min(left_ns.saturating_mul(self.cores));
@@ -334,7 +343,7 @@ impl WorkerCpu {
         Spent { cpu_ns: all_ns, busy_ns, waited_ns: waited }
     }
 
-    /// Where the window is over, what comes after the reading is not counted.
+    /// Close the account if the window is over: usage after `reading` is not counted.
     pub fn close(&mut self, reading: Reading) {
         if self.rest.is_none() && reading.at_ns >= self.end_ns {
             self.rest = Some(self.take(reading));
@@ -342,16 +351,16 @@ impl WorkerCpu {
     }
 }
 
-/// Cores that this process may run on, by its affinity and cpuset. A CPU quota is no number of
-/// cores: it is judged by itself.
+/// Return the number of cores that this process may run on, by affinity and cpuset. A CPU quota is
+/// not considered here; it is checked separately.
 pub fn available_cores() -> usize {
     sched_getaffinity(None).map_or(1, |set| set.count().max(1) as usize)
 }
 
-/// Keep the calling thread on one core.
+/// Pin the calling thread to one core.
 ///
 /// # Errors
-/// The kernel's, for a core that does not exist or is not allowed.
+/// The kernel's error if the core does not exist or is not allowed.
 pub fn pin_to(cpu: usize) -> std::io::Result<()> {
     if cpu >= CpuSet::MAX_CPU {
         return Err(Errno::INVAL.into());
@@ -361,8 +370,8 @@ pub fn pin_to(cpu: usize) -> std::io::Result<()> {
     Ok(sched_setaffinity(None, &set)?)
 }
 
-/// Timers of the calling thread may be this late at most; the kernel's default of 50 us would blur
-/// due times.
+/// Set the timer slack of the calling thread to 1 ns; the kernel's default of 50 us would blur due
+/// times.
 pub fn sharpen_timers() {
     let _ = set_current_timer_slack(NonZeroU64::new(1));
 }
@@ -402,7 +411,7 @@ mod tests {
         let mut cpu = worker(Some(0));
         assert_eq!(cpu.account(used(100, 1000), Some(0)), spent(100, 0));
         assert_eq!(cpu.account(used(600, 1500), Some(0)), spent(500, 0));
-        // A hypervisor that stopped it let the clock of its CPU time go on.
+        // While a hypervisor stopped the thread, its CPU clock went on.
         assert_eq!(cpu.account(used(3600, 4500), Some(0)), spent(500, 0));
         assert_eq!(cpu.account(used(9999, 9900), Some(0)), Spent::default());
     }
@@ -448,10 +457,10 @@ mod tests {
             (cpu_ns, busy_ns)
         };
         account(0, 0, 1000);
-        // Three cores and a half of four; then its own thread is the one that is busiest.
+        // 3.5 of 4 cores are busy; in the next interval the worker's own thread is the busiest.
         assert_eq!(account(100, 1300, 1400), (1400, 350));
         assert_eq!(account(400, 1500, 1700), (500, 300));
-        // No core has more time than is left.
+        // No core can have been busy for longer than the rest of the window.
         assert_eq!(account(900, 9999, 2500), (1200, 300));
     }
 

@@ -1,12 +1,12 @@
-//! How late workers began: a load that is to start at one time on many clients has started when the
-//! last of their workers has.
+//! Delay of the workers' first operations. If a load starts on many clients at one time, it has
+//! started only when the last worker of all clients has.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// When workers submitted their first operation, counted from when that was due.
+/// Delay of the workers' first operations, counted from their due time.
 pub struct FirstIo {
     earliest: AtomicU64,
-    /// One more than it, so that 0 is none.
+    /// Largest delay plus one, so that 0 means none.
     latest: AtomicU64,
 }
 
@@ -17,20 +17,20 @@ impl Default for FirstIo {
 }
 
 impl FirstIo {
-    /// A worker's first operation, which was due at `due_ns`: the load's start, or later in open
-    /// loop. Each worker says this once.
+    /// Record a worker's first operation, which was due at `due_ns`: the load's start, or later in
+    /// open loop. Each worker calls this once.
     pub fn submitted(&self, at_ns: u64, due_ns: u64) {
         let late_ns = at_ns.saturating_sub(due_ns);
         self.earliest.fetch_min(late_ns, Relaxed);
         self.latest.fetch_max(late_ns.saturating_add(1), Relaxed);
     }
 
-    /// Of the run; `None` where nothing was submitted.
+    /// Return the smallest delay of any worker; `None` if no operation was submitted.
     pub fn earliest_ns(&self) -> Option<u64> {
         Some(self.earliest.load(Relaxed)).filter(|&late_ns| late_ns < u64::MAX)
     }
 
-    /// Of the worker that began last; `None` where none did.
+    /// Return the delay of the worker that began last; `None` if none began.
     pub fn latest_ns(&self) -> Option<u64> {
         self.latest.load(Relaxed).checked_sub(1)
     }

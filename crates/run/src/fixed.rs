@@ -1,7 +1,8 @@
-//! What families of fixed work share: a worker's own counters, and the sum over all workers.
+//! Counters of workloads with a fixed amount of work: one ledger per worker, and the sum over all
+//! workers.
 //!
-//! Fixed work has no ramp, and its window ends when the work does. Workers count for themselves and
-//! hand over whole intervals, as block I/O does.
+//! Fixed work has no ramp, and its window ends when the work does. As in block I/O, each worker
+//! counts on its own and hands over whole intervals.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -19,18 +20,18 @@ use crate::sampling::{Collector, Kind, Report, Tables, empty_table};
 use crate::threads::Silence;
 use crate::window::Window;
 
-/// Whoever waits for workers looks this often whether the run is to end.
+/// Interval at which a thread that waits for workers checks whether the run is ending.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// What workers and the sum over them have in common.
+/// State shared by the workers and their tally.
 #[derive(Default)]
 struct Common {
-    /// When the window began.
+    /// Gate that opens with the start time of the window.
     gate: Gate<u64>,
     first_io: FirstIo,
 }
 
-/// Gives every worker its counters.
+/// Factory of the workers' ledgers.
 #[derive(Clone)]
 pub struct Books {
     interval_ns: u64,
@@ -40,20 +41,20 @@ pub struct Books {
 }
 
 impl Books {
-    /// For a load with these kinds of operations, and the intervals that its workers will hand
-    /// over.
+    /// Create the factory for a load with these kinds of operations, and the channel on which
+    /// workers hand over their intervals.
     pub fn new(interval_ns: u64, kinds: &[Kind]) -> (Self, Receiver<Box<Report>>) {
         let (sender, receiver) = channel();
         let (kinds, common) = (kinds.to_vec(), Arc::default());
         (Books { interval_ns, kinds, sender, common }, receiver)
     }
 
-    /// For a worker that is ready. Waits until the window has begun.
+    /// Return the ledger of a worker that is ready. Blocks until the window begins.
     pub fn ledger(&self, worker: usize) -> Ledger {
         self.ledger_of(worker, &self.kinds)
     }
 
-    /// For one that does only these kinds.
+    /// Like [`Books::ledger`], for a worker that performs only these kinds of operations.
     pub fn ledger_of(&self, worker: usize, kinds: &[Kind]) -> Ledger {
         let start_ns = self.common.gate.wait();
         let common = self.common.clone();
@@ -61,19 +62,19 @@ impl Books {
     }
 }
 
-/// One worker's counters. It belongs to the worker's thread.
+/// Counters of one worker, owned by the worker's thread.
 pub struct Ledger {
     interval_ns: u64,
     start_ns: u64,
     interval: i64,
     tables: Tables,
-    /// Of the thread that the worker is on.
+    /// CPU accounting of the thread that the worker runs on.
     cpu: Option<WorkerCpu>,
-    /// In threads that it has left.
+    /// CPU time used in threads that the worker has left.
     carried: Spent,
     sender: Sender<Box<Report>>,
     common: Arc<Common>,
-    /// Its first operation was seen.
+    /// Whether the first operation has been recorded.
     begun: bool,
 }
 
@@ -99,10 +100,10 @@ impl Ledger {
         }
     }
 
-    /// One operation ended at `now_ns`.
+    /// Record one operation of kind `place` that ended at `now_ns`.
     pub fn record(&mut self, place: usize, bytes: u64, latency_ns: u64, now_ns: u64) {
         self.cross(now_ns);
-        // What moves nothing is no I/O.
+        // An operation without bytes is no I/O.
         if !self.begun && bytes > 0 {
             self.begun = true;
             self.common.first_io.submitted(now_ns.saturating_sub(latency_ns), self.start_ns);
@@ -114,7 +115,7 @@ impl Ledger {
         }
     }
 
-    /// Time has passed: hand over the interval that ended, if one did.
+    /// Hand over the interval that ended before `now_ns`, if one did.
     pub fn cross(&mut self, now_ns: u64) {
         let interval = (now_ns.saturating_sub(self.start_ns) / self.interval_ns) as i64;
         if interval > self.interval {
@@ -123,12 +124,12 @@ impl Ledger {
         }
     }
 
-    /// The worker goes on in another thread, whose CPU counts from here on.
+    /// Continue in the calling thread, whose CPU time counts from now on.
     pub fn on_this_thread(&mut self) {
         self.cpu = Some(cpu_since(self.start_ns));
     }
 
-    /// The worker leaves its thread: what that used so far counts.
+    /// Leave the current thread; the CPU time that it used so far counts.
     pub fn leave_thread(&mut self) {
         if let Some(mut cpu) = self.cpu.take() {
             self.carried.add(cpu.take(Reading::of_this_thread()));
@@ -137,62 +138,65 @@ impl Ledger {
 
     fn hand_over(&mut self) {
         let mut spent = std::mem::take(&mut self.carried);
-        // Where the worker has left its thread, the one that is asked here is not its own.
+        // After `leave_thread`, the calling thread is not the worker's: its CPU time must not
+        // count.
         if let Some(cpu) = &mut self.cpu {
             spent.add(cpu.take(Reading::of_this_thread()));
         }
-        // A receiver that is gone has given up on this worker.
+        // If the receiver is gone, the coordinator has given up on this worker.
         let _ = self.sender.send(self.tables.take(self.interval, spent));
     }
 }
 
-/// Of the calling thread, in a window that ends when the work does.
+/// Start CPU accounting of the calling thread for a window that ends when the work does.
 fn cpu_since(start_ns: u64) -> WorkerCpu {
     let window = Window { load_start_ns: start_ns, start_ns, end_ns: u64::MAX };
     WorkerCpu::begin(&window, 1, Reading::of_this_thread())
 }
 
 impl Drop for Ledger {
-    /// What the last interval holds counts, however the worker ends.
+    /// Hand over the last interval, however the worker ends.
     fn drop(&mut self) {
         self.hand_over();
     }
 }
 
-/// The sum over all workers.
+/// Sum over all workers of a run of fixed work.
 pub struct Tally {
     collector: Collector,
     common: Arc<Common>,
     start_ns: u64,
-    /// The window began so long after it was to.
+    /// Delay of the window's start relative to the plan, in ns.
     opened_late_ns: u64,
     cpu: CpuMark,
     cpu_end: Option<CpuMark>,
     workers: usize,
 }
 
-/// What only the family knows of its run.
+/// Results and notes that a workload family adds to a run's summary.
 #[derive(Default)]
 pub struct Extras {
-    /// `uring` or `posix`; `None` for the network.
+    /// I/O backend, `uring` or `posix`; `None` for the network.
     pub backend: Option<&'static str>,
-    /// Of the backend.
+    /// Features of the backend in use.
     pub features: Vec<&'static str>,
-    /// For people.
+    /// Notes for the user.
     pub notes: Vec<String>,
-    /// In order of time.
+    /// Named parts of the window in time order.
     pub spans: Vec<Span>,
-    /// The rest.
+    /// Further results of the family.
     pub details: serde_json::Map<String, serde_json::Value>,
-    /// Why the run failed.
+    /// Error that made the run fail, if any.
     pub failure: Option<Error>,
-    /// Workers take tasks as they come: that one of them began late says nothing.
+    /// Whether workers take tasks from a shared queue: then a worker that begins late means
+    /// nothing.
     pub takes_tasks: bool,
 }
 
 impl Tally {
-    /// All of so many workers are ready: the window begins, now or, where the run is held, when it
-    /// is told to. What must not wait for that has ended the run before.
+    /// Begin the window: all workers are ready. A held run waits for its start time.
+    ///
+    /// Anything that must not wait for the start time has to be done before.
     pub fn begin(workers: usize, books: &Books, control: &Control, board: &Board) -> Self {
         let held = control.wait_for_start(0, || board.enter("armed", None));
         let start_ns = held.map_or_else(monotonic_ns, |held| held.start_ns);
@@ -211,23 +215,23 @@ impl Tally {
         tally
     }
 
-    /// When the window began.
+    /// Return the start of the window.
     pub fn start_ns(&self) -> u64 {
         self.start_ns
     }
 
-    /// Take an interval of a worker.
+    /// Add one interval of a worker.
     pub fn add(&mut self, report: Box<Report>, board: &Board) {
         self.collector.add(&report, self.start_ns);
         report.recycle();
         board.show(self.collector.live());
     }
 
-    /// Take intervals until those that report have all ended. A run that is to end leaves them
-    /// behind where they are stuck in the kernel.
+    /// Add intervals until all workers have closed their channel. Workers stuck in the kernel are
+    /// abandoned when the run is ending.
     ///
     /// # Errors
-    /// [`Error::Silent`] of those.
+    /// [`Error::Silent`] if the run is ending and its workers have not ended within the time-out.
     pub fn follow(
         &mut self,
         reports: &Receiver<Box<Report>>,
@@ -245,20 +249,20 @@ impl Tally {
         }
     }
 
-    /// A worker has ended.
+    /// Mark a worker as ended.
     pub fn end(&mut self, worker: usize) {
         self.collector.end_job(worker, self.start_ns);
     }
 
-    /// What the process does from now on is no longer the run's. Returns now: the window's end,
-    /// which no coordinator's lateness parts from what was used until then.
+    /// Close CPU accounting and return the current time, the end of the window. Both are read
+    /// together, so that a late coordinator cannot separate them.
     pub fn close(&mut self) -> u64 {
         let end_ns = monotonic_ns().max(self.start_ns + 1);
         self.cpu_end = Some(CpuMark::now());
         end_ns
     }
 
-    /// All workers have ended; the window ended at `end_ns`.
+    /// Build the outcome after all workers have ended; the window ended at `end_ns`.
     pub fn finish(mut self, end_ns: u64, control: &Control, extras: Extras) -> Outcome {
         let cpu_end = self.cpu_end.unwrap_or_else(CpuMark::now);
         self.collector.finish(self.start_ns, end_ns);
@@ -284,7 +288,7 @@ impl Tally {
     }
 }
 
-/// Work that nothing is counted of, such as removing what a run left: it is done, or has failed.
+/// Run work that has no counters, such as removing the data of a run, and return its outcome.
 pub fn chore(
     interval_ns: u64,
     kinds: &[Kind],

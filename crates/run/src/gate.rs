@@ -1,10 +1,10 @@
-//! Where workers wait for what the coordinator will tell them.
+//! Gate at which workers wait for a message from the coordinator.
 
 use std::sync::{Condvar, Mutex, PoisonError};
 
 use storlab_base::lock;
 
-/// Closed until it is opened, and open from then on.
+/// Gate that is closed until it is opened once, with a message for all that wait.
 pub struct Gate<T> {
     message: Mutex<Option<T>>,
     opened: Condvar,
@@ -17,13 +17,13 @@ impl<T> Default for Gate<T> {
 }
 
 impl<T: Copy> Gate<T> {
-    /// With what all who wait are to know.
+    /// Open the gate and pass `message` to all waiting threads.
     pub fn open(&self, message: T) {
         *lock(&self.message) = Some(message);
         self.opened.notify_all();
     }
 
-    /// Until it is open.
+    /// Wait until the gate is open and return its message.
     pub fn wait(&self) -> T {
         let mut message = lock(&self.message);
         loop {

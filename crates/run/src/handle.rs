@@ -1,4 +1,4 @@
-//! A run in progress, whatever its family: its phases, its live view and its end.
+//! Handle to a run in progress, for all workload families.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -15,42 +15,42 @@ use crate::meeting::Meeting;
 use crate::outcome::Outcome;
 use crate::sampling::Live;
 
-/// The live view of a run.
+/// Live view of a run at one moment.
 #[derive(Clone, Copy, Debug)]
 pub struct Snapshot {
-    /// Phase.
+    /// Current phase.
     pub phase: Phase,
-    /// Since the phase began, in ns.
+    /// Time since the phase began, in ns.
     pub elapsed_ns: u64,
     /// Rates and latency.
     pub live: Live,
-    /// CPU of the process since the last snapshot, in percent of a core.
+    /// CPU use of the process since the last snapshot, in percent of one core.
     pub cpu_percent: Option<f64>,
 }
 
-/// A run that looks after its own silence has so much longer, and is asked so often.
+/// Extra time for a run that has its own start-up time-out, and the interval of checks.
 const GRACE_NS: u64 = 10_000_000_000;
 const LOOK: Duration = Duration::from_secs(1);
 
-/// A run in progress. Dropping it cancels the run.
+/// Handle to a run in progress. Dropping it cancels the run.
 pub struct Run {
     control: Arc<Control>,
     board: Arc<Board>,
     last_cpu: Mutex<(u64, ProcessCpu)>,
-    /// How long it may say nothing while it gets ready.
+    /// Longest start-up without a sign of progress.
     silence_ns: u64,
-    /// Since when it is to end; 0 for not yet.
+    /// Time when the end was first requested; 0 if not yet.
     ending_since_ns: AtomicU64,
-    /// How long it may take to end.
+    /// Longest time that the run may take to end.
     ending_ns: u64,
 }
 
 impl Run {
-    /// Coordinate a run in a thread of its own; what `work` returns is the run's outcome. A run
-    /// ends, whatever becomes of that thread: where it panics, the run has failed.
+    /// Start a run whose coordinator, `work`, runs in its own thread and returns the outcome. If it
+    /// panics, the run has failed.
     ///
     /// # Errors
-    /// [`Error::Io`] where the thread cannot be started.
+    /// [`Error::Io`] if the thread cannot be started.
     pub fn begin(
         control: Arc<Control>,
         work: impl FnOnce(&Board) -> Outcome + Send + 'static,
@@ -75,9 +75,9 @@ impl Run {
         Ok(Run { control, board, last_cpu, silence_ns, ending_since_ns, ending_ns })
     }
 
-    /// For work that joins its threads, one of which may be stuck in the kernel: once it is told to
-    /// end, it is given up after as long as it may say nothing at its start. Other families have
-    /// limits of their own.
+    /// Limit the time that the run may take to end, for work that joins its threads: one of them
+    /// may be stuck in the kernel. The limit equals the one for a silent start. Other families have
+    /// their own limits.
     #[must_use]
     pub fn ends_though_stuck(mut self) -> Self {
         self.ending_ns = self.silence_ns;
@@ -89,8 +89,8 @@ impl Run {
         self.give_up_on_an_end_that_never_comes();
     }
 
-    /// A call that does not come back, such as on a dead mount, keeps a run from its start for
-    /// good: its thread is left behind, and the run has failed. Whoever follows the run asks.
+    /// Fail the run if its start never completes, for example because a call hangs on a dead mount;
+    /// its thread is abandoned. Checked whenever the handle is used.
     fn give_up_on_a_silent_start(&self) {
         let silent_ns = self.control.signs.silent_ns(monotonic_ns(), 0);
         if silent_ns >= self.silence_ns && !self.board.has_begun() {
@@ -114,7 +114,7 @@ impl Run {
         }
     }
 
-    /// What happens now.
+    /// Return the current phase, rates and CPU use.
     pub fn snapshot(&self) -> Snapshot {
         self.give_up();
         let (phase, live) = self.board.now();
@@ -127,29 +127,31 @@ impl Run {
         Snapshot { phase, elapsed_ns: now.saturating_sub(phase.since_ns), live, cpu_percent }
     }
 
-    /// End soon, with status cancelled.
+    /// Cancel the run; it ends soon with status cancelled.
     pub fn cancel(&self) {
         self.control.cancel();
     }
 
-    /// True once all of a held run is ready: it waits for [`Run::open_at`], or has.
+    /// Return whether a held run is ready: it waits for [`Run::open_at`], or has been given its
+    /// time.
     pub fn armed(&self) -> bool {
         self.give_up();
         self.control.armed()
     }
 
-    /// The load of a held run starts then, on the run's clock, or at once where that has passed.
-    /// False, and nothing has changed, where the run is not held or was told already.
+    /// Set the start time of a held run on the run's clock; a time in the past means now. Return
+    /// false and change nothing if the run is not held or its time was already set.
     pub fn open_at(&self, start_ns: u64) -> bool {
         self.control.open_at(start_ns)
     }
 
-    /// Where it meets the other parts of the work that it is a part of.
+    /// Return the synchronisation point with the other parts of a distributed run.
     pub fn meeting(&self) -> &Meeting {
         self.control.meeting()
     }
 
-    /// True when the run has ended; false when the time-out passed first.
+    /// Wait for the end of the run. Return true when it has ended, false when the time-out passed
+    /// first.
     pub fn wait(&self, timeout: Option<Duration>) -> bool {
         let until_ns = timeout.map(|limit| monotonic_ns().saturating_add(limit.as_nanos() as u64));
         loop {
@@ -163,7 +165,7 @@ impl Run {
         }
     }
 
-    /// What the run left behind; `None` while it runs.
+    /// Return the outcome; `None` while the run goes on.
     pub fn outcome(&self) -> Option<Outcome> {
         self.board.outcome()
     }
@@ -188,7 +190,7 @@ mod tests {
         let control = Arc::new(Control::default());
         let late = Outcome::lost(1);
         let mut run = Run::begin(control.clone(), move |board| {
-            let _ = held.recv(); // as an open() on a dead mount
+            let _ = held.recv(); // like open() on a dead mount
             board.enter("measure", None);
             late
         })
@@ -198,7 +200,7 @@ mod tests {
         let failure = || run.outcome().unwrap().summary.failure.unwrap().message;
         assert!(failure().contains("did not get ready"), "{}", failure());
         assert!(control.stopping());
-        drop(release); // what it says afterwards changes nothing
+        drop(release); // a late outcome changes nothing
         while Arc::strong_count(&run.board) > 1 {
             std::thread::yield_now();
         }
@@ -211,7 +213,7 @@ mod tests {
         let begin = || {
             let work = move |board: &Board| {
                 board.enter("measure", None);
-                let _ = held.recv(); // as a thread that is joined, in a read() on a dead mount
+                let _ = held.recv(); // like joining a thread that is in read() on a dead mount
                 Outcome::lost(1)
             };
             Run::begin(Arc::new(Control::default()), work).unwrap()

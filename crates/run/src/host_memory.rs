@@ -1,10 +1,10 @@
-//! Memory that this process may use: the machine's, or what its control groups leave of it.
+//! Memory available to this process: the machine's RAM or the limit of its control groups.
 
 use std::fmt;
 use std::fs::read_to_string;
 use std::path::{Path, PathBuf};
 
-/// Memory that this process may use.
+/// Memory available to this process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostMemory {
     /// RAM of the machine, or the smallest limit of the process's control groups.
@@ -13,12 +13,12 @@ pub struct HostMemory {
     pub group: Option<PathBuf>,
 }
 
-/// Bytes that this process may use, as in [`host_memory`].
+/// Return the bytes of memory available to this process, as in [`host_memory`].
 pub fn memory_bytes() -> u64 {
     host_memory().bytes
 }
 
-/// Memory that this process may use, and the control group that limits it.
+/// Return the memory available to this process, and the control group that limits it.
 pub fn host_memory() -> HostMemory {
     let system = rustix::system::sysinfo();
     let machine = system.totalram as u64 * u64::from(system.mem_unit);
@@ -31,7 +31,8 @@ pub fn host_memory() -> HostMemory {
 }
 
 impl fmt::Display for HostMemory {
-    /// `419 MB that the control group /sys/fs/cgroup/job allows`, or `16384 MB of this machine`.
+    /// Format as `419 MB that the control group /sys/fs/cgroup/job allows` or `16384 MB of this
+    /// machine`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} MB ", self.bytes / 1_000_000)?;
         match &self.group {
@@ -41,14 +42,14 @@ impl fmt::Display for HostMemory {
     }
 }
 
-/// Smallest memory limit of all groups that the process is in, by cgroups(7), and its group;
+/// Return the smallest memory limit of all groups of the process, by cgroups(7), with its group;
 /// `None` if no group has a limit.
 fn smallest_limit(groups: &str, mounts: &str) -> Option<(u64, PathBuf)> {
     mounts.lines().filter_map(|mount| limit_below(mount, groups)).min()
 }
 
-/// Smallest limit in the hierarchy of a line of mountinfo, from the process's group up to the
-/// mount point.
+/// Return the smallest limit in the hierarchy of one line of mountinfo, searching from the
+/// process's group up to the mount point.
 fn limit_below(mount: &str, groups: &str) -> Option<(u64, PathBuf)> {
     let (place, file_system) = mount.split_once(" - ")?;
     let mut place = place.split(' ').skip(3);
@@ -65,7 +66,7 @@ fn limit_below(mount: &str, groups: &str) -> Option<(u64, PathBuf)> {
         let (named, path) = line.split_once(':')?.1.split_once(':')?;
         controllers(named).then_some(path)
     })?;
-    // In a container the mount may show a part of the hierarchy only.
+    // In a container, the mount may show only a part of the hierarchy.
     let below = group.strip_prefix(root.trim_end_matches('/')).unwrap_or("");
     let below = if below.split('/').any(|part| part == "..") { "" } else { below };
     let point = PathBuf::from(point);
@@ -102,7 +103,7 @@ mod tests {
         assert_eq!(smallest_limit("0::/a/b/c\n", &mount), top(4000, "a"));
         assert_eq!(smallest_limit("0::/a/b\n", &mount), top(4000, "a"));
         assert_eq!(smallest_limit("0::/\n", &mount), None);
-        // Seen from the outside of its name space.
+        // The group's path as seen from outside its cgroup namespace.
         limits(dir.path(), "memory.max", &[("", "5000")]);
         assert_eq!(smallest_limit("0::/../x\n", &mount), top(5000, ""));
     }
@@ -123,7 +124,7 @@ mod tests {
         let groups = "5:cpu:/\n4:hugetlb,memory:/job\n0::/\n";
         let top = |limit, group: &str| Some((limit, dir.path().join("memory").join(group)));
         assert_eq!(smallest_limit(groups, &mount("/")), top(7000, "job"));
-        // A container sees its own part of the hierarchy.
+        // A container sees only its own part of the hierarchy.
         limits(dir.path(), "memory/memory.limit_in_bytes", &[]);
         let groups = "4:memory:/docker/abc/job\n";
         assert_eq!(smallest_limit(groups, &mount("/docker/abc")), top(7000, "job"));

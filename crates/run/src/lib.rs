@@ -1,5 +1,5 @@
-//! Floor 2: what every run has, whatever its family: its order's common part, pacing, counters by
-//! interval, CPU, its live view and its end. It knows no family.
+//! Runtime shared by all workload families: order parsing, pacing, per-interval counters, CPU
+//! accounting, live snapshots and the end of a run.
 
 pub mod arming;
 pub mod board;
@@ -32,5 +32,5 @@ pub use outcome::{Outcome, Status, Summary};
 pub use sampling::Row;
 pub use spin::{Spin, spin};
 
-/// What a run needs and its order may not hold, by name: credentials.
+/// Credentials of a run by name; kept out of the order, which is stored with the results.
 pub type Secrets = BTreeMap<String, String>;

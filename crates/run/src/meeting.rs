@@ -1,8 +1,9 @@
-//! Where the parts of one work meet, which go on in several processes: the clients of a cluster.
+//! Synchronisation of the parts of one run that execute in several processes, the clients of a
+//! cluster.
 //!
-//! A part announces when it will be ready, as soon as it knows, and goes on; who carries messages
-//! between the parts tells it later when all are ready. So a message that takes less time than
-//! what a part does meanwhile costs nothing.
+//! A part announces in advance when it will be ready, and continues to work; the process that
+//! carries messages between the parts later reports when all of them are ready. A message that
+//! travels faster than the part works therefore costs no time.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -10,28 +11,29 @@ use std::time::Duration;
 
 use storlab_base::{lock, monotonic_ns};
 
-/// How often a wait looks whether the run is to end.
+/// Interval at which a wait checks whether the run is ending.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// One meeting, as this part saw it. Times on its clock.
+/// One synchronisation, as seen by this part. Times are on its own clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Met {
-    /// When this part said when it will be ready.
+    /// When this part announced its ready time.
     pub announced_ns: u64,
-    /// When this part was told when all are.
+    /// When this part received the common ready time.
     pub told_ns: u64,
-    /// When all were ready.
+    /// When all parts were ready.
     pub ready_ns: u64,
 }
 
 #[derive(Default)]
 struct State {
-    /// Of each meeting: announced, and ready.
+    /// Per synchronisation: time of the announcement, and announced ready time.
     announced: Vec<(u64, u64)>,
     met: Vec<Met>,
 }
 
-/// See the module. A run that is no part of a larger work meets nobody, and never waits.
+/// Synchronisation point of one part, as described in the module. A run that is not part of a
+/// distributed run never waits.
 #[derive(Default)]
 pub struct Meeting {
     shared: AtomicBool,
@@ -40,7 +42,7 @@ pub struct Meeting {
 }
 
 impl Meeting {
-    /// The run is a part of a larger work. To be called before its load starts.
+    /// Mark the run as part of a distributed run. Call this before its load starts.
     pub fn share(&self) {
         self.shared.store(true, Ordering::Release);
     }
@@ -49,7 +51,7 @@ impl Meeting {
         self.shared.load(Ordering::Acquire)
     }
 
-    /// This part will be ready for its next meeting then.
+    /// Announce that this part will be ready for its next synchronisation at `ready_ns`.
     pub fn announce(&self, ready_ns: u64) {
         if self.is_shared() {
             lock(&self.state).announced.push((monotonic_ns(), ready_ns));
@@ -57,8 +59,8 @@ impl Meeting {
         }
     }
 
-    /// When all are ready for meeting `number` (from 0), waiting until that is told; at once, and
-    /// as given, in a run that meets nobody. `None` when the run is to end.
+    /// Wait until all parts are ready for synchronisation `number` (from 0) and return that time.
+    /// Return `ready_ns` at once if the run is not distributed, `None` if it is ending.
     pub fn end_of(&self, number: u64, ready_ns: u64, stopping: &dyn Fn() -> bool) -> Option<u64> {
         if !self.is_shared() {
             return Some(ready_ns);
@@ -75,8 +77,8 @@ impl Meeting {
         }
     }
 
-    /// For who carries messages: when this part will be ready for meeting `number`, once it has
-    /// announced that; `None` when the time-out passed first.
+    /// Return when this part will be ready for synchronisation `number`, waiting for its
+    /// announcement; `None` if the time-out passed first. For the process that carries messages.
     pub fn announced(&self, number: u64, timeout: Duration) -> Option<u64> {
         let state = lock(&self.state);
         let missing = |state: &mut State| state.announced.len() <= number as usize;
@@ -85,8 +87,8 @@ impl Meeting {
         state.announced.get(number as usize).map(|(_, ready_ns)| *ready_ns)
     }
 
-    /// For who carries messages: the next meeting that was not told yet, when all are ready. False
-    /// where this part has not announced it.
+    /// Report when all parts are ready for the oldest synchronisation that is still open. Return
+    /// false if this part has not announced it. For the process that carries messages.
     pub fn tell(&self, ready_ns: u64) -> bool {
         let mut state = lock(&self.state);
         let Some(&(announced_ns, _)) = state.announced.get(state.met.len()) else { return false };
@@ -95,7 +97,7 @@ impl Meeting {
         true
     }
 
-    /// All meetings until now.
+    /// Return all completed synchronisations.
     pub fn met(&self) -> Vec<Met> {
         lock(&self.state).met.clone()
     }

@@ -1,10 +1,11 @@
-//! Many clients' windows as one: clocks are set right, windows intersected, histograms added.
+//! Merging of the windows of many clients: clocks are aligned, windows intersected, histograms
+//! added.
 //!
-//! Every client has its own clock and its own window of nearly the same time. What they measured
-//! is summed on one grid of intervals, which begins with the latest of their windows. An interval
-//! of a client belongs to the place of the grid that it begins in; one that reaches beyond what
-//! all windows have in common, by more than the skew that a start may have, is left out and
-//! counted. Memory is for the grid, however many clients there are.
+//! Every client has its own clock and its own window at nearly the same time. The intervals are
+//! summed on a common grid, which begins with the latest window start. An interval of a client is
+//! assigned to the grid interval in which it begins; an interval that exceeds the common window by
+//! more than the tolerated skew is left out and counted. Memory use depends on the grid, not on the
+//! number of clients.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,16 +15,16 @@ use storlab_base::{Counts, Error, Histogram, Result};
 use crate::outcome::Totals;
 use crate::sampling::{KindStats, Unfinished};
 
-/// Starts are told apart by this part of an interval, and a window's end may be passed by two of
-/// them: 25 and 50 ms where an interval is a second.
+/// Start times are quantised to this fraction of an interval, and an interval may exceed the common
+/// window by two such steps: 25 ms and 50 ms for intervals of 1 s.
 const STEPS: i64 = 40;
 const TOLERANCE: i64 = 2;
-/// Sums of a few such times are times, too.
+/// Upper bound of times, so that sums of a few of them do not overflow.
 const MOST_NS: i64 = i64::MAX / 8;
-/// Failed operations of an interval are not told apart by kind.
+/// Label for all errors: merged rows do not distinguish kinds of error.
 const ANY_ERROR: &str = "any kind";
 
-/// One interval of one kind of operation, of one client or of all.
+/// One interval of one kind of operation, of one client or of all clients.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub struct MergeRow<K, B> {
@@ -40,19 +41,19 @@ pub struct MergeRow<K, B> {
     pub errors: u64,
 }
 
-/// What a client measured, on its own clock.
+/// Measurements of one client, on its own clock.
 #[derive(Clone, Debug)]
 #[allow(missing_docs)]
 pub struct MergeClient<'c, K, B> {
     pub name: &'c str,
-    /// The clock is so far ahead of the controller's.
+    /// Clock of the client minus the clock of the controller.
     pub offset_ns: i64,
     pub window_ns: (u64, u64),
     pub rows: Vec<MergeRow<K, B>>,
 }
 
 impl<K, B> MergeClient<'_, K, B> {
-    /// A moment on the controller's clock.
+    /// Convert a time of the client to the controller's clock.
     fn here(&self, at_ns: u64) -> Result<i64> {
         let (offset_ns, name) = (self.offset_ns, self.name);
         time(at_ns, name)?
@@ -62,48 +63,49 @@ impl<K, B> MergeClient<'_, K, B> {
     }
 }
 
-/// A client whose rows are being added.
+/// State of a client whose rows are being added.
 struct Joined {
     start_ns: i64,
-    /// In steps.
+    /// Window start in steps.
     window: i64,
     seen: BTreeSet<Place>,
 }
 
-/// What all clients did together, on the controller's clock.
+/// Merged measurements of all clients, on the controller's clock.
 #[derive(Clone, Debug, Serialize)]
 pub struct Merged {
-    /// What all windows have in common; cut to whole intervals where the last one is not all
-    /// clients'.
+    /// Start of the common window.
     pub window_start_ns: u64,
-    /// Its end; `window_start_ns` where they have nothing in common.
+    /// End of the common window, cut to whole intervals if some clients lack the last one; equal to
+    /// `window_start_ns` if the windows do not overlap.
     pub window_end_ns: u64,
-    /// Of the longest window.
+    /// Length of the common window divided by the longest window.
     pub kept_share: f64,
-    /// How many.
+    /// Number of clients.
     pub clients: usize,
-    /// Intervals of clients that are in no figure.
+    /// Number of client intervals that are in no sum.
     pub left_out: u64,
-    /// Sums of the rows; failed operations are of `any kind`, late and unfinished ones left out.
+    /// Sums of the rows by kind; all errors are counted as `any kind`, late and unfinished
+    /// operations are left out.
     pub totals: BTreeMap<String, Totals>,
-    /// In order of interval and kind.
+    /// Rows in order of interval and kind.
     #[serde(skip)]
     pub rows: Vec<MergeRow<String, Vec<u8>>>,
 }
 
-/// Which intervals of clients are summed at once: those that are at the same place of the grid
-/// whatever the grid will be.
+/// Key by which intervals of clients are pre-summed: intervals with equal keys fall into the same
+/// grid interval, wherever the grid begins.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Place {
-    /// The client's window began so many steps after the clock did.
+    /// Start of the client's window in steps.
     window: i64,
-    /// Intervals from there.
+    /// Number of the interval in the client's window.
     interval: i64,
-    /// Steps that it lasts.
+    /// Length of the interval in steps.
     length: i64,
 }
 
-/// [`KindStats`] of many clients.
+/// Sum of [`KindStats`] over many clients.
 #[derive(Clone, Default)]
 struct KindSum {
     operations: u64,
@@ -173,26 +175,27 @@ impl Cell {
     }
 }
 
-/// See the module. The order of the clients does not matter.
+/// Merger of clients' windows, as described in the module. The order of the clients does not
+/// matter.
 pub struct Merger {
     interval_ns: i64,
     step_ns: i64,
     clients: BTreeSet<String>,
-    /// Clients that gave intervals.
+    /// Number of clients with at least one interval.
     measured: u64,
-    /// The latest start and the earliest end.
+    /// Latest start and earliest end of all windows.
     common: Option<(i64, i64)>,
-    /// The latest start in steps.
+    /// Latest window start in steps.
     latest: i64,
     longest_ns: i64,
     cells: BTreeMap<Place, Cell>,
 }
 
 impl Merger {
-    /// For intervals of that length.
+    /// Create a merger for intervals of this length.
     ///
     /// # Errors
-    /// [`Error::Spec`] for an interval too short to be divided.
+    /// [`Error::Spec`] if the interval is too short to be divided into steps.
     pub fn new(interval_ns: u64) -> Result<Self> {
         let interval_ns = time(interval_ns, "interval_ns")?;
         if interval_ns < STEPS {
@@ -210,12 +213,14 @@ impl Merger {
         })
     }
 
-    /// What clients measured. Those of one interval and kind are added one after the other: their
-    /// sum stays in the processor's cache, in which those of all intervals have no room.
+    /// Add the measurements of clients. Rows of one interval and kind are added one after the
+    /// other, because their sum then stays in the processor's cache; the sums of all intervals
+    /// would not fit.
     ///
     /// # Errors
-    /// [`Error::Spec`] for a client that was added before, a window or times that cannot be, and
-    /// what is no histogram. After the last two, sums may hold part of the clients.
+    /// [`Error::Spec`] if a client was added before, a window or time is invalid, or a histogram
+    /// cannot be decoded. After an invalid time or histogram, the sums may hold part of the
+    /// clients.
     pub fn add<K: AsRef<str>, B: AsRef<[u8]>>(
         &mut self,
         clients: &[MergeClient<'_, K, B>],
@@ -236,7 +241,7 @@ impl Merger {
         Ok(())
     }
 
-    /// Its window.
+    /// Register a client and its window.
     fn join<K, B>(&mut self, client: &MergeClient<'_, K, B>) -> Result<Joined> {
         let (start_ns, end_ns) =
             (client.here(client.window_ns.0)?, client.here(client.window_ns.1)?);
@@ -278,7 +283,7 @@ impl Merger {
         sum.add_row(row)
     }
 
-    /// All that was added until now.
+    /// Return the merged measurements of all clients added so far.
     pub fn finish(&self) -> Merged {
         let (start_ns, end_ns) = self.common.unwrap_or_default();
         let end_ns = end_ns.max(start_ns);
@@ -290,7 +295,7 @@ impl Merger {
                 _ => left_out += cell.clients,
             }
         }
-        // The last interval is a figure of all only where all have it.
+        // Keep the last interval only if all clients have it.
         while let Some(last) = grid.last_entry().filter(|last| last.get().clients < self.measured) {
             left_out += last.remove().clients;
         }
@@ -318,8 +323,7 @@ impl Merger {
         merged
     }
 
-    /// Where in the grid that begins with the latest window; `None` outside of what all have in
-    /// common.
+    /// Return the grid interval of a place; `None` if it lies outside the common window.
     fn index_of(&self, place: Place, end_ns: i64) -> Option<i64> {
         let Place { window, interval, length } = place;
         let tolerance_ns = TOLERANCE * self.step_ns;
@@ -353,7 +357,7 @@ impl Merger {
     }
 }
 
-/// To the nearest multiple, in multiples.
+/// Round to the nearest multiple of `unit_ns` and return that multiple's number.
 fn rounded(ns: i64, unit_ns: i64) -> i64 {
     (ns + unit_ns / 2).div_euclid(unit_ns)
 }

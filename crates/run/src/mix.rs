@@ -1,4 +1,4 @@
-//! Which kinds and lengths of operation a load of reads and writes has, in which shares.
+//! Mix of operation kinds and sizes of a load of reads and writes.
 
 use rand_core::Rng as _;
 use serde::Deserialize;
@@ -7,23 +7,23 @@ use storlab_base::{OpKind, Result, Rng, stream};
 use crate::order::{WeightedSize, must};
 use crate::sampling::Kind;
 
-/// Percent of operations by kind.
+/// Shares of operations by kind, in percent.
 #[derive(Clone, Copy, Debug, Deserialize)]
 pub struct Mix {
-    /// Reads.
+    /// Share of reads.
     pub read: f64,
-    /// Writes.
+    /// Share of writes.
     pub write: f64,
-    /// Deallocations.
+    /// Share of trims (deallocations).
     #[serde(default)]
     pub trim: f64,
 }
 
 impl Mix {
-    /// It is whole.
+    /// Check that the shares add up to 100 %.
     ///
     /// # Errors
-    /// [`storlab_base::Error::Spec`] where it is not 100 %.
+    /// [`storlab_base::Error::Spec`] if they do not, or if a share is negative.
     pub fn check(&self) -> Result<()> {
         let shares = [self.read, self.write, self.trim];
         let total: f64 = shares.iter().sum();
@@ -31,17 +31,17 @@ impl Mix {
         must(whole, "mix", || format!("adds up to {total} %"), "make it 100 %")
     }
 
-    /// It reads.
+    /// Return whether the mix contains reads.
     pub fn reads(&self) -> bool {
         self.read > 0.0
     }
 
-    /// It writes.
+    /// Return whether the mix contains writes.
     pub fn writes(&self) -> bool {
         self.write > 0.0
     }
 
-    /// The kinds of operation that a load of it has, with flushes or without.
+    /// Return the kinds of operation of this mix; `syncs` adds flushes.
     pub fn kinds(&self, syncs: bool) -> Vec<Kind> {
         let has = [self.reads(), self.writes(), self.trim > 0.0, syncs];
         let all = OpKind::ALL.map(|kind| Kind {
@@ -54,7 +54,7 @@ impl Mix {
     }
 }
 
-/// Draws kinds for one worker, from a stream of their own.
+/// Generator of operation kinds for one worker, with its own random stream.
 pub struct KindDraw {
     shares: Shares,
     random: Rng,
@@ -62,17 +62,18 @@ pub struct KindDraw {
 
 enum Shares {
     Always(OpKind),
-    /// Read below the first bound, write below the second, else trim; of the whole range of u64.
+    /// Bounds in the range of u64: below the first is a read, below the second a write, the rest
+    /// trims.
     Mixed([u64; 2]),
 }
 
 impl KindDraw {
-    /// For a worker of a run with this seed.
+    /// Create the generator of one worker of a run with this seed.
     pub fn new(mix: &Mix, seed: u64, worker: usize) -> Self {
         KindDraw { shares: Shares::of(mix), random: stream(seed, "kind", worker as u64) }
     }
 
-    /// Of the next operation.
+    /// Draw the kind of the next operation.
     #[inline]
     pub fn draw(&mut self) -> OpKind {
         match self.shares {
@@ -95,13 +96,14 @@ impl Shares {
                 return Shares::Always(kind);
             }
         }
-        // Without trims the last bound is the whole range, or rounding would let one through.
+        // Without trims the last bound must cover the whole range: rounding could otherwise produce
+        // a trim.
         let write = if mix.trim > 0.0 { bound((mix.read + mix.write) / 100.0) } else { u64::MAX };
         Shares::Mixed([bound(mix.read / 100.0), write])
     }
 }
 
-/// Draws lengths for one worker, from a stream of their own.
+/// Generator of operation sizes for one worker, with its own random stream.
 pub struct SizeDraw {
     sizes: Sizes,
     random: Rng,
@@ -109,12 +111,12 @@ pub struct SizeDraw {
 
 enum Sizes {
     Always(u32),
-    /// Cumulated bound and length.
+    /// Cumulative bounds, each with its size in bytes.
     Weighted(Vec<(u64, u32)>),
 }
 
 impl SizeDraw {
-    /// For a worker of a run with this seed.
+    /// Create the generator of one worker of a run with this seed.
     pub fn new(sizes: &[WeightedSize], seed: u64, worker: usize) -> Self {
         let mut sum = 0.0;
         let total: f64 = sizes.iter().map(|size| size.weight).sum();
@@ -129,7 +131,7 @@ impl SizeDraw {
         SizeDraw { sizes, random: stream(seed, "size", worker as u64) }
     }
 
-    /// Of the next operation.
+    /// Draw the size of the next operation, in bytes.
     #[inline]
     pub fn draw(&mut self) -> u32 {
         match &self.sizes {
@@ -143,7 +145,7 @@ impl SizeDraw {
     }
 }
 
-/// `share` of the range of u64.
+/// Scale a share between 0 and 1 to the range of u64.
 fn bound(share: f64) -> u64 {
     (share.clamp(0.0, 1.0) * 2f64.powi(64)) as u64
 }

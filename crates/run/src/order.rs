@@ -1,7 +1,7 @@
-//! What the orders of all families have in common. Python writes them as JSON, each by the `Job` of
-//! its family: change both together.
+//! Common part of the orders of all workload families. Python writes orders as JSON from the `Job`
+//! class of each family: change both together.
 //!
-//! Sizes are bytes, times nanoseconds.
+//! Sizes are in bytes, times in nanoseconds.
 
 use std::path::PathBuf;
 
@@ -11,37 +11,38 @@ use storlab_base::{Error, Result};
 
 use crate::host_memory;
 
-/// The version of every order.
+/// Format version of every order.
 const VERSION: u32 = 1;
-/// Sums of a few of them fit into 64 bits.
+/// Upper bound of times: sums of a few of them fit into 64 bits.
 const TIME_MAX_NS: u64 = 1_000_000_000_000_000_000;
-/// The smallest of block devices, and the largest.
+/// Smallest and largest sector size of block devices.
 const SECTOR: u64 = 512;
 const LARGE_SECTOR: u64 = 4096;
-/// Buffers may take one part in so many of the machine's memory.
+/// Buffers may take the machine's memory divided by this.
 const MEMORY_SHARE: u64 = 2;
 
-/// In the order of every family.
+/// Fields in the order of every family.
 #[derive(Deserialize)]
 struct Common {
-    /// Of the order's format.
+    /// Version of the order's format.
     version: u32,
-    /// Length of a sample.
+    /// Length of a sample interval.
     interval_ns: u64,
 }
 
-/// What a run is asked to do.
+/// Order: the description of the work that a run executes.
 pub trait Order: DeserializeOwned {
-    /// Whether the rest of it can be carried out.
+    /// Check the fields of this family.
     ///
     /// # Errors
-    /// [`Error::Spec`] with the field that is wrong.
+    /// [`Error::Spec`] names the field that is missing or out of range.
     fn check(&self) -> Result<()>;
 
-    /// From JSON.
+    /// Parse and check an order in JSON.
     ///
     /// # Errors
-    /// [`Error::Spec`] for what is no such JSON, or an order that cannot be carried out.
+    /// [`Error::Spec`] if the JSON cannot be parsed, has another version, or fails
+    /// [`Order::check`].
     fn from_json(text: &str) -> Result<Self> {
         let Common { version, interval_ns } = parsed(text)?;
         must(version == VERSION, "version", || format!("{version} is not known"), "use 1")?;
@@ -57,10 +58,10 @@ fn parsed<T: DeserializeOwned>(text: &str) -> Result<T> {
         .map_err(|e| Error::spec("job", e.to_string(), "give the order of this storlab"))
 }
 
-/// One condition of an order.
+/// Check one condition of an order.
 ///
 /// # Errors
-/// [`Error::Spec`] where it does not hold.
+/// [`Error::Spec`] if `good` is false.
 pub fn must(good: bool, field: &str, what: impl FnOnce() -> String, fix: &str) -> Result<()> {
     if good {
         return Ok(());
@@ -68,30 +69,30 @@ pub fn must(good: bool, field: &str, what: impl FnOnce() -> String, fix: &str) -
     Err(Error::spec(field, what(), fix))
 }
 
-/// Numbers that divide something, or are so many of a thing.
+/// Check that all numbers are at least 1, for counts and divisors.
 ///
 /// # Errors
-/// [`Error::Spec`] for the first that is 0.
+/// [`Error::Spec`] names the first field that is 0.
 pub fn at_least_one(numbers: &[(&str, u64)]) -> Result<()> {
     numbers
         .iter()
         .try_for_each(|&(field, number)| must(number > 0, field, || "is 0".into(), "use 1 or more"))
 }
 
-/// Times that can be added to a clock.
+/// Check that all times are short enough to be added to a clock.
 ///
 /// # Errors
-/// [`Error::Spec`] for the first that is longer than anybody waits.
+/// [`Error::Spec`] names the first field that is longer than about 30 years.
 pub fn bearable(times: &[(&str, u64)]) -> Result<()> {
     times.iter().try_for_each(|&(field, ns)| {
         must(ns <= TIME_MAX_NS, field, || "is longer than 30 years".into(), "use less")
     })
 }
 
-/// Names of files below a place.
+/// Check that all file names stay below their directory.
 ///
 /// # Errors
-/// [`Error::Spec`] for the first that leads out of it.
+/// [`Error::Spec`] names the first one that leads out of it.
 pub fn stay_below<'n>(field: &str, mut names: impl Iterator<Item = &'n str>) -> Result<()> {
     let leads_out = |part: &str| matches!(part, "" | "." | "..");
     names.try_for_each(|name| {
@@ -100,10 +101,10 @@ pub fn stay_below<'n>(field: &str, mut names: impl Iterator<Item = &'n str>) -> 
     })
 }
 
-/// The measure window of a load.
+/// Check the measure window of a load, which is given either as time or as bytes.
 ///
 /// # Errors
-/// [`Error::Spec`] where it is not given by time or by bytes, one of them, or is empty.
+/// [`Error::Spec`] if both or neither are given, or if the window is empty.
 pub fn one_window(window_ns: Option<u64>, window_bytes: Option<u64>) -> Result<()> {
     let (windows, what) = ("window_ns, window_bytes", || "give exactly one of them".into());
     must(window_ns.is_some() != window_bytes.is_some(), windows, what, "remove one")?;
@@ -111,18 +112,19 @@ pub fn one_window(window_ns: Option<u64>, window_bytes: Option<u64>) -> Result<(
     must(open, windows, || "is 0".into(), "use more")
 }
 
-/// A length of operations that go past the page cache, where they do.
+/// Check the size of operations that bypass the page cache.
 ///
 /// # Errors
-/// [`Error::Spec`] where that is no whole number of sectors.
+/// [`Error::Spec`] if `direct` is set and the size is no multiple of 512 bytes.
 pub fn whole_sectors(field: &str, bytes: u64, direct: bool) -> Result<()> {
     let what = || format!("{bytes} bytes cannot be read with O_DIRECT");
     let whole = !direct || bytes.is_multiple_of(SECTOR);
     must(whole, field, what, "use a multiple of 512, or direct = false")
 }
 
-/// What `O_DIRECT` wants offsets and lengths to be multiples of: 4,096 bytes satisfy every device,
-/// and operations that are no multiple of them say that 512 do. Without it, anything goes.
+/// Return the alignment of offsets and lengths, in bytes. With `O_DIRECT` it is 4,096, which suits
+/// every device, or 512 if `unit` (the operations' granularity) is no multiple of 4,096; without
+/// `O_DIRECT` it is 1.
 pub fn alignment(unit: u64, direct: bool) -> u64 {
     match direct {
         true if unit.is_multiple_of(LARGE_SECTOR) => LARGE_SECTOR,
@@ -131,40 +133,41 @@ pub fn alignment(unit: u64, direct: bool) -> u64 {
     }
 }
 
-/// Buffers of `needed` bytes, which are the product that `which` names.
+/// Check that buffers of `needed` bytes fit into memory; `which` names the factors of that size for
+/// the message.
 ///
 /// # Errors
-/// [`Error::Spec`] for `queue_depth` where they would take too much of the machine's memory.
+/// [`Error::Spec`] for `queue_depth` if they exceed the allowed share of memory.
 pub fn bearable_buffers(needed: u64, which: &str, fix: &str) -> Result<()> {
     let memory = host_memory();
     let what = || format!("{which} need {} MB of the {memory}", needed / 1_000_000);
     must(needed <= memory.bytes / MEMORY_SHARE, "queue_depth", what, fix)
 }
 
-/// What a member of a target is.
+/// Kind of a member of a target.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
 pub enum MemberKind {
-    /// A regular file that exists.
+    /// Existing regular file.
     File,
-    /// A block device.
+    /// Block device.
     BlockDevice,
-    /// Nothing: every I/O completes at once.
+    /// Null target: every I/O completes at once.
     Null,
 }
 
-/// One file or device; the run touches `[offset, offset + size)` of it.
+/// File or device of a target; the run touches only `[offset, offset + size)` of it.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Member {
-    /// What to open.
+    /// Path to open.
     pub path: PathBuf,
-    /// What to call it in messages.
+    /// Name in messages.
     pub name: String,
-    /// File, device or nothing.
+    /// Kind of the member.
     pub kind: MemberKind,
-    /// Bytes of it that the run may touch.
+    /// Bytes that the run may touch.
     pub size: u64,
-    /// Where they begin.
+    /// Start of the range that the run may touch.
     #[serde(default)]
     pub offset: u64,
 }
@@ -172,46 +175,46 @@ pub struct Member {
 /// A block size and its relative frequency.
 #[derive(Clone, Debug, Deserialize)]
 pub struct WeightedSize {
-    /// Length of the I/O.
+    /// Size of the I/O.
     pub bytes: u64,
-    /// Relative to the other sizes.
+    /// Weight relative to the other sizes.
     pub weight: f64,
 }
 
-/// Closed or open loop.
+/// Arrival process: closed loop or a kind of open loop.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
 pub enum ArrivalKind {
-    /// The next operation starts when one ends.
+    /// Closed loop: the next operation starts when one ends.
     Closed,
-    /// Evenly spaced starts.
+    /// Open loop with evenly spaced starts.
     Constant,
-    /// Exponentially distributed gaps.
+    /// Open loop with exponentially distributed gaps.
     Poisson,
 }
 
-/// Operations per second of an open loop.
+/// Highest rate of an open loop, in operations per second.
 const RATE_MAX: f64 = 1e9;
 
-/// When operations are due.
+/// Arrival process and rate of operations.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Arrival {
-    /// Closed or open loop.
+    /// Closed loop or kind of open loop.
     pub kind: ArrivalKind,
     /// Operations per second over all jobs; open loop only.
     pub rate_iops: Option<f64>,
 }
 
 impl Arrival {
-    /// Operations are due by a schedule.
+    /// Return whether operations are due by a schedule.
     pub fn open_loop(&self) -> bool {
         self.kind != ArrivalKind::Closed
     }
 
-    /// An open loop has a rate.
+    /// Check that an open loop has a valid rate.
     ///
     /// # Errors
-    /// [`Error::Spec`] where it has none, or one that no machine has.
+    /// [`Error::Spec`] if it has no rate, or one that is not positive or above 1e9 per second.
     pub fn check(&self) -> Result<()> {
         let paced = self.rate_iops.is_some_and(|rate| rate > 0.0 && rate <= RATE_MAX);
         let what = || match self.rate_iops {

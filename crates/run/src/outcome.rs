@@ -1,4 +1,4 @@
-//! What a run leaves behind, as JSON for `storlab/model/result.py` (`RunOutcome`): change both
+//! Outcome of a run, written as JSON for `storlab/model/result.py` (`RunOutcome`): change both
 //! together.
 
 use std::collections::BTreeMap;
@@ -14,16 +14,16 @@ use crate::threads::mistake;
 #[derive(Clone, Copy, Debug, Serialize, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
-    /// To its end.
+    /// Ran to its end.
     Finished,
-    /// By an error.
+    /// Ended by an error.
     Failed,
-    /// By the user.
+    /// Cancelled by the user.
     Cancelled,
 }
 
 impl Status {
-    /// A failure counts more than the user's will.
+    /// Return the status of a run; a failure takes precedence over a cancellation.
     pub fn of(failed: bool, cancelled: bool) -> Self {
         match (failed, cancelled) {
             (true, _) => Status::Failed,
@@ -33,7 +33,7 @@ impl Status {
     }
 }
 
-/// Of one merged histogram, in ns.
+/// Summary of one merged latency histogram, in ns.
 #[derive(Clone, Debug, Serialize)]
 #[allow(missing_docs)]
 pub struct LatencySummary {
@@ -66,7 +66,7 @@ impl LatencySummary {
     }
 }
 
-/// One kind of operation over the window.
+/// Totals of one kind of operation over the window.
 #[derive(Clone, Debug, Serialize)]
 #[allow(missing_docs)]
 pub struct Totals {
@@ -82,7 +82,7 @@ pub struct Totals {
 }
 
 impl Totals {
-    /// Of each kind of operation, over the whole window.
+    /// Return the totals of each kind of operation over the whole window.
     pub fn of(collector: &Collector) -> BTreeMap<&'static str, Totals> {
         collector.totals().map(|(kind, stats)| (kind, Totals::from(stats))).collect()
     }
@@ -104,7 +104,7 @@ impl From<&KindStats> for Totals {
     }
 }
 
-/// Why a run failed.
+/// Reason why a run failed.
 #[derive(Clone, Debug, Serialize)]
 #[allow(missing_docs)]
 pub struct Failure {
@@ -175,7 +175,7 @@ impl From<&Error> for Failure {
                  Linux 5.12"
                     .clone_into(&mut failure.fix);
             }
-            // A mistake in storlab, which says where to look.
+            // Such an error is a bug in storlab; its message says where to look.
             Error::Backend { .. } => {}
         }
         failure
@@ -193,8 +193,9 @@ fn advice(errno: Option<i32>) -> &'static str {
         }
         Some(libc::ENFILE) => "raise what all processes may have open: sysctl fs.file-max",
         Some(libc::EROFS) => "mount the file system read-write",
-        // Not SMART alone: the kernel gives a direct write this error, too, where it cannot drop
-        // pages of the file that another program has mapped or written (fs/iomap/direct-io.c).
+        // Do not only suggest SMART: the kernel also fails a direct write with EIO if it cannot
+        // invalidate cached pages that another program has mapped or written
+        // (fs/iomap/direct-io.c).
         Some(libc::EIO) => {
             "look at the kernel log. Where it names the device, the device failed: see its SMART \
              data. Where it speaks of page cache invalidation, another program reads or writes \
@@ -225,7 +226,8 @@ fn advice(errno: Option<i32>) -> &'static str {
             "the server no longer knows the file: mount the file system anew, and let nobody else \
              remove the data set"
         }
-        // Operations are tried again: it was a thread that the kernel did not give.
+        // I/O that fails with EAGAIN is retried, so this one means that a thread could not be
+        // created.
         Some(libc::EAGAIN) => {
             "allow more threads (ulimit -u, TasksMax of the service, pids.max of its control \
              group), or use fewer jobs or a smaller queue_depth"
@@ -273,7 +275,7 @@ fn errno_name(errno: i32) -> Option<&'static str> {
     })
 }
 
-/// Which program did the work.
+/// Program that did the work.
 #[derive(Clone, Debug, Serialize)]
 #[allow(missing_docs)]
 pub struct EngineInfo {
@@ -285,7 +287,7 @@ pub struct EngineInfo {
 }
 
 impl EngineInfo {
-    /// This engine, with what it used.
+    /// Return the native engine with the backend and features in use.
     pub fn native(backend: Option<&'static str>, features: Vec<&'static str>) -> Self {
         EngineInfo {
             name: "native",
@@ -297,22 +299,22 @@ impl EngineInfo {
     }
 }
 
-/// A stretch of the window with a name of its own: one checkpoint's write, one epoch, one stage.
+/// Named part of the window, for example one checkpoint's write, one epoch or one stage.
 #[derive(Clone, Debug, Serialize, PartialEq, Eq)]
 pub struct Span {
-    /// What it is one of: `write`, `restore`, `epoch`, ...
+    /// Kind of span: `write`, `restore`, `epoch`, ...
     pub kind: &'static str,
-    /// Which one: `checkpoint 3`.
+    /// Name of this span, such as `checkpoint 3`.
     pub name: String,
-    /// On the run's clock.
+    /// Start on the run's clock.
     pub start_ns: u64,
-    /// On the run's clock.
+    /// End on the run's clock.
     pub end_ns: u64,
-    /// Moved in it.
+    /// Bytes moved during the span.
     pub bytes: u64,
 }
 
-/// A run's outcome without its rows.
+/// Outcome of a run without its rows.
 #[derive(Clone, Debug, Serialize)]
 #[allow(missing_docs)]
 pub struct Summary {
@@ -321,27 +323,28 @@ pub struct Summary {
     pub window_start_ns: u64,
     pub window_end_ns: u64,
     pub totals: BTreeMap<&'static str, Totals>,
-    /// `None` where workers take tasks as they come.
+    /// `None` if workers take tasks from a shared queue.
     pub by_worker: Option<ByWorker>,
     pub cpu: Option<CpuUse>,
     pub failure: Option<Failure>,
     pub notes: Vec<String>,
     pub final_sync_ns: Option<u64>,
     pub drain_ns: u64,
-    /// When the first operation was submitted, counted from when it was to be.
+    /// Delay of the first operation relative to its due time.
     pub first_io_late_ns: Option<u64>,
-    /// Of the worker that began last, likewise; `None` where workers take tasks as they come.
+    /// Delay of the first operation of the worker that began last; `None` if workers take tasks
+    /// from a shared queue.
     pub last_worker_late_ns: Option<u64>,
-    /// What was verified, where something was.
+    /// Results of verification, if the run verified data.
     pub verify: Option<serde_json::Value>,
-    /// Named stretches of the window, in order of time.
+    /// Named parts of the window in time order.
     pub spans: Vec<Span>,
-    /// What only its family knows.
+    /// Further results of the family.
     pub details: serde_json::Map<String, serde_json::Value>,
 }
 
 impl Summary {
-    /// Of a run that finished, and of which nothing else is known yet.
+    /// Create the summary of a finished run with empty results.
     pub fn new(engine: EngineInfo, window_start_ns: u64, window_end_ns: u64) -> Self {
         Summary {
             status: Status::Finished,
@@ -364,22 +367,22 @@ impl Summary {
     }
 }
 
-/// A run's outcome.
+/// Outcome of a run.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     /// Everything but the rows.
     pub summary: Summary,
-    /// Interval by interval.
+    /// Samples, interval by interval.
     pub rows: Vec<Row>,
 }
 
 impl Outcome {
-    /// Of a run that lost the thread that knew what was done.
+    /// Return the outcome of a run whose coordinating thread panicked.
     pub fn lost(now_ns: u64) -> Self {
         Outcome::failed(now_ns, &mistake("native", "the run"))
     }
 
-    /// Of a run that did nothing, and why.
+    /// Return the outcome of a run that did nothing because of `why`.
     pub fn failed(now_ns: u64, why: &Error) -> Self {
         let mut summary = Summary::new(EngineInfo::native(None, Vec::new()), now_ns, now_ns);
         summary.status = Status::Failed;

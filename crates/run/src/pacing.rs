@@ -1,41 +1,41 @@
-//! When operations are due. The schedule never waits for the device: that is what open loop means.
+//! Due times of operations. A schedule never waits for the device: this makes a load open loop.
 
 use rand_core::Rng as _;
 use storlab_base::{Rng, stream};
 
 use crate::order::{Arrival, ArrivalKind};
 
-/// What is left of a schedule is looked at in about so many steps at most: an hour of a million
-/// operations a second would take minutes one by one.
+/// Largest number of steps in which the rest of a schedule is traversed: an hour at a million
+/// operations per second would take minutes one by one.
 const STEPS: f64 = 1e6;
 
-/// The due times of one job, in ns of the run's clock.
+/// Due times of one job, in ns on the run's clock.
 pub enum Pacing {
     /// No schedule: an operation starts when another ends.
     Closed,
-    /// Every `gap_ns`.
+    /// One operation every `gap_ns`.
     Constant {
         /// Start of the schedule.
         start_ns: f64,
-        /// Between two operations.
+        /// Time between two operations.
         gap_ns: f64,
-        /// Operations so far.
+        /// Number of operations taken so far.
         count: u64,
     },
     /// Exponentially distributed gaps.
     Poisson {
-        /// Of the next operation.
+        /// Due time of the next operation.
         due_ns: f64,
         /// Mean gap.
         gap_ns: f64,
-        /// Draws the gaps.
+        /// Random generator of the gaps.
         rng: Rng,
     },
 }
 
 impl Pacing {
-    /// Of job `index` of `jobs`, which share the rate evenly. Constant schedules of several jobs
-    /// interleave, so that all of them together are evenly spaced too.
+    /// Create the schedule of job `index` of `jobs`, which share the rate evenly. Constant
+    /// schedules of several jobs are interleaved, so that their union is evenly spaced too.
     pub fn new(arrival: &Arrival, index: usize, jobs: usize, start_ns: u64, seed: u64) -> Self {
         let Some(rate) = arrival.rate_iops.filter(|_| arrival.kind != ArrivalKind::Closed) else {
             return Pacing::Closed;
@@ -50,7 +50,7 @@ impl Pacing {
         Pacing::Poisson { due_ns: start_ns + exponential(&mut rng) * gap_ns, gap_ns, rng }
     }
 
-    /// When the next operation is due; `None` in closed loop.
+    /// Return when the next operation is due; `None` in closed loop.
     #[inline]
     pub fn due_ns(&self) -> Option<u64> {
         match self {
@@ -62,8 +62,8 @@ impl Pacing {
         }
     }
 
-    /// Takes all that is due before `end_ns`: due times, and how many operations each stands for.
-    /// Each for one, unless they are millions.
+    /// Take all operations that are due before `end_ns`. Yields due times, each with the number of
+    /// operations that it stands for: 1, unless millions are left.
     pub fn rest(&mut self, end_ns: u64) -> impl Iterator<Item = (u64, u64)> + '_ {
         let group = (self.left(end_ns) as f64 / STEPS).ceil().max(1.0) as u64;
         std::iter::from_fn(move || {
@@ -74,8 +74,7 @@ impl Pacing {
         })
     }
 
-    /// So many operations are due before `end_ns`, at least the next one; about, where they come
-    /// by chance.
+    /// Return how many operations are due before `end_ns`, at least 1; an estimate for random gaps.
     fn left(&self, end_ns: u64) -> u64 {
         let of_gap = |due_ns: f64, gap_ns: f64| ((end_ns as f64 - due_ns) / gap_ns).ceil();
         let count = match *self {
@@ -91,7 +90,7 @@ impl Pacing {
     fn skip(&mut self, operations: u64) {
         match self {
             Pacing::Constant { count, .. } => *count += operations,
-            // The sum of so many gaps is about that of their means.
+            // The sum of many gaps is close to their number times the mean.
             Pacing::Poisson { due_ns, gap_ns, .. } if operations > 1 => {
                 *due_ns += *gap_ns * operations as f64;
             }
@@ -99,7 +98,7 @@ impl Pacing {
         }
     }
 
-    /// The operation that was due has been taken.
+    /// Advance to the operation after the one that was due.
     #[inline]
     pub fn advance(&mut self) {
         match self {
@@ -178,7 +177,7 @@ mod tests {
 
     #[test]
     fn millions_are_taken_in_groups() {
-        // A billion a second, half of them of this job, for an hour.
+        // A total of 1e9 operations per second for an hour, half of them in this job.
         let end_ns = 3_600_000_000_000;
         for kind in [ArrivalKind::Constant, ArrivalKind::Poisson] {
             let groups = rest(kind, 1e9, end_ns);

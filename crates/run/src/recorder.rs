@@ -1,4 +1,4 @@
-//! What one worker of a timed run measures, interval by interval.
+//! Per-interval measurements of one worker of a timed run.
 
 pub use crate::cpu::Reading;
 use crate::cpu::{Spent, WorkerCpu};
@@ -6,28 +6,29 @@ use crate::sampling::{KindStats, KindTable, Tables, Unfinished};
 use crate::timed::{Message, Timed};
 use crate::window::Window;
 
-/// An operation that succeeded.
+/// Operation that succeeded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Success {
-    /// Of its kind, in tables.
+    /// Position of its kind in a [`KindTable`].
     pub place: usize,
-    /// When it was sent.
+    /// Time of submission.
     pub start_ns: u64,
-    /// When it was due; 0 in closed loop.
+    /// Due time; 0 in closed loop.
     pub due_ns: u64,
-    /// When the first byte of the answer's body was there.
+    /// Time at which the first byte of the response body arrived.
     pub first_byte_ns: Option<u64>,
-    /// Moved.
+    /// Bytes moved.
     pub bytes: u64,
 }
 
-/// Where the end of an operation lies.
+/// Position of an operation relative to the window.
 #[derive(Clone, Copy)]
 struct Place {
     inside: bool,
-    /// It was due inside the window.
+    /// The operation was due inside the window.
     due: bool,
-    /// For the live view: the collector keeps it out of rows and totals.
+    /// The operation ended during the ramp. It counts in the live view only: the collector keeps
+    /// ramp intervals out of rows and totals.
     ramp: bool,
 }
 
@@ -38,8 +39,8 @@ impl Place {
     }
 }
 
-/// Operations that differ in nothing that is recorded, and are not counted yet: what one call
-/// handed over and one brought back. Counted together, a batch costs little more than one of them.
+/// Batch of operations with equal recorded values that are not counted yet, for example all
+/// operations of one system call. Counting them together costs little more than counting one.
 #[derive(Clone, Copy, Default)]
 struct Alike {
     done: Success,
@@ -47,7 +48,7 @@ struct Alike {
     count: u64,
 }
 
-/// See the module.
+/// Recorder of one worker, which counts operations by interval.
 pub struct Recorder {
     window: Window,
     interval_ns: u64,
@@ -62,7 +63,8 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// Of worker `index`, whose window is not known yet; `empty`: counters of all its kinds.
+    /// Create the recorder of worker `index`, before its window is set; `empty` holds counters of
+    /// all its kinds.
     pub fn new(index: usize, interval_ns: u64, open_loop: bool, empty: KindTable) -> Self {
         Recorder {
             window: Window::default(),
@@ -78,7 +80,8 @@ impl Recorder {
         }
     }
 
-    /// The load begins; `cores`: that the worker, and what helps it, can be on at once.
+    /// Begin the load; `cores` is the number of cores that the worker and its helpers can use at
+    /// once.
     pub fn begin(&mut self, window: Window, cores: usize, reading: Reading) {
         self.window = window;
         self.interval = window.interval_at(window.load_start_ns, self.interval_ns);
@@ -86,29 +89,29 @@ impl Recorder {
         self.cpu = Some(WorkerCpu::begin(&window, cores, reading));
     }
 
-    /// When [`Recorder::cross`] is due next.
+    /// Return when [`Recorder::cross`] is due next.
     #[inline]
     pub fn boundary_ns(&self) -> u64 {
         self.boundary_ns
     }
 
-    /// The window is over, and there is something to do at `at_ns` still.
+    /// Call [`Recorder::cross`] again at `at_ns`, although the window is over.
     pub fn look_again_at(&mut self, at_ns: u64) {
         self.boundary_ns = at_ns;
     }
 
-    /// When the last operation succeeded.
+    /// Return when the last operation succeeded.
     pub fn last_completion_ns(&self) -> u64 {
         self.last_completion_ns
     }
 
-    /// Closed loop: operations that were in flight when the window ended, by place in tables.
-    /// Complete after [`Recorder::finish`].
+    /// Return the operations of a closed loop that were in flight when the window ended, by
+    /// position in the table. Complete after [`Recorder::finish`].
     pub fn unfinished(&self) -> &[Unfinished] {
         &self.unfinished
     }
 
-    /// A boundary has passed: hand over the interval that ended. True when the window is over.
+    /// Hand over the interval that ended before `now`. Return true if the window is over.
     #[cold]
     pub fn cross(&mut self, timed: &Timed, now: u64, read: impl Fn() -> Reading) -> bool {
         let next = self.window.interval_at(now, self.interval_ns);
@@ -123,7 +126,7 @@ impl Recorder {
         let missed = over && self.interval < 0;
         self.interval = next;
         if missed && !self.open_loop {
-            self.hand_over(timed, read()); // it came to see the window when that was over
+            self.hand_over(timed, read()); // the worker first looked after the window's end
         }
         self.boundary_ns =
             if over { u64::MAX } else { self.window.next_boundary(now, self.interval_ns) };
@@ -136,7 +139,7 @@ impl Recorder {
         timed.send(Message::Interval(self.tables.take(self.interval, spent)));
     }
 
-    /// The load is over: hand over what has not been.
+    /// Hand over the remaining counters at the end of the load.
     pub fn finish(&mut self, timed: &Timed, read: impl Fn() -> Reading) {
         self.settle();
         if (self.interval >= 0 && self.boundary_ns != u64::MAX) || self.open_loop {
@@ -159,7 +162,7 @@ impl Recorder {
         self.tables.current().get_mut(place)?.as_deref_mut()
     }
 
-    /// An operation ended well, now.
+    /// Record an operation that succeeded at `now`.
     #[inline]
     pub fn succeed(&mut self, done: &Success, now: u64) {
         if now != self.alike.end_ns || *done != self.alike.done {
@@ -170,7 +173,7 @@ impl Recorder {
         self.alike.count += 1;
     }
 
-    /// Count those that are not counted yet.
+    /// Count the current batch.
     fn settle(&mut self) {
         let Alike { done, end_ns, count } = std::mem::take(&mut self.alike);
         let place = self.place(done.due_ns, end_ns);
@@ -197,9 +200,9 @@ impl Recorder {
         }
     }
 
-    /// Closed loop: count operations apart if the window ended between their start and their end. A
-    /// histogram that counts by completion must not hold them: the longer an operation, the more
-    /// likely it is in flight at a given moment.
+    /// Count operations as unfinished if the window of a closed loop ended between their start and
+    /// their end. Adding them to a histogram of completions would bias it: the longer an operation,
+    /// the more likely it is in flight at a given moment.
     #[cold]
     fn count_unfinished(&mut self, place: usize, start_ns: u64, end_ns: u64, count: u64) {
         let window_end_ns = self.window.end_ns;
@@ -211,14 +214,15 @@ impl Recorder {
         }
     }
 
-    /// An operation that was first sent at `start_ns` failed for the last time, now. Its errors are
-    /// counted by [`Recorder::fail`], but not those after the end of a closed loop's window.
+    /// Record that an operation first sent at `start_ns` failed at `now` and is not retried. Its
+    /// errors are counted by [`Recorder::fail`], except those after the end of a closed loop's
+    /// window.
     pub fn give_up(&mut self, place: usize, start_ns: u64, now: u64) {
         self.count_unfinished(place, start_ns, now, 1);
     }
 
-    /// An attempt at an operation failed, now. Attempts that are tried again count too: they are
-    /// something that the target did.
+    /// Record a failed attempt at an operation. Attempts that are retried count too, because the
+    /// target caused them.
     pub fn fail(&mut self, place: usize, error: &str, due_ns: u64, now: u64) {
         let counts = self.place(due_ns, now).counts();
         if let Some(stats) = self.stats(place).filter(|_| counts) {
@@ -226,9 +230,9 @@ impl Recorder {
         }
     }
 
-    /// Open loop: an operation that was due in the window ended by its time-out, and is not tried
-    /// again. It counts with the time that had passed since it was due, a lower bound; without it,
-    /// the more operations hang, the better the percentiles would look.
+    /// Record that an operation of an open loop timed out and is not retried. If it was due in the
+    /// window, the time since it was due enters the histogram as a lower bound; without it,
+    /// percentiles would improve with every operation that hangs.
     pub fn time_out(&mut self, place: usize, due_ns: u64, now: u64) {
         let Place { due, ramp, .. } = self.place(due_ns, now);
         let stats = self.stats(place).filter(|_| due || ramp);
@@ -237,8 +241,9 @@ impl Recorder {
         }
     }
 
-    /// Open loop: operations that were due in the window and never sent count with the time that
-    /// they had waited by `now`, or a collapse would look better than a slow target.
+    /// Record `count` operations of an open loop that were due in the window and never sent. They
+    /// count with the time that they had waited by `now`; otherwise an overloaded target would look
+    /// better than a slow one.
     pub fn unserved(&mut self, place: usize, due_ns: u64, now: u64, count: u64) {
         if let Some(stats) = self.stats(place) {
             stats.late += count;
@@ -267,7 +272,8 @@ mod tests {
         recorder
     }
 
-    /// In the ramp, inside the window and after its end; alike, and different in one thing only.
+    /// Return batches in the ramp, inside the window and after its end. Neighbouring batches differ
+    /// in one value only.
     fn batches() -> Vec<(Success, u64)> {
         let mut all = Vec::new();
         for now in [1500, 2500, 3999, 4000, 4500] {
@@ -306,7 +312,7 @@ mod tests {
 
     #[test]
     fn a_time_out_counts_from_its_due_time_in_open_loop() {
-        // In the ramp (for the live view), before the window, in it, and after it.
+        // Cases: in the ramp (live view only), due before the window, in it, and after it.
         for (due_ns, now, counts) in
             [(1100, 1900, true), (1900, 2500, false), (2500, 3500, true), (3500, 9000, true)]
         {
@@ -334,7 +340,7 @@ mod tests {
             recorder.succeed(&done, 2200);
         }
         recorder.settle();
-        recorder.succeed(&done, 2200); // like those that were counted
+        recorder.succeed(&done, 2200); // equal to operations that are already counted
         recorder.settle();
         recorder.settle();
         let stats = recorder.stats(0).unwrap();

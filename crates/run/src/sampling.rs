@@ -1,8 +1,8 @@
-//! What workers measure, interval by interval, and how it becomes rows.
+//! Per-interval counters of workers, and their merging into rows.
 //!
-//! A worker owns its counters and hands them over whole at the end of an interval: nothing is
-//! shared while operations run. An interval is encoded as soon as every job has passed it, so that
-//! memory stays bounded however long the run.
+//! A worker owns its counters and hands them over as a whole at the end of an interval; nothing is
+//! shared while operations run. An interval is encoded as soon as every job has passed it, so
+//! memory stays bounded however long the run is.
 
 use std::collections::BTreeMap;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -18,41 +18,42 @@ use crate::cpu::Spent;
 pub struct Unfinished {
     /// Number of operations.
     pub operations: u64,
-    /// The longest time from submission to the end of one of them, in ns.
+    /// Longest time from submission to the end of any of them, in ns.
     pub longest_ns: u64,
 }
 
 impl Unfinished {
-    /// Add operations of which the longest took `longest_ns`.
+    /// Add the counts of `other` and keep the longer time.
     pub fn add(&mut self, other: Unfinished) {
         self.operations += other.operations;
         self.longest_ns = self.longest_ns.max(other.longest_ns);
     }
 }
 
-/// One kind of operation in one interval.
+/// Counters of one kind of operation in one interval.
 #[derive(Clone, Debug)]
 pub struct KindStats {
-    /// Completed inside the window.
+    /// Operations completed inside the window.
     pub operations: u64,
-    /// Moved by them.
+    /// Bytes moved by them.
     pub bytes: u64,
-    /// Open loop: due inside the window, completed after it.
+    /// Open loop: operations due inside the window but completed after it.
     pub late: u64,
-    /// Closed loop: in flight at the window's end. Counted after it, and therefore in totals only.
+    /// Closed loop: operations in flight at the window's end. They are counted after it, and
+    /// therefore only in totals.
     pub unfinished: Unfinished,
-    /// Submission to completion, in ns.
+    /// Latency from submission to completion, in ns.
     pub latency: Histogram,
-    /// Open loop: intended start to completion, in ns.
+    /// Open loop: latency from intended start to completion, in ns.
     pub intended: Option<Histogram>,
-    /// To the first byte of the answer's body, in ns; where answers have one.
+    /// Time to the first byte of the response body, in ns; `None` for kinds without one.
     pub ttfb: Option<Histogram>,
-    /// Failed ones by kind of error. They are in no other figure.
+    /// Failed operations by kind of error. They are in no other figure.
     pub errors: BTreeMap<String, u64>,
 }
 
 impl KindStats {
-    /// Empty.
+    /// Create empty counters.
     pub fn new(open_loop: bool) -> Self {
         KindStats {
             operations: 0,
@@ -66,12 +67,12 @@ impl KindStats {
         }
     }
 
-    /// Nothing was recorded.
+    /// Return whether nothing was recorded.
     pub fn is_empty(&self) -> bool {
         self.operations == 0 && self.late == 0 && self.latency.is_empty() && self.errors.is_empty()
     }
 
-    /// One that failed.
+    /// Count one error of this kind.
     pub fn fail(&mut self, kind: &str) {
         match self.errors.get_mut(kind) {
             Some(count) => *count += 1,
@@ -79,7 +80,7 @@ impl KindStats {
         }
     }
 
-    /// Empty counters of the same histograms.
+    /// Return empty counters with the same set of histograms.
     fn blank(&self) -> KindStats {
         KindStats {
             ttfb: self.ttfb.as_ref().map(|_| Histogram::new()),
@@ -87,7 +88,7 @@ impl KindStats {
         }
     }
 
-    /// Forget all that was counted; histograms keep their memory.
+    /// Reset all counters; histograms keep their memory.
     fn clear(&mut self) {
         (self.operations, self.bytes, self.late) = (0, 0, 0);
         self.errors.clear();
@@ -115,10 +116,11 @@ impl KindStats {
     }
 }
 
-/// Counters by kind, each at its place; `None` for kinds that the load does not have.
+/// Counters by kind of operation, each at its position; `None` for kinds that the load does not
+/// have.
 pub type KindTable = Vec<Option<Box<KindStats>>>;
 
-/// Empty counters of these kinds.
+/// Create empty counters of these kinds.
 pub fn empty_table(kinds: &[Kind], open_loop: bool) -> KindTable {
     let places = kinds.iter().map(|kind| kind.place + 1).max().unwrap_or(0);
     let mut table: KindTable = (0..places).map(|_| None).collect();
@@ -128,26 +130,26 @@ pub fn empty_table(kinds: &[Kind], open_loop: bool) -> KindTable {
     table
 }
 
-/// A kind of operation: its place in a [`KindTable`], and its word in results.
+/// Kind of operation: its position in a [`KindTable`] and its name in results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Kind {
-    /// In tables.
+    /// Position in a [`KindTable`].
     pub place: usize,
-    /// In results.
+    /// Name in results.
     pub name: &'static str,
-    /// Its bytes are transferred. A trim's are those that it was about.
+    /// Whether its bytes are transferred. The bytes of a trim, for example, are not.
     pub moves: bool,
-    /// It is no work of its own, such as a flush: counted by itself, and part of no sum over kinds.
+    /// Whether it is counted separately and excluded from sums over kinds, such as a flush.
     pub apart: bool,
 }
 
 impl Kind {
-    /// Of operations whose bytes are transferred, where they have any.
+    /// Create a kind whose bytes are transferred.
     pub const fn new(place: usize, name: &'static str) -> Self {
         Kind { place, name, moves: true, apart: false }
     }
 
-    /// Of what is no work of its own.
+    /// Create a kind that is counted separately and moves no bytes, such as a flush.
     pub const fn apart(place: usize, name: &'static str) -> Self {
         Kind { place, name, moves: false, apart: true }
     }
@@ -156,7 +158,7 @@ impl Kind {
 /// Name of flushes in results.
 const FLUSH: &str = "sync";
 
-/// Counters of what sums are made of.
+/// Return the kinds that are part of sums, with their counters.
 fn summed<'t>(
     kinds: &'t [Kind],
     table: &'t KindTable,
@@ -165,7 +167,7 @@ fn summed<'t>(
     kinds.filter_map(move |kind| Some((*kind, table.get(kind.place)?.as_deref()?)))
 }
 
-/// Operations and bytes moved of a table.
+/// Return the number of operations and of bytes moved in a table.
 fn done(kinds: &[Kind], table: &KindTable) -> (u64, u64) {
     summed(kinds, table).fold((0, 0), |(operations, bytes), (kind, stats)| {
         let moved = if kind.moves { stats.bytes } else { 0 };
@@ -173,28 +175,28 @@ fn done(kinds: &[Kind], table: &KindTable) -> (u64, u64) {
     })
 }
 
-/// What one worker hands over at the end of an interval.
+/// Counters that one worker hands over at the end of an interval.
 pub struct Report {
-    /// Of the worker.
+    /// Index of the worker.
     pub job: usize,
     /// Number of the interval; negative during the ramp.
     pub interval: i64,
-    /// By the worker in it.
+    /// CPU time that the worker used in the interval.
     pub spent: Spent,
-    /// The counters.
+    /// Counters by kind.
     pub kinds: KindTable,
-    /// Its worker, which fills it again; `None`: nobody does.
+    /// Channel back to the worker, which reuses the report; `None` if it is not reused.
     home: Option<SyncSender<Box<Report>>>,
 }
 
 impl Report {
-    /// A report by worker `job` about the first interval, with these counters.
+    /// Create a report of worker `job` on the first interval with these counters.
     pub fn new(job: usize, kinds: KindTable) -> Self {
         Report { job, interval: 0, spent: Spent::default(), kinds, home: None }
     }
 
-    /// Clear the report and give it back to its worker, which fills it again. A worker that has
-    /// ended takes none.
+    /// Clear the report and return it to its worker for reuse. If the worker has ended, the report
+    /// is dropped.
     pub fn recycle(mut self: Box<Self>) {
         if let Some(home) = self.home.clone() {
             self.kinds.iter_mut().flatten().for_each(|stats| stats.clear());
@@ -202,49 +204,49 @@ impl Report {
         }
     }
 
-    /// An empty report with the same counters.
+    /// Return an empty report with the same counters.
     fn blank(&self) -> Report {
         let blank = |stats: &Option<Box<KindStats>>| Some(Box::new(stats.as_ref()?.blank()));
         let kinds = self.kinds.iter().map(blank).collect();
         Report { home: self.home.clone(), ..Report::new(self.job, kinds) }
     }
 
-    /// Nothing was done, and nothing failed.
+    /// Return whether no operation completed or failed.
     pub fn is_empty(&self) -> bool {
         self.kinds.iter().flatten().all(|stats| stats.is_empty())
     }
 }
 
-/// Reports that wait to be filled, for each worker. Memory checks count them:
-/// `python/storlab/lab/plan/memory.py`.
+/// Spare reports per worker. Memory checks count them: `python/storlab/lab/plan/memory.py`.
 const SPARE: usize = 2;
 
-/// The counters of one worker. They are handed over whole, and filled again after they were merged:
-/// between two operations a worker allocates no memory, which may take as long as an operation.
+/// Counters of one worker. They are handed over as a whole and reused after merging: between two
+/// operations a worker allocates no memory, because an allocation may take as long as an operation.
 pub struct Tables {
     current: Box<Report>,
     spare: Receiver<Box<Report>>,
 }
 
 impl Tables {
-    /// Tables of worker `job`; `empty` holds counters of all its kinds.
+    /// Create the counters of worker `job`; `empty` holds counters of all its kinds.
     pub fn new(job: usize, empty: KindTable) -> Self {
         let (home, spare) = sync_channel(SPARE);
         let current = Box::new(Report { home: Some(home), ..Report::new(job, empty) });
         for _ in 0..SPARE {
-            Box::new(current.blank()).recycle(); // which also makes the kernel give it memory
+            // touches the memory, so that the kernel allocates it now
+            Box::new(current.blank()).recycle();
         }
         Tables { current, spare }
     }
 
-    /// Counters of the interval that goes on.
+    /// Return the counters of the current interval.
     #[inline]
     pub fn current(&mut self) -> &mut KindTable {
         &mut self.current.kinds
     }
 
-    /// Take the counters of the interval that ended. New memory is allocated only if none of those
-    /// handed over before came back yet.
+    /// Take the counters of the interval that ended. New memory is allocated only if none of the
+    /// reports handed over earlier has come back.
     pub fn take(&mut self, interval: i64, spent: Spent) -> Box<Report> {
         let next = self.spare.try_recv().unwrap_or_else(|_| Box::new(self.current.blank()));
         let mut ended = std::mem::replace(&mut self.current, next);
@@ -253,56 +255,59 @@ impl Tables {
     }
 }
 
-/// One row of the samples: one interval of one kind, over all jobs.
+/// Row of the samples: one interval of one kind of operation, over all jobs.
 #[derive(Clone, Debug)]
 pub struct Row {
     /// Number of the interval.
     pub interval: u32,
-    /// On the run's clock.
+    /// Start on the run's clock.
     pub start_ns: u64,
-    /// On the run's clock.
+    /// End on the run's clock.
     pub end_ns: u64,
-    /// What was done.
+    /// Kind of operation.
     pub kind: &'static str,
-    /// Completed.
+    /// Operations completed.
     pub operations: u64,
-    /// Moved.
+    /// Bytes moved.
     pub bytes: u64,
-    /// `HdrHistogram` V2.
+    /// Latency as an `HdrHistogram` in V2 encoding.
     pub latency: Vec<u8>,
-    /// `HdrHistogram` V2; open loop only.
+    /// Latency from the intended start as an `HdrHistogram` in V2 encoding; open loop only.
     pub intended: Option<Vec<u8>>,
-    /// CPU of all workers in the interval; on its first row only, so that sums are right.
+    /// CPU time of all workers in the interval; on the first row of an interval only, so that sums
+    /// are right.
     pub worker_cpu_ns: u64,
-    /// `HdrHistogram` V2; where answers have a body.
+    /// Time to first byte as an `HdrHistogram` in V2 encoding; `None` for kinds without a response
+    /// body.
     pub ttfb: Option<Vec<u8>>,
-    /// Failed.
+    /// Operations failed.
     pub errors: u64,
 }
 
-/// Operations per second and the like, over the last interval that all jobs have passed, of what
-/// results sum up.
+/// Rates and latency of the last interval that all jobs have passed, without separately counted
+/// kinds.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Live {
-    /// Operations per second. `None` before all jobs have passed the first interval.
+    /// Operations per second; `None` before all jobs have passed the first interval.
     pub operations_s: Option<f64>,
-    /// Bytes per second. `None` before all jobs have passed the first interval.
+    /// Bytes per second; `None` before all jobs have passed the first interval.
     pub bytes_s: Option<f64>,
-    /// `None` before the first interval, or if nothing completed in the last one.
+    /// 99th percentile of latency in ns; `None` before the first interval, or if nothing completed
+    /// in the last one.
     pub latency_p99_ns: Option<u64>,
-    /// What it is the p99 of.
+    /// Coarse histogram behind `latency_p99_ns`.
     pub latency_bins: Option<Coarse>,
-    /// 99th percentile of flushes alone, ns; `None` where none ended.
+    /// 99th percentile of flushes alone, in ns; `None` if no flush completed.
     pub flush_p99_ns: Option<u64>,
 }
 
-/// What each worker did inside the window, all kinds of operations together but those apart, in
-/// order of workers.
+/// Operations and bytes of each worker inside the window, summed over all kinds except separately
+/// counted ones; in order of workers.
 #[derive(Clone, Debug, Default, Serialize, PartialEq, Eq)]
 pub struct ByWorker {
-    /// Completed.
+    /// Operations completed.
     pub operations: Vec<u64>,
-    /// Moved by them.
+    /// Bytes moved by them.
     pub bytes: Vec<u64>,
 }
 
@@ -324,7 +329,7 @@ struct Pending {
     cpu_ns: u64,
 }
 
-/// Merges reports into rows and totals.
+/// Merger of workers' reports into rows and totals.
 pub struct Collector {
     interval_ns: u64,
     open_loop: bool,
@@ -339,11 +344,11 @@ pub struct Collector {
     live: Live,
 }
 
-/// Before the first report, so that ramp reports (-1) count as progress.
+/// Initial value, below the number of every ramp interval, so that ramp reports count as progress.
 const NOTHING_YET: i64 = i64::MIN;
 
 impl Collector {
-    /// For `jobs` workers whose load has these kinds of operations.
+    /// Create the collector for `jobs` workers whose load has these kinds of operations.
     pub fn new(jobs: usize, interval_ns: u64, open_loop: bool, kinds: Vec<Kind>) -> Self {
         Collector {
             interval_ns,
@@ -360,7 +365,7 @@ impl Collector {
         }
     }
 
-    /// Take a worker's report. Reports of one worker come in order, at most one for each interval.
+    /// Add a worker's report. Reports of one worker come in order, at most one per interval.
     pub fn add(&mut self, report: &Report, window_start_ns: u64) {
         self.passed[report.job] = report.interval;
         let pending = self.pending.entry(report.interval).or_default();
@@ -380,7 +385,8 @@ impl Collector {
         self.close_passed(window_start_ns);
     }
 
-    /// Add what a worker's closed loop had in flight at the window's end, by place in tables.
+    /// Add the operations that a worker's closed loop had in flight at the window's end, by
+    /// position in the table.
     pub fn add_unfinished(&mut self, unfinished: &[Unfinished]) {
         for (total, &more) in self.totals.iter_mut().zip(unfinished) {
             if let Some(total) = total {
@@ -389,7 +395,7 @@ impl Collector {
         }
     }
 
-    /// A worker has ended: the others' intervals no longer wait for it.
+    /// Mark a worker as ended: intervals no longer wait for its reports.
     pub fn end_job(&mut self, job: usize, window_start_ns: u64) {
         self.passed[job] = i64::MAX;
         self.close_passed(window_start_ns);
@@ -397,19 +403,19 @@ impl Collector {
 
     fn close_passed(&mut self, window_start_ns: u64) {
         let all_passed = self.passed.iter().copied().min().unwrap_or(NOTHING_YET);
-        // Where all have ended, what they reported is all there is.
+        // If all jobs have ended, the last report marks the last interval.
         let last = self.pending.keys().next_back().copied().unwrap_or(NOTHING_YET);
         self.close_until(all_passed.min(last), window_start_ns, u64::MAX);
     }
 
-    /// The window is over: close what is open, up to its end.
+    /// Close all open intervals at the end of the window.
     pub fn finish(&mut self, window_start_ns: u64, window_end_ns: u64) {
         let length = window_end_ns.saturating_sub(window_start_ns);
         let count = length.div_ceil(self.interval_ns) as i64;
         let last = self.pending.keys().next_back().copied().unwrap_or(-1);
         self.close_until((count - 1).max(last), window_start_ns, window_end_ns);
         if let Some(row) = self.rows.last() {
-            // Bytes windows end where they end; the last interval is as long as it was.
+            // The last interval of a window by bytes may be shorter or longer than the others.
             let (interval, end) = (row.interval, window_end_ns.max(row.start_ns + 1));
             for row in self.rows.iter_mut().rev().take_while(|r| r.interval == interval) {
                 row.end_ns = end;
@@ -482,27 +488,27 @@ impl Collector {
         (!latency.is_empty()).then(|| latency.percentile(99.0))
     }
 
-    /// What happens now.
+    /// Return the rates and latency of the last closed interval.
     pub fn live(&self) -> Live {
         self.live
     }
 
-    /// What each worker used and waited inside the window.
+    /// Return the CPU time and run-queue delay of each worker inside the window.
     pub fn workers(&self) -> &[Spent] {
         &self.workers
     }
 
-    /// What each worker did inside the window.
+    /// Return the operations and bytes of each worker inside the window.
     pub fn by_worker(&self) -> &ByWorker {
         &self.by_worker
     }
 
-    /// Over the whole window, by kind.
+    /// Return the counters of each kind over the whole window.
     pub fn totals(&self) -> impl Iterator<Item = (&'static str, &KindStats)> {
         self.kinds.iter().filter_map(|k| Some((k.name, self.totals[k.place].as_deref()?)))
     }
 
-    /// All rows, in order of interval.
+    /// Return all rows in order of interval.
     pub fn into_rows(self) -> Vec<Row> {
         self.rows
     }
@@ -539,7 +545,7 @@ mod tests {
             assert_eq!((report.job, report.interval, report.is_empty()), (3, interval, false));
             report
         };
-        // Those that are kept elsewhere are replaced; those that come back are used again.
+        // Reports that are kept elsewhere are replaced; those that come back are reused.
         let kept: Vec<_> = (0..5).map(|interval| fill(&mut tables, interval)).collect();
         kept.into_iter().for_each(Report::recycle);
         let first = fill(&mut tables, 5);

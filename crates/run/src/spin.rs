@@ -1,4 +1,4 @@
-//! How much of its cores the machine gives to a program that wants all of them.
+//! Test of how much CPU time the machine gives to a program that wants all cores.
 
 use std::time::Duration;
 
@@ -7,24 +7,26 @@ use storlab_base::{Clock, TimeSource};
 
 use crate::cpu::{MachineCpu, RunQueue, available_cores};
 
-/// What lies between two readings of the clock: more than interrupts take, less than a turn of
-/// another program.
+/// Shortest gap between two clock readings that counts as an interruption: longer than interrupts
+/// take, shorter than a time slice of another program.
 const GAP_NS: u64 = 100_000;
 
-/// What threads that never rest were kept from.
+/// CPU time lost by threads that spin without pause.
 #[derive(Clone, Debug, Serialize)]
 pub struct Spin {
-    /// Threads: as many as cores that this process may run on.
+    /// Number of threads, equal to the cores that this process may run on.
     pub threads: usize,
-    /// How long each was at it, in ns.
+    /// Duration of the test in ns.
     pub length_ns: u64,
-    /// The longest time in which one of them did not run, in ns.
+    /// Longest time in which a thread did not run, in ns.
     pub largest_gap_ns: u64,
-    /// Time in which they did not run, of all of it, in percent.
+    /// Share of the time in which threads did not run, in percent.
     pub lost_percent: f64,
-    /// Of it in run queues, for which other programs are the cause; `None` where not told.
+    /// Share of the time spent in run queues, caused by other programs, in percent; `None` if the
+    /// kernel does not report it.
     pub waited_percent: Option<f64>,
-    /// Time of all cores that the machine's host gave to others; `None` where not told.
+    /// Share of all cores' time that the hypervisor gave to other guests, in percent; `None` if not
+    /// reported.
     pub steal_percent: Option<f64>,
 }
 
@@ -35,7 +37,7 @@ struct Gaps {
     waited_ns: Option<u64>,
 }
 
-/// Keep every core busy for that long, and look at the gaps.
+/// Keep every core busy for `length` and measure the gaps.
 pub fn spin(length: Duration) -> Spin {
     let (threads, length_ns) = (available_cores(), length.as_nanos().max(1) as u64);
     let clock = Clock::new();
@@ -88,7 +90,7 @@ mod tests {
 
     use super::*;
 
-    /// Runs evenly, but for one stop.
+    /// Clock that runs evenly except for one stop.
     struct Stopped(Cell<u64>);
 
     impl TimeSource for Stopped {

@@ -1,4 +1,4 @@
-//! What the threads of every run need: a core, and an end, whatever becomes of them.
+//! Threads of a run: starting, pinning, and waiting for them with a time-out.
 
 use std::collections::BTreeSet;
 use std::fmt::Display;
@@ -12,22 +12,22 @@ use crate::arming::SILENCE_NS;
 use crate::control::Control;
 use crate::cpu::{available_cores, pin_to};
 
-/// Whoever waits for a thread looks this often whether the run is to end.
+/// Interval at which a thread that waits for another checks whether the run is ending.
 const LOOK: Duration = Duration::from_millis(50);
 
 /// Start a thread of a run.
 ///
 /// # Errors
-/// [`Error::Io`] where the kernel gives none.
+/// [`Error::Io`] if the kernel cannot create it.
 pub fn spawn(name: String, purpose: &str, work: impl FnOnce() + Send + 'static) -> Result<()> {
     let started = std::thread::Builder::new().name(name).spawn(work);
     started.map(drop).map_err(|e| Error::io("start", format!("a thread of {purpose}"), 0, e))
 }
 
-/// Keep the calling thread on one of `cpus`, which `turn` picks; on any where none are named.
+/// Pin the calling thread to `cpus[turn % len]`; do nothing if no CPUs are given.
 ///
 /// # Errors
-/// [`Error::Spec`] for a core that the process may not use.
+/// [`Error::Spec`] if the process may not use that core.
 pub fn pin_in_turn(cpus: Option<&[usize]>, turn: usize, who: impl Display) -> Result<()> {
     let Some(cpus) = cpus.filter(|cpus| !cpus.is_empty()) else { return Ok(()) };
     let cpu = cpus[turn % cpus.len()];
@@ -37,17 +37,18 @@ pub fn pin_in_turn(cpus: Option<&[usize]>, turn: usize, who: impl Display) -> Re
     })
 }
 
-/// Cores that so many threads, kept on `cpus` where some are named, can be on at once.
+/// Return how many cores `threads` threads can use at once, if pinned to `cpus` or free to run on
+/// all.
 pub fn cores_for(threads: usize, cpus: Option<&[usize]>) -> usize {
     let allowed =
         cpus.map_or_else(available_cores, |cpus| cpus.iter().collect::<BTreeSet<_>>().len().max(1));
     threads.min(allowed)
 }
 
-/// The work of a thread: a run must end, whatever becomes of it.
+/// Execute the work of a thread and turn a panic into an error, so that the run always ends.
 ///
 /// # Errors
-/// The work's, and [`mistake`] where it panics.
+/// The errors of `work`, and [`mistake`] if it panics.
 pub fn guarded<T>(
     backend: &'static str,
     who: impl Display,
@@ -56,17 +57,17 @@ pub fn guarded<T>(
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| Err(mistake(backend, who)))
 }
 
-/// A thread has panicked.
+/// Return the error for a thread that panicked.
 pub fn mistake(backend: &'static str, who: impl Display) -> Error {
     let what = format!("{who} ended by a mistake in storlab: see standard error");
     Error::Backend { backend, what }
 }
 
-/// Something that may take long, in a thread of its own. `None` where the run is to end before it
-/// is done: the thread is left behind.
+/// Execute work that may take long in its own thread. Return `None` and abandon the thread if the
+/// run ends before the work is done.
 ///
 /// # Errors
-/// [`Error::Io`] where there is no thread, and [`mistake`] where it panics.
+/// [`Error::Io`] if the thread cannot be started, and [`mistake`] if it panics.
 pub fn unless_ended<T: Send + 'static>(
     control: &Control,
     purpose: &str,
@@ -84,17 +85,19 @@ pub fn unless_ended<T: Send + 'static>(
     }
 }
 
-/// Since when a run that is to end has been waiting for its threads.
+/// Timer of how long an ending run has waited for its threads.
 #[derive(Default)]
 pub struct Silence {
     since_ns: Option<u64>,
 }
 
 impl Silence {
-    /// Threads that are stuck in the kernel cannot be joined: they are left behind.
+    /// Check whether an ending run should wait longer for its threads. Threads stuck in the kernel
+    /// cannot be joined and are abandoned.
     ///
     /// # Errors
-    /// [`Error::Silent`] of so many workers, where they have had time enough.
+    /// [`Error::Silent`] for `workers` threads if they had more than `drain_ns` plus [`SILENCE_NS`]
+    /// to end.
     pub fn bear(&mut self, control: &Control, drain_ns: u64, workers: usize) -> Result<()> {
         if !control.stopping() {
             return Ok(());
@@ -122,7 +125,7 @@ mod tests {
             let waiting = scope.spawn(|| {
                 unless_ended(&control, "a test", move || {
                     begin.send(()).unwrap();
-                    held.recv() // as a flush of all that memory holds
+                    held.recv() // like a flush of a large page cache
                 })
             });
             begun.recv().unwrap();

@@ -1,7 +1,8 @@
-//! Timed work: a ramp, then a window that ends with its time or when all workers have ended.
+//! Coordinator of timed work: a ramp, then a window that ends at a set time or when all workers
+//! have ended.
 //!
-//! The coordinator opens the window when every worker is ready, follows it, and sums up. What the
-//! load is, only its family knows.
+//! The coordinator opens the window when every worker is ready, follows it, and sums up the
+//! results. The load itself is defined by the workload family.
 
 mod giving_up;
 #[cfg(test)]
@@ -29,77 +30,77 @@ use crate::threads::{guarded, spawn};
 use crate::window::Window;
 use giving_up::Idle;
 
-/// Between opening the gate and the first operation: all workers have woken by then.
+/// Delay between opening the gate and the first operation, in which all workers wake up.
 const START_DELAY_NS: u64 = 500_000;
-/// The gate of a held run is opened so long before its load starts: a coordinator that the kernel
-/// runs late makes nobody late.
+/// Lead time by which the gate of a held run opens before its load starts, so that a coordinator
+/// that is scheduled late delays no worker.
 const LEAD_NS: u64 = 50_000_000;
-/// Past the window's end, workers are woken this often, to look at their time-outs.
+/// Interval at which workers are woken after the window's end, so that they check their time-outs.
 const NUDGE_NS: u64 = 100_000_000;
-/// Nobody wakes the coordinator when the run is cancelled: it looks this often.
+/// Longest sleep of the coordinator: a cancellation does not wake it.
 const LONG: Duration = Duration::from_secs(1);
 
-/// Messages that may wait for the coordinator, of all workers and of each: whoever sends more waits
-/// until it comes.
+/// Capacity of the channel to the coordinator: a fixed part and a part per worker. A sender blocks
+/// when it is full.
 const MESSAGES: usize = 4096;
 const MESSAGES_OF_EACH: usize = 16;
 
-/// What the coordinator has to know of an order.
+/// Parameters of a timed run that the coordinator needs.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// Threads.
+    /// Number of worker threads.
     pub workers: usize,
-    /// Load before the window.
+    /// Length of the load before the window.
     pub ramp_ns: u64,
-    /// `None`: until the workers end.
+    /// Length of the window; `None` if it lasts until the workers end.
     pub window_ns: Option<u64>,
-    /// Length of a sample.
+    /// Length of a sample interval.
     pub interval_ns: u64,
-    /// How long workers wait for what is in flight when the load ends.
+    /// Time-out for operations in flight when the load ends.
     pub drain_timeout_ns: u64,
-    /// How long workers that get ready may say nothing.
+    /// Time-out for workers that get ready without a sign of progress.
     pub arm_timeout_ns: u64,
-    /// Operations are due by a schedule.
+    /// Whether operations are due by a schedule.
     pub open_loop: bool,
-    /// Of operation.
+    /// Kinds of operation.
     pub kinds: Vec<Kind>,
-    /// It makes what is measured later: there is one phase, `prepare`.
+    /// Whether the run only prepares data: then it has a single phase, `prepare`.
     pub prepares: bool,
 }
 
-/// What workers tell the coordinator.
+/// Message from a worker to the coordinator.
 pub enum Message {
-    /// It has all that it needs, and waits at the gate.
+    /// The worker is ready and waits at the gate.
     Ready,
     /// An interval has ended.
     Interval(Box<Report>),
-    /// The worker has.
+    /// The worker has ended.
     Done {
-        /// Of the worker.
+        /// Index of the worker.
         job: usize,
-        /// What it left, or why it ended.
+        /// Results of the worker, or the error that ended it.
         ended: Box<Result<WorkerEnd>>,
     },
 }
 
-/// How a worker ended.
+/// Final results of a worker.
 #[derive(Clone, Debug, Default)]
 pub struct WorkerEnd {
-    /// When its last operation succeeded.
+    /// Time at which its last operation succeeded.
     pub last_completion_ns: u64,
     /// Open loop: operations due inside the window that were never sent.
     pub unserved: u64,
-    /// Closed loop: operations in flight at the window's end, by place in tables.
+    /// Closed loop: operations in flight at the window's end, by position in the table.
     pub unfinished: Vec<Unfinished>,
 }
 
-/// What the threads of every timed run share.
+/// State shared by the threads of a timed run.
 pub struct Timed {
-    /// How the run is ended.
+    /// Start, stop and cancel signals.
     pub control: Arc<Control>,
-    /// Of the process, at the window's ends.
+    /// CPU time of the process at both ends of the window.
     pub cpu: WindowCpu,
-    /// Of each worker, which tells it once.
+    /// Delays of the workers' first operations; each worker records its own once.
     pub first_io: FirstIo,
     plan: Plan,
     failure: Mutex<Option<Error>>,
@@ -109,9 +110,9 @@ pub struct Timed {
 }
 
 impl Timed {
-    /// Of a run that has not begun, and what its workers will say.
+    /// Create the state of a run and the channel on which its workers send messages.
     pub fn new(plan: Plan) -> (Self, Receiver<Message>) {
-        // Not `channel`, which allocates memory in whoever sends.
+        // Not `channel`, which allocates memory in the sending thread.
         let room = MESSAGES + plan.workers * MESSAGES_OF_EACH;
         let (sender, receiver) = sync_channel(room);
         let timed = Timed {
@@ -127,94 +128,97 @@ impl Timed {
         (timed, receiver)
     }
 
-    /// The run ends as failed; the first failure is the one that is told.
+    /// End the run as failed; only the first failure is reported.
     pub fn fail(&self, error: Error) {
         lock(&self.failure).get_or_insert(error);
         self.control.end_soon();
     }
 
-    /// The run ends as failed: operations of worker `job` are in flight still, long after its load.
+    /// End the run as failed because operations of worker `job` are still in flight long after the
+    /// end of its load.
     pub fn fail_as_hung(&self, job: usize, outstanding: usize) {
         let waited_ms = self.plan.drain_timeout_ns / 1_000_000;
         self.fail(Error::Hung { place: format!("job {job}"), outstanding, waited_ms });
     }
 
-    /// The first failure.
+    /// Take the first failure.
     pub fn take_failure(&self) -> Option<Error> {
         lock(&self.failure).take()
     }
 
-    /// For the coordinator, which outlives all workers but the hung ones.
+    /// Send a message to the coordinator.
     pub fn send(&self, message: Message) {
-        // A receiver that is gone has given up on this worker.
+        // If the receiver is gone, the coordinator has given up on this worker.
         let _ = self.sender.send(message);
     }
 
-    /// Of a worker that takes its time to get ready: it goes on.
+    /// Signal that a worker that is slow to get ready still makes progress.
     pub fn goes_on(&self) {
         self.control.goes_on();
     }
 
-    /// Workers were left behind in calls that do not come back: what these calls hold, such as the
-    /// lock of a library, nobody gets any more.
+    /// Return whether workers were abandoned in calls that never return. Whatever these calls hold,
+    /// such as a library's lock, stays locked.
     pub fn gave_up(&self) -> bool {
         self.gave_up.load(Relaxed)
     }
 
-    /// Until the window is known.
+    /// Wait until the window is set and return it.
     pub fn wait_at_gate(&self) -> Window {
         self.gate.wait()
     }
 }
 
-/// What only the family knows of a run that has ended.
+/// Results and notes that a workload family adds at the end of a timed run.
 #[derive(Default)]
 pub struct Ending {
-    /// What of the kernel it used.
+    /// Kernel features in use.
     pub features: Vec<&'static str>,
-    /// For people.
+    /// Notes for the user.
     pub notes: Vec<String>,
-    /// How long the last flush took.
+    /// Duration of the last flush.
     pub final_sync_ns: Option<u64>,
-    /// What was verified.
+    /// Results of verification.
     pub verify: Option<Value>,
-    /// The rest.
+    /// Further results of the family.
     pub details: Map<String, Value>,
-    /// Why it counts as failed, where nothing else failed and nobody ended it.
+    /// Error that makes the run fail if there was no other failure and it was not cancelled.
     pub failure: Option<Error>,
 }
 
-/// A load that workers carry out, each in a thread of its own. Gone when the run has ended, and
-/// what it holds open with it.
+/// Load that workers execute, each in its own thread. It is dropped at the end of the run, which
+/// closes the files that it holds open.
 pub trait Load: Deref<Target = Timed> + Send + Sync + 'static {
-    /// What a worker is called.
+    /// Name of a worker in messages and thread names.
     const WORKER: &'static str;
 
-    /// Word for results.
+    /// Return the name of the I/O backend in results.
     fn backend(&self) -> &'static str;
 
-    /// Cores that the workers can be on.
+    /// Return the number of cores that the workers can use.
     fn cores(&self) -> usize;
 
-    /// The work of a worker's thread.
+    /// Execute the work of one worker's thread.
     ///
     /// # Errors
-    /// What ends the run.
+    /// Any error ends the run.
     fn work(self: &Arc<Self>, index: usize) -> Result<WorkerEnd>;
 
-    /// The coordinator has woken, with the gate open.
+    /// Do periodic work of the family. The coordinator calls this whenever it wakes while the gate
+    /// is open.
     fn look(&self, _window: &Window, _now_ns: u64) {}
 
-    /// How long the phase should last, now that an interval has ended.
+    /// Return the expected length of the phase; called after each interval.
     fn expected_ns(&self, _window: &Window) -> Option<u64> {
         None
     }
 
-    /// All workers have ended, or are given up; so many operations were never sent.
+    /// Return the family's results after all workers have ended or been abandoned; `unserved` is
+    /// the number of operations that were due but never sent.
     fn end(&self, totals: &BTreeMap<&'static str, Totals>, unserved: u64) -> Ending;
 }
 
-/// What a run says of operations that its schedule had, and its workers never sent.
+/// Return a note on operations that were due but never sent; `None` if there are none.
 pub fn unserved_note(unserved: u64, operations: &str) -> Option<String> {
     (unserved > 0).then(|| {
         format!(
@@ -224,11 +228,10 @@ pub fn unserved_note(unserved: u64, operations: &str) -> Option<String> {
     })
 }
 
-/// Start a run. The load begins when all workers are ready, and not before its time where it is
-/// held.
+/// Start a run. The load begins when all workers are ready or, if `held`, at its start time.
 ///
 /// # Errors
-/// [`Error::Io`] where its thread cannot be started.
+/// [`Error::Io`] if the coordinator's thread cannot be started.
 pub fn begin<L: Load>(load: L, receiver: Receiver<Message>, held: bool) -> Result<Run> {
     if held {
         load.control.hold();
@@ -265,7 +268,7 @@ fn spawn_worker<L: Load>(load: &Arc<L>, index: usize) -> Result<()> {
         let ended = guarded(worker_load.backend(), who, || worker_load.work(index));
         let sender = worker_load.sender.clone();
         drop(worker_load);
-        // A receiver that is gone has given up on this worker.
+        // If the receiver is gone, the coordinator has given up on this worker.
         let _ = sender.send(Message::Done { job: index, ended: Box::new(ended) });
     };
     spawn(format!("storlab-{name}{index}"), &format!("{name} {index}"), work)
@@ -277,14 +280,14 @@ struct Coordinator<'r, L> {
     board: &'r Board,
     collector: Collector,
     window: Window,
-    /// The load started so long after it was to.
+    /// Delay of the load's start relative to the plan.
     opened_late_ns: u64,
     ready: usize,
     done: usize,
     cpu_start: Option<CpuMark>,
     cpu_end: Option<CpuMark>,
     next_nudge_ns: u64,
-    /// When the load was seen to end, by time or early.
+    /// Time at which the coordinator saw the end of the load, planned or early.
     ending_since_ns: Option<u64>,
     idle: Idle,
     last_completion_ns: u64,
@@ -322,9 +325,9 @@ impl<'r, L: Load> Coordinator<'r, L> {
         self.timed.control.stopping()
     }
 
-    /// How long to wait for the next message; `None` when all is over.
+    /// Return how long to wait for the next message; `None` when the run is over.
     fn next_wait(&self) -> Option<Duration> {
-        // One that was given up may end after all.
+        // An abandoned worker may still end, so `done` may exceed the number of workers.
         if self.done >= self.timed.plan.workers {
             return None;
         }
@@ -398,7 +401,7 @@ impl<'r, L: Load> Coordinator<'r, L> {
         self.timed.gate.open(self.window);
     }
 
-    /// Do what is due.
+    /// Do everything that is due by the clock.
     fn look_at_clock(&mut self) {
         let now = monotonic_ns();
         if !self.gate_is_open() {
@@ -426,7 +429,7 @@ impl<'r, L: Load> Coordinator<'r, L> {
         }
     }
 
-    /// All workers have ended.
+    /// Build the outcome after all workers have ended.
     fn finish(mut self) -> Outcome {
         let drained_ns = monotonic_ns();
         let start_ns = self.window.start_ns;
@@ -435,7 +438,8 @@ impl<'r, L: Load> Coordinator<'r, L> {
             Some(_) => drained_ns.max(start_ns),
             None => self.last_completion_ns.max(start_ns),
         };
-        // A window by bytes, or one cut short, ends here: what the family does now is not in it.
+        // A window by bytes, or one cut short, ends here: later work of the family is not part of
+        // it.
         self.cpu_end.get_or_insert_with(|| CpuMark::of_the_end(end_ns));
         self.collector.finish(start_ns, end_ns);
         let totals = Totals::of(&self.collector);

@@ -1,5 +1,4 @@
-//! The loop of a worker that hands its operations over turn by turn: what it may send, and until
-//! when.
+//! Loop of a worker that submits operations in turns: which operations it may send, and until when.
 
 use storlab_base::{Result, TimeSource};
 
@@ -8,7 +7,7 @@ use crate::recorder::{Reading, Recorder};
 use crate::timed::{Timed, WorkerEnd};
 use crate::window::Window;
 
-/// What a worker may send, by time and by bytes.
+/// Limits of a worker by time and by bytes: which operations it may send.
 pub struct Schedule {
     window: Window,
     pacing: Pacing,
@@ -21,7 +20,8 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// Of a worker whose window is not known yet; `window_bytes`: its part of a window by bytes.
+    /// Create the schedule of a worker before its window is set; `window_bytes` is its share of a
+    /// window by bytes.
     pub fn new(open_loop: bool, drain_timeout_ns: u64, window_bytes: Option<u64>) -> Self {
         Schedule {
             window: Window::default(),
@@ -35,30 +35,31 @@ impl Schedule {
         }
     }
 
-    /// The window is known. Returns the time when the load starts: all workers begin together.
+    /// Set the window, wait for the load's start and return the time. All workers begin together.
     pub fn begin(&mut self, window: Window, pacing: Pacing, clock: &impl TimeSource) -> u64 {
         (self.window, self.pacing) = (window, pacing);
         window.wait_for_start(clock)
     }
 
-    /// More may be sent.
+    /// Return whether more operations may be sent.
     #[inline]
     pub fn issuing(&self) -> bool {
         self.issuing
     }
 
-    /// Nothing more is sent.
+    /// Stop sending operations.
     pub fn stop(&mut self) {
         self.issuing = false;
     }
 
-    /// When the next operation was due, where it is: 0 in closed loop.
+    /// Return when the operation to send now was due, 0 in closed loop; `None` if no operation is
+    /// due.
     #[inline]
     pub fn due(&mut self, now: u64) -> Option<u64> {
         let mut due_ns = 0;
         if let Some(due) = self.pacing.due_ns() {
             if due >= self.window.end_ns {
-                // Not before it: the window lasts as long as it was ordered to.
+                // Not before the window's end: the window lasts as long as ordered.
                 self.issuing = now < self.window.end_ns;
                 return None;
             }
@@ -74,19 +75,19 @@ impl Schedule {
         Some(due_ns)
     }
 
-    /// When the next operation is due, later than now or not; `None` in closed loop.
+    /// Return when the next operation is due, in the past or the future; `None` in closed loop.
     #[inline]
     pub fn next_due_ns(&self) -> Option<u64> {
         self.pacing.due_ns()
     }
 
-    /// Of a window by bytes; without bound in one by time.
+    /// Return the bytes left of a window by bytes; unlimited in a window by time.
     #[inline]
     pub fn bytes_left(&self) -> u64 {
         self.bytes_left
     }
 
-    /// So many bytes are moved by the operation that was due: in the ramp they do not count.
+    /// Subtract the bytes of the operation that was due. Bytes in the ramp do not count.
     #[inline]
     pub fn spend(&mut self, bytes: u64, now: u64) {
         if self.by_bytes && now >= self.window.start_ns {
@@ -94,13 +95,13 @@ impl Schedule {
         }
     }
 
-    /// The operation that was due has been taken.
+    /// Advance to the operation after the one that was due.
     #[inline]
     pub fn advance(&mut self) {
         self.pacing.advance();
     }
 
-    /// A boundary has passed: hand over the interval that ended.
+    /// Hand over the interval that ended before `now`.
     #[cold]
     pub fn cross(
         &mut self,
@@ -110,7 +111,8 @@ impl Schedule {
         read: impl Fn() -> Reading,
     ) {
         let over = recorder.cross(timed, now, read);
-        // What was due in an open loop's window is still sent after it, but not for ever.
+        // Operations that were due in an open loop's window are still sent after its end, until the
+        // drain time-out.
         let give_up_ns = self.window.end_ns.saturating_add(self.drain_timeout_ns);
         self.issuing &= !over || (self.open_loop && now < give_up_ns);
         if over && self.issuing {
@@ -118,9 +120,9 @@ impl Schedule {
         }
     }
 
-    /// Nothing is started any more, and nothing is in flight: what was due in the window and was
-    /// not sent counts as unserved, with the time that it had waited at `now`, when the load ended.
-    /// `place` draws the place of its kind in tables.
+    /// Record the unserved operations when the load has ended and nothing is in flight: those that
+    /// were due in the window and not sent, with the time that they had waited by `now`. `place`
+    /// draws the position of an operation's kind in the table.
     pub fn end(
         &mut self,
         recorder: &mut Recorder,
@@ -141,7 +143,7 @@ impl Schedule {
         }
     }
 
-    /// What the coordinator is told.
+    /// Return the final results for the coordinator.
     pub fn worker_end(&self, recorder: &Recorder) -> WorkerEnd {
         let last_completion_ns = recorder.last_completion_ns();
         let unfinished = recorder.unfinished().to_vec();
@@ -149,47 +151,48 @@ impl Schedule {
     }
 }
 
-/// When an operation was handed over, and when it was due.
+/// Submission time and due time of an operation.
 #[derive(Clone, Copy, Debug)]
 pub struct Sent {
-    /// Just before it was handed over.
+    /// Time just before submission.
     pub at_ns: u64,
-    /// 0 in closed loop.
+    /// Due time; 0 in closed loop.
     pub due_ns: u64,
 }
 
-/// A worker that hands operations over turn by turn.
+/// Worker that submits operations in turns.
 pub trait Turns {
-    /// Of its run.
+    /// Return the shared state of its run.
     fn timed(&self) -> &Timed;
 
-    /// What it may send.
+    /// Return its schedule.
     fn schedule(&self) -> &Schedule;
 
-    /// Start operations, as many as it may.
+    /// Start as many operations as the schedule and the queue depth allow.
     fn issue(&mut self, now: u64);
 
-    /// The first of those that were started and are not handed over yet.
+    /// Return the first operation that was started but not submitted yet.
     fn first(&self) -> Option<u16>;
 
-    /// When this operation, which was handed over, was.
+    /// Return the times of a submitted operation.
     fn sent(&self, number: u16) -> Sent;
 
-    /// Hand over what was started, wait, and take what has ended. Returns the time of the latter.
+    /// Submit the started operations, wait, and reap completions. Return the time of the
+    /// completions.
     ///
     /// # Errors
-    /// What ends the worker.
+    /// Any error ends the worker.
     fn turn(&mut self, now: u64) -> Result<u64>;
 }
 
-/// Turn by turn until the load is over. Returns when that was seen.
+/// Execute turns until the load is over. Return the time at which that was noticed.
 ///
 /// # Errors
-/// What ends the worker.
+/// Any error ends the worker.
 #[inline]
 pub fn load<W: Turns>(worker: &mut W, mut now: u64) -> Result<u64> {
-    // How late the first operation was is not looked for later, where it would cost each of them
-    // something.
+    // A separate loop finds the delay of the first operation, so that later turns do not pay for
+    // the check.
     while goes_on(worker) {
         worker.issue(now);
         let first = worker.first();

@@ -1,22 +1,22 @@
-//! When a run measures.
+//! Load start and measure window of a run.
 
 use std::time::Duration;
 
 use storlab_base::TimeSource;
 
-/// When the load starts, and the measure window on the run's clock.
+/// Start of the load, and the measure window, on the run's clock.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Window {
-    /// Ramp begins.
+    /// Start of the ramp.
     pub load_start_ns: u64,
-    /// Window begins.
+    /// Start of the window.
     pub start_ns: u64,
-    /// Window ends; `u64::MAX` while a window by bytes is open.
+    /// End of the window; `u64::MAX` while a window by bytes is open.
     pub end_ns: u64,
 }
 
 impl Window {
-    /// Until the load starts. Returns the time then.
+    /// Wait for the load's start and return the time.
     pub fn wait_for_start(&self, clock: &impl TimeSource) -> u64 {
         loop {
             let now = clock.now_ns();
@@ -27,8 +27,9 @@ impl Window {
         }
     }
 
-    /// Number of the interval of `length_ns` that `now` lies in: counted from the window's start,
-    /// negative in the ramp, and never past the last one.
+    /// Return the number of the interval that contains `now`, for intervals of `length_ns`. Numbers
+    /// count from the window's start, are negative in the ramp, and never exceed the last
+    /// interval's.
     pub fn interval_at(&self, now: u64, length_ns: u64) -> i64 {
         if now < self.start_ns {
             return -(((self.start_ns - now - 1) / length_ns) as i64) - 1;
@@ -36,7 +37,7 @@ impl Window {
         ((now.min(self.end_ns - 1) - self.start_ns) / length_ns) as i64
     }
 
-    /// The end of the interval that `now` lies in.
+    /// Return the end of the interval that contains `now`.
     pub fn next_boundary(&self, now: u64, length_ns: u64) -> u64 {
         let next = self.interval_at(now, length_ns) + 1;
         let length = length_ns.saturating_mul(next.unsigned_abs());

@@ -1,4 +1,4 @@
-//! When the window of fixed work begins, and who was late.
+//! Tests of the start of the window of fixed work, and of late workers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +10,7 @@ const MS: u64 = 1_000_000;
 const LONG: Duration = Duration::from_mins(1);
 const KINDS: [Kind; 2] = [Kind::new(0, "read"), Kind::new(1, "step")];
 
-/// Two workers, of which the second reads 5 ms after the first.
+/// Run two workers; the second one reads 5 ms after the first.
 fn run(held: bool, extras: fn() -> Extras) -> Run {
     let control = Arc::new(Control::new(held));
     let run_control = control.clone();

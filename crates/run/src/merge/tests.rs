@@ -1,4 +1,4 @@
-//! Clients of a cluster, made up.
+//! Tests of merging, with made-up clients of a cluster.
 
 use proptest::prelude::*;
 
@@ -8,7 +8,7 @@ const S: u64 = 1_000_000_000;
 const MS: u64 = 1_000_000;
 type MadeRow = MergeRow<&'static str, Vec<u8>>;
 
-/// What a client says of itself, on its clock.
+/// Made-up measurements of one client, on its own clock.
 #[derive(Clone, Debug)]
 struct Client {
     name: String,
@@ -25,8 +25,8 @@ fn encoded(values: &[u64]) -> Vec<u8> {
     histogram.to_v2()
 }
 
-/// One whose window begins at `start_ns` of the controller's clock, and whose interval `i` has
-/// reads of `latencies[i]`.
+/// Build a client whose window begins at `start_ns` on the controller's clock and whose interval
+/// `i` has reads with `latencies[i]`.
 fn client(name: &str, offset_ns: i64, start_ns: u64, latencies: &[Vec<u64>]) -> Client {
     let start_ns = start_ns.checked_add_signed(offset_ns).unwrap();
     let row = |(number, values): (usize, &Vec<u64>)| MergeRow {
@@ -75,7 +75,7 @@ fn three(count: usize) -> Vec<Vec<u64>> {
 #[test]
 fn one_client_alone_is_itself() {
     let mut alone = client("a", 5 * S as i64, 100 * S, &three(4));
-    // A window that is no multiple of its intervals.
+    // The window is not a multiple of its intervals.
     alone.window.1 -= S / 3;
     alone.rows[3].end_ns -= S / 3;
     let merged = merged([&alone]);
@@ -126,7 +126,7 @@ fn what_lies_beyond_the_common_window_is_left_out_and_counted() {
     let late = client("late", 0, 103 * S + 400 * MS, &three(10));
     let merged = merged([&early, &late]);
     assert_eq!(merged.window_start_ns, 103 * S + 400 * MS);
-    // Whole intervals of the grid, since 600 ms at the end are not both clients'.
+    // The grid has whole intervals only: the last 600 ms are not covered by both clients.
     assert_eq!(merged.window_end_ns, 109 * S + 400 * MS);
     assert_eq!(merged.rows.len(), 6);
     assert!(merged.rows.iter().all(|row| row.operations == 6));
@@ -177,7 +177,7 @@ fn latencies() -> impl Strategy<Value = Vec<Vec<u64>>> {
     prop::collection::vec(prop::collection::vec(1u64..10_000_000_000, 0..8), 3..6)
 }
 
-/// Clients that start within 1.2 s, with clocks of their own.
+/// Generate clients that start within 1.2 s of each other, with different clocks.
 fn cluster() -> impl Strategy<Value = Vec<Client>> {
     let drawn = (-1_000_000_000_000i64..1_000_000_000_000, 0u64..1200 * MS, latencies());
     prop::collection::vec(drawn, 1..6).prop_map(|all| {
@@ -258,7 +258,7 @@ proptest! {
         let all: u64 = clients.iter().map(|client| client.rows.len() as u64).sum();
         let kept: u64 = merged.rows.iter().map(|row| row.worker_cpu_ns / 7).sum();
         prop_assert_eq!(kept + merged.left_out, all);
-        // Every interval that is kept is every client's.
+        // Every kept interval includes all clients.
         prop_assert!(merged.rows.iter().all(|row| row.worker_cpu_ns == 7 * clients.len() as u64));
         prop_assert!(merged.window_start_ns <= merged.window_end_ns);
     }

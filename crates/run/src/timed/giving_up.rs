@@ -1,4 +1,4 @@
-//! Workers that do not come back, and when the coordinator waits for them no longer.
+//! Detection of workers that hang, and the time-outs after which the coordinator abandons them.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -8,13 +8,14 @@ use super::{Coordinator, Load, Plan};
 use crate::arming::SILENCE_NS;
 use crate::sampling::Report;
 
-/// The coordinator wakes at least this often. What it has not seen, because the process was stopped
-/// or its machine suspended, is no time in which the workers could have done anything.
+/// Longest time that the coordinator can sleep. A longer gap means that the process was stopped or
+/// the machine suspended; workers could do nothing then, so the excess is not counted.
 const AWAKE_NS: u64 = 2_000_000_000;
-/// What no device needs to end one operation, and be it the flush of all that memory holds.
+/// Time without any completed operation after which a device counts as dead; long enough even for a
+/// flush of the whole page cache.
 const IDLE_NS: u64 = 1_800_000_000_000;
 
-/// How long nothing was done, as far as the coordinator was awake.
+/// Time without completed operations, counted while the coordinator was awake.
 #[derive(Default)]
 pub struct Idle {
     looked_ns: u64,
@@ -22,7 +23,7 @@ pub struct Idle {
 }
 
 impl Idle {
-    /// Something was done.
+    /// Reset the timer: an operation completed.
     pub fn end(&mut self) {
         self.idle_ns = 0;
     }
@@ -35,14 +36,15 @@ impl Idle {
 }
 
 impl<L: Load> Coordinator<'_, L> {
-    /// Of a schedule, and of a task that looks after its own requests, it is enough that the worker
-    /// goes on: long intervals may have nothing in them.
+    /// Return whether a report shows progress. In open loop, and for preparation, any report does:
+    /// long intervals may be empty.
     pub(super) fn says_something(&self, report: &Report) -> bool {
         let Plan { open_loop, prepares, .. } = self.timed.plan;
         open_loop || prepares || !report.is_empty()
     }
 
-    /// A window by bytes does not end by itself on a device that answers nothing any more.
+    /// Fail a run with a window by bytes if no operation has completed for too long; it would never
+    /// end by itself.
     pub(super) fn give_up_on_the_idle(&mut self, now: u64) {
         let Plan { workers, window_ns, interval_ns, .. } = self.timed.plan;
         let idle_ns = self.idle.look(now);
@@ -53,12 +55,13 @@ impl<L: Load> Coordinator<'_, L> {
         }
     }
 
-    /// Threads that are stuck in the kernel cannot be joined: they are left behind, and the run
-    /// says so.
+    /// Abandon workers that do not end in time, and fail the run. Threads stuck in the kernel
+    /// cannot be joined.
     pub(super) fn give_up_on_the_silent(&mut self, now: u64, since_ns: u64) {
         let Plan { workers, drain_timeout_ns, .. } = self.timed.plan;
         let waited_ns = now.saturating_sub(since_ns);
-        // Twice: an open loop may send its backlog for one time-out, and drain for another.
+        // Twice the drain time-out: an open loop may send its backlog for one time-out and drain
+        // for another.
         if waited_ns < 2 * drain_timeout_ns + SILENCE_NS {
             return;
         }
@@ -68,8 +71,7 @@ impl<L: Load> Coordinator<'_, L> {
         self.done = workers;
     }
 
-    /// Those that get ready and have said nothing for too long: they are left behind, and the rest
-    /// ends.
+    /// Abandon workers that have been getting ready without progress for too long, and end the run.
     pub(super) fn give_up_on_the_unready(&mut self, now: u64) {
         let Plan { workers, arm_timeout_ns, .. } = self.timed.plan;
         let (since_ns, limit_ns) = if self.stopping() {
@@ -87,7 +89,7 @@ impl<L: Load> Coordinator<'_, L> {
             let waited_ms = silent_ns / 1_000_000;
             self.timed.fail(Error::NotReady { workers: unready, waited_ms });
         }
-        // Whoever comes to the gate yet finds that the run is over.
+        // A worker that reaches the gate later finds that the run is over.
         self.open_window();
         self.done += unready;
     }

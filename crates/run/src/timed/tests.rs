@@ -1,4 +1,4 @@
-//! When the load of a run starts.
+//! Tests of the start of a load, and of workers that never get ready.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -10,13 +10,13 @@ const MS: u64 = 1_000_000;
 const RAMP_NS: u64 = 3 * MS;
 const WINDOW_NS: u64 = 20 * MS;
 const KIND: Kind = Kind::new(0, "tick");
-/// In which every machine has done anything.
+/// Longer than any step of a test takes.
 const LONG_NS: u64 = 60_000 * MS;
 
-/// What a worker does, by its number.
+/// Work of one worker, given its index.
 type Work = fn(&Fake, usize);
 
-/// A load of three workers whose work is a function.
+/// Load of three workers whose work is a function.
 struct Fake {
     timed: Timed,
     work: Work,
@@ -55,7 +55,7 @@ impl Load for Fake {
     }
 }
 
-/// Submits one operation as soon as the load starts, and waits for the window's end.
+/// Submit one operation as soon as the load starts, then wait for the window's end.
 fn tick(fake: &Fake, _: usize) {
     fake.timed.send(Message::Ready);
     let window = fake.timed.wait_at_gate();
@@ -68,7 +68,7 @@ fn tick(fake: &Fake, _: usize) {
     sleep_until(window.end_ns);
 }
 
-/// The first worker never comes to the gate, whatever it is told; the others do.
+/// Let the first worker never reach the gate, even when the run ends; the others behave normally.
 fn stuck(fake: &Fake, index: usize) {
     if index == 0 {
         loop {
@@ -78,7 +78,7 @@ fn stuck(fake: &Fake, index: usize) {
     come_in_vain(fake);
 }
 
-/// The first worker comes to the gate only once the run is over; the others do.
+/// Let the first worker reach the gate only after the run is over; the others behave normally.
 fn stuck_until_stopped(fake: &Fake, index: usize) {
     while index == 0 && !fake.timed.control.stopping() {
         sleep_until(monotonic_ns() + MS);
@@ -221,15 +221,15 @@ fn a_run_whose_worker_never_gets_ready_can_be_cancelled() {
     }
 }
 
-/// An interval of the first worker, in which so much was done.
+/// Return an interval report of the first worker with this many operations.
 fn interval(operations: u64) -> Message {
     let mut kinds = empty_table(&[KIND], false);
     kinds[0].as_mut().unwrap().operations = operations;
     Message::Interval(Box::new(Report::new(0, kinds)))
 }
 
-/// Why a load of that plan has failed after an hour, if nothing comes but `message` every ten
-/// minutes.
+/// Return the failure of a load after an hour in which only `message` arrives, every ten minutes;
+/// `None` if it has not failed.
 fn failed_after_an_hour(plan: Plan, message: Option<fn() -> Message>) -> Option<String> {
     let (fake, _receiver) = load(plan, tick);
     let board = Board::new();
@@ -251,7 +251,7 @@ fn a_window_by_bytes_in_which_nothing_is_done_any_more_fails() {
     assert!(failed.starts_with("3 of the workers said nothing for 180"), "{failed}");
     let nothing = || interval(0);
     assert!(failed_after_an_hour(by_bytes(), Some(nothing)).is_some());
-    // It is no silence if operations end, or a schedule has none that is due.
+    // The load is not idle if operations end, or if its schedule has none due.
     assert_eq!(failed_after_an_hour(by_bytes(), Some(|| interval(1))), None);
     let paced = Plan { open_loop: true, ..by_bytes() };
     assert_eq!(failed_after_an_hour(paced, Some(nothing)), None);
