@@ -1,7 +1,7 @@
-//! Buffers: one aligned mapping cut into equal slots, on huge pages where the kernel has them to
-//! give.
+//! I/O buffers: one aligned memory mapping divided into equal slots, on huge pages if the kernel
+//! provides them.
 //!
-//! First-touch page faults cost more CPU than the I/O itself, so mappings are kept and reused by
+//! First-touch page faults cost more CPU than the I/O itself, so mappings are cached and reused by
 //! later runs of the process.
 
 #![allow(unsafe_code)]
@@ -12,17 +12,17 @@ use std::sync::Mutex;
 
 use memmap2::{Advice, MmapMut, MmapRaw};
 
-/// Of x86-64, and of aarch64 with pages of 4 KiB; where huge pages are larger, a mapping of several
-/// of these has none, and is as good without.
+/// Huge page size of x86-64, and of aarch64 with 4 KiB pages. On kernels with larger huge pages, a
+/// mapping of a few of these units gets none, which does no harm.
 const HUGE_PAGE: usize = 2 << 20;
-/// What needs no more than that gets no huge page: its first touch clears all of it, which makes a
-/// thousand workers with a few blocks each wait for gigabytes that they never use.
+/// Size up to which a mapping uses no huge page. The first touch of a huge page clears all of it,
+/// so a thousand workers with a few blocks each would wait for gigabytes that they never use.
 const SMALL: usize = HUGE_PAGE / 4;
 const SMALLEST: usize = 64 << 10;
-/// What every device is content with. No page size: mappings begin at a page by themselves, and
-/// slots in pages of 64 KiB would waste most of each.
+/// Alignment of the slots, sufficient for the O_DIRECT requirement of every device. Not the page
+/// size: mappings are page-aligned anyway, and 64 KiB pages would waste most of each slot.
 const ALIGNMENT: usize = 4096;
-/// Kept for reuse at most, over all runs of the process.
+/// Maximum total size of cached mappings, over all runs of the process.
 const CACHE_BYTES: usize = 2 << 30;
 
 static CACHE: Mutex<Vec<MmapRaw>> = Mutex::new(Vec::new());
@@ -30,13 +30,13 @@ static CACHE: Mutex<Vec<MmapRaw>> = Mutex::new(Vec::new());
 fn map(bytes: usize) -> io::Result<MmapRaw> {
     let mapping = MmapRaw::from(MmapMut::map_anon(bytes)?);
     if bytes >= HUGE_PAGE {
-        // Refusal does no harm.
+        // Huge pages are optional, so an error is ignored.
         let _ = mapping.advise(Advice::HugePage);
     }
     Ok(mapping)
 }
 
-/// Of a mapping with room for so much.
+/// Return the length of a mapping that holds `bytes` bytes.
 fn length_of(bytes: usize) -> usize {
     if bytes <= SMALL {
         return bytes.max(SMALLEST).next_power_of_two();
@@ -44,7 +44,7 @@ fn length_of(bytes: usize) -> usize {
     bytes.next_multiple_of(HUGE_PAGE)
 }
 
-/// Equal slots of aligned memory.
+/// Aligned I/O buffer memory, divided into slots of equal size.
 pub struct Arena {
     mapping: ManuallyDrop<MmapRaw>,
     slot_bytes: usize,
@@ -53,10 +53,10 @@ pub struct Arena {
 }
 
 impl Arena {
-    /// `slots` buffers of `slot_bytes` each, aligned to 4 KiB.
+    /// Create `slots` buffers of `slot_bytes` bytes each, aligned to 4 KiB.
     ///
     /// # Errors
-    /// The kernel's, when there is no memory.
+    /// The error of `mmap` if there is not enough memory.
     pub fn new(slots: usize, slot_bytes: usize) -> io::Result<Self> {
         let stride = slot_bytes.next_multiple_of(ALIGNMENT);
         let bytes = length_of(stride * slots.max(1));
@@ -75,12 +75,12 @@ impl Arena {
         Some(cache.swap_remove(at))
     }
 
-    /// Number of slots.
+    /// Return the number of slots.
     pub fn slots(&self) -> usize {
         self.slots
     }
 
-    /// Bytes of a slot.
+    /// Return the size of a slot in bytes.
     pub fn slot_bytes(&self) -> usize {
         self.slot_bytes
     }
@@ -93,14 +93,15 @@ impl Arena {
     pub fn address(&self, slot: u32) -> *mut u8 {
         let at = slot as usize * self.stride;
         assert!((slot as usize) < self.slots, "slot {slot} of {}", self.slots);
-        // SAFETY: `at` lies inside the mapping, which is `slots * stride` bytes or more.
+        // SAFETY: `at` lies inside the mapping, which has at least `slots * stride` bytes.
         unsafe { self.mapping.as_mut_ptr().add(at) }
     }
 
-    /// Return the address of `len` bytes in a slot that begin at `at`.
+    /// Return the address of `len` bytes in a slot, starting at offset `at` in the slot.
     ///
     /// # Panics
-    /// If the bytes do not lie within the slot, in every build: the kernel would write past it.
+    /// If the bytes do not lie within the slot. Checked in release builds too, because the kernel
+    /// would write past the slot.
     #[inline]
     pub fn part(&self, slot: u32, at: u32, len: u32) -> *mut u8 {
         let end = at as usize + len as usize;
@@ -128,7 +129,7 @@ impl Arena {
 
 impl Drop for Arena {
     fn drop(&mut self) {
-        // SAFETY: nobody has it after this.
+        // SAFETY: the field is not used after this.
         let mapping = unsafe { ManuallyDrop::take(&mut self.mapping) };
         if let Ok(mut cache) = CACHE.lock() {
             let kept: usize = cache.iter().map(MmapRaw::len).sum();

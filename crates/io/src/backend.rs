@@ -1,4 +1,4 @@
-//! What every backend can do.
+//! Interface of the I/O backends.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,91 +8,94 @@ use storlab_base::OpKind;
 use crate::arena::Arena;
 use crate::file::File;
 
-/// One operation on one open file.
+/// Operation on an open file.
 #[derive(Clone, Copy, Debug)]
 pub struct Op {
-    /// What to do.
+    /// Kind of the operation.
     pub kind: OpKind,
-    /// Index of the file.
+    /// Index of the file in the backend.
     pub file: u16,
-    /// For [`OpKind::Sync`]: data only.
+    /// For [`OpKind::Sync`]: flush only the data (`fdatasync`), not the metadata.
     pub data_only: bool,
-    /// Buffer slot; none for trim and sync.
+    /// Buffer slot; ignored for trim and sync.
     pub slot: u32,
-    /// Where in the slot the data begins.
+    /// Offset in bytes of the data in the slot.
     pub slot_offset: u32,
-    /// Bytes.
+    /// Length in bytes.
     pub len: u32,
-    /// In the file.
+    /// Offset in bytes in the file.
     pub offset: u64,
-    /// Comes back with the completion. [`WAKE_TAG`] is taken.
+    /// Value returned with the completion. [`WAKE_TAG`] is reserved.
     pub tag: u64,
 }
 
-/// An operation that ended.
+/// Completion of an operation.
 #[derive(Clone, Copy, Debug)]
 pub struct Completion {
-    /// Of the operation.
+    /// Tag of the operation.
     pub tag: u64,
-    /// Bytes moved, or a negative errno.
+    /// Number of bytes moved, or a negative errno.
     pub result: i32,
 }
 
-/// The tag that no operation may have.
+/// Tag reserved for wake-ups; operations must not use it.
 pub const WAKE_TAG: u64 = u64::MAX;
 
-/// Ends a wait of a backend from another thread.
+/// Handle that ends a wait of a backend from another thread.
 pub trait Wake: Send + Sync {
-    /// The current or the next wait returns at once.
+    /// Make the current or the next wait return at once.
     fn wake(&self);
 }
 
-/// Moves bytes between buffers and files.
+/// I/O backend: moves bytes between buffers and files.
 pub trait Backend {
-    /// Word for results.
+    /// Return the name under which results list the backend.
     fn name(&self) -> &'static str;
 
-    /// Which abilities of the kernel it uses.
+    /// Return the kernel features that the backend uses.
     fn features(&self) -> Vec<&'static str>;
 
-    /// Operations on file `index` go to this one from now on, where there was none, too. None is in
-    /// flight on the former; the new one stays open as long as there is one on it.
+    /// Use `file` for operations on file `index` from now on. The index may be new.
+    ///
+    /// No operation may be in flight on the former file. The caller keeps the new one open while an
+    /// operation is in flight on it.
     fn replace_file(&mut self, index: usize, file: &File);
 
     /// Queue an operation for the next [`Backend::submit`].
     ///
     /// # Panics
-    /// Where its bytes do not lie within its buffer slot, or there is no such file.
+    /// If its bytes do not lie within its buffer slot, or the file index does not exist.
     fn push(&mut self, op: &Op);
 
-    /// Hand over what was pushed, and let the kernel finish what has ended: the next
-    /// [`Backend::reap`] finds it, also where this call does not wait. Wait until at least one
-    /// completion is there when `wait`, no longer than `timeout`.
+    /// Submit all queued operations, and let the kernel post pending completions.
+    ///
+    /// The next [`Backend::reap`] sees these completions even if this call does not wait. With
+    /// `wait`, waits for at least one completion, but no longer than `timeout`.
     ///
     /// # Errors
-    /// What the kernel says of the call itself; errors of operations come as completions.
+    /// The error of the submission itself; errors of operations are reported in their completions.
     fn submit(&mut self, wait: bool, timeout: Option<Duration>) -> std::io::Result<()>;
 
-    /// Append completions that are there, `limit` of them at most.
+    /// Append up to `limit` available completions to `into`.
     fn reap(&mut self, into: &mut Vec<Completion>, limit: usize);
 
-    /// Ask the kernel to give up what is in flight. Completions still come.
+    /// Ask the kernel to cancel the operations in flight. Each one still gets a completion.
     fn cancel_all(&mut self);
 
-    /// Threads that do its I/O.
+    /// Return the number of helper threads that perform the I/O.
     fn helpers(&self) -> usize {
         0
     }
 
-    /// CPU that these threads have used, in ns.
+    /// Return the CPU time in nanoseconds that the helper threads have used.
     fn helper_cpu_ns(&self) -> u64 {
         0
     }
 
-    /// Return the buffers that operations name by their slots.
+    /// Return the buffers whose slots the operations refer to.
     ///
-    /// Shared, so that safe code cannot put other memory in place of what the kernel still reads
-    /// and writes:
+    /// The reference is shared, so that safe code cannot replace memory that the kernel still reads
+    /// or writes:
     ///
     /// ```compile_fail,E0308
     /// # use storlab_io::{Arena, Backend};
@@ -102,9 +105,10 @@ pub trait Backend {
     /// ```
     fn arena(&self) -> &Arena;
 
-    /// Ends waits from other threads. Asked for on the backend's own thread.
+    /// Return a handle that ends waits from other threads. Call this on the backend's own thread.
     fn waker(&self) -> Arc<dyn Wake>;
 
-    /// Operations are still in flight and will never be reaped: keep their memory for good.
+    /// Discard the backend while operations are in flight that will never be reaped. Their memory
+    /// is leaked, because the kernel may still write to it.
     fn abandon(self);
 }

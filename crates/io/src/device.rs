@@ -1,5 +1,5 @@
-//! What the device behind a file did, and what of a file lies in memory: proof of where reads came
-//! from. And the one operation that devices have and files do not: discard.
+//! Evidence of where reads were served from: byte counters of the block device under a file, and
+//! its pages in the page cache. Also discard (trim) of block devices.
 //!
 //! Source: Documentation/admin-guide/iostats.rst of the kernel; mincore(2); linux/fs.h and
 //! linux/blkdev.h.
@@ -17,31 +17,31 @@ use rustix::fs::{Advice, fadvise};
 use storlab_base::page_bytes;
 
 const SECTOR_BYTES: u64 = 512;
-/// Looked at in one mapping: the map of pages takes a byte for each.
+/// Bytes inspected per mapping: the residency map takes one byte per page.
 const WINDOW_BYTES: u64 = 1 << 30;
 
-/// Of ioctl(2): `_IO(0x12, 119)`.
+/// Request number of ioctl(2) for discard: `_IO(0x12, 119)`.
 const BLKDISCARD: libc::Ioctl = 0x1277;
-/// Of `io_uring`, since Linux 6.12: `_IO(0x12, 0)`.
+/// `io_uring` command for discard, since Linux 6.12: `_IO(0x12, 0)`.
 pub(crate) const BLOCK_URING_CMD_DISCARD: u32 = 0x1200;
 
-/// Counters of the block device that a path lies on.
+/// I/O counters of the block device that holds a path.
 #[derive(Clone, Debug)]
 pub struct DeviceCounters {
     stat: PathBuf,
 }
 
-/// Since the device was there, in bytes.
+/// Bytes moved since the device appeared.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DeviceBytes {
-    /// Read from it.
+    /// Bytes read.
     pub read: u64,
-    /// Written to it.
+    /// Bytes written.
     pub written: u64,
 }
 
 impl DeviceBytes {
-    /// What was moved since `earlier`.
+    /// Return the bytes moved since `earlier`.
     #[must_use]
     pub fn since(self, earlier: DeviceBytes) -> DeviceBytes {
         DeviceBytes {
@@ -52,8 +52,10 @@ impl DeviceBytes {
 }
 
 impl DeviceCounters {
-    /// Of the device behind `path`, or that is it; `None` where no block device is (memory, a
-    /// network, a layered file system).
+    /// Return the counters of the device that holds `path`, or of `path` itself if it is a block
+    /// device.
+    ///
+    /// Returns `None` if there is no block device (tmpfs, network and layered file systems).
     pub fn of(path: &Path) -> Option<Self> {
         let metadata = fs::metadata(path).ok()?;
         let itself = metadata.file_type().is_block_device();
@@ -63,13 +65,13 @@ impl DeviceCounters {
         stat.exists().then_some(DeviceCounters { stat })
     }
 
-    /// The kernel's name of the device.
+    /// Return the kernel's name of the device.
     pub fn name(&self) -> Option<String> {
         let place = fs::canonicalize(self.stat.parent()?).ok()?;
         Some(place.file_name()?.to_string_lossy().into_owned())
     }
 
-    /// Until now; `None` when the device has gone.
+    /// Read the counters; `None` if the device has been removed.
     pub fn now(&self) -> Option<DeviceBytes> {
         parse(&fs::read_to_string(&self.stat).ok()?)
     }
@@ -83,10 +85,10 @@ fn parse(stat: &str) -> Option<DeviceBytes> {
     })
 }
 
-/// How many bytes of a file lie in the page cache.
+/// Return how many bytes of a file are in the page cache.
 ///
 /// # Errors
-/// The kernel's, for a file that cannot be opened or mapped.
+/// The error of the system if the file cannot be opened or mapped.
 pub fn resident_bytes(path: &Path) -> io::Result<u64> {
     let file = fs::File::open(path)?;
     let len = file.metadata()?.len();
@@ -99,11 +101,11 @@ pub fn resident_bytes(path: &Path) -> io::Result<u64> {
     Ok((pages * page as u64).min(len))
 }
 
-/// Pages are the kernel's: it fills in as many bytes as there are of those.
+/// Count the pages in the page cache in one window of a file; `page` is the kernel's page size.
 fn resident_pages(file: &fs::File, at: u64, len: usize, page: usize) -> io::Result<u64> {
     let mapping = MmapOptions::new().offset(at).len(len).map_raw_read_only(file)?;
     let mut map = vec![0u8; len.div_ceil(page)];
-    // In no library yet.
+    // No library offers mincore(2) yet.
     // SAFETY: the mapping is `len` bytes, and the map has a byte for each of its pages.
     if unsafe { libc::mincore(mapping.as_mut_ptr().cast(), len, map.as_mut_ptr()) } != 0 {
         return Err(io::Error::last_os_error());
@@ -111,10 +113,10 @@ fn resident_pages(file: &fs::File, at: u64, len: usize, page: usize) -> io::Resu
     Ok(map.iter().map(|page| u64::from(page & 1)).sum())
 }
 
-/// Ask the kernel to drop what it holds of a file, written back first where it is not yet.
+/// Drop a file from the page cache. Dirty pages are written back first.
 ///
 /// # Errors
-/// The kernel's, for a file that cannot be opened or written back.
+/// The error of the system if the file cannot be opened or written back.
 pub fn drop_cache(path: &Path) -> io::Result<()> {
     let file = fs::File::open(path)?;
     forget_clean_pages(&file)?;
@@ -129,10 +131,10 @@ fn forget_clean_pages(file: &fs::File) -> io::Result<()> {
     Ok(fadvise(file, 0, None, Advice::DontNeed)?)
 }
 
-/// Tell a block device that the bytes are not needed any more. 0, or a negative errno.
+/// Discard a range of a block device. Returns 0 or a negative errno.
 ///
-/// The punching of a hole, which is what a file wants, would be a zero-out here: a write of zeros
-/// where the device cannot promise them.
+/// Punching a hole, as for files, would zero the range: a device that does not guarantee zeros
+/// after a discard would have to write them.
 pub(crate) fn discard(fd: RawFd, offset: u64, len: u64) -> i32 {
     let range = [offset, len];
     // SAFETY: the kernel reads the two numbers, which outlive the call.
@@ -143,7 +145,7 @@ pub(crate) fn discard(fd: RawFd, offset: u64, len: u64) -> i32 {
     }
 }
 
-/// `io_uring` can discard; where it cannot, only a call that waits for the device does.
+/// Return whether `io_uring` can discard (since Linux 6.12). If not, only a blocking call can.
 pub(crate) fn ring_discards() -> bool {
     fs::read_to_string("/proc/sys/kernel/osrelease").is_ok_and(|name| at_least(&name, (6, 12)))
 }

@@ -1,4 +1,4 @@
-//! Open files and devices. [`File::create`] alone makes one, where there is none.
+//! Open files and devices. Only [`File::create`] creates files.
 
 use std::fs::OpenOptions;
 use std::io;
@@ -10,21 +10,21 @@ use rustix::fs::{FallocateFlags, fallocate};
 use rustix::io::{Errno, retry_on_intr};
 use storlab_base::{Error, Result};
 
-/// Gives the room of a part of a file back; the file stays as long as it was.
+/// Mode of fallocate(2) that frees a range of a file without changing the file's length.
 pub(crate) const PUNCH_HOLE: i32 = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
 
-/// What the run will do to the file.
+/// Access that a run needs to a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Access {
-    /// It reads.
+    /// Whether the run reads.
     pub read: bool,
-    /// It writes or trims. A flush needs neither.
+    /// Whether the run writes or trims. A flush requires neither read nor write access.
     pub write: bool,
-    /// It bypasses the page cache.
+    /// Whether I/O bypasses the page cache (O_DIRECT).
     pub direct: bool,
 }
 
-/// An open file or device.
+/// Open file or block device.
 #[derive(Debug)]
 pub struct File {
     inner: std::fs::File,
@@ -34,11 +34,11 @@ pub struct File {
 }
 
 impl File {
-    /// Open what exists.
+    /// Open an existing file or device; `name` is used in messages.
     ///
     /// # Errors
-    /// [`Error::Io`] with operation `open`; where `O_DIRECT` is what the file system lacks, it says
-    /// so.
+    /// [`Error::Io`] with operation `open`, or `open with O_DIRECT` if the file system does not
+    /// support that.
     pub fn open(path: &Path, name: &str, access: Access) -> Result<Self> {
         let flags = libc::O_CLOEXEC | if access.write { 0 } else { libc::O_NOATIME };
         let direct = if access.direct { libc::O_DIRECT } else { 0 };
@@ -49,7 +49,7 @@ impl File {
                 .custom_flags(flags)
                 .open(path)
         };
-        // O_NOATIME is for owners only.
+        // O_NOATIME is allowed only for the owner of the file.
         let opened = open(flags | direct).or_else(|e| match e.raw_os_error() {
             Some(libc::EPERM) => open(libc::O_CLOEXEC | direct),
             _ => Err(e),
@@ -68,11 +68,13 @@ impl File {
         Ok(File { inner, name: name.to_owned(), block_device, direct: access.direct })
     }
 
-    /// Make a file that is not there, to write to it. `direct` is given up, and
-    /// [`File::is_direct`] says so, where the file system lacks it.
+    /// Create a file for writing.
+    ///
+    /// If the file system does not support `direct`, the file is opened without it, see
+    /// [`File::is_direct`].
     ///
     /// # Errors
-    /// [`Error::Io`] with operation `create`, also where it is there already.
+    /// [`Error::Io`] with operation `create`, also if the file already exists.
     pub fn create(path: &Path, name: &str, direct: bool) -> Result<Self> {
         let open = |direct: bool| {
             let flags = libc::O_CLOEXEC | if direct { libc::O_DIRECT } else { 0 };
@@ -88,7 +90,7 @@ impl File {
         let refused = |e: &io::Error| direct && e.raw_os_error() == Some(libc::EINVAL);
         let (opened, direct) = match open(direct) {
             Err(e) if refused(&e) => {
-                // Some kernels make the file before they find out.
+                // Some kernels create the file before they reject the flag.
                 let _ = std::fs::remove_file(path);
                 (open(false), false)
             }
@@ -98,12 +100,12 @@ impl File {
         Ok(File { inner, name: name.to_owned(), block_device: false, direct })
     }
 
-    /// It bypasses the page cache.
+    /// Return whether I/O bypasses the page cache (O_DIRECT).
     pub fn is_direct(&self) -> bool {
         self.direct
     }
 
-    /// Bytes in it.
+    /// Return the length in bytes.
     ///
     /// # Errors
     /// [`Error::Io`] with operation `stat`.
@@ -112,15 +114,15 @@ impl File {
         Ok(metadata.len())
     }
 
-    /// Nothing is in it.
+    /// Return whether the file is empty.
     ///
     /// # Errors
-    /// As [`File::len`].
+    /// [`Error::Io`] with operation `stat`.
     pub fn is_empty(&self) -> Result<bool> {
         Ok(self.len()? == 0)
     }
 
-    /// Make it that long.
+    /// Set the length of the file in bytes.
     ///
     /// # Errors
     /// [`Error::Io`] with operation `truncate`.
@@ -128,12 +130,13 @@ impl File {
         self.inner.set_len(bytes).map_err(|e| Error::io("truncate", &self.name, bytes, e))
     }
 
-    /// Let the file system set that many bytes aside at once, which makes the file that long: what
-    /// is written then changes no size, so that the kernel takes writes side by side. False where
-    /// the file system cannot.
+    /// Allocate `bytes` bytes, which also sets the length of the file.
+    ///
+    /// Later writes then do not change the file's size, so the kernel can process them in parallel.
+    /// Returns false if the file system does not support this.
     ///
     /// # Errors
-    /// [`Error::Io`] with operation `preallocate`, as of a full disk.
+    /// [`Error::Io`] with operation `preallocate`, for example if the disk is full.
     pub fn preallocate(&self, bytes: u64) -> Result<bool> {
         if bytes == 0 {
             return Ok(true);
@@ -146,7 +149,7 @@ impl File {
         }
     }
 
-    /// Write all of it, and wait for that.
+    /// Write all of `data` at `offset` with blocking calls.
     ///
     /// # Errors
     /// [`Error::Io`] with operation `write`.
@@ -154,17 +157,17 @@ impl File {
         self.inner.write_all_at(data, offset).map_err(|e| Error::io("write", &self.name, offset, e))
     }
 
-    /// As the study calls it.
+    /// Return the name that the study uses for the file.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// A block device, not a regular file.
+    /// Return whether this is a block device, not a regular file.
     pub fn is_block_device(&self) -> bool {
         self.block_device
     }
 
-    /// For the backends.
+    /// Return the file descriptor, for the backends.
     pub(crate) fn fd(&self) -> RawFd {
         self.inner.as_raw_fd()
     }
@@ -213,7 +216,7 @@ mod tests {
     fn reading_opens_read_only() {
         let file = tempfile::NamedTempFile::new().unwrap();
         let file = File::open(file.path(), "f", READ).unwrap();
-        // SAFETY-free check: fcntl through std is not offered, so look at /proc.
+        // The standard library has no fcntl, so the flags are read from /proc.
         let info = std::fs::read_to_string(format!("/proc/self/fdinfo/{}", file.fd())).unwrap();
         let flags = info.lines().find_map(|l| l.strip_prefix("flags:")).unwrap().trim().to_owned();
         let mode = i32::from_str_radix(&flags, 8).unwrap() & libc::O_ACCMODE;

@@ -1,7 +1,8 @@
-//! Floor 1: [`Backend`], what moves bytes, and one file for each backend.
+//! I/O backends: the [`Backend`] trait and its implementations for `io_uring`, POSIX calls and no
+//! I/O.
 //!
-//! A backend belongs to one worker thread. It owns the files' registration and the buffers;
-//! operations name both by index, so that callers handle no descriptors and no addresses.
+//! A backend belongs to one worker thread. It owns the buffers and the registration of the files;
+//! operations refer to both by index, so that callers handle no descriptors and no addresses.
 
 mod arena;
 mod backend;

@@ -1,4 +1,5 @@
-//! Completes every operation at once: what is left is the cost of the engine itself.
+//! Null backend: completes every operation at once without I/O, to measure the cost of the engine
+//! itself.
 
 use std::io;
 use std::sync::Arc;
@@ -11,20 +12,20 @@ use crate::arena::Arena;
 use crate::backend::{Backend, Completion, Op, Wake};
 use crate::file::File;
 
-/// See the module.
+/// Backend that completes every operation at once without I/O.
 pub struct NullBackend {
     arena: Arena,
     done: Vec<Completion>,
 }
 
 impl NullBackend {
-    /// Needs no files.
+    /// Create the backend; it needs no files.
     pub fn new(arena: Arena) -> Self {
         NullBackend { arena, done: Vec::new() }
     }
 }
 
-/// The worker's own thread, asleep until the next operation is due.
+/// Worker thread that sleeps until its next operation is due.
 struct Parked(Thread);
 
 impl Wake for Parked {

@@ -1,7 +1,7 @@
-//! `pread`/`pwrite` by threads, one for each outstanding operation: for machines where `io_uring`
-//! is forbidden.
+//! POSIX backend: `pread` and `pwrite` in one thread per outstanding operation, for machines on
+//! which `io_uring` is forbidden.
 //!
-//! With a single outstanding operation the worker does it itself, without a thread between.
+//! With a single outstanding operation, the worker thread performs it itself.
 
 #![allow(unsafe_code)]
 
@@ -20,18 +20,18 @@ use crate::backend::{Backend, Completion, Op, Wake};
 use crate::device::discard;
 use crate::file::{File, PUNCH_HOLE};
 
-/// See the module.
+/// Backend that performs operations with blocking calls in helper threads.
 pub struct PosixBackend {
-    /// Never freed when threads are left behind that may still write to it.
+    /// Buffers. Leaked if helper threads that may still write to them are left running.
     arena: ManuallyDrop<Arena>,
-    /// Kept open as long as a thread may use them.
+    /// Files, kept open as long as a helper thread may use them.
     files: Arc<Vec<File>>,
     targets: Vec<Target>,
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
     pushed: Vec<Task>,
     done: Vec<Completion>,
-    /// Pushed by the caller and not yet reaped.
+    /// Number of operations pushed by the caller and not yet reaped.
     in_flight: usize,
 }
 
@@ -47,7 +47,7 @@ impl Target {
     }
 }
 
-/// An operation and the address of its data.
+/// Operation with the address of its data.
 #[derive(Clone, Copy)]
 struct Task {
     op: Op,
@@ -55,8 +55,8 @@ struct Task {
     buffer: *mut u8,
 }
 
-// SAFETY: the address points into the arena, which outlives the threads; a slot belongs to one
-// operation.
+// SAFETY: the address points into the arena, which outlives the threads, and each slot belongs to
+// one operation only.
 unsafe impl Send for Task {}
 
 #[derive(Default)]
@@ -89,10 +89,10 @@ impl Wake for Shared {
 }
 
 impl PosixBackend {
-    /// Threads for `in_flight` operations.
+    /// Create the backend with helper threads for `in_flight` operations.
     ///
     /// # Errors
-    /// The kernel's, when it gives no more threads.
+    /// The error of the system if it cannot create the threads.
     pub fn new(files: Arc<Vec<File>>, arena: Arena, in_flight: usize) -> io::Result<Self> {
         let shared = Arc::new(Shared::default());
         let count = if in_flight > 1 { in_flight } else { 0 };
@@ -106,7 +106,7 @@ impl PosixBackend {
             done: Vec::new(),
             in_flight: 0,
         };
-        // Where the kernel gives no more, dropping the backend ends those that began.
+        // If a thread cannot be created, dropping the backend ends those already running.
         for _ in 0..count {
             let (shared, files) = (backend.shared.clone(), backend.files.clone());
             let thread = std::thread::Builder::new()
@@ -121,7 +121,7 @@ impl PosixBackend {
         Ok(backend)
     }
 
-    /// Threads end as soon as they have nothing to do.
+    /// Ask the threads to end as soon as their queue is empty.
     fn close(&self) {
         self.shared.lock().closed = true;
         self.shared.has_work.notify_all();
@@ -164,8 +164,8 @@ fn perform(Task { op, target, buffer }: Task) -> Completion {
         return Completion { tag: op.tag, result };
     }
     let (fd, len, offset) = (target.fd, op.len as usize, op.offset as libc::off_t);
-    // Not by rustix: it wants slices of the memory and owned files, where the ring of the other
-    // backend has addresses and numbers.
+    // rustix requires slices and owned files, but the backends share operations with addresses and
+    // descriptor numbers.
     // SAFETY: the buffer is `len` bytes of a slot that belongs to this operation alone.
     let result = unsafe {
         match op.kind {
@@ -243,7 +243,7 @@ impl Backend for PosixBackend {
     }
 
     fn cancel_all(&mut self) {
-        // What a thread has begun cannot be taken back; what none has begun can.
+        // Only queued operations can be cancelled, not those that a thread has begun.
         let mut state = self.shared.lock();
         while let Some(task) = state.todo.pop_front() {
             state.done.push(Completion { tag: task.op.tag, result: -libc::ECANCELED });
@@ -268,15 +268,15 @@ impl Backend for PosixBackend {
     }
 
     fn abandon(self) {
-        // What is in flight is left to its threads when this is dropped.
+        // Dropping `self` leaves operations in flight to their threads.
     }
 }
 
 impl Drop for PosixBackend {
     fn drop(&mut self) {
         if self.in_flight > 0 {
-            // A thread may be stuck in the kernel: who waited for it would be, too. It has the
-            // files, and the buffers stay for good. What none has begun, none does any more.
+            // A thread may be stuck in the kernel, so it must not be joined. It keeps the files
+            // open, and the buffers are leaked. Operations that no thread has begun are cancelled.
             self.cancel_all();
             return self.close();
         }
@@ -312,7 +312,7 @@ mod tests {
         });
     }
 
-    /// Reads of 8 bytes of `/dev/zero`, into as many slots.
+    /// Create a backend with reads of 8 bytes of `/dev/zero` pushed, one into each slot.
     fn reading(slots: usize, slot_bytes: usize) -> (Arc<Vec<File>>, PosixBackend) {
         let access = crate::Access { read: true, write: false, direct: false };
         let files = Arc::new(vec![File::open("/dev/zero".as_ref(), "zero", access).unwrap()]);
@@ -331,7 +331,7 @@ mod tests {
         let (files, mut backend) = reading(4, 4096);
         backend.submit(true, None).unwrap();
         backend.abandon();
-        // Each thread, and the backend, held the files open.
+        // Each thread and the backend keep the files open.
         while Arc::strong_count(&files) > 1 {
             std::thread::yield_now();
         }
@@ -341,11 +341,11 @@ mod tests {
     fn a_thread_that_is_stuck_keeps_nobody_and_its_buffers() {
         let (release, held) = std::sync::mpsc::channel::<()>();
         let (end, ended) = std::sync::mpsc::channel();
-        // A size that no other test has.
+        // A size that no other test uses, because the cache of mappings is global.
         let bytes = 218 << 20;
         std::thread::spawn(move || {
             let (_, mut backend) = reading(1, bytes);
-            // As one whose read does not come back.
+            // Simulates a thread whose read never returns.
             backend.threads.push(std::thread::spawn(move || {
                 let _ = held.recv();
             }));

@@ -1,4 +1,4 @@
-//! What this machine's kernel offers.
+//! Detection of `io_uring` on this machine.
 
 use std::sync::Arc;
 
@@ -11,15 +11,15 @@ use crate::uring::UringBackend;
 /// Outcome of [`probe`].
 #[derive(Clone, Debug)]
 pub struct Probe {
-    /// `io_uring` works here.
+    /// Whether `io_uring` works here.
     pub uring: bool,
-    /// Why not; empty where it does.
+    /// Reason why it does not work; empty if it does.
     pub reason: String,
-    /// Which of its abilities are there.
+    /// Available kernel features.
     pub features: Vec<&'static str>,
 }
 
-/// Try to make a small ring.
+/// Probe `io_uring` by creating a small ring.
 pub fn probe() -> Probe {
     let attempt = || -> Result<UringBackend> {
         let arena =

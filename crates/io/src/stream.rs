@@ -1,12 +1,12 @@
-//! Deep sequential I/O: one file at a time, from start to end, in registered buffers that are kept
-//! from file to file.
+//! Sequential I/O at a high queue depth: one file at a time, from start to end, in registered
+//! buffers that are reused from file to file.
 //!
-//! Chunks are in flight side by side and are handed over in order. Chunk `k` of a file that is
-//! written lies in buffer `k` modulo their number, so that a caller who leaves his data in the
-//! buffers knows what is in them.
+//! Several chunks are in flight at once and are handed over in order. When a file is written, chunk
+//! `k` uses buffer `k` modulo the number of buffers, so a caller that leaves its data in the
+//! buffers knows their content.
 //!
-//! What lies in the page cache is there as soon as it is asked for. Of such a file no more is asked
-//! for at once than the processor's caches hold, and always into the same buffers.
+//! Reads from the page cache complete at once. For such a file, only as many bytes are requested at
+//! a time as fit into the processor's cache, always into the same buffers.
 
 #![allow(unsafe_code)]
 
@@ -25,53 +25,54 @@ use crate::posix::PosixBackend;
 use crate::probe::probe;
 use crate::uring::UringBackend;
 
-/// What `O_DIRECT` asks of lengths and offsets, on every device of today.
+/// Granularity in bytes of lengths and offsets under `O_DIRECT`; sufficient for all current
+/// devices.
 pub const SECTOR: u64 = 4096;
-/// A wait looks this often whether the run is to end.
+/// Interval at which a wait checks whether the run ends.
 const LOOK: Duration = Duration::from_millis(100);
-/// What is in flight when a run ends is waited for so long.
+/// Maximum wait for operations in flight at the end of a run.
 const DRAIN_NS: u64 = 30_000_000_000;
-/// Of a file in the page cache, asked for at once: more falls out of a core's cache before the
-/// caller has it.
+/// Bytes requested at a time of a file in the page cache. More would be evicted from the core's
+/// cache before the caller uses it.
 const NEAR_BYTES: usize = 256 << 10;
 
-/// Size of one I/O, and how many there are.
+/// I/O size, queue depth and number of buffers of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StreamSpec {
-    /// Bytes of one I/O, a multiple of [`SECTOR`].
+    /// Bytes per I/O, a multiple of [`SECTOR`].
     pub io_bytes: usize,
-    /// In flight at most.
+    /// Queue depth: maximum number of I/Os in flight.
     pub depth: usize,
-    /// Buffers: `depth` or more.
+    /// Number of buffers, at least `depth`.
     pub slots: usize,
 }
 
-/// One chunk of a file, just moved.
+/// Chunk of a file that has just been moved.
 #[derive(Debug)]
 pub struct Chunk<'c> {
-    /// In the file.
+    /// Offset in bytes in the file.
     pub offset: u64,
-    /// Its bytes; of a write: what was written.
+    /// Data that was read or written.
     pub data: &'c [u8],
-    /// Which buffer a writer of the file has it in.
+    /// Index of the buffer that a write of this chunk uses.
     pub slot: usize,
-    /// Submission to completion. What ends while the caller has another chunk is seen when he
-    /// gives it back.
+    /// Time in nanoseconds from submission to completion. A completion that arrives while the
+    /// caller processes another chunk is only seen after that.
     pub latency_ns: u64,
-    /// When it was submitted, on the run's clock.
+    /// Time of submission in nanoseconds on the run's clock.
     pub start_ns: u64,
 }
 
-/// How a pass over a file ended.
+/// Outcome of a pass over a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pass {
-    /// All of it was moved.
+    /// The whole file was moved.
     Whole,
-    /// The run was ended.
+    /// The run ended first.
     Stopped,
 }
 
-/// See the module. Belongs to the thread that made it.
+/// Sequential reader and writer of files. It belongs to the thread that created it.
 pub struct Stream {
     inner: Inner,
     spec: StreamSpec,
@@ -83,10 +84,11 @@ enum Inner {
 }
 
 impl Stream {
-    /// Buffers and a ring, or threads where `io_uring` is forbidden.
+    /// Allocate the buffers and create a ring, or threads if `io_uring` is not available.
     ///
     /// # Errors
-    /// [`Error::Spec`] for an impossible size, [`Error::Io`] where there is no memory.
+    /// [`Error::Spec`] for an invalid size or depth, [`Error::Io`] if there is not enough memory or
+    /// threads cannot be created, [`Error::Backend`] if the ring cannot be created.
     pub fn new(spec: StreamSpec) -> Result<Self> {
         if spec.io_bytes == 0 || !(spec.io_bytes as u64).is_multiple_of(SECTOR) {
             return Err(Error::spec("io_bytes", "is no multiple of 4096", "use one, such as 1MiB"));
@@ -96,7 +98,7 @@ impl Stream {
         }
         let arena = Arena::new(spec.slots, spec.io_bytes)
             .map_err(|e| Error::io("allocation", "buffers", 0, e))?;
-        let files = Arc::new(Vec::new()); // each pass brings its own
+        let files = Arc::new(Vec::new()); // each pass brings its own file
         let inner = if probe().uring {
             let backend = UringBackend::new(files, arena, spec.depth, spec.depth)?;
             Inner::Uring(Box::new(Engine::new(backend, spec)))
@@ -108,7 +110,7 @@ impl Stream {
         Ok(Stream { inner, spec })
     }
 
-    /// `uring` or `posix`.
+    /// Return the name of the backend: `uring` or `posix`.
     pub fn backend(&self) -> &'static str {
         match &self.inner {
             Inner::Uring(engine) => engine.backend.name(),
@@ -116,7 +118,7 @@ impl Stream {
         }
     }
 
-    /// Abilities of the kernel that are used.
+    /// Return the kernel features in use.
     pub fn features(&self) -> Vec<&'static str> {
         match &self.inner {
             Inner::Uring(engine) => engine.backend.features(),
@@ -124,32 +126,32 @@ impl Stream {
         }
     }
 
-    /// Size of I/Os, and how many.
+    /// Return the I/O size, queue depth and number of buffers.
     pub fn spec(&self) -> StreamSpec {
         self.spec
     }
 
-    /// Put something into every buffer, before any I/O.
+    /// Fill every buffer, before any I/O.
     pub fn fill(&mut self, mut fill: impl FnMut(usize, &mut [u8])) {
         for slot in 0..self.spec.slots {
             self.refill(slot, |buffer| fill(slot, buffer));
         }
     }
 
-    /// Put something into one buffer, between two passes.
+    /// Fill one buffer, between two passes.
     pub fn refill(&mut self, slot: usize, fill: impl FnOnce(&mut [u8])) {
         let arena = match &mut self.inner {
             Inner::Uring(engine) => engine.backend.arena(),
             Inner::Posix(engine) => engine.backend.arena(),
         };
-        // SAFETY: nothing is in flight between two passes.
+        // SAFETY: no operation is in flight between two passes.
         fill(unsafe { arena.slot_mut(slot as u32) });
     }
 
-    /// Read the first `len` bytes of a file. `each` gets the chunks in order.
+    /// Read the first `len` bytes of a file. `take` gets the chunks in order.
     ///
     /// # Errors
-    /// As [`Stream::read_part`].
+    /// As for [`Stream::read_part`].
     pub fn read(
         &mut self,
         file: &File,
@@ -160,12 +162,14 @@ impl Stream {
         self.read_part(file, 0, len, stopping, take)
     }
 
-    /// Read `len` bytes from `from` on, which is a multiple of [`SECTOR`] where the file is open
-    /// for direct I/O. `each` gets the chunks in order.
+    /// Read `len` bytes of a file, starting at offset `from`. `take` gets the chunks in order.
+    ///
+    /// If the file is open for direct I/O, `from` must be a multiple of [`SECTOR`].
     ///
     /// # Errors
-    /// [`Error::Io`] and [`Error::Short`] with the file's name and the offset, [`Error::Hung`]
-    /// where what is in flight does not end, also after another one, and what `each` returns.
+    /// [`Error::Io`] or [`Error::Short`] with the file's name and the offset if a read fails or is
+    /// short, [`Error::Hung`] if operations in flight do not end (possibly wrapping an earlier
+    /// error), or the error of `take`.
     pub fn read_part(
         &mut self,
         file: &File,
@@ -182,14 +186,16 @@ impl Stream {
         }
     }
 
-    /// Write `len` bytes from the start of a file: `fill` makes the bytes at an offset in a buffer,
-    /// which still has what the last use left in it. `each` hears of every chunk, in order.
+    /// Write the first `len` bytes of a file.
     ///
-    /// Where the file is open for direct I/O, the last chunk is written up to the next multiple of
-    /// [`SECTOR`]: the caller truncates the file to its length.
+    /// `fill` gets an offset in the file, the buffer's index and the buffer, which still holds its
+    /// previous content. `take` gets every chunk after it is written, in order.
+    ///
+    /// If the file is open for direct I/O, the last chunk is padded to a multiple of [`SECTOR`],
+    /// and the caller must truncate the file.
     ///
     /// # Errors
-    /// As [`Stream::read`].
+    /// As for [`Stream::read_part`].
     pub fn write(
         &mut self,
         file: &File,
@@ -206,7 +212,7 @@ impl Stream {
     }
 }
 
-/// One pass over one file.
+/// Pass over one file.
 struct Job<'j> {
     file: &'j File,
     from: u64,
@@ -226,7 +232,7 @@ impl Job<'_> {
 struct Slot {
     start_ns: u64,
     latency_ns: u64,
-    /// Of the completion; `None` while in flight.
+    /// Result of the completion; `None` while the operation is in flight.
     result: Option<i32>,
 }
 
@@ -235,12 +241,12 @@ struct Engine<B> {
     spec: StreamSpec,
     slots: Vec<Slot>,
     completions: Vec<Completion>,
-    /// Slots that were pushed since the last submit.
+    /// Slots pushed since the last submission.
     fresh: Vec<usize>,
     in_flight: usize,
-    /// How long what is in flight at the end is waited for.
+    /// Maximum wait in nanoseconds for operations in flight at the end.
     drain_ns: u64,
-    /// The chunk that lies in the first buffer, or would.
+    /// Index of the chunk that is mapped to the first buffer.
     base: u64,
 }
 
@@ -259,7 +265,7 @@ impl<B: Backend> Engine<B> {
         self.backend.replace_file(0, job.file);
         let chunks = job.len.div_ceil(self.spec.io_bytes as u64);
         let ended = self.move_all(job, chunks, fill, take);
-        // After an error or a stop, nothing of this pass may touch the buffers any more.
+        // After an error or a stop, no operation of this pass may still use the buffers.
         match (ended, self.drain(job)) {
             (Err(first), Err(later)) => Err(later.after(Some(first))),
             (ended, drained) => drained.and(ended),
@@ -275,7 +281,7 @@ impl<B: Backend> Engine<B> {
     ) -> Result<Pass> {
         let (mut issued, mut handed) = (0, 0);
         let slots = self.spec.slots as u64;
-        // Until something has to be waited for, the file may lie in the page cache.
+        // Until a read has to wait, assume that the file is in the page cache.
         let mut waits = job.kind == OpKind::Write || job.file.is_direct();
         self.base = 0;
         while handed < chunks {
@@ -297,7 +303,8 @@ impl<B: Backend> Engine<B> {
             }
             let next = self.slot_of(handed);
             self.turn(waits && self.slots[next].result.is_none())?;
-            // One at a time: while the caller works, what ends is not seen to have ended.
+            // One chunk at a time: completions that arrive while the caller works are seen only
+            // afterwards.
             if let Some(result) = self.slots[next].result {
                 self.hand_over(job, handed, next, result, take)?;
                 handed += 1;
@@ -308,12 +315,12 @@ impl<B: Backend> Engine<B> {
         Ok(Pass::Whole)
     }
 
-    /// Chunks that a core's cache holds.
+    /// Return the number of chunks that fit into a core's cache, at least 1.
     fn near(&self) -> u64 {
         (NEAR_BYTES / self.spec.io_bytes).max(1) as u64
     }
 
-    /// Where a chunk lies.
+    /// Return the buffer slot of a chunk.
     fn slot_of(&self, chunk: u64) -> usize {
         ((chunk - self.base) % self.spec.slots as u64) as usize
     }
@@ -322,7 +329,7 @@ impl<B: Backend> Engine<B> {
         let slot = self.slot_of(chunk);
         let (offset, len) = self.place_of(job, chunk);
         if job.kind == OpKind::Write {
-            // SAFETY: the slot's last chunk was handed over, so nothing is in flight on it.
+            // SAFETY: the slot's last chunk was handed over, so no operation is in flight on it.
             let buffer = unsafe { self.backend.arena().slot_mut(slot as u32) };
             fill(offset, slot, &mut buffer[..len as usize]);
         }
@@ -342,14 +349,15 @@ impl<B: Backend> Engine<B> {
         self.in_flight += 1;
     }
 
-    /// Offset and length of a chunk.
+    /// Return the offset and length of a chunk.
     fn place_of(&self, job: &Job<'_>, chunk: u64) -> (u64, u64) {
         let done = chunk * self.spec.io_bytes as u64;
         (job.from + done, (job.len - done).min(self.spec.io_bytes as u64))
     }
 
-    /// Hand over what was pushed, and take what has ended. Latency begins here: what the caller
-    /// put into the buffers before is no part of it.
+    /// Submit the queued operations, and collect completions.
+    ///
+    /// Latency starts here, so it does not include the time to fill the buffers.
     fn turn(&mut self, wait: bool) -> Result<()> {
         let start_ns = if self.fresh.is_empty() { 0 } else { monotonic_ns() };
         for slot in self.fresh.drain(..) {
@@ -400,7 +408,8 @@ impl<B: Backend> Engine<B> {
         take(Chunk { offset, data: &data[..len as usize], slot, latency_ns, start_ns })
     }
 
-    /// The kernel cut a write short. Trying the rest tells why: that the disk is full, for example.
+    /// Complete a short write with blocking calls, which also reports the reason (for example, a
+    /// full disk).
     fn write_rest(&mut self, job: &Job<'_>, offset: u64, moved: u64, slot: usize) -> Result<()> {
         let chunk = (offset - job.from) / self.spec.io_bytes as u64;
         let (_, mut len) = self.place_of(job, chunk);

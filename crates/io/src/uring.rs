@@ -1,5 +1,5 @@
-//! `io_uring`: one ring for each worker, files, buffers and the ring itself registered where the
-//! kernel lets us.
+//! `io_uring` backend: one ring per worker; files, buffers and the ring itself are registered if
+//! the kernel allows it.
 //!
 //! Source: io_uring(7), `io_uring_setup(2)`, `io_uring_enter(2)`, `io_uring_register(2)`.
 
@@ -29,46 +29,48 @@ use crate::device::{BLOCK_URING_CMD_DISCARD, discard, ring_discards};
 use crate::file::{File, PUNCH_HOLE};
 
 const CANCEL_TAG: u64 = u64::MAX - 1;
-/// The kernel's limit. It keeps completions beyond them until there is room.
+/// Maximum size of the completion queue in the kernel. The kernel keeps completions beyond it until
+/// there is room.
 const CQ_ENTRIES_MAX: usize = 65_536;
-/// Larger registrations would pin more memory than the I/O could ever have in flight.
+/// Maximum number of bytes of registered buffers; registration pins them in memory.
 const REGISTERED_BYTES_MAX: usize = 4 << 30;
 
-/// See the module.
+/// Backend that submits operations to an `io_uring` ring.
 pub struct UringBackend {
-    // The three parts borrow from `ring`, which they must not outlive: Drop releases it after them.
+    // These three borrow from `ring` and must not outlive it: Drop releases `ring` after them.
     submitter: ManuallyDrop<Submitter<'static>>,
     sq: ManuallyDrop<SubmissionQueue<'static>>,
     cq: ManuallyDrop<CompletionQueue<'static>>,
-    /// Owned, as a pointer: moving a box would assert that nothing else points into it.
+    /// Owned ring as a raw pointer: moving a Box would assert that no other pointer refers into it.
     ring: NonNull<IoUring>,
     arena: ManuallyDrop<Arena>,
-    /// Kept open as long as the ring may use them.
+    /// Files, kept open as long as the ring may use them.
     files: Arc<Vec<File>>,
-    /// By index of the file.
+    /// Targets by file index.
     targets: Vec<Target>,
     wake: Arc<EventFd>,
-    /// Pushed while the queue was full: queued by the next submits.
+    /// Entries pushed while the submission queue was full; the next submissions queue them.
     held: VecDeque<Entry>,
     features: Vec<&'static str>,
     fixed_buffers: bool,
     fixed_files: bool,
     discards: Discards,
     pushed: bool,
-    /// Pushed by the caller and not yet reaped.
+    /// Number of operations pushed by the caller and not yet reaped.
     in_flight: usize,
 }
 
-/// How operations name a file.
+/// File as operations refer to it.
 #[derive(Clone, Copy)]
 struct Target {
-    /// Registered index, or descriptor.
+    /// Registered index, or file descriptor.
     number: i32,
     fd: i32,
     block_device: bool,
 }
 
-/// Trims of devices, where the kernel has none of a ring: held back, to be made by the next submit.
+/// Discards of block devices. If the kernel's `io_uring` cannot discard, they are held back and
+/// performed by the next submission with blocking calls.
 #[derive(Default)]
 struct Discards {
     by_ring: bool,
@@ -77,7 +79,7 @@ struct Discards {
 }
 
 impl Discards {
-    /// True when there is something to reap.
+    /// Perform the held discards. Returns whether there are completions to reap.
     #[inline]
     fn make(&mut self) -> bool {
         for (fd, op) in self.held.drain(..) {
@@ -87,7 +89,7 @@ impl Discards {
         !self.done.is_empty()
     }
 
-    /// How many there were.
+    /// Append up to `limit` completions of discards, and return their number.
     #[inline]
     fn reap(&mut self, into: &mut Vec<Completion>, limit: usize) -> usize {
         let count = self.done.len().min(limit);
@@ -96,11 +98,11 @@ impl Discards {
     }
 }
 
-/// A way to run the kernel work that completes I/O.
+/// Mode in which the kernel runs its completion work: name, and the set-up flags.
 type Taskrun = (&'static str, fn(&mut io_uring::Builder));
 
-/// The first one that the kernel knows is taken. With the flag it tells that there is work which a
-/// call that does not wait would leave undone.
+/// Completion modes, best first; the first one that the kernel supports is used. The taskrun flag
+/// shows pending work, so that a call that does not wait can run it too.
 const TASKRUN: [Taskrun; 3] = [
     ("defer_taskrun", |b| {
         b.setup_single_issuer().setup_defer_taskrun().setup_taskrun_flag();
@@ -112,12 +114,13 @@ const TASKRUN: [Taskrun; 3] = [
 ];
 
 impl UringBackend {
-    /// A ring for `in_flight` operations, at most `batch` of them handed over at a time. Must be
-    /// called on the thread that will use it.
+    /// Create a ring for `in_flight` operations, of which at most `batch` are submitted at a time.
+    ///
+    /// Must be called on the thread that will use the ring.
     ///
     /// # Errors
-    /// [`Error::Backend`] where the kernel or a sandbox forbids `io_uring`, or it is older than
-    /// 5.11.
+    /// [`Error::Backend`] if the kernel or a sandbox forbids `io_uring`, or the kernel is older
+    /// than 5.11; [`Error::Io`] if the eventfd cannot be created.
     pub fn new(
         files: Arc<Vec<File>>,
         arena: Arena,
@@ -134,15 +137,15 @@ impl UringBackend {
         in_flight: usize,
         ways: &[Taskrun],
     ) -> Result<Self> {
-        // First: only Drop gives back what is registered below, so that nothing after it may fail.
+        // Must come first: registrations are undone only by Drop, so nothing after them may fail.
         let wake = EventFd::new().map_err(|e| Error::io("eventfd", "io_uring", 0, e))?;
         let (ring, taskrun) = build(batch + 2, in_flight + 2, ways)?;
         if !ring.params().is_feature_ext_arg() {
             return Err(refused("the kernel is older than 5.11"));
         }
         let mut ring = NonNull::from(Box::leak(Box::new(ring)));
-        // SAFETY: the ring stays where it is until Drop, which releases the parts first; nothing
-        // else borrows from it.
+        // SAFETY: the ring stays at its address until Drop, which releases the three parts first;
+        // nothing else borrows from it.
         let (mut submitter, sq, cq) = unsafe { ring.as_mut() }.split();
         let mut features = vec![taskrun];
         let fds: Vec<_> = files.iter().map(File::fd).collect();
@@ -176,8 +179,10 @@ impl UringBackend {
         Ok(backend)
     }
 
-    /// Another thread's write to the eventfd ends a wait without a timer for every wait. A poll
-    /// names no memory: where it outlives the backend, there is nothing that it could write to.
+    /// Queue a poll of the eventfd, so that a write by another thread ends a wait.
+    ///
+    /// This avoids a timer per wait. A poll refers to no buffer, so it is harmless if it outlives
+    /// the backend.
     fn arm_wake(&mut self) {
         let fd = Fd(self.wake.0.as_raw_fd());
         let entry = opcode::PollAdd::new(fd, libc::POLLIN as u32).build();
@@ -194,7 +199,7 @@ impl UringBackend {
         let _ = unsafe { self.sq.push(&entry) };
     }
 
-    /// A full queue means that the kernel has yet to take what is in it: the next submit tells why.
+    /// Hold an entry back while the submission queue is full; the next submission queues it.
     #[cold]
     fn hold(&mut self, entry: Entry) {
         self.held.push_back(entry);
@@ -211,8 +216,10 @@ impl UringBackend {
         }
     }
 
-    /// What is neither a read nor a write with a registered buffer. Not inlined: the loop that
-    /// moves data is short. By value: an operation whose address is taken is put into memory first.
+    /// Queue operations other than reads and writes with registered buffers.
+    ///
+    /// Not inlined, to keep the loop that moves data short. By value, because taking the address of
+    /// an operation would force it into memory.
     #[inline(never)]
     fn push_other(&mut self, op: Op) {
         let Target { number, fd, block_device } = self.targets[op.file as usize];
@@ -264,9 +271,9 @@ impl Backend for UringBackend {
 
     fn replace_file(&mut self, index: usize, file: &File) {
         let (fd, block_device) = (file.fd(), file.is_block_device());
-        // Not registered: for a file of few operations that costs more than it saves each of them.
+        // Not registered: for a file with few operations, registration costs more than it saves.
         if self.fixed_files {
-            // All or none are. The others keep their own descriptors.
+            // Either all files are registered or none; the other files are now used by descriptor.
             let _ = self.submitter.unregister_files();
             self.fixed_files = false;
             self.targets = targets_of(&self.files, false);
@@ -276,7 +283,8 @@ impl Backend for UringBackend {
         self.targets[index] = target;
     }
 
-    // A call would hand the operation over in memory, at a fifth of the time that the rest takes.
+    // Inlined, because a call would pass the operation through memory, which costs a fifth of the
+    // time that the rest takes.
     #[allow(clippy::inline_always)]
     #[inline(always)]
     fn push(&mut self, op: &Op) {
@@ -284,8 +292,8 @@ impl Backend for UringBackend {
             return self.push_other(*op);
         }
         let file = Fd(self.targets[op.file as usize].number);
-        // Each kind is queued where it is made: entries that differ in more than their values meet
-        // in memory, and would be copied to the queue from there.
+        // Each kind is queued in its own branch: if entries of different kinds met in one place,
+        // they would be built in memory and copied to the queue.
         match op.kind {
             OpKind::Read => {
                 let read = opcode::ReadFixed::new(file, self.buffer(op), op.len, op.slot as u16);
@@ -301,7 +309,7 @@ impl Backend for UringBackend {
 
     #[inline]
     fn submit(&mut self, wait: bool, timeout: Option<Duration>) -> io::Result<()> {
-        // Also where nobody waits for them.
+        // Performed even if the caller does not wait.
         let discarded = self.discards.make();
         let wait = wait && !discarded;
         if !self.pushed && !wait && !self.sq.taskrun() {
@@ -320,12 +328,13 @@ impl Backend for UringBackend {
         if !self.held.is_empty() {
             self.queue_held();
         }
-        // The kernel may have taken only some of what was queued.
+        // The kernel may have consumed only part of the queue.
         self.pushed = !self.sq.is_empty();
         match entered {
             Ok(_) => Ok(()),
             Err(e) => match e.raw_os_error() {
-                // Out of time, interrupted, or short of completion space: reap, then come again.
+                // Timed out, interrupted, or short of completion space: the caller reaps and
+                // submits again.
                 Some(libc::ETIME | libc::EINTR | libc::EBUSY | libc::EAGAIN) => Ok(()),
                 _ => Err(e),
             },
@@ -368,7 +377,7 @@ impl Backend for UringBackend {
     }
 
     fn abandon(self) {
-        // The kernel may still write to the buffers: they, and the ring, stay for good.
+        // The kernel may still write to the buffers, so the buffers and the ring are leaked.
         std::mem::forget(self);
     }
 }
@@ -376,18 +385,18 @@ impl Backend for UringBackend {
 impl Drop for UringBackend {
     fn drop(&mut self) {
         if self.in_flight > 0 {
-            // An error ended the worker early: as `abandon`, since a later run would be given the
-            // buffers that the kernel still writes to.
+            // An error ended the worker early. Leak everything as `abandon` does, because a later
+            // run could otherwise get buffers that the kernel still writes to.
             return;
         }
-        // The kernel tears a ring down at its leisure; a file system is busy for as long as one of
+        // The kernel tears down a ring asynchronously, and a file system stays busy while one of
         // its files is registered. Errors mean that nothing was registered.
         let _ = self.submitter.unregister_files();
         let _ = self.submitter.unregister_buffers();
-        // A thread has room for 16; a ring that stays registered outlives its last descriptor.
+        // A thread can register only 16 rings, and a registered ring outlives its last descriptor.
         let _ = self.submitter.unregister_ring_fd();
-        // SAFETY: each part is dropped once, the borrowing ones before the ring. No operation is in
-        // flight but the poll of the eventfd, which uses no buffer.
+        // SAFETY: each part is dropped once, the borrowing ones before the ring. The only operation
+        // in flight is the poll of the eventfd, which uses no buffer.
         unsafe {
             ManuallyDrop::drop(&mut self.cq);
             ManuallyDrop::drop(&mut self.sq);
@@ -398,7 +407,7 @@ impl Drop for UringBackend {
     }
 }
 
-/// A counter in the kernel that one thread writes to and the ring of another reads.
+/// Eventfd with which other threads wake the worker's ring.
 struct EventFd(fs::File);
 
 impl EventFd {
@@ -407,16 +416,16 @@ impl EventFd {
         Ok(EventFd(fd.into()))
     }
 
-    /// What was written is taken, so that the next poll waits.
+    /// Reset the counter, so that the next poll waits.
     fn clear(&self) {
-        // An error means that there is nothing to take.
+        // An error means that the counter is already 0.
         let _ = (&self.0).read(&mut [0; 8]);
     }
 }
 
 impl Wake for EventFd {
     fn wake(&self) {
-        // Cannot fail short of 2^64 wakes; and if it did, the next one would wake.
+        // Fails only if the counter would exceed 2^64 - 2, and then a wake-up is already pending.
         let _ = (&self.0).write(&1u64.to_ne_bytes());
     }
 }
@@ -434,7 +443,7 @@ fn build(
         builder.setup_cqsize(cq.max(sq)).dontfork();
         set(&mut builder);
         let plain = builder.clone();
-        // Since Linux 6.6: entries are found without an index array between.
+        // Since Linux 6.6: no index array between queue and entries.
         match builder.setup_no_sqarray().build(sq).or_else(|_| plain.build(sq)) {
             Ok(ring) => return Ok((ring, name)),
             Err(e) => last = Some(e),
@@ -460,7 +469,8 @@ fn register_buffers(submitter: &Submitter<'_>, arena: &Arena) -> bool {
     unsafe { submitter.register_buffers(&vectors) }.is_ok()
 }
 
-/// Not in the crate: the range lies where the addresses of other commands do.
+/// Build a discard entry. The crate has none: the command passes the range in fields that other
+/// commands use for addresses.
 #[inline]
 fn discard_entry(file: Fd, op: &Op) -> Entry {
     let mut length = [0; 16];

@@ -1,4 +1,4 @@
-//! Streams over files of the working directory's file system.
+//! Tests of streams over files in the working directory.
 
 use super::*;
 use crate::file::Access;
@@ -8,7 +8,7 @@ fn byte_at(offset: u64) -> u8 {
 }
 
 fn round_trip(direct: bool, len: u64, spec: StreamSpec) {
-    // The file system of the working directory: tmpfs may lack direct I/O.
+    // In the working directory, because tmpfs may lack direct I/O.
     let dir = tempfile::tempdir_in(".").unwrap();
     let path = dir.path().join("stream");
     let file = File::create(&path, "stream", direct).unwrap();
@@ -89,7 +89,7 @@ fn a_file_that_ends_early_is_named() {
     let mut stream = Stream::new(StreamSpec { io_bytes: 4096, depth: 2, slots: 2 }).unwrap();
     let error = stream.read(&file, 9000, &|| false, |_| Ok(())).unwrap_err();
     assert!(error.to_string().contains("short"), "{error}");
-    // The stream is as good as new afterwards.
+    // The stream remains usable after the error.
     assert_eq!(stream.read(&file, 5000, &|| false, |_| Ok(())).unwrap(), Pass::Whole);
 }
 
@@ -111,16 +111,16 @@ fn a_stop_is_heeded_and_drains() {
     assert_eq!(ended, Pass::Stopped);
 }
 
-/// What ends after so many calls, whatever the caller does between them.
+/// Backend whose operations complete after a set number of submit calls.
 struct Calls {
     arena: Arena,
-    /// Of all operations.
+    /// Slots of all operations, in order of submission.
     slots: Vec<u32>,
-    /// With the number of calls that are left.
+    /// Operations in flight, each with the number of submit calls left.
     begun: Vec<(u64, Completion)>,
 }
 
-/// Of the chunk at an offset: 1 to 5, in no order.
+/// Return the number of submit calls, 1 to 5, after which the chunk at this offset completes.
 fn calls_of(offset: u64) -> u64 {
     1 + offset / 4096 * 7 % 5
 }
@@ -157,7 +157,7 @@ impl Backend for Calls {
     fn abandon(self) {}
 }
 
-/// The first operation fails, and the others never end.
+/// Backend whose first operation fails, and whose other operations never end.
 struct Stuck {
     arena: Arena,
     failed: Option<Completion>,
@@ -209,7 +209,7 @@ fn what_failed_is_told_though_the_rest_hangs() {
     assert!(text.contains("then 3 operations of model.bin did not complete"), "{text}");
 }
 
-/// How many whole stretches of the caller's work lie in a chunk's latency.
+/// Count the work intervals of the caller that lie entirely within a chunk's latency.
 fn work_in(latency: &(u64, u64), work: &[(u64, u64)]) -> usize {
     work.iter().filter(|(from, to)| *from >= latency.0 && *to <= latency.0 + latency.1).count()
 }
@@ -232,13 +232,13 @@ fn what_has_ended_is_seen_before_the_caller_gets_the_next_chunk() {
     };
     engine.pass(&job, &mut |_, _, _| (), &mut take).unwrap();
     assert_eq!(latencies.len(), 40);
-    // He gets one chunk between two calls.
+    // The caller gets one chunk between two calls.
     for (calls, latency) in latencies {
         assert!(work_in(&latency, &work) < calls as usize);
     }
 }
 
-/// Buffers that reads go to, and those that chunks are said to lie in.
+/// Return the buffers that reads used, and the buffer index reported with each chunk.
 fn slots_of(io_bytes: usize, chunks: u64) -> (Vec<u32>, Vec<usize>) {
     let spec = StreamSpec { io_bytes, depth: 16, slots: 18 };
     let arena = Arena::new(spec.slots, spec.io_bytes).unwrap();
@@ -258,7 +258,8 @@ fn slots_of(io_bytes: usize, chunks: u64) -> (Vec<u32>, Vec<usize>) {
 
 #[test]
 fn what_is_there_at_once_is_read_into_few_buffers() {
-    // Every operation ends with the call that begins it: as many bytes as are near, over and over.
+    // Every operation completes with the call that submits it, so only the buffers that fit into
+    // the cache are used.
     for (io_bytes, near) in [(5 << 20, 1), (5 << 16, 1), (5 << 14, 3), (5 << 12, 12)] {
         let (read, named) = slots_of(io_bytes, 40);
         let expected: Vec<u32> = (0..40).map(|chunk| chunk % near).collect();
@@ -269,9 +270,9 @@ fn what_is_there_at_once_is_read_into_few_buffers() {
 
 #[test]
 fn what_has_to_be_waited_for_is_read_at_full_depth() {
-    // The second chunk ends with the fifth call.
+    // The second chunk completes only with the fifth call.
     let (read, named) = slots_of(1 << 20 | 1 << 12, 40);
-    let second = 1; // it is asked for alone, and lies where the first one did
+    let second = 1; // requested alone, into the same buffer as the first chunk
     assert_eq!(read[..=second], [0, 0]);
     assert_eq!(read[second..], (0..39).map(|chunk| chunk % 18).collect::<Vec<u32>>());
     assert_eq!(named, (0..40).map(|chunk| chunk % 18).collect::<Vec<_>>());
@@ -281,7 +282,7 @@ fn what_has_to_be_waited_for_is_read_at_full_depth() {
 fn latency_of_a_write_has_nothing_of_filling_the_others_buffers() {
     let dir = tempfile::tempdir_in(".").unwrap();
     let file = File::create(&dir.path().join("f"), "f", false).unwrap();
-    // All of it is filled before the first call.
+    // All buffers are filled before the first submission.
     let spec = StreamSpec { io_bytes: 4096, depth: 8, slots: 8 };
     let mut stream = Stream::new(spec).unwrap();
     let (mut work, mut latencies) = (Vec::new(), Vec::new());

@@ -1,9 +1,9 @@
-//! Rings on real files and pipes.
+//! Tests of rings on real files and pipes.
 
 use super::*;
 use crate::Access;
 
-/// A pipe that has nothing to read until `writer` writes.
+/// Create a pipe from which reads block until the returned writer writes.
 fn silent_pipe(dir: &std::path::Path) -> (fs::File, File) {
     let path = dir.join("pipe");
     rustix::fs::mkfifoat(rustix::fs::CWD, &path, rustix::fs::Mode::RWXU).unwrap();
@@ -17,7 +17,7 @@ fn zeros() -> File {
     File::open("/dev/zero".as_ref(), "zero", access).unwrap()
 }
 
-/// `None` where the kernel or a sandbox forbids rings.
+/// Create a ring; `None` if the kernel or a sandbox forbids it.
 fn ring(files: Vec<File>, slots: usize, slot_bytes: usize) -> Option<UringBackend> {
     let arena = Arena::new(slots, slot_bytes).unwrap();
     match UringBackend::new(Arc::new(files), arena, slots, slots) {
@@ -38,7 +38,7 @@ fn read_of(file: u16, slot: u32, len: u32) -> Op {
 fn buffers_of_operations_in_flight_are_never_used_again() {
     let dir = tempfile::tempdir().unwrap();
     let (_writer, pipe) = silent_pipe(dir.path());
-    // A size that no other test has.
+    // A size that no other test uses, because the cache of mappings is global.
     let bytes = 222 << 20;
     let Some(mut backend) = ring(vec![pipe], 1, bytes) else { return };
     let address = backend.arena.address(0);
@@ -60,13 +60,14 @@ fn a_ring_that_is_dropped_gives_its_registration_back() {
     let Some(first) = ring(vec![zeros()], 1, 4096).map(|backend| backend.features()) else {
         return;
     };
-    // A thread can register 16.
+    // More rings than the 16 that a thread can register.
     for _ in 0..40 {
         assert_eq!(ring(vec![zeros()], 1, 4096).unwrap().features(), first);
     }
 }
 
-/// The limit is that of a whole process, which other tests share.
+/// In a child process, because the descriptor limit applies to a whole process, which other tests
+/// share.
 #[test]
 #[ignore = "run by the test after it, in a process of its own"]
 fn child_for_which_one_descriptor_is_left() {
@@ -74,11 +75,11 @@ fn child_for_which_one_descriptor_is_left() {
         return;
     };
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: it writes to what it is given.
+    // SAFETY: the call writes only to the given struct.
     assert_eq!(unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) }, 0);
     let allow = |most| {
         let limit = libc::rlimit { rlim_cur: most, ..limit };
-        // SAFETY: it reads what it is given.
+        // SAFETY: the call only reads the given struct.
         assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) }, 0);
     };
     for _ in 0..40 {
@@ -107,13 +108,13 @@ fn nothing_of_a_dropped_ring_reads_its_eventfd() {
         let arena = Arena::new(1, 4096).unwrap();
         let backend = UringBackend::with(Arc::new(vec![zeros()]), arena, 1, 1, &TASKRUN[at..]);
         let Ok(mut backend) = backend else { return };
-        // Armed in the kernel, as it is once a run has begun.
+        // Submits the poll, so that it is armed in the kernel.
         backend.submit(true, Some(Duration::from_micros(1))).unwrap();
         let wake = backend.wake.clone();
         drop(backend);
         wake.wake();
-        // A read that the kernel still had in hand would have taken the count, and written it to
-        // freed memory.
+        // A read of the eventfd pending in the kernel would have consumed the counter and written
+        // it to freed memory.
         let info = format!("/proc/self/fdinfo/{}", wake.0.as_raw_fd());
         let info = fs::read_to_string(info).unwrap();
         let count = info.lines().find_map(|line| line.strip_prefix("eventfd-count:")).unwrap();
@@ -129,7 +130,7 @@ fn every_wake_ends_a_wait() {
     for _ in 0..3 {
         waker.wake();
         waker.wake();
-        // Without a time-out: only the wake can end it.
+        // No time-out: only the wake-up can end this wait.
         backend.submit(true, None).unwrap();
         backend.reap(&mut completions, usize::MAX);
         assert!(completions.is_empty());
@@ -147,7 +148,7 @@ fn a_completion_is_seen_by_a_call_that_does_not_wait() {
         let Some(mut backend) = ring(vec![pipe, zeros()], 2, 4096) else { return };
         backend.push(&read_of(0, 0, 8));
         backend.submit(false, None).unwrap();
-        // The read is over now; its completion is work that the kernel has put off.
+        // The read has completed, but the kernel has deferred the work that posts its completion.
         writer.write_all(&[7; 8]).unwrap();
         if again {
             backend.push(&read_of(1, 1, 8));
@@ -186,7 +187,7 @@ fn more_than_the_queue_holds_is_handed_over_all_the_same() {
     assert!(done.iter().all(|completion| completion.result == 8));
 }
 
-/// With registered buffers and files, and where the kernel has refused to register either.
+/// Covers all combinations of registered and unregistered buffers and files.
 #[test]
 fn every_kind_of_operation_does_what_it_says() {
     let sizes = [0, 4096, 8192].map(|offset| (offset, 4096_u32));
@@ -212,7 +213,7 @@ fn every_kind_of_operation_does_what_it_says() {
             }
             done.sort_by_key(|completion| completion.tag);
             let ended: Vec<_> = done.iter().map(|done| (done.tag, done.result)).collect();
-            // SAFETY: nothing is in flight.
+            // SAFETY: no operation is in flight.
             let first_bytes = [0, 1, 2].map(|slot| unsafe { backend.arena().slot_mut(slot) }[0]);
             for slot in 0..3 {
                 // SAFETY: as above.
@@ -254,7 +255,7 @@ fn a_file_that_comes_later_is_read_whether_others_are_registered_or_not() {
         }
         assert!(done.iter().all(|completion| completion.result == 8), "{done:?}");
         for file in 0..=index {
-            // SAFETY: nothing is in flight.
+            // SAFETY: no operation is in flight.
             let data = &unsafe { backend.arena().slot_mut(file as u32) }[..8];
             assert_eq!(data, if file == index { [7; 8] } else { [0; 8] });
         }
@@ -268,7 +269,7 @@ fn a_ring_that_takes_nothing_any_more_is_an_error_of_submit() {
     let null = fs::File::open("/dev/null").unwrap();
     // SAFETY: the ring lives as long as the backend.
     let ring = unsafe { backend.ring.as_ref() }.as_raw_fd();
-    // SAFETY: puts another file in the place of the ring, which the mappings keep alive.
+    // SAFETY: replaces the ring's descriptor with another file; the mappings keep the ring alive.
     assert!(unsafe { libc::dup2(null.as_raw_fd(), ring) } >= 0);
     for _ in 0..100 {
         backend.push(&read_of(0, 0, 8));
@@ -295,7 +296,7 @@ fn where_rings_cannot_discard_the_next_submit_does() {
     };
     backend.targets[0].block_device = true;
     backend.discards.by_ring = false;
-    // Without a time-out: what has ended is not waited for.
+    // No time-out: the submission must not wait if discards have completed.
     for wait in [true, false] {
         for slot in 0..2 {
             backend.push(&Op { kind: OpKind::Trim, ..read_of(0, slot, 4096) });
@@ -304,7 +305,8 @@ fn where_rings_cannot_discard_the_next_submit_does() {
         backend.submit(wait, None).unwrap();
         backend.reap(&mut done, 1);
         backend.reap(&mut done, 1);
-        // A file is no device: the kernel knows no discard of it, which proves that it was asked.
+        // The kernel rejects a discard of a regular file, which shows that the discard was
+        // attempted.
         let ended: Vec<_> = done.iter().map(|done| (done.tag, done.result)).collect();
         assert_eq!(ended, [(0, -libc::ENOTTY), (1, -libc::ENOTTY)], "waits: {wait}");
     }
