@@ -1,4 +1,4 @@
-//! Parts of answers that several operations share.
+//! Helpers for building answers, shared by several S3 operations.
 
 use std::sync::Arc;
 
@@ -14,7 +14,10 @@ use crate::listing::{From as Begin, PAGE, Page, Query};
 use crate::names::url_encode;
 use crate::object::Object;
 
-/// Refuses what would need more than one version or part of an object.
+/// Check that a request asks for a whole object: part numbers and versions are not supported.
+///
+/// # Errors
+/// `NotImplemented` if a part, or a version other than `null`, is requested.
 pub fn whole_object(part: Option<i32>, version: Option<&str>) -> S3Result<()> {
     if part.is_some() {
         return Err(s3_error!(NotImplemented, "objects are not kept in parts"));
@@ -25,7 +28,10 @@ pub fn whole_object(part: Option<i32>, version: Option<&str>) -> S3Result<()> {
     Ok(())
 }
 
-/// Refuses to store in the clear what is to be encrypted.
+/// Check that a request does not ask for encryption, which is not supported.
+///
+/// # Errors
+/// `NotImplemented` if encryption is requested.
 pub fn in_the_clear(asked: bool) -> S3Result<()> {
     if asked {
         return Err(s3_error!(NotImplemented, "objects are not encrypted"));
@@ -33,17 +39,17 @@ pub fn in_the_clear(asked: bool) -> S3Result<()> {
     Ok(())
 }
 
-/// How many entries a page may have.
+/// Return the maximum number of entries of a page; at most and by default [`PAGE`].
 ///
 /// # Errors
-/// `InvalidArgument` below zero.
+/// `InvalidArgument` if the request asks for a negative number.
 pub fn page_size(asked: Option<i32>) -> S3Result<usize> {
     let asked = usize::try_from(asked.unwrap_or(PAGE as i32));
     let asked = asked.map_err(|_| s3_error!(InvalidArgument, "a page cannot have fewer than 0"))?;
     Ok(asked.min(PAGE))
 }
 
-/// A page of a listing, read on a thread that may wait.
+/// Read a page of a listing on a thread that may block.
 pub async fn find(
     bucket: Arc<Bucket>,
     prefix: Option<&str>,
@@ -61,7 +67,7 @@ pub async fn find(
     page.map_err(s3s::S3Error::internal_error)
 }
 
-/// Removes objects one by one, and says for each how it went.
+/// Delete objects one by one. Returns the deleted objects and the errors.
 pub fn delete_each(bucket: &Bucket, objects: ObjectIdentifierList) -> (DeletedObjects, Errors) {
     let mut deleted = Vec::new();
     let mut errors = Vec::new();
@@ -81,7 +87,7 @@ pub fn delete_each(bucket: &Bucket, objects: ObjectIdentifierList) -> (DeletedOb
     (deleted, errors)
 }
 
-/// A part in the listing of its upload.
+/// Build the entry of a part in the listing of its upload.
 pub fn part_entry(number: i32, part: &Object) -> Part {
     Part {
         part_number: Some(number),
@@ -92,18 +98,17 @@ pub fn part_entry(number: i32, part: &Object) -> Part {
     }
 }
 
-/// How keys are spelled in a listing: as they are, or percent-encoded for clients that want to
-/// read any key from XML.
+/// Encoding of keys in a listing: plain, or percent-encoded, because XML cannot express every key.
 #[derive(Clone, Copy)]
 pub struct Spelling {
     url: bool,
 }
 
 impl Spelling {
-    /// As the request asks.
+    /// Read the encoding from the request.
     ///
     /// # Errors
-    /// `InvalidArgument` for an encoding that S3 does not have.
+    /// `InvalidArgument` for an encoding other than `url`.
     pub fn asked(encoding: Option<&EncodingType>) -> S3Result<Self> {
         match encoding.map(EncodingType::as_str) {
             None => Ok(Self { url: false }),
@@ -112,18 +117,18 @@ impl Spelling {
         }
     }
 
-    /// A key, or a part of one.
+    /// Encode a key or a part of one.
     pub fn text(self, text: &str) -> String {
         if self.url { url_encode(text) } else { text.to_owned() }
     }
 
-    /// The common prefixes of a page.
+    /// Build the list of common prefixes of a page, or None if there are none.
     pub fn prefixes(self, page: &Page) -> Option<CommonPrefixList> {
         let entry = |prefix: &String| CommonPrefix { prefix: Some(self.text(prefix)) };
         (!page.prefixes.is_empty()).then(|| page.prefixes.iter().map(entry).collect())
     }
 
-    /// The objects of a page.
+    /// Build the list of objects of a page, or None if there are none.
     pub fn objects(self, page: &Page) -> Option<ObjectList> {
         let entry = |(key, object): &(String, Object)| s3s::dto::Object {
             key: Some(self.text(key)),

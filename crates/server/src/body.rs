@@ -1,4 +1,4 @@
-//! The body of a request, as s3s is given it.
+//! Request body as it is passed to s3s.
 
 use std::io;
 use std::pin::Pin;
@@ -12,37 +12,40 @@ use hyper::body::Incoming;
 use s3s::StdError;
 use storlab_base::lock;
 
-/// What is still read of a request that was refused, so that its client gets to see why.
+/// Maximum number of bytes read of a rejected request, so that its client sees the answer.
 const DRAIN_BYTES: usize = 64 * 1024 * 1024;
-/// The last chunk of a signed body is shorter than this: its header, and two line ends.
+/// Bytes kept of the end of a signed body; more than the last chunk has (its header and two line
+/// ends).
 const TAIL_BYTES: usize = 128;
 
-/// Whether a body consists of signed chunks, without a trailer behind them.
+/// Return whether the body consists of signed chunks without a trailer.
 pub fn signed_in_chunks(headers: &HeaderMap) -> bool {
     let payload = headers.get("x-amz-content-sha256");
     payload.is_some_and(|value| value == "STREAMING-AWS4-HMAC-SHA256-PAYLOAD")
 }
 
-/// A body that can still be read after s3s has dropped it.
+/// Body that can still be read after s3s has dropped it.
 ///
-/// Of signed chunks it also sees to it that the empty last one comes: s3s takes the end of the
-/// connection's body for the end of the content where all of it has arrived.
+/// For signed chunks, it also checks that the empty last chunk arrives: once the content is
+/// complete, s3s accepts the end of the request body in its place.
 #[derive(Clone)]
 pub struct Shared(Arc<Mutex<Inner>>);
 
 struct Inner {
     incoming: Incoming,
-    /// The last bytes so far, where they are looked at.
+    /// Last bytes received, if the body is in signed chunks.
     tail: Option<Vec<u8>>,
 }
 
 impl Shared {
-    /// `in_chunks` says whether it is [`signed_in_chunks`].
+    /// Wrap a body; `in_chunks` is the result of [`signed_in_chunks`].
     pub fn new(incoming: Incoming, in_chunks: bool) -> Self {
         Self(Arc::new(Mutex::new(Inner { incoming, tail: in_chunks.then(Vec::new) })))
     }
 
-    /// Reads on to the end. A client that is still sending when the connection is closed sees a
+    /// Read and discard the rest of the body, up to a limit.
+    ///
+    /// If the connection were closed while the client is still sending, the client would see a
     /// reset instead of the answer.
     pub async fn drain(self) {
         let mut left = DRAIN_BYTES;
@@ -99,7 +102,7 @@ fn keep(tail: &mut Vec<u8>, piece: &[u8]) {
     tail.drain(..tail.len().saturating_sub(TAIL_BYTES));
 }
 
-/// Whether the last line is the header of an empty chunk. s3s checks its signature.
+/// Return whether the last line is the header of an empty chunk. s3s checks its signature.
 fn ends_with_the_last_chunk(tail: &[u8]) -> bool {
     let text = tail.trim_ascii_end();
     let line = text.rsplit(|byte| *byte == b'\n').next().unwrap_or(text);

@@ -1,8 +1,8 @@
-//! One bucket: a directory of object files and the sorted set of their keys.
+//! Bucket: a directory of object files, and the sorted set of their keys in memory.
 //!
-//! An object is written aside and renamed, so that a reader sees the old one or the new one. The
-//! keys are also kept in memory, because no file system lists a directory in order: a page of a
-//! listing costs what it shows, however many objects there are.
+//! An object is written to a temporary file and renamed, so that a reader sees either the old or
+//! the new object. The keys are kept in memory because no file system lists a directory in order:
+//! the cost of a page of a listing depends only on its length, not on the number of objects.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File, Metadata};
@@ -21,50 +21,50 @@ use crate::errors::failed;
 use crate::names::{SHARDS, key_of, path_of, shard, shard_name};
 use crate::object::{Object, Stamps};
 
-/// Below a bucket's directory: the objects, one directory per shard.
+/// Subdirectory of a bucket for objects, with one directory per shard.
 const OBJECTS: &str = "objects";
-/// Below a bucket's directory: unfinished multipart uploads.
+/// Subdirectory of a bucket for unfinished multipart uploads.
 pub const UPLOADS: &str = "uploads";
 
-/// Magic numbers of ext2 to ext4, XFS, Btrfs, tmpfs and overlayfs (linux/magic.h): to open a file
-/// there whose name is cached asks no other machine and no other program.
+/// Magic numbers of ext2 to ext4, XFS, Btrfs, tmpfs and overlayfs (linux/magic.h). On these,
+/// opening a file whose name is cached needs no network and no user-space file system.
 const LOCAL: [rustix::fs::FsWord; 5] = [0xef53, 0x5846_5342, 0x9123_683e, 0x0102_1994, 0x794c_7630];
 
-/// Flushes a file or directory to the device; tests replace it.
+/// Function that flushes a file or directory to the device; tests replace it.
 pub type Flush = fn(&File) -> io::Result<()>;
 
-/// A bucket of the store.
+/// Bucket of the store.
 #[derive(Debug)]
 pub struct Bucket {
     root: PathBuf,
-    /// How writes are flushed before they are answered; None if they are not.
+    /// Function that flushes writes before they are answered; None if they are not flushed.
     flush: Option<Flush>,
-    /// Whether the kernel itself holds names and inodes of the file system in its cache.
+    /// Whether the file system is local, so that the kernel caches its names and inodes.
     is_local: bool,
     stamps: Arc<Stamps>,
     created: SystemTime,
-    /// One per shard; held where a name and the set of keys change together.
+    /// One lock per shard; held while a name and the set of keys change together.
     shards: Vec<Mutex<()>>,
     keys: RwLock<BTreeSet<Box<str>>>,
     aside: AtomicU64,
     removed: AtomicBool,
 }
 
-/// A file that has no name yet; it is gone unless it gets one.
+/// Temporary file; removed on drop unless it has been given its final name.
 #[derive(Debug)]
 pub struct Aside {
-    /// Open for writing.
+    /// File, open for writing.
     pub file: File,
     path: PathBuf,
     named: bool,
 }
 
 impl Aside {
-    /// A new, empty file at a path that nobody else uses.
+    /// Create a new, empty file at a path that no other request uses.
     pub fn create(path: PathBuf) -> io::Result<Self> {
         let create = || File::options().read(true).write(true).create_new(true).open(&path);
         let file = match create() {
-            // An earlier server that was killed counted from 0 as well.
+            // Left over from a killed server, whose counter also started at 0.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                 fs::remove_file(&path)?;
                 create()?
@@ -74,12 +74,13 @@ impl Aside {
         Ok(Self { file, path, named: false })
     }
 
-    /// An existing file, which is now on its way to another name and not removed before.
+    /// Wrap an existing file that will be renamed. It is not removed on drop.
     pub fn adopt(file: File, path: PathBuf) -> Self {
         Self { file, path, named: true }
     }
 
-    /// Gives the file its version, and flushes content and version if `flush` is given.
+    /// Set the file's modification time, which is its version, and flush the file if `flush` is
+    /// given.
     pub fn seal(&self, stamps: &Stamps, flush: Option<Flush>) -> io::Result<Object> {
         self.file.set_modified(stamps.next(self.file.metadata()?.modified()?))?;
         let object = Object::of(&self.file.metadata()?)?;
@@ -89,11 +90,12 @@ impl Aside {
         Ok(object)
     }
 
-    /// Gives the file its name, which replaces the file that has that name. `replaces` is whether
-    /// there is likely to be one. The directory is not flushed.
+    /// Rename the file to `to`, replacing any existing file. The directory is not flushed.
+    ///
+    /// `replaces` is a hint whether a file with that name exists.
     pub fn name(&mut self, to: &Path, replaces: bool) -> io::Result<()> {
-        // ext4 writes a file to the device when it is renamed over another one, at ten times the
-        // cost of a small PUT; not so when two files exchange their names.
+        // When a file is renamed over another one, ext4 writes it to the device, at ten times the
+        // cost of a small PUT. An exchange of the two names avoids that.
         if replaces && renameat_with(CWD, &self.path, CWD, to, RenameFlags::EXCHANGE).is_ok() {
             fs::remove_file(&self.path)?;
         } else {
@@ -107,17 +109,17 @@ impl Aside {
 impl Drop for Aside {
     fn drop(&mut self) {
         if !self.named {
-            // Nobody is left to tell: the request has failed for another reason already.
+            // The request has already failed for another reason, so an error is ignored.
             let _ = fs::remove_file(&self.path);
         }
     }
 }
 
 impl Bucket {
-    /// Makes a new bucket.
+    /// Create a new bucket.
     ///
     /// # Errors
-    /// `AlreadyExists` where there is one.
+    /// `AlreadyExists` if the bucket exists.
     pub fn create(root: &Path, flush: Option<Flush>, stamps: Arc<Stamps>) -> io::Result<Self> {
         fs::create_dir_all(root)?;
         fs::create_dir(root.join(OBJECTS))?;
@@ -128,12 +130,12 @@ impl Bucket {
         Self::open(root, flush, stamps)
     }
 
-    /// Whether a directory holds a bucket.
+    /// Return whether a directory holds a bucket.
     pub fn is_at(root: &Path) -> bool {
         root.join(OBJECTS).is_dir()
     }
 
-    /// Reads the keys of a bucket, and removes what an earlier server left unfinished.
+    /// Open a bucket: read its keys, and remove temporary files that an earlier server left behind.
     pub fn open(root: &Path, flush: Option<Flush>, stamps: Arc<Stamps>) -> io::Result<Self> {
         let mut keys = BTreeSet::new();
         for shard in 0..SHARDS {
@@ -162,45 +164,45 @@ impl Bucket {
         })
     }
 
-    /// When it was made, or last opened by a server.
+    /// Return when the bucket was created, or last opened by a server.
     pub fn created(&self) -> SystemTime {
         self.created
     }
 
-    /// Whether writes have to wait: for a flush, another machine or another program.
+    /// Return whether writes may block: for a flush, the network or a user-space file system.
     pub fn waits(&self) -> bool {
         self.flush.is_some() || !self.is_local
     }
 
-    /// Lets tests take a file system for one of another machine.
+    /// Treat the file system as a remote one.
     #[cfg(test)]
     pub fn set_remote(&mut self) {
         self.is_local = false;
     }
 
-    /// How writes are flushed before they are answered; None if they are not.
+    /// Return the function that flushes writes before they are answered, or None.
     pub fn flush(&self) -> Option<Flush> {
         self.flush
     }
 
-    /// What gives objects their versions.
+    /// Return the source of modification times, which are the versions of objects.
     pub fn stamps(&self) -> &Stamps {
         &self.stamps
     }
 
-    /// The directory of unfinished multipart uploads.
+    /// Return the directory of unfinished multipart uploads.
     pub fn uploads(&self) -> PathBuf {
         self.root.join(UPLOADS)
     }
 
-    /// A file name that this server has not used yet, hidden from listings.
+    /// Return a new name for a temporary file, which listings skip.
     pub fn aside_name(&self) -> String {
         format!(".aside-{:x}", self.aside.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// Opens an object for reading if its name is cached and its file system is of this machine.
+    /// Open an object for reading if its name is cached and its file system is local.
     ///
-    /// Returns `None` if the open would have to wait, or failed: try [`Bucket::read`] then.
+    /// Returns `None` if the open would block or failed; use [`Bucket::read`] then.
     pub fn read_cached(&self, key: &str) -> Option<(File, Object)> {
         if !self.is_local {
             return None;
@@ -213,7 +215,10 @@ impl Bucket {
         Some((file, Object::of(&metadata).ok()?))
     }
 
-    /// Opens an object for reading.
+    /// Open an object for reading.
+    ///
+    /// # Errors
+    /// `NoSuchKey` if the object does not exist.
     pub fn read(&self, key: &str) -> S3Result<(File, Object)> {
         let file = File::open(self.place(key)).map_err(missing)?;
         let metadata = file.metadata().map_err(failed("stat of an object"))?;
@@ -223,26 +228,30 @@ impl Bucket {
         Ok((file, Object::of(&metadata).map_err(failed("stat of an object"))?))
     }
 
-    /// What is known of an object without opening it.
+    /// Return size and version of an object without opening it.
+    ///
+    /// # Errors
+    /// `NoSuchKey` if the object does not exist.
     pub fn stat(&self, key: &str) -> S3Result<Object> {
         let metadata = fs::metadata(self.place(key)).map_err(missing)?;
         Object::of(&metadata).map_err(failed("stat of an object"))
     }
 
-    /// A file for an object to be; [`Bucket::put`] makes it one.
+    /// Create a temporary file for an object, to be passed to [`Bucket::put`].
     pub fn aside(&self, key: &str) -> S3Result<Aside> {
         let path = self.shard_path(shard(key)).join(self.aside_name());
         Aside::create(path).map_err(failed("creation of an object"))
     }
 
-    /// Makes a written file the object of this key.
+    /// Make a temporary file the object with this key.
     ///
-    /// Files and directories are flushed outside the lock of the shard: it would let one durable
-    /// write of a shard wait for the flushes of all others. A reader may see the object before its
-    /// name is durable, but the answer comes only afterwards.
+    /// Files and directories are flushed without the lock of the shard, so that durable writes to
+    /// one shard do not wait for each other's flushes. A reader may see the object before its name
+    /// is durable, but the request is answered only afterwards.
     ///
     /// # Errors
-    /// `PreconditionFailed`; `NoSuchBucket` where the bucket was removed meanwhile.
+    /// `PreconditionFailed` if a condition is not met; `NoSuchBucket` if the bucket has been
+    /// removed.
     pub fn put(&self, key: &str, mut aside: Aside, conditions: &Conditions) -> S3Result<Object> {
         let path = self.place(key);
         let object =
@@ -255,7 +264,7 @@ impl Bucket {
         Ok(object)
     }
 
-    /// Gives a file the name of its object and inserts the key, under the lock of the shard.
+    /// Rename a file to the name of its object and insert the key, under the lock of the shard.
     fn name_object(
         &self,
         key: &str,
@@ -285,7 +294,7 @@ impl Bucket {
         Ok(())
     }
 
-    /// Removes an object; one that is not there is no error, as S3 has it.
+    /// Delete an object. As in S3, it is not an error if the object does not exist.
     pub fn delete(&self, key: &str, conditions: &Conditions) -> S3Result<()> {
         let path = self.place(key);
         let top = self.shard_path(shard(key));
@@ -296,7 +305,7 @@ impl Bucket {
         Ok(())
     }
 
-    /// Removes the file and the key of an object, under the lock of the shard.
+    /// Remove the file and the key of an object, under the lock of the shard.
     fn remove_name(
         &self,
         key: &str,
@@ -317,21 +326,21 @@ impl Bucket {
         self.keys.write().unwrap_or_else(PoisonError::into_inner).remove(key);
         for link in directories_of(path, top).filter(|at| *at != top) {
             if fs::remove_dir(link).is_err() {
-                break; // other long keys share it, or it was never there
+                break; // shared by other long keys, or does not exist
             }
         }
         Ok(())
     }
 
-    /// The keys of all objects, in the order of their bytes.
+    /// Return the keys of all objects, in byte order.
     pub fn keys(&self) -> RwLockReadGuard<'_, BTreeSet<Box<str>>> {
         self.keys.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Removes the directory of an empty bucket, with its unfinished uploads.
+    /// Remove an empty bucket, with its unfinished uploads.
     ///
     /// # Errors
-    /// `BucketNotEmpty`.
+    /// `BucketNotEmpty` if it contains objects.
     pub fn remove(&self) -> S3Result<()> {
         let _all: Vec<MutexGuard<()>> = self.shards.iter().map(lock).collect();
         if !self.keys().is_empty() {
@@ -343,7 +352,7 @@ impl Bucket {
         };
         remove(self.root.join(UPLOADS))?;
         remove(self.root.join(OBJECTS))?;
-        // What else lies in the directory is not ours to remove.
+        // Fails if the directory contains other files, which must stay.
         let _ = fs::remove_dir(&self.root);
         Ok(())
     }
@@ -356,13 +365,13 @@ impl Bucket {
         self.root.join(OBJECTS).join(shard_name(shard))
     }
 
-    /// Locks the shard of a key.
+    /// Lock the shard of a key.
     pub fn hold(&self, key: &str) -> MutexGuard<'_, ()> {
         lock(&self.shards[shard(key)])
     }
 }
 
-/// Collects the keys below a shard's directory.
+/// Collect the keys below a shard's directory, and remove temporary files.
 fn scan(top: &Path, directory: &Path, keys: &mut BTreeSet<Box<str>>) -> io::Result<()> {
     for entry in fs::read_dir(directory)? {
         let entry = entry?;
@@ -382,16 +391,16 @@ fn is_reserved(name: &std::ffi::OsStr) -> bool {
     name.as_encoded_bytes().starts_with(b".")
 }
 
-/// Where a name lies: one directory below another for that of a long key, the last is `top`.
+/// Return the directories that contain a path, from the innermost to `top`. Long keys have several.
 fn directories_of<'a>(path: &'a Path, top: &'a Path) -> impl Iterator<Item = &'a Path> {
     path.ancestors().skip(1).take_while(move |at| at.starts_with(top))
 }
 
-/// Makes the name itself durable: a rename lies in the directory, and a new directory in its own.
+/// Make a file's name durable: flush its directory, and all parents up to `top`, which may be new.
 pub fn flush_names(path: &Path, top: &Path, flush: Flush) -> io::Result<()> {
     for directory in directories_of(path, top) {
         match File::open(directory) {
-            // The last object of a chain of directories took them along.
+            // The directory is gone because the last object in it has been deleted.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             opened => flush(&opened?)?,
         }

@@ -1,25 +1,25 @@
-//! `If-Match` and its relatives.
+//! Conditional requests: `If-Match`, `If-None-Match`, `If-Modified-Since`, `If-Unmodified-Since`.
 
 use s3s::dto::{ETag, ETagCondition, Timestamp};
 use s3s::{S3Result, s3_error};
 
 use crate::object::Object;
 
-/// What a request asks of the object that is there.
+/// Conditions of a request on the existing object.
 #[derive(Debug, Default)]
 pub struct Conditions {
-    /// Its version is this one.
+    /// `If-Match`: the object must have this version.
     pub matches: Option<ETagCondition>,
-    /// Its version is another one, or there is none.
+    /// `If-None-Match`: the object must not exist with this version.
     pub differs: Option<ETagCondition>,
-    /// It was written after this second.
+    /// `If-Modified-Since`: the object must have been written after this second.
     pub since: Option<Timestamp>,
-    /// It was not written after this second.
+    /// `If-Unmodified-Since`: the object must not have been written after this second.
     pub not_since: Option<Timestamp>,
 }
 
 impl Conditions {
-    /// Whether anything at all is asked.
+    /// Return whether there are no conditions.
     pub fn is_empty(&self) -> bool {
         self.matches.is_none()
             && self.differs.is_none()
@@ -27,10 +27,10 @@ impl Conditions {
             && self.not_since.is_none()
     }
 
-    /// Before a GET or HEAD.
+    /// Check the conditions of a GET or HEAD. ETag conditions override time conditions (RFC 9110).
     ///
     /// # Errors
-    /// `PreconditionFailed` (412), `NotModified` (304). A version outweighs a time (RFC 9110).
+    /// `PreconditionFailed` (412) or `NotModified` (304) if a condition is not met.
     pub fn check_read(&self, object: &Object) -> S3Result<()> {
         let etag = object.etag();
         let written_after = |time: &Timestamp| object.modified_ns / NS > seconds(time);
@@ -51,10 +51,11 @@ impl Conditions {
         Ok(())
     }
 
-    /// Before a PUT replaces what is there, or a DELETE removes it.
+    /// Check the conditions of a PUT or DELETE against the existing object, if there is one.
     ///
     /// # Errors
-    /// `PreconditionFailed`; `NoSuchKey` where a version is asked of an object that is not there.
+    /// `PreconditionFailed` if a condition is not met; `NoSuchKey` if a version is required but the
+    /// object does not exist.
     pub fn check_write(&self, there: Option<&Object>) -> S3Result<()> {
         let etag = there.map(Object::etag);
         if let Some(wanted) = &self.matches {

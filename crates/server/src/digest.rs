@@ -1,4 +1,4 @@
-//! What a client says of the content it sends, checked while it arrives.
+//! Checksums that a client sends with content; they are verified while the content arrives.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -16,20 +16,20 @@ const HEADERS: [&str; 5] = [
     "x-amz-checksum-crc64nvme",
 ];
 
-/// The checksums that one request announces, in its headers or its trailer.
+/// Checksums that a request announces in its headers or its trailer.
 #[derive(Default)]
 pub struct Digests {
     hasher: ChecksumHasher,
     md5: Option<Md5>,
     wanted_md5: Option<String>,
     wanted: [Option<String>; 5],
-    /// Names of headers that follow the content.
+    /// Names of the headers in the trailer.
     announced: Vec<String>,
     any: bool,
 }
 
 impl Digests {
-    /// Which ones, as the headers say.
+    /// Read the announced checksums from the headers.
     pub fn announced(headers: &HeaderMap) -> Self {
         let text = |name: &str| headers.get(name).and_then(|v| v.to_str().ok());
         let announced = text("x-amz-trailer")
@@ -62,7 +62,7 @@ impl Digests {
         digests
     }
 
-    /// The next bytes of the content.
+    /// Add the next bytes of the content.
     pub fn update(&mut self, bytes: &[u8]) {
         if !self.any {
             return;
@@ -73,11 +73,10 @@ impl Digests {
         }
     }
 
-    /// At the end of the content: what it sums up to.
+    /// Compare the checksums at the end of the content, and return the computed ones.
     ///
     /// # Errors
-    /// `BadDigest` where that is not what the client said; `IncompleteBody` where an announced
-    /// trailer did not come, which also ends the body.
+    /// `BadDigest` if a checksum differs; `IncompleteBody` if an announced trailer is missing.
     pub fn check(mut self, trailing: Option<&TrailingHeaders>) -> S3Result<Checksum> {
         if let Some(trailing) = trailing {
             let trailer = trailing.take().unwrap_or_default();

@@ -1,11 +1,14 @@
-//! What the file system refuses, as S3 errors.
+//! Conversion of I/O errors into S3 errors.
 
 use std::io;
 
 use hyper::StatusCode;
 use s3s::{S3Error, S3ErrorCode, StdError, s3_error};
 
-/// For `map_err`: an internal error that names the operation, never a path.
+/// Return a function for `map_err` that makes an S3 error from an I/O error.
+///
+/// The message names the operation, but never a path. A full disk becomes `InsufficientStorage`
+/// (507), any other error an internal error.
 pub fn failed(operation: &'static str) -> impl Fn(io::Error) -> S3Error {
     move |error| {
         let full =
@@ -26,11 +29,11 @@ pub fn failed(operation: &'static str) -> impl Fn(io::Error) -> S3Error {
     }
 }
 
-/// The S3 error for a request whose body could not be read to its end.
+/// Return the S3 error for a request whose body could not be read to its end.
 ///
-/// s3s 0.14 keeps the types of these errors private (`AwsChunkedStreamError`,
-/// `UploadStreamError`), so that they cannot be downcast: each is told by the whole name of its
-/// variant at the start of its text, after those of the layers that pass it on.
+/// s3s 0.14 keeps the types of these errors private (`AwsChunkedStreamError`, `UploadStreamError`),
+/// so they cannot be downcast. They are recognised by the name of the variant at the start of the
+/// message, after the names of the layers that wrap it.
 pub fn broken_body(error: StdError) -> S3Error {
     let text = error.to_string();
     let own = text.trim_start_matches("AwsChunkedStreamError: Underlying: ");

@@ -1,6 +1,6 @@
-//! What a client says of an object's content, which comes back with it: type, encoding, metadata.
+//! Headers stored with an object and returned with it: content type, encoding, user metadata.
 //!
-//! It is an extended attribute of the object's file, so that both change together.
+//! They are stored in an extended attribute of the object's file, so that both change atomically.
 
 use std::fs::File;
 use std::io;
@@ -18,23 +18,23 @@ use crate::errors::failed;
 
 const ATTRIBUTE: &str = "user.storlab.headers";
 const METADATA: &str = "x-amz-meta-";
-/// S3's own limit for all names and values of an object's metadata.
+/// S3's limit for the names and values of an object's user metadata, in bytes.
 const METADATA_BYTES: usize = 2048;
-/// As large as Linux allows an attribute to be.
+/// Maximum size of an extended attribute in Linux.
 const LARGEST: usize = 64 * 1024;
-/// These and the metadata are kept.
+/// Headers that are stored, in addition to user metadata.
 const HEADERS: [HeaderName; 6] =
     [CONTENT_TYPE, CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_ENCODING, CONTENT_LANGUAGE, EXPIRES];
 
-/// Headers of an object, as they were sent.
+/// Stored headers of an object, as the client sent them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Kept(pub HeaderMap);
 
 impl Kept {
-    /// Those of a request that makes an object.
+    /// Select the headers to store from a request that creates an object.
     ///
     /// # Errors
-    /// `MetadataTooLarge`.
+    /// `MetadataTooLarge` if the user metadata exceeds the limit.
     pub fn of(request: &HeaderMap) -> S3Result<Self> {
         let mut kept = HeaderMap::new();
         let mut bytes = 0;
@@ -57,7 +57,7 @@ impl Kept {
         Ok(Self(kept))
     }
 
-    /// Those of an object's file.
+    /// Read the headers of an object's file; empty if it has none.
     pub fn read(file: &File) -> S3Result<Self> {
         let mut short = [0; 1024];
         match fgetxattr(file, ATTRIBUTE, &mut short[..]) {
@@ -73,11 +73,11 @@ impl Kept {
         }
     }
 
-    /// Gives them to a file that has none yet.
+    /// Store the headers with a new file.
     ///
     /// # Errors
-    /// `MetadataTooLarge` where the file system says so; `NotImplemented` where it keeps no
-    /// attributes at all and more than a content type would be lost.
+    /// `MetadataTooLarge` if the file system's limit is exceeded; `NotImplemented` if the file
+    /// system has no extended attributes and more than the content type would be lost.
     pub fn write(&self, file: &File) -> S3Result<()> {
         if self.0.is_empty() {
             return Ok(());
@@ -97,7 +97,7 @@ impl Kept {
         }
     }
 
-    /// One header a line.
+    /// Serialise the headers, one per line.
     pub fn text(&self) -> Vec<u8> {
         let mut text = Vec::new();
         for (name, value) in &self.0 {
@@ -109,7 +109,7 @@ impl Kept {
         text
     }
 
-    /// Of lines as [`Kept::text`] makes them; others are left out.
+    /// Parse the output of [`Kept::text`]; invalid lines are skipped.
     pub fn parse(text: &[u8]) -> Self {
         let mut kept = HeaderMap::new();
         for line in text.split(|byte| *byte == b'\n') {
@@ -124,7 +124,7 @@ impl Kept {
     }
 }
 
-/// The encoding of the object: that of its transfer has ended with it.
+/// Return the content encoding without `aws-chunked`, which applies only to the transfer.
 fn stored(encoding: &HeaderValue) -> Option<HeaderValue> {
     let Ok(text) = encoding.to_str() else { return Some(encoding.clone()) };
     let kept: Vec<&str> = text.split(',').map(str::trim).filter(|e| *e != "aws-chunked").collect();

@@ -1,5 +1,4 @@
-//! Floor 1: the embedded S3 server. The protocol is that of the `s3s` crate; this crate has the
-//! files behind it.
+//! Embedded S3 server that stores objects as files. The `s3s` crate implements the protocol.
 
 mod answers;
 mod body;

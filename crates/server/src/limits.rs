@@ -1,4 +1,4 @@
-//! What is not read at all.
+//! Access checks before a request is processed: signature, size and validity of presigned URLs.
 
 use hyper::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
 use hyper::{StatusCode, Uri};
@@ -6,17 +6,17 @@ use percent_encoding::percent_decode_str;
 use s3s::access::{S3Access, S3AccessContext};
 use s3s::{S3Error, S3ErrorCode, S3Result, s3_error};
 
-/// Orders in XML have at most this many bytes: 1,000 keys of 1,024 bytes, however they are escaped,
-/// have 6 MB. s3s would answer what is larger as an error of its own.
+/// Maximum size of XML request bodies: 1,000 keys of 1,024 bytes take up to 6 MB with escapes. For
+/// larger bodies, s3s would answer with a misleading error.
 pub const ORDER_BYTES: usize = 20 << 20;
 
-/// Longest validity of a presigned address, in seconds: one week, as S3 has it.
+/// Maximum validity of a presigned URL in seconds: one week, as in S3.
 const LONGEST_VALIDITY_S: u32 = 604_800;
 
-/// Refuses presigned addresses that are valid for more than a week; s3s accepts them.
+/// Check that a presigned URL is valid for at most a week; s3s accepts any validity.
 ///
 /// # Errors
-/// `AuthorizationQueryParametersError`.
+/// `AuthorizationQueryParametersError` if it is valid for longer.
 pub fn check_validity(uri: &Uri) -> S3Result<()> {
     let is = |text: &str, name: &str| percent_decode_str(text).eq(name.bytes());
     let seconds = |pair: &str| -> Option<u32> {
@@ -36,7 +36,7 @@ pub fn check_validity(uri: &Uri) -> S3Result<()> {
     Err(refused)
 }
 
-/// Whom and what the server listens to: signed requests of a bounded size.
+/// Access check that accepts only signed requests of a bounded size.
 pub struct Limits;
 
 #[async_trait::async_trait]

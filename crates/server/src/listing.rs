@@ -1,4 +1,4 @@
-//! A page of a listing.
+//! Listing of a bucket, one page at a time.
 
 use std::collections::BTreeSet;
 use std::ops::Bound;
@@ -10,36 +10,37 @@ use s3s::{S3Result, s3_error};
 use crate::bucket::Bucket;
 use crate::object::Object;
 
-/// S3's own limit for one page.
+/// S3's limit for the number of entries of a page.
 pub const PAGE: usize = 1000;
 
-/// What is asked for.
+/// Parameters of a listing.
 #[derive(Debug, Default)]
 pub struct Query {
-    /// Keys begin with it.
+    /// Prefix of the keys to list.
     pub prefix: String,
-    /// Keys that have it after the prefix are shown as one entry, up to and with it.
+    /// Delimiter: keys that contain it after the prefix are merged into one common prefix, which
+    /// includes the delimiter.
     pub delimiter: String,
-    /// Where the page begins.
+    /// Start of the page.
     pub from: From,
-    /// Entries at most.
+    /// Maximum number of entries.
     pub limit: usize,
 }
 
-/// Where a page begins.
+/// Start of a page.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum From {
-    /// At the beginning.
+    /// Start of the listing.
     #[default]
     Start,
     /// After this key.
     Key(String),
-    /// After every key that begins with this.
+    /// After every key with this prefix.
     Prefix(String),
 }
 
 impl From {
-    /// As an opaque token for the client.
+    /// Encode as an opaque continuation token.
     pub fn token(&self) -> String {
         let (mark, text) = match self {
             From::Start => return String::new(),
@@ -49,10 +50,10 @@ impl From {
         format!("{mark}{}", URL_SAFE_NO_PAD.encode(text))
     }
 
-    /// What a token says.
+    /// Decode a continuation token.
     ///
     /// # Errors
-    /// `InvalidArgument` for one that is not ours.
+    /// `InvalidArgument` for a token that this server did not issue.
     pub fn of_token(token: &str) -> S3Result<Self> {
         let wrong = || s3_error!(InvalidArgument, "the continuation token is not one of ours");
         let decode = |text: &str| {
@@ -67,25 +68,25 @@ impl From {
     }
 }
 
-/// What is found.
+/// Page of a listing.
 #[derive(Debug, Default)]
 pub struct Page {
-    /// In the order of their keys' bytes.
+    /// Objects in byte order of their keys.
     pub objects: Vec<(String, Object)>,
-    /// Likewise.
+    /// Common prefixes in byte order.
     pub prefixes: BTreeSet<String>,
-    /// Where the next page begins, if there is one.
+    /// Start of the next page, if there is one.
     pub next: Option<From>,
 }
 
-/// One line of a listing, before the files are looked at.
+/// Entry of a listing, before file metadata is read.
 enum Entry {
     Key(String),
     Prefix(String),
 }
 
 impl Bucket {
-    /// A page of a listing. Costs what the page shows, wherever it begins and whatever it skips.
+    /// Return a page of a listing. The cost depends only on the length of the page.
     pub fn list(&self, query: &Query) -> Page {
         let (entries, next) = walk(&self.keys(), query);
         let mut page = Page { next, ..Page::default() };
@@ -95,7 +96,7 @@ impl Bucket {
                     page.prefixes.insert(prefix);
                 }
                 Entry::Key(key) => {
-                    // One that went since the keys were read is not there.
+                    // Skip objects deleted since the keys were read.
                     if let Ok(object) = self.stat(&key) {
                         page.objects.push((key, object));
                     }
@@ -106,7 +107,7 @@ impl Bucket {
     }
 }
 
-/// The entries of a page, and where the next one begins if there is one.
+/// Return the entries of a page, and the start of the next page if there is one.
 fn walk(keys: &BTreeSet<Box<str>>, query: &Query) -> (Vec<Entry>, Option<From>) {
     let mut entries = Vec::new();
     let mut at = query.from.clone();
@@ -140,7 +141,7 @@ fn walk(keys: &BTreeSet<Box<str>>, query: &Query) -> (Vec<Entry>, Option<From>) 
     (entries, None)
 }
 
-/// The key's part up to and with the delimiter, where it has one after the prefix.
+/// Return the key up to and including the delimiter, if the delimiter occurs after the prefix.
 fn rolled_up<'a>(key: &'a str, query: &Query) -> Option<&'a str> {
     if query.delimiter.is_empty() {
         return None;
@@ -149,7 +150,8 @@ fn rolled_up<'a>(key: &'a str, query: &Query) -> Option<&'a str> {
     key[behind..].find(&query.delimiter).map(|at| &key[..behind + at + query.delimiter.len()])
 }
 
-/// The bound from which keys follow `from` and may begin with the prefix; `None` where no key can.
+/// Return the lower bound of the keys after `from` that may have the prefix; `None` if there can be
+/// none.
 fn begin(prefix: &str, from: &From) -> Option<Bound<String>> {
     let bound = match from {
         From::Start => Bound::Included(prefix.to_owned()),
@@ -163,11 +165,12 @@ fn begin(prefix: &str, from: &From) -> Option<Bound<String>> {
     Some(if early { Bound::Included(prefix.to_owned()) } else { bound })
 }
 
-/// The first text that comes after every text that begins with this one.
+/// Return the smallest string greater than every string with this prefix, or `None`.
 fn after(prefix: &str) -> Option<String> {
     let mut head = prefix.to_owned();
     while let Some(last) = head.pop() {
-        // The order of characters is that of their bytes in UTF-8; surrogates are no characters.
+        // The order of characters equals the order of their UTF-8 bytes; surrogates are not
+        // characters.
         let next = match last {
             '\u{d7ff}' => Some('\u{e000}'),
             other => char::from_u32(other as u32 + 1),
@@ -216,14 +219,14 @@ mod tests {
         }
     }
 
-    /// Pages of a listing, to the end.
+    /// Return all pages of a listing.
     fn pages(keys: &BTreeSet<Box<str>>, mut query: Query) -> Vec<Vec<Entry>> {
         let mut pages = Vec::new();
         loop {
             let (entries, next) = walk(keys, &query);
             pages.push(entries);
             match next {
-                // By its token, as a client has it.
+                // Via the token, as a client would.
                 Some(next) => query.from = From::of_token(&next.token()).expect("ours"),
                 None => return pages,
             }

@@ -1,36 +1,37 @@
-//! Keys as file names: any key becomes a path below its bucket, and back.
+//! Mapping of keys to file names and back.
 //!
 //! A name holds letters, digits, `-`, `_`, `~` and `.` as they are and `%XX` for every other byte,
-//! so that neither `/` nor a leading `.` can appear: no key leads out of its directory, and names
-//! that begin with a dot are the server's own. A name longer than a file system allows becomes
-//! a chain of directories, whose names end with `+`, and each link after the first begins with `+`.
+//! so that neither `/` nor a leading `.` can appear: no key can escape its directory, and names
+//! that begin with a dot are reserved for the server. A name longer than a file system allows
+//! becomes a chain of directories: each link except the last ends with `+`, each link except the
+//! first begins with `+`.
 
 use std::path::{Path, PathBuf};
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use xxhash_rust::xxh3::xxh3_64;
 
-/// Directories that the objects of a bucket are spread over.
+/// Number of directories over which the objects of a bucket are spread.
 pub const SHARDS: usize = 256;
-/// Bytes of one name. File systems allow 255; the marks of a chain need two.
+/// Maximum length of a name in bytes. File systems allow 255; the marks of a chain need two.
 const NAME_BYTES: usize = 250;
-/// Begins and ends the links of a chain; never part of an encoded key.
+/// Mark at the beginning and end of links of a chain; never part of an encoded key.
 const LINK: char = '+';
-/// Encoded in a name; a leading dot is, too.
+/// Characters encoded in a file name; a leading dot is encoded as well.
 const IN_NAME: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'~').remove(b'.');
 const IN_URL: &AsciiSet = &IN_NAME.remove(b'/');
 
-/// Which of the bucket's directories holds a key.
+/// Return the shard (index of a directory) of a key.
 pub fn shard(key: &str) -> usize {
     xxh3_64(key.as_bytes()) as usize % SHARDS
 }
 
-/// The directory of a shard, below the directory of all objects.
+/// Return the name of a shard's directory.
 pub fn shard_name(shard: usize) -> String {
     format!("{shard:02x}")
 }
 
-/// Where a key lies, relative to the directory of its shard.
+/// Return the path of a key relative to the directory of its shard.
 pub fn path_of(key: &str) -> PathBuf {
     let name = encode(key);
     if name.len() <= NAME_BYTES {
@@ -52,8 +53,8 @@ pub fn path_of(key: &str) -> PathBuf {
     path
 }
 
-/// The key that lies at a path, relative to the directory of its shard; `None` for what is no
-/// object of ours.
+/// Return the key of a path relative to the directory of its shard; `None` if the path is not that
+/// of an object.
 pub fn key_of(path: &Path) -> Option<String> {
     let mut name = String::new();
     for link in path {
@@ -63,7 +64,7 @@ pub fn key_of(path: &Path) -> Option<String> {
     (path_of(&key) == path).then_some(key)
 }
 
-/// Percent-encodes every byte that does not stand for itself in a name.
+/// Percent-encode a key for use as a file name.
 fn encode(key: &str) -> String {
     match key.strip_prefix('.') {
         Some(rest) => format!("%2E{}", utf8_percent_encode(rest, IN_NAME)),
@@ -71,7 +72,7 @@ fn encode(key: &str) -> String {
     }
 }
 
-/// Percent-encodes a key for a listing that was asked for with `encoding-type=url`.
+/// Percent-encode a key for a listing with `encoding-type=url`.
 pub fn url_encode(key: &str) -> String {
     utf8_percent_encode(key, IN_URL).to_string()
 }

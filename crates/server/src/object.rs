@@ -1,4 +1,4 @@
-//! A stored object as its file tells it.
+//! Metadata of a stored object, derived from its file.
 
 use std::fs::Metadata;
 use std::io;
@@ -8,23 +8,25 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use s3s::dto::ETag;
 use xxhash_rust::xxh3::xxh3_64;
 
-/// Size, age and version of an object.
+/// Size and version of an object.
 #[derive(Clone, Debug)]
 pub struct Object {
-    /// In bytes.
+    /// Size in bytes.
     pub size: u64,
-    /// When it was written, in ns since 1970; no two objects of a store share it.
+    /// Modification time in nanoseconds since 1970, unique in the store.
     pub modified_ns: i64,
 }
 
 impl Object {
-    /// As the file's metadata say.
+    /// Read size and version from the file's metadata.
     pub fn of(metadata: &Metadata) -> io::Result<Self> {
         Ok(Self { size: metadata.len(), modified_ns: nanoseconds(metadata.modified()?) })
     }
 
-    /// The version. Never the MD5 of the content, and never as long as one, so that no client
-    /// takes it for that; hashing the content would cost more than storing it.
+    /// Return the ETag, a hash of size and modification time.
+    ///
+    /// It is shorter than an MD5, so that no client takes it for one; hashing the content would
+    /// cost more than storing it.
     pub fn etag(&self) -> ETag {
         let mut version = [0; 16];
         version[..8].copy_from_slice(&self.size.to_le_bytes());
@@ -32,21 +34,21 @@ impl Object {
         ETag::Strong(format!("{:016x}", xxh3_64(&version)))
     }
 
-    /// When it was written.
+    /// Return the modification time.
     pub fn modified(&self) -> SystemTime {
         instant(self.modified_ns)
     }
 }
 
-/// Gives every object a modification time of its own, which makes it a version: the kernel's are
-/// as coarse as its timer tick, and inode numbers are used again.
+/// Source of unique modification times, which serve as versions: the kernel's times are only as
+/// fine as its timer tick, and inode numbers are reused.
 #[derive(Debug, Default)]
 pub struct Stamps {
     last_ns: AtomicI64,
 }
 
 impl Stamps {
-    /// The given time, or the first free ns after it.
+    /// Return `time`, or the first unused nanosecond after it.
     pub fn next(&self, time: SystemTime) -> SystemTime {
         let wanted = nanoseconds(time);
         let mut last = self.last_ns.load(Ordering::Relaxed);
@@ -66,7 +68,7 @@ impl Stamps {
     }
 }
 
-/// Since 1970; what lies before is 0.
+/// Convert to nanoseconds since 1970; earlier times become 0.
 pub fn nanoseconds(time: SystemTime) -> i64 {
     time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as i64)
 }

@@ -1,4 +1,4 @@
-//! Ranges that are none: HTTP and S3 have a server ignore them, s3s refuses them.
+//! Requests with a malformed `Range` header: HTTP and S3 ignore such a range, but s3s refuses it.
 
 use hyper::header::{AUTHORIZATION, RANGE};
 use hyper::http::Extensions;
@@ -12,15 +12,15 @@ use s3s::{Body, S3Error, S3ErrorCode, S3Request, S3Response, S3Result};
 use crate::limits::check_validity;
 use crate::service::Service;
 
-/// Answers a read with a malformed range as if it had none. s3s comes here with requests whose
-/// signature it has checked; the header is part of what was signed, so that it cannot go earlier.
+/// Route that answers a read with a malformed range as if it had no range. s3s calls it after
+/// checking the signature, which covers the header, so the header cannot be removed earlier.
 pub struct WithoutRange {
-    /// Asks for no signature.
+    /// Service that requires no signature.
     open: S3Service,
 }
 
 impl WithoutRange {
-    /// Over this store.
+    /// Create the route for a service.
     pub fn over(service: Service) -> Self {
         Self { open: S3ServiceBuilder::new(service).build() }
     }
@@ -53,7 +53,7 @@ impl S3Route for WithoutRange {
     }
 }
 
-/// The same without the signature of a presigned address.
+/// Return the URI without the signature parameters of a presigned URL.
 fn unsigned(uri: &Uri) -> Uri {
     let Some(query) = uri.query() else { return uri.clone() };
     let of_signature = |pair: &&str| pair.starts_with("X-Amz-") || pair.starts_with("Signature=");

@@ -1,4 +1,4 @@
-//! The content of an upload, from the socket into a file.
+//! Upload of content from the socket into a file.
 
 use std::fs::File;
 use std::future::poll_fn;
@@ -12,18 +12,19 @@ use s3s::{S3Result, TrailingHeaders, s3_error};
 use crate::digest::Digests;
 use crate::errors::{broken_body, failed};
 
-/// A piece below this is written at once. A longer one may have to wait until the kernel has
-/// flushed others, so that the thread's connections are handed to another thread meanwhile; this
-/// costs a few microseconds, and all other requests would wait without it.
+/// Pieces shorter than this are written directly. A longer write may block while the kernel flushes
+/// dirty pages, so the runtime first moves the thread's other connections to another thread; that
+/// costs a few microseconds, but otherwise all these connections would wait.
 const SHORT_BYTES: usize = 64 * 1024;
 
-/// Writes a body into a file and checks it against what its headers promised.
+/// Write a body to a file, and check it against the length and checksums that its headers announce.
 ///
-/// Each piece is written as soon as it is there, so that the buffer it came in is free for the next
-/// one: memory that is still in the CPU's cache costs a fraction of fresh memory.
+/// Each piece is written as soon as it arrives, so that its buffer can be reused while it is still
+/// in the CPU's cache; fresh memory costs several times as much.
 ///
 /// # Errors
-/// `IncompleteBody`, `BadDigest`, and those of the signature of each piece.
+/// `IncompleteBody` or `BadDigest` if the body does not match its headers, or the error of an
+/// invalid chunk signature.
 pub async fn receive(
     file: &mut File,
     body: Option<StreamingBlob>,

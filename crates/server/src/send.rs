@@ -1,4 +1,4 @@
-//! The content of an object, from its file to the socket.
+//! Download of an object's content from its file to the socket.
 
 use std::fs::File;
 use std::future::Future;
@@ -17,14 +17,15 @@ use s3s::stream::{ByteStream, RemainingLength};
 use storlab_base::lock;
 use tokio::task::JoinHandle;
 
-/// Bytes of one read. Two of them are under way per connection, and both stay in the CPU's cache.
+/// Size of one read in bytes. Each connection uses two buffers at a time; both fit into the CPU's
+/// cache.
 pub const CHUNK_BYTES: usize = 256 * 1024;
-/// Buffers that are kept for later use.
+/// Maximum number of buffers kept for reuse.
 const POOLED: usize = 64;
-/// How far the kernel is asked to read ahead where it has to read from the device.
+/// Read-ahead requested from the kernel when data must come from the device.
 const AHEAD_BYTES: u64 = 8 * 1024 * 1024;
 
-/// Buffers that are used again: the first touch of fresh memory costs more than a read.
+/// Pool of buffers for reuse: the first touch of fresh memory costs more than a read.
 #[derive(Clone, Debug, Default)]
 pub struct Pool(Arc<Mutex<Vec<Box<[u8]>>>>);
 
@@ -36,7 +37,7 @@ impl Pool {
     }
 }
 
-/// A buffer of a pool, to which it goes back.
+/// Buffer that returns to its pool on drop.
 struct Buffer {
     bytes: Box<[u8]>,
     length: usize,
@@ -58,10 +59,10 @@ impl Drop for Buffer {
     }
 }
 
-/// A part of a file as a body.
+/// Range of a file as an HTTP body.
 ///
-/// What is in the page cache is read at once, on the thread that asks; only a read that would wait
-/// for the device goes to a thread that may wait.
+/// Data in the page cache is read at once on the calling thread; a read that would wait for the
+/// device is moved to a thread that may block.
 pub struct FileBody {
     file: Arc<File>,
     offset: u64,
@@ -71,7 +72,7 @@ pub struct FileBody {
 }
 
 impl FileBody {
-    /// `length` bytes from `offset` on; the file has to have them.
+    /// Create a body of `length` bytes, starting at `offset`; the file must contain them.
     pub fn new(file: File, offset: u64, length: u64, pool: Pool) -> Self {
         Self { file: Arc::new(file), offset, remaining: length, pool, waiting: None }
     }
@@ -80,7 +81,8 @@ impl FileBody {
         self.remaining.min(CHUNK_BYTES as u64) as usize
     }
 
-    /// The next read, where the page cache can answer it.
+    /// Read the next bytes if they are in the page cache; otherwise return the empty buffer as
+    /// error.
     fn read_cached(&self) -> Result<Buffer, Buffer> {
         let mut buffer = self.pool.take();
         let into = &mut [IoSliceMut::new(&mut buffer.bytes[..self.wanted()])];
@@ -89,7 +91,7 @@ impl FileBody {
                 buffer.length = read;
                 Ok(buffer)
             }
-            // The blocking read tells the end of the file and every other error by its name.
+            // The blocking read reports the end of the file and all other errors.
             Ok(_) | Err(Errno::AGAIN | Errno::OPNOTSUPP | _) => Err(buffer),
         }
     }
@@ -98,7 +100,7 @@ impl FileBody {
         let (file, offset, wanted) = (self.file.clone(), self.offset, self.wanted());
         let ahead = self.remaining.min(AHEAD_BYTES);
         tokio::task::spawn_blocking(move || {
-            // An advice that is refused changes nothing.
+            // The hint is optional, so an error is ignored.
             let _ = rustix::fs::fadvise(
                 &*file,
                 offset,

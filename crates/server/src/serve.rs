@@ -1,4 +1,4 @@
-//! The server itself: a listener on loopback, and its end.
+//! S3 server on the loopback interface: listener, connections and shutdown.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -30,24 +30,24 @@ use crate::range::WithoutRange;
 use crate::service::Service;
 use crate::store::Store;
 
-/// Connections that may wait to be accepted, where `net.core.somaxconn` allows as many. A client
-/// whose connection finds no place tries again after a second, which is then its latency.
+/// Listen backlog, limited by `net.core.somaxconn`. A client that finds it full retries after a
+/// second, which would show up as latency.
 const BACKLOG: u32 = 4096;
-/// How long a client may take for the head of a request, the idle time before it included.
+/// Time-out for the head of a request, including the idle time before it.
 const HEAD_TIMEOUT: Duration = Duration::from_mins(1);
 
-/// How to serve.
+/// Configuration of the server.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Holds one directory per bucket; made where it is missing.
+    /// Directory of the store, with one subdirectory per bucket; created if it does not exist.
     pub directory: PathBuf,
-    /// A bucket that is there from the start.
+    /// Bucket that is created at start.
     pub bucket: String,
-    /// Whether an object is on the device, not only in the page cache, when its PUT is answered.
+    /// Whether objects are flushed to the device before their PUT is answered.
     pub durable: bool,
 }
 
-/// What a parent process orders of its child.
+/// Start order of a child process, as its parent sends it.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Order {
@@ -58,9 +58,9 @@ struct Order {
     ready_fd: i32,
 }
 
-/// The one pair of keys that the server accepts. It has no text form.
+/// Pair of keys that the server accepts. It implements no Debug, so that it is never printed.
 pub struct Credentials {
-    /// Access key id.
+    /// Access key ID.
     pub access_key: String,
     /// Secret access key.
     pub secret_key: String,
@@ -82,18 +82,18 @@ impl S3Auth for Keys {
     }
 }
 
-/// A running server. It ends when this is dropped.
+/// Running server. Dropping it stops the server.
 pub struct Server {
     port: u16,
     runtime: Option<Runtime>,
 }
 
 impl Server {
-    /// Opens the directory and listens on a free port of 127.0.0.1, and nowhere else.
+    /// Open the directory and listen on a free port of 127.0.0.1 only.
     ///
     /// # Errors
-    /// [`Error::Spec`] for a bucket name that S3 does not allow and for a directory in use;
-    /// [`Error::Io`] where directory or socket are refused.
+    /// [`Error::Spec`] for a bucket name that S3 does not allow, or if another server uses the
+    /// directory; [`Error::Io`] if the directory or the socket cannot be opened.
     pub fn start(config: &Config, credentials: Credentials) -> Result<Self> {
         let flush: Option<Flush> = config.durable.then_some(File::sync_all);
         let store = Store::open(&config.directory, &config.bucket, flush)?;
@@ -119,7 +119,7 @@ impl Server {
         Ok(Self { port, runtime: Some(runtime) })
     }
 
-    /// Where it listens.
+    /// Return the TCP port on 127.0.0.1.
     pub fn port(&self) -> u16 {
         self.port
     }
@@ -128,20 +128,20 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         if let Some(runtime) = self.runtime.take() {
-            // Connections end at once; a file operation that waits for a device may take a while,
-            // and nobody waits for its result.
+            // Connections are closed at once. A file operation may block on a device for long; its
+            // result is no longer needed.
             runtime.shutdown_timeout(Duration::from_secs(1));
         }
     }
 }
 
-/// Serves until stdin ends, which it does when the parent process has gone, or until SIGTERM.
+/// Serve until stdin is closed, which happens when the parent process ends, or until SIGTERM.
 ///
-/// The order is JSON: `directory`, `bucket`, `durable` (false), as in [`Config`], and `ready_fd`, a
-/// descriptor to which one line is written, `{"port": N}`, once the server listens.
+/// The order is JSON: `directory`, `bucket`, `durable` (default false), as in [`Config`], and
+/// `ready_fd`, a descriptor to which the line `{"port": N}` is written once the server listens.
 ///
 /// # Errors
-/// [`Error::Spec`] for an order that is none; as [`Server::start`]; [`Error::Io`] where the
+/// [`Error::Spec`] for an invalid order, the errors of [`Server::start`], and [`Error::Io`] if the
 /// descriptor cannot be written to.
 pub fn serve_for_parent(order: &str, credentials: Credentials) -> Result<()> {
     let order: Order = serde_json::from_str(order)
@@ -149,7 +149,7 @@ pub fn serve_for_parent(order: &str, credentials: Credentials) -> Result<()> {
     let Order { directory, bucket, durable, ready_fd } = order;
     let server = Server::start(&Config { directory, bucket, durable }, credentials)?;
     let refused = |operation| move |e| Error::io(operation, format!("descriptor {ready_fd}"), 0, e);
-    // By its path, so that no number that somebody passed is taken for a descriptor of ours.
+    // Opened by path, so that a wrong number cannot take over a descriptor that this process uses.
     let mut ready = std::fs::File::options()
         .write(true)
         .open(format!("/proc/self/fd/{ready_fd}"))
@@ -162,7 +162,7 @@ pub fn serve_for_parent(order: &str, credentials: Credentials) -> Result<()> {
         let mut rest = [0; 256];
         let mut stdin = std::io::stdin().lock();
         while stdin.read(&mut rest).is_ok_and(|read| read > 0) {}
-        // The other end has gone where SIGTERM came first.
+        // Fails if SIGTERM came first and the receiver is gone.
         let _ = ended.send(());
     });
     runtime.block_on(async {
@@ -174,7 +174,7 @@ pub fn serve_for_parent(order: &str, credentials: Credentials) -> Result<()> {
     })
 }
 
-/// A listener on a free port of 127.0.0.1.
+/// Listen on a free port of 127.0.0.1.
 fn listen() -> io::Result<TcpListener> {
     let socket = TcpSocket::new_v4()?;
     socket.bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))?;
@@ -187,19 +187,19 @@ async fn accept(listener: TcpListener, service: S3Service) {
             Ok((stream, _)) => {
                 tokio::spawn(connection(stream, service.clone(), HEAD_TIMEOUT));
             }
-            // Out of descriptors, most likely: some are free again soon.
+            // Most likely out of descriptors: some will be free again soon.
             Err(_) => tokio::time::sleep(Duration::from_millis(10)).await,
         }
     }
 }
 
 async fn connection(stream: TcpStream, service: S3Service, head_timeout: Duration) {
-    // Without it, the end of a small answer waits for the client's delayed acknowledgement.
+    // With Nagle's algorithm, the end of a small answer would wait for a delayed acknowledgement.
     let _ = stream.set_nodelay(true);
     let answer = service_fn(move |request| respond(service.clone(), request));
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(head_timeout);
-    // A connection that breaks is its client's to report.
+    // The client reports broken connections.
     let _ = http.serve_connection(TokioIo::new(stream), answer).await;
 }
 
@@ -239,7 +239,7 @@ mod tests {
     use super::*;
     use crate::names::{path_of, shard, shard_name};
 
-    /// Far longer than anything here takes; a failure ends by it instead of hanging.
+    /// Time-out of all waits, so that a failing test ends instead of hanging.
     const PATIENCE: Duration = Duration::from_secs(20);
 
     fn runtime() -> Runtime {
@@ -263,7 +263,7 @@ mod tests {
         }
     }
 
-    /// Serves a directory without signatures.
+    /// Serve a directory without signatures.
     fn serve(
         runtime: &Runtime,
         directory: &tempfile::TempDir,
@@ -274,7 +274,7 @@ mod tests {
         serve_store(runtime, store, head_timeout)
     }
 
-    /// Serves a store without signatures.
+    /// Serve a store without signatures.
     fn serve_store(runtime: &Runtime, store: Arc<Store>, head_timeout: Duration) -> SocketAddr {
         let service = S3ServiceBuilder::new(Service::new(store)).build();
         let listener = runtime.block_on(async { listen() }).expect("listens");
@@ -301,7 +301,7 @@ mod tests {
         }
     }
 
-    /// Flushes that have begun, and how many of them may end: of files, then of directories.
+    /// Number of flushes begun and allowed to end: of files (index 0), of directories (index 1).
     #[derive(Default)]
     struct Gate {
         begun: [usize; 2],
@@ -311,7 +311,7 @@ mod tests {
     static GATE: Mutex<Gate> = Mutex::new(Gate { begun: [0; 2], allowed: [0; 2] });
     static CHANGED: Condvar = Condvar::new();
 
-    /// Waits until the gate fulfils a condition.
+    /// Wait until the gate fulfils a condition.
     fn wait(condition: impl Fn(&Gate) -> bool) -> io::Result<()> {
         let (_gate, waited) = CHANGED
             .wait_timeout_while(lock(&GATE), PATIENCE, |gate| !condition(gate))
@@ -319,7 +319,7 @@ mod tests {
         if waited.timed_out() { Err(io::ErrorKind::TimedOut.into()) } else { Ok(()) }
     }
 
-    /// Lets flushes of a kind end, as many as there may have been since the start.
+    /// Allow the first `count` flushes of a kind to end, counted from the start of the test.
     fn allow(kind: usize, count: usize) {
         lock(&GATE).allowed[kind] = count;
         CHANGED.notify_all();
@@ -332,7 +332,7 @@ mod tests {
         wait(|gate| gate.begun[kind] <= gate.allowed[kind])
     }
 
-    /// The status of a request without a body, or with one of one byte.
+    /// Return the status of a request; a PUT has a body of one byte.
     fn status(address: SocketAddr, method: &str, key: &str) -> String {
         read_status(send(address, method, key))
     }
@@ -396,7 +396,7 @@ mod tests {
         assert_eq!(answers(deletes), ["204", "204"]);
     }
 
-    /// Sends a request, and then others until the server has begun with it.
+    /// Send a request, then others until the server is processing the first one.
     fn begin(
         address: SocketAddr,
         method: &'static str,
@@ -411,14 +411,14 @@ mod tests {
             read_status(client)
         });
         waits.recv().expect("sent");
-        // Another connection may overtake it, but not so often.
+        // A later request may overtake it by chance, but not five times.
         for _ in 0..5 {
             assert_eq!(status(address, "GET", there), "200", "while {method} waits");
         }
         request
     }
 
-    /// A file that nobody can open for reading before this is dropped.
+    /// FIFO on which opening for reading blocks until this is dropped.
     struct Fifo(PathBuf);
 
     impl Fifo {
@@ -431,7 +431,7 @@ mod tests {
     impl Drop for Fifo {
         fn drop(&mut self) {
             let writer = File::options().read(true).write(true).open(&self.0);
-            // Never closed, or a request that opens the file only now would wait for ever.
+            // Never closed: a request that opens the FIFO later would block for ever.
             std::mem::forget(writer.expect("the writing end"));
         }
     }

@@ -1,10 +1,10 @@
-//! The operations of S3 over a store: what s3s has decoded, as calls, and what comes back.
+//! S3 operations on a store, called by s3s with decoded requests.
 
 use std::fs::File;
 use std::sync::Arc;
 
 use hyper::{HeaderMap, header};
-#[allow(clippy::wildcard_imports)] // an input and an output for each of the operations below
+#[allow(clippy::wildcard_imports)] // an input and an output type for each operation below
 use s3s::dto::*;
 use s3s::{S3, S3Request, S3Response, S3Result, s3_error};
 
@@ -24,10 +24,10 @@ use crate::send::{FileBody, Pool};
 use crate::store::Store;
 use crate::uploads::Named;
 
-/// S3's name for content of no stated type.
+/// Default content type of S3.
 const CONTENT_TYPE: &str = "binary/octet-stream";
 
-/// A store as s3s wants it.
+/// Implementation of s3s's `S3` trait on a store.
 #[derive(Clone)]
 pub struct Service {
     store: Arc<Store>,
@@ -35,7 +35,7 @@ pub struct Service {
 }
 
 impl Service {
-    /// Over this store.
+    /// Create a service for a store.
     pub fn new(store: Arc<Store>) -> Self {
         Self { store, pool: Pool::default() }
     }
@@ -43,22 +43,22 @@ impl Service {
 
 type Answer<T> = S3Result<S3Response<T>>;
 
-#[allow(clippy::unnecessary_wraps)] // every operation ends with it
+#[allow(clippy::unnecessary_wraps)] // matches the return type of the operations
 fn answer<T>(output: T) -> Answer<T> {
     Ok(S3Response::new(output))
 }
 
-/// Runs file-system calls on a thread that may wait for them.
+/// Run file-system calls on a thread that may block.
 async fn apart<T: Send + 'static>(
     work: impl FnOnce() -> S3Result<T> + Send + 'static,
 ) -> S3Result<T> {
     tokio::task::spawn_blocking(work).await.map_err(s3s::S3Error::internal_error)?
 }
 
-/// Runs the file-system calls of a write, apart if they have to wait.
+/// Run the file-system calls of a write, on another thread only if they may block.
 ///
-/// On a file system of this machine they stay on the connection's thread unless they are flushed:
-/// two hops per PUT of 4 KiB took the server from 43 to 116 us of CPU, and 16 % of the rate.
+/// Unflushed writes to a local file system stay on the connection's thread: for PUTs of 4 KiB, two
+/// thread switches raised the server's CPU time from 43 to 116 us and cost 16 % of the rate.
 async fn write<T: Send + 'static>(
     bucket: Arc<Bucket>,
     work: impl FnOnce(&Bucket) -> S3Result<T> + Send + 'static,
@@ -66,20 +66,22 @@ async fn write<T: Send + 'static>(
     if bucket.waits() { apart(move || work(&bucket)).await } else { work(&bucket) }
 }
 
-/// An object that fulfils the conditions of a GET or HEAD.
+/// Opened object that meets the conditions of a GET or HEAD.
 struct Opened {
     file: File,
     object: Object,
     headers: HeaderMap,
 }
 
-/// Opens an object and reads its headers.
+/// Open an object and read its stored headers.
 ///
-/// A file whose name the kernel has cached is opened at once: to do it apart, too, took the server
-/// from 27 to 56 us of CPU per GET of 4 KiB and from 23 to 46 us per HEAD, and 15 % of the rate.
+/// A file whose name is in the kernel's cache is opened on the connection's thread: switching
+/// threads raised the server's CPU time from 27 to 56 us per GET of 4 KiB and from 23 to 46 us per
+/// HEAD, and cost 15 % of the rate.
 ///
 /// # Errors
-/// `NoSuchKey`; `PreconditionFailed` and `NotModified` by the conditions.
+/// `NoSuchKey` if the object does not exist; `PreconditionFailed` or `NotModified` if a condition
+/// is not met.
 async fn open(bucket: Arc<Bucket>, key: String, conditions: Conditions) -> S3Result<Opened> {
     let finish = move |file: File, object: Object| {
         conditions.check_read(&object)?;
@@ -111,7 +113,7 @@ impl S3 for Service {
         let Opened { file, object, mut headers } = open(bucket, input.key, conditions).await?;
         let (part, content_range) = match input.range {
             None => (0..object.size, None),
-            // s3s lets the last bytes of nothing pass.
+            // s3s accepts a suffix range of an empty object.
             Some(_) if object.size == 0 => return Err(s3_error!(InvalidRange)),
             Some(range) => {
                 let part = range.check(object.size)?;
@@ -228,7 +230,7 @@ impl S3 for Service {
         let bucket = self.store.bucket(&input.bucket)?;
         let object = apart(move || {
             let (mut file, there) = source.read(&key)?;
-            // Nothing is read that could be "not modified".
+            // "Not modified" applies only to reads.
             conditions.check_read(&there).map_err(|_| s3_error!(PreconditionFailed))?;
             if to_itself {
                 return Err(s3_error!(
@@ -239,7 +241,7 @@ impl S3 for Service {
             let kept = if replaces { Kept::of(&req.headers)? } else { Kept::read(&file)? };
             let mut aside = bucket.aside(&input.key)?;
             kept.write(&aside.file)?;
-            // Within the file system, where it can do that.
+            // Copied inside the kernel, if the file system supports that.
             std::io::copy(&mut file, &mut aside.file).map_err(failed("copy of an object"))?;
             bucket.put(&input.key, aside, &Conditions::default())
         });
@@ -318,7 +320,7 @@ impl S3 for Service {
         let delimiter = input.delimiter.clone().unwrap_or_default();
         let from = match input.marker.clone().filter(|marker| !marker.is_empty()) {
             None => Begin::Start,
-            // The marker of a page that ended with a prefix is that prefix.
+            // If a page ended with a common prefix, its marker is that prefix.
             Some(marker) if !delimiter.is_empty() && marker.ends_with(&delimiter) => {
                 Begin::Prefix(marker)
             }

@@ -1,4 +1,4 @@
-//! The buckets of a directory.
+//! Store: a directory of buckets.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, TryLockError};
@@ -14,24 +14,25 @@ use crate::bucket::{Bucket, Flush};
 use crate::errors::failed;
 use crate::object::Stamps;
 
-/// The buckets of a directory, one directory each.
+/// Directory of buckets, one subdirectory each.
 #[derive(Debug)]
 pub struct Store {
     directory: PathBuf,
     flush: Option<Flush>,
     stamps: Arc<Stamps>,
     buckets: RwLock<BTreeMap<String, Arc<Bucket>>>,
-    /// The directory, locked as long as its keys are in this server's memory.
+    /// Lock on the directory, held because the keys are cached in this process.
     _lock: File,
 }
 
 impl Store {
-    /// Opens the buckets of a directory, and makes directory and bucket where they are missing.
-    /// `flush` is applied to what was written before the answer; None leaves it to the kernel.
+    /// Open the buckets of a directory, and create the directory and `bucket` if they do not exist.
+    ///
+    /// Writes are flushed with `flush` before they are answered; None leaves that to the kernel.
     ///
     /// # Errors
-    /// [`Error::Spec`] for a bucket name that S3 does not allow, and for a directory that another
-    /// server uses; [`Error::Io`].
+    /// [`Error::Spec`] for a bucket name that S3 does not allow, or if another server uses the
+    /// directory; [`Error::Io`] if the directory cannot be read or created.
     pub fn open(directory: &Path, bucket: &str, flush: Option<Flush>) -> Result<Self> {
         if !AwsNameValidation::new().validate_bucket_name(bucket) {
             return Err(Error::spec(
@@ -59,29 +60,32 @@ impl Store {
         Ok(Self { buckets: RwLock::new(buckets), ..store })
     }
 
-    /// Lets tests take the file system for one of another machine.
+    /// Treat the file system as a remote one.
     #[cfg(test)]
     pub fn set_remote(&mut self) {
         let buckets = self.buckets.get_mut().unwrap_or_else(PoisonError::into_inner);
         buckets.values_mut().filter_map(Arc::get_mut).for_each(Bucket::set_remote);
     }
 
-    /// A bucket by its name.
+    /// Return a bucket by name.
+    ///
+    /// # Errors
+    /// `NoSuchBucket` if it does not exist.
     pub fn bucket(&self, name: &str) -> S3Result<Arc<Bucket>> {
         let buckets = self.buckets.read().unwrap_or_else(PoisonError::into_inner);
         buckets.get(name).cloned().ok_or_else(|| s3_error!(NoSuchBucket))
     }
 
-    /// All buckets, by name.
+    /// Return all buckets, sorted by name.
     pub fn buckets(&self) -> Vec<(String, Arc<Bucket>)> {
         let buckets = self.buckets.read().unwrap_or_else(PoisonError::into_inner);
         buckets.iter().map(|(name, bucket)| (name.clone(), bucket.clone())).collect()
     }
 
-    /// Makes a bucket. s3s has checked the name.
+    /// Create a bucket. s3s has already checked the name.
     ///
     /// # Errors
-    /// `BucketAlreadyOwnedByYou`.
+    /// `BucketAlreadyOwnedByYou` if it exists.
     pub fn create(&self, name: &str) -> S3Result<()> {
         let mut buckets = self.buckets.write().unwrap_or_else(PoisonError::into_inner);
         if buckets.contains_key(name) {
@@ -92,10 +96,10 @@ impl Store {
         Ok(())
     }
 
-    /// Removes an empty bucket.
+    /// Remove an empty bucket.
     ///
     /// # Errors
-    /// `NoSuchBucket`, `BucketNotEmpty`.
+    /// `NoSuchBucket` if it does not exist, `BucketNotEmpty` if it contains objects.
     pub fn remove(&self, name: &str) -> S3Result<()> {
         let mut buckets = self.buckets.write().unwrap_or_else(PoisonError::into_inner);
         buckets.get(name).ok_or_else(|| s3_error!(NoSuchBucket))?.remove()?;

@@ -1,4 +1,4 @@
-//! Multipart uploads: a directory per upload, a file per part, one file at the end.
+//! Multipart uploads: one directory per upload with one file per part, joined at completion.
 
 use std::fs::{self, File};
 use std::io::{self, Seek, SeekFrom};
@@ -13,36 +13,36 @@ use crate::errors::failed;
 use crate::kept::Kept;
 use crate::object::{Object, nanoseconds};
 
-/// S3's own limits.
+/// Limits of S3: highest part number, and minimum size in bytes of all parts except the last.
 const PARTS: i32 = 10_000;
 const SMALLEST_PART: u64 = 5 * 1024 * 1024;
-/// The file that holds an upload's key.
+/// Name of the file that holds an upload's key.
 const KEY: &str = "key";
-/// The file that holds the headers of the object to be.
+/// Name of the file that holds the headers of the future object.
 const HEADERS: &str = "headers";
 
-/// An unfinished upload.
+/// Unfinished upload.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Upload {
     /// Key of the object that the upload creates.
     pub key: String,
-    /// Unique in the store.
+    /// Upload ID, unique in the store.
     pub id: String,
-    /// When it was begun, in ns since 1970.
+    /// Start in nanoseconds since 1970.
     pub begun_ns: i64,
 }
 
-/// A part as the client names it when it completes an upload.
+/// Part that the client lists when it completes an upload.
 #[derive(Debug)]
 pub struct Named {
-    /// From 1 on.
+    /// Part number, from 1.
     pub number: i32,
-    /// As the upload of the part answered.
+    /// ETag that the client received for the part.
     pub etag: Option<ETag>,
 }
 
 impl Bucket {
-    /// Begins an upload and says its id.
+    /// Begin an upload, and return its ID.
     pub fn begin_upload(&self, key: &str, kept: &Kept) -> S3Result<String> {
         let begin = || {
             let aside = self.uploads().join(self.aside_name());
@@ -57,10 +57,11 @@ impl Bucket {
         begin().map_err(failed("begin of an upload"))
     }
 
-    /// A file for a part to be; [`Bucket::put_part`] makes it one.
+    /// Create a temporary file for a part, to be passed to [`Bucket::put_part`].
     ///
     /// # Errors
-    /// `NoSuchUpload`; `InvalidArgument` for a number that S3 does not have.
+    /// `NoSuchUpload` if the upload does not exist; `InvalidArgument` if the part number is out of
+    /// range.
     pub fn aside_part(&self, key: &str, id: &str, number: i32) -> S3Result<Aside> {
         if !(1..=PARTS).contains(&number) {
             return Err(s3_error!(InvalidArgument, "part numbers are 1 to {PARTS}"));
@@ -69,7 +70,7 @@ impl Bucket {
         Aside::create(directory.join(self.aside_name())).map_err(gone("creation of a part"))
     }
 
-    /// Makes a written file a part of its upload.
+    /// Make a temporary file a part of its upload.
     pub fn put_part(&self, id: &str, number: i32, mut aside: Aside) -> S3Result<Object> {
         let top = self.uploads().join(id);
         let path = top.join(part_name(number));
@@ -84,7 +85,7 @@ impl Bucket {
         name().map_err(gone("naming of a part"))
     }
 
-    /// The parts that are there, in order.
+    /// Return the uploaded parts, sorted by number.
     pub fn parts(&self, key: &str, id: &str) -> S3Result<Vec<(i32, Object)>> {
         let directory = self.upload(key, id)?;
         let list = || -> io::Result<Vec<(i32, Object)>> {
@@ -102,12 +103,14 @@ impl Bucket {
         list().map_err(gone("listing of an upload"))
     }
 
-    /// Joins the named parts into the object. The first part's file becomes the object; the others
-    /// are copied behind it, within the file system where it can do that.
+    /// Join the listed parts into the object.
+    ///
+    /// The file of the first part becomes the object; the other parts are appended to it by a copy
+    /// inside the kernel, if the file system supports that.
     ///
     /// # Errors
-    /// `NoSuchUpload`, `InvalidPart`, `InvalidPartOrder`, `EntityTooSmall`, `PreconditionFailed`.
-    /// The upload is still there after an error.
+    /// `NoSuchUpload`, `InvalidPart`, `InvalidPartOrder`, `EntityTooSmall` or `PreconditionFailed`.
+    /// The upload continues to exist after an error.
     pub fn complete_upload(
         &self,
         key: &str,
@@ -117,7 +120,7 @@ impl Bucket {
     ) -> S3Result<Object> {
         let directory = self.upload(key, id)?;
         let paths = check_parts(&self.parts(key, id)?, named)?;
-        // From here on nobody else can add parts, complete or abort.
+        // From here on, no other request can add parts, complete or abort.
         let closed = self.uploads().join(format!(".closed-{id}"));
         fs::rename(&directory, &closed).map_err(gone("closing of an upload"))?;
         let kept = fs::read(closed.join(HEADERS)).map_err(failed("read of an upload's headers"));
@@ -128,13 +131,13 @@ impl Bucket {
                 self.put(key, aside, conditions)
             });
             put.inspect_err(|_| {
-                // A part that cannot be restored has another ETag now, so that it is not used.
+                // If the part cannot be restored, its ETag no longer matches, so it cannot be used.
                 let _ = undo.restore();
             })
         });
         match put {
             Ok(object) => {
-                // Left-overs are removed when the bucket is opened again.
+                // Files left over are removed when the bucket is next opened.
                 let _ = fs::remove_dir_all(&closed);
                 Ok(object)
             }
@@ -145,7 +148,7 @@ impl Bucket {
         }
     }
 
-    /// Removes an upload and its parts.
+    /// Remove an upload and its parts.
     pub fn abort_upload(&self, key: &str, id: &str) -> S3Result<()> {
         let directory = self.upload(key, id)?;
         let closed = self.uploads().join(format!(".closed-{id}"));
@@ -153,7 +156,7 @@ impl Bucket {
         fs::remove_dir_all(closed).map_err(failed("removal of parts"))
     }
 
-    /// All unfinished uploads, by key, then by age.
+    /// Return all unfinished uploads, sorted by key, then by age.
     pub fn list_uploads(&self) -> S3Result<Vec<Upload>> {
         let list = || -> io::Result<Vec<Upload>> {
             let mut uploads = Vec::new();
@@ -161,7 +164,7 @@ impl Bucket {
                 let Ok(id) = entry?.file_name().into_string() else { continue };
                 let path = self.uploads().join(&id).join(KEY);
                 let begun = fs::metadata(&path).and_then(|metadata| metadata.modified());
-                // One that ended while we looked is not there.
+                // Skip uploads that ended in the meantime.
                 if let (true, Ok(key), Ok(begun)) = (is_id(&id), fs::read_to_string(&path), begun) {
                     uploads.push(Upload { key, id, begun_ns: nanoseconds(begun) });
                 }
@@ -172,7 +175,7 @@ impl Bucket {
         list().map_err(failed("listing of uploads"))
     }
 
-    /// The directory of an upload, if it is one of this key.
+    /// Return the directory of an upload if the upload has this key.
     fn upload(&self, key: &str, id: &str) -> S3Result<PathBuf> {
         let directory = self.uploads().join(id);
         let is_of_key = is_id(id)
@@ -181,7 +184,7 @@ impl Bucket {
     }
 }
 
-/// The files of the named parts, after all that S3 demands of them was checked.
+/// Check the listed parts by S3's rules, and return the names of their files.
 fn check_parts(there: &[(i32, Object)], named: &[Named]) -> S3Result<Vec<String>> {
     if named.is_empty() {
         return Err(s3_error!(MalformedXML, "name at least one part"));
@@ -213,7 +216,7 @@ fn check_parts(there: &[(i32, Object)], named: &[Named]) -> S3Result<Vec<String>
     Ok(files)
 }
 
-/// The first part as it was before others were put behind it.
+/// State of the first part before other parts are appended, for undo.
 struct Undo {
     file: File,
     part: Object,
@@ -226,7 +229,7 @@ impl Undo {
     }
 }
 
-/// Appends all but the first file to the first one.
+/// Append all other files to the first one.
 fn join(directory: &Path, files: &[String]) -> io::Result<(Aside, Undo)> {
     let first = directory.join(&files[0]);
     let mut file = File::options().read(true).write(true).open(&first)?;
@@ -246,7 +249,7 @@ fn part_name(number: i32) -> String {
     format!("{number:05}")
 }
 
-/// Ids are hexadecimal numbers: nothing else is ever part of a path.
+/// Return whether the text is an upload ID: 16 hexadecimal digits, so safe as part of a path.
 fn is_id(id: &str) -> bool {
     id.len() == 16 && id.bytes().all(|byte| byte.is_ascii_hexdigit())
 }

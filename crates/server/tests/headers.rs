@@ -1,4 +1,4 @@
-//! What a client says of its content comes back with it.
+//! Tests that stored headers and user metadata are returned with the content.
 
 mod support;
 

@@ -1,4 +1,4 @@
-//! Listings: in order, whole, page by page.
+//! Tests of listings: order, completeness, paging.
 
 mod support;
 
@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use support::{BUCKET, Client, Running};
 
-/// Follows the tokens to the end: keys, common prefixes, and pages.
+/// Read all pages of a listing. Returns the keys, the common prefixes and the number of pages.
 fn walk(client: &mut Client, query: &[(&str, &str)]) -> (Vec<String>, Vec<String>, usize) {
     let (mut keys, mut prefixes, mut pages) = (Vec::new(), Vec::new(), 0);
     let mut token = None::<String>;

@@ -1,4 +1,4 @@
-//! Multipart uploads.
+//! Tests of multipart uploads.
 
 mod support;
 
@@ -25,7 +25,7 @@ fn complete(
     client.call("POST", key, &[("uploadId", id)], &[], body.as_bytes())
 }
 
-/// What completes an upload of these parts.
+/// Return the body that completes an upload of these parts.
 fn named(parts: &[(usize, String)]) -> String {
     let parts: Vec<String> = parts
         .iter()

@@ -1,4 +1,4 @@
-//! Single objects: what is put is what is got, under any key, also while others overwrite it.
+//! Tests of single objects: content comes back intact, under any key, also during overwrites.
 
 mod support;
 
@@ -125,7 +125,7 @@ fn ranges() {
     assert_eq!(client.get("empty").ok().body, b"");
 }
 
-/// A header that is no range of bytes is as good as none (RFC 9110, and so does S3).
+/// A header that is not a valid byte range is ignored (RFC 9110, and S3).
 #[test]
 fn a_range_that_is_none_is_ignored() {
     let running = Running::new();
@@ -185,7 +185,7 @@ fn conditions() {
     assert_eq!(running.files().len(), 2, "a refused PUT leaves no file");
 }
 
-/// Out of the page cache, so that the reads have to wait for the device.
+/// Evicts the objects from the page cache, so that reads wait for the device.
 #[test]
 fn cold_objects_are_read_from_the_device() {
     use rustix::fs::{Advice, fadvise};
@@ -204,7 +204,7 @@ fn cold_objects_are_read_from_the_device() {
     assert!(client.range("k", "bytes=1000001-2999998").body == body[1_000_001..2_999_999]);
 }
 
-/// Writers of one value each, over and over; whoever reads sees one whole value.
+/// Each writer repeatedly writes one value; a reader must never see a mixture.
 #[test]
 fn overwriting_never_tears() {
     const LENGTH: usize = 1_000_000;
@@ -226,7 +226,7 @@ fn overwriting_never_tears() {
                 scope.spawn(move || {
                     let mut seen = std::collections::BTreeSet::new();
                     let mut rounds = 0;
-                    // As long as it takes to see the writers at work.
+                    // Until readers have seen at least two writers' values.
                     while rounds < 60 || seen.len() < 2 {
                         rounds += 1;
                         let got = client.get("k").ok().body;
@@ -314,7 +314,7 @@ fn durable_stores_the_same() {
 #[test]
 fn a_file_cut_short_by_somebody_else_is_a_broken_answer() {
     use std::io::{BufReader, Read as _, Write as _};
-    /// More than the sockets between server and client can hold.
+    /// More than the socket buffers between server and client can hold.
     const LENGTH: usize = 64 << 20;
     let running = Running::new();
     let mut client = running.client();

@@ -1,4 +1,4 @@
-//! Signatures and checksums: what is signed wrongly or changed on the way is refused.
+//! Tests of signatures and checksums: wrong signatures and altered content are refused.
 
 mod support;
 
@@ -58,7 +58,7 @@ fn announced_checksums_are_checked() {
     client
         .call("PUT", "k", &[], &[("x-amz-checksum-crc32", &wrong)], &body)
         .refused(400, "BadDigest");
-    // MD5 of the empty text, which RFC 1321 prints.
+    // MD5 of the empty string, from RFC 1321.
     let md5 = "1B2M2Y8AsgTpgAmY7PhCfg==";
     client.call("PUT", "k", &[], &[("content-md5", md5)], b"").ok();
     client.call("PUT", "k", &[], &[("content-md5", md5)], b"x").refused(400, "BadDigest");
@@ -121,8 +121,7 @@ fn a_short_body_is_refused() {
     assert!(running.files().is_empty());
 }
 
-/// All of the content arrives, and all of its signatures are right: only the chunk that says that
-/// this was all is missing.
+/// The content is complete and its signatures are right; only the final empty chunk is missing.
 #[test]
 fn a_signed_body_without_its_final_chunk_is_refused() {
     let running = Running::new();
@@ -167,7 +166,7 @@ fn presigned_addresses_are_valid_for_a_week_at_most() {
     let running = Running::new();
     let mut client = running.client();
     client.put("k", b"there").ok();
-    // A malformed range takes another way through the server.
+    // Requests with a malformed range take a different path through the server.
     for headers in ["", "range: bytes=x\r\n"] {
         for valid_s in ["60", "604800"] {
             assert_eq!(client.presigned("k", valid_s, headers).ok().text(), "there");

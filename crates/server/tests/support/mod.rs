@@ -1,7 +1,7 @@
-//! A small S3 client for tests: one blocking connection, and a signer of its own, so that server
-//! and client cannot share a mistake.
+//! Small blocking S3 client for tests. It has its own signer, so that server and client cannot
+//! share a bug.
 
-#![allow(dead_code)] // each test file uses a part of it
+#![allow(dead_code)] // each test file uses only some items
 
 use std::fmt::Write as _;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -9,7 +9,7 @@ use std::net::TcpStream;
 
 use ring::{digest, hmac};
 
-/// Keys of the servers under test.
+/// Access key of the servers under test.
 pub const ACCESS: &str = "test-access-key";
 pub const SECRET: &str = "test-secret-key";
 pub const BUCKET: &str = "bucket";
@@ -34,7 +34,7 @@ impl Running {
         Self { server, directory }
     }
 
-    /// Stops the server and starts another one over the same directory.
+    /// Stop the server, and start another one on the same directory.
     pub fn restart(self) -> Self {
         drop(self.server);
         Self::over(self.directory, false)
@@ -44,7 +44,7 @@ impl Running {
         Client::new(self.server.port())
     }
 
-    /// Every file below the bucket's directory.
+    /// Return every file below the bucket's directory.
     pub fn files(&self) -> Vec<std::path::PathBuf> {
         let mut paths = Vec::new();
         let mut left = vec![self.directory.path().join("store").join(BUCKET)];
@@ -82,7 +82,7 @@ impl Answer {
         String::from_utf8(self.body.clone()).expect("text")
     }
 
-    /// The text of each element of this name.
+    /// Return the text of each element with this name.
     pub fn texts_of(&self, element: &str) -> Vec<String> {
         let (open, close) = (format!("<{element}>"), format!("</{element}>"));
         let text = self.text();
@@ -98,7 +98,7 @@ impl Answer {
         self.header("etag").expect("an ETag").to_owned()
     }
 
-    /// Asserts that it is an error of S3.
+    /// Assert that the answer is an S3 error with this status and code.
     #[track_caller]
     pub fn refused(&self, status: u16, code: &str) {
         let answered = (self.status, self.text_of("Code"));
@@ -118,14 +118,14 @@ fn unescape(text: &str) -> String {
     text.replace("&#39;", "'").replace("&apos;", "'").replace("&amp;", "&")
 }
 
-/// How the payload is part of the signature.
+/// Way in which the signature covers the payload.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Payload {
     Unsigned,
     Signed,
-    /// aws-chunked, each chunk signed.
+    /// `aws-chunked`, with each chunk signed.
     Streaming,
-    /// aws-chunked, unsigned, CRC32 in the trailer.
+    /// `aws-chunked`, unsigned, with a CRC32 trailer.
     TrailerCrc,
 }
 
@@ -134,11 +134,11 @@ pub struct Client {
     stream: Option<BufReader<TcpStream>>,
     pub access: String,
     pub secret: String,
-    /// Added to the clock, in seconds.
+    /// Offset of the client's clock in seconds.
     pub skew: i64,
     pub payload: Payload,
     pub chunk: usize,
-    /// Changes what goes over the wire after it was signed.
+    /// Function that alters the request after it has been signed.
     pub tamper: fn(&mut Vec<u8>),
 }
 
@@ -181,7 +181,7 @@ impl Client {
         self.bucket("GET", &query, b"")
     }
 
-    /// On the bucket itself.
+    /// Send a request on the bucket itself.
     pub fn bucket(&mut self, method: &str, query: &[(&str, &str)], body: &[u8]) -> Answer {
         self.raw(method, &format!("/{BUCKET}"), query, &[], body)
     }
@@ -220,7 +220,7 @@ impl Client {
         answer
     }
 
-    /// A GET of a presigned address that is valid for this long.
+    /// GET a presigned URL that is valid for `valid_s` seconds.
     pub fn presigned(&self, key: &str, valid_s: &str, headers: &str) -> Answer {
         let now = storlab_base::wall_clock_ns() / 1_000_000_000;
         let (day, time) = stamp(now.saturating_add_signed(self.skew));
@@ -246,7 +246,7 @@ impl Client {
         read_answer(&mut stream, false)
     }
 
-    /// The whole request, signed, as bytes.
+    /// Return the bytes of a whole signed request.
     pub fn message(
         &self,
         method: &str,
@@ -302,7 +302,7 @@ impl Client {
         [head.as_bytes(), b"\r\n", &sent].concat()
     }
 
-    /// What stands for the payload in the signature.
+    /// Return the payload hash for the signature.
     fn payload_hash(&self, body: &[u8]) -> String {
         match self.payload {
             Payload::Unsigned => "UNSIGNED-PAYLOAD".to_owned(),
@@ -312,7 +312,7 @@ impl Client {
         }
     }
 
-    /// All headers that are signed, in order.
+    /// Return all signed headers in order.
     fn headers(
         &self,
         hash: &str,
@@ -418,7 +418,7 @@ pub fn read_answer(stream: &mut BufReader<TcpStream>, head: bool) -> Answer {
     answer
 }
 
-/// Percent-encodes as AWS does; slashes stay where they are part of a path.
+/// Percent-encode as AWS does; slashes are kept in paths.
 pub fn encode(text: &str, path: bool) -> String {
     let mut out = String::new();
     for byte in text.bytes() {
@@ -442,7 +442,7 @@ fn hex(bytes: &[u8]) -> String {
     })
 }
 
-/// Bit by bit, as the standard defines it.
+/// Return the CRC32, computed bit by bit as the standard defines it.
 pub fn crc32(bytes: &[u8]) -> u32 {
     !bytes.iter().fold(!0, |crc, byte| {
         (0..8).fold(crc ^ u32::from(*byte), |crc, _| {
@@ -451,10 +451,10 @@ pub fn crc32(bytes: &[u8]) -> u32 {
     })
 }
 
-/// Day and time of a second since 1970, as a signature has them.
+/// Return date and time of a Unix time as a signature needs them.
 fn stamp(seconds: u64) -> (String, String) {
     let (days, second) = (seconds / 86_400, seconds % 86_400);
-    // The civil calendar, counted from 1 March of year 0.
+    // Days to a Gregorian date, with years that begin on 1 March.
     let z = days + 719_468;
     let (era, of_era) = (z / 146_097, z % 146_097);
     let year = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
@@ -467,7 +467,7 @@ fn stamp(seconds: u64) -> (String, String) {
     (format!("{year:04}{month:02}{day:02}"), time)
 }
 
-/// Content that differs from one seed to the next, and within itself.
+/// Return pseudo-random content that depends on the seed.
 pub fn content(seed: u64, length: usize) -> Vec<u8> {
     let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
     (0..length)
