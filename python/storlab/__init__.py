@@ -32,7 +32,7 @@ sys.meta_path.insert(0, _BeforeNative)
 
 
 def __getattr__(name: str) -> Any:
-    """What is looked up or imported when it is asked for: the command does without most of it."""
+    """Import a public name when it is first used, so that the command starts fast."""
     if name == "__version__":
         member: Any = _version()
     elif name in __all__:

@@ -47,12 +47,7 @@ ROOMS = {
     "standalone": "lab",
 }
 
-FILE_LINES = 700
-LINE_COLUMNS = 100
-
 _DOTTED = re.compile(r"storlab\.[a-z_]+(?:\.[a-z_]+)+(?::\w+)?")
-_PRAGMA = re.compile(r"\s+# (?:type: ignore|noqa).*$")  # tools require it on the affected line
-_DATETIME_READS = {"now", "utcnow", "today"}
 
 
 def imports(source: str, module: str) -> Iterator[tuple[int, str]]:
@@ -155,34 +150,6 @@ def _plain_words(tree: ast.AST) -> Iterator[ast.expr]:
         if isinstance(node, ast.Dict):
             pairs = zip(node.keys, node.values, strict=True)
             yield from (v for k, v in pairs if isinstance(k, ast.Constant) and k.value == "type")
-
-
-def clock_complaints(source: str) -> list[str]:
-    """Complain about reading the time: module ``time``, or ``now``, ``utcnow``, ``today``."""
-    complaints = []
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Import) and any(alias.name == "time" for alias in node.names):
-            complaints.append(f"line {node.lineno}: import time; use storlab.base.clock")
-        elif isinstance(node, ast.ImportFrom) and node.module == "time" and node.level == 0:
-            complaints.append(f"line {node.lineno}: from time import; use storlab.base.clock")
-        elif isinstance(node, ast.Attribute) and node.attr in _DATETIME_READS:
-            owner = ast.unparse(node.value).split(".")[-1]
-            if owner in ("datetime", "date"):
-                complaints.append(
-                    f"line {node.lineno}: {owner}.{node.attr}; use storlab.base.clock"
-                )
-    return complaints
-
-
-def size_complaints(source: str) -> list[str]:
-    """Complain about files that are too long and lines that are too wide, also in Rust."""
-    lines = source.splitlines()
-    complaints = [f"{len(lines)} lines"] if len(lines) > FILE_LINES else []
-    for number, line in enumerate(lines, 1):
-        columns = len(_PRAGMA.sub("", line))
-        if columns > LINE_COLUMNS:
-            complaints.append(f"line {number}: {columns} columns")
-    return complaints
 
 
 def unfinished_complaints(source: str) -> list[str]:

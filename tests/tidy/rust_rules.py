@@ -13,12 +13,9 @@ CRATE_FLOORS = {"base": 0, "testing": 0, "io": 1, "s3": 1, "server": 1, "run": 2
 CRATE_FLOORS |= dict.fromkeys(sorted(FAMILIES), 3)
 
 _CRATE_USE = re.compile(r"\bstorlab_(\w+)\b")
-_CLOCK = re.compile(r"\bInstant::now\b|\bSystemTime::now\b|\bclock_gettime\b|\b_?rdtscp?\b")
 _PROCESSOR = re.compile(r"\btarget_arch\b|\b(?:core|std)::arch\b|\b(?:global_)?asm!")
-_UNFINISHED = re.compile(r"\b(?:todo|unimplemented)!|\bdbg!")
 _USE = re.compile(r"^[ \t]*(?:pub(?:\([^)]*\))?\s+)?use\s+([^;]+);", re.MULTILINE)
 _TESTS = re.compile(r"^#\[cfg\(test\)\]\s*(?:pub\S*\s+)?mod \w+ \{", re.MULTILINE)
-_IGNORE = re.compile(r"#\[ignore\s*\]")
 
 
 def place(crate: str) -> str:
@@ -102,23 +99,12 @@ def _without_tests(code: str) -> str:
     return _TESTS.split(code)[0]
 
 
-def clock_complaints(source: str) -> list[str]:
-    """Complain about reading the time outside of ``crates/base/src/clock.rs``."""
-    return _each(_CLOCK, blank(source), "reads time; use storlab_base::clock")
-
-
 def processor_complaints(source: str) -> list[str]:
     """Complain about processor-specific code outside ``clock.rs`` and ``arch.rs`` of crates/base.
 
     There it has a portable alternative, which is tested too.
     """
     return _each(_PROCESSOR, blank(source), "is for one processor; use storlab_base::arch")
-
-
-def unfinished_complaints(source: str) -> list[str]:
-    """Complain about unfinished code and about tests ignored without a reason."""
-    code = blank(source)
-    return _each(_UNFINISHED, code, "is unfinished") + _each(_IGNORE, code, "without a reason")
 
 
 def _each(pattern: re.Pattern[str], code: str, complaint: str) -> list[str]:

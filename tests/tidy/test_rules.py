@@ -6,40 +6,14 @@ from collections.abc import Callable
 
 import pytest
 
-from tidy import python_rules, rust_rules, text_rules
+from tidy import prose_rules, python_rules, rust_rules, text_rules
 from tidy.circles import circles
 from tidy.rust_text import blank
 
 Rule = Callable[[str], list[str]]
-WIDE = "x" * 101
 HASH = "--hash=sha256:" + "0" * 64
 
 CASES: dict[str, tuple[Rule, str, str]] = {
-    "file length": (python_rules.size_complaints, "x\n" * 701, "x\n" * 700),
-    "line width": (python_rules.size_complaints, WIDE, WIDE[1:]),
-    "line width, pragma": (
-        python_rules.size_complaints,
-        WIDE + "  # why",
-        "x  # type: ignore[a]" + WIDE,
-    ),
-    "import time": (python_rules.clock_complaints, "import time", "import timeit"),
-    "from time": (python_rules.clock_complaints, "from time import sleep", "from .time import x"),
-    "inner import time": (
-        python_rules.clock_complaints,
-        "def f():\n    import time\n",
-        "def f():\n    time = 1\n",
-    ),
-    "datetime.now": (
-        python_rules.clock_complaints,
-        "datetime.datetime.now(UTC)",
-        "datetime.fromisoformat(text)",
-    ),
-    "Instant::now": (
-        rust_rules.clock_complaints,
-        "let t = std::time::Instant::now();",
-        "// not Instant::now()\nlet t: Instant = clock::now();",
-    ),
-    "rdtsc": (rust_rules.clock_complaints, "unsafe { _rdtsc() }", 'let s = "_rdtsc";'),
     "target_arch": (
         rust_rules.processor_complaints,
         '#[cfg(target_arch = "x86_64")]',
@@ -47,7 +21,6 @@ CASES: dict[str, tuple[Rule, str, str]] = {
     ),
     "core::arch": (rust_rules.processor_complaints, "use core::arch::x86_64::a;", "use arch::a;"),
     "asm!": (rust_rules.processor_complaints, 'asm!("nop")', 'assert!(a, "asm!")'),
-    "clock_gettime": (rust_rules.clock_complaints, "libc::clock_gettime(a, b)", "clock(a)"),
     "NotImplementedError": (
         python_rules.unfinished_complaints,
         "raise NotImplementedError",
@@ -68,9 +41,31 @@ CASES: dict[str, tuple[Rule, str, str]] = {
         "pytest.skip()",
         "pytest.skip('no tape')",
     ),
-    "todo": (rust_rules.unfinished_complaints, "todo!()", "// todo!()\nlet todo = 1;"),
-    "unimplemented": (rust_rules.unfinished_complaints, 'unimplemented!("x")', "implemented!()"),
-    "ignore": (rust_rules.unfinished_complaints, "#[ignore]", '#[ignore = "needs a tape"]'),
+    "docstring, beginning": (
+        prose_rules.python_complaints,
+        'def f():\n    """Of every question, in order."""',
+        'def f():\n    """Return one answer per question, of every kind."""',
+    ),
+    "docstring, attribute": (
+        prose_rules.python_complaints,
+        'A = 1\n"""What it is."""',
+        'A = "What it is."',
+    ),
+    "docstring, anywhere": (
+        prose_rules.python_complaints,
+        '"""Makes it\nanew."""',
+        '"""Renew a lease."""',
+    ),
+    "rustdoc, beginning": (
+        prose_rules.rust_complaints,
+        "    /// Those that failed.",
+        "    /// Runs that failed:\n    /// Those without a result.",
+    ),
+    "rustdoc, anywhere": (
+        prose_rules.rust_complaints,
+        "//! Errors.\n//!\n//! By\n//! name.",
+        "// By name.",
+    ),
     "machine path": (
         text_rules.machine_complaints,
         "open('/" + "root/x')",

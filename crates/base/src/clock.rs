@@ -300,7 +300,7 @@ pub fn thread_cpu_ns() -> u64 {
 }
 
 /// What the given kernel clock says, in ns. Not by rustix, which has no clocks of other threads.
-#[allow(unsafe_code)]
+#[allow(unsafe_code, clippy::disallowed_methods)]
 pub fn clock_ns(id: libc::clockid_t) -> u64 {
     let mut at = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `at` is a valid timespec to write to. The call cannot fail for these clocks.
@@ -343,7 +343,7 @@ fn tsc_is_trusted() -> bool {
 }
 
 #[cfg(target_arch = "x86_64")]
-#[allow(unsafe_code)]
+#[allow(unsafe_code, clippy::disallowed_methods)]
 #[inline]
 fn read_ticks() -> u64 {
     // SAFETY: every x86-64 processor has the instruction.

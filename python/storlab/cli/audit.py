@@ -101,7 +101,6 @@ def _known_rules(path: str) -> list[str]:
 
 def _findings(path: str, rules: list[str] | None) -> tuple[PublishedTable | None, list[Finding]]:
     """Audit a table of published numbers, or the brief that a result directory would give."""
-
     from storlab.audit import audit_table
     from storlab.audit.table import load_published, published_names
 

@@ -54,7 +54,7 @@ def capacity(
     quiet: QuietOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Search for the most accelerators that each target keeps at or above a utilisation.
+    """Search for the most accelerators that each target keeps at a given utilisation.
 
     Doubles the accelerators of each training workload until a target cannot keep them busy, then
     bisects. A number counts as kept when the 95 % interval of its mean utilisation lies at or above

@@ -21,9 +21,9 @@ def clean(
 ) -> None:
     """Remove what a campaign left on its targets: objects in S3 stores, and laid-out data files.
 
-    For a campaign that was interrupted, or that kept its data. Only what storlab made goes: objects
+    For a campaign that was interrupted or kept its data. Removes only what storlab made: objects
     below the campaign's own prefix, a bucket that it made and that is empty, files with its
-    sidecar. Results stay. Credentials are looked up anew.
+    sidecar. Results stay. Credentials are looked up again.
 
     Example: storlab clean results/demo-20261120t113000z
     """

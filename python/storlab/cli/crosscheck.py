@@ -51,7 +51,7 @@ def crosscheck(
     quiet: QuietOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Run the same points by the native and by a reference engine, in turns: do they agree?
+    """Run the same points by the native and a reference engine, and test whether they agree.
 
     Compares throughput, rate, mean and tail latency, each with the interval of its ratio; CPU per
     operation is reported beside them. Exit code 10 when a difference beyond noise and margin is

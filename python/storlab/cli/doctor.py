@@ -26,7 +26,7 @@ def doctor(
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Check whether this machine can run a study, and what would bend its numbers.
+    """Check whether this machine can run a study, and what would distort its numbers.
 
     Without a study, checks the machine. Writes nothing. Exit code 4 for errors.
 

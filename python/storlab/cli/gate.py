@@ -82,7 +82,7 @@ def gate(
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Hold results to rules: does each number keep to its bound, as far as the repeats can tell?
+    """Check results against rules: bounds, also as multiples of a baseline, by intervals.
 
     A rule is held or broken if the whole interval lies on one side of its bound; otherwise it is
     undecided, and storlab prints how many more repeats would decide it. Exit code 0 if all rules

@@ -52,7 +52,7 @@ def history(
     ] = BriefsIn.LINK,
     as_json: JsonOption = False,
 ) -> None:
-    """Make a static site of many results: each point over time, and where it changed.
+    """Build a static site of many results: each point over time, with its changes.
 
     One page for each point has its course with intervals and runs, the changes of its level, and
     what else changed there: firmware, kernel, storlab, settings. It needs no network and no server.

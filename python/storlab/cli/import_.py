@@ -32,7 +32,7 @@ def import_(
     name: Annotated[str | None, typer.Option("--name", help="Title of the study.")] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Make a result directory of existing results of fio, warp or DLIO, to compare and report them.
+    """Import results of fio, warp or DLIO into a result directory, to compare and report them.
 
     Runs of the same target with the same options become repeats of one point. fio's JSON+ with
     lat_percentiles=1 and warp's data with --full keep whole histograms; other files keep the

@@ -27,7 +27,7 @@ VERBS: dict[str, Verb] = {
     "plan": Verb("storlab.cli.plan:plan", "Show what a study will do, without doing it."),
     "doctor": Verb(
         "storlab.cli.doctor:doctor",
-        "Check whether this machine can run a study, and what would bend its numbers.",
+        "Check whether this machine can run a study, and what would distort its numbers.",
     ),
     "meters": Verb(
         "storlab.cli.meters:meters",
@@ -35,11 +35,11 @@ VERBS: dict[str, Verb] = {
     ),
     "run": Verb(
         "storlab.cli.run:run",
-        "Carry out a study: check, guard, prepare, measure, store, and write the brief.",
+        "Run a study: check, guard, prepare, measure, store, and write the brief.",
     ),
     "resume": Verb(
         "storlab.cli.resume:resume",
-        "Go on with an interrupted campaign at its first missing run.",
+        "Continue an interrupted campaign at its first missing run.",
     ),
     "status": Verb(
         "storlab.cli.status:status",
@@ -59,25 +59,23 @@ VERBS: dict[str, Verb] = {
     ),
     "import": Verb(
         "storlab.cli.import_:import_",
-        "Make a result directory of existing results of fio, warp or DLIO, to compare and report "
-        "them.",
+        "Import results of fio, warp or DLIO into a result directory, to compare and report them.",
     ),
     "crosscheck": Verb(
         "storlab.cli.crosscheck:crosscheck",
-        "Run the same points by the native and by a reference engine, in turns: do they agree?",
+        "Run the same points by the native and a reference engine, and test whether they agree.",
     ),
     "gate": Verb(
         "storlab.cli.gate:gate",
-        "Hold results to rules: does each number keep to its bound, as far as the repeats can "
-        "tell?",
+        "Check results against rules: bounds, also as multiples of a baseline, by intervals.",
     ),
     "history": Verb(
         "storlab.cli.history:history",
-        "Make a static site of many results: each point over time, and where it changed.",
+        "Build a static site of many results: each point over time, with its changes.",
     ),
     "capacity": Verb(
         "storlab.cli.capacity:capacity",
-        "Search for the most accelerators that each target keeps at or above a utilisation.",
+        "Search for the most accelerators that each target keeps at a given utilisation.",
     ),
     "clean": Verb(
         "storlab.cli.clean:clean",
@@ -86,7 +84,7 @@ VERBS: dict[str, Verb] = {
     ),
     "verify": Verb(
         "storlab.cli.verify:verify",
-        "Read again what verify-mode runs wrote: lost, torn, stale and misplaced blocks.",
+        "Read back what verify-mode runs wrote: lost, torn, stale and misplaced blocks.",
     ),
     "audit": Verb(
         "storlab.cli.audit:audit",

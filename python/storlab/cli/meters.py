@@ -28,8 +28,7 @@ def meters(
 ) -> None:
     """List the power meters of this machine: rate, accuracy, privilege, and how to get more.
 
-    Asks nothing over a network: what a controller or an outlet has is told by `storlab doctor`
-    once a study names it.
+    Uses no network: `storlab doctor` shows controllers and outlets that a study names.
 
     Example: storlab meters
     """

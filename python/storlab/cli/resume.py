@@ -29,7 +29,7 @@ def resume(
     quiet: QuietOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Go on with an interrupted campaign at its first missing run.
+    """Continue an interrupted campaign at its first missing run.
 
     The guard checks again that the devices are the ones the campaign began on.
 

@@ -38,9 +38,9 @@ def run(
     quiet: QuietOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Carry out a study: check, guard, prepare, measure, store, and write the brief.
+    """Run a study: check, guard, prepare, measure, store, and write the brief.
 
-    Ctrl-C ends the current run and keeps what is finished; `storlab resume` goes on. A study that
+    Ctrl-C ends the current run and keeps what is finished; `storlab resume` continues. A study that
     overwrites a block device needs the hash that `storlab plan` prints, or the typed serial.
 
     Example: storlab run studies/demo.toml --out results/demo

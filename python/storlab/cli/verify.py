@@ -36,11 +36,11 @@ def verify(
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Read again what verify-mode runs wrote: lost, torn, stale and misplaced blocks.
+    """Read back what verify-mode runs wrote: lost, torn, stale and misplaced blocks.
 
-    Works after a crash or power cut in the middle of a run, too. Of each target the last
-    verify-mode run can be verified, until something else writes there. Exit code 10 for bad blocks.
-    On clients of a cluster each reads what the one before it wrote, in runs that came to their end.
+    Works after a crash or power cut in the middle of a run, too. The last verify-mode run of each
+    target can be verified until something else writes there. Exit code 10 for bad blocks. On a
+    cluster each client reads what the previous one wrote, in finished runs.
 
     Example: storlab verify results/demo-20261120t113000z
     """

@@ -58,7 +58,7 @@ class Mixes:
 
     @property
     def place(self) -> str:
-        """What the points share, for example ``4 MiB, concurrency 16``."""
+        """Parameters that the points share, for example ``4 MiB, concurrency 16``."""
         return family_place(self.places, self.facet)
 
     @property

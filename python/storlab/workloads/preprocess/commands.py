@@ -119,7 +119,7 @@ def preprocess(
     compression: Compression = "snappy",
     as_json: JsonOption = False,
 ) -> None:
-    """Make your own click logs ready for the training of a DLRM: Parquet, vocabularies, binary.
+    """Prepare your own click logs for DLRM training: Parquet, vocabularies, binary files.
 
     The pipeline of preprocessing studies, outside of a study: the same stages and the same bytes,
     but nothing is compared, and the output stays. The files are only read. A run that was

@@ -6,5 +6,5 @@ from storlab.contracts.command import Verb
 
 VERB = Verb(
     "storlab.workloads.preprocess.commands:preprocess",
-    "Make your own click logs ready for the training of a DLRM: Parquet, vocabularies, binary.",
+    "Prepare your own click logs for DLRM training: Parquet, vocabularies, binary files.",
 )
