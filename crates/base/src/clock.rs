@@ -1,11 +1,11 @@
-//! The run's clock, and the only place where the Rust side reads time.
+//! Clock of a run, and the only place where the Rust side reads time.
 //!
-//! Times are nanoseconds of `CLOCK_MONOTONIC`, so that meters and Python share them. Where the
-//! kernel itself trusts the time-stamp counter, it is read directly: about 9 ns less for each
-//! reading than through the vDSO. How fast it counts is measured against `CLOCK_MONOTONIC_RAW`,
-//! which nobody slews, twice, and again at the end of each run.
+//! Times are nanoseconds of `CLOCK_MONOTONIC`, so that meters and Python share them. If the kernel
+//! itself uses the time-stamp counter, it is read directly, which is about 9 ns faster per reading
+//! than the vDSO. Its rate is measured against `CLOCK_MONOTONIC_RAW`, which is never slewed: twice
+//! at the start, and again at the end of each run.
 //!
-//! That is so on x86-64 only. Other processors, and tests that ask for it (`arch`), read
+//! This applies to x86-64 only. Other processors, and tests that ask for it (`arch`), read
 //! `CLOCK_MONOTONIC` through the vDSO, which on aarch64 reads the counter `cntvct_el0` itself.
 
 use std::sync::Mutex;
@@ -14,17 +14,17 @@ use std::time::Duration;
 use crate::arch::is_x86_64;
 use crate::lock;
 
-/// Anything that tells time in ns: the machine's clock, or a simulation's.
+/// Source of time in ns: the machine's clock, or a simulated one.
 pub trait TimeSource {
-    /// Now, in ns.
+    /// Return the current time in ns.
     fn now_ns(&self) -> u64;
 
-    /// Follow the kernel's clock, which time services slew. Called between operations, about once
-    /// per interval.
+    /// Adjust to the kernel's clock, which time services slew. Called between operations, about
+    /// once per interval.
     fn follow(&mut self) {}
 }
 
-/// A reading of the counter and of a kernel's clock at (nearly) the same moment.
+/// Readings of the counter and of a kernel clock at (nearly) the same moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Pair {
     ticks: u64,
@@ -45,51 +45,56 @@ enum Source {
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
     source: Source,
-    /// `CLOCK_MONOTONIC` when the clock was made or followed last.
+    /// Counter and `CLOCK_MONOTONIC` when the clock was created or last adjusted.
     seen: Pair,
 }
 
-/// What this process knows of the counter.
+/// State of the counter's calibration in this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Counter {
     Unread,
-    /// Read once.
+    /// The counter was read once.
     Read(Pair),
-    /// Two stretches gave one rate, and it held until `seen`.
+    /// Two stretches gave the same rate, which was still valid at `seen`.
     Known {
         seen: Pair,
         ns_per_tick_q32: u64,
     },
-    /// The kernel does not use it, or it does not count evenly.
+    /// The kernel does not use the counter, or its rate is not constant.
     Unfit,
 }
 
 static COUNTER: Mutex<Counter> = Mutex::new(Counter::Unread);
-/// Each of two. Short enough not to be felt, long enough for 4 ppm with readings good to 50 ns.
+/// Length of each of two calibration stretches: short enough not to be noticed, long enough for 4
+/// ppm if readings are good to 50 ns.
 const STRETCH_NS: u64 = 12_500_000;
-/// Before the counter is given up. A machine that was suspended between two readings needs two.
+/// Number of attempts before the counter is rejected. A machine that was suspended between two
+/// readings needs two.
 const TRIES: usize = 5;
-/// Rates that differ by more than one in so many are different: 50 ppm.
+/// Rates that differ by more than 1 in this number, 50 ppm, count as different.
 const ONE_IN: u64 = 20_000;
-/// By how much two readings of one moment may differ.
+/// Tolerated difference between two readings of the same moment, in ns.
 const READING_NS: u64 = 2_000;
-/// A clock follows the kernel's at most this often: shorter stretches would measure the readings.
+/// Shortest time between two adjustments to the kernel's clock: over shorter stretches, the error
+/// of the readings would dominate.
 const FOLLOW_NS: u64 = 100_000_000;
-/// A clock is slewed by at most one in so many, the most that the kernel slews its own.
+/// Limit of the correction to the rate, 1 in this number (500 ppm): the kernel slews its own clock
+/// by no more.
 const SLEW_ONE_IN: u64 = 2_000;
-/// Rates that differ by more than one in so many are no slewing: twice 500 ppm, and something.
+/// Limit of the difference between rates that slewing can explain, 1 in this number: twice 500 ppm
+/// plus a margin.
 const FAR_ONE_IN: u64 = 800;
 
 impl Clock {
-    /// A run begins: what [`Clock::recheck`] finds later happened after this. Takes the first
-    /// reading for the calibration, too: the longer ago it is when the first [`Clock::new`] comes,
-    /// the less that call has to wait.
+    /// Take the first reading for the calibration at the beginning of a run. [`Clock::recheck`]
+    /// reports only changes after this call, and the earlier it comes, the less the first
+    /// [`Clock::new`] has to wait.
     pub fn prepare() {
         lock(&COUNTER).look();
     }
 
-    /// A clock anchored now. The first one of a process may take 25 ms, for the calibration; so
-    /// does the next one after the machine was suspended, or moved to another host.
+    /// Create a clock anchored at the current time. The first call in a process, or after the
+    /// machine was suspended or migrated, may take 25 ms for the calibration.
     pub fn new() -> Self {
         let rate = lock(&COUNTER).ns_per_tick_q32();
         let seen = read_pair(libc::CLOCK_MONOTONIC);
@@ -100,13 +105,13 @@ impl Clock {
         Clock { source, seen }
     }
 
-    /// Compare the counter with the kernel's clock again, at the end of a run. Where they have
-    /// parted, this says so, and later clocks of the process read the kernel's.
+    /// Compare the counter with the kernel's clock at the end of a run. If they diverged, return a
+    /// message for the user; later clocks of the process then read the kernel's clock.
     pub fn recheck() -> Option<String> {
         lock(&COUNTER).recheck(tsc_is_trusted())
     }
 
-    /// What a new clock would read: `tsc` or `clock_monotonic`.
+    /// Return the source that a new clock would use: `tsc` or `clock_monotonic`.
     pub fn in_use() -> &'static str {
         match *lock(&COUNTER) {
             Counter::Unfit => Source::Monotonic.name(),
@@ -114,12 +119,12 @@ impl Clock {
         }
     }
 
-    /// `tsc` or `clock_monotonic`.
+    /// Return the source of this clock: `tsc` or `clock_monotonic`.
     pub fn source_name(&self) -> &'static str {
         self.source.name()
     }
 
-    /// Ticks per ns of the counter, 0 where the clock has none.
+    /// Return the counter's rate in ticks per ns; 0 if the clock does not use a counter.
     pub fn ghz(&self) -> f64 {
         match self.source {
             Source::Tsc { ns_per_tick_q32, .. } => 2f64.powi(32) / ns_per_tick_q32 as f64,
@@ -129,14 +134,14 @@ impl Clock {
 }
 
 impl Source {
-    /// The rate that the kernel's clock had between `seen` and `now`, and as much more or less as
-    /// removes in the same time again what this source is apart from it. Times never jump: they go
-    /// on from where they are.
+    /// Return this source adjusted to the kernel's clock. The new rate is the kernel clock's rate
+    /// between `seen` and `now`, plus a correction that removes the current offset within an equal
+    /// time. Time never jumps: it continues from its present value.
     fn followed(self, seen: Pair, now: Pair) -> Source {
         let Source::Tsc { at, ns_per_tick_q32 } = self else { return self };
         let kernels = rate(seen, now);
         if kernels.abs_diff(ns_per_tick_q32) > ns_per_tick_q32 / FAR_ONE_IN {
-            return self; // suspended or moved: the end of the run tells
+            return self; // suspended or migrated: `recheck` reports it at the end of the run
         }
         let ns = expected_ns(at, now, ns_per_tick_q32);
         let most = i128::from(kernels / SLEW_ONE_IN);
@@ -156,7 +161,7 @@ impl Source {
 }
 
 impl Counter {
-    /// Whether what is known still holds: it is kept as of now, or forgotten.
+    /// Update the state: confirm a valid calibration as of now, or discard it.
     fn look(&mut self) {
         match *self {
             Counter::Unread => *self = first_reading(),
@@ -172,7 +177,8 @@ impl Counter {
         }
     }
 
-    /// The counter's rate, where it still holds; measured anew where it does not.
+    /// Return the counter's rate, calibrating again if the old one is no longer valid; `None` if
+    /// the counter cannot be used.
     fn ns_per_tick_q32(&mut self) -> Option<u64> {
         self.look();
         for _ in 0..TRIES {
@@ -217,7 +223,7 @@ fn first_reading() -> Counter {
     }
 }
 
-/// The rate over two stretches, where both have the same.
+/// Measure the rate over two stretches; it is accepted if both agree.
 fn measured(first: Pair) -> Counter {
     let middle = pair_after(first);
     let last = pair_after(middle);
@@ -228,7 +234,7 @@ fn measured(first: Pair) -> Counter {
     Counter::Known { seen: last, ns_per_tick_q32: rate(first, last) }
 }
 
-/// A reading one stretch later, or now where more than that has passed.
+/// Return a reading one stretch after `earlier`, or now if more time has passed.
 fn pair_after(earlier: Pair) -> Pair {
     let passed = clock_ns(libc::CLOCK_MONOTONIC_RAW).saturating_sub(earlier.ns);
     std::thread::sleep(Duration::from_nanos(STRETCH_NS.saturating_sub(passed)));
@@ -241,7 +247,7 @@ fn rate(from: Pair, to: Pair) -> u64 {
     ((ns << 32) / ticks) as u64
 }
 
-/// What the kernel's clock should say when the counter says what it says now.
+/// Return the time that the kernel's clock should show at the counter's value in `now`.
 fn expected_ns(from: Pair, now: Pair, ns_per_tick_q32: u64) -> u64 {
     let ticks = u128::from(now.ticks.wrapping_sub(from.ticks));
     from.ns.wrapping_add(((ticks * u128::from(ns_per_tick_q32)) >> 32) as u64)
@@ -284,32 +290,34 @@ impl TimeSource for Clock {
     }
 }
 
-/// `CLOCK_MONOTONIC` in ns.
+/// Return `CLOCK_MONOTONIC` in ns.
 pub fn monotonic_ns() -> u64 {
     clock_ns(libc::CLOCK_MONOTONIC)
 }
 
-/// `CLOCK_REALTIME`, in ns since 1970: for dates that go to other machines, never for durations.
+/// Return `CLOCK_REALTIME` in ns since 1970: for dates that go to other machines, never for
+/// durations.
 pub fn wall_clock_ns() -> u64 {
     clock_ns(libc::CLOCK_REALTIME)
 }
 
-/// CPU time that the calling thread has used, in ns.
+/// Return the CPU time that the calling thread has used, in ns.
 pub fn thread_cpu_ns() -> u64 {
     clock_ns(libc::CLOCK_THREAD_CPUTIME_ID)
 }
 
-/// What the given kernel clock says, in ns. Not by rustix, which has no clocks of other threads.
+/// Read the given kernel clock, in ns. Uses libc because rustix cannot read the clocks of other
+/// threads.
 #[allow(unsafe_code, clippy::disallowed_methods)]
 pub fn clock_ns(id: libc::clockid_t) -> u64 {
     let mut at = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `at` is a valid timespec to write to. The call cannot fail for these clocks.
+    // SAFETY: `at` is a valid timespec for writes. The call cannot fail for these clocks.
     unsafe { libc::clock_gettime(id, &raw mut at) };
     at.tv_sec as u64 * 1_000_000_000 + at.tv_nsec as u64
 }
 
-/// The value of the try that was the narrowest: an interrupt within one would skew it. One that is
-/// narrower than `enough` will do.
+/// Return the value of the attempt with the smallest width: an interrupt during an attempt would
+/// skew its value. Stops at the first attempt narrower than `enough`.
 pub fn narrowest<T>(tries: usize, enough: u64, mut once: impl FnMut() -> (u64, T)) -> T {
     let mut best = once();
     for _ in 1..tries {
@@ -333,7 +341,8 @@ fn read_pair(clock: libc::clockid_t) -> Pair {
     })
 }
 
-/// The kernel measures whether the counters of all cores agree; it says so by using them.
+/// Return whether the kernel uses the counter. It checks that the counters of all cores agree, and
+/// uses them only if they do.
 fn tsc_is_trusted() -> bool {
     is_x86_64()
         && std::fs::read_to_string(
@@ -360,7 +369,7 @@ mod tests {
     use super::*;
     use crate::arch::PORTABLE;
 
-    /// A counter that the machine counted on with while its clock stood still, for a minute.
+    /// Return the reading after a minute in which the counter ran while the clock stood still.
     fn suspended(pair: Pair) -> Pair {
         Pair { ticks: pair.ticks.wrapping_sub(180_000_000_000), ..pair }
     }
@@ -370,7 +379,7 @@ mod tests {
             let before = monotonic_ns();
             let now = clock.now_ns();
             let after = monotonic_ns();
-            // 50 us: 500 ppm, the most that the kernel slews its clock by, of 100 ms.
+            // 50 us: 100 ms at 500 ppm, the most by which the kernel slews its clock.
             assert!(now + 50_000 >= before && now <= after + 50_000, "{before} {now} {after}");
             std::thread::sleep(Duration::from_millis(1));
         }
@@ -405,7 +414,7 @@ mod tests {
         assert_eq!((clock.source_name(), clock.ghz()), ("clock_monotonic", 0.0));
     }
 
-    /// All tests are run again in that environment.
+    /// All tests are run a second time with this variable set.
     #[test]
     fn where_the_portable_branches_are_taken_no_counter_is_read() {
         if is_x86_64() {
@@ -448,7 +457,7 @@ mod tests {
             return;
         }
         let (first, right) = known(&mut Counter::Unread);
-        // 500 ppm, the most that the kernel does, seen a tenth of a second later.
+        // 500 ppm is the most that the kernel slews its clock; the difference shows after 0.1 s.
         let mut counter = Counter::Known { seen: first, ns_per_tick_q32: right + right / 2000 };
         std::thread::sleep(Duration::from_millis(100));
         assert!(known(&mut counter).1.abs_diff(right) <= right / ONE_IN);
@@ -472,9 +481,9 @@ mod tests {
         assert_eq!({ sound }.recheck(true), None);
     }
 
-    /// A counter of 3 GHz, read every second for `seconds` by a clock that began with a rate which
-    /// is wrong by 4 ppm, beside a kernel's clock that is slewed by `ppm` at each second. Returns
-    /// how far the two were apart at most after the first minute, if the clock follows, or not.
+    /// Simulate a 3 GHz counter read every second for `seconds`. The clock starts with a rate that
+    /// is wrong by 4 ppm, and the kernel's clock is slewed by `ppm` in each second. Return the
+    /// largest difference between the two after the first minute, with or without adjusting.
     fn most_apart_ns(seconds: u64, ppm: impl Fn(u64) -> f64, follows: bool) -> u64 {
         let mut kernel = Pair { ticks: 1 << 40, ns: 5_000_000_000 };
         let rate = ((1u64 << 32) as f64 / 3.0 * (1.0 + 4e-6)) as u64;
@@ -507,7 +516,7 @@ mod tests {
         assert!(most_apart_ns(day, steady, false) > 3_000_000_000);
         assert!(most_apart_ns(day, steady, true) < 1_000);
         assert!(most_apart_ns(day, waves, true) < 1_000_000);
-        // Within two seconds of a step of 500 ppm.
+        // A step of 500 ppm is followed within two seconds.
         assert!(most_apart_ns(day, steps, true) < 2_000_000);
     }
 
@@ -515,7 +524,7 @@ mod tests {
     fn a_clock_follows_from_where_it_is() {
         let mut clock = Clock::new();
         let Source::Tsc { at, ns_per_tick_q32 } = clock.source else { return };
-        // As if it were 20 us ahead.
+        // As if the clock were 20 us ahead.
         let ahead = Pair { ns: at.ns + 20_000, ..at };
         clock.source = Source::Tsc { at: ahead, ns_per_tick_q32 };
         std::thread::sleep(Duration::from_millis(110));

@@ -1,9 +1,9 @@
-//! What files of fixed work hold: incompressible data that tells where it belongs, so that a reader
-//! can tell whether it got what was written.
+//! Content of files in fixed work: incompressible data that encodes its own position, so that a
+//! reader can verify it.
 //!
-//! Every buffer is filled once with a pattern of its own; for each block of 4 KiB that is written
-//! only a stamp changes. Chunk `k` of a file always lies in buffer `k` modulo their number, so that
-//! a reader knows what has to be in every byte.
+//! Every buffer is filled once with its own pattern; for each 4 KiB block written, only a stamp
+//! changes. Chunk `k` of a file always lies in buffer `k` modulo the number of buffers, so a reader
+//! can compute every byte.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::random::stream;
 use crate::stamped::{CHUNK_BYTES, ODD_2, STAMP_BYTES, Stamped};
 
-/// The pattern of all buffers, and what a stamp is made of.
+/// Pattern of all buffers, and the seed of the stamps.
 #[derive(Clone)]
 pub struct Content {
     pattern: Arc<Vec<u8>>,
@@ -21,14 +21,14 @@ pub struct Content {
     seed: u64,
 }
 
-/// Which file.
+/// Identity of a file, which enters its stamps.
 #[derive(Clone, Copy, Debug)]
 pub struct Identity {
-    /// Of the checkpoint, or of whatever files come in.
+    /// Number of the checkpoint or other group that the file belongs to.
     pub number: u32,
-    /// Among its files.
+    /// Index of the file in its group.
     pub file: usize,
-    /// Bytes at the file's start that are no data.
+    /// Length of a header at the file's start that is not verified, in bytes.
     pub header: u64,
 }
 
@@ -41,7 +41,7 @@ fn scramble(mut x: u64) -> u64 {
 }
 
 impl Content {
-    /// For buffers of that size under a seed.
+    /// Create content for `slots` buffers of `slot_bytes` each.
     pub fn new(seed: u64, slots: usize, slot_bytes: usize) -> Self {
         let mut pattern = vec![0; slots * slot_bytes];
         for (slot, part) in pattern.chunks_mut(slot_bytes).enumerate() {
@@ -50,12 +50,12 @@ impl Content {
         Content { pattern: Arc::new(pattern), slot_bytes, seed }
     }
 
-    /// What a buffer holds before the first stamp.
+    /// Return the initial pattern of a buffer, before the first stamp.
     pub fn pattern(&self, slot: usize) -> &[u8] {
         &self.pattern[slot * self.slot_bytes..(slot + 1) * self.slot_bytes]
     }
 
-    /// The same buffers under another seed's stamps and pattern.
+    /// Return content for buffers of the same shape, with another seed.
     #[must_use]
     pub fn of_seed(&self, seed: u64) -> Self {
         if seed == self.seed {
@@ -64,13 +64,13 @@ impl Content {
         Content::new(seed, self.pattern.len() / self.slot_bytes, self.slot_bytes)
     }
 
-    /// Of one file.
+    /// Return the content of one file.
     pub fn of(&self, whose: Identity) -> FileContent<'_> {
         let who = scramble(self.seed ^ (u64::from(whose.number) << 32 | whose.file as u64));
         FileContent { content: self, who }
     }
 
-    /// Stamp the blocks of a buffer that is about to be written at `offset`.
+    /// Stamp all blocks of a buffer that is about to be written at `offset`.
     pub fn stamp_all(&self, whose: Identity, offset: u64, buffer: &mut [u8]) {
         let file = self.of(whose);
         let first = offset / CHUNK_BYTES as u64;
@@ -80,10 +80,10 @@ impl Content {
         }
     }
 
-    /// Compare what was read at `offset` with what was written.
+    /// Compare data read at `offset` with what was written there.
     ///
     /// # Errors
-    /// [`Error::Io`] of operation `verify` at the first block that differs.
+    /// [`Error::Io`] of operation `verify`, with the offset of the first block that differs.
     pub fn check(&self, whose: Identity, name: &str, offset: u64, data: &[u8]) -> Result<()> {
         let skipped = whose.header.saturating_sub(offset).min(data.len() as u64) as usize;
         let from = offset + skipped as u64;
@@ -94,7 +94,7 @@ impl Content {
     }
 }
 
-/// What one file holds.
+/// Content of one file.
 #[derive(Clone, Copy)]
 pub struct FileContent<'c> {
     content: &'c Content,

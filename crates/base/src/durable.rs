@@ -1,4 +1,4 @@
-//! Files that are there whole or not at all: written aside, flushed, then given their names.
+//! Atomic file writes: data is written to a temporary name, flushed, then renamed.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -6,37 +6,37 @@ use std::path::Path;
 
 use crate::error::{Result, failed};
 
-/// Flush a file, or the names in a directory.
+/// Flush a file, or the entries of a directory.
 ///
 /// # Errors
-/// [`crate::Error::Io`].
+/// [`crate::Error::Io`] if it cannot be opened or flushed.
 pub fn flush(path: &Path) -> Result<()> {
     let file = File::open(path).map_err(failed("open", path))?;
     file.sync_all().map_err(failed("sync", path))
 }
 
-/// Write a file and flush it. Its name is not yet durable.
+/// Write a file and flush it. Its directory entry is not durable yet.
 ///
 /// # Errors
-/// [`crate::Error::Io`].
+/// [`crate::Error::Io`] if it cannot be created, written or flushed.
 pub fn write(path: &Path, content: &[u8]) -> Result<()> {
     let mut file = File::create(path).map_err(failed("create", path))?;
     file.write_all(content).map_err(failed("write", path))?;
     file.sync_all().map_err(failed("sync", path))
 }
 
-/// Give what was written aside its name. It stays once the directory is flushed.
+/// Rename a temporary file to its final name. The name is durable after the directory is flushed.
 ///
 /// # Errors
-/// [`crate::Error::Io`].
+/// [`crate::Error::Io`] if the file cannot be renamed.
 pub fn rename(aside: &Path, path: &Path) -> Result<()> {
     fs::rename(aside, path).map_err(failed("rename", aside))
 }
 
-/// Give what was written and flushed aside its name, for good.
+/// Rename a flushed temporary file to its final name, and flush the directory.
 ///
 /// # Errors
-/// [`crate::Error::Io`].
+/// [`crate::Error::Io`] if the file cannot be renamed or the directory flushed.
 pub fn name(aside: &Path, path: &Path) -> Result<()> {
     rename(aside, path)?;
     flush(match path.parent() {

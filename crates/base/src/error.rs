@@ -1,18 +1,18 @@
-//! The one error type of the Rust side. Python maps it once, in `crates/py`.
+//! Error type of the Rust side. Python maps it to exceptions in one place, in `crates/py`.
 
 use std::io;
 use std::path::Path;
 
-/// What an I/O was, for messages and histograms.
+/// Kind of an I/O operation, for messages and histograms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum OpKind {
     /// Read.
     Read,
     /// Write.
     Write,
-    /// Deallocate.
+    /// Trim (deallocation).
     Trim,
-    /// fsync or fdatasync.
+    /// Flush: fsync or fdatasync.
     Sync,
 }
 
@@ -20,7 +20,7 @@ impl OpKind {
     /// All kinds, in the order of their discriminants.
     pub const ALL: [OpKind; 4] = [OpKind::Read, OpKind::Write, OpKind::Trim, OpKind::Sync];
 
-    /// The word used in results and messages.
+    /// Return the name used in results and messages.
     pub const fn name(self) -> &'static str {
         match self {
             OpKind::Read => "read",
@@ -31,110 +31,111 @@ impl OpKind {
     }
 }
 
-/// Why a run cannot start, or ended as failed.
+/// Error that prevents a run from starting or makes it fail.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The order itself is wrong. Names the field, what is wrong and the fix.
+    /// A field of the order is invalid.
     #[error("{field}: {what}; {fix}")]
     Spec {
-        /// The field of the job.
+        /// Field of the order.
         field: String,
-        /// What is wrong with it.
+        /// Description of the problem.
         what: String,
-        /// What to do.
+        /// Remedy.
         fix: String,
     },
-    /// The kernel refused an operation.
+    /// The kernel returned an error for an operation.
     #[error("{operation} of {path} at offset {offset} failed: {source}")]
     Io {
-        /// read, write, trim, sync, open, ...
+        /// Operation: read, write, trim, sync, open, ...
         operation: &'static str,
-        /// As the study names it.
+        /// Path as the study names it.
         path: String,
-        /// In bytes, from the start of the file or device.
+        /// Offset in bytes from the start of the file or device.
         offset: u64,
-        /// With the errno.
+        /// Error of the kernel, with its errno.
         source: io::Error,
     },
-    /// The device moved fewer bytes than it was asked to.
+    /// The device moved fewer bytes than requested.
     #[error("{operation} of {path} at offset {offset} moved {moved} of {wanted} bytes")]
     Short {
-        /// read or write.
+        /// Operation: read or write.
         operation: &'static str,
-        /// As the study names it.
+        /// Path as the study names it.
         path: String,
-        /// In bytes.
+        /// Offset in bytes.
         offset: u64,
         /// Bytes moved.
         moved: u64,
-        /// Bytes asked for.
+        /// Bytes requested.
         wanted: u64,
     },
     /// Operations were still in flight long after the load ended.
     #[error("{outstanding} operations of {place} did not complete within {waited_ms} ms")]
     Hung {
-        /// Whose they are: a job, or what is read or written.
+        /// Owner of the operations: a job, or the file or object.
         place: String,
-        /// How many operations.
+        /// Number of operations.
         outstanding: usize,
-        /// How long it waited.
+        /// Time waited, in ms.
         waited_ms: u64,
     },
-    /// Workers said nothing for long while they got ready.
+    /// Workers gave no sign of progress for too long while they got ready.
     #[error("{workers} of the workers did not get ready: nothing was heard for {waited_ms} ms")]
     NotReady {
-        /// How many.
+        /// Number of workers.
         workers: usize,
-        /// How long.
+        /// Time waited, in ms.
         waited_ms: u64,
     },
-    /// Workers said nothing for long after that: calls of theirs do not come back.
+    /// Workers gave no sign of progress for too long during the run: their system calls do not
+    /// return.
     #[error("{workers} of the workers said nothing for {waited_ms} ms")]
     Silent {
-        /// How many.
+        /// Number of workers.
         workers: usize,
-        /// How long.
+        /// Time waited, in ms.
         waited_ms: u64,
     },
-    /// Two, of which the first says why, and the later one what it left.
+    /// Two errors: the cause, and a later one during clean-up.
     #[error("{first}; then {later}")]
     Then {
-        /// It came first.
+        /// Cause.
         first: Box<Error>,
-        /// While what was in flight with it ended.
+        /// Error while the remaining operations in flight were drained.
         later: Box<Error>,
     },
-    /// What the run rests on, such as an object store, a GPU or its driver, did not do what was
-    /// asked of it.
+    /// A dependency of the run failed, such as an object store, a GPU or its driver.
     #[error("{what}")]
     Dependency {
-        /// What was asked, and the answer.
+        /// The request and the response.
         what: String,
-        /// What to do.
+        /// Remedy.
         fix: String,
     },
-    /// What a backend needs is not there.
+    /// A backend is not available on this machine, or has failed.
     #[error("backend {backend}: {what}")]
     Backend {
-        /// Its name.
+        /// Name of the backend.
         backend: &'static str,
-        /// What is missing.
+        /// Description of the problem.
         what: String,
     },
 }
 
 impl Error {
-    /// A wrong field of the order.
+    /// Build [`Error::Spec`] for a field of the order.
     pub fn spec(field: impl Into<String>, what: impl Into<String>, fix: impl Into<String>) -> Self {
         Error::Spec { field: field.into(), what: what.into(), fix: fix.into() }
     }
 
-    /// What the run rests on has failed.
+    /// Build [`Error::Dependency`].
     pub fn dependency(what: impl Into<String>, fix: impl Into<String>) -> Self {
         Error::Dependency { what: what.into(), fix: fix.into() }
     }
 
-    /// Device or file system answer no more: whoever asked them now would wait, too.
+    /// Return whether the device or file system no longer answers, so that further requests would
+    /// hang too.
     pub fn hangs(&self) -> bool {
         match self {
             Error::Hung { .. } | Error::Silent { .. } => true,
@@ -143,7 +144,7 @@ impl Error {
         }
     }
 
-    /// What came first, where something did, and then this.
+    /// Combine this error with an earlier one, if any, which becomes the cause.
     #[must_use]
     pub fn after(self, first: Option<Error>) -> Self {
         match first {
@@ -152,7 +153,7 @@ impl Error {
         }
     }
 
-    /// A refused operation.
+    /// Build [`Error::Io`].
     pub fn io(
         operation: &'static str,
         path: impl Into<String>,
@@ -163,9 +164,9 @@ impl Error {
     }
 }
 
-/// Of this project.
+/// Result with the [`Error`] of this project.
 pub type Result<T> = std::result::Result<T, Error>;
-/// For `map_err`: an operation on a whole file or directory failed.
+/// Return a closure for `map_err` that names the failed operation on a whole file or directory.
 pub fn failed(operation: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error {
     let path = path.display().to_string();
     move |source| Error::io(operation, path, 0, source)

@@ -1,10 +1,10 @@
 use std::fs::{File, TryLockError};
 
-/// As [`File::try_lock`], but a file system without locks is no error: nobody can be kept out.
+/// Like [`File::try_lock`], but succeed if the file system does not support locks.
 ///
 /// # Errors
 ///
-/// `WouldBlock` where another process holds it, and what else flock(2) answers.
+/// `WouldBlock` if another process holds the lock, and other errors of flock(2).
 pub fn try_lock_file(file: &File) -> Result<(), TryLockError> {
     match file.try_lock() {
         Err(TryLockError::Error(error))

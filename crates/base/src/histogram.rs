@@ -1,5 +1,5 @@
-//! Latency histograms: `HdrHistogram` with 3 significant digits from 1 ns to 1 h, so that all of
-//! them merge.
+//! Latency histograms: `HdrHistogram` with 3 significant digits from 1 ns to 1 h. All have the same
+//! bounds, so they can be merged.
 
 use hdrhistogram::serialization::{Deserializer, Serializer, V2Serializer};
 
@@ -8,19 +8,19 @@ use crate::error::{Error, Result};
 const MAX_NS: u64 = 3_600_000_000_000;
 const DIGITS: u8 = 3;
 const COMPACT_DIGITS: u8 = 2;
-/// Of the V2 encoding, by the format's own description: cookie, length of the payload, offset, and
-/// then digits, bounds and ratio, which say what the counts mean.
+/// Length of the header of the V2 encoding: cookie, payload length, offset, digits, bounds and
+/// ratio.
 const V2_HEADER: usize = 40;
 const V2_COOKIE: [u8; 4] = 0x1c84_9313_u32.to_be_bytes();
-/// Counts of one power of two, for 3 digits from 1 on.
+/// Number of bits that index the counts of one power of two, for 3 digits and a lowest value of 1.
 const HALF_BITS: u32 = 10;
 
-/// Two for each doubling of the latency, up to 1 h.
+/// Number of coarse bins: two per doubling of the latency, up to 1 h.
 const COARSE_BINS: usize = 84;
-/// Counts by [`Histogram::coarse`] bin.
+/// Counts by bin of [`Histogram::coarse`].
 pub type Coarse = [u64; COARSE_BINS];
 
-/// A histogram of ns. Longer than 1 h counts as 1 h.
+/// Histogram of times in ns. Values above 1 h count as 1 h.
 #[derive(Clone, Debug)]
 pub struct Histogram(hdrhistogram::Histogram<u64>);
 
@@ -31,7 +31,7 @@ impl Default for Histogram {
 }
 
 impl Histogram {
-    /// Empty.
+    /// Create an empty histogram.
     ///
     /// # Panics
     /// Never: the bounds are constants that the library accepts.
@@ -40,8 +40,8 @@ impl Histogram {
         Histogram(inner.expect("constant bounds"))
     }
 
-    /// Create an empty histogram with 2 significant digits, for tables that hold many: it takes
-    /// 37 KB instead of 270 KB.
+    /// Create an empty histogram with 2 significant digits, for tables with many histograms: it
+    /// takes 37 KB instead of 270 KB.
     ///
     /// # Panics
     /// Never: the bounds are constants that the library accepts.
@@ -61,55 +61,55 @@ impl Histogram {
         self.0.saturating_record_n(value_ns, count);
     }
 
-    /// Add all of another's counts.
+    /// Add all counts of another histogram.
     pub fn add(&mut self, other: &Histogram) {
         if !other.is_empty() {
-            // Same bounds, so that it cannot fail.
+            // Cannot fail, because the bounds are equal.
             let _ = self.0.add(&other.0);
         }
     }
 
-    /// Forget all values. The memory stays, and all of it is touched.
+    /// Remove all values. The memory is kept, and all of it is touched.
     pub fn clear(&mut self) {
         self.0.reset();
     }
 
-    /// True when nothing was recorded.
+    /// Return whether no value was recorded.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Number of values.
+    /// Return the number of values.
     pub fn count(&self) -> u64 {
         self.0.len()
     }
 
-    /// Smallest value, to 3 digits; 0 when empty.
+    /// Return the smallest value to 3 digits; 0 if empty.
     pub fn min_ns(&self) -> u64 {
         self.0.min()
     }
 
-    /// Largest value, to 3 digits; 0 when empty.
+    /// Return the largest value to 3 digits; 0 if empty.
     pub fn max_ns(&self) -> u64 {
         self.0.max()
     }
 
-    /// Mean; 0 when empty.
+    /// Return the mean; 0 if empty.
     pub fn mean_ns(&self) -> f64 {
         self.0.mean()
     }
 
-    /// Standard deviation of the population; 0 when empty.
+    /// Return the standard deviation of the population; 0 if empty.
     pub fn stdev_ns(&self) -> f64 {
         self.0.stdev()
     }
 
-    /// The value that `percent` of all values do not exceed; 0 when empty.
+    /// Return the value that `percent` of all values do not exceed; 0 if empty.
     pub fn percentile(&self, percent: f64) -> u64 {
         self.0.value_at_percentile(percent)
     }
 
-    /// `(lowest, highest, count)` of each bucket that is not empty.
+    /// Return `(lowest, highest, count)` of each bucket that is not empty.
     pub fn buckets(&self) -> Vec<(u64, u64, u64)> {
         self.0
             .iter_recorded()
@@ -121,8 +121,8 @@ impl Histogram {
             .collect()
     }
 
-    /// How many values lie in each coarse bin: bin `n` is from 2^(n/2) ns on, up to where the next
-    /// one begins. A bucket that lies in two of them counts where its middle does.
+    /// Return the counts in coarse bins. Bin `n` begins at 2^(n/2) ns; a bucket that overlaps two
+    /// bins counts in the bin of its middle.
     pub fn coarse(&self) -> Coarse {
         let mut bins = [0; COARSE_BINS];
         for recorded in self.0.iter_recorded() {
@@ -133,7 +133,7 @@ impl Histogram {
         bins
     }
 
-    /// `HdrHistogram` V2 encoding, not compressed.
+    /// Encode in the uncompressed `HdrHistogram` V2 format.
     ///
     /// # Panics
     /// Never: writing to memory does not fail.
@@ -143,10 +143,10 @@ impl Histogram {
         bytes
     }
 
-    /// From the V2 encoding, whatever its bounds.
+    /// Decode a histogram in V2 format with any bounds.
     ///
     /// # Errors
-    /// `Error::Spec` when the bytes are not such an encoding.
+    /// `Error::Spec` if the bytes are not a valid encoding.
     pub fn from_v2(bytes: &[u8]) -> Result<Self> {
         let read: hdrhistogram::Histogram<u64> =
             Deserializer::new().deserialize(&mut &bytes[..]).map_err(not_v2)?;
@@ -158,16 +158,16 @@ impl Histogram {
     }
 }
 
-/// Counts of many histograms, added as they are encoded: a [`Histogram`] that is quick to add to
-/// and small where its values are.
+/// Sum of many encoded histograms: faster to add to than a [`Histogram`], and its memory grows with
+/// the largest value.
 #[derive(Clone, Debug, Default)]
 pub struct Counts(Vec<u64>);
 
 impl Counts {
-    /// Add all counts of a V2 encoding.
+    /// Add all counts of a histogram in V2 format.
     ///
     /// # Errors
-    /// `Error::Spec` when the bytes are not such an encoding; part of it may have been added.
+    /// `Error::Spec` if the bytes are not a valid encoding; part of it may have been added.
     pub fn add_v2(&mut self, bytes: &[u8]) -> Result<()> {
         let Some(mut counts) = counts_of_own(bytes) else {
             return self.add_v2(&in_own_bounds(bytes)?);
@@ -175,8 +175,7 @@ impl Counts {
         let mut place = 0_usize;
         while !counts.is_empty() {
             let count = next_count(&mut counts).ok_or_else(|| not_v2("cut short"))?;
-            // What is empty is added, too, as nothing: which of the two comes next, no processor
-            // foresees.
+            // Always add, even zeros: a branch here would mispredict.
             let added = count.max(0).unsigned_abs();
             if place >= self.0.len() {
                 self.make_room(place, added)?;
@@ -197,7 +196,7 @@ impl Counts {
         Ok(())
     }
 
-    /// Add all of another's counts.
+    /// Add all counts of another sum.
     pub fn add(&mut self, other: &Counts) {
         self.0.resize(self.0.len().max(other.0.len()), 0);
         for (count, added) in self.0.iter_mut().zip(&other.0) {
@@ -205,7 +204,7 @@ impl Counts {
         }
     }
 
-    /// What they are together.
+    /// Return the sum as a histogram.
     pub fn histogram(&self) -> Histogram {
         let mut histogram = Histogram::new();
         for (place, &count) in self.0.iter().enumerate().filter(|(_, count)| **count > 0) {
@@ -217,25 +216,26 @@ impl Counts {
     }
 }
 
-/// What tables tell of a distribution, in ns, as [`Histogram`] does. All zeros when it is empty.
+/// Summary of a distribution for tables, in ns; equal to the values of [`Histogram`]. All zeros if
+/// it is empty.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Figures {
     /// Mean.
     pub mean_ns: f64,
-    /// The value that half of all values do not exceed.
+    /// Median.
     pub p50_ns: u64,
-    /// That 99 % do not exceed.
+    /// 99th percentile.
     pub p99_ns: u64,
     /// Largest value, to 3 digits.
     pub max_ns: u64,
 }
 
 impl Figures {
-    /// Of a V2 encoding, without making a histogram of it: a cluster has one for every client,
-    /// second and kind of operation. `places` is room to work in.
+    /// Summarise a histogram in V2 format without decoding it to a [`Histogram`]: a cluster has one
+    /// per client, second and kind of operation. `places` is scratch space that can be reused.
     ///
     /// # Errors
-    /// `Error::Spec` when the bytes are not such an encoding.
+    /// `Error::Spec` if the bytes are not a valid encoding.
     pub fn of_v2(bytes: &[u8], places: &mut Vec<(usize, u64, u64)>) -> Result<Self> {
         places.clear();
         each_count(bytes, &mut |place, lowest, count| places.push((place, lowest, count)))?;
@@ -261,7 +261,8 @@ fn not_v2(why: impl std::fmt::Display) -> Error {
     Error::spec("histogram", what, "read it from a samples file")
 }
 
-/// Every count of an encoding that is not 0, by place, with the lowest value that is counted there.
+/// Call `take` for every nonzero count of an encoding with its bucket index, its lowest value and
+/// the count.
 fn each_count(bytes: &[u8], take: &mut impl FnMut(usize, u64, u64)) -> Result<()> {
     let Some(mut counts) = counts_of_own(bytes) else {
         return each_count(&in_own_bounds(bytes)?, take);
@@ -278,20 +279,23 @@ fn each_count(bytes: &[u8], take: &mut impl FnMut(usize, u64, u64)) -> Result<()
     Ok(())
 }
 
-/// An encoding of any bounds in those of [`Histogram`].
+/// Convert an encoding with any bounds to the bounds of [`Histogram`].
 fn in_own_bounds(bytes: &[u8]) -> Result<Vec<u8>> {
     let own = Histogram::from_v2(bytes)?.to_v2();
-    let written = counts_of_own(&own).is_some(); // by this library, as it is read here
+    // checks that this decoder understands the library's encoding
+    let written = counts_of_own(&own).is_some();
     if written { Ok(own) } else { Err(not_v2("of unknown bounds")) }
 }
 
-/// How many buckets a number of an encoding stands for.
+/// Return the number of buckets that a decoded number covers: 1 for a count, more for a run of
+/// empty ones.
 fn places_of(count: i64) -> usize {
     let empty = usize::try_from(count.unsigned_abs()).unwrap_or(usize::MAX);
     if count > 0 { 1 } else { empty.max(1) }
 }
 
-/// The counts of an encoding with the bounds and digits of [`Histogram`]; `None` for any other.
+/// Return the counts of an encoding whose bounds and digits equal those of [`Histogram`]; `None`
+/// for any other.
 fn counts_of_own(bytes: &[u8]) -> Option<&[u8]> {
     let (header, counts) = bytes.split_at_checked(V2_HEADER)?;
     let length = (counts.len() as u32).to_be_bytes();
@@ -306,13 +310,13 @@ fn counts_of_own(bytes: &[u8]) -> Option<&[u8]> {
     (header == own).then_some(counts)
 }
 
-/// LEB128 of at most 9 bytes, whose last one has 8 bits, of a zigzag number: a count, or with a
-/// minus how many buckets are empty.
+/// Decode the next number: zigzag LEB128 of at most 9 bytes, the last of which has 8 bits. A
+/// positive number is a count, a negative one is the length of a run of empty buckets.
 #[inline]
 fn next_count(bytes: &mut &[u8]) -> Option<i64> {
     let (&byte, rest) = bytes.split_first()?;
     if byte & 0x80 == 0 {
-        *bytes = rest; // as most of them are
+        *bytes = rest; // the common case
         return Some(signed(u64::from(byte)));
     }
     let mut zigzag = 0_u64;
@@ -333,7 +337,7 @@ fn signed(zigzag: u64) -> i64 {
     (zigzag >> 1) as i64 ^ -((zigzag & 1) as i64)
 }
 
-/// The lowest value that is counted at a place; `None` beyond the last one.
+/// Return the lowest value of a bucket; `None` beyond the last one.
 fn lowest_at(place: usize) -> Option<u64> {
     let (place, half) = (place as u64, 1 << HALF_BITS);
     let value = match place >> HALF_BITS {
@@ -341,11 +345,11 @@ fn lowest_at(place: usize) -> Option<u64> {
         power @ 1..64 => ((place & (half - 1)) | half) << (power - 1),
         _ => return None,
     };
-    // The last power of two is counted whole.
+    // The last power of two has all its buckets.
     (value < (MAX_NS + 1).next_power_of_two()).then_some(value)
 }
 
-/// How many values are counted at a place.
+/// Return the number of values in a bucket.
 fn width_at(place: usize) -> u64 {
     1 << (place >> HALF_BITS).saturating_sub(1)
 }
@@ -500,7 +504,7 @@ mod tests {
             let at = at % bytes.len();
             bytes[at] ^= flip;
             bytes.truncate(bytes.len() - cut.min(bytes.len()));
-            let _ = Counts::default().add_v2(&bytes); // whatever it says, it comes back
+            let _ = Counts::default().add_v2(&bytes); // must return, with or without an error
             let _ = Figures::of_v2(&bytes, &mut Vec::new());
         }
 

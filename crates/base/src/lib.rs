@@ -1,4 +1,5 @@
-//! Floor 0, no I/O: the clock, histograms, seeded patterns, payload, errors.
+//! Basic building blocks: clock, histograms, seeded patterns, payload, errors. This crate uses no
+//! other crate of the project.
 
 mod arch;
 mod clock;

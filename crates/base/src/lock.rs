@@ -1,8 +1,8 @@
-//! Locks that a panic does not poison.
+//! Mutex locking that ignores poisoning.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// The data under a lock, whatever became of a thread that held it.
+/// Lock a mutex, even if a thread that held it panicked.
 pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,4 +1,4 @@
-//! Where operations go: seeded, reproducible, and cheap enough to be drawn per I/O.
+//! Offsets of operations: seeded, reproducible, and cheap enough to draw for each I/O.
 
 mod permute;
 mod zipf;
@@ -11,36 +11,37 @@ use crate::random::{Rng, stream};
 use permute::Permutation;
 use zipf::{Zipf, fraction};
 
-/// Steeper laws put everything on one block; f64 powers stay exact below.
+/// Largest exponent of a Zipf law: steeper laws put everything on one block, and f64 powers stay
+/// exact below.
 const THETA_MAX: f64 = 20.0;
 
-/// How offsets are drawn: `Offsets` of `storlab/model/job.py`. Fields of other kinds are ignored.
+/// Distribution of offsets: `Offsets` of `storlab/model/job.py`. Fields of other kinds are ignored.
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Pattern {
-    /// Every place equally likely.
+    /// Every position is equally likely.
     Uniform,
-    /// One after the other.
+    /// Positions in ascending order.
     Sequential,
-    /// The `k`-th hottest place with probability proportional to `k^-theta`.
+    /// The `k`-th hottest position has a probability proportional to `k^-theta`.
     Zipf {
-        /// The exponent, above 0.
+        /// Exponent, above 0.
         theta: f64,
     },
     /// A share of the space receives a share of the operations.
     HotCold {
-        /// The hot share of the space, percent.
+        /// Hot share of the space, in percent.
         hot_space_percent: f64,
-        /// The share of operations that it receives, percent.
+        /// Share of operations on the hot part, in percent.
         hot_access_percent: f64,
     },
-    /// Every block once before any comes again.
+    /// Every block is visited once before any is visited again.
     Permutation,
 }
 
 impl Pattern {
-    /// What offsets are multiples of, of blocks that are multiples of `block` bytes. A sequential
-    /// pass reaches the end of the space, also where that is no whole block.
+    /// Return the unit of which offsets are multiples, in bytes, for blocks that are multiples of
+    /// `block`. A sequential pass reaches the end of the space even if that is not a whole block.
     pub fn unit(&self, block: u64, space: u64) -> u64 {
         match self {
             Pattern::Sequential => gcd(block, space),
@@ -49,44 +50,44 @@ impl Pattern {
     }
 }
 
-/// The greatest common divisor.
+/// Return the greatest common divisor.
 pub fn gcd(a: u64, b: u64) -> u64 {
     if b == 0 { a } else { gcd(b, a % b) }
 }
 
-/// A job's part of a space that several jobs share: `index` of `count`.
+/// Job `index` of the `count` jobs that share a space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Share {
-    /// Which job of the share, from 0.
+    /// Index of the job, from 0.
     pub index: u64,
-    /// How many jobs share the space.
+    /// Number of jobs that share the space.
     pub count: u64,
 }
 
 impl Share {
-    /// Its part of so many: the first jobs have one more where they do not come out even.
+    /// Return this job's part of `all`; if `all` is not divisible, the first jobs get one more.
     pub fn of(self, all: u64) -> u64 {
         all / self.count + u64::from(self.index < all % self.count)
     }
 }
 
-/// One job's stream of offsets.
+/// Stream of offsets of one job.
 ///
-/// - uniform: the whole space, an independent stream for each job.
-/// - sequential: each job has an even part of the space, in whole blocks of `max_len`, and starts
+/// - uniform: over the whole space, with an independent stream per job.
+/// - sequential: each job has an equal part of the space, in whole blocks of `max_len`, and starts
 ///   over at its end. The last I/O of a round ends exactly there (and may overlap the one before),
-///   so that nothing is left out.
-/// - zipf, hot/cold: which places are hot is scattered over the space by the seed, the same for all
-///   jobs.
-/// - permutation: the space is cut into slots of `max_len` bytes; in each pass the jobs together
-///   visit each slot once, in an order of its own. The rest after the last whole slot is not
+///   so that no byte is left out.
+/// - zipf, hot/cold: the hot positions are scattered over the space by the seed, and are the same
+///   for all jobs.
+/// - permutation: the space is divided into slots of `max_len` bytes. In each pass the jobs
+///   together visit each slot once, in a new order. The remainder after the last whole slot is not
 ///   visited.
 #[derive(Clone, Debug)]
 pub struct Offsets {
     random: Rng,
     unit: u64,
     units: u64,
-    /// The length asked for last, and how many places it can start at.
+    /// Length of the last request, and the number of positions at which such an I/O can start.
     len: u64,
     starts: u64,
     kind: Kind,
@@ -101,7 +102,7 @@ enum Kind {
     Permutation(Passes),
 }
 
-/// The rounds of a permutation: one job's positions are `index`, `index + count`, ...
+/// State of the permutation pattern: one job visits positions `index`, `index + count`, ...
 #[derive(Clone, Debug)]
 struct Passes {
     order: Permutation,
@@ -114,11 +115,12 @@ struct Passes {
 }
 
 impl Offsets {
-    /// Offsets in `space` bytes, multiples of `unit` bytes. Every length asked for must be a
-    /// multiple of `unit` and at most `max_len`.
+    /// Create a stream of offsets in `space` bytes, which are multiples of `unit` bytes. Every
+    /// requested length must be a multiple of `unit` and at most `max_len`.
     ///
-    /// # Errors [`Error::Spec`] where the space is too small for the blocks or the jobs, or the
-    /// pattern's numbers are out of range.
+    /// # Errors
+    /// [`Error::Spec`] if the space is too small for the blocks or the jobs, or the pattern's
+    /// numbers are out of range.
     pub fn new(
         pattern: &Pattern,
         space: u64,
@@ -155,8 +157,8 @@ impl Offsets {
         Ok(offsets)
     }
 
-    /// Byte offset, in `[0, space - len]`, of an I/O of `len` bytes.
-    // In order it is a few instructions, fewer than those of a call.
+    /// Return the byte offset, in `[0, space - len]`, of an I/O of `len` bytes.
+    // A sequential draw takes fewer instructions than a call would.
     #[allow(clippy::inline_always)]
     #[inline(always)]
     pub fn next(&mut self, len: u64) -> u64 {
@@ -171,7 +173,7 @@ impl Offsets {
         }
     }
 
-    /// Of a pattern that scatters what is hot.
+    /// Draw from a pattern with scattered hot positions.
     fn scattered(&mut self) -> u64 {
         let place = match &mut self.kind {
             Kind::Zipf { ranks, order } => order.place(ranks.draw(&mut self.random)),
@@ -183,9 +185,10 @@ impl Offsets {
                 };
                 order.place(rank)
             }
-            Kind::Uniform | Kind::Sequential { .. } | Kind::Permutation(_) => return 0, // not hot
+            // patterns without hot positions
+            Kind::Uniform | Kind::Sequential { .. } | Kind::Permutation(_) => return 0,
         };
-        // Only places so near the end that the I/O would not fit are folded back to the front.
+        // Only positions too near the end for the I/O are folded back to the front.
         let place = if place < self.starts { place } else { place % self.starts };
         place * self.unit
     }
@@ -204,7 +207,7 @@ impl Passes {
         Passes { order, slots, slot_len, share, position: share.index, pass: 0, seed }
     }
 
-    /// Not inlined: what draws in other ways is short.
+    /// Not inlined, so that the draws of other patterns stay short.
     #[inline(never)]
     fn next(&mut self) -> u64 {
         if self.position >= self.slots {
@@ -223,7 +226,7 @@ impl Passes {
     }
 }
 
-/// An even draw from `0..n` (Lemire 2019: multiply, and reject the few values that would bias it).
+/// Draw evenly from `0..n` (Lemire 2019: multiply, and reject the few values that would bias it).
 #[inline]
 fn below(random: &mut Rng, n: u64) -> u64 {
     let mut product = u128::from(random.next_u64()) * u128::from(n);
@@ -236,7 +239,7 @@ fn below(random: &mut Rng, n: u64) -> u64 {
     (product >> 64) as u64
 }
 
-/// The next of a round of sequential I/O.
+/// Return the next offset of sequential I/O in `[begin, end)`.
 #[inline]
 fn advance(begin: u64, end: u64, cursor: &mut u64, len: u64) -> u64 {
     if *cursor >= end {
@@ -247,8 +250,8 @@ fn advance(begin: u64, end: u64, cursor: &mut u64, len: u64) -> u64 {
     at
 }
 
-/// One job's part of a sequential space, in bytes: whole blocks, the first jobs one more where they
-/// do not come out even; the last job takes what is no whole block.
+/// Return one job's part of a sequential space, in bytes. Parts are whole blocks, and the first
+/// jobs get one more if the blocks are not divisible; the last job also gets the remainder.
 fn part(space: u64, max_len: u64, share: Share) -> (u64, u64) {
     let blocks = space / max_len;
     let (share_blocks, more) = (blocks / share.count, blocks % share.count);
@@ -257,7 +260,7 @@ fn part(space: u64, max_len: u64, share: Share) -> (u64, u64) {
     (edge(share.index), end)
 }
 
-/// Hot units, and the probability of going there as a share of 2^64.
+/// Return the number of hot units, and the probability of an access to them as a fraction of 2^64.
 fn hot_share(units: u64, space_percent: f64, access_percent: f64) -> Result<(u64, u64)> {
     let field = "offsets.hot_space_percent";
     if !(space_percent > 0.0 && space_percent <= 100.0) {

@@ -1,8 +1,8 @@
-//! What is written: incompressible and unique, unless a share is asked to be otherwise.
+//! Data to write: incompressible and unique, except for requested shares of zeros and duplicates.
 //!
-//! A job's pool of buffers is filled once, before the load. While it runs, only 16 bytes at the
+//! A job's pool of buffers is filled once, before the load. During the load only 16 bytes at the
 //! start of each chunk change, so that no chunk is ever written twice. Deduplication in units
-//! smaller than [`CHUNK_BYTES`] would find the rest of a chunk again when its slot is used again.
+//! smaller than [`CHUNK_BYTES`] would find the rest of a chunk again when its buffer is reused.
 
 use rand_core::Rng as _;
 use serde::Deserialize;
@@ -11,31 +11,31 @@ use crate::error::{Error, Result};
 use crate::random::{Rng, stream};
 use crate::stamped::{CHUNK_BYTES, ODD, ODD_2, STAMP_BYTES, mix};
 
-/// Duplicates are copies of one of so many chunks: a power of two.
+/// Number of distinct chunks that duplicates are copies of; a power of two.
 const REFERENCES: u64 = 16;
 
-/// The plastic number's powers as shares of 2^64: slot times the one plus chunk times the
-/// other is as even a sequence as there can be (Roberts 2018, the R2 sequence), so that small pools
-/// keep the asked share too.
+/// Powers of the plastic number as fractions of 2^64. Slot times one plus chunk times the other is
+/// a low-discrepancy sequence (Roberts 2018, R2), so that even small pools have the requested
+/// share.
 const SLOT_STEP: u64 = 0xc13f_a9a9_02a6_328f;
 const CHUNK_STEP: u64 = 0x91e1_0da5_c79e_7b1d;
 
-/// `Payload` of `storlab/model/job.py`.
+/// Payload parameters: `Payload` of `storlab/model/job.py`.
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 pub struct PayloadSpec {
-    /// Share of each chunk that is zeros, in one run at its end, percent.
+    /// Share of each chunk that is zeros, in one run at its end, in percent.
     pub compress_percent: f64,
-    /// Share of the chunks that repeat, percent.
+    /// Share of chunks that are duplicates, in percent.
     pub dedupe_percent: f64,
 }
 
-/// The payload of one job.
+/// Payload generator of one job.
 #[derive(Clone, Debug)]
 pub struct Payload {
     seed: u64,
     job: u64,
     zeros_share: f64,
-    /// Chunks whose place in the sequence is at most this are duplicates; None: no chunk is.
+    /// Limit in the sequence up to which a chunk is a duplicate; `None` if no chunk is.
     duplicate_up_to: Option<u64>,
     sequence_start: u64,
     stamp_low: u64,
@@ -43,10 +43,10 @@ pub struct Payload {
 }
 
 impl Payload {
-    /// The payload of `job` (below 2^32) under `seed`.
+    /// Create the payload of `job` (below 2^32).
     ///
     /// # Errors
-    /// [`Error::Spec`] where a share is not within 0 and 100 percent.
+    /// [`Error::Spec`] if a share is not between 0 and 100 percent.
     pub fn new(spec: &PayloadSpec, seed: u64, job: u64) -> Result<Payload> {
         let zeros_share = share("payload.compress_percent", spec.compress_percent)?;
         let duplicates = share("payload.dedupe_percent", spec.dedupe_percent)?;
@@ -63,7 +63,7 @@ impl Payload {
         })
     }
 
-    /// Fills slot `slot` of the pool: once, before the load.
+    /// Fill buffer `slot` of the pool; call this once, before the load.
     pub fn fill(&self, slot: usize, buffer: &mut [u8]) {
         let mut own = stream(self.seed, "payload-body", mix((self.job << 32) | slot as u64));
         let mut place = self.first_place(slot);
@@ -81,12 +81,12 @@ impl Payload {
         }
     }
 
-    /// Makes `buffer`, the first bytes of slot `slot`, different from everything else that any job
-    /// writes: `serial` must be new in each call of a job.
+    /// Make `buffer`, the first bytes of slot `slot`, different from all other data that any job
+    /// writes. `serial` must be new in each call of a job.
     #[inline]
     pub fn stamp(&self, slot: usize, buffer: &mut [u8], serial: u64) {
-        // (job, chunk) sets `high`, and given `high` the serial sets `low`: both steps are
-        // one-to-one.
+        // (job, chunk) determines `high`, and given `high` the serial determines `low`: both
+        // mappings are one-to-one.
         let mut low = mix(serial ^ self.stamp_low);
         let mut high = self.stamp_high;
         if let Some(limit) = self.duplicate_up_to {

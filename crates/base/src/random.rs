@@ -1,14 +1,14 @@
-//! Seeded randomness: one independent stream for each use, so that changing one leaves the others
-//! alone.
+//! Seeded randomness with an independent stream per purpose, so that changing one use does not
+//! alter the others.
 
 pub use rand_xoshiro::Xoshiro256PlusPlus as Rng;
 
 use rand_core::SeedableRng;
 
-/// The generator for stream `index` of `purpose` under `seed`.
+/// Return the generator of stream `index` for `purpose`.
 pub fn stream(seed: u64, purpose: &str, index: u64) -> Rng {
-    // FNV-1a over the purpose, then SplitMix64 (inside seed_from_u64) decorrelates neighbouring
-    // values.
+    // FNV-1a over the purpose, then SplitMix64 (inside seed_from_u64), which decorrelates
+    // neighbouring values.
     let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
     for byte in purpose.bytes() {
         hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);

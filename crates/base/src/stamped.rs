@@ -1,26 +1,26 @@
-//! Content that tells where it belongs: a pattern with a stamp at the start of each block, so that
-//! any part of it can be made, and compared as it arrives.
+//! Content that encodes its position: a pattern with a stamp at the start of each block. Any part
+//! of it can be generated, or compared as it arrives.
 
-/// The unit of uniqueness, compression and duplicates.
+/// Unit of uniqueness, compression and duplicates, in bytes.
 pub const CHUNK_BYTES: usize = 4096;
 
-/// At the start of every block.
+/// Length of the stamp at the start of every block, in bytes.
 pub const STAMP_BYTES: usize = 16;
 
-/// Odd numbers without a pattern of their own.
+/// Odd multiplier without an obvious bit pattern (2^64 divided by the golden ratio).
 pub const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
-/// Another one.
+/// Second odd multiplier.
 pub const ODD_2: u64 = 0xd6e8_feb8_6659_fd93;
 
-/// Blocks of [`CHUNK_BYTES`].
+/// Content in stamped blocks of [`CHUNK_BYTES`].
 pub trait Stamped {
-    /// At the start of block `block`.
+    /// Return the stamp of a block.
     fn stamp(&self, block: u64) -> [u8; STAMP_BYTES];
 
-    /// The pattern below it, stamp not applied.
+    /// Return the pattern of a block, without its stamp.
     fn block(&self, block: u64) -> &[u8];
 
-    /// The bytes from `offset` on.
+    /// Fill `buffer` with the content from `offset`.
     fn fill(&self, offset: u64, buffer: &mut [u8]) {
         let (mut at, mut rest) = (offset, buffer);
         while !rest.is_empty() {
@@ -37,7 +37,8 @@ pub trait Stamped {
         }
     }
 
-    /// Compare what arrived with the bytes from `offset` on: where the first wrong one stands.
+    /// Compare received data with the content from `offset`. Return the offset of the first wrong
+    /// byte; `None` if all are right.
     fn compare(&self, offset: u64, arrived: &[u8]) -> Option<u64> {
         let (mut at, mut rest) = (offset, arrived);
         while !rest.is_empty() {
@@ -71,13 +72,13 @@ fn first_difference<C: Stamped + ?Sized>(
     pairs.take_while(|(a, b)| a == b).count() as u64
 }
 
-/// The block that a byte lies in, and where in it.
+/// Return the block of a byte, and its position within the block.
 #[inline]
 fn split(offset: u64) -> (u64, usize) {
     (offset / CHUNK_BYTES as u64, (offset % CHUNK_BYTES as u64) as usize)
 }
 
-/// A one-to-one scrambling (the finaliser of `MurmurHash3`).
+/// Scramble a value one-to-one (the finaliser of `MurmurHash3`).
 #[inline]
 pub fn mix(mut value: u64) -> u64 {
     value = (value ^ (value >> 33)).wrapping_mul(0xff51_afd7_ed55_8ccd);

@@ -1,4 +1,4 @@
-//! Offsets against their laws: bounds, alignment, evenness, coverage, skew.
+//! Tests of offsets: bounds, alignment, evenness, coverage, skew.
 
 use std::collections::HashSet;
 
@@ -196,9 +196,9 @@ fn hot_places_get_their_share() {
     let all = (2 * draws) as f64;
     let hot: u64 = hottest_first[..100].iter().map(|&place| counts[place]).sum();
     assert!((hot as f64 - 0.9 * all).abs() < 5.0 * (all * 0.09).sqrt(), "{hot}");
-    // Hot places get 3,600 each, cold ones 44: the two groups are apart, and each is even.
+    // Hot positions get 3,600 draws each, cold ones 44: the groups are distinct, and each is even.
     assert!(counts[hottest_first[99]] > 3000 && counts[hottest_first[100]] < 100);
-    // Scattered: hot places in both halves of the space.
+    // Scattered: hot positions lie in both halves of the space.
     let low = hottest_first[..100].iter().filter(|&&place| place < 500).count();
     assert!((25..=75).contains(&low), "{low}");
 }

@@ -1,4 +1,4 @@
-//! Payload: incompressible, unique, and with the asked shares where asked.
+//! Tests of the payload: incompressible, unique, and with the requested shares.
 
 use std::collections::{HashMap, HashSet};
 use std::io::Write as _;
@@ -11,7 +11,7 @@ fn payload(compress_percent: f64, dedupe_percent: f64, job: u64) -> Payload {
     Payload::new(&PayloadSpec { compress_percent, dedupe_percent }, 42, job).expect("a sound order")
 }
 
-/// A pool as the engine makes it, stamped once.
+/// Build a pool as the engine does, stamped once.
 fn pool(payload: &Payload, slots: usize, slot_bytes: usize, first_serial: u64) -> Vec<Vec<u8>> {
     (0..slots)
         .map(|slot| {
@@ -33,7 +33,7 @@ fn zlib_len(bytes: &[u8]) -> usize {
 fn default_payload_does_not_compress() {
     let bytes = pool(&payload(0.0, 0.0, 0), 16, 1 << 16, 0).concat();
     assert!(zlib_len(&bytes) >= bytes.len());
-    // Every byte value equally often: chi-square with 255 degrees of freedom, sigma 22.6.
+    // Every byte value is equally frequent: chi-square with 255 degrees of freedom, sigma 22.6.
     let mut counts = [0f64; 256];
     for &byte in &bytes {
         counts[usize::from(byte)] += 1.0;
@@ -45,8 +45,8 @@ fn default_payload_does_not_compress() {
 
 #[test]
 fn bodies_share_no_words() {
-    // No 8 bytes occur twice, at any chunk, slot or job: nothing for delta or long-window
-    // compression.
+    // No 8 bytes occur twice, in any chunk, slot or job, so delta or long-window compression finds
+    // no match.
     let mut seen = HashSet::new();
     for job in 0..3 {
         for buffer in pool(&payload(0.0, 0.0, job), 8, 1 << 15, 0) {
@@ -85,7 +85,7 @@ fn dedupe_share_is_right_for_every_shape_of_pool() {
                 }
                 let total = (slots * chunks) as f64;
                 let copies = total - counts.len() as f64;
-                // The 16 references themselves occur for the first time once each.
+                // The first occurrences of the 16 reference chunks are no copies.
                 let wanted = total * percent / 100.0;
                 assert!(
                     copies <= wanted + 8.0 && copies >= wanted - 16.0 - 8.0,
@@ -125,7 +125,7 @@ fn no_two_stamped_chunks_are_equal() {
         for serial in (0..2000).chain(u64::MAX - 200..=u64::MAX) {
             payload.stamp(0, &mut buffer, serial);
             for chunk in buffer.chunks(CHUNK_BYTES) {
-                // With compress 100 the stamp is all there is, so it alone must tell chunks apart.
+                // With 100 % zeros only the stamp is left, so it alone must distinguish chunks.
                 assert!(seen.insert(<[u8; 16]>::try_from(&chunk[..16]).unwrap()), "job {job}");
             }
         }

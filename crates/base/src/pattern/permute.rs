@@ -1,7 +1,7 @@
-//! A seeded order of `0..n` without a table: a Feistel network with cycle walking.
+//! Seeded permutation of `0..n` without a table: a Feistel network with cycle walking.
 //!
-//! The domain is `high * 2^low_bits`, chosen less than `2^low_bits`, about the root of `n`, above
-//! `n`: a walk is rarely longer than one step, and no division is needed.
+//! The domain is `high * 2^low_bits`, larger than `n` by less than `2^low_bits`, which is about the
+//! root of `n`. A walk therefore rarely takes more than one step, and no division is needed.
 
 use rand_core::Rng as _;
 
@@ -20,7 +20,8 @@ pub(super) struct Permutation {
 }
 
 impl Permutation {
-    /// `n` at least 1. Equal `seed`, `purpose` and `index` give the same order.
+    /// Create a permutation for `n` of at least 1. Equal `seed`, `purpose` and `index` give the
+    /// same order.
     pub(super) fn new(n: u64, seed: u64, purpose: &str, index: u64) -> Self {
         let mut random = stream(seed, purpose, index);
         let low_bits = n.max(1).ilog2() / 2;
@@ -33,7 +34,7 @@ impl Permutation {
         }
     }
 
-    /// Where `rank` (below `n`) stands.
+    /// Return the position of `rank` (below `n`).
     #[inline]
     pub(super) fn place(&self, rank: u64) -> u64 {
         let mut value = rank;
@@ -59,14 +60,14 @@ impl Permutation {
     }
 }
 
-/// A keyed hash: the two halves of a 128-bit product, folded.
+/// Hash a value with a key: multiply to 128 bits and fold both halves.
 #[inline]
 fn mix(value: u64, key: u64) -> u64 {
     let product = u128::from(value ^ key) * u128::from(key.rotate_left(29) | 1);
     (product >> 64) as u64 ^ product as u64
 }
 
-/// Maps a 64-bit value onto `0..n`.
+/// Map a 64-bit value onto `0..n`.
 #[inline]
 fn scale(value: u64, n: u64) -> u64 {
     ((u128::from(value) * u128::from(n)) >> 64) as u64
@@ -99,7 +100,7 @@ mod tests {
 
     #[test]
     fn neighbours_land_far_apart() {
-        // Mean distance of two independent uniform places is n / 3.
+        // The mean distance of two independent uniform positions is n / 3.
         let n = 100_003;
         let order = Permutation::new(n, 7, "test", 0);
         let total: u64 = (1..n).map(|rank| order.place(rank).abs_diff(order.place(rank - 1))).sum();

@@ -1,30 +1,31 @@
-//! Zipf ranks: exact, and free of `powf` for almost every draw.
+//! Zipf-distributed ranks: exact, and without `powf` for almost every draw.
 //!
-//! The first ranks have a cell each, later ones share cells that grow with the rank. An alias table
-//! (Walker 1977, Vose 1991) draws the cell by its exact mass; inside a shared cell a rank is drawn
-//! evenly and accepted in proportion to its own mass, nearly always without computing that.
+//! Each of the first ranks has its own cell; later ones share cells that grow with the rank. An
+//! alias table (Walker 1977, Vose 1991) draws the cell by its exact mass. Inside a shared cell a
+//! rank is drawn evenly and accepted in proportion to its mass, nearly always without computing
+//! that mass.
 
 use rand_core::Rng as _;
 
 use crate::random::Rng;
 
-/// Ranks with a cell of their own; Euler-Maclaurin sums are exact to 1e-12 beyond them.
+/// Number of ranks with their own cell; beyond them, Euler-Maclaurin sums are exact to 1e-12.
 const SINGLE_RANKS: u64 = 64;
-/// A shared cell spans this fraction of its first rank.
+/// A shared cell spans its first rank divided by this number.
 const CELL_FRACTION: u64 = 16;
 
 #[derive(Clone, Copy, Debug)]
 struct Cell {
-    /// Of 2^64: a draw below it takes this cell, else `alias`.
+    /// Threshold as a fraction of 2^64: a draw below it takes this cell, else `alias`.
     keep: u64,
     alias: usize,
     first: u64,
     width: u64,
-    /// Of 2^64: a draw below it is accepted whatever its rank in the cell.
+    /// Threshold as a fraction of 2^64: a draw below it is accepted for every rank in the cell.
     accept: u64,
 }
 
-/// Ranks `0..n` with probability proportional to `(rank + 1)^-theta`.
+/// Generator of ranks `0..n` with probability proportional to `(rank + 1)^-theta`.
 #[derive(Clone, Debug)]
 pub(super) struct Zipf {
     theta: f64,
@@ -32,7 +33,7 @@ pub(super) struct Zipf {
 }
 
 impl Zipf {
-    /// `n` at least 1, `theta` above 0.
+    /// Create a generator for `n` of at least 1 and `theta` above 0.
     pub(super) fn new(n: u64, theta: f64) -> Self {
         let mut cells = Vec::new();
         let mut masses = Vec::new();
@@ -50,7 +51,7 @@ impl Zipf {
         Zipf { theta, cells }
     }
 
-    /// The next rank, from 0.
+    /// Draw a rank, from 0.
     #[inline]
     pub(super) fn draw(&self, random: &mut Rng) -> u64 {
         let (index, rest) = split(random.next_u64(), self.cells.len() as u64);
@@ -75,26 +76,27 @@ impl Zipf {
     }
 }
 
-/// `value` as an index below `n` and what is left of it, evenly spread.
+/// Split `value` into an index below `n` and a remainder that is again evenly distributed.
 #[inline]
 fn split(value: u64, n: u64) -> (u64, u64) {
     let product = u128::from(value) * u128::from(n);
     ((product >> 64) as u64, product as u64)
 }
 
-/// A probability as a share of 2^64, saturating.
+/// Convert a probability to a fraction of 2^64, saturating.
 pub(super) fn fraction(probability: f64) -> u64 {
     (probability * 18_446_744_073_709_551_616.0) as u64
 }
 
-/// Sum of `k^-theta` over `width` ranks from `first` on: Euler-Maclaurin to the third derivative.
+/// Return the sum of `k^-theta` over `width` ranks from `first`, by Euler-Maclaurin to the third
+/// derivative.
 fn mass(first: u64, width: u64, theta: f64) -> f64 {
     let (a, b) = (first as f64, (first + width) as f64);
     if width == 1 {
         return a.powf(-theta);
     }
     let (fa, fb) = (a.powf(-theta), b.powf(-theta));
-    // The integral, without the cancellation near theta = 1.
+    // The integral, written to avoid cancellation near theta = 1.
     let log = (b / a).ln();
     let power = (1.0 - theta) * log;
     let integral = a * fa * log * if power.abs() < 1e-12 { 1.0 } else { power.exp_m1() / power };
@@ -103,7 +105,7 @@ fn mass(first: u64, width: u64, theta: f64) -> f64 {
     integral + (fa - fb) / 2.0 + slopes - thirds
 }
 
-/// Vose's construction of the alias table.
+/// Build the alias table by Vose's algorithm.
 fn share_out(cells: &mut [Cell], masses: &[f64]) {
     let mean = masses.iter().sum::<f64>() / masses.len() as f64;
     let mut load: Vec<f64> = masses.iter().map(|mass| mass / mean).collect();
@@ -137,7 +139,8 @@ mod tests {
 
     #[test]
     fn frequencies_follow_the_law() {
-        // Chi-square over 400 groups of ranks; 1 and 2 draws per group are avoided by equal masses.
+        // Chi-square over 400 groups of ranks with equal masses, so that no group gets only 1 or 2
+        // draws.
         for theta in [0.5, 0.99, 1.0, 1.2, 2.0] {
             let (n, draws) = (5000u64, 400_000u64);
             let zipf = Zipf::new(n, theta);
