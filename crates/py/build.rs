@@ -1,5 +1,5 @@
-//! Tells the library which instructions it was compiled for, so that Python can look before it
-//! loads it.
+//! Passes the compiler's target features to the library, so that Python can check them against the
+//! processor before it loads the library.
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");

@@ -1,17 +1,19 @@
-//! The one place where Rust errors become Python exceptions.
+//! Conversion of Rust errors into Python exceptions, for all bindings.
 
 use pyo3::PyErr;
 use pyo3::exceptions::{PyOSError, PyRuntimeError, PyValueError};
 use storlab_base::Error;
 
-/// `ValueError` for a wrong order, `OSError` with errno and path for what the kernel refused, and
-/// `RuntimeError` for what devices, stores, drivers and backends did not do.
+/// Convert an error into a Python exception: `ValueError` for an invalid order, `OSError` with
+/// errno and path for an operation that the kernel refused, and `RuntimeError` for failures of
+/// devices, stores, drivers and backends.
 pub fn to_python(error: Error) -> PyErr {
     match error {
         Error::Spec { .. } => PyValueError::new_err(error.to_string()),
         Error::Io { operation, path, source, .. } => {
             let Some(errno) = source.raw_os_error() else {
-                // Of a resolver, say: errno 0 would be "success".
+                // Errors of a name resolver, for example, have no errno, and errno 0 would mean
+                // success.
                 return PyOSError::new_err(format!("{operation} {path}: {source}"));
             };
             PyOSError::new_err((errno, format!("{operation}: {source}"), path))

@@ -1,4 +1,4 @@
-//! Every family of work, a line each.
+//! Table of workload families. A new family adds one line here.
 
 use storlab_base::{Error, Result};
 use storlab_run::{Run, Secrets};
@@ -14,12 +14,12 @@ const FAMILIES: &[(&str, Start)] = &[
     ("training", storlab_training::start),
 ];
 
-/// What they are called.
+/// Yield the names of all families.
 pub fn names() -> impl Iterator<Item = &'static str> {
     FAMILIES.iter().map(|(name, _)| *name)
 }
 
-/// Start a run of a family's order, given as JSON; where it is held, its load waits to be told.
+/// Start a run of a family's order, given as JSON. If `held`, its load waits for a start time.
 pub fn start(kind: &str, order: &str, secrets: &Secrets, held: bool) -> Result<Run> {
     match FAMILIES.iter().find(|(name, _)| *name == kind) {
         Some((_, start)) => start(order, secrets, held),

@@ -1,4 +1,4 @@
-//! `storlab._native.Histogram`.
+//! `storlab._native.Histogram`, and figures of many encoded histograms.
 
 use std::num::NonZero;
 use std::panic::resume_unwind;
@@ -9,12 +9,16 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyBytesMethods};
 use storlab_base::{Figures, Result};
 
+/// Smallest number of encodings for which a thread is worth starting.
 const LEAST_OF_A_THREAD: usize = 1000;
 
-/// Mean, p50, p99 and maximum in ns of HdrHistogram V2 encodings, a list of each. All zeros where
-/// nothing was counted. Raises ValueError for what is not such an encoding.
+/// Return the mean, p50, p99 and maximum of HdrHistogram V2 encodings in ns, as one list for each
+/// of these figures.
+///
+/// An empty histogram has zeros. Raises ValueError if the bytes are not such an encoding.
 #[pyfunction]
-#[allow(clippy::needless_pass_by_value, clippy::type_complexity)] // as Python gives and takes them
+// Python passes and returns these types.
+#[allow(clippy::needless_pass_by_value, clippy::type_complexity)]
 pub fn latency_columns(
     py: Python<'_>,
     encoded: Vec<Bound<'_, PyBytes>>,
@@ -30,7 +34,8 @@ pub fn latency_columns(
     ))
 }
 
-/// On all cores: a cluster has hundreds of thousands, when its run has ended.
+/// Compute the figures on all cores: at the end of a run, a cluster has hundreds of thousands of
+/// encodings.
 fn figures_of(encoded: &[&[u8]]) -> Result<Vec<Figures>> {
     let cores = thread::available_parallelism().map_or(1, NonZero::get);
     let share = encoded.len().div_ceil(cores).max(LEAST_OF_A_THREAD);
@@ -39,7 +44,7 @@ fn figures_of(encoded: &[&[u8]]) -> Result<Vec<Figures>> {
         part.iter().map(|bytes| Figures::of_v2(bytes, &mut places)).collect::<Result<Vec<_>>>()
     };
     if encoded.len() <= share {
-        return read(encoded); // a thread costs more than reading a few
+        return read(encoded); // Starting a thread costs more than reading a few.
     }
     thread::scope(|threads| {
         let parts: Vec<_> =
@@ -52,7 +57,7 @@ fn figures_of(encoded: &[&[u8]]) -> Result<Vec<Figures>> {
     })
 }
 
-/// A latency histogram: HdrHistogram, 1 ns to 1 h, 3 significant digits.
+/// Latency histogram: HdrHistogram from 1 ns to 1 h with 3 significant digits.
 #[pyclass(module = "storlab._native")]
 #[derive(Default)]
 pub struct Histogram {
@@ -66,7 +71,7 @@ impl Histogram {
         Self::default()
     }
 
-    /// From HdrHistogram's V2 encoding, not compressed. Raises ValueError when it is not one.
+    /// Decode an uncompressed HdrHistogram V2 encoding. Raises ValueError if the bytes are not one.
     #[staticmethod]
     fn from_v2(data: &[u8]) -> PyResult<Self> {
         let inner = storlab_base::Histogram::from_v2(data)
@@ -74,12 +79,12 @@ impl Histogram {
         Ok(Histogram { inner })
     }
 
-    /// HdrHistogram's V2 encoding, not compressed.
+    /// Return the uncompressed HdrHistogram V2 encoding.
     fn to_v2<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
         PyBytes::new(py, &self.inner.to_v2())
     }
 
-    /// Count a value of ns, `count` times.
+    /// Count a value in ns `count` times.
     #[pyo3(signature = (value_ns, count = 1))]
     fn record(&mut self, value_ns: u64, count: u64) {
         self.inner.record_n(value_ns, count);
@@ -90,42 +95,42 @@ impl Histogram {
         self.inner.add(&other.inner);
     }
 
-    /// Number of values.
+    /// Number of recorded values.
     #[getter]
     fn count(&self) -> u64 {
         self.inner.count()
     }
 
-    /// Smallest value in ns; 0 when empty.
+    /// Smallest value in ns; 0 if empty.
     #[getter]
     fn min_ns(&self) -> u64 {
         self.inner.min_ns()
     }
 
-    /// Largest value in ns; 0 when empty.
+    /// Largest value in ns; 0 if empty.
     #[getter]
     fn max_ns(&self) -> u64 {
         self.inner.max_ns()
     }
 
-    /// Mean in ns; 0 when empty.
+    /// Mean in ns; 0 if empty.
     #[getter]
     fn mean_ns(&self) -> f64 {
         self.inner.mean_ns()
     }
 
-    /// Standard deviation in ns; 0 when empty.
+    /// Standard deviation in ns; 0 if empty.
     #[getter]
     fn stdev_ns(&self) -> f64 {
         self.inner.stdev_ns()
     }
 
-    /// The value in ns that `percent` of all values do not exceed; 0 when empty.
+    /// Return the value in ns that `percent` of all values do not exceed; 0 if empty.
     fn percentile(&self, percent: f64) -> u64 {
         self.inner.percentile(percent)
     }
 
-    /// `(lowest_ns, highest_ns, count)` of each bucket that is not empty.
+    /// Return `(lowest_ns, highest_ns, count)` of each bucket that is not empty.
     fn buckets(&self) -> Vec<(u64, u64, u64)> {
         self.inner.buckets()
     }

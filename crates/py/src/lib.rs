@@ -1,4 +1,4 @@
-//! Floor 3: Python bindings. Conversion only, no logic.
+//! Python bindings of storlab's Rust crates. They convert types and contain no logic.
 
 mod errors;
 mod families;
@@ -12,14 +12,15 @@ mod serve;
 use pyo3::prelude::*;
 
 const TARGET_FEATURES: &str = env!("STORLAB_TARGET_FEATURES");
-/// What the compiler took for granted of the processor, with commas. `storlab/base/processor.py`
-/// reads it from the file: without them, nothing here could be run to ask.
+/// Processor features that the compiler assumed, separated by commas. `storlab/base/processor.py`
+/// reads this section from the library file: on a processor without these features, no code of the
+/// library could run to check.
 #[used]
 #[unsafe(link_section = ".storlab.cpu")]
 #[allow(unsafe_code)]
 static BUILT_FOR: [u8; TARGET_FEATURES.len()] = *TARGET_FEATURES.as_bytes().first_chunk().unwrap();
 
-/// The native engine of storlab.
+/// Native engine of storlab.
 #[pymodule]
 mod _native {
     #[pymodule_export]
@@ -44,19 +45,20 @@ mod _native {
     use super::serve::serve_s3;
 }
 
-/// Instructions beyond those of every processor that this library uses, by the compiler's names.
+/// Return the processor features that this library requires beyond the architecture's baseline, by
+/// the compiler's names.
 #[pyfunction]
 fn built_for() -> Vec<String> {
     String::from_utf8_lossy(&BUILT_FOR).split_terminator(',').map(str::to_owned).collect()
 }
 
-/// Families of work whose orders it carries out.
+/// Return the names of the workload families that this engine can run.
 #[pyfunction]
 fn family_names() -> Vec<&'static str> {
     families::names().collect()
 }
 
-/// Now on the run's clock (CLOCK_MONOTONIC), in ns.
+/// Return the current time of the run's clock (CLOCK_MONOTONIC) in ns.
 #[pyfunction]
 fn monotonic_ns() -> u64 {
     storlab_base::monotonic_ns()

@@ -1,4 +1,4 @@
-//! `storlab._native.Merger`.
+//! `storlab._native.Merger`, which merges the samples of the clients of a cluster.
 
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyBytesMethods};
@@ -7,10 +7,13 @@ use storlab_run::merge::{MergeClient, MergeRow};
 use crate::errors::to_python;
 use crate::run::{PyRow, as_json};
 
+/// Client as a tuple: name, clock offset, start and end of the window, rows.
 type PyClient<'py> = (String, i64, u64, u64, Vec<PyRow<'py>>);
 
-/// Sums what the clients of a cluster measured, each on its own clock, as it comes: memory is for
-/// one window, however many clients there are.
+/// Merger of the samples of a cluster's clients, each on its own clock.
+///
+/// Clients are added as their samples arrive. Memory use depends on the length of the window, not
+/// on the number of clients.
 #[pyclass(module = "storlab._native")]
 pub struct Merger {
     inner: storlab_run::merge::Merger,
@@ -18,20 +21,23 @@ pub struct Merger {
 
 #[pymethods]
 impl Merger {
-    /// For samples of `interval_ns`. Raises ValueError for a length that cannot be.
+    /// Create a merger for samples of `interval_ns`. Raises ValueError if that length is out of
+    /// range.
     #[new]
     fn new(interval_ns: u64) -> PyResult<Self> {
         let inner = storlab_run::merge::Merger::new(interval_ns).map_err(to_python)?;
         Ok(Merger { inner })
     }
 
-    /// Add clients, each as (name, offset, start and end of its window, rows): its samples, as rows
-    /// of `Run.outcome`, on its own clock, which is so many ns ahead of the controller's. Many at a
-    /// time cost less than each alone.
+    /// Add clients, each as (name, offset, start and end of its window, rows).
     ///
-    /// Raises ValueError for a client that was added before and times that cannot be; for what is
-    /// no histogram, too, and the sums may then hold part of the clients.
-    #[allow(clippy::needless_pass_by_value)] // as rows are taken out of Python's lists
+    /// The offset says how many ns the client's clock is ahead of the controller's. Window and
+    /// rows, as returned by `Run.outcome`, are in times of the client's clock. Adding many clients
+    /// in one call is cheaper than one call for each.
+    ///
+    /// Raises ValueError for a client that was added before, a time that is out of range, or an
+    /// invalid histogram; in the last case, the sums may contain part of the clients.
+    #[allow(clippy::needless_pass_by_value)] // Rows are taken out of Python's lists.
     fn add(&mut self, py: Python<'_>, clients: Vec<PyClient<'_>>) -> PyResult<()> {
         let clients: Vec<_> = clients
             .iter()
@@ -45,14 +51,15 @@ impl Merger {
         py.detach(|| self.inner.add(&clients)).map_err(to_python)
     }
 
-    /// What all clients did together, on the controller's clock: JSON and rows, as of
+    /// Return the merged samples on the controller's clock, as JSON and rows like those of
     /// `Run.outcome`.
     ///
-    /// The JSON has `window_start_ns` and `window_end_ns` (what all windows have in common, cut to
-    /// whole intervals where the last one is not all clients'), `kept_share` of the longest window,
-    /// `clients`, `left_out` (intervals of clients beyond the window, which are in no figure) and
-    /// `totals` by operation, the sums of the rows: failed operations are there of `any kind`, and
-    /// late ones are not told. The rows' intervals are counted from the common start.
+    /// The JSON has `window_start_ns` and `window_end_ns` (the intersection of all windows, cut to
+    /// whole intervals if not all clients have the last one), `kept_share` (its length as a share
+    /// of the longest window), `clients`, `left_out` (number of client intervals outside the
+    /// window, which are not counted) and `totals` by operation. Totals are sums of the rows:
+    /// failed operations have the kind `any kind`, and late operations are missing. Intervals of
+    /// rows are numbered from the common start.
     fn finish<'py>(&self, py: Python<'py>) -> PyResult<(String, Vec<PyRow<'py>>)> {
         let merged = py.detach(|| self.inner.finish());
         let summary = as_json(&merged)?;

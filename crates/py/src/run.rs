@@ -1,4 +1,4 @@
-//! `storlab._native.Run`, and the verification pass.
+//! `storlab._native.Run`, the verification pass, and facts about the machine.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -19,8 +19,8 @@ use storlab_run::order::Order as _;
 use crate::errors::to_python;
 use crate::families::start;
 
-/// interval, start_ns, end_ns, operation, operations, bytes, latency, intended, worker_cpu_ns,
-/// ttfb, errors
+/// Row of a run's samples as a tuple: interval, start_ns, end_ns, operation, operations, bytes,
+/// latency, intended, worker_cpu_ns, ttfb, errors.
 pub type PyRow<'py> = (
     u32,
     u64,
@@ -35,7 +35,8 @@ pub type PyRow<'py> = (
     u64,
 );
 
-/// One run by the native engine. It starts at once or, where it is held, when it is told to.
+/// Run of the native engine. Its load starts when the workers are ready or, if the run is held, at
+/// the time passed to `open_at`.
 #[pyclass(module = "storlab._native", frozen)]
 pub struct Run {
     inner: storlab_run::Run,
@@ -43,12 +44,12 @@ pub struct Run {
 
 #[pymethods]
 impl Run {
-    /// Start the run of a job of that kind ("block", "object"), given as JSON; `secrets` are what
-    /// it needs and its order may not hold. With `held` it makes everything ready, and its load
-    /// waits for `open_at`.
+    /// Start a run of a job of this kind (such as "block" or "object"), given as JSON.
     ///
-    /// Raises ValueError for an impossible order, OSError (errno, path) for what cannot be opened,
-    /// RuntimeError for a backend that this machine does not have.
+    /// `secrets` are credentials, which the job must not contain. With `held`, the run sets itself
+    /// up, and its load waits for `open_at`. Raises ValueError for an invalid job, OSError (errno,
+    /// path) for a file or device that cannot be opened, and RuntimeError for a backend that this
+    /// machine does not support.
     #[new]
     #[pyo3(signature = (kind, job_json, secrets = None, held = false))]
     fn new(
@@ -64,13 +65,13 @@ impl Run {
             .map_err(to_python)
     }
 
-    /// True once all of a held run is ready: it waits for `open_at`, or has.
+    /// Return whether all workers of a held run are ready. Stays true after `open_at`.
     fn armed(&self) -> bool {
         self.inner.armed()
     }
 
-    /// The load of a held run starts at `start_ns` on the run's clock, or at once where that has
-    /// passed. Raises RuntimeError where the run is not held, or was told already.
+    /// Start the load of a held run at `start_ns` on the run's clock, or at once if that time has
+    /// passed. Raises RuntimeError if the run is not held or already has a start time.
     fn open_at(&self, start_ns: u64) -> PyResult<()> {
         if self.inner.open_at(start_ns) {
             return Ok(());
@@ -78,21 +79,22 @@ impl Run {
         Err(PyRuntimeError::new_err("the run is not held, or was told already when to start"))
     }
 
-    /// The run is a part of a larger work, and meets the others: to be called before `open_at`.
+    /// Mark the run as part of a distributed run that synchronises with the other parts. Must be
+    /// called before `open_at`.
     fn share(&self) {
         self.inner.meeting().share();
     }
 
-    /// When this part will be ready for meeting `number` (from 0), on its clock, once it has said
-    /// so; None when the time-out passed first.
+    /// Return when this part will be ready for synchronisation point `number` (from 0), on its
+    /// clock, waiting for its announcement; None if the time-out passes first.
     fn announced(&self, py: Python<'_>, number: u64, timeout_s: f64) -> PyResult<Option<u64>> {
         let timeout = Duration::try_from_secs_f64(timeout_s)
             .map_err(|e| PyValueError::new_err(format!("timeout_s: {e}")))?;
         Ok(py.detach(|| self.inner.meeting().announced(number, timeout)))
     }
 
-    /// The next meeting that was not told yet: when all parts are ready for it, on this clock.
-    /// Raises RuntimeError where this part has not announced it.
+    /// Pass on when all parts are ready for the next open synchronisation point, on this part's
+    /// clock. Raises RuntimeError if this part has not announced it yet.
     fn tell(&self, ready_ns: u64) -> PyResult<()> {
         if self.inner.meeting().tell(ready_ns) {
             return Ok(());
@@ -100,13 +102,13 @@ impl Run {
         Err(PyRuntimeError::new_err("the run has announced no such meeting"))
     }
 
-    /// All meetings until now: `announced_ns`, `told_ns` and `ready_ns` of each.
+    /// Return `announced_ns`, `told_ns` and `ready_ns` of each completed synchronisation point.
     fn met(&self) -> Vec<(u64, u64, u64)> {
         let met = self.inner.meeting().met();
         met.iter().map(|met| (met.announced_ns, met.told_ns, met.ready_ns)).collect()
     }
 
-    /// JSON of `storlab.model.result.Snapshot`.
+    /// Return the live view as JSON of `storlab.model.result.Snapshot`.
     fn snapshot(&self) -> String {
         let s = self.inner.snapshot();
         let bins = s.live.latency_bins.iter().flatten().enumerate();
@@ -125,12 +127,12 @@ impl Run {
         .to_string()
     }
 
-    /// End the run soon, with status cancelled.
+    /// Stop the run soon, with status cancelled.
     fn cancel(&self) {
         self.inner.cancel();
     }
 
-    /// True when the run has ended; False when the time-out passed first.
+    /// Wait for the end of the run. Returns False if the time-out passes first.
     #[pyo3(signature = (timeout_s = None))]
     fn wait(&self, py: Python<'_>, timeout_s: Option<f64>) -> PyResult<bool> {
         let timeout = match timeout_s {
@@ -143,8 +145,8 @@ impl Run {
         Ok(py.detach(|| self.inner.wait(timeout)))
     }
 
-    /// What the run left behind: JSON of `RunOutcome` without its samples, and the samples as rows.
-    /// Raises RuntimeError while the run is going on.
+    /// Return the outcome: JSON of `RunOutcome` without its samples, and the samples as rows.
+    /// Raises RuntimeError while the run is in progress.
     fn outcome<'py>(&self, py: Python<'py>) -> PyResult<(String, Vec<PyRow<'py>>)> {
         let Some(outcome) = self.inner.outcome() else {
             return Err(PyRuntimeError::new_err("the run is still going on: wait for it"));
@@ -154,7 +156,7 @@ impl Run {
     }
 }
 
-/// What Python reads as one of its models.
+/// Serialise a value to JSON, to be parsed as a model in Python.
 pub fn as_json(what: &impl Serialize) -> PyResult<String> {
     serde_json::to_string(what).map_err(|e| PyRuntimeError::new_err(e.to_string()))
 }
@@ -175,17 +177,17 @@ fn to_row(py: Python<'_>, row: Row) -> PyRow<'_> {
     )
 }
 
-/// How often a verification pass looks whether it is to end.
+/// Interval at which a verification pass checks whether it should stop.
 const LOOK_NS: u64 = 100_000_000;
 
-/// Read everything that a verify-mode job has written, and report what is not as it was left.
+/// Read all data written by a job in verify mode, and report what differs from the written state.
 ///
-/// Signals are handled meanwhile; what a handler raises, such as KeyboardInterrupt, ends the pass.
-/// `keep_going` is called about every 100 ms; the pass ends early, with a note in its report, when
-/// it returns False.
+/// Python signal handlers run during the pass; an exception that they raise, such as
+/// KeyboardInterrupt, ends it. `keep_going` is called about every 100 ms; when it returns False,
+/// the pass ends early with a note in its report.
 ///
-/// Returns JSON of `VerifyReport`. Raises ValueError for a job without verify mode, OSError for
-/// what cannot be opened.
+/// Returns JSON of `VerifyReport`. Raises ValueError for a job without verify mode, and OSError for
+/// a file or device that cannot be opened.
 #[pyfunction]
 #[pyo3(signature = (job_json, keep_going = None))]
 pub fn verify_pass(
@@ -227,18 +229,20 @@ fn ask(py: Python<'_>, keep_going: Option<&Py<PyAny>>) -> PyResult<bool> {
     keep_going.map_or(Ok(true), |ask| ask.call0(py)?.is_truthy(py))
 }
 
-/// Look through what a preprocessing run left in a directory, and digest it.
+/// Check the output directory of a preprocessing run, and compute its digest.
 ///
-/// Returns JSON: `details.output` of the run. Raises ValueError for an output that is empty or
-/// contradicts itself, OSError for what cannot be read.
+/// Returns JSON, the `details.output` of the run. Raises ValueError if the output is empty or
+/// inconsistent, and OSError if it cannot be read.
 #[pyfunction]
 pub fn check_split_binary(py: Python<'_>, path: &str) -> PyResult<String> {
     let output = py.detach(|| storlab_preprocess::check(Path::new(path))).map_err(to_python)?;
     Ok(output.to_string())
 }
 
-/// JSON of what this machine offers: `uring` {available, reason, features} and `clock` {source,
-/// ghz}; and whether this library was `optimised`, which a build for tests is not.
+/// Return the features of this machine as JSON.
+///
+/// It has `uring` {available, reason, features}, `clock` {source, ghz} and `optimised`, which is
+/// false for a debug build of this library.
 #[pyfunction]
 pub fn probe() -> String {
     let probed = storlab_io::probe();
@@ -251,11 +255,13 @@ pub fn probe() -> String {
     .to_string()
 }
 
-/// Keep every core that this process may use busy for so long, and say what it did not get.
+/// Keep every core that this process may use busy for `seconds`, and measure the time in which its
+/// threads did not run.
 ///
-/// Returns JSON: `threads`, `length_ns`, `largest_gap_ns` (one of them did not run), `lost_percent`
-/// (of their time), `waited_percent` of it in run queues and `steal_percent` of all cores, both
-/// null where the kernel does not tell. Raises ValueError for a time that cannot be.
+/// Returns JSON: `threads`, `length_ns`, `largest_gap_ns` (longest time that one thread did not
+/// run), `lost_percent` (share of the threads' time lost), `waited_percent` (share spent in run
+/// queues) and `steal_percent` (share of all cores that the hypervisor took). The last two are null
+/// if the kernel does not report them. Raises ValueError for an invalid time.
 #[pyfunction]
 pub fn spin(py: Python<'_>, seconds: f64) -> PyResult<String> {
     let length = Duration::try_from_secs_f64(seconds)
@@ -264,13 +270,15 @@ pub fn spin(py: Python<'_>, seconds: f64) -> PyResult<String> {
     as_json(&spun)
 }
 
-/// Memory that this process may use, in bytes: the machine's, or what its control groups leave.
+/// Return the memory in bytes that this process may use: the machine's RAM, or the limit of its
+/// control groups.
 #[pyfunction]
 pub fn memory_bytes() -> u64 {
     storlab_run::memory_bytes()
 }
 
-/// Directory of the control group that limits `memory_bytes`; None if the machine's RAM does.
+/// Return the directory of the control group that sets the limit in `memory_bytes`; None if the
+/// machine's RAM is smaller.
 #[pyfunction]
 pub fn memory_group() -> Option<String> {
     storlab_run::host_memory().group.map(|group| group.display().to_string())

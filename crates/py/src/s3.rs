@@ -1,4 +1,4 @@
-//! `storlab._native.S3Client`: single requests for the control plane.
+//! `storlab._native.S3Client`: single S3 requests, for example to prepare and clean up.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -12,10 +12,10 @@ use storlab_s3::{Credentials, Failure, OneShot, Reply, Store, StoreSpec};
 
 use crate::errors::to_python;
 
-/// status, headers, body
+/// Reply as a tuple: status, headers, body.
 type PyReply<'py> = (u16, Vec<(String, String)>, Bound<'py, PyBytes>);
 
-/// Sends signed requests to an S3 store, one at a time, over one kept connection.
+/// Client that sends signed requests to an S3 store, one at a time, over one persistent connection.
 #[pyclass(module = "storlab._native", frozen)]
 pub struct S3Client {
     inner: Mutex<OneShot>,
@@ -23,11 +23,11 @@ pub struct S3Client {
 
 #[pymethods]
 impl S3Client {
-    /// A client for an `S3Store` given as JSON. `secrets` is `Credentials.as_dict()`; with an empty
-    /// one, requests are not signed.
+    /// Create a client for an `S3Store` given as JSON.
     ///
-    /// Raises ValueError for a store that contradicts itself, OSError for a name that does not
-    /// resolve or a ca_file that cannot be read.
+    /// `secrets` is `Credentials.as_dict()`; if it is empty, requests are not signed. Raises
+    /// ValueError for an inconsistent store, and OSError if the name does not resolve or the
+    /// ca_file cannot be read.
     #[new]
     fn new(py: Python<'_>, store_json: &str, secrets: BTreeMap<String, String>) -> PyResult<Self> {
         let spec: StoreSpec = serde_json::from_str(store_json)
@@ -45,11 +45,11 @@ impl S3Client {
         }
     }
 
-    /// One request to the first endpoint; key None is the bucket itself. Any answer is returned,
-    /// whatever its status: (status, headers with lower-case names, body).
+    /// Send a request to the first endpoint and return (status, headers with lower-case names,
+    /// body), whatever the status. A key of None addresses the bucket itself.
     ///
-    /// Raises OSError (with errno where there is one) when no answer comes; its text names the
-    /// endpoint and, for TLS, what is wrong with the certificate; its `fault` is the word of
+    /// Raises OSError if no reply arrives, with errno if there is one. The text names the endpoint
+    /// and, for TLS, the problem with the certificate; the exception's `fault` is the name from
     /// `Failure::fault`.
     fn request<'py>(
         &self,
@@ -65,8 +65,9 @@ impl S3Client {
         })
     }
 
-    /// Write an object on a condition: ("if-none-match", "*"), or ("if-match", etag). A store that
-    /// knows no conditions writes all the same. Returns and raises as `request`.
+    /// Write an object on a condition: ("if-none-match", "*") or ("if-match", etag). A store
+    /// without support for conditional writes writes in any case. Returns and raises like
+    /// `request`.
     fn put_if<'py>(
         &self,
         py: Python<'py>,
@@ -103,7 +104,7 @@ impl S3Client {
 }
 
 fn failed(py: Python<'_>, endpoint: &str, failure: &Failure) -> PyErr {
-    // Of failures to connect, the message begins with the endpoint.
+    // Connection errors already begin with the endpoint.
     let message = failure.to_string();
     let text = if message.contains(endpoint) { message } else { format!("{endpoint}: {message}") };
     let error = match failure.errno() {
@@ -113,7 +114,7 @@ fn failed(py: Python<'_>, endpoint: &str, failure: &Failure) -> PyErr {
     with_fault(py, error, failure.fault())
 }
 
-/// Name of the failure, which Python reads as the `fault` of the exception.
+/// Set the attribute `fault` of an exception, the name of the failure.
 fn with_fault(py: Python<'_>, error: PyErr, fault: &str) -> PyErr {
     match error.value(py).setattr("fault", fault) {
         Ok(()) => error,

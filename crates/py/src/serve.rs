@@ -1,4 +1,4 @@
-//! `storlab._native.serve_s3`: the embedded S3 server, in a process of its own.
+//! `storlab._native.serve_s3`: the embedded S3 server, which runs in a process of its own.
 
 use std::collections::HashMap;
 
@@ -8,14 +8,16 @@ use storlab_server::{Credentials, serve_for_parent};
 
 use crate::errors::to_python;
 
-/// Serves one bucket below a directory on a free port of 127.0.0.1, until stdin ends or SIGTERM.
+/// Serve one bucket from a directory on a free port of 127.0.0.1, until stdin is closed or SIGTERM
+/// arrives.
 ///
-/// `config_json` has `directory`, `bucket`, `ready_fd` (gets the line `{"port": N}` once the server
-/// listens) and, if wanted, `durable` (false: an object that was put is in the page cache; true: on
-/// the device). `secrets` is `Credentials.as_dict()`.
+/// `config_json` has `directory`, `bucket`, `ready_fd` (file descriptor to which the line `{"port":
+/// N}` is written once the server listens) and optionally `durable` (true: a PUT returns when the
+/// object is on the device; false: when it is in the page cache). `secrets` is
+/// `Credentials.as_dict()`.
 ///
-/// Raises ValueError for a config that is wrong or a directory that another server uses, OSError
-/// where directory, socket or descriptor are refused.
+/// Raises ValueError for an invalid config or a directory that another server uses, and OSError if
+/// the directory, socket or file descriptor cannot be used.
 #[pyfunction]
 pub fn serve_s3(
     py: Python<'_>,

@@ -1,43 +1,44 @@
-//! What may go wrong with a request.
+//! Faults that the test server can inject into requests.
 
 use std::collections::HashMap;
 use std::sync::Mutex;
 
 use http::Method;
 
-/// What happens to a request.
+/// Fault injected into a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     None,
-    /// Status and S3's code, with an XML body.
+    /// Refuse the request with this status and S3 error code, in an XML body.
     Refuse(u16, &'static str),
-    /// The connection is closed, or reset where the server is abrupt.
+    /// Close the connection without an answer, or reset it if `Held::abrupt` is set.
     Drop,
-    /// It is carried out, and then the connection is closed.
+    /// Carry out the request, then close the connection without an answer.
     Lose,
-    /// The answer's body ends in its middle.
+    /// End the answer's body in the middle.
     Truncate,
-    /// One bit of the answer's body is wrong.
+    /// Flip one bit of the answer's body.
     Corrupt,
-    /// No answer ever comes.
+    /// Never answer.
     Stall,
-    /// The answer's body comes a byte at a time.
+    /// Send the answer's body one byte at a time.
     Drip,
 }
 
-/// One request as the server saw it.
+/// Request as received by the server.
 #[derive(Clone, Debug)]
 pub struct Seen {
     pub method: Method,
-    /// Without the bucket.
+    /// Key without the bucket.
     pub key: String,
     pub query: HashMap<String, String>,
-    /// From 0.
+    /// Number of the request, from 0.
     pub number: usize,
     pub port: u16,
 }
 
-/// The first two attempts at everything.
+/// Return a judge that fails the first two attempts of every request: the first with 503, the
+/// second by closing the connection.
 pub fn first_two_fail() -> impl Fn(&Seen) -> Fault + Send + Sync {
     let attempts: Mutex<HashMap<String, u32>> = Mutex::default();
     move |seen| {

@@ -1,4 +1,4 @@
-//! For tests: a small S3 server in memory, which can be told to misbehave.
+//! In-memory S3 server for tests that can inject faults.
 
 #![allow(clippy::pedantic, missing_docs)]
 
@@ -28,41 +28,42 @@ use tokio::net::TcpListener;
 use fault::Judge;
 pub use fault::{Fault, Seen, first_two_fail};
 
-/// What any server of these tests takes.
+/// Return credentials; the test servers accept any.
 pub fn secrets() -> BTreeMap<String, String> {
     [("access_key", "AK"), ("secret_key", "SK")].map(|(k, v)| (k.into(), v.into())).into()
 }
 
-/// Requests of the order that failed are sent again, soon.
+/// Add retries with a short backoff to an order.
 pub fn patient(mut job: Value) -> Value {
     job["place"]["retries"] = json!(5);
     job["place"]["backoff_ns"] = json!(1_000_000);
     job
 }
 
-/// Between the bytes of a trickle.
+/// Pause between the bytes of [`Fault::Drip`].
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// What it holds.
+/// State of the server: objects, multipart uploads, and options of its behaviour.
 #[derive(Default)]
 pub struct Held {
     pub objects: BTreeMap<String, Bytes>,
-    /// By upload id: key, and parts by number.
+    /// Multipart uploads by upload id: key, and parts by number.
     pub uploads: BTreeMap<String, (String, BTreeMap<u32, Bytes>)>,
-    /// Keys that a multi-delete is not allowed to delete.
+    /// Keys for which a multi-object delete returns AccessDenied.
     pub protected: Vec<String>,
-    /// As MinIO lists uploads: a prefix is a whole key, and none is the whole bucket.
+    /// List multipart uploads as MinIO does: a prefix matches a whole key only, and an empty prefix
+    /// matches all.
     pub whole_keys: bool,
-    /// Objects are listed whatever prefix is asked for.
+    /// Ignore the prefix when listing objects.
     pub prefix_ignored: bool,
-    /// So many uploads are on a page of their listing; 0 for all.
+    /// Number of multipart uploads on a page of their listing; 0 for all.
     pub uploads_page: usize,
-    /// Objects of one byte that are listed and nothing else: prefix, how many, shards.
+    /// Objects of one byte that exist in listings only: prefix, count, number of shards.
     pub invented: Option<(String, usize, usize)>,
-    /// New connections that the server drops are reset, not closed.
+    /// Reset dropped connections that were opened from now on, instead of closing them.
     pub abrupt: bool,
     pub log: Vec<Seen>,
-    /// Of each method: now, and at most.
+    /// Number of requests in progress by method: current and highest.
     pub busy: HashMap<Method, (usize, usize)>,
 }
 
@@ -70,11 +71,11 @@ struct Inner {
     held: Mutex<Held>,
     judge: Mutex<Arc<Judge>>,
     requests: AtomicUsize,
-    /// Bytes of objects that were cut from aws-chunked framing.
+    /// Object bytes received in aws-chunked framing.
     framed: AtomicUsize,
 }
 
-/// A running server, on one or more ports of loopback.
+/// Running server on one or more ports of the loopback address.
 pub struct Server {
     inner: Arc<Inner>,
     pub ports: Vec<u16>,
@@ -111,7 +112,7 @@ impl Server {
         self.inner.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// From now on requests are treated as `judge` says.
+    /// Let `judge` choose the fault of each request from now on.
     pub fn judge(&self, judge: impl Fn(&Seen) -> Fault + Send + Sync + 'static) {
         *self.inner.judge.lock().unwrap() = Arc::new(judge);
     }
@@ -124,7 +125,7 @@ impl Server {
         self.ports.iter().map(|port| format!("http://127.0.0.1:{port}")).collect()
     }
 
-    /// The `place` of an order: a prefix of the bucket.
+    /// Build the `place` of an order: a prefix in the bucket.
     pub fn place(&self) -> Value {
         json!({
             "directory": null, "direct": true, "prefix": "p/own/",
@@ -159,7 +160,7 @@ async fn serve(listener: TcpListener, inner: Arc<Inner>) {
     }
 }
 
-/// `None`: the connection is to be dropped.
+/// Answer a request; `None` drops the connection.
 async fn answer(inner: &Inner, request: Request<Incoming>, port: u16) -> Option<Response<Reply>> {
     let (head, body) = request.into_parts();
     let seen = look(&head, inner.requests.fetch_add(1, SeqCst), port);
@@ -224,7 +225,7 @@ fn look(head: &Parts, number: usize, port: u16) -> Seen {
     Seen { method: head.method.clone(), key, query, number, port }
 }
 
-/// The object of an aws-chunked body.
+/// Decode the object from an aws-chunked body, and check its CRC-32 trailer if there is one.
 fn unframe(inner: &Inner, head: &Parts, body: Bytes) -> Bytes {
     let Some(length) = head.headers.get("x-amz-decoded-content-length") else { return body };
     let length: usize = length.to_str().unwrap().parse().unwrap();
@@ -345,7 +346,7 @@ fn list(held: &Held, seen: &Seen) -> Response<Reply> {
     xml(&text)
 }
 
-/// A page of a shard of objects that are not there.
+/// List a page of one shard of the objects that exist in listings only.
 fn invent(prefix: &str, count: usize, shards: usize, seen: &Seen) -> Response<Reply> {
     let shard = &seen.query["prefix"];
     let shard_number =
@@ -367,7 +368,8 @@ fn invent(prefix: &str, count: usize, shards: usize, seen: &Seen) -> Response<Re
     xml(&text)
 }
 
-/// By upload id. A prefix is not heeded at all, or too much so.
+/// List multipart uploads in order of upload id. The prefix is ignored, or with `whole_keys` must
+/// equal the key.
 fn list_uploads(held: &Held, seen: &Seen) -> Response<Reply> {
     let (prefix, after) = (&seen.query["prefix"], seen.query.get("upload-id-marker"));
     let listed = |(id, (key, _)): &(&String, &(String, _))| {
@@ -428,7 +430,7 @@ fn plain(status: u16, body: Bytes) -> Response<Reply> {
     builder.body(reply).unwrap()
 }
 
-/// A body, and what becomes of it.
+/// Response body with a fault to inject.
 pub struct Reply {
     left: Bytes,
     fault: Fault,
@@ -449,7 +451,7 @@ impl Body for Reply {
         }
         let length = self.length;
         match self.fault {
-            // What came before has to be on its way first.
+            // The first half must be sent before the error.
             Fault::Truncate if self.left.len() <= length - length / 2 => {
                 let clock = self.clock.as_mut().unwrap();
                 if clock.as_mut().poll(context).is_pending() {
