@@ -30,7 +30,7 @@ from typing import Any, Literal
 
 from storlab.analysis.points import CLIENTS, WorkloadPoint, describe, page_of
 from storlab.analysis.repeats import repeats_to_decide
-from storlab.analysis.stats import Interval, ratio_interval
+from storlab.analysis.stats import CONFIDENCE, Interval, ratio_interval
 from storlab.base.errors import ResultError
 from storlab.base.units import significant
 from storlab.contracts.page import Page
@@ -39,7 +39,6 @@ from storlab.model.point import Point
 from storlab.model.result import RunRecord
 
 Verdict = Literal["agree", "differ", "inconclusive", "reported"]
-CONFIDENCE = 0.95
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from storlab.analysis import digits
-from storlab.analysis.stats import Interval
+from storlab.analysis.stats import CONFIDENCE, Interval
 
 
 def inverse(ratio: Interval) -> Interval:
@@ -41,7 +41,7 @@ class Advantage:
     own_runs: int = 0  # number of leading entries of run_ids that belong to the target ahead
     # ratio of the declared facts (ahead over behind) that the values are divided by
     share: float = 1.0
-    confidence: float = 0.95  # confidence of the interval
+    confidence: float = CONFIDENCE  # confidence of the interval
 
     @property
     def ratio(self) -> Interval:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from storlab.analysis.stats import Interval, mean_interval
+from storlab.analysis.stats import CONFIDENCE, Interval, mean_interval
 from storlab.contracts.page import Search
 from storlab.lab.run.capacity import Case, Try
 from storlab.model.result import RunRecord
@@ -19,7 +19,6 @@ from storlab.workloads.common.flags import flag_meanings
 
 SCHEMA_VERSION = 1
 MOST_BATCHES = 3  # times ``repeats`` runs: an undecided N gets up to twice as many more
-CONFIDENCE = 0.95
 
 Verdict = Literal["kept", "not-kept", "undecided", "failed"]
 Outcome = Literal["found", "at-least", "undecided"]

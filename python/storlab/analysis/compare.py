@@ -36,7 +36,7 @@ from storlab.analysis.efficiency import (
 )
 from storlab.analysis.points import Section, WorkloadPoint, page_of, sections_of
 from storlab.analysis.published import PublishedCell
-from storlab.analysis.stats import Interval, mean_interval, ratio_interval
+from storlab.analysis.stats import CONFIDENCE, Interval, mean_interval, ratio_interval
 from storlab.base.collector import without_collector
 from storlab.base.units import format_quantity
 
@@ -311,44 +311,45 @@ class Comparison:
         return next((column for column in self.columns if column.key == key), None)
 
 
-def compare(dataset: Dataset, confidence: float = 0.95, *, alone: bool = False) -> Comparison:
+def compare(dataset: Dataset, *, alone: bool = False) -> Comparison:
     """Compare all targets of a data set at every planned point, measured or not.
+
+    Intervals have a confidence of ``CONFIDENCE``.
 
     Args:
         dataset: Runs to compare.
-        confidence: Confidence of the intervals.
         alone: Whether targets are judged separately, as by a gate. The power of each target is then
             taken at its own headline boundary instead of a common one.
     """
     with without_collector():
-        return _compared(dataset, confidence, alone=alone)
+        return _compared(dataset, alone=alone)
 
 
-def _compared(dataset: Dataset, confidence: float, *, alone: bool) -> Comparison:
+def _compared(dataset: Dataset, *, alone: bool) -> Comparison:
     rows = {}
     boundaries = headline_boundaries(dataset) if alone else choose_boundaries(dataset)
     accepted = all(store.study.study.accept_unequal_boundaries for store in dataset.stores)
     keys = {kind: ratio_keys(page_of(kind)) for kind in {point.kind for point in dataset.points}}
     for point in dataset.points:
-        cells = {c.label: _cell(dataset, point, c.label, confidence) for c in dataset.targets}
+        cells = {c.label: _cell(dataset, point, c.label) for c in dataset.targets}
         for label, cell in cells.items():
-            _meter(cell, account_of(cell.runs, boundaries[label]), confidence)
+            _meter(cell, account_of(cell.runs, boundaries[label]))
         base = cells[dataset.baseline]
         ratios = {
-            label: ratios_of(cell, base, keys[point.kind], confidence)
+            label: ratios_of(cell, base, keys[point.kind])
             for label, cell in cells.items()
             if label != dataset.baseline
         }
         row = Row(point, dataset.use_cases.get(point.key, []), cells, ratios)
         for label in ratios:
-            _power_ratios(row, cells[label], base, confidence, accepted=accepted)
+            _power_ratios(row, cells[label], base, accepted=accepted)
         rows[point.key] = row
     present = {key for row in rows.values() for cell in row.cells.values() for key in cell.values}
     columns = [column for column in COLUMNS if column.key in present]
     return Comparison(dataset, dataset.baseline, rows, sections_of(dataset.points), columns)
 
 
-def _cell(dataset: Dataset, point: WorkloadPoint, label: str, confidence: float) -> Cell:
+def _cell(dataset: Dataset, point: WorkloadPoint, label: str) -> Cell:
     place = (point.key, label)
     runs = dataset.of(point, label)
     cell = Cell(
@@ -359,7 +360,7 @@ def _cell(dataset: Dataset, point: WorkloadPoint, label: str, confidence: float)
         failed=[run for run in runs if not run.finished],
     )
     for column in _columns_of(cell):
-        value = _value(cell, column, confidence)
+        value = _value(cell, column)
         if value is not None:
             cell.values[column.key] = value
     configured = [r.record.concurrency.configured for r in cell.runs if r.record.concurrency]
@@ -377,17 +378,17 @@ def _columns_of(cell: Cell) -> list[Column]:
     return [COLUMNS[place] for place in places if not COLUMNS[place].is_power]
 
 
-def _meter(cell: Cell, account: Account | None, confidence: float) -> None:
+def _meter(cell: Cell, account: Account | None) -> None:
     cell.power = account
     cell.power_missing = missing_reason(cell.runs) if account is None else ""
     for column in POWER if account is not None else ():
         if account is not None:
-            value = account.value(column.account_name, confidence)
+            value = account.value(column.account_name, CONFIDENCE)
             if value is not None:
                 cell.values[column.key] = value
 
 
-def _power_ratios(row: Row, cell: Cell, base: Cell, confidence: float, *, accepted: bool) -> None:
+def _power_ratios(row: Row, cell: Cell, base: Cell, *, accepted: bool) -> None:
     """Add ratios of power and efficiency, if the meters of both sides have the same boundary."""
     if cell.power is None or base.power is None:
         return
@@ -397,7 +398,7 @@ def _power_ratios(row: Row, cell: Cell, base: Cell, confidence: float, *, accept
         return
     keys = ratio_keys(row.point.page)
     for column in POWER:
-        ratio = _power_ratio(cell, base, column, confidence) if column.key in keys else None
+        ratio = _power_ratio(cell, base, column, CONFIDENCE) if column.key in keys else None
         if ratio is not None:
             row.ratios[cell.target][column.key] = ratio
 
@@ -414,7 +415,7 @@ def _power_ratio(cell: Cell, base: Cell, column: Column, confidence: float) -> R
 
 
 def ratio_between(
-    comparison: Comparison, cell: Cell, base: Cell, key: str, confidence: float = 0.95
+    comparison: Comparison, cell: Cell, base: Cell, key: str, confidence: float = CONFIDENCE
 ) -> Ratio | None:
     """Return the ratio of two targets at one point for one column; None if it is undefined."""
     column = COLUMNS[PLACES[key]]
@@ -425,13 +426,13 @@ def ratio_between(
     return ratio if ratio is None or accepted or not ratio.boundaries else None
 
 
-def _value(cell: Cell, column: Column, confidence: float) -> Interval | None:
+def _value(cell: Cell, column: Column) -> Interval | None:
     values = cell.repeats(column)
     if not values:
         return None
     if column.name == "errors":  # counted, not averaged: the total matters
         return Interval(sum(values), None, None, len(values))
-    interval = mean_interval(values, confidence).within(0.0, column.most)
+    interval = mean_interval(values, CONFIDENCE).within(0.0, column.most)
     if column.percent is None:
         return interval
     value = cell.percentile(column)
@@ -487,7 +488,7 @@ def _few_flags(cell: Cell) -> list[CellFlag]:
 
 
 def ratios_of(
-    cell: Cell, base: Cell, keys: Sequence[str], confidence: float = 0.95
+    cell: Cell, base: Cell, keys: Sequence[str], confidence: float = CONFIDENCE
 ) -> dict[str, Ratio]:
     """Return the ratios of one target's values over another's by column key, if positive.
 

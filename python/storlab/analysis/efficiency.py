@@ -16,7 +16,7 @@ from storlab.analysis.columns import RATES_PER_WATT
 from storlab.analysis.dataset import Dataset, RunData
 from storlab.analysis.points import page_of
 from storlab.analysis.quantiles import normal, student_t
-from storlab.analysis.stats import RESOLUTION, Interval, around, mean_interval
+from storlab.analysis.stats import CONFIDENCE, RESOLUTION, Interval, around, mean_interval
 from storlab.base.units import NS_PER_S, TB_KWH_PER_MB_J
 from storlab.lab.power.efficiency import idles, net_uncertainty_j
 from storlab.lab.power.summary import idle_uncertainty_w, parts_at
@@ -40,7 +40,7 @@ class Spread:
     meter: float | None  # None if the meter's accuracy is not stated
     n: int
 
-    def interval(self, confidence: float = 0.95) -> Interval:
+    def interval(self, confidence: float = CONFIDENCE) -> Interval:
         """Return the interval of both uncertainties combined; no bounds for a single repeat."""
         if self.repeats is None:
             return Interval(self.estimate, None, None, self.n)
@@ -118,7 +118,7 @@ class Account:
         meter = self._meter_of(name)
         return Spread(ratio.estimate * scale, ratio.repeats, meter, ratio.n)
 
-    def value(self, name: str, confidence: float = 0.95) -> Interval | None:
+    def value(self, name: str, confidence: float = CONFIDENCE) -> Interval | None:
         """Return a metric with its interval; None if it was not measured."""
         if name in UNCHANGED_METRICS:
             values = self.repeats(name)
@@ -197,7 +197,7 @@ def ratio_of_sums(above: Sequence[float], below: Sequence[float]) -> Spread | No
     return Spread(estimate, max(error / abs(estimate), RESOLUTION), None, n)
 
 
-def spread_ratio(first: Spread, other: Spread, confidence: float = 0.95) -> Interval:
+def spread_ratio(first: Spread, other: Spread, confidence: float = CONFIDENCE) -> Interval:
     """Return the ratio of two spreads on a logarithmic scale, with all four uncertainties combined.
 
     A gain error that both sides share (one meter) would cancel, but is not removed: the interval is

@@ -16,6 +16,8 @@ from functools import lru_cache
 
 from storlab.analysis.quantiles import student_t
 
+CONFIDENCE = 0.95
+"""Confidence of every interval unless several hold together."""
 RESOLUTION = 1e-3 / math.sqrt(3)
 """Relative standard uncertainty of one value: histograms resolve three significant digits.
 
@@ -79,7 +81,7 @@ class Interval:
         return {"estimate": self.estimate, "low": self.low, "high": self.high, "n": self.n}
 
 
-def mean_interval(values: Sequence[float], confidence: float = 0.95) -> Interval:
+def mean_interval(values: Sequence[float], confidence: float = CONFIDENCE) -> Interval:
     """Return the mean with its t-interval; a single value has no bounds.
 
     For positive values the interval is that of the logarithm of the mean (delta method: its
@@ -107,7 +109,7 @@ def around(estimate: float, relative: float, n: int) -> Interval:
 
 
 def ratio_interval(
-    numerator: Sequence[float], denominator: Sequence[float], confidence: float = 0.95
+    numerator: Sequence[float], denominator: Sequence[float], confidence: float = CONFIDENCE
 ) -> Interval:
     """Return the ratio of geometric means with its log-Welch-t interval.
 

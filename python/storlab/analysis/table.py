@@ -6,6 +6,7 @@ from typing import Any
 
 from storlab.analysis.compare import Cell, Comparison, Ratio, Row
 from storlab.analysis.dataset import RunData
+from storlab.analysis.stats import CONFIDENCE
 
 TABLE_VERSION = 1
 
@@ -21,7 +22,7 @@ def comparison_dict(comparison: Comparison, keys: set[str] | None = None) -> dic
     chosen = {column.key for column in wanted}
     return {
         "version": TABLE_VERSION,
-        "confidence": 0.95,
+        "confidence": CONFIDENCE,
         "baseline": comparison.baseline,
         "targets": comparison.targets,
         "columns": [

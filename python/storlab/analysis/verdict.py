@@ -21,7 +21,7 @@ from storlab.analysis.columns import COLUMNS, Column, label_of, ratio_table_keys
 from storlab.analysis.compare import PLACES, Comparison, Ratio, Row, ratio_between
 from storlab.analysis.density import storage_price
 from storlab.analysis.points import Section
-from storlab.analysis.stats import Interval
+from storlab.analysis.stats import CONFIDENCE, Interval
 from storlab.base.units import TB
 from storlab.contracts.hook import load
 from storlab.contracts.page import Page
@@ -29,7 +29,6 @@ from storlab.contracts.question import Per, Question
 from storlab.model.target import Target
 from storlab.workloads.common.flags import flag_meanings
 
-CONFIDENCE = 0.95
 PER_WORDS: dict[Per, str] = {"": "", "tb": " per terabyte", "money": " for the money"}
 
 

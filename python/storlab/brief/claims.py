@@ -19,8 +19,8 @@ from storlab.analysis.answer import Verdict, inverse
 from storlab.analysis.columns import Column
 from storlab.analysis.compare import Cell, Comparison, Ratio, Row, ratio_between
 from storlab.analysis.points import Section, WorkloadPoint
-from storlab.analysis.stats import Interval
-from storlab.analysis.verdict import CONFIDENCE, questions_of, verdicts
+from storlab.analysis.stats import CONFIDENCE, Interval
+from storlab.analysis.verdict import questions_of, verdicts
 from storlab.audit.from_claims import ClaimNumber
 from storlab.brief.claim_words import THROUGHPUT, Ahead, times_of, words_of
 from storlab.brief.flags import Mark, cell_marks, mark, provenance_marks

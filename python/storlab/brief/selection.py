@@ -90,10 +90,11 @@ def caveat(whole: Comparison, part: Comparison, table: str) -> list[str]:
     """Return a caveat on the points that the page leaves out; empty if it shows all."""
     if part is whole:
         return []
+    mixes = "mix" if len(whole.sections) == 1 else "mixes"
     return [
         f"The campaign has {plural(len(whole.rows), 'workload point')}, and this page shows "
         f"{len(part.rows):,} of them, spread evenly over the sweep whatever their results: "
-        f"{len(part.sections)} of {plural(len(whole.sections), 'mix').removesuffix('s')}es. The "
+        f"{len(part.sections)} of {len(whole.sections)} {mixes}. The "
         f"sentences above count all of them, and the runs of the points that they lead to are "
         f"listed, too. Every point is in {table} beside this page; `storlab compare` and `storlab "
         "export` print tables of any."

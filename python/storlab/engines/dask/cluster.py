@@ -195,14 +195,23 @@ class Cluster:
             "look at its log; storlab resume goes on, where the study has resume = true",
         )
 
-    def everywhere(self, task: Callable[..., Any], *arguments: Any) -> dict[str, Any]:
-        """Call a function of ``tasks`` on every connected worker and return the results by address.
+    def everywhere(
+        self, task: Callable[..., Any], *arguments: Any, workers: list[str] | None = None
+    ) -> dict[str, Any]:
+        """Call a function of ``tasks`` on connected workers and return the results by address.
+
+        Args:
+            task: The function.
+            arguments: Its arguments.
+            workers: Addresses of the workers; None for all.
 
         Raises:
             RunError: The scheduler does not answer, or the function fails on a worker.
         """
         try:
-            answers: dict[str, Any] = self._client.run(task, *arguments, on_error="return")
+            answers: dict[str, Any] = self._client.run(
+                task, *arguments, workers=workers, on_error="return"
+            )
         except (TimeoutError, CommClosedError, CancelledError) as error:
             raise self._silent(error) from error
         for address, value in list(answers.items()):
@@ -226,7 +235,7 @@ class Cluster:
         by_host = {host: address for address, host in self.crew.hosts().items()}
         others = [address for host, address in by_host.items() if host != self.crew.here]
         if others:
-            self._client.run(tasks.drop_page_cache, list(paths), workers=others)
+            self.everywhere(tasks.drop_page_cache, list(paths), workers=others)
 
     def carry_out(
         self,
