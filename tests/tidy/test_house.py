@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from storlab.contracts.registry import FAMILIES
-from tidy import python_rules, rust_rules, text_rules, tree
+from tidy import prose_rules, python_rules, rust_rules, text_rules, tree
 from tidy.circles import circles
 
 PACKAGE = tree.source(".py", "python/storlab")
@@ -104,6 +104,12 @@ def test_code_for_one_processor_lies_beside_its_portable_branch() -> None:
 
 def test_nothing_is_left_unfinished() -> None:
     complaints = _collect(PYTHON, python_rules.unfinished_complaints)
+    assert not complaints, "\n".join(complaints)
+
+
+def test_docstrings_read_as_plain_english() -> None:
+    complaints = _collect(PYTHON, prose_rules.python_complaints)
+    complaints += _collect(RUST, prose_rules.rust_complaints)
     assert not complaints, "\n".join(complaints)
 
 
