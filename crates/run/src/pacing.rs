@@ -11,9 +11,9 @@ const STEPS: f64 = 1e6;
 
 /// Due times of one job, in ns on the run's clock.
 pub enum Pacing {
-    /// No schedule: an operation starts when another ends.
+    /// Closed loop, without a schedule: an operation starts when another ends.
     Closed,
-    /// One operation every `gap_ns`.
+    /// Open loop with one operation every `gap_ns`.
     Constant {
         /// Start of the schedule.
         start_ns: f64,
@@ -22,7 +22,7 @@ pub enum Pacing {
         /// Number of operations taken so far.
         count: u64,
     },
-    /// Exponentially distributed gaps.
+    /// Open loop with exponentially distributed gaps between operations.
     Poisson {
         /// Due time of the next operation.
         due_ns: f64,

@@ -95,7 +95,7 @@ impl Recorder {
         self.boundary_ns
     }
 
-    /// Call [`Recorder::cross`] again at `at_ns`, although the window is over.
+    /// Make [`Recorder::cross`] due once more at `at_ns`, although the window is over.
     pub fn look_again_at(&mut self, at_ns: u64) {
         self.boundary_ns = at_ns;
     }
@@ -105,8 +105,8 @@ impl Recorder {
         self.last_completion_ns
     }
 
-    /// Return the operations of a closed loop that were in flight when the window ended, by
-    /// position in the table. Complete after [`Recorder::finish`].
+    /// Return the operations of a closed loop that were in flight when the window ended, indexed
+    /// like a [`KindTable`]. Complete after [`Recorder::finish`].
     pub fn unfinished(&self) -> &[Unfinished] {
         &self.unfinished
     }
@@ -312,7 +312,8 @@ mod tests {
 
     #[test]
     fn a_time_out_counts_from_its_due_time_in_open_loop() {
-        // Cases: in the ramp (live view only), due before the window, in it, and after it.
+        // Due and timed out in the ramp (live view only); due before the window; due and timed out
+        // in it; due in it, timed out after it.
         for (due_ns, now, counts) in
             [(1100, 1900, true), (1900, 2500, false), (2500, 3500, true), (3500, 9000, true)]
         {

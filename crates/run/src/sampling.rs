@@ -385,8 +385,8 @@ impl Collector {
         self.close_passed(window_start_ns);
     }
 
-    /// Add the operations that a worker's closed loop had in flight at the window's end, by
-    /// position in the table.
+    /// Add the operations that a worker's closed loop had in flight at the window's end, indexed
+    /// like a [`KindTable`].
     pub fn add_unfinished(&mut self, unfinished: &[Unfinished]) {
         for (total, &more) in self.totals.iter_mut().zip(unfinished) {
             if let Some(total) = total {
@@ -415,7 +415,7 @@ impl Collector {
         let last = self.pending.keys().next_back().copied().unwrap_or(-1);
         self.close_until((count - 1).max(last), window_start_ns, window_end_ns);
         if let Some(row) = self.rows.last() {
-            // The last interval of a window by bytes may be shorter or longer than the others.
+            // The last interval of a window by bytes may be shorter than the others.
             let (interval, end) = (row.interval, window_end_ns.max(row.start_ns + 1));
             for row in self.rows.iter_mut().rev().take_while(|r| r.interval == interval) {
                 row.end_ns = end;

@@ -90,7 +90,7 @@ pub struct WorkerEnd {
     pub last_completion_ns: u64,
     /// Open loop: operations due inside the window that were never sent.
     pub unserved: u64,
-    /// Closed loop: operations in flight at the window's end, by position in the table.
+    /// Closed loop: operations in flight at the window's end, indexed by [`Kind::place`].
     pub unfinished: Vec<Unfinished>,
 }
 

@@ -122,7 +122,7 @@ impl Schedule {
 
     /// Record the unserved operations when the load has ended and nothing is in flight: those that
     /// were due in the window and not sent, with the time that they had waited by `now`. `place`
-    /// draws the position of an operation's kind in the table.
+    /// draws the kind of an operation and returns its index in a `KindTable`.
     pub fn end(
         &mut self,
         recorder: &mut Recorder,
