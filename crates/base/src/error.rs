@@ -41,7 +41,7 @@ pub enum Error {
         field: String,
         /// Description of the problem.
         what: String,
-        /// Remedy.
+        /// Fix, as advice to the user.
         fix: String,
     },
     /// The kernel returned an error for an operation.
@@ -100,7 +100,7 @@ pub enum Error {
     /// Two errors: the cause, and a later one during clean-up.
     #[error("{first}; then {later}")]
     Then {
-        /// Cause.
+        /// Error that came first, the cause.
         first: Box<Error>,
         /// Error while the remaining operations in flight were drained.
         later: Box<Error>,
@@ -110,7 +110,7 @@ pub enum Error {
     Dependency {
         /// The request and the response.
         what: String,
-        /// Remedy.
+        /// Fix, as advice to the user.
         fix: String,
     },
     /// A backend is not available on this machine, or has failed.

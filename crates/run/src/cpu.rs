@@ -192,12 +192,12 @@ impl WindowCpu {
         }
     }
 
-    /// Return the mark at the window's start; for the coordinator.
+    /// Return the CPU counters at the window's start; called by the coordinator.
     pub fn start(&self) -> CpuMark {
         CpuMark::of(*self.start.get_or_init(ProcessCpu::timed))
     }
 
-    /// Return the mark at the window's end; for the coordinator.
+    /// Return the CPU counters at the window's end; called by the coordinator.
     pub fn end(&self) -> CpuMark {
         CpuMark::of(*self.end.get_or_init(ProcessCpu::timed))
     }

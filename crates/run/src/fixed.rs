@@ -31,7 +31,7 @@ struct Common {
     first_io: FirstIo,
 }
 
-/// Factory of the workers' ledgers.
+/// Factory of ledgers, the counters of the workers of a run of fixed work.
 #[derive(Clone)]
 pub struct Books {
     interval_ns: u64,
@@ -49,7 +49,7 @@ impl Books {
         (Books { interval_ns, kinds, sender, common }, receiver)
     }
 
-    /// Return the ledger of a worker that is ready. Blocks until the window begins.
+    /// Return the ledger (the counters) of a worker that is ready. Blocks until the window begins.
     pub fn ledger(&self, worker: usize) -> Ledger {
         self.ledger_of(worker, &self.kinds)
     }

@@ -37,11 +37,11 @@ pub struct Run {
     control: Arc<Control>,
     board: Arc<Board>,
     last_cpu: Mutex<(u64, ProcessCpu)>,
-    /// Longest start-up without a sign of progress.
+    /// Longest start-up without a sign of progress, in ns.
     silence_ns: u64,
     /// Time when the end was first requested; 0 if not yet.
     ending_since_ns: AtomicU64,
-    /// Longest time that the run may take to end.
+    /// Longest time that the run may take to end after a request, in ns.
     ending_ns: u64,
 }
 

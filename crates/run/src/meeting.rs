@@ -14,14 +14,14 @@ use storlab_base::{lock, monotonic_ns};
 /// Interval at which a wait checks whether the run is ending.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// One synchronisation, as seen by this part. Times are on its own clock.
+/// Completed synchronisation, as seen by this part. Times are on its own clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Met {
-    /// When this part announced its ready time.
+    /// Time at which this part announced when it will be ready.
     pub announced_ns: u64,
-    /// When this part received the common ready time.
+    /// Time at which this part received the common ready time.
     pub told_ns: u64,
-    /// When all parts were ready.
+    /// Time at which all parts were ready.
     pub ready_ns: u64,
 }
 
@@ -32,8 +32,8 @@ struct State {
     met: Vec<Met>,
 }
 
-/// Synchronisation point of one part, as described in the module. A run that is not part of a
-/// distributed run never waits.
+/// Synchronisation point between the parts of a distributed run, as seen by one part. A run that is
+/// not distributed never waits.
 #[derive(Default)]
 pub struct Meeting {
     shared: AtomicBool,

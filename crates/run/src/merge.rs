@@ -24,7 +24,7 @@ const MOST_NS: i64 = i64::MAX / 8;
 /// Label for all errors: merged rows do not distinguish kinds of error.
 const ANY_ERROR: &str = "any kind";
 
-/// One interval of one kind of operation, of one client or of all clients.
+/// Row of samples: one interval of one kind of operation, of one client or of all clients.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub struct MergeRow<K, B> {
@@ -175,8 +175,8 @@ impl Cell {
     }
 }
 
-/// Merger of clients' windows, as described in the module. The order of the clients does not
-/// matter.
+/// Merger of the measurements of many clients into one common window. The order of the clients does
+/// not matter.
 pub struct Merger {
     interval_ns: i64,
     step_ns: i64,

@@ -330,10 +330,10 @@ pub struct Summary {
     pub notes: Vec<String>,
     pub final_sync_ns: Option<u64>,
     pub drain_ns: u64,
-    /// Delay of the first operation relative to its due time.
+    /// Delay of the first operation of the run relative to its planned time.
     pub first_io_late_ns: Option<u64>,
-    /// Delay of the first operation of the worker that began last; `None` if workers take tasks
-    /// from a shared queue.
+    /// Delay of the first operation of the worker that began last, relative to its planned time;
+    /// `None` if workers take tasks from a shared queue.
     pub last_worker_late_ns: Option<u64>,
     /// Results of verification, if the run verified data.
     pub verify: Option<serde_json::Value>,

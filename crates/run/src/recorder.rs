@@ -48,7 +48,7 @@ struct Alike {
     count: u64,
 }
 
-/// Recorder of one worker, which counts operations by interval.
+/// Recorder of one worker of a timed run: it counts operations by interval and kind.
 pub struct Recorder {
     window: Window,
     interval_ns: u64,
@@ -173,7 +173,7 @@ impl Recorder {
         self.alike.count += 1;
     }
 
-    /// Count the current batch.
+    /// Count the current batch of equal operations in the tables.
     fn settle(&mut self) {
         let Alike { done, end_ns, count } = std::mem::take(&mut self.alike);
         let place = self.place(done.due_ns, end_ns);

@@ -96,8 +96,7 @@ impl Silence {
     /// cannot be joined and are abandoned.
     ///
     /// # Errors
-    /// [`Error::Silent`] for `workers` threads if they had more than `drain_ns` plus [`SILENCE_NS`]
-    /// to end.
+    /// [`Error::Silent`] for `workers` threads if they had more than `drain_ns` plus 5 s to end.
     pub fn bear(&mut self, control: &Control, drain_ns: u64, workers: usize) -> Result<()> {
         if !control.stopping() {
             return Ok(());

@@ -162,10 +162,10 @@ pub struct Sent {
 
 /// Worker that submits operations in turns.
 pub trait Turns {
-    /// Return the shared state of its run.
+    /// Return the shared state of the worker's run.
     fn timed(&self) -> &Timed;
 
-    /// Return its schedule.
+    /// Return the worker's schedule: which operations it may send, and until when.
     fn schedule(&self) -> &Schedule;
 
     /// Start as many operations as the schedule and the queue depth allow.
