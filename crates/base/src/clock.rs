@@ -341,8 +341,8 @@ fn read_pair(clock: libc::clockid_t) -> Pair {
     })
 }
 
-/// Return whether the kernel uses the counter. It checks that the counters of all cores agree, and
-/// uses them only if they do.
+/// Return whether the kernel uses the time-stamp counter as its clock. The kernel does so only if
+/// the counters of all cores agree.
 fn tsc_is_trusted() -> bool {
     is_x86_64()
         && std::fs::read_to_string(

@@ -94,7 +94,7 @@ impl Content {
     }
 }
 
-/// Content of one file.
+/// Content of one file, of which any part can be generated or verified.
 #[derive(Clone, Copy)]
 pub struct FileContent<'c> {
     content: &'c Content,

@@ -108,7 +108,7 @@ pub enum Error {
     /// A dependency of the run failed, such as an object store, a GPU or its driver.
     #[error("{what}")]
     Dependency {
-        /// The request and the response.
+        /// Request that failed, and the response to it.
         what: String,
         /// Fix, as advice to the user.
         fix: String,

@@ -69,7 +69,7 @@ impl Histogram {
         }
     }
 
-    /// Remove all values. The memory is kept, and all of it is touched.
+    /// Remove all values. The memory is kept, and all of it is written.
     pub fn clear(&mut self) {
         self.0.reset();
     }

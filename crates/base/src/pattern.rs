@@ -19,23 +19,23 @@ const THETA_MAX: f64 = 20.0;
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Pattern {
-    /// Every position is equally likely.
+    /// Uniform: each position is equally likely.
     Uniform,
-    /// Positions in ascending order.
+    /// Sequential: positions in ascending order.
     Sequential,
-    /// The `k`-th hottest position has a probability proportional to `k^-theta`.
+    /// Zipf: the `k`-th hottest position has a probability proportional to `k^-theta`.
     Zipf {
         /// Exponent, above 0.
         theta: f64,
     },
-    /// A share of the space receives a share of the operations.
+    /// Hot/cold: a share of the space receives a share of the operations.
     HotCold {
         /// Hot share of the space, in percent.
         hot_space_percent: f64,
         /// Share of operations on the hot part, in percent.
         hot_access_percent: f64,
     },
-    /// Every block is visited once before any is visited again.
+    /// Permutation: each block is visited once before any is visited again.
     Permutation,
 }
 

@@ -14,9 +14,9 @@ use crate::stamped::{CHUNK_BYTES, ODD, ODD_2, STAMP_BYTES, mix};
 /// Number of distinct chunks that duplicates are copies of; a power of two.
 const REFERENCES: u64 = 16;
 
-/// Powers of the plastic number as fractions of 2^64. Slot times one plus chunk times the other is
-/// a low-discrepancy sequence (Roberts 2018, R2), so that even small pools have the requested
-/// share.
+/// Powers of the plastic number as fractions of 2^64. Slot times the first plus chunk times the
+/// second is a low-discrepancy sequence (Roberts 2018, R2), so that even small pools have the
+/// requested share.
 const SLOT_STEP: u64 = 0xc13f_a9a9_02a6_328f;
 const CHUNK_STEP: u64 = 0x91e1_0da5_c79e_7b1d;
 

@@ -9,7 +9,7 @@ use crate::random::stream;
 
 const ROUNDS: usize = 6;
 
-/// A bijection of `0..n` onto itself.
+/// Seeded permutation of `0..n`.
 #[derive(Clone, Debug)]
 pub(super) struct Permutation {
     n: u64,
