@@ -164,7 +164,7 @@ impl Stream {
 
     /// Read `len` bytes of a file, starting at offset `from`. `take` gets the chunks in order.
     ///
-    /// If the file is open for direct I/O, `from` must be a multiple of [`SECTOR`].
+    /// If the file is open for direct I/O, `from` require be a multiple of [`SECTOR`].
     ///
     /// # Errors
     /// [`Error::Io`] or [`Error::Short`] with the file's name and the offset if a read fails or is

@@ -13,17 +13,17 @@ pub const ARM_TIMEOUT_NS: u64 = 300_000_000_000;
 pub(crate) const SILENCE_NS: u64 = 5_000_000_000;
 
 /// Time at which workers that are getting ready last signalled progress.
-pub(crate) struct Signs {
+pub(crate) struct ProgressSignal {
     last_ns: AtomicU64,
 }
 
-impl Default for Signs {
+impl Default for ProgressSignal {
     fn default() -> Self {
-        Signs { last_ns: AtomicU64::new(monotonic_ns()) }
+        ProgressSignal { last_ns: AtomicU64::new(monotonic_ns()) }
     }
 }
 
-impl Signs {
+impl ProgressSignal {
     /// Record progress now.
     pub fn give(&self) {
         self.last_ns.store(monotonic_ns(), Relaxed);
@@ -42,7 +42,7 @@ mod tests {
 
     #[test]
     fn silence_counts_from_the_last_sign_or_later() {
-        let signs = Signs { last_ns: AtomicU64::new(1000) };
+        let signs = ProgressSignal { last_ns: AtomicU64::new(1000) };
         assert_eq!((signs.silent_ns(1500, 0), signs.silent_ns(1500, 1400)), (500, 100));
         assert_eq!(signs.silent_ns(900, 0), 0);
         signs.give();

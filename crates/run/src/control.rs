@@ -7,8 +7,8 @@ use std::time::Duration;
 use storlab_base::{lock, monotonic_ns};
 use storlab_io::Wake;
 
-use crate::arming::Signs;
-use crate::meeting::Meeting;
+use crate::arming::ProgressSignal;
+use crate::sync_point::SyncPoint;
 
 /// Start condition of the load.
 #[derive(Clone, Copy, Default)]
@@ -48,9 +48,9 @@ pub struct Control {
     /// Signals that `start` has changed or that the run ends.
     changed: Condvar,
     armed: AtomicBool,
-    meeting: Meeting,
+    meeting: SyncPoint,
     /// Signs of progress from workers that are getting ready.
-    pub(crate) signs: Signs,
+    pub(crate) signs: ProgressSignal,
 }
 
 impl Control {
@@ -87,7 +87,7 @@ impl Control {
     }
 
     /// Return the synchronisation point with the other parts of a distributed run.
-    pub fn meeting(&self) -> &Meeting {
+    pub fn meeting(&self) -> &SyncPoint {
         &self.meeting
     }
 

@@ -33,37 +33,37 @@ struct Common {
 
 /// Factory of ledgers, the counters of the workers of a run of fixed work.
 #[derive(Clone)]
-pub struct Books {
+pub struct RecorderFactory {
     interval_ns: u64,
     kinds: Vec<Kind>,
     sender: Sender<Box<Report>>,
     common: Arc<Common>,
 }
 
-impl Books {
+impl RecorderFactory {
     /// Create the factory for a load with these kinds of operations, and the channel on which
     /// workers hand over their intervals.
     pub fn new(interval_ns: u64, kinds: &[Kind]) -> (Self, Receiver<Box<Report>>) {
         let (sender, receiver) = channel();
         let (kinds, common) = (kinds.to_vec(), Arc::default());
-        (Books { interval_ns, kinds, sender, common }, receiver)
+        (RecorderFactory { interval_ns, kinds, sender, common }, receiver)
     }
 
     /// Return the ledger (the counters) of a worker that is ready. Blocks until the window begins.
-    pub fn ledger(&self, worker: usize) -> Ledger {
+    pub fn ledger(&self, worker: usize) -> WorkerRecorder {
         self.ledger_of(worker, &self.kinds)
     }
 
-    /// Like [`Books::ledger`], for a worker that performs only these kinds of operations.
-    pub fn ledger_of(&self, worker: usize, kinds: &[Kind]) -> Ledger {
+    /// Like [`RecorderFactory::ledger`], for a worker that performs only these kinds of operations.
+    pub fn ledger_of(&self, worker: usize, kinds: &[Kind]) -> WorkerRecorder {
         let start_ns = self.common.gate.wait();
         let common = self.common.clone();
-        Ledger::new(worker, kinds, self.interval_ns, start_ns, self.sender.clone(), common)
+        WorkerRecorder::new(worker, kinds, self.interval_ns, start_ns, self.sender.clone(), common)
     }
 }
 
 /// Counters of one worker, owned by the worker's thread.
-pub struct Ledger {
+pub struct WorkerRecorder {
     interval_ns: u64,
     start_ns: u64,
     interval: i64,
@@ -78,7 +78,7 @@ pub struct Ledger {
     begun: bool,
 }
 
-impl Ledger {
+impl WorkerRecorder {
     fn new(
         worker: usize,
         kinds: &[Kind],
@@ -87,7 +87,7 @@ impl Ledger {
         sender: Sender<Box<Report>>,
         common: Arc<Common>,
     ) -> Self {
-        Ledger {
+        WorkerRecorder {
             interval_ns,
             start_ns,
             interval: 0,
@@ -154,7 +154,7 @@ fn cpu_since(start_ns: u64) -> WorkerCpu {
     WorkerCpu::begin(&window, 1, Reading::of_this_thread())
 }
 
-impl Drop for Ledger {
+impl Drop for WorkerRecorder {
     /// Hand over the last interval, however the worker ends.
     fn drop(&mut self) {
         self.hand_over();
@@ -162,7 +162,7 @@ impl Drop for Ledger {
 }
 
 /// Sum over all workers of a run of fixed work.
-pub struct Tally {
+pub struct FixedTotals {
     collector: Collector,
     common: Arc<Common>,
     start_ns: u64,
@@ -193,16 +193,21 @@ pub struct Extras {
     pub takes_tasks: bool,
 }
 
-impl Tally {
+impl FixedTotals {
     /// Begin the window: all workers are ready. A held run waits for its start time.
     ///
     /// Anything that must not wait for the start time has to be done before.
-    pub fn begin(workers: usize, books: &Books, control: &Control, board: &Board) -> Self {
+    pub fn begin(
+        workers: usize,
+        books: &RecorderFactory,
+        control: &Control,
+        board: &Board,
+    ) -> Self {
         let held = control.wait_for_start(0, || board.enter("armed", None));
         let start_ns = held.map_or_else(monotonic_ns, |held| held.start_ns);
         board.enter("measure", None);
-        let Books { interval_ns, kinds, common, .. } = books.clone();
-        let tally = Tally {
+        let RecorderFactory { interval_ns, kinds, common, .. } = books.clone();
+        let tally = FixedTotals {
             collector: Collector::new(workers, interval_ns, false, kinds),
             common,
             start_ns,
@@ -296,8 +301,8 @@ pub fn chore(
     board: &Board,
     work: impl FnOnce() -> Result<()>,
 ) -> Outcome {
-    let (books, _) = Books::new(interval_ns, kinds);
-    let tally = Tally::begin(0, &books, control, board);
+    let (books, _) = RecorderFactory::new(interval_ns, kinds);
+    let tally = FixedTotals::begin(0, &books, control, board);
     let failure = work().err();
     let end_ns = monotonic_ns().max(tally.start_ns() + 1);
     tally.finish(end_ns, control, Extras { failure, ..Extras::default() })

@@ -11,9 +11,9 @@ use crate::arming::ARM_TIMEOUT_NS;
 use crate::board::{Board, Phase};
 use crate::control::Control;
 use crate::cpu::ProcessCpu;
-use crate::meeting::Meeting;
 use crate::outcome::Outcome;
 use crate::sampling::Live;
+use crate::sync_point::SyncPoint;
 
 /// Live view of a run at one moment.
 #[derive(Clone, Copy, Debug)]
@@ -146,7 +146,7 @@ impl Run {
     }
 
     /// Return the synchronisation point with the other parts of a distributed run.
-    pub fn meeting(&self) -> &Meeting {
+    pub fn meeting(&self) -> &SyncPoint {
         self.control.meeting()
     }
 

@@ -2,6 +2,7 @@
 //! accounting, live snapshots and the end of a run.
 
 pub mod arming;
+pub mod batch_worker;
 pub mod board;
 pub mod control;
 pub mod cpu;
@@ -10,7 +11,6 @@ pub mod fixed;
 pub mod gate;
 pub mod handle;
 mod host_memory;
-pub mod meeting;
 pub mod merge;
 pub mod mix;
 pub mod order;
@@ -19,9 +19,9 @@ pub mod pacing;
 pub mod recorder;
 pub mod sampling;
 mod spin;
+pub mod sync_point;
 pub mod threads;
 pub mod timed;
-pub mod turns;
 pub mod window;
 
 use std::collections::BTreeMap;

@@ -68,7 +68,7 @@ struct Joined {
     start_ns: i64,
     /// Window start in steps.
     window: i64,
-    seen: BTreeSet<Place>,
+    seen: BTreeSet<GridKey>,
 }
 
 /// Merged measurements of all clients, on the controller's clock.
@@ -96,7 +96,7 @@ pub struct Merged {
 /// Key by which intervals of clients are pre-summed: intervals with equal keys fall into the same
 /// grid interval, wherever the grid begins.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Place {
+struct GridKey {
     /// Start of the client's window in steps.
     window: i64,
     /// Number of the interval in the client's window.
@@ -188,7 +188,7 @@ pub struct Merger {
     /// Latest window start in steps.
     latest: i64,
     longest_ns: i64,
-    cells: BTreeMap<Place, Cell>,
+    cells: BTreeMap<GridKey, Cell>,
 }
 
 impl Merger {
@@ -267,7 +267,7 @@ impl Merger {
         row: &MergeRow<K, B>,
     ) -> Result<()> {
         let (start_ns, end_ns) = (client.here(row.start_ns)?, client.here(row.end_ns)?);
-        let place = Place {
+        let place = GridKey {
             window: own.window,
             interval: rounded(start_ns - own.start_ns, self.interval_ns),
             length: rounded(end_ns - start_ns, self.step_ns),
@@ -324,8 +324,8 @@ impl Merger {
     }
 
     /// Return the grid interval of a place; `None` if it lies outside the common window.
-    fn index_of(&self, place: Place, end_ns: i64) -> Option<i64> {
-        let Place { window, interval, length } = place;
+    fn index_of(&self, place: GridKey, end_ns: i64) -> Option<i64> {
+        let GridKey { window, interval, length } = place;
         let tolerance_ns = TOLERANCE * self.step_ns;
         let after_ns = interval * self.interval_ns;
         let from_start_ns = (window - self.latest) * self.step_ns + after_ns + tolerance_ns;

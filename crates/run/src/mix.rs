@@ -4,7 +4,7 @@ use rand_core::Rng as _;
 use serde::Deserialize;
 use storlab_base::{OpKind, Result, Rng, stream};
 
-use crate::order::{WeightedSize, must};
+use crate::order::{WeightedSize, require};
 use crate::sampling::Kind;
 
 /// Shares of operations by kind, in percent.
@@ -28,7 +28,7 @@ impl Mix {
         let shares = [self.read, self.write, self.trim];
         let total: f64 = shares.iter().sum();
         let whole = (total - 100.0).abs() <= 1e-6 && shares.iter().all(|&share| share >= 0.0);
-        must(whole, "mix", || format!("adds up to {total} %"), "make it 100 %")
+        require(whole, "mix", || format!("adds up to {total} %"), "make it 100 %")
     }
 
     /// Return whether the mix contains reads.

@@ -45,8 +45,8 @@ pub trait Order: DeserializeOwned {
     /// [`Order::check`].
     fn from_json(text: &str) -> Result<Self> {
         let Common { version, interval_ns } = parsed(text)?;
-        must(version == VERSION, "version", || format!("{version} is not known"), "use 1")?;
-        must(interval_ns > 0, "interval_ns", || "is 0".into(), "use more")?;
+        require(version == VERSION, "version", || format!("{version} is not known"), "use 1")?;
+        require(interval_ns > 0, "interval_ns", || "is 0".into(), "use more")?;
         let order: Self = parsed(text)?;
         order.check()?;
         Ok(order)
@@ -62,7 +62,7 @@ fn parsed<T: DeserializeOwned>(text: &str) -> Result<T> {
 ///
 /// # Errors
 /// [`Error::Spec`] if `good` is false.
-pub fn must(good: bool, field: &str, what: impl FnOnce() -> String, fix: &str) -> Result<()> {
+pub fn require(good: bool, field: &str, what: impl FnOnce() -> String, fix: &str) -> Result<()> {
     if good {
         return Ok(());
     }
@@ -74,18 +74,18 @@ pub fn must(good: bool, field: &str, what: impl FnOnce() -> String, fix: &str) -
 /// # Errors
 /// [`Error::Spec`] names the first field that is 0.
 pub fn at_least_one(numbers: &[(&str, u64)]) -> Result<()> {
-    numbers
-        .iter()
-        .try_for_each(|&(field, number)| must(number > 0, field, || "is 0".into(), "use 1 or more"))
+    numbers.iter().try_for_each(|&(field, number)| {
+        require(number > 0, field, || "is 0".into(), "use 1 or more")
+    })
 }
 
 /// Check that all times are short enough to be added to a clock.
 ///
 /// # Errors
 /// [`Error::Spec`] names the first field that is longer than about 30 years.
-pub fn bearable(times: &[(&str, u64)]) -> Result<()> {
+pub fn require_short(times: &[(&str, u64)]) -> Result<()> {
     times.iter().try_for_each(|&(field, ns)| {
-        must(ns <= TIME_MAX_NS, field, || "is longer than 30 years".into(), "use less")
+        require(ns <= TIME_MAX_NS, field, || "is longer than 30 years".into(), "use less")
     })
 }
 
@@ -97,7 +97,7 @@ pub fn stay_below<'n>(field: &str, mut names: impl Iterator<Item = &'n str>) -> 
     let leads_out = |part: &str| matches!(part, "" | "." | "..");
     names.try_for_each(|name| {
         let what = || format!("{name:?} leads elsewhere");
-        must(!name.split('/').any(leads_out), field, what, "use relative names")
+        require(!name.split('/').any(leads_out), field, what, "use relative names")
     })
 }
 
@@ -107,9 +107,9 @@ pub fn stay_below<'n>(field: &str, mut names: impl Iterator<Item = &'n str>) -> 
 /// [`Error::Spec`] if both or neither are given, or if the window is empty.
 pub fn one_window(window_ns: Option<u64>, window_bytes: Option<u64>) -> Result<()> {
     let (windows, what) = ("window_ns, window_bytes", || "give exactly one of them".into());
-    must(window_ns.is_some() != window_bytes.is_some(), windows, what, "remove one")?;
+    require(window_ns.is_some() != window_bytes.is_some(), windows, what, "remove one")?;
     let open = window_ns != Some(0) && window_bytes != Some(0);
-    must(open, windows, || "is 0".into(), "use more")
+    require(open, windows, || "is 0".into(), "use more")
 }
 
 /// Check the size of operations that bypass the page cache.
@@ -119,7 +119,7 @@ pub fn one_window(window_ns: Option<u64>, window_bytes: Option<u64>) -> Result<(
 pub fn whole_sectors(field: &str, bytes: u64, direct: bool) -> Result<()> {
     let what = || format!("{bytes} bytes cannot be read with O_DIRECT");
     let whole = !direct || bytes.is_multiple_of(SECTOR);
-    must(whole, field, what, "use a multiple of 512, or direct = false")
+    require(whole, field, what, "use a multiple of 512, or direct = false")
 }
 
 /// Return the alignment of offsets and lengths, in bytes. With `O_DIRECT` it is 4,096, which suits
@@ -141,7 +141,7 @@ pub fn alignment(unit: u64, direct: bool) -> u64 {
 pub fn bearable_buffers(needed: u64, which: &str, fix: &str) -> Result<()> {
     let memory = host_memory();
     let what = || format!("{which} need {} MB of the {memory}", needed / 1_000_000);
-    must(needed <= memory.bytes / MEMORY_SHARE, "queue_depth", what, fix)
+    require(needed <= memory.bytes / MEMORY_SHARE, "queue_depth", what, fix)
 }
 
 /// Kind of a member of a target.
@@ -221,6 +221,6 @@ impl Arrival {
             Some(rate) => format!("open loop of {rate} operations per second"),
             None => "open loop has no rate".into(),
         };
-        must(!self.open_loop() || paced, "arrival.rate_iops", what, "give one of up to 1e9")
+        require(!self.open_loop() || paced, "arrival.rate_iops", what, "give one of up to 1e9")
     }
 }

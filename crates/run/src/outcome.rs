@@ -8,7 +8,7 @@ use storlab_base::{Clock, Error, Histogram};
 
 use crate::cpu::CpuUse;
 use crate::sampling::{ByWorker, Collector, KindStats, Row};
-use crate::threads::mistake;
+use crate::threads::panicked;
 
 /// How a run ended.
 #[derive(Clone, Copy, Debug, Serialize, PartialEq, Eq)]
@@ -379,7 +379,7 @@ pub struct Outcome {
 impl Outcome {
     /// Return the outcome of a run whose coordinating thread panicked.
     pub fn lost(now_ns: u64) -> Self {
-        Outcome::failed(now_ns, &mistake("native", "the run"))
+        Outcome::failed(now_ns, &panicked("native", "the run"))
     }
 
     /// Return the outcome of a run that did nothing because of `why`.
@@ -424,7 +424,7 @@ mod tests {
         let what = "io_uring_setup was refused: Operation not permitted".to_owned();
         let forbidden = Failure::from(&Error::Backend { backend: "uring", what });
         assert!(forbidden.fix.contains("posix"), "{forbidden:?}");
-        let mistake = Failure::from(&mistake("native", "job 3"));
+        let mistake = Failure::from(&panicked("native", "job 3"));
         assert!(mistake.message.contains("standard error") && mistake.fix.is_empty());
     }
 

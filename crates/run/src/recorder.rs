@@ -23,7 +23,7 @@ pub struct Success {
 
 /// Position of an operation relative to the window.
 #[derive(Clone, Copy)]
-struct Place {
+struct WindowPosition {
     inside: bool,
     /// The operation was due inside the window.
     due: bool,
@@ -32,7 +32,7 @@ struct Place {
     ramp: bool,
 }
 
-impl Place {
+impl WindowPosition {
     #[inline]
     fn counts(self) -> bool {
         self.inside || self.due || self.ramp
@@ -42,7 +42,7 @@ impl Place {
 /// Batch of operations with equal recorded values that are not counted yet, for example all
 /// operations of one system call. Counting them together costs little more than counting one.
 #[derive(Clone, Copy, Default)]
-struct Alike {
+struct PendingBatch {
     done: Success,
     end_ns: u64,
     count: u64,
@@ -57,7 +57,7 @@ pub struct Recorder {
     interval: i64,
     boundary_ns: u64,
     cpu: Option<WorkerCpu>,
-    alike: Alike,
+    alike: PendingBatch,
     last_completion_ns: u64,
     unfinished: Vec<Unfinished>,
 }
@@ -75,7 +75,7 @@ impl Recorder {
             interval: -1,
             boundary_ns: 0,
             cpu: None,
-            alike: Alike::default(),
+            alike: PendingBatch::default(),
             last_completion_ns: 0,
         }
     }
@@ -148,9 +148,9 @@ impl Recorder {
     }
 
     #[inline]
-    fn place(&self, due_ns: u64, now: u64) -> Place {
+    fn place(&self, due_ns: u64, now: u64) -> WindowPosition {
         let Window { start_ns, end_ns, .. } = self.window;
-        Place {
+        WindowPosition {
             inside: now >= start_ns && now < end_ns,
             due: self.open_loop && due_ns >= start_ns && due_ns < end_ns,
             ramp: now < start_ns,
@@ -167,7 +167,7 @@ impl Recorder {
     pub fn succeed(&mut self, done: &Success, now: u64) {
         if now != self.alike.end_ns || *done != self.alike.done {
             self.settle();
-            self.alike = Alike { done: *done, end_ns: now, count: 0 };
+            self.alike = PendingBatch { done: *done, end_ns: now, count: 0 };
             self.last_completion_ns = now;
         }
         self.alike.count += 1;
@@ -175,7 +175,7 @@ impl Recorder {
 
     /// Count the current batch of equal operations in the tables.
     fn settle(&mut self) {
-        let Alike { done, end_ns, count } = std::mem::take(&mut self.alike);
+        let PendingBatch { done, end_ns, count } = std::mem::take(&mut self.alike);
         let place = self.place(done.due_ns, end_ns);
         let open_loop = self.open_loop;
         let Some(stats) = self.stats(done.place).filter(|_| count > 0 && place.counts()) else {
@@ -234,7 +234,7 @@ impl Recorder {
     /// window, the time since it was due enters the histogram as a lower bound; without it,
     /// percentiles would improve with every operation that hangs.
     pub fn time_out(&mut self, place: usize, due_ns: u64, now: u64) {
-        let Place { due, ramp, .. } = self.place(due_ns, now);
+        let WindowPosition { due, ramp, .. } = self.place(due_ns, now);
         let stats = self.stats(place).filter(|_| due || ramp);
         if let Some(intended) = stats.and_then(|stats| stats.intended.as_mut()) {
             intended.record(now.saturating_sub(due_ns));

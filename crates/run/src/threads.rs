@@ -48,17 +48,17 @@ pub fn cores_for(threads: usize, cpus: Option<&[usize]>) -> usize {
 /// Execute the work of a thread and turn a panic into an error, so that the run always ends.
 ///
 /// # Errors
-/// The errors of `work`, and [`mistake`] if it panics.
+/// The errors of `work`, and [`panicked`] if it panics.
 pub fn guarded<T>(
     backend: &'static str,
     who: impl Display,
     work: impl FnOnce() -> Result<T>,
 ) -> Result<T> {
-    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| Err(mistake(backend, who)))
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| Err(panicked(backend, who)))
 }
 
 /// Return the error for a thread that panicked.
-pub fn mistake(backend: &'static str, who: impl Display) -> Error {
+pub fn panicked(backend: &'static str, who: impl Display) -> Error {
     let what = format!("{who} ended by a mistake in storlab: see standard error");
     Error::Backend { backend, what }
 }
@@ -67,7 +67,7 @@ pub fn mistake(backend: &'static str, who: impl Display) -> Error {
 /// run ends before the work is done.
 ///
 /// # Errors
-/// [`Error::Io`] if the thread cannot be started, and [`mistake`] if it panics.
+/// [`Error::Io`] if the thread cannot be started, and [`panicked`] if it panics.
 pub fn unless_ended<T: Send + 'static>(
     control: &Control,
     purpose: &str,
@@ -80,7 +80,7 @@ pub fn unless_ended<T: Send + 'static>(
             Ok(done) => return Ok(Some(done)),
             Err(RecvTimeoutError::Timeout) if control.stopping() => return Ok(None),
             Err(RecvTimeoutError::Timeout) => {}
-            Err(RecvTimeoutError::Disconnected) => return Err(mistake("native", purpose)),
+            Err(RecvTimeoutError::Disconnected) => return Err(panicked("native", purpose)),
         }
     }
 }

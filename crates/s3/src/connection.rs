@@ -4,8 +4,8 @@ mod framing;
 mod head;
 mod outgoing;
 mod response;
-mod sealed;
 mod stream;
+mod tls_stream;
 
 use std::future::poll_fn;
 use std::io;
@@ -24,8 +24,8 @@ use crate::store::{Endpoint, Store};
 use head::Head;
 use outgoing::Outgoing;
 pub use response::{Headers, Response};
-use sealed::Sealed;
 use stream::Stream;
+use tls_stream::TlsStream;
 
 /// Bytes per read while the head is awaited. Body bytes that come with it are copied; a small
 /// object comes completely with its head.
@@ -65,8 +65,8 @@ impl Connection {
             let Some((config, server)) = &endpoint.tls else {
                 return Ok((Stream::Plain(socket), peer));
             };
-            match Sealed::over(socket, config, server).await {
-                Ok(sealed) => Ok((Stream::Sealed(Box::new(sealed)), peer)),
+            match TlsStream::over(socket, config, server).await {
+                Ok(sealed) => Ok((Stream::TlsStream(Box::new(sealed)), peer)),
                 Err(e) => Err(unsealed(&endpoint.name, &e)),
             }
         };

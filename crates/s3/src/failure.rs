@@ -141,7 +141,7 @@ impl Failure {
     }
 
     /// Return whether the request may not have reached any server.
-    pub fn unheard(&self) -> bool {
+    pub fn may_not_have_reached_server(&self) -> bool {
         match self {
             Failure::Refused(_)
             | Failure::Connect { .. }
@@ -321,7 +321,7 @@ mod tests {
         {
             let error = io::Error::from_raw_os_error(errno);
             let failure = Failure::of_io(&error, Failure::Closed);
-            assert!(failure.retryable() && failure.unheard(), "{failure:?}");
+            assert!(failure.retryable() && failure.may_not_have_reached_server(), "{failure:?}");
             assert_eq!(failure.errno(), Some(errno));
             assert!(failure.may_be_done(), "{failure:?}");
         }

@@ -348,7 +348,7 @@ fn walk(
     let text = std::str::from_utf8(body).map_err(|_| wrong("not UTF-8"))?;
     let mut reader = Reader::from_str(text.trim_start_matches('\u{feff}'));
     reader.config_mut().expand_empty_elements = true;
-    let mut place = Place::default();
+    let mut place = Position::default();
     loop {
         match reader.read_event().map_err(|e| wrong(&e.to_string()))? {
             Event::Start(start) => place.enter(start.local_name().as_ref(), root)?,
@@ -375,7 +375,7 @@ fn walk(
 
 /// Position of [`walk`] in the document.
 #[derive(Default)]
-struct Place {
+struct Position {
     /// Local names of the open elements below the root, each preceded by a slash.
     names: String,
     depth: usize,
@@ -383,7 +383,7 @@ struct Place {
     text: String,
 }
 
-impl Place {
+impl Position {
     fn enter(&mut self, name: &str, root: &str) -> Result<(), Failure> {
         if self.depth == 0 {
             if self.seen || name != root {

@@ -52,14 +52,14 @@ pub struct Bucket {
 
 /// Temporary file; removed on drop unless it has been given its final name.
 #[derive(Debug)]
-pub struct Aside {
+pub struct TempFile {
     /// File, open for writing.
     pub file: File,
     path: PathBuf,
     named: bool,
 }
 
-impl Aside {
+impl TempFile {
     /// Create a new, empty file at a path that no other request uses.
     pub fn create(path: PathBuf) -> io::Result<Self> {
         let create = || File::options().read(true).write(true).create_new(true).open(&path);
@@ -106,7 +106,7 @@ impl Aside {
     }
 }
 
-impl Drop for Aside {
+impl Drop for TempFile {
     fn drop(&mut self) {
         if !self.named {
             // The request has already failed for another reason, so an error is ignored.
@@ -238,9 +238,9 @@ impl Bucket {
     }
 
     /// Create a temporary file for an object, to be passed to [`Bucket::put`].
-    pub fn aside(&self, key: &str) -> S3Result<Aside> {
+    pub fn aside(&self, key: &str) -> S3Result<TempFile> {
         let path = self.shard_path(shard(key)).join(self.aside_name());
-        Aside::create(path).map_err(failed("creation of an object"))
+        TempFile::create(path).map_err(failed("creation of an object"))
     }
 
     /// Make a temporary file the object with this key.
@@ -252,7 +252,7 @@ impl Bucket {
     /// # Errors
     /// `PreconditionFailed` if a condition is not met; `NoSuchBucket` if the bucket has been
     /// removed.
-    pub fn put(&self, key: &str, mut aside: Aside, conditions: &Conditions) -> S3Result<Object> {
+    pub fn put(&self, key: &str, mut aside: TempFile, conditions: &Conditions) -> S3Result<Object> {
         let path = self.place(key);
         let object =
             aside.seal(&self.stamps, self.flush).map_err(failed("completion of an object"))?;
@@ -269,7 +269,7 @@ impl Bucket {
         &self,
         key: &str,
         path: &Path,
-        aside: &mut Aside,
+        aside: &mut TempFile,
         conditions: &Conditions,
     ) -> S3Result<()> {
         let _held = self.hold(key);

@@ -6,7 +6,6 @@ mod bucket;
 mod conditions;
 mod digest;
 mod errors;
-mod kept;
 mod limits;
 mod listing;
 mod names;
@@ -17,6 +16,7 @@ mod send;
 mod serve;
 mod service;
 mod store;
+mod stored_headers;
 mod uploads;
 
 pub use serve::{Config, Credentials, Server, serve_for_parent};

@@ -15,13 +15,13 @@ use crate::bucket::Bucket;
 use crate::conditions::Conditions;
 use crate::digest::Digests;
 use crate::errors::failed;
-use crate::kept::Kept;
 use crate::listing::{From as Begin, PAGE};
 use crate::names::url_encode;
 use crate::object::Object;
 use crate::receive::receive;
 use crate::send::{FileBody, Pool};
 use crate::store::Store;
+use crate::stored_headers::StoredHeaders;
 use crate::uploads::Named;
 
 /// Default content type of S3.
@@ -85,7 +85,7 @@ struct Opened {
 async fn open(bucket: Arc<Bucket>, key: String, conditions: Conditions) -> S3Result<Opened> {
     let finish = move |file: File, object: Object| {
         conditions.check_read(&object)?;
-        let headers = Kept::read(&file)?.0;
+        let headers = StoredHeaders::read(&file)?.0;
         Ok(Opened { file, object, headers })
     };
     if let Some((file, object)) = bucket.read_cached(&key) {
@@ -178,7 +178,7 @@ impl S3 for Service {
         in_the_clear(input.sse_customer_algorithm.or(input.ssekms_key_id).is_some())?;
         in_the_clear(input.server_side_encryption.is_some())?;
         let bucket = self.store.bucket(&input.bucket)?;
-        let kept = Kept::of(&req.headers)?;
+        let kept = StoredHeaders::of(&req.headers)?;
         let key = input.key.clone();
         let mut aside = write(bucket.clone(), move |bucket| {
             let aside = bucket.aside(&key)?;
@@ -238,7 +238,11 @@ impl S3 for Service {
                     "an object is copied to itself only with other metadata (REPLACE)"
                 ));
             }
-            let kept = if replaces { Kept::of(&req.headers)? } else { Kept::read(&file)? };
+            let kept = if replaces {
+                StoredHeaders::of(&req.headers)?
+            } else {
+                StoredHeaders::read(&file)?
+            };
             let mut aside = bucket.aside(&input.key)?;
             kept.write(&aside.file)?;
             // Copied inside the kernel, if the file system supports that.
@@ -354,7 +358,7 @@ impl S3 for Service {
     ) -> Answer<CreateMultipartUploadOutput> {
         in_the_clear(req.input.sse_customer_algorithm.or(req.input.ssekms_key_id).is_some())?;
         in_the_clear(req.input.server_side_encryption.is_some())?;
-        let kept = Kept::of(&req.headers)?;
+        let kept = StoredHeaders::of(&req.headers)?;
         let (bucket, key) = (self.store.bucket(&req.input.bucket)?, req.input.key.clone());
         let upload_id = apart(move || bucket.begin_upload(&key, &kept)).await?;
         answer(CreateMultipartUploadOutput {

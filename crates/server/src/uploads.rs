@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 use s3s::dto::ETag;
 use s3s::{S3Result, s3_error};
 
-use crate::bucket::{Aside, Bucket, flush_names};
+use crate::bucket::{Bucket, TempFile, flush_names};
 use crate::conditions::Conditions;
 use crate::errors::failed;
-use crate::kept::Kept;
 use crate::object::{Object, nanoseconds};
+use crate::stored_headers::StoredHeaders;
 
 /// Limits of S3: highest part number, and minimum size in bytes of all parts except the last.
 const PARTS: i32 = 10_000;
@@ -43,7 +43,7 @@ pub struct Named {
 
 impl Bucket {
     /// Begin an upload, and return its ID.
-    pub fn begin_upload(&self, key: &str, kept: &Kept) -> S3Result<String> {
+    pub fn begin_upload(&self, key: &str, kept: &StoredHeaders) -> S3Result<String> {
         let begin = || {
             let aside = self.uploads().join(self.aside_name());
             fs::create_dir(&aside)?;
@@ -62,16 +62,16 @@ impl Bucket {
     /// # Errors
     /// `NoSuchUpload` if the upload does not exist; `InvalidArgument` if the part number is out of
     /// range.
-    pub fn aside_part(&self, key: &str, id: &str, number: i32) -> S3Result<Aside> {
+    pub fn aside_part(&self, key: &str, id: &str, number: i32) -> S3Result<TempFile> {
         if !(1..=PARTS).contains(&number) {
             return Err(s3_error!(InvalidArgument, "part numbers are 1 to {PARTS}"));
         }
         let directory = self.upload(key, id)?;
-        Aside::create(directory.join(self.aside_name())).map_err(gone("creation of a part"))
+        TempFile::create(directory.join(self.aside_name())).map_err(gone("creation of a part"))
     }
 
     /// Make a temporary file a part of its upload.
-    pub fn put_part(&self, id: &str, number: i32, mut aside: Aside) -> S3Result<Object> {
+    pub fn put_part(&self, id: &str, number: i32, mut aside: TempFile) -> S3Result<Object> {
         let top = self.uploads().join(id);
         let path = top.join(part_name(number));
         let mut name = || {
@@ -127,7 +127,7 @@ impl Bucket {
         let joined = join(&closed, &paths).map_err(failed("joining of parts"));
         let put = joined.and_then(|(aside, undo)| {
             let put = kept.and_then(|text| {
-                Kept::parse(&text).write(&aside.file)?;
+                StoredHeaders::parse(&text).write(&aside.file)?;
                 self.put(key, aside, conditions)
             });
             put.inspect_err(|_| {
@@ -230,7 +230,7 @@ impl Undo {
 }
 
 /// Append all other files to the first one.
-fn join(directory: &Path, files: &[String]) -> io::Result<(Aside, Undo)> {
+fn join(directory: &Path, files: &[String]) -> io::Result<(TempFile, Undo)> {
     let first = directory.join(&files[0]);
     let mut file = File::options().read(true).write(true).open(&first)?;
     let undo = Undo { file: file.try_clone()?, part: Object::of(&file.metadata()?)? };
@@ -242,7 +242,7 @@ fn join(directory: &Path, files: &[String]) -> io::Result<(Aside, Undo)> {
             return Err(error);
         }
     }
-    Ok((Aside::adopt(file, first), undo))
+    Ok((TempFile::adopt(file, first), undo))
 }
 
 fn part_name(number: i32) -> String {

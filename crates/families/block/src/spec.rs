@@ -7,8 +7,8 @@ use storlab_base::{CHUNK_BYTES, Pattern, PayloadSpec, Result, Share, gcd};
 use storlab_io::Access;
 use storlab_run::mix::Mix;
 use storlab_run::order::{
-    Arrival, Member, Order, WeightedSize, alignment, bearable, bearable_buffers, must, one_window,
-    whole_sectors,
+    Arrival, Member, Order, WeightedSize, alignment, bearable_buffers, one_window, require,
+    require_short, whole_sectors,
 };
 use storlab_run::sampling::Kind;
 
@@ -140,14 +140,14 @@ impl Order for BlockJob {
     fn check(&self) -> Result<()> {
         let (most, members) = (usize::from(u16::MAX), self.members.len());
         let some = |number: usize| (1..=most).contains(&number);
-        must(some(members), "members", || format!("there are {members}"), "name 1 to 65,535")?;
+        require(some(members), "members", || format!("there are {members}"), "name 1 to 65,535")?;
         let what = || "one of them is out of bounds".into();
         let fix = "use 1 or more, and 65,535 jobs at most";
-        must(some(self.jobs) && self.batch > 0, "jobs, batch", what, fix)?;
+        require(some(self.jobs) && self.batch > 0, "jobs, batch", what, fix)?;
         let what = || format!("{} is out of bounds", self.queue_depth);
-        must(some(self.queue_depth), "queue_depth", what, "use 1 to 65,535")?;
+        require(some(self.queue_depth), "queue_depth", what, "use 1 to 65,535")?;
         one_window(self.window_ns, self.window_bytes)?;
-        bearable(&[
+        require_short(&[
             ("ramp_ns", self.ramp_ns),
             ("window_ns", self.window_ns.unwrap_or(0)),
             ("drain_timeout_ns", self.drain_timeout_ns),
@@ -156,7 +156,7 @@ impl Order for BlockJob {
         self.arrival.check()?;
         let followed = self.verify.is_none() || self.mix.trim <= 0.0;
         let what = || "verify mode cannot follow trimmed blocks".into();
-        must(followed, "mix.trim", what, "use 0, or turn verify off")?;
+        require(followed, "mix.trim", what, "use 0, or turn verify off")?;
         self.check_verify()?;
         self.check_sizes()
     }
@@ -176,27 +176,32 @@ impl BlockJob {
             ("members", members),
         ] {
             let what = || format!("is no multiple of the verification block, {granule} bytes");
-            must(fits, field, what, "make it one, or turn verify off")?;
+            require(fits, field, what, "make it one, or turn verify off")?;
         }
         Ok(())
     }
 
     fn check_sizes(&self) -> Result<()> {
         let field = "block_sizes";
-        must(!self.block_sizes.is_empty(), field, || "there are none".into(), "give at least one")?;
+        require(
+            !self.block_sizes.is_empty(),
+            field,
+            || "there are none".into(),
+            "give at least one",
+        )?;
         for WeightedSize { bytes, weight } in &self.block_sizes {
             let what = || format!("{bytes} bytes with weight {weight}");
             let good = (1..=BLOCK_MAX).contains(bytes) && *weight > 0.0;
-            must(good, field, what, "use 1 byte to 1 GiB, and a weight above 0")?;
+            require(good, field, what, "use 1 byte to 1 GiB, and a weight above 0")?;
             whole_sectors(field, *bytes, self.direct && self.backend != BackendKind::Null)?;
         }
         let aligned = self.members.iter().all(|m| m.offset % self.alignment() == 0);
         let what = || format!("do not begin at a multiple of {} bytes", self.alignment());
-        must(aligned, "members", what, "move the region, or use direct = false")?;
+        require(aligned, "members", what, "move the region, or use direct = false")?;
         let cut = |chunk: u64| chunk > 0 && chunk.is_multiple_of(self.alignment());
         let what = || format!("is no multiple of {} bytes", self.alignment());
         let fix = "make it one, or use direct = false";
-        must(self.stripe_chunk.is_none_or(cut), "stripe_chunk", what, fix)?;
+        require(self.stripe_chunk.is_none_or(cut), "stripe_chunk", what, fix)?;
         let needed =
             (self.jobs * (self.read_slots() + self.write_slots())) as u64 * self.longest_block();
         let fix = "lower queue_depth, jobs or block_size";

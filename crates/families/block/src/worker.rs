@@ -21,12 +21,12 @@ use std::time::Duration;
 
 use storlab_base::{Error, OpKind, Payload, Result, TimeSource, lock, thread_cpu_ns};
 use storlab_io::{Backend, Completion, Op};
+use storlab_run::batch_worker::{self, BatchWorker, Schedule, Sent};
 use storlab_run::cpu::available_cores;
 use storlab_run::pacing::Pacing;
 use storlab_run::recorder::{Reading, Recorder, Success};
 use storlab_run::sampling::empty_table;
 use storlab_run::timed::{Timed, WorkerEnd};
-use storlab_run::turns::{self, Schedule, Sent, Turns};
 use storlab_run::window::Window;
 
 use crate::draw::Draw;
@@ -160,7 +160,7 @@ impl<'r, B: Backend, T: TimeSource> Worker<'r, B, T> {
         let cores = available_cores().min(1 + self.backend.helpers());
         self.recorder.begin(window, cores, reading);
         self.shared.cpu.pass(&window, now);
-        let now = turns::load(&mut self, now)?;
+        let now = batch_worker::load(&mut self, now)?;
         self.drain(now)
     }
 
@@ -463,7 +463,7 @@ impl<'r, B: Backend, T: TimeSource> Worker<'r, B, T> {
     }
 }
 
-impl<B: Backend, T: TimeSource> Turns for Worker<'_, B, T> {
+impl<B: Backend, T: TimeSource> BatchWorker for Worker<'_, B, T> {
     fn timed(&self) -> &Timed {
         self.shared
     }

@@ -6,14 +6,14 @@ use std::{fs, io};
 use storlab_base::{Error, Result};
 use storlab_run::control::Control;
 
-use super::publish::Shelf;
+use super::publish::CheckpointDirectory;
 
 /// Remove every checkpoint of a place, complete or partial, and the directory itself. Succeed if it
 /// does not exist.
 ///
 /// # Errors
 /// [`Error::Io`] that names a foreign file, if there is one; then nothing is removed.
-pub fn remove(shelf: &Shelf, home: &Path, control: &Control) -> Result<()> {
+pub fn remove(shelf: &CheckpointDirectory, home: &Path, control: &Control) -> Result<()> {
     if !home.exists() {
         return Ok(());
     }

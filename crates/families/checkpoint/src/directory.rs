@@ -8,11 +8,11 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use storlab_base::{Content, Error, Result, failed};
 use storlab_io::{DeviceBytes, DeviceCounters, Stream, drop_cache, resident_bytes};
 use storlab_run::control::Control;
-use storlab_run::fixed::{Books, Extras};
+use storlab_run::fixed::{Extras, RecorderFactory};
 use storlab_run::threads::{Silence, guarded, pin_in_turn, spawn};
 
-use crate::publish::{Manifest, Shelf};
-use crate::rank::{Crew, Order, Rank, RankTimes, slots};
+use crate::publish::{CheckpointDirectory, Manifest};
+use crate::rank::{Order, Rank, RankShared, RankTimes, slots};
 use crate::run::{Home, LOOK, Look};
 use crate::spec::{CheckpointJob, Cold};
 
@@ -21,8 +21,8 @@ mod tests;
 
 /// Storage for checkpoints as files in a directory.
 pub struct Directory {
-    crew: Arc<Crew>,
-    shelf: Shelf,
+    crew: Arc<RankShared>,
+    shelf: CheckpointDirectory,
     /// Directory of the checkpoint that is being written.
     aside: PathBuf,
     /// Content with which the files of the next restore are compared.
@@ -35,8 +35,8 @@ pub struct Directory {
 
 impl Directory {
     /// Create the storage for an order; its ranks are not started yet.
-    pub fn new(job: &CheckpointJob, shelf: Shelf, control: &Arc<Control>) -> Self {
-        let crew = Arc::new(Crew {
+    pub fn new(job: &CheckpointJob, shelf: CheckpointDirectory, control: &Arc<Control>) -> Self {
+        let crew = Arc::new(RankShared {
             content: Content::new(job.seed, slots(job), job.io_bytes as usize),
             job: job.clone(),
             control: control.clone(),
@@ -51,7 +51,7 @@ impl Directory {
     /// Send an order to every rank and wait for all of them. `None` if the run is stopping; the
     /// first error of a rank stops all.
     fn order_all(&mut self, order: &Order, look: Look<'_>) -> Result<Option<Vec<RankTimes>>> {
-        let answers = self.answers.as_ref().ok_or_else(mistake)?;
+        let answers = self.answers.as_ref().ok_or_else(ranks_missing)?;
         for rank in &self.orders {
             let _ = rank.send(order.clone());
         }
@@ -114,7 +114,7 @@ impl Directory {
 }
 
 impl Home for Directory {
-    fn arm(&mut self, books: &Books) -> Result<()> {
+    fn arm(&mut self, books: &RecorderFactory) -> Result<()> {
         self.shelf.open()?;
         self.shelf.tidy(&self.crew.control)?;
         self.device = DeviceCounters::of(self.shelf.home());
@@ -190,7 +190,7 @@ impl Home for Directory {
         None
     }
 
-    fn chill(&mut self, manifest: &Manifest) -> Result<u64> {
+    fn evict_page_cache(&mut self, manifest: &Manifest) -> Result<u64> {
         self.expected = Some(self.crew.content.of_seed(manifest.seed));
         let directory = self.shelf.whole(manifest.number);
         self.drop_caches(&directory)?;
@@ -199,7 +199,7 @@ impl Home for Directory {
 
     fn restore(&mut self, manifest: &Manifest, look: Look<'_>) -> Result<Option<Vec<RankTimes>>> {
         let (number, directory) = (manifest.number, self.shelf.whole(manifest.number));
-        let content = self.expected.take().ok_or_else(mistake)?;
+        let content = self.expected.take().ok_or_else(ranks_missing)?;
         self.order_all(&Order::Restore { number, content, directory }, look)
     }
 
@@ -227,7 +227,7 @@ impl Home for Directory {
     }
 }
 
-fn mistake() -> Error {
+fn ranks_missing() -> Error {
     Error::Backend { backend: "checkpoint", what: "its ranks were not started".into() }
 }
 

@@ -26,7 +26,7 @@ use storlab_s3::{Credentials, Store};
 
 use directory::Directory;
 use objects::Objects;
-use publish::Shelf;
+use publish::CheckpointDirectory;
 use rank::KINDS;
 
 use run::write_and_restore;
@@ -50,7 +50,7 @@ fn begin(job: CheckpointJob, credentials: Option<Credentials>, held: bool) -> Re
         let store = objects::store_of(&job, credentials)?;
         return Run::begin(control, move |board| in_bucket(&job, store, &run_control, board));
     };
-    let shelf = Shelf::new(&job, &home);
+    let shelf = CheckpointDirectory::new(&job, &home);
     if job.task == Task::Clean {
         return Run::begin(control, move |board| {
             let remove = || clean::remove(&shelf, &home, &run_control);

@@ -6,8 +6,8 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 
 use storlab_base::{Error, Result, monotonic_ns};
 use storlab_run::control::Control;
-use storlab_run::fixed::{Books, Extras, Ledger};
-use storlab_run::threads::mistake;
+use storlab_run::fixed::{Extras, RecorderFactory, WorkerRecorder};
+use storlab_run::threads::panicked;
 use storlab_s3::transfer::{Bucket, Moved};
 use storlab_s3::{Credentials, Store};
 
@@ -38,7 +38,7 @@ pub fn store_of(job: &CheckpointJob, credentials: Option<Credentials>) -> Result
 /// Connections and counters of a rank.
 struct Rank {
     bucket: Bucket,
-    ledger: Ledger,
+    ledger: WorkerRecorder,
 }
 
 /// Storage for checkpoints as objects in a bucket.
@@ -139,7 +139,7 @@ impl<'o> Objects<'o> {
             threads
                 .into_iter()
                 .map(|thread| {
-                    thread.join().unwrap_or_else(|_| Err(mistake("checkpoint", "a rank")))
+                    thread.join().unwrap_or_else(|_| Err(panicked("checkpoint", "a rank")))
                 })
                 .collect()
         });
@@ -152,7 +152,7 @@ impl<'o> Objects<'o> {
 }
 
 impl Home for Objects<'_> {
-    fn arm(&mut self, _: &Books) -> Result<()> {
+    fn arm(&mut self, _: &RecorderFactory) -> Result<()> {
         let job = self.job;
         for index in 0..job.ranks {
             let bucket = bucket(job, &self.store, job.queue_depth, index, self.control)?;
@@ -161,7 +161,7 @@ impl Home for Objects<'_> {
         Ok(())
     }
 
-    fn begin(&mut self, books: &Books) {
+    fn begin(&mut self, books: &RecorderFactory) {
         let buckets = self.buckets.drain(..).enumerate();
         let ranks = buckets.map(|(rank, bucket)| Rank { bucket, ledger: books.ledger(rank) });
         self.ranks.extend(ranks);
@@ -241,7 +241,7 @@ impl Home for Objects<'_> {
     }
 }
 
-fn record(ledger: &mut Ledger, place: usize, moved: Moved) {
+fn record(ledger: &mut WorkerRecorder, place: usize, moved: Moved) {
     ledger.record(place, moved.bytes, moved.latency_ns, moved.start_ns + moved.latency_ns);
 }
 

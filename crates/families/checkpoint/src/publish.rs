@@ -33,16 +33,16 @@ pub struct Manifest {
 
 /// Directory that contains all checkpoints of a run.
 #[derive(Clone, Debug)]
-pub struct Shelf {
+pub struct CheckpointDirectory {
     home: PathBuf,
     publish: Publish,
     sync: SyncMode,
 }
 
-impl Shelf {
+impl CheckpointDirectory {
     /// Create the handle for the checkpoint directory of an order.
     pub fn new(job: &CheckpointJob, home: &Path) -> Self {
-        Shelf { home: home.to_owned(), publish: job.publish, sync: job.sync }
+        CheckpointDirectory { home: home.to_owned(), publish: job.publish, sync: job.sync }
     }
 
     /// Return the path of the directory with all checkpoints.

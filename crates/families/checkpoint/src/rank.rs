@@ -9,7 +9,7 @@ use serde::Serialize;
 use storlab_base::{Content, Error, Identity, Result, monotonic_ns};
 use storlab_io::{Access, File, Pass, Stream, StreamSpec};
 use storlab_run::control::Control;
-use storlab_run::fixed::Ledger;
+use storlab_run::fixed::WorkerRecorder;
 use storlab_run::sampling::Kind;
 
 use super::safetensors;
@@ -55,7 +55,7 @@ pub fn slots(job: &CheckpointJob) -> usize {
 }
 
 /// State shared by the threads of all ranks.
-pub struct Crew {
+pub struct RankShared {
     /// Order that describes the run.
     pub job: CheckpointJob,
     /// Generator of the files' content.
@@ -70,18 +70,18 @@ pub struct Crew {
 
 /// Rank with its buffers; stays on its thread.
 pub struct Rank {
-    crew: Arc<Crew>,
+    crew: Arc<RankShared>,
     rank: usize,
     stream: Stream,
-    ledger: Ledger,
+    ledger: WorkerRecorder,
 }
 
 impl Rank {
     /// Create a rank and fill its buffers with the pattern; `begin` then opens its counters.
     pub fn new(
-        crew: Arc<Crew>,
+        crew: Arc<RankShared>,
         rank: usize,
-        begin: impl FnOnce(&Stream) -> Ledger,
+        begin: impl FnOnce(&Stream) -> WorkerRecorder,
     ) -> Result<Self> {
         let job = &crew.job;
         let io_bytes = job.io_bytes as usize;
@@ -108,7 +108,7 @@ impl Rank {
         }
     }
 
-    fn files(crew: &Crew, rank: usize) -> impl Iterator<Item = (usize, &FileSpec)> {
+    fn files(crew: &RankShared, rank: usize) -> impl Iterator<Item = (usize, &FileSpec)> {
         crew.job.files.iter().enumerate().filter(move |(_, file)| file.rank == rank)
     }
 
@@ -147,7 +147,7 @@ impl Rank {
 
     fn write_one(
         &mut self,
-        crew: &Crew,
+        crew: &RankShared,
         number: u32,
         index: usize,
         spec: &FileSpec,

@@ -8,7 +8,7 @@ use storlab_base::{Error, Result, monotonic_ns};
 use storlab_io::DeviceBytes;
 use storlab_run::board::Board;
 use storlab_run::control::Control;
-use storlab_run::fixed::{Books, Extras, Tally};
+use storlab_run::fixed::{Extras, FixedTotals, RecorderFactory};
 use storlab_run::outcome::{Outcome, Span};
 use storlab_run::sampling::Report;
 
@@ -27,10 +27,10 @@ pub type Look<'l> = &'l mut dyn FnMut();
 /// Checkpoint storage, and the ranks that move checkpoints to and from it.
 pub trait Home {
     /// Start the ranks and allocate everything that they need.
-    fn arm(&mut self, books: &Books) -> Result<()>;
+    fn arm(&mut self, books: &RecorderFactory) -> Result<()>;
 
     /// Hook for the beginning of the window; does nothing by default.
-    fn begin(&mut self, _books: &Books) {}
+    fn begin(&mut self, _books: &RecorderFactory) {}
 
     /// Return the numbers of the complete checkpoints, the newest last.
     fn numbers(&mut self) -> Result<Vec<u32>>;
@@ -64,11 +64,11 @@ pub trait Home {
 
     /// Evict a checkpoint from the caches, and prepare everything that reading it needs. Return the
     /// bytes that remain in the caches.
-    fn chill(&mut self, _manifest: &Manifest) -> Result<u64> {
+    fn evict_page_cache(&mut self, _manifest: &Manifest) -> Result<u64> {
         Ok(0)
     }
 
-    /// Let every rank read its files of the checkpoint passed to [`Home::chill`]. `None` if the run
+    /// Let every rank read its files of the checkpoint passed to [`Home::evict_page_cache`]. `None` if the run
     /// is stopping.
     ///
     /// # Errors
@@ -94,7 +94,7 @@ pub struct Checkpoints<'b, H> {
     pub home: H,
     control: &'b Control,
     board: &'b Board,
-    tally: Tally,
+    tally: FixedTotals,
     reports: Receiver<Box<Report>>,
     extras: Extras,
     writes: Vec<Value>,
@@ -111,12 +111,12 @@ pub fn run<H: Home>(
     board: &Board,
     work: fn(&mut Checkpoints<'_, H>) -> Result<()>,
 ) -> Outcome {
-    let (books, reports) = Books::new(job.interval_ns, &KINDS);
+    let (books, reports) = RecorderFactory::new(job.interval_ns, &KINDS);
     let armed = home.arm(&books);
     if armed.is_err() {
         control.end_soon();
     }
-    let tally = Tally::begin(job.ranks, &books, control, board);
+    let tally = FixedTotals::begin(job.ranks, &books, control, board);
     home.begin(&books);
     drop(books);
     let (extras, writes, restores) = (Extras::default(), Vec::new(), Vec::new());
@@ -254,7 +254,7 @@ impl<H: Home> Checkpoints<'_, H> {
         if (Manifest { seed: manifest.seed, ..self.home.describe(number) }) != manifest {
             return Err(written_otherwise());
         }
-        let resident = self.home.chill(&manifest)?;
+        let resident = self.home.evict_page_cache(&manifest)?;
         if !self.meet() {
             return Ok(false);
         }
@@ -305,7 +305,7 @@ impl<H: Home> Checkpoints<'_, H> {
     }
 }
 
-fn take_reports(reports: &Receiver<Box<Report>>, tally: &mut Tally, board: &Board) {
+fn take_reports(reports: &Receiver<Box<Report>>, tally: &mut FixedTotals, board: &Board) {
     while let Ok(report) = reports.try_recv() {
         tally.add(report, board);
     }

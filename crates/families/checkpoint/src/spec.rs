@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use storlab_base::Result;
 use storlab_io::SECTOR;
-use storlab_run::order::{Order, at_least_one, must, stay_below};
+use storlab_run::order::{Order, at_least_one, require, stay_below};
 use storlab_s3::transfer::PlaceSpec;
 
 /// Purpose of a run: write and restore checkpoints, or remove them.
@@ -115,13 +115,13 @@ impl Order for CheckpointJob {
         at_least_one(&[("ranks", self.ranks as u64), ("queue_depth", self.queue_depth as u64)])?;
         let io = self.io_bytes;
         let whole = io > 0 && io.is_multiple_of(SECTOR) && io <= 1 << 30;
-        must(whole, "io_bytes", || "is no multiple of 4096 up to 1 GiB".into(), "use 4MiB")?;
-        must(self.part_size > 0, "part_size", || "is 0".into(), "use 64MiB")?;
+        require(whole, "io_bytes", || "is no multiple of 4096 up to 1 GiB".into(), "use 4MiB")?;
+        require(self.part_size > 0, "part_size", || "is 0".into(), "use 64MiB")?;
         let what = || "is 0: no checkpoint would be left".into();
-        must(self.keep_last != Some(0), "keep_last", what, "use 1 or more")?;
+        require(self.keep_last != Some(0), "keep_last", what, "use 1 or more")?;
         let ranked = self.files.iter().all(|file| file.rank < self.ranks);
         let what = || "one has a rank that there is not".into();
-        must(ranked, "files", what, "number ranks from 0")?;
+        require(ranked, "files", what, "number ranks from 0")?;
         stay_below("files", self.files.iter().map(|file| file.name.as_str()))
     }
 }

@@ -157,10 +157,10 @@ fn a_failed_write_leaves_the_last_checkpoint_whole() {
     assert_eq!(again.summary.status, Status::Finished, "{:?}", again.summary.failure);
 }
 
-fn shelf_with_a_checkpoint(home: &Path) -> (Shelf, Manifest) {
+fn shelf_with_a_checkpoint(home: &Path) -> (CheckpointDirectory, Manifest) {
     run(home, |job| job["writes"] = json!(1));
     let job = CheckpointJob::from_json(&order(home, |_| {}).to_string()).unwrap();
-    let shelf = Shelf::new(&job, home);
+    let shelf = CheckpointDirectory::new(&job, home);
     let manifest = shelf.manifest(1).unwrap();
     (shelf, Manifest { number: 2, ..manifest })
 }
@@ -386,7 +386,7 @@ fn ranks_of_several_clients_begin_each_checkpoint_and_restore_together() {
 struct Dead;
 
 impl run::Home for Dead {
-    fn arm(&mut self, _: &storlab_run::fixed::Books) -> Result<()> {
+    fn arm(&mut self, _: &storlab_run::fixed::RecorderFactory) -> Result<()> {
         Ok(())
     }
 

@@ -40,7 +40,7 @@ impl Library {
     /// If the library has no symbol of this name.
     ///
     /// # Safety
-    /// `T` must be the type of a pointer to what the library exports under `name`.
+    /// `T` require be the type of a pointer to what the library exports under `name`.
     pub unsafe fn function<T: Copy>(&self, name: &str) -> Result<T> {
         // SAFETY: the caller guarantees the type.
         unsafe { self.optional(name) }.ok_or_else(|| self.lacks(name))
@@ -49,7 +49,7 @@ impl Library {
     /// Look up a function that only some versions of the library have.
     ///
     /// # Safety
-    /// `T` must be the type of a pointer to what the library exports under `name`.
+    /// `T` require be the type of a pointer to what the library exports under `name`.
     pub unsafe fn optional<T: Copy>(&self, name: &str) -> Option<T> {
         const { assert!(size_of::<T>() == size_of::<*const c_void>()) };
         let name = CString::new(name).ok()?;
@@ -99,12 +99,12 @@ fn reason(candidate: &str, error: &libloading::Error) -> String {
 /// the library exports under the given name.
 macro_rules! functions {
     (unsafe $table:ident {
-        $($must:ident $must_name:literal ($($must_arg:ty),*) -> $must_ret:ty;)*
+        $($require:ident $must_name:literal ($($must_arg:ty),*) -> $must_ret:ty;)*
     } optional {
         $($may:ident $may_name:literal ($($may_arg:ty),*) -> $may_ret:ty;)*
     }) => {
         struct $table {
-            $($must: unsafe extern "C" fn($($must_arg),*) -> $must_ret,)*
+            $($require: unsafe extern "C" fn($($must_arg),*) -> $must_ret,)*
             $($may: Option<unsafe extern "C" fn($($may_arg),*) -> $may_ret>,)*
         }
 
@@ -113,7 +113,7 @@ macro_rules! functions {
                 // SAFETY: whoever invokes the macro guarantees the types.
                 unsafe {
                     Ok($table {
-                        $($must: library.function($must_name)?,)*
+                        $($require: library.function($must_name)?,)*
                         $($may: library.optional($may_name),)*
                     })
                 }

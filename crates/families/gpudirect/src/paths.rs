@@ -192,7 +192,7 @@ impl<W: OneByOne> Mover for InTurn<W> {
 }
 
 /// Resources of one worker: its file, GPU and buffer geometry.
-pub struct Seat {
+pub struct WorkerResources {
     /// Index of the worker's member in the order.
     pub file: usize,
     /// Largest block size in bytes.
@@ -204,7 +204,7 @@ pub struct Seat {
     stack: Arc<Stack>,
 }
 
-impl Seat {
+impl WorkerResources {
     /// Assign file and GPU to a worker, and make the GPU current on this thread.
     ///
     /// # Errors
@@ -215,7 +215,7 @@ impl Seat {
         if let Some(gpu) = stack.gpus.get(gpu) {
             gpu.enter()?;
         }
-        Ok(Seat {
+        Ok(WorkerResources {
             file,
             longest: job.longest_block() as usize,
             stride: job.stride(),
@@ -268,7 +268,7 @@ pub struct Registered {
 }
 
 impl Registered {
-    fn new(shared: &Shared, seat: &Seat) -> Result<Self> {
+    fn new(shared: &Shared, seat: &WorkerResources) -> Result<Self> {
         let (job, cufile) = (&shared.job, seat.cufile()?);
         let member: &Member = &job.members[seat.file];
         let file = files::open(job, member)?;
@@ -295,7 +295,7 @@ impl Registered {
 
     /// Return the buffer of a slot and the offset in it.
     #[inline]
-    fn of_slot(&self, seat: &Seat, slot: u16) -> Done<(&DeviceBuffer, usize)> {
+    fn of_slot(&self, seat: &WorkerResources, slot: u16) -> Done<(&DeviceBuffer, usize)> {
         match &self.buffers[..] {
             [] => Err(Fault::Errno(libc::ENOBUFS)),
             [only] => Ok((only.memory(), seat.at(slot))),
@@ -305,14 +305,14 @@ impl Registered {
 
     /// Return the GPU memory that an operation reads into or writes from.
     #[inline]
-    fn place<'p>(&'p self, seat: &'p Seat, io: &Io) -> Done<(&'p DeviceBuffer, usize)> {
+    fn place<'p>(&'p self, seat: &'p WorkerResources, io: &Io) -> Done<(&'p DeviceBuffer, usize)> {
         match io.kind {
             OpKind::Read => self.of_slot(seat, io.slot),
             _ => seat.source(io.offset),
         }
     }
 
-    fn landing(&self, seat: &Seat, slot: u16) -> Done<Landing<'_>> {
+    fn landing(&self, seat: &WorkerResources, slot: u16) -> Done<Landing<'_>> {
         self.of_slot(seat, slot).map(|(buffer, at)| Landing::Gpu(buffer, at))
     }
 }
@@ -340,11 +340,11 @@ fn usual_after(usual_ns: u64, took_ns: u64) -> u64 {
 
 /// Counter of yields before the first timer of a wait.
 #[derive(Default)]
-struct Patience {
+struct YieldBudget {
     yields: u32,
 }
 
-impl Patience {
+impl YieldBudget {
     /// Yield the CPU if operations of this usual duration may complete meanwhile. Return false if
     /// it is time to set a timer instead.
     #[inline]
@@ -403,9 +403,9 @@ mod tests {
 
     #[test]
     fn turns_are_passed_on_before_the_first_timer_of_short_work_only() {
-        let mut patience = Patience::default();
+        let mut patience = YieldBudget::default();
         assert!(patience.yields(5_000) && patience.yields(0)); // 0: no duration measured yet
         assert!(!patience.yields(5_000));
-        assert!(!Patience::default().yields(SHORT_NS));
+        assert!(!YieldBudget::default().yields(SHORT_NS));
     }
 }

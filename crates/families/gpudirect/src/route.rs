@@ -89,7 +89,7 @@ impl Proof {
         if let (Some(begin), Some(end)) = (&before.cufile, &after.cufile) {
             proof.count(gpus, begin, end);
         } else if let (Some(begin), Some(end)) = (before.nvfs, after.nvfs) {
-            proof.believe_nvfs(end.saturating_sub(begin));
+            proof.apply_nvfs_count(end.saturating_sub(begin));
         }
         proof
     }
@@ -98,7 +98,7 @@ impl Proof {
     ///
     /// A gap below this rounding counts as direct if it is small against the load; if it is not,
     /// the counters prove nothing.
-    fn believe_nvfs(&mut self, counted: u64) {
+    fn apply_nvfs_count(&mut self, counted: u64) {
         let missing = self.bytes.saturating_sub(counted);
         let hidden = missing < 2 * MIB;
         if hidden && missing > self.bytes / 100 {

@@ -16,10 +16,10 @@ use storlab_run::timed::{self, Ending, Load, Message, WorkerEnd, unserved_note};
 
 use crate::details::{After, details};
 use crate::first_pass::{self, Failed};
-use crate::nap::Nap;
+use crate::interruptible_sleep::InterruptibleSleep;
 use crate::paths::{
-    Bounce, DirectAsync, DirectBatch, DirectSync, Host, InTurn, Mover, Overlapped, Seat, Use,
-    begin_overlapped,
+    Bounce, DirectAsync, DirectBatch, DirectSync, Host, InTurn, Mover, Overlapped, Use,
+    WorkerResources, begin_overlapped,
 };
 use crate::probe;
 use crate::read_back::read_back;
@@ -85,7 +85,7 @@ fn work(shared: &Shared, index: usize) -> Result<WorkerEnd> {
     if job.arrival.open_loop() || waits {
         sharpen_timers();
     }
-    let seat = Seat::take(job, index, &stack)?;
+    let seat = WorkerResources::take(job, index, &stack)?;
     drop(stack);
     match (job.path, job.api) {
         (Route::Host, _) => with(shared, index, InTurn::new(Host::new(shared, seat)?)),
@@ -115,7 +115,7 @@ impl Use for Ring<'_> {
 }
 
 fn with<M: Mover>(shared: &Shared, index: usize, mut mover: M) -> Result<WorkerEnd> {
-    let nap = Arc::new(Nap::default());
+    let nap = Arc::new(InterruptibleSleep::default());
     shared.control.add_waker(nap.clone());
     if let Err(Failed { error, stuck }) = first_pass::check(shared, index, &mut mover) {
         if stuck {

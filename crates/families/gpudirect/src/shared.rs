@@ -128,7 +128,7 @@ impl Shared {
         if fault.sticky()
             && let Some(stack) = self.opened()
         {
-            stack.fail_for_good();
+            stack.mark_context_lost();
         }
     }
 

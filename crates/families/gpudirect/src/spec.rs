@@ -8,7 +8,7 @@ use storlab_run::arming::ARM_TIMEOUT_NS;
 use storlab_run::mix::Mix;
 use storlab_run::order::{
     Arrival, ArrivalKind, Member, MemberKind, Order, WeightedSize, alignment, at_least_one,
-    bearable, bearable_buffers, must, one_window, whole_sectors,
+    bearable_buffers, one_window, require, require_short, whole_sectors,
 };
 
 use crate::cuda::GPU_PAGE;
@@ -195,21 +195,21 @@ impl GpuDirectJob {
             ("workers_per_file", self.workers_per_file as u64),
             ("queue_depth", self.queue_depth as u64),
         ])?;
-        must(!self.members.is_empty(), "members", || "there are none".into(), "name a file")?;
+        require(!self.members.is_empty(), "members", || "there are none".into(), "name a file")?;
         let real = self.members.iter().all(|m| m.kind != MemberKind::Null);
-        must(real, "members", || "some are null".into(), "name files or devices")?;
+        require(real, "members", || "some are null".into(), "name files or devices")?;
         let what = || format!("{} are too many", self.workers);
-        must(self.workers <= WORKERS_MAX, "workers", what, "use 65,535 at most")?;
+        require(self.workers <= WORKERS_MAX, "workers", what, "use 65,535 at most")?;
         let what = || "workers that use a GPU have none".into();
-        must(self.path == Route::Host || !self.gpus.is_empty(), "gpu", what, "name a GPU: [0]")?;
+        require(self.path == Route::Host || !self.gpus.is_empty(), "gpu", what, "name a GPU: [0]")?;
         self.mix.check()?;
-        must(self.mix.trim == 0.0, "mix", || "has trims".into(), "use reads and writes")?;
+        require(self.mix.trim == 0.0, "mix", || "has trims".into(), "use reads and writes")?;
         self.arrival.check()
     }
 
     fn check_window(&self) -> Result<()> {
         one_window(self.window_ns, self.window_bytes)?;
-        bearable(&[
+        require_short(&[
             ("ramp_ns", self.ramp_ns),
             ("window_ns", self.window_ns.unwrap_or(0)),
             ("drain_timeout_ns", self.drain_timeout_ns),
@@ -222,34 +222,39 @@ impl GpuDirectJob {
         let (depth, api) = (self.queue_depth, self.api);
         let direct = self.path == Route::Direct;
         let what = || format!("the path {} has none", self.path.name());
-        must(direct || api == Api::Sync, "api", what, "use sync, or the path direct")?;
+        require(direct || api == Api::Sync, "api", what, "use sync, or the path direct")?;
         let deep = (direct && api != Api::Sync) || self.path == Route::BounceOverlapped;
         let what = || format!("is {depth}, and each worker has one I/O at a time here");
-        must(deep || depth == 1, "queue_depth", what, "use 1")?;
+        require(deep || depth == 1, "queue_depth", what, "use 1")?;
         let most = if api == Api::Batch { BATCH_MAX } else { DEPTH_MAX };
         let what = || format!("{depth} are too many");
-        must(depth <= most, "queue_depth", what, "a batch has at most 128 entries, a worker 4,096")
+        require(
+            depth <= most,
+            "queue_depth",
+            what,
+            "a batch has at most 128 entries, a worker 4,096",
+        )
     }
 
     fn check_sizes(&self) -> Result<()> {
         let field = "block_size";
-        must(!self.block_sizes.is_empty(), field, || "there is none".into(), "give one")?;
+        require(!self.block_sizes.is_empty(), field, || "there is none".into(), "give one")?;
         for WeightedSize { bytes, weight } in &self.block_sizes {
             let what = || format!("{bytes} bytes with weight {weight}");
             let good = (1..=BLOCK_MAX).contains(bytes) && *weight > 0.0;
-            must(good, field, what, "use 1 byte to 1 GiB, and a weight above 0")?;
+            require(good, field, what, "use 1 byte to 1 GiB, and a weight above 0")?;
             whole_sectors(field, *bytes, self.direct)?;
         }
         let bytes = self.longest_block();
         let what = || "do not begin at a multiple of 512 bytes".into();
         let aligned =
             self.members.iter().all(|m| m.offset.is_multiple_of(alignment(1, self.direct)));
-        must(aligned, "members", what, "move the region, or use direct = false")?;
+        require(aligned, "members", what, "move the region, or use direct = false")?;
         let small = self.members.iter().find(|m| self.space_of(m) < bytes);
         let what = || {
             format!("{} has no room for a block of {bytes} bytes", small.map_or("", |m| &m.name))
         };
-        must(small.is_none(), "size", what, "make the files larger or the block smaller")?;
+        require(small.is_none(), "size", what, "make the files larger or the block smaller")?;
         // The overlapped path allocates its buffers on large pages.
         let least = if self.path == Route::BounceOverlapped { LARGE_PAGE } else { 0 };
         let needed = self.workers as u64 * (self.queue_depth as u64 * bytes).max(least);

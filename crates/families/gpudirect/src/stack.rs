@@ -142,7 +142,7 @@ impl Stack {
     }
 
     /// Mark the context of a GPU as unusable, so that it is reset when the run ends.
-    pub fn fail_for_good(&self) {
+    pub fn mark_context_lost(&self) {
         self.sticky.store(true, Ordering::Relaxed);
     }
 }

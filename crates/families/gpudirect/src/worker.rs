@@ -8,16 +8,16 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use storlab_base::{Clock, Error, OpKind, Result, TimeSource, lock};
+use storlab_run::batch_worker::{self, BatchWorker, Schedule, Sent};
 use storlab_run::pacing::Pacing;
 use storlab_run::recorder::{Reading, Recorder, Success};
 use storlab_run::sampling::empty_table;
 use storlab_run::timed::{Timed, WorkerEnd};
-use storlab_run::turns::{self, Schedule, Sent, Turns};
 use storlab_run::window::Window;
 
 use crate::draw::Draw;
 use crate::errors::Fault;
-use crate::nap::Nap;
+use crate::interruptible_sleep::InterruptibleSleep;
 use crate::paths::{Completion, Io, Mover};
 use crate::shared::Shared;
 
@@ -69,7 +69,7 @@ pub struct Worker<'r, M: Mover> {
     file: usize,
     mover: M,
     clock: Clock,
-    nap: Arc<Nap>,
+    nap: Arc<InterruptibleSleep>,
     schedule: Schedule,
     draw: Draw,
     recorder: Recorder,
@@ -88,7 +88,12 @@ impl<'r, M: Mover> Worker<'r, M> {
     ///
     /// # Errors
     /// If the file is too small for the workers that share it.
-    pub fn new(shared: &'r Shared, index: usize, mover: M, nap: Arc<Nap>) -> Result<Self> {
+    pub fn new(
+        shared: &'r Shared,
+        index: usize,
+        mover: M,
+        nap: Arc<InterruptibleSleep>,
+    ) -> Result<Self> {
         let (job, open_loop) = (&shared.job, shared.job.arrival.open_loop());
         let (file, share) = job.place_of(index);
         let depth = job.queue_depth;
@@ -131,7 +136,7 @@ impl<'r, M: Mover> Worker<'r, M> {
         let reading = Reading { at_ns: now, ..Reading::of_this_thread() };
         self.recorder.begin(window, 1, reading);
         self.shared.cpu.pass(&window, now);
-        let now = turns::load(&mut self, now)?;
+        let now = batch_worker::load(&mut self, now)?;
         Ok(self.drain(now))
     }
 
@@ -274,7 +279,7 @@ impl<'r, M: Mover> Worker<'r, M> {
     }
 }
 
-impl<M: Mover> Turns for Worker<'_, M> {
+impl<M: Mover> BatchWorker for Worker<'_, M> {
     fn timed(&self) -> &Timed {
         self.shared
     }

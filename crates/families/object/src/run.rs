@@ -15,7 +15,7 @@ use storlab_run::handle::Run;
 use storlab_run::order::Order as _;
 use storlab_run::outcome::Totals;
 use storlab_run::recorder::Reading;
-use storlab_run::threads::mistake;
+use storlab_run::threads::panicked;
 use storlab_run::timed::{self, Ending, Load, Message, WorkerEnd, unserved_note};
 use storlab_run::window::Window;
 use storlab_s3::content::Content;
@@ -177,7 +177,7 @@ fn work(shared: &Arc<Shared>, index: usize) -> Result<WorkerEnd> {
     // have two, with a pass through both for each response.
     let mut builder = Builder::new_current_thread();
     let runtime = builder.enable_all().build_local(LocalOptions::default()).map_err(no)?;
-    let nudge = Arc::new(Nudge::default());
+    let nudge = Arc::new(RuntimeWaker::default());
     shared.control.add_waker(nudge.clone());
     // Initialise the content of bodies before the load.
     Content::of("");
@@ -191,7 +191,7 @@ fn work(shared: &Arc<Shared>, index: usize) -> Result<WorkerEnd> {
 }
 
 /// Generate load, measure and drain.
-async fn drive(worker: &Rc<Worker>, nudge: &Nudge) -> Result<WorkerEnd> {
+async fn drive(worker: &Rc<Worker>, nudge: &RuntimeWaker) -> Result<WorkerEnd> {
     let mut slots = JoinSet::new();
     let job = &worker.shared.job;
     let slot_lanes = job.slots().into_iter().enumerate();
@@ -215,7 +215,7 @@ async fn drive(worker: &Rc<Worker>, nudge: &Nudge) -> Result<WorkerEnd> {
             ended = slots.join_next() => match ended {
                 None => break,
                 Some(Ok(())) => {}
-                Some(Err(_)) => return Err(mistake("s3", format_args!("worker {}", worker.index))),
+                Some(Err(_)) => return Err(panicked("s3", format_args!("worker {}", worker.index))),
             },
             () = nudge.0.notified() => {}
             () = tokio::time::sleep(Duration::from_nanos(until - now)) => {}
@@ -231,7 +231,7 @@ async fn drive(worker: &Rc<Worker>, nudge: &Nudge) -> Result<WorkerEnd> {
 }
 
 /// Wait until the window ends: an open loop may have sent its last request long before.
-async fn wait_for_the_end(worker: &Worker, nudge: &Nudge) {
+async fn wait_for_the_end(worker: &Worker, nudge: &RuntimeWaker) {
     let end_ns = worker.window.end_ns;
     while end_ns != u64::MAX && !worker.shared.control.stopping() {
         let now = worker.tick();
@@ -248,9 +248,9 @@ async fn wait_for_the_end(worker: &Worker, nudge: &Nudge) {
 
 /// Wakes a worker's runtime from any thread.
 #[derive(Default)]
-struct Nudge(Notify);
+struct RuntimeWaker(Notify);
 
-impl Wake for Nudge {
+impl Wake for RuntimeWaker {
     fn wake(&self) {
         self.0.notify_one();
     }

@@ -92,7 +92,7 @@ pub struct Slot {
     /// Multipart upload that was created, or may have been, and has not ended.
     pub(super) upload: Option<OpenUpload>,
     /// Consecutive attempts whose connection was refused or broken before an answer.
-    unheard: u32,
+    may_not_have_reached_server: u32,
 }
 
 impl Slot {
@@ -103,7 +103,14 @@ impl Slot {
         let links = || (0..endpoints).map(|_| None).collect();
         let parallel = if job.part_size.is_some() { job.part_concurrency - 1 } else { 0 };
         let part_links = (0..parallel).map(|_| links()).collect();
-        Slot { links: links(), part_links, upload: None, unheard: 0, lane, worker }
+        Slot {
+            links: links(),
+            part_links,
+            upload: None,
+            may_not_have_reached_server: 0,
+            lane,
+            worker,
+        }
     }
 
     /// Send requests until the window is over.
@@ -130,7 +137,7 @@ impl Slot {
     /// Pause after consecutive refused or broken connections. Without it, a closed loop would retry
     /// as fast as it is refused and keep a core busy.
     async fn rest(&self) {
-        let Some(doublings) = self.unheard.checked_sub(2) else { return };
+        let Some(doublings) = self.may_not_have_reached_server.checked_sub(2) else { return };
         let slots = self.worker.shared.job.slots().len() as u64;
         let longest_ns = (slots * REST_EACH_NS).clamp(LONGEST_REST_NS.0, LONGEST_REST_NS.1);
         self.worker.count(|counts| &counts.rests, 1);
@@ -218,7 +225,7 @@ impl Slot {
     /// last byte of the response, back-off included.
     async fn serve(&mut self, mut request: Request, due_ns: u64) {
         let worker = self.worker.clone();
-        let _flying = worker.fly();
+        let _flying = worker.in_flight_guard();
         let job = &worker.shared.job;
         let mut start_ns = None;
         let mut ended = self.try_once(&mut request, &mut start_ns, due_ns).await;
@@ -271,8 +278,13 @@ impl Slot {
         let limit = Duration::from_nanos(worker.shared.job.request_timeout_ns);
         let attempt = tokio::time::timeout(limit, self.attempt(request, start_ns));
         let ended = attempt.await.unwrap_or(Err(Failure::TimeOut));
-        let unheard = matches!(&ended, Err(failure) if failure.unheard());
-        self.unheard = if unheard { self.unheard.saturating_add(1) } else { 0 };
+        let may_not_have_reached_server =
+            matches!(&ended, Err(failure) if failure.may_not_have_reached_server());
+        self.may_not_have_reached_server = if may_not_have_reached_server {
+            self.may_not_have_reached_server.saturating_add(1)
+        } else {
+            0
+        };
         if let Err(failure) = &ended {
             worker.fail(request.kind(), request.what(), failure, due_ns);
             self.abort_upload(failure).await;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 use storlab_base::{Error, Pattern, Result};
-use storlab_run::order::{Arrival, Order, bearable, must};
+use storlab_run::order::{Arrival, Order, require, require_short};
 use storlab_s3::StoreSpec;
 
 use super::kind::ObjectKind;
@@ -158,19 +158,24 @@ impl ObjectJob {
         let is = |number: u64| move || format!("is {number}");
         let all = 1..=CONCURRENCY_MAX;
         let fix = "use 1 to 65,535";
-        must(all.contains(&self.concurrency), "concurrency", is(self.concurrency as u64), fix)?;
+        require(all.contains(&self.concurrency), "concurrency", is(self.concurrency as u64), fix)?;
         let threads = self.threads.unwrap_or(1);
-        must(all.contains(&threads), "threads", is(threads as u64), fix)?;
+        require(all.contains(&threads), "threads", is(threads as u64), fix)?;
         let parts = self.part_concurrency;
-        must((1..=1000).contains(&parts), "part_concurrency", is(parts as u64), "use 1 to 1,000")?;
-        must(self.request_timeout_ns > 0, "request_timeout_ns", is(0), "use more")?;
-        must(self.part_size != Some(0), "part_size", is(0), "leave it out, or use more")?;
-        must(self.range_size != Some(0), "range_size", is(0), "leave it out, or use more")?;
+        require(
+            (1..=1000).contains(&parts),
+            "part_concurrency",
+            is(parts as u64),
+            "use 1 to 1,000",
+        )?;
+        require(self.request_timeout_ns > 0, "request_timeout_ns", is(0), "use more")?;
+        require(self.part_size != Some(0), "part_size", is(0), "leave it out, or use more")?;
+        require(self.range_size != Some(0), "range_size", is(0), "leave it out, or use more")?;
         let keys = self.list_max_keys;
-        must((1..=1000).contains(&keys), "list_max_keys", is(keys.into()), "use 1 to 1,000")?;
+        require((1..=1000).contains(&keys), "list_max_keys", is(keys.into()), "use 1 to 1,000")?;
         let batch = self.delete_batch;
-        must((1..=1000).contains(&batch), "delete_batch", is(batch as u64), "use 1 to 1,000")?;
-        bearable(&[
+        require((1..=1000).contains(&batch), "delete_batch", is(batch as u64), "use 1 to 1,000")?;
+        require_short(&[
             ("ramp_ns", self.ramp_ns),
             ("window_ns", self.window_ns.unwrap_or(0)),
             ("drain_timeout_ns", self.drain_timeout_ns),
@@ -183,37 +188,42 @@ impl ObjectJob {
     fn check_pool(&self) -> Result<()> {
         let drawn = !matches!(self.keys, Pattern::Sequential | Pattern::Permutation);
         let what = || "objects are not read in an order".into();
-        must(drawn, "keys", what, "use uniform, zipf or hot_cold")?;
+        require(drawn, "keys", what, "use uniform, zipf or hot_cold")?;
         let slash = "end it with a slash";
         let quoted = |prefix: &String| format!("is {prefix:?}");
         let prefix = &self.write_prefix;
-        must(prefix.ends_with('/'), "write_prefix", || quoted(prefix), slash)?;
+        require(prefix.ends_with('/'), "write_prefix", || quoted(prefix), slash)?;
         let Some(pool) = &self.pool else { return Ok(()) };
-        must(pool.prefix.ends_with('/'), "pool.prefix", || quoted(&pool.prefix), slash)?;
+        require(pool.prefix.ends_with('/'), "pool.prefix", || quoted(&pool.prefix), slash)?;
         let (objects, shards) = (pool.objects, pool.shards);
         let is = |number: u64| move || format!("is {number}");
-        must(objects <= OBJECTS_MAX, "pool.objects", is(objects), "use up to 2^32")?;
-        must((1..=SHARDS_MAX).contains(&shards), "pool.shards", is(shards), "use 1 to 65,536")
+        require(objects <= OBJECTS_MAX, "pool.objects", is(objects), "use up to 2^32")?;
+        require((1..=SHARDS_MAX).contains(&shards), "pool.shards", is(shards), "use 1 to 65,536")
     }
 
     fn check_task(&self) -> Result<()> {
         if self.task != Task::Run {
             let what = || "there is none to fill".into();
-            return must(self.task == Task::Clean || self.pool.is_some(), "pool", what, "give it");
+            return require(
+                self.task == Task::Clean || self.pool.is_some(),
+                "pool",
+                what,
+                "give it",
+            );
         }
         let window = self.window_ns.unwrap_or(0);
-        must(window > 0, "window_ns", || "a run needs a window".into(), "give it a length")?;
+        require(window > 0, "window_ns", || "a run needs a window".into(), "give it a length")?;
         let shares = self.mix.shares();
         if self.lanes.is_none() {
             let total: f64 = shares.iter().sum();
             let (good, what) = ((total - 100.0).abs() < 1e-6, || format!("adds up to {total} %"));
-            must(good, "mix", what, "make it 100 %")?;
+            require(good, "mix", what, "make it 100 %")?;
             let negative = shares.iter().any(|&share| share < 0.0);
-            must(!negative, "mix", || "has a negative share".into(), "use 0 to 100")?;
+            require(!negative, "mix", || "has a negative share".into(), "use 0 to 100")?;
         }
         let kinds = self.kinds();
         let puts = kinds.contains(&ObjectKind::Put);
-        must(!puts || self.sizes.is_some(), "sizes", || "PUTs have none".into(), "give them")?;
+        require(!puts || self.sizes.is_some(), "sizes", || "PUTs have none".into(), "give them")?;
         let full = self.pool.as_ref().is_some_and(|pool| pool.objects > 0);
         for kind in kinds {
             let fed = match kind {
@@ -222,7 +232,7 @@ impl ObjectJob {
                 ObjectKind::Put | ObjectKind::List => true,
             };
             let what = || format!("{} has no objects to work on", kind.name());
-            must(fed, "pool.objects", what, "make a pool, or join_pool with a share of PUTs")?;
+            require(fed, "pool.objects", what, "make a pool, or join_pool with a share of PUTs")?;
         }
         Ok(())
     }
@@ -234,14 +244,14 @@ impl ObjectJob {
         for name in lanes.keys() {
             let what = || format!("{name} is no kind of request");
             let fix = "use get, put, head, list, delete or multi_delete";
-            must(ObjectKind::from_name(name).is_some(), "lanes", what, fix)?;
+            require(ObjectKind::from_name(name).is_some(), "lanes", what, fix)?;
         }
         let total: usize = lanes.values().sum();
         let what = || format!("has {total} requests in flight");
-        must((1..=CONCURRENCY_MAX).contains(&total), "lanes", what, "use 1 to 65,535")?;
+        require((1..=CONCURRENCY_MAX).contains(&total), "lanes", what, "use 1 to 65,535")?;
         let closed = !self.arrival.open_loop();
         let what = || "a schedule cannot be shared by lanes".into();
-        must(closed, "arrival", what, "use a mix instead of lanes, or a closed loop")
+        require(closed, "arrival", what, "use a mix instead of lanes, or a closed loop")
     }
 
     fn check_sizes(&self) -> Result<()> {

@@ -194,7 +194,7 @@ impl Slot {
         let mut start_ns = None;
         let mut retry = 0;
         loop {
-            let flying = worker.fly();
+            let flying = worker.in_flight_guard();
             let ended = tokio::time::timeout(limit, attempt(self, &mut start_ns)).await;
             drop(flying);
             let failure = match ended.unwrap_or(Err(Failure::TimeOut)) {

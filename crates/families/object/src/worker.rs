@@ -247,9 +247,9 @@ impl Worker {
     }
 
     /// Count a request as in flight until the returned value is dropped.
-    pub fn fly(&self) -> Flying<'_> {
+    pub fn in_flight_guard(&self) -> InFlightGuard<'_> {
         self.in_flight.set(self.in_flight.get() + 1);
-        Flying(&self.in_flight)
+        InFlightGuard(&self.in_flight)
     }
 
     /// Record that a request is sent; the first one is reported to the run.
@@ -296,9 +296,9 @@ impl Worker {
 }
 
 /// Request in flight; counted until this is dropped.
-pub struct Flying<'w>(&'w Cell<usize>);
+pub struct InFlightGuard<'w>(&'w Cell<usize>);
 
-impl Drop for Flying<'_> {
+impl Drop for InFlightGuard<'_> {
     fn drop(&mut self) {
         self.0.set(self.0.get() - 1);
     }

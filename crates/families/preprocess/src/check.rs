@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use serde_json::{Value, json};
 use storlab_base::{Error, Result, failed, lock};
 use storlab_run::cpu::available_cores;
-use storlab_run::threads::mistake;
+use storlab_run::threads::panicked;
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
 use features::Features;
@@ -105,13 +105,13 @@ fn in_parallel<T: Send>(
         let Some(task) = lock(&tasks).next() else { return Ok(()) };
         work(task)?;
     };
-    let mistake = || Err(mistake("check", "a thread"));
+    let failed = |_| Err(panicked("check", "a thread"));
     std::thread::scope(|scope| {
         // If a thread cannot be started, the others do its work.
         let spawn = |_| std::thread::Builder::new().spawn_scoped(scope, run).ok();
         let others: Vec<_> = (1..threads).filter_map(spawn).collect();
         let first = run();
-        let ended = others.into_iter().map(|other| other.join().unwrap_or_else(|_| mistake()));
+        let ended = others.into_iter().map(|other| other.join().unwrap_or_else(failed));
         ended.fold(first, Result::and)
     })
 }

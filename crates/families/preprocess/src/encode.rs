@@ -14,7 +14,6 @@ use storlab_base::{Error, Result, durable, failed, lock, monotonic_ns};
 
 use super::chunks::{Column, Group};
 use super::columns::{CATEGORIES, INTEGERS};
-use super::crew::{Crew, Turn};
 use super::dense::Dense;
 use super::feature_spec::{self, id_bytes};
 use super::lookup::Lookup;
@@ -23,6 +22,7 @@ use super::parts::{Findings, Part};
 use super::spec::{Numerical, PreprocessJob};
 use super::stages::ENCODE;
 use super::vocabulary::{Files, Values, reduce};
+use super::worker_pool::{Turn, WorkerPool};
 
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 
@@ -54,7 +54,7 @@ pub fn run(
     parts: &[Part],
     findings: &Findings,
     memory: usize,
-    crew: &mut Crew<'_>,
+    crew: &mut WorkerPool<'_>,
 ) -> Result<Encoded> {
     let whole = job.directory.join("binary");
     if whole.exists() {
@@ -164,12 +164,12 @@ fn publish(partial: &Path, whole: &Path, features: &str) -> Result<()> {
 
 /// Output files while they are written.
 struct Outputs {
-    label: Place,
-    numerical: Place,
-    categories: Vec<Place>,
+    label: OutputFile,
+    numerical: OutputFile,
+    categories: Vec<OutputFile>,
 }
 
-struct Place {
+struct OutputFile {
     path: PathBuf,
     file: File,
     /// Bytes of a row in the file.
@@ -182,7 +182,7 @@ impl Outputs {
             let path = partial.join("train").join(name);
             let mut options = OpenOptions::new();
             let file = options.read(true).write(true).create(true).truncate(false).open(&path);
-            Ok(Place { file: file.map_err(failed("create", &path))?, path, bytes })
+            Ok(OutputFile { file: file.map_err(failed("create", &path))?, path, bytes })
         };
         let ids =
             |(index, &kept): (usize, &u64)| open(&format!("cat_{index}.bin"), id_bytes(kept + 1));
@@ -193,12 +193,12 @@ impl Outputs {
         })
     }
 
-    fn flush(&self, crew: &mut Crew<'_>) -> Result<()> {
-        let places: Vec<&Place> =
+    fn flush(&self, crew: &mut WorkerPool<'_>) -> Result<()> {
+        let places: Vec<&OutputFile> =
             [&self.label, &self.numerical].into_iter().chain(&self.categories).collect();
         crew.carry_out(places.len(), |turn| {
             while let Some(task) = turn.next() {
-                let Place { path, file, .. } = places[task];
+                let OutputFile { path, file, .. } = places[task];
                 file.sync_all().map_err(failed("sync", path))?;
             }
             Ok(())
@@ -206,7 +206,7 @@ impl Outputs {
     }
 }
 
-impl Place {
+impl OutputFile {
     fn write(&self, row: u64, data: &[u8]) -> Result<()> {
         let at = row * self.bytes as u64;
         self.file.write_all_at(data, at).map_err(|e| self.failed("write", at, e))

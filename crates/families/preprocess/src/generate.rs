@@ -19,10 +19,10 @@ use storlab_base::{Error, Result, failed, lock, monotonic_ns};
 use storlab_run::board::Board;
 use storlab_run::control::Control;
 use storlab_run::cpu::available_cores;
-use storlab_run::fixed::{Books, Extras, Ledger, Tally};
+use storlab_run::fixed::{Extras, FixedTotals, RecorderFactory, WorkerRecorder};
 use storlab_run::outcome::{Outcome, Span};
 use storlab_run::sampling::{Kind, Report};
-use storlab_run::threads::{guarded, mistake};
+use storlab_run::threads::{guarded, panicked};
 
 use super::clicks::{BLOCK_ROWS, Text};
 use super::outputs;
@@ -47,12 +47,12 @@ pub fn run(job: &PreprocessJob, control: &Arc<Control>, board: &Board) -> Outcom
 }
 
 fn run_with(threads: usize, job: &PreprocessJob, control: &Control, board: &Board) -> Outcome {
-    let (books, reports) = Books::new(job.interval_ns, &KINDS);
-    let mut tally = Tally::begin(threads, &books, control, board);
+    let (books, reports) = RecorderFactory::new(job.interval_ns, &KINDS);
+    let mut tally = FixedTotals::begin(threads, &books, control, board);
     let start_ns = tally.start_ns();
     let mut extras = Extras { takes_tasks: true, ..Extras::default() };
     let mut bytes = 0;
-    match Works::open(job, control) {
+    match GeneratorShared::open(job, control) {
         Err(error) => extras.failure = Some(error),
         Ok(works) => {
             for ended in make_all(&works, threads, (books, reports), &mut tally, board) {
@@ -72,10 +72,10 @@ fn run_with(threads: usize, job: &PreprocessJob, control: &Control, board: &Boar
 
 /// Generate on `threads` threads. Return the bytes that each one wrote.
 fn make_all(
-    works: &Works,
+    works: &GeneratorShared,
     threads: usize,
-    (books, reports): (Books, Receiver<Box<Report>>),
-    tally: &mut Tally,
+    (books, reports): (RecorderFactory, Receiver<Box<Report>>),
+    tally: &mut FixedTotals,
     board: &Board,
 ) -> Vec<Result<u64>> {
     let blocks = Mutex::new(works.blocks());
@@ -98,7 +98,7 @@ fn make_all(
             tally.add(report, board);
         }
         let ended = spawned.into_iter().map(|thread| {
-            thread?.join().unwrap_or_else(|_| Err(mistake("preprocess", "a thread")))
+            thread?.join().unwrap_or_else(|_| Err(panicked("preprocess", "a thread")))
         });
         ended.collect()
     })
@@ -178,7 +178,7 @@ struct Line {
 }
 
 /// State shared by the generating threads.
-struct Works<'r> {
+struct GeneratorShared<'r> {
     clicks: Clicks,
     directory: &'r Path,
     control: &'r Control,
@@ -190,7 +190,7 @@ struct Works<'r> {
     set: Mutex<DataSet>,
 }
 
-impl<'r> Works<'r> {
+impl<'r> GeneratorShared<'r> {
     fn open(job: &'r PreprocessJob, control: &'r Control) -> Result<Self> {
         let directory = job.directory.as_path();
         let missing = || Error::spec("clicks", "is missing", "say how many rows");
@@ -204,7 +204,7 @@ impl<'r> Works<'r> {
             // set.
             set.save(directory)?;
         }
-        Ok(Works {
+        Ok(GeneratorShared {
             clicks,
             directory,
             control,
@@ -242,7 +242,7 @@ impl<'r> Works<'r> {
     }
 
     /// Generate and write blocks until there are none. Return the bytes written.
-    fn make(&self, next: impl Fn() -> Option<Block>, ledger: &mut Ledger) -> Result<u64> {
+    fn make(&self, next: impl Fn() -> Option<Block>, ledger: &mut WorkerRecorder) -> Result<u64> {
         let mut text = Vec::new();
         let mut made = 0;
         while !self.control.stopping() {

@@ -9,19 +9,19 @@ use parquet::file::writer::SerializedFileWriter;
 use storlab_base::{Error, Result, failed, monotonic_ns};
 
 use super::columns::{Columns, properties, schema};
-use super::crew::{Crew, Turn};
 use super::lines::Lines;
 use super::outputs::{aside, make_directory, name_file};
 use super::parse::{self, diagnose};
 use super::parts::{Part, PartFacts, Sample};
 use super::spec::PreprocessJob;
 use super::stages::INGEST;
+use super::worker_pool::{Turn, WorkerPool};
 
 /// Most bytes of a malformed line that are kept as a sample.
 const SAMPLE_BYTES: usize = 200;
 
 /// Write the Parquet file of every part that has none.
-pub fn run(job: &PreprocessJob, parts: &[Part], crew: &mut Crew<'_>) -> Result<()> {
+pub fn run(job: &PreprocessJob, parts: &[Part], crew: &mut WorkerPool<'_>) -> Result<()> {
     for part in parts {
         make_directory(part.parquet.parent().unwrap_or(Path::new(".")))?;
     }

@@ -10,7 +10,6 @@ mod chunks;
 mod clicks;
 mod columns;
 mod count;
-mod crew;
 mod dense;
 mod encode;
 mod feature_spec;
@@ -28,6 +27,7 @@ mod stages;
 #[cfg(test)]
 mod tests;
 mod vocabulary;
+mod worker_pool;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -47,13 +47,13 @@ use storlab_run::outcome::{Outcome, Span};
 
 use check::check_while;
 use columns::{CATEGORIES, ROW_BYTES};
-use crew::Crew;
 use memory::Memory;
-use outputs::chill_all;
+use outputs::evict_page_cache;
 use parts::{Findings, Part};
 use spec::{Malformed, PreprocessJob, Task};
 use stages::{ENCODE, INGEST, KINDS, VOCABULARY};
 use vocabulary::Files;
+use worker_pool::WorkerPool;
 
 pub use check::check;
 
@@ -110,7 +110,7 @@ fn table_memory(job: &PreprocessJob) -> Result<usize> {
 /// State of a preprocessing run across its stages.
 struct Stages<'b> {
     job: &'b PreprocessJob,
-    crew: Crew<'b>,
+    crew: WorkerPool<'b>,
     board: &'b Board,
     memory: Memory,
     device: Option<DeviceCounters>,
@@ -146,7 +146,8 @@ fn run(job: &PreprocessJob, control: &Arc<Control>, board: &Board) -> Outcome {
     if prepared.is_err() {
         control.end_soon();
     }
-    let crew = Crew::new(job.workers, job.interval_ns, &KINDS, job.cpus.as_ref(), board, control);
+    let crew =
+        WorkerPool::new(job.workers, job.interval_ns, &KINDS, job.cpus.as_ref(), board, control);
     let mut stages = Stages {
         device: DeviceCounters::of(&job.directory),
         job,
@@ -171,7 +172,7 @@ fn prepare(job: &PreprocessJob, control: &Control) -> Result<Vec<Part>> {
     let parts = Part::of_job(job)?;
     if job.cold {
         let inputs = &mut job.inputs.iter().map(PathBuf::as_path);
-        chill_all(inputs, &|| control.stopping())?;
+        evict_page_cache(inputs, &|| control.stopping())?;
     }
     Ok(parts)
 }
@@ -253,7 +254,7 @@ impl Stages<'_> {
 
     fn begin(&mut self, place: usize, inputs: &mut dyn Iterator<Item = &Path>) -> Result<Begun> {
         if self.job.cold {
-            chill_all(inputs, &|| self.crew.is_over())?;
+            evict_page_cache(inputs, &|| self.crew.is_over())?;
         }
         self.crew.take_moved();
         Memory::reset_peak();

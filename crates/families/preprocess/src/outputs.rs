@@ -46,7 +46,10 @@ pub fn read_json<T: DeserializeOwned>(path: &Path) -> Option<T> {
 
 /// Evict files from the page cache, so that they are read from their device. Stops when the run is
 /// over.
-pub fn chill_all(paths: &mut dyn Iterator<Item = &Path>, over: &dyn Fn() -> bool) -> Result<()> {
+pub fn evict_page_cache(
+    paths: &mut dyn Iterator<Item = &Path>,
+    over: &dyn Fn() -> bool,
+) -> Result<()> {
     for path in paths.take_while(|_| !over()) {
         durable::flush(path)?;
         drop_cache(path).map_err(failed("drop the cache", path))?;

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde::Deserialize;
 use storlab_base::Result;
-use storlab_run::order::{Order, at_least_one, must};
+use storlab_run::order::{Order, at_least_one, require};
 
 /// Fewest bytes of a row's text: a label and 39 tabs.
 const LEAST_ROW_BYTES: u64 = 40;
@@ -107,13 +107,13 @@ impl Order for PreprocessJob {
             ("part_bytes", self.part_bytes),
         ])?;
         let fix = "leave it out, or use 1 or more";
-        must(self.modulo != Some(0), "modulo", || "is 0".into(), fix)?;
+        require(self.modulo != Some(0), "modulo", || "is 0".into(), fix)?;
         let files = self.clicks.as_ref().is_none_or(|clicks| clicks.files > 0);
-        must(files, "clicks.files", || "is 0".into(), "use 1 or more")?;
+        require(files, "clicks.files", || "is 0".into(), "use 1 or more")?;
         let fed = self.task != Task::Run || !self.inputs.is_empty();
-        must(fed, "inputs", || "is empty".into(), "name at least one file")?;
+        require(fed, "inputs", || "is empty".into(), "name at least one file")?;
         let described = self.task != Task::Generate || self.clicks.is_some();
-        must(described, "clicks", || "is missing".into(), "say how many rows")
+        require(described, "clicks", || "is missing".into(), "say how many rows")
     }
 }
 

@@ -406,7 +406,7 @@ fn a_run_that_is_over_drops_no_further_file_from_the_caches() {
     let chill = |files: usize| {
         let looks = std::cell::Cell::new(0);
         let mut paths = [bench.inputs[0].as_path(), missing.as_path()].into_iter();
-        outputs::chill_all(&mut paths, &|| looks.replace(looks.get() + 1) == files)
+        outputs::evict_page_cache(&mut paths, &|| looks.replace(looks.get() + 1) == files)
     };
     chill(1).unwrap();
     assert!(chill(2).unwrap_err().to_string().contains("missing"));

@@ -12,12 +12,12 @@ use super::budget::Budget;
 use super::chunks::{Column, Group};
 use super::columns::{CATEGORIES, INTEGERS};
 use super::count::{Counting, SHARDS};
-use super::crew::Crew;
 use super::merge::{Run, merge};
 use super::outputs::{aside, clear_aside, make_directory, name_file, publish, read_json};
 use super::parts::Part;
 use super::spec::PreprocessJob;
 use super::stages::VOCABULARY;
+use super::worker_pool::WorkerPool;
 
 /// Paths of the vocabulary files of one column.
 pub struct Files {
@@ -82,7 +82,7 @@ pub fn run(
     job: &PreprocessJob,
     parts: &[Part],
     memory: usize,
-    crew: &mut Crew<'_>,
+    crew: &mut WorkerPool<'_>,
 ) -> Result<usize> {
     let place = job.directory.join("vocabulary");
     make_directory(&place)?;
@@ -107,7 +107,7 @@ fn make(
     budget: &Budget,
     number: usize,
     files: &Files,
-    crew: &mut Crew<'_>,
+    crew: &mut WorkerPool<'_>,
 ) -> Result<usize> {
     let mut facts = Facts { kept: 0, distinct: 0 };
     let mut runs: Vec<Files> = Vec::new();
@@ -178,7 +178,7 @@ fn count(
     parts: &[Part],
     number: usize,
     counting: &Counting<'_>,
-    crew: &mut Crew<'_>,
+    crew: &mut WorkerPool<'_>,
 ) -> Result<()> {
     crew.carry_out(parts.len(), |turn| {
         let mut scatter = counting.scatter()?;

@@ -11,7 +11,7 @@ use std::time::Duration;
 use serde::Serialize;
 use storlab_base::monotonic_ns;
 use storlab_run::cpu::sharpen_timers;
-use storlab_run::fixed::Ledger;
+use storlab_run::fixed::WorkerRecorder;
 
 use super::cadence::take_precedence;
 use super::lane::LOOK;
@@ -60,7 +60,12 @@ pub struct EpochTimes {
 }
 
 /// Run all epochs. The coordinator opens each epoch and receives its times.
-pub fn run(shared: &Arc<Shared>, index: usize, mut ledger: Ledger, report: &Sender<EpochTimes>) {
+pub fn run(
+    shared: &Arc<Shared>,
+    index: usize,
+    mut ledger: WorkerRecorder,
+    report: &Sender<EpochTimes>,
+) {
     sharpen_timers();
     take_precedence();
     for epoch in 0..shared.job.epochs {
@@ -75,7 +80,12 @@ pub fn run(shared: &Arc<Shared>, index: usize, mut ledger: Ledger, report: &Send
     }
 }
 
-fn run_epoch(shared: &Arc<Shared>, index: usize, epoch: u32, ledger: &mut Ledger) -> EpochTimes {
+fn run_epoch(
+    shared: &Arc<Shared>,
+    index: usize,
+    epoch: u32,
+    ledger: &mut WorkerRecorder,
+) -> EpochTimes {
     let job = &shared.job;
     let lane = &shared.lanes[index];
     let stopping = || shared.control.stopping();
@@ -131,7 +141,7 @@ fn run_epoch(shared: &Arc<Shared>, index: usize, epoch: u32, ledger: &mut Ledger
 }
 
 /// Record the lateness of a thread and the time at which it woke.
-fn record_wake(ledger: &mut Ledger, woken: Option<(u64, u64)>) {
+fn record_wake(ledger: &mut WorkerRecorder, woken: Option<(u64, u64)>) {
     if let Some((late_ns, computed_ns)) = woken {
         ledger.record(WAKE, 0, late_ns, computed_ns);
     }

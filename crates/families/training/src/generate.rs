@@ -12,7 +12,7 @@ use storlab_io::{File, Pass, Stream, StreamSpec};
 use storlab_run::board::Board;
 use storlab_run::control::Control;
 use storlab_run::cpu::available_cores;
-use storlab_run::fixed::{Books, Extras, Ledger, Tally};
+use storlab_run::fixed::{Extras, FixedTotals, RecorderFactory, WorkerRecorder};
 use storlab_run::outcome::{Outcome, Span};
 use storlab_run::sampling::Kind;
 use storlab_run::threads::{guarded, spawn};
@@ -33,7 +33,7 @@ const GROUP_FILES: usize = 16;
 const GROUP_BYTES: u64 = 256 << 20;
 
 /// State shared by the generating threads.
-struct Works {
+struct GeneratorShared {
     job: TrainingJob,
     home: Home,
     content: Content,
@@ -41,7 +41,7 @@ struct Works {
     control: Arc<Control>,
 }
 
-impl Works {
+impl GeneratorShared {
     /// Flush the directories that contain the files' names, up to the parent of the data set.
     fn sync_directories(&self) -> Result<()> {
         let Home::Directory(home) = &self.home else { return Ok(()) };
@@ -60,10 +60,15 @@ pub fn run(job: TrainingJob, home: Home, control: &Arc<Control>, board: &Board) 
     let threads = available_cores().min(MOST_THREADS).min(job.records.files as usize).max(1);
     let content = Content::new(job.records.seed, SLOTS, IO);
     let interval_ns = job.interval_ns;
-    let works =
-        Arc::new(Works { job, home, content, next: AtomicU64::new(0), control: control.clone() });
-    let (books, reports) = Books::new(interval_ns, &KINDS);
-    let mut tally = Tally::begin(threads, &books, control, board);
+    let works = Arc::new(GeneratorShared {
+        job,
+        home,
+        content,
+        next: AtomicU64::new(0),
+        control: control.clone(),
+    });
+    let (books, reports) = RecorderFactory::new(interval_ns, &KINDS);
+    let mut tally = FixedTotals::begin(threads, &books, control, board);
     let (end, ends) = channel();
     let start_ns = tally.start_ns();
     let mut extras = Extras { takes_tasks: true, ..Extras::default() };
@@ -102,7 +107,12 @@ pub fn run(job: TrainingJob, home: Home, control: &Arc<Control>, board: &Board) 
     tally.finish(end_ns, control, extras)
 }
 
-fn make_files(works: &Works, index: usize, books: &Books, end: &Sender<Result<u64>>) {
+fn make_files(
+    works: &GeneratorShared,
+    index: usize,
+    books: &RecorderFactory,
+    end: &Sender<Result<u64>>,
+) {
     let mut ledger = books.ledger(index);
     let who = "a thread of the data set";
     let ended = guarded("training", who, || make_share(works, index, &mut ledger));
@@ -114,7 +124,7 @@ fn make_files(works: &Works, index: usize, books: &Books, end: &Sender<Result<u6
 }
 
 /// Generate files until none are left. Return the bytes written.
-fn make_share(works: &Works, index: usize, ledger: &mut Ledger) -> Result<u64> {
+fn make_share(works: &GeneratorShared, index: usize, ledger: &mut WorkerRecorder) -> Result<u64> {
     let mut maker = Maker::new(works, index)?;
     let mut made = 0;
     while !works.control.stopping() {
@@ -172,7 +182,7 @@ fn unnamed(path: &Path) -> PathBuf {
 }
 
 impl Maker {
-    fn new(works: &Works, index: usize) -> Result<Self> {
+    fn new(works: &GeneratorShared, index: usize) -> Result<Self> {
         if let Home::Store(store, _) = &works.home {
             let (patience, control) = (works.job.place.patience(), works.control.clone());
             let stopping = move || control.stopping();
@@ -193,7 +203,12 @@ impl Maker {
     }
 
     /// Generate a file. Return the bytes written: 0 if it exists.
-    fn make(&mut self, works: &Works, number: u64, ledger: &mut Ledger) -> Result<u64> {
+    fn make(
+        &mut self,
+        works: &GeneratorShared,
+        number: u64,
+        ledger: &mut WorkerRecorder,
+    ) -> Result<u64> {
         let facts = works.job.records.file(number);
         let layout = Layout::new(&works.job.records, &facts)?;
         match (self, &works.home) {
@@ -217,7 +232,7 @@ fn identity(facts: &FileFacts) -> Identity {
     Identity { number: 0, file: facts.number as usize, header: 0 }
 }
 
-fn seal(works: &Works, facts: &FileFacts, layout: &mut Layout) {
+fn seal(works: &GeneratorShared, facts: &FileFacts, layout: &mut Layout) {
     layout.seal(|layout, at, part| {
         works.content.of(identity(facts)).fill(at, part);
         layout.overlay(at, part);
@@ -226,12 +241,12 @@ fn seal(works: &Works, facts: &FileFacts, layout: &mut Layout) {
 
 /// Write the file under its temporary name. Return `None` if it exists or the run is stopping.
 fn make_file(
-    works: &Works,
+    works: &GeneratorShared,
     path: &Path,
     facts: &FileFacts,
     mut layout: Layout,
     stream: &mut Stream,
-    ledger: &mut Ledger,
+    ledger: &mut WorkerRecorder,
 ) -> Result<Option<File>> {
     if fs::metadata(path).is_ok_and(|there| there.is_file() && there.len() == layout.len) {
         return Ok(None);
@@ -274,12 +289,12 @@ fn make_file(
 
 /// Build the object in memory and upload it. Each thread holds one object at a time.
 fn make_object(
-    works: &Works,
+    works: &GeneratorShared,
     key: &str,
     facts: &FileFacts,
     mut layout: Layout,
     bucket: &mut Bucket,
-    ledger: &mut Ledger,
+    ledger: &mut WorkerRecorder,
 ) -> Result<u64> {
     if bucket.head(key)? == Some(layout.len) {
         return Ok(0);

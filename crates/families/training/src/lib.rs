@@ -23,7 +23,7 @@ use storlab_io::{DeviceCounters, drop_cache};
 use storlab_run::Secrets;
 use storlab_run::board::Board;
 use storlab_run::control::Control;
-use storlab_run::fixed::{Books, Extras, Ledger, Tally};
+use storlab_run::fixed::{Extras, FixedTotals, RecorderFactory, WorkerRecorder};
 use storlab_run::handle::Run;
 use storlab_run::order::Order as _;
 use storlab_run::outcome::{Outcome, Span};
@@ -67,7 +67,7 @@ fn begin(job: TrainingJob, credentials: Option<Credentials>, held: bool) -> Resu
 struct Coordinator<'b> {
     shared: Arc<Shared>,
     board: &'b Board,
-    tally: Tally,
+    tally: FixedTotals,
     reports: Receiver<Box<Report>>,
     times: Receiver<EpochTimes>,
     device: Option<DeviceCounters>,
@@ -91,7 +91,7 @@ impl<'b> Coordinator<'b> {
         });
         let job = &shared.job;
         let workers = job.accelerators * (job.reader_threads + 1);
-        let (books, reports) = Books::new(job.interval_ns, &KINDS);
+        let (books, reports) = RecorderFactory::new(job.interval_ns, &KINDS);
         let (time, times) = channel();
         if let Err(error) = arm(&shared, &books, &time) {
             shared.fail(error);
@@ -100,7 +100,7 @@ impl<'b> Coordinator<'b> {
         if job.drop_caches && !control.stopping() {
             drop_caches(&shared);
         }
-        let tally = Tally::begin(workers, &books, control, board);
+        let tally = FixedTotals::begin(workers, &books, control, board);
         drop(books);
         let mut run = Coordinator {
             device: shared.home.device(),
@@ -224,7 +224,7 @@ fn drop_caches(shared: &Shared) {
 }
 
 /// Start all threads, and wait until they are ready or the run is stopping.
-fn arm(shared: &Arc<Shared>, books: &Books, time: &Sender<EpochTimes>) -> Result<()> {
+fn arm(shared: &Arc<Shared>, books: &RecorderFactory, time: &Sender<EpochTimes>) -> Result<()> {
     // Nothing is sent on this channel: a thread drops its sender when it is ready or has failed.
     let (ready, none_left) = channel::<()>();
     spawn_all(shared, books, &ready, time)?;
@@ -236,7 +236,7 @@ fn arm(shared: &Arc<Shared>, books: &Books, time: &Sender<EpochTimes>) -> Result
 
 fn spawn_all(
     shared: &Arc<Shared>,
-    books: &Books,
+    books: &RecorderFactory,
     ready: &Sender<()>,
     time: &Sender<EpochTimes>,
 ) -> Result<()> {
@@ -280,7 +280,7 @@ fn read_all(
     shared: &Arc<Shared>,
     index: usize,
     turn: usize,
-    begin: impl FnOnce() -> Ledger,
+    begin: impl FnOnce() -> WorkerRecorder,
 ) -> Result<()> {
     let job = &shared.job;
     pin_in_turn(job.cpus.as_deref(), index * job.reader_threads + turn, "a reader")?;

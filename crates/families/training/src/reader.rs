@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use storlab_base::{Error, Result, monotonic_ns};
 use storlab_io::{Access, File, Pass, SECTOR, Stream, StreamSpec};
-use storlab_run::fixed::Ledger;
+use storlab_run::fixed::WorkerRecorder;
 use storlab_s3::transfer::Bucket;
 
 use super::format::{FileFacts, masked, tfrecord_stride};
@@ -31,13 +31,17 @@ enum Source {
 pub struct Reader {
     shared: Arc<Shared>,
     source: Source,
-    ledger: Ledger,
+    ledger: WorkerRecorder,
 }
 
 impl Reader {
     /// Create a reader with its own buffers or connection. `turn` numbers the readers; `begin`
     /// opens the counters when everything else is ready.
-    pub fn new(shared: Arc<Shared>, turn: usize, begin: impl FnOnce() -> Ledger) -> Result<Self> {
+    pub fn new(
+        shared: Arc<Shared>,
+        turn: usize,
+        begin: impl FnOnce() -> WorkerRecorder,
+    ) -> Result<Self> {
         let source = match &shared.home {
             Home::Directory(_) => Source::Files(Box::new(Stream::new(buffers(&shared.job))?)),
             Home::Store(store, _) => {

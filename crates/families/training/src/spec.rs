@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use storlab_base::Result;
 use storlab_io::SECTOR;
-use storlab_run::order::{Order, at_least_one, must, stay_below};
+use storlab_run::order::{Order, at_least_one, require, stay_below};
 use storlab_s3::transfer::PlaceSpec;
 
 /// Purpose of a run: run epochs, or generate the data set.
@@ -137,12 +137,12 @@ impl Order for TrainingJob {
         ])?;
         let counted = self.first_accelerator + self.accelerators <= self.everywhere() as usize;
         let what = || format!("{} are fewer than those of this order", self.all_accelerators);
-        must(counted, "all_accelerators", what, "count those of all clients")?;
+        require(counted, "all_accelerators", what, "count those of all clients")?;
         let whole = self.read_bytes > 0 && self.read_bytes.is_multiple_of(SECTOR);
-        must(whole, "read_bytes", || "is no multiple of 4096".into(), "use 1MiB")?;
+        require(whole, "read_bytes", || "is no multiple of 4096".into(), "use 1MiB")?;
         let alone = self.records.format != Format::Jpeg || self.records.samples_per_file == 1;
         let what = || "a JPEG file has one sample".into();
-        must(alone, "records.samples_per_file", what, "use 1")?;
+        require(alone, "records.samples_per_file", what, "use 1")?;
         let names = [&self.records.folder, &self.records.prefix];
         stay_below("records", names.into_iter().map(String::as_str))?;
         let what = || {
@@ -154,7 +154,7 @@ impl Order for TrainingJob {
             )
         };
         let enough = self.task != Task::Run || self.steps() > 0;
-        must(enough, "records.files", what, "make the data set larger")
+        require(enough, "records.files", what, "make the data set larger")
     }
 }
 

@@ -15,7 +15,7 @@ fn run(held: bool, extras: fn() -> Extras) -> Run {
     let control = Arc::new(Control::new(held));
     let run_control = control.clone();
     Run::begin(control, move |board| {
-        let (books, reports) = Books::new(1000 * MS, &KINDS);
+        let (books, reports) = RecorderFactory::new(1000 * MS, &KINDS);
         let work = |worker: usize| {
             let books = books.clone();
             move || {
@@ -28,7 +28,7 @@ fn run(held: bool, extras: fn() -> Extras) -> Run {
             }
         };
         let threads: Vec<_> = (0..2).map(|worker| std::thread::spawn(work(worker))).collect();
-        let mut tally = Tally::begin(2, &books, &run_control, board);
+        let mut tally = FixedTotals::begin(2, &books, &run_control, board);
         drop(books);
         for report in reports {
             tally.add(report, board);

@@ -11,8 +11,8 @@ use http::header::HeaderName;
 use super::Connection;
 use super::framing::Framing;
 use super::head::{Head, for_each_field};
-use super::sealed::RECORD_BYTES;
 use super::stream::READ_BYTES;
+use super::tls_stream::RECORD_BYTES;
 use crate::failure::Failure;
 use crate::xml;
 

@@ -10,7 +10,7 @@ use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::TcpStream;
 
-use super::sealed::Sealed;
+use super::tls_stream::TlsStream;
 
 /// Maximum number of bytes per read. The buffer belongs to the thread rather than the connection,
 /// so that the data is still in the processor's cache when it is used. CPU per GB of GETs of 4 MiB
@@ -28,7 +28,7 @@ pub enum Stream {
     /// Plain socket.
     Plain(TcpStream),
     /// TLS over a socket.
-    Sealed(Box<Sealed>),
+    TlsStream(Box<TlsStream>),
 }
 
 impl Stream {
@@ -51,7 +51,7 @@ impl Stream {
                 }
                 Poll::Ready(Ok(open))
             }
-            Stream::Sealed(sealed) => sealed.poll_read(cx, buffer, most, take),
+            Stream::TlsStream(sealed) => sealed.poll_read(cx, buffer, most, take),
         })
     }
 
@@ -82,7 +82,7 @@ impl Stream {
     fn socket(&self) -> &TcpStream {
         match self {
             Stream::Plain(socket) => socket,
-            Stream::Sealed(sealed) => sealed.socket(),
+            Stream::TlsStream(sealed) => sealed.socket(),
         }
     }
 
@@ -90,7 +90,7 @@ impl Stream {
     pub fn poll_writable(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self {
             Stream::Plain(socket) => socket.poll_write_ready(cx),
-            Stream::Sealed(sealed) => sealed.poll_writable(cx),
+            Stream::TlsStream(sealed) => sealed.poll_writable(cx),
         }
     }
 
@@ -102,7 +102,7 @@ impl Stream {
     ) -> Poll<io::Result<usize>> {
         match self {
             Stream::Plain(socket) => poll_write_plain(socket, cx, slices),
-            Stream::Sealed(sealed) => sealed.poll_write(cx, slices),
+            Stream::TlsStream(sealed) => sealed.poll_write(cx, slices),
         }
     }
 
@@ -110,7 +110,7 @@ impl Stream {
     pub fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self {
             Stream::Plain(_) => Poll::Ready(Ok(())),
-            Stream::Sealed(sealed) => sealed.poll_flush(cx),
+            Stream::TlsStream(sealed) => sealed.poll_flush(cx),
         }
     }
 }

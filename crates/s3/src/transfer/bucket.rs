@@ -1,8 +1,8 @@
 //! Blocking bucket client that moves whole objects, from one thread over a few connections of its
 //! own.
 
-mod patience;
 mod requests;
+mod retry_policy;
 #[cfg(test)]
 mod tests;
 
@@ -18,11 +18,11 @@ use crate::body::{Framing, RequestBody};
 use crate::content::Content;
 use crate::{Call, Failure, Headers, PayloadHash, Store, sha256, xml};
 
-pub use patience::{Patience, RetryLog};
+pub use retry_policy::{RetryLog, RetryPolicy};
 
 use super::parts::{Part, Parts, is_missing};
 use super::try_join_all;
-use requests::{Answered, Body, Desk, Link, Stopping, number_in};
+use requests::{Answered, Body, Link, RequestSender, Stopping, number_in};
 
 /// Timing and size of a transfer.
 #[derive(Clone, Copy, Debug)]
@@ -38,7 +38,7 @@ pub struct Moved {
 /// Blocking bucket client with its own connections. It belongs to the thread that created it.
 pub struct Bucket {
     runtime: Runtime,
-    desk: Desk,
+    desk: RequestSender,
     links: Vec<Link>,
     hurried: Box<dyn Fn() -> bool + Send>,
 }
@@ -59,7 +59,7 @@ impl Bucket {
         store: Store,
         connections: usize,
         turn: usize,
-        patience: &Patience,
+        patience: &RetryPolicy,
         hurried: impl Fn() -> bool + Send + 'static,
     ) -> Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread()
@@ -67,7 +67,7 @@ impl Bucket {
             .build()
             .map_err(|e| Error::io("start", "a runtime for a bucket", 0, e))?;
         let links = (0..connections.max(1)).map(|_| None).collect();
-        let desk = Desk::new(store, turn, patience.clone());
+        let desk = RequestSender::new(store, turn, patience.clone());
         Ok(Bucket { runtime, desk, links, hurried: Box::new(hurried) })
     }
 
@@ -312,7 +312,7 @@ impl Bucket {
 
 /// Download of an object in parts.
 struct Download<'d> {
-    desk: &'d Desk,
+    desk: &'d RequestSender,
     key: &'d str,
     parts: Parts,
     /// Expected content; None if the object is not verified.
@@ -359,7 +359,7 @@ impl Download<'_> {
 
 /// Upload of an object in parts.
 struct Upload<'u> {
-    desk: &'u Desk,
+    desk: &'u RequestSender,
     key: &'u str,
     bytes: u64,
     parts: Parts,
@@ -483,7 +483,7 @@ impl Upload<'_> {
 /// Abort an upload, with retries, because an unfinished upload takes space until it is aborted. One
 /// that no longer exists is not an error.
 async fn abort(
-    desk: &Desk,
+    desk: &RequestSender,
     link: &mut Link,
     key: &str,
     id: &str,

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use serde::Deserialize;
 use storlab_base::{Error, Result};
 
-use super::bucket::{Patience, RetryLog};
+use super::bucket::{RetryLog, RetryPolicy};
 use crate::StoreSpec;
 
 /// Directory, or prefix in a bucket, in which a workload keeps its own files or objects.
@@ -47,8 +47,8 @@ fn minute() -> u64 {
 
 impl PlaceSpec {
     /// Return the retry policy for requests to the bucket.
-    pub fn patience(&self) -> Patience {
-        Patience::new(self.request_timeout_ns, self.retries, self.backoff_ns, &self.log)
+    pub fn patience(&self) -> RetryPolicy {
+        RetryPolicy::new(self.request_timeout_ns, self.retries, self.backoff_ns, &self.log)
     }
 
     /// Check that exactly one of directory and store is set, and that the other fields are valid.

@@ -11,7 +11,7 @@ fn the_content_of_another_seed_is_made_before_a_restore_begins() {
     let files = serde_json::json!([{"name": "a.bin", "rank": 0, "bytes": 65_536}]);
     let order = crate::tests::order(home.path(), |job| job["files"] = files.clone());
     let job = CheckpointJob::from_json(&order.to_string()).unwrap();
-    let shelf = Shelf::new(&job, home.path());
+    let shelf = CheckpointDirectory::new(&job, home.path());
     let mut directory = Directory::new(&job, shelf, &Arc::new(Control::new(false)));
     let manifest = Manifest { seed: job.seed + 1, ..directory.describe(1) };
     std::fs::create_dir(directory.shelf.whole(1)).unwrap();
@@ -19,7 +19,7 @@ fn the_content_of_another_seed_is_made_before_a_restore_begins() {
     let whose = Identity { number: 1, file: 0, header: 0 };
     Content::new(manifest.seed, slots(&job), 65_536).of(whose).fill(0, &mut data);
     std::fs::write(directory.shelf.whole(1).join("a.bin"), &data).unwrap();
-    assert_eq!(directory.chill(&manifest).unwrap(), 0);
+    assert_eq!(directory.evict_page_cache(&manifest).unwrap(), 0);
     let expected = directory.expected.expect("what it is compared with");
     expected.check(whose, "a.bin", 0, &data).unwrap();
 }
@@ -29,7 +29,7 @@ fn what_failed_is_told_though_another_rank_is_stuck() {
     let home = tempfile::tempdir_in(".").unwrap();
     let order = crate::tests::order(home.path(), |job| job["drain_timeout_ns"] = 1.into());
     let job = CheckpointJob::from_json(&order.to_string()).unwrap();
-    let shelf = Shelf::new(&job, home.path());
+    let shelf = CheckpointDirectory::new(&job, home.path());
     let mut directory = Directory::new(&job, shelf, &Arc::new(Control::new(false)));
     let (answer, answers) = channel();
     directory.answers = Some(answers);

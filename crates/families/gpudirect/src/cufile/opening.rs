@@ -16,28 +16,28 @@ const ALREADY_OPEN: i32 = 5026;
 const LOOK: Duration = Duration::from_millis(50);
 
 /// Calls of this process that were abandoned and have not returned.
-static LEFT_BEHIND: AtomicUsize = AtomicUsize::new(0);
+static ABANDONED_CALLS: AtomicUsize = AtomicUsize::new(0);
 
 /// Flag shared by an opening call and its waiter: whichever finishes second sees that the other one
 /// has. So a call that returns just when it is given up is not counted as abandoned.
 #[derive(Clone, Default)]
-struct Parting(Arc<AtomicBool>);
+struct AbandonFlag(Arc<AtomicBool>);
 
-impl Parting {
+impl AbandonFlag {
     /// Record that the call has returned.
     fn call_ends(&self) {
         if self.0.swap(true, Ordering::AcqRel) {
-            LEFT_BEHIND.fetch_sub(1, Ordering::Relaxed);
+            ABANDONED_CALLS.fetch_sub(1, Ordering::Relaxed);
         }
     }
 
     /// Record that the waiter gives up. Return false if the call has returned in the meantime.
     fn wait_ends(&self) -> bool {
         // Count first, because the call may return at any moment.
-        LEFT_BEHIND.fetch_add(1, Ordering::Relaxed);
+        ABANDONED_CALLS.fetch_add(1, Ordering::Relaxed);
         let came_back = self.0.swap(true, Ordering::AcqRel);
         if came_back {
-            LEFT_BEHIND.fetch_sub(1, Ordering::Relaxed);
+            ABANDONED_CALLS.fetch_sub(1, Ordering::Relaxed);
         }
         !came_back
     }
@@ -53,11 +53,11 @@ pub fn open(
     timeout_ns: u64,
     ended: impl Fn() -> bool,
 ) -> Result<()> {
-    if LEFT_BEHIND.load(Ordering::Relaxed) > 0 {
+    if ABANDONED_CALLS.load(Ordering::Relaxed) > 0 {
         return Err(hung("in an earlier run of this process, and still does", timeout_ns));
     }
     let (sender, receiver) = channel();
-    let parting = Parting::default();
+    let parting = AbandonFlag::default();
     let of_the_call = parting.clone();
     let opening = move || {
         // A failed send means that the receiver is gone and needs no answer. Send before

@@ -5,7 +5,7 @@ use std::fs::File;
 
 use storlab_base::{OpKind, Result};
 
-use super::{Io, Landing, OneByOne, Seat, read_at, write_at};
+use super::{Io, Landing, OneByOne, WorkerResources, read_at, write_at};
 use crate::cuda::{DeviceBuffer, PinnedBuffer};
 use crate::errors::{Done, Fault};
 use crate::files;
@@ -16,7 +16,7 @@ pub struct Bounce {
     file: File,
     pinned: PinnedBuffer,
     buffer: Option<DeviceBuffer>,
-    seat: Seat,
+    seat: WorkerResources,
 }
 
 impl Bounce {
@@ -24,7 +24,7 @@ impl Bounce {
     ///
     /// # Errors
     /// If the file cannot be opened, or memory cannot be allocated or pinned.
-    pub fn new(shared: &Shared, seat: Seat) -> Result<Self> {
+    pub fn new(shared: &Shared, seat: WorkerResources) -> Result<Self> {
         let job = &shared.job;
         let file = files::open(job, &job.members[seat.file])?;
         let pinned = PinnedBuffer::new(seat.cuda()?, seat.longest)?;

@@ -10,7 +10,8 @@ use std::time::Duration;
 use storlab_base::{OpKind, Result, monotonic_ns};
 
 use super::{
-    Completion, Io, Landing, Mover, Patience, Registered, Seat, next_look_ns, usual_after,
+    Completion, Io, Landing, Mover, Registered, WorkerResources, YieldBudget, next_look_ns,
+    usual_after,
 };
 use crate::cuda::{Event, Stream};
 use crate::cufile::{IoStream, Opcode};
@@ -30,7 +31,7 @@ pub struct DirectAsync {
     /// Event after the operation of the only lane, at queue depth 1; `None` at other depths.
     end: Option<Event>,
     registered: Registered,
-    seat: Seat,
+    seat: WorkerResources,
     pushed: Vec<Io>,
     in_flight: usize,
     /// Smoothed duration of an operation in nanoseconds.
@@ -43,7 +44,7 @@ impl DirectAsync {
     /// # Errors
     /// If the file cannot be opened or registered, memory cannot be allocated, or cuFile has no
     /// async API.
-    pub fn new(shared: &Shared, seat: Seat) -> Result<Self> {
+    pub fn new(shared: &Shared, seat: WorkerResources) -> Result<Self> {
         let (depth, cuda, cufile) = (shared.job.queue_depth, seat.cuda()?, seat.cufile()?);
         let in_whole_pages = shared.job.in_whole_pages();
         let registered = Registered::new(shared, &seat)?;
@@ -128,7 +129,7 @@ impl Mover for DirectAsync {
             let _ = end.mark(self.lanes[0].stream.stream()).and_then(|()| end.wait());
         }
         let until_ns = begun_ns.saturating_add(limit.as_nanos() as u64);
-        let mut patience = Patience::default();
+        let mut patience = YieldBudget::default();
         loop {
             let oldest_ns = self.sweep(ended);
             let now = monotonic_ns();

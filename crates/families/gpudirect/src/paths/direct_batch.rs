@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use storlab_base::{OpKind, Result};
 
-use super::{Completion, Io, Landing, Mover, Registered, Seat};
+use super::{Completion, Io, Landing, Mover, Registered, WorkerResources};
 use crate::cufile::{Batch, Opcode};
 use crate::errors::Done;
 use crate::shared::Shared;
@@ -20,7 +20,7 @@ pub struct DirectBatch {
     /// Dropped before the registrations that it uses; both are leaked if an operation is in flight.
     batch: ManuallyDrop<Batch>,
     registered: ManuallyDrop<Registered>,
-    seat: Seat,
+    seat: WorkerResources,
     pushed: usize,
     in_flight: usize,
     /// Slots in flight: the library may report the end of an entry more than once.
@@ -34,7 +34,7 @@ impl DirectBatch {
     /// # Errors
     /// If the file cannot be opened or registered, memory cannot be allocated, or cuFile has no
     /// batches of this size.
-    pub fn new(shared: &Shared, seat: Seat) -> Result<Self> {
+    pub fn new(shared: &Shared, seat: WorkerResources) -> Result<Self> {
         let batch = Batch::new(seat.cufile()?, shared.job.queue_depth)?;
         let registered = Registered::new(shared, &seat)?;
         let depth = shared.job.queue_depth;

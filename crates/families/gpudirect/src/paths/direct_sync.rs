@@ -2,14 +2,14 @@
 
 use storlab_base::{OpKind, Result};
 
-use super::{Io, Landing, OneByOne, Registered, Seat};
+use super::{Io, Landing, OneByOne, Registered, WorkerResources};
 use crate::errors::Done;
 use crate::shared::Shared;
 
 /// Data path between storage and GPU memory by cuFile's synchronous API.
 pub struct DirectSync {
     registered: Registered,
-    seat: Seat,
+    seat: WorkerResources,
 }
 
 impl DirectSync {
@@ -17,7 +17,7 @@ impl DirectSync {
     ///
     /// # Errors
     /// If the file cannot be opened or registered, or memory cannot be allocated.
-    pub fn new(shared: &Shared, seat: Seat) -> Result<Self> {
+    pub fn new(shared: &Shared, seat: WorkerResources) -> Result<Self> {
         Ok(DirectSync { registered: Registered::new(shared, &seat)?, seat })
     }
 }

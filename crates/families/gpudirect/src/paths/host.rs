@@ -5,7 +5,7 @@ use std::fs::File;
 use memmap2::MmapMut;
 use storlab_base::{OpKind, Result};
 
-use super::{Io, Landing, OneByOne, Seat, read_at, write_at};
+use super::{Io, Landing, OneByOne, WorkerResources, read_at, write_at};
 use crate::content::place_of;
 use crate::errors::{Done, Fault};
 use crate::files;
@@ -15,7 +15,7 @@ use crate::shared::Shared;
 pub struct Host {
     file: File,
     buffer: MmapMut,
-    seat: Seat,
+    seat: WorkerResources,
 }
 
 impl Host {
@@ -23,7 +23,7 @@ impl Host {
     ///
     /// # Errors
     /// If the file cannot be opened or memory cannot be allocated.
-    pub fn new(shared: &Shared, seat: Seat) -> Result<Self> {
+    pub fn new(shared: &Shared, seat: WorkerResources) -> Result<Self> {
         let job = &shared.job;
         let file = files::open(job, &job.members[seat.file])?;
         let mut buffer = files::pages(seat.longest)?;

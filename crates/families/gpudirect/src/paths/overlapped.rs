@@ -12,7 +12,9 @@ use storlab_io::{
     Access, Arena, Backend, Completion as Ended, File, Op, PosixBackend, UringBackend, Wake, probe,
 };
 
-use super::{Completion, Io, Landing, Mover, Patience, Seat, next_look_ns, usual_after};
+use super::{
+    Completion, Io, Landing, Mover, WorkerResources, YieldBudget, next_look_ns, usual_after,
+};
 use crate::cuda::{DeviceBuffer, Event, PinnedArena, Stream};
 use crate::errors::{Done, Fault};
 use crate::shared::Shared;
@@ -30,7 +32,7 @@ struct Lane {
 }
 
 impl Lane {
-    fn new(seat: &Seat, depth: usize) -> Result<Self> {
+    fn new(seat: &WorkerResources, depth: usize) -> Result<Self> {
         let stream = Stream::new(seat.cuda()?).map_err(|fault| fault.of("cuStreamCreate"))?;
         Ok(Lane { stream, queue: VecDeque::with_capacity(depth), usual_ns: 0 })
     }
@@ -81,7 +83,7 @@ pub struct Overlapped<B> {
     pinned: PinnedArena,
     buffer: Option<DeviceBuffer>,
     backend: B,
-    seat: Seat,
+    seat: WorkerResources,
     slots: Vec<Slot>,
     pushed: Vec<u16>,
     reaped: Vec<Ended>,
@@ -106,7 +108,7 @@ pub trait Use {
 /// # Errors
 /// If the file cannot be opened, memory cannot be allocated or pinned, or the backend cannot start;
 /// errors of `then`.
-pub fn begin<U: Use>(shared: &Shared, seat: Seat, then: U) -> Result<U::Output> {
+pub fn begin<U: Use>(shared: &Shared, seat: WorkerResources, then: U) -> Result<U::Output> {
     let job = &shared.job;
     let member = &job.members[seat.file];
     let access = Access { read: true, write: job.writes(), direct: job.direct };
@@ -132,7 +134,7 @@ fn has_uring() -> bool {
 }
 
 impl<B: Backend> Overlapped<B> {
-    fn new(shared: &Shared, seat: Seat, backend: B) -> Result<Self> {
+    fn new(shared: &Shared, seat: WorkerResources, backend: B) -> Result<Self> {
         let (cuda, depth) = (seat.cuda()?, shared.job.queue_depth);
         // SAFETY: fields are dropped in their order, `pinned` before `backend`.
         let pinned = unsafe { PinnedArena::new(cuda, backend.arena()) }?;
@@ -269,7 +271,7 @@ impl<B: Backend> Mover for Overlapped<B> {
         }
         self.pushed.clear();
         let until_ns = monotonic_ns().saturating_add(limit.as_nanos() as u64);
-        let mut patience = Patience::default();
+        let mut patience = YieldBudget::default();
         loop {
             self.take_from_kernel(ended);
             self.take_from_driver(ended);

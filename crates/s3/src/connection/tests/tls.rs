@@ -171,7 +171,7 @@ async fn most_at_once(version: &'static SupportedProtocolVersion) -> usize {
     let spec = trusting(format!("https://localhost:{port}"), &identity.trust);
     let store = Store::new(&spec, None).expect("a store");
     let connection = Connection::open(&store, 0, LONG).await.expect("believed");
-    let Stream::Sealed(sealed) = &connection.stream else { panic!("no TLS") };
+    let Stream::TlsStream(sealed) = &connection.stream else { panic!("no TLS") };
     // net.ipv4.tcp_rmem may limit the growth of the buffer to two records; SO_RCVBUF is not limited
     // by it.
     SockRef::from(sealed.socket()).set_recv_buffer_size(1 << 20).expect("a socket");

@@ -6,7 +6,7 @@ use http::header::{self, HeaderName, HeaderValue};
 use http::{Method, StatusCode};
 
 use super::super::parts::is_missing;
-use super::Patience;
+use super::RetryPolicy;
 use crate::body::RequestBody;
 
 const ANSWER_BYTES: usize = 8 << 20;
@@ -18,11 +18,11 @@ pub type Answered<T> = std::result::Result<T, Failure>;
 
 /// Sender of requests to one endpoint, with a retry policy. It belongs to the thread that created
 /// it.
-pub struct Desk {
+pub struct RequestSender {
     store: Store,
     endpoint: usize,
     /// Retry policy of every request.
-    pub patience: Patience,
+    pub patience: RetryPolicy,
 }
 
 /// Factory of a request's body, called for each attempt.
@@ -30,11 +30,11 @@ pub type Body<'b> = &'b dyn Fn() -> RequestBody;
 /// Callback that returns whether the run is ending.
 pub type Stopping<'s> = &'s dyn Fn() -> bool;
 
-impl Desk {
+impl RequestSender {
     /// Create a sender; `turn` is the index of the thread and selects the endpoint.
-    pub fn new(store: Store, turn: usize, patience: Patience) -> Self {
+    pub fn new(store: Store, turn: usize, patience: RetryPolicy) -> Self {
         let endpoint = turn % store.endpoints();
-        Desk { store, endpoint, patience }
+        RequestSender { store, endpoint, patience }
     }
 
     /// Send a request and read the whole answer, with the retries of the policy.

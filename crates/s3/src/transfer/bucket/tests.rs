@@ -40,7 +40,7 @@ fn store(answers: &'static [&'static str]) -> (Store, Arc<AtomicUsize>) {
 }
 
 fn get(store: Store, range: (u64, u64)) -> Result<(Option<u64>, Vec<u8>)> {
-    let patience = Patience::new(60_000_000_000, 1, 0, &RetryLog::default());
+    let patience = RetryPolicy::new(60_000_000_000, 1, 0, &RetryLog::default());
     let mut bucket = Bucket::new(store, 1, 0, &patience, || false)?;
     let mut whole = Vec::new();
     let take = |_, data: &[u8]| {

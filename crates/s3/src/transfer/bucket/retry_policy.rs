@@ -15,32 +15,32 @@ const LOOK: Duration = Duration::from_millis(50);
 /// Counts of retries and abandoned uploads, shared by all clones and reported at the end of the
 /// run.
 #[derive(Clone, Debug, Default)]
-pub struct RetryLog(Arc<Mutex<Happened>>);
+pub struct RetryLog(Arc<Mutex<RetryCounts>>);
 
 #[derive(Debug, Default)]
-struct Happened {
+struct RetryCounts {
     again: BTreeMap<String, u64>,
     orphans: u64,
 }
 
 /// Retry policy of a bucket's requests.
 #[derive(Clone, Debug)]
-pub struct Patience {
+pub struct RetryPolicy {
     timeout: Duration,
     retries: u32,
     backoff_ns: u64,
     log: RetryLog,
 }
 
-impl Patience {
+impl RetryPolicy {
     /// Create a policy; the pause before the first retry is `backoff_ns` and doubles with each
     /// retry.
     pub fn new(timeout_ns: u64, retries: u32, backoff_ns: u64, log: &RetryLog) -> Self {
         let timeout = Duration::from_nanos(timeout_ns);
-        Patience { timeout, retries, backoff_ns, log: log.clone() }
+        RetryPolicy { timeout, retries, backoff_ns, log: log.clone() }
     }
 
-    /// Return the time-out for connecting and for work under [`Patience::in_time`].
+    /// Return the time-out for connecting and for work under [`RetryPolicy::in_time`].
     pub fn timeout(&self) -> Duration {
         self.timeout
     }
@@ -143,7 +143,7 @@ mod tests {
 
     #[test]
     fn what_passes_is_tried_again_and_told() {
-        let patience = Patience::new(60_000_000_000, 2, 1000, &RetryLog::default());
+        let patience = RetryPolicy::new(60_000_000_000, 2, 1000, &RetryLog::default());
         let tries = Cell::new(0);
         let flaky = async || {
             tries.set(tries.get() + 1);
@@ -165,7 +165,7 @@ mod tests {
                 Err::<(), _>(failure.clone())
             }
         };
-        let patience = Patience::new(60_000_000_000, 2, 0, &RetryLog::default());
+        let patience = RetryPolicy::new(60_000_000_000, 2, 0, &RetryLog::default());
         assert_eq!(run(patience.lasting(&|| false, never(Failure::Closed))), Err(Failure::Closed));
         assert_eq!(tries.get(), 3);
         let tls = Failure::Tls { fault: TlsFault::Untrusted, what: "no".to_owned() };
@@ -174,7 +174,7 @@ mod tests {
         // There are no retries after the run has ended.
         assert_eq!(run(patience.lasting(&|| true, never(Failure::Closed))), Err(Failure::Closed));
         assert_eq!(tries.get(), 1);
-        let hurried = Patience::new(1_000_000, 1, 0, &RetryLog::default());
+        let hurried = RetryPolicy::new(1_000_000, 1, 0, &RetryLog::default());
         let silent = async || hurried.in_time(std::future::pending::<Result<(), _>>()).await;
         assert_eq!(run(hurried.lasting(&|| false, silent)), Err(Failure::TimeOut));
         assert_eq!(hurried.retries(), 1);

@@ -28,9 +28,9 @@ const HEADERS: [HeaderName; 6] =
 
 /// Stored headers of an object, as the client sent them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Kept(pub HeaderMap);
+pub struct StoredHeaders(pub HeaderMap);
 
-impl Kept {
+impl StoredHeaders {
     /// Select the headers to store from a request that creates an object.
     ///
     /// # Errors
@@ -109,7 +109,7 @@ impl Kept {
         text
     }
 
-    /// Parse the output of [`Kept::text`]; invalid lines are skipped.
+    /// Parse the output of [`StoredHeaders::text`]; invalid lines are skipped.
     pub fn parse(text: &[u8]) -> Self {
         let mut kept = HeaderMap::new();
         for line in text.split(|byte| *byte == b'\n') {
@@ -138,17 +138,17 @@ mod tests {
     #[test]
     fn a_file_gives_back_what_it_was_given() {
         let file = tempfile::tempfile_in(".").expect("a file");
-        assert_eq!(Kept::read(&file).expect("read"), Kept::default());
+        assert_eq!(StoredHeaders::read(&file).expect("read"), StoredHeaders::default());
         let mut headers = HeaderMap::new();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/plain"));
         let long = HeaderValue::try_from("x".repeat(2000)).expect("a value");
         headers.insert("x-amz-meta-long", long);
         headers.insert("x-amz-meta-empty", HeaderValue::from_static(""));
         headers.insert("host", HeaderValue::from_static("of the connection"));
-        let kept = Kept::of(&headers).expect("allowed");
+        let kept = StoredHeaders::of(&headers).expect("allowed");
         assert_eq!(kept.0.len(), 3);
         kept.write(&file).expect("written");
-        assert_eq!(Kept::read(&file).expect("read"), kept);
+        assert_eq!(StoredHeaders::read(&file).expect("read"), kept);
     }
 
     #[test]
@@ -161,7 +161,7 @@ mod tests {
         ] {
             let mut headers = HeaderMap::new();
             headers.insert(CONTENT_ENCODING, HeaderValue::from_static(sent));
-            let kept = Kept::of(&headers).expect("allowed");
+            let kept = StoredHeaders::of(&headers).expect("allowed");
             let encoding = kept.0.get(CONTENT_ENCODING).map(|value| value.to_str().expect("text"));
             assert_eq!(encoding, there, "{sent}");
         }

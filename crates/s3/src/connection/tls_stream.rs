@@ -24,7 +24,7 @@ const SEAL_BYTES: usize = 256 << 10;
 pub const RECORD_BYTES: usize = 17 << 10;
 
 /// TLS connection over a socket, without intermediate buffers.
-pub struct Sealed {
+pub struct TlsStream {
     socket: TcpStream,
     tls: UnbufferedClientConnection,
     /// Start of a record whose rest has not arrived.
@@ -37,7 +37,7 @@ pub struct Sealed {
     over: bool,
 }
 
-impl Sealed {
+impl TlsStream {
     /// Perform the TLS handshake with the server, whose certificate must be for `server`.
     ///
     /// # Errors
@@ -51,7 +51,7 @@ impl Sealed {
         let tls = UnbufferedClientConnection::new(config.clone(), server.clone());
         let tls = tls.map_err(io::Error::other)?;
         let (begun, out) = (Vec::new(), Vec::new());
-        let mut sealed = Sealed { socket, tls, begun, out, taken: 0, over: false };
+        let mut sealed = TlsStream { socket, tls, begun, out, taken: 0, over: false };
         loop {
             let mut records = std::mem::take(&mut sealed.begun);
             let (used, ready) = sealed.open(&mut records, &mut |_| ());
@@ -242,7 +242,7 @@ fn encode<Side>(mut data: EncodeTlsData<'_, Side>, out: &mut Vec<u8>) {
     }
 }
 
-impl fmt::Debug for Sealed {
+impl fmt::Debug for TlsStream {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Sealed").field("socket", &self.socket).finish_non_exhaustive()
     }

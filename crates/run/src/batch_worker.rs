@@ -161,7 +161,7 @@ pub struct Sent {
 }
 
 /// Worker that submits operations in turns.
-pub trait Turns {
+pub trait BatchWorker {
     /// Return the shared state of the worker's run.
     fn timed(&self) -> &Timed;
 
@@ -190,7 +190,7 @@ pub trait Turns {
 /// # Errors
 /// Any error ends the worker.
 #[inline]
-pub fn load<W: Turns>(worker: &mut W, mut now: u64) -> Result<u64> {
+pub fn load<W: BatchWorker>(worker: &mut W, mut now: u64) -> Result<u64> {
     // A separate loop finds the delay of the first operation, so that later turns do not pay for
     // the check.
     while goes_on(worker) {
@@ -212,6 +212,6 @@ pub fn load<W: Turns>(worker: &mut W, mut now: u64) -> Result<u64> {
 }
 
 #[inline]
-fn goes_on(worker: &impl Turns) -> bool {
+fn goes_on(worker: &impl BatchWorker) -> bool {
     worker.schedule().issuing && !worker.timed().control.stopping()
 }

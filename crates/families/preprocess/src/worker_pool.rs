@@ -8,16 +8,16 @@ use std::time::Duration;
 use storlab_base::{Error, Result, lock, monotonic_ns};
 use storlab_run::board::Board;
 use storlab_run::control::Control;
-use storlab_run::fixed::{Books, Ledger, Tally};
+use storlab_run::fixed::{FixedTotals, RecorderFactory, WorkerRecorder};
 use storlab_run::sampling::{Kind, Report};
 use storlab_run::threads::{guarded, pin_in_turn};
 
 const LOOK: Duration = Duration::from_millis(100);
 
 /// Worker threads of all stages, with their counters.
-pub struct Crew<'b> {
-    ledgers: Vec<Ledger>,
-    tally: Tally,
+pub struct WorkerPool<'b> {
+    ledgers: Vec<WorkerRecorder>,
+    tally: FixedTotals,
     reports: Receiver<Box<Report>>,
     board: &'b Board,
     control: Arc<Control>,
@@ -28,7 +28,7 @@ pub struct Crew<'b> {
 /// Access of one worker to the tasks of a round and to its counters.
 pub struct Turn<'c> {
     /// Operations and bytes that the worker has counted.
-    ledger: &'c mut Ledger,
+    ledger: &'c mut WorkerRecorder,
     next: &'c AtomicUsize,
     tasks: usize,
     stop: &'c AtomicBool,
@@ -59,7 +59,7 @@ impl Turn<'_> {
     }
 }
 
-impl<'b> Crew<'b> {
+impl<'b> WorkerPool<'b> {
     /// Create the workers, and begin the window.
     pub fn new(
         workers: usize,
@@ -69,14 +69,14 @@ impl<'b> Crew<'b> {
         board: &'b Board,
         control: &Arc<Control>,
     ) -> Self {
-        let (books, reports) = Books::new(interval_ns, kinds);
-        let tally = Tally::begin(workers, &books, control, board);
+        let (books, reports) = RecorderFactory::new(interval_ns, kinds);
+        let tally = FixedTotals::begin(workers, &books, control, board);
         let ledger = |worker| {
             let mut made = books.ledger(worker);
             made.leave_thread();
             made
         };
-        Crew {
+        WorkerPool {
             ledgers: (0..workers).map(ledger).collect(),
             tally,
             reports,
@@ -119,7 +119,7 @@ impl<'b> Crew<'b> {
         let (next, stop) = (AtomicUsize::new(0), AtomicBool::new(false));
         let failure = Mutex::new(None);
         let (end, ends) = channel();
-        let Crew { ledgers, tally, reports, board, control, cpus, moved } = self;
+        let WorkerPool { ledgers, tally, reports, board, control, cpus, moved } = self;
         std::thread::scope(|scope| {
             for (index, ledger) in ledgers.iter_mut().enumerate().take(tasks.max(1)) {
                 let (next, stop, failure, work) = (&next, &stop, &failure, &work);
@@ -162,7 +162,7 @@ impl<'b> Crew<'b> {
     }
 
     /// End the workers. Return the sum of their counters.
-    pub fn end(mut self) -> Tally {
+    pub fn end(mut self) -> FixedTotals {
         let workers = self.ledgers.len();
         self.ledgers.clear();
         while let Ok(report) = self.reports.try_recv() {

@@ -8,12 +8,12 @@ use storlab_io::Wake;
 
 /// Interruptible sleep of one worker.
 #[derive(Default)]
-pub struct Nap {
+pub struct InterruptibleSleep {
     woken: Mutex<bool>,
     changed: Condvar,
 }
 
-impl Nap {
+impl InterruptibleSleep {
     /// Sleep for `length`, or until [`Wake::wake`] is called; return at once if it was called since
     /// the last sleep.
     pub fn sleep(&self, length: Duration) {
@@ -23,7 +23,7 @@ impl Nap {
     }
 }
 
-impl Wake for Nap {
+impl Wake for InterruptibleSleep {
     fn wake(&self) {
         *lock(&self.woken) = true;
         self.changed.notify_all();

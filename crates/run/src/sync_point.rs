@@ -35,13 +35,13 @@ struct State {
 /// Synchronisation point between the parts of a distributed run, as seen by one part. A run that is
 /// not distributed never waits.
 #[derive(Default)]
-pub struct Meeting {
+pub struct SyncPoint {
     shared: AtomicBool,
     state: Mutex<State>,
     changed: Condvar,
 }
 
-impl Meeting {
+impl SyncPoint {
     /// Mark the run as part of a distributed run. Call this before its load starts.
     pub fn share(&self) {
         self.shared.store(true, Ordering::Release);
@@ -113,7 +113,7 @@ mod tests {
 
     #[test]
     fn a_run_alone_never_waits() {
-        let alone = Meeting::default();
+        let alone = SyncPoint::default();
         alone.announce(5);
         assert_eq!(alone.end_of(0, 5, &|| false), Some(5));
         assert_eq!(alone.end_of(7, 9, &|| true), Some(9));
@@ -122,7 +122,7 @@ mod tests {
 
     #[test]
     fn a_part_waits_until_all_are_ready_and_keeps_when_it_was_told() {
-        let part = Meeting::default();
+        let part = SyncPoint::default();
         part.share();
         assert_eq!(part.announced(0, Duration::ZERO), None);
         assert!(!part.tell(1), "nothing was announced");
