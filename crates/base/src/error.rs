@@ -81,7 +81,7 @@ pub enum Error {
         waited_ms: u64,
     },
     /// Workers gave no sign of progress for too long while they got ready.
-    #[error("{workers} of the workers did not get ready: nothing was heard for {waited_ms} ms")]
+    #[error("{workers} of the workers did not get ready: no progress for {waited_ms} ms")]
     NotReady {
         /// Number of workers.
         workers: usize,
@@ -90,7 +90,7 @@ pub enum Error {
     },
     /// Workers gave no sign of progress for too long during the run: their system calls do not
     /// return.
-    #[error("{workers} of the workers said nothing for {waited_ms} ms")]
+    #[error("{workers} of the workers did not respond for {waited_ms} ms")]
     Silent {
         /// Number of workers.
         workers: usize,

@@ -23,6 +23,6 @@ pub fn names() -> impl Iterator<Item = &'static str> {
 pub fn start(kind: &str, order: &str, secrets: &Secrets, held: bool) -> Result<Run> {
     match FAMILIES.iter().find(|(name, _)| *name == kind) {
         Some((_, start)) => start(order, secrets, held),
-        None => Err(Error::spec("kind", format!("{kind} is no family of work"), "see docs")),
+        None => Err(Error::spec("kind", format!("{kind} is not a workload family"), "see docs")),
     }
 }

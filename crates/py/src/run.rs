@@ -76,7 +76,7 @@ impl Run {
         if self.inner.open_at(start_ns) {
             return Ok(());
         }
-        Err(PyRuntimeError::new_err("the run is not held, or was told already when to start"))
+        Err(PyRuntimeError::new_err("the run is not held, or already has a start time"))
     }
 
     /// Mark the run as part of a distributed run that synchronises with the other parts. Must be

@@ -251,7 +251,7 @@ mod tests {
         assert!(!run.wait(Some(Duration::from_millis(500))));
         drop(tell);
         assert!(run.wait(None));
-        assert!(run.outcome().unwrap().summary.failure.unwrap().message.contains("a mistake"));
+        assert!(run.outcome().unwrap().summary.failure.unwrap().message.contains("a defect"));
     }
 
     #[test]
@@ -261,7 +261,7 @@ mod tests {
         assert!(run.wait(None));
         let summary = run.outcome().unwrap().summary;
         assert_eq!(summary.status, Status::Failed);
-        assert!(summary.failure.unwrap().message.contains("a mistake in storlab"));
+        assert!(summary.failure.unwrap().message.contains("a defect of storlab"));
         assert!(control.stopping());
         assert_eq!(run.snapshot().phase.name, "done");
     }

@@ -155,12 +155,12 @@ impl From<&Error> for Failure {
                 failure = Failure { message: failure.message, ..Failure::from(&**first) };
             }
             Error::Silent { .. } => {
-                "a call does not come back: look at the kernel log for the device, and whether the \
+                "a call does not return: look at the kernel log for the device, and whether the \
                  target's file system or server answers"
                     .clone_into(&mut failure.fix);
             }
             Error::NotReady { .. } => {
-                "a call that opens, registers or first reads a file does not come back: look at \
+                "a call that opens, registers or first reads a file does not return: look at \
                  the kernel log, and whether the target's file system or server answers"
                     .clone_into(&mut failure.fix);
             }
@@ -209,11 +209,11 @@ fn advice(errno: Option<i32>) -> &'static str {
         }
         Some(libc::ENODATA) => {
             "the device has lost what lay there (a medium error): look at the kernel log and its \
-             SMART data, and write that place anew or replace the device"
+             SMART data, and rewrite that place or replace the device"
         }
         Some(libc::EILSEQ) => {
             "what the device holds does not fit its checksums (protection information): look at \
-             the kernel log, and write the data anew"
+             the kernel log, and write the data again"
         }
         Some(libc::ETIMEDOUT) => {
             "the device, or the server of the file system, did not answer in time: look at the \
@@ -223,8 +223,8 @@ fn advice(errno: Option<i32>) -> &'static str {
             "the path to the device broke: look at the kernel log, its cables and multipath -ll"
         }
         Some(libc::ESTALE) => {
-            "the server no longer knows the file: mount the file system anew, and let nobody else \
-             remove the data set"
+            "the server no longer knows the file: mount the file system again, and let no other \
+             program remove the data set"
         }
         // I/O that fails with EAGAIN is retried, so this one means that a thread could not be
         // created.
@@ -436,8 +436,8 @@ mod tests {
         let failure = Failure::from(&silent.after(Some(Error::io("write", "disk", 0, full))));
         assert_eq!(failure.errno_name, Some("ENOSPC"));
         assert!(failure.fix.starts_with("free space"), "{failure:?}");
-        let both = "failed: No space left on device (os error 28); then 2 of the workers said \
-                    nothing for 5000 ms";
+        let both = "failed: No space left on device (os error 28); then 2 of the workers did \
+                    not respond for 5000 ms";
         assert!(failure.message.ends_with(both), "{failure:?}");
     }
 }

@@ -59,7 +59,7 @@ pub fn guarded<T>(
 
 /// Return the error for a thread that panicked.
 pub fn panicked(backend: &'static str, who: impl Display) -> Error {
-    let what = format!("{who} ended by a mistake in storlab: see standard error");
+    let what = format!("{who} ended by a defect of storlab: see standard error");
     Error::Backend { backend, what }
 }
 
@@ -135,6 +135,6 @@ mod tests {
         drop(release);
         let panics = || panic!("as a test wants it");
         let panicked = unless_ended::<u8>(&Control::default(), "a test", panics);
-        assert!(panicked.unwrap_err().to_string().contains("a mistake in storlab"));
+        assert!(panicked.unwrap_err().to_string().contains("a defect of storlab"));
     }
 }

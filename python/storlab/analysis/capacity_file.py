@@ -69,7 +69,7 @@ def _cases(store: ResultStore) -> list[tuple[float, dict[str, Any]]]:
         document = parse_json(read_input(path))
         return [(float(document["threshold_percent"]), case) for case in document["cases"]]
     except (OSError, ValueError, KeyError, TypeError) as error:
-        fix = "run storlab capacity once more with the same --out: it writes the file anew"
+        fix = "run storlab capacity once more with the same --out: it writes the file again"
         raise ResultError(str(path), f"is not what a search writes ({error})", fix) from error
 
 

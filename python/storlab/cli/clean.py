@@ -60,6 +60,6 @@ def _print(store: ResultStore, cleaned: Cleaned) -> None:
         report_error(problem, as_json=False)
     if store.missing() and not cleaned.problems:
         terminal.out.print(
-            f"runs are missing: `storlab resume {store.directory}` makes the data anew",
+            f"runs are missing: `storlab resume {store.directory}` makes the data again",
             soft_wrap=True,
         )

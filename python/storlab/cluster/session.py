@@ -156,7 +156,7 @@ class Session:
         clients = dict(lost["clients"])
         named = ", ".join(clients)
         limit = lost["after_ns"] / NS_PER_S
-        message = f"{named}: said nothing for {limit:g} s ({lost['phase']})"
+        message = f"{named}: did not respond for {limit:g} s ({lost['phase']})"
         return Failure(message=message, fix=_LOST_FIX), clients
 
     def _died(self, code: int) -> tuple[Failure, dict[str, str]]:

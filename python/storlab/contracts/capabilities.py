@@ -232,4 +232,4 @@ def clears_buckets() -> ClearsBuckets:
 def _first(families: Iterator[T], what: str) -> T:
     for family in families:
         return family
-    raise EngineError("families", f"none that is installed {what}", "install storlab anew, whole")
+    raise EngineError("families", f"none that is installed {what}", "reinstall storlab")

@@ -50,7 +50,7 @@ def get_engine(name: str) -> Engine:
         ) from None
     except (ImportError, SyntaxError, AttributeError) as error:
         raise EngineError(
-            f"engine {name}", f"cannot be loaded: {error}", "install storlab anew, whole"
+            f"engine {name}", f"cannot be loaded: {error}", "reinstall storlab"
         ) from error
 
 

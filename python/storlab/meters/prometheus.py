@@ -337,7 +337,7 @@ class PrometheusMeter:
         """
         if self._raw is not None and value < self._raw:
             self._before += self._raw
-            self._note("the counter began anew, so some of the energy was not counted")
+            self._note("the counter was reset, so some of the energy was not counted")
         self._raw = value
         return self._before + value
 

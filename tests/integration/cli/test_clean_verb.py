@@ -192,7 +192,7 @@ def test_objects_of_a_killed_campaign_go(server: S3Server, tmp_path: Path, storl
     assert sums(out) == before
     report = storlab("clean", out).stdout
     assert "nothing to remove" in report
-    assert "makes the data anew" in report
+    assert "makes the data again" in report
 
 
 def test_foreign_objects_stop_it_and_are_named(
@@ -207,7 +207,7 @@ def test_foreign_objects_stop_it_and_are_named(
     assert server.keys() == before
     printed = storlab("clean", out, code=ExitCode.GUARD)
     assert "thesis.tex" in printed.stderr
-    assert "makes the data anew" not in printed.stdout
+    assert "makes the data again" not in printed.stdout
 
 
 def test_keys_are_asked_for_anew_and_never_shown(

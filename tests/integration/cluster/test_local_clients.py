@@ -143,7 +143,7 @@ def test_the_campaign_goes_on_behind_each_fault(
 
 
 def test_a_stopped_client_is_named(faulty: tuple[Lab, dict[str, Recorded]]) -> None:
-    assert faulty[1]["rank stopped"].message == "client-3: said nothing for 12 s (load)"
+    assert faulty[1]["rank stopped"].message == "client-3: did not respond for 12 s (load)"
 
 
 def test_a_killed_client_is_named(faulty: tuple[Lab, dict[str, Recorded]]) -> None:

@@ -123,7 +123,7 @@ def test_a_campaign_goes_on_behind_clients_that_are_lost(
     for found in (killed, stopped):
         sys.stdout.write(f"{found.after_s:.1f} s: {found.message}\n")
     assert killed.message.startswith("n2: ended without an outcome")
-    assert stopped.message == "n3: said nothing for 12 s (load)"
+    assert stopped.message == "n3: did not respond for 12 s (load)"
     assert good.record.status == "finished"
 
 

@@ -58,10 +58,10 @@ def test_a_child_that_crashes_says_its_last_words() -> None:
 
 
 def test_a_failure_of_the_engine_is_told() -> None:
-    answer = {"failure": {"message": "no such job", "fix": "build it anew"}}
+    answer = {"failure": {"message": "no such job", "fix": "rebuild it"}}
     told = _asked(f"import sys; open(sys.argv[2], 'w').write({json.dumps(answer)!r})")
     assert told.trouble is not None
-    assert (told.trouble.what, told.trouble.fix) == ("no such job", "build it anew")
+    assert (told.trouble.what, told.trouble.fix) == ("no such job", "rebuild it")
 
 
 def _probed(

@@ -130,7 +130,7 @@ def test_a_counter_and_its_reset(exporter: Exporter, opened: list[PrometheusMete
         values.append(meter.sample()[0].value)
     assert values == [1000, 1600, 1650, 1690, 1700]
     (note,) = meter.notes()
-    assert note.endswith("the counter began anew, so some of the energy was not counted (2 times)")
+    assert note.endswith("the counter was reset, so some of the energy was not counted (2 times)")
     assert meter.notes() == []
     (info,) = meter.describe()
     assert (info.sampling, info.unit, info.counter_max) == ("counter", "J", None)

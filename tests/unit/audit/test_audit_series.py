@@ -41,7 +41,7 @@ def test_points_off_their_series_are_a_note(values: str, strays: int) -> None:
         "100 205 210 190 1,500",  # a step back of a tenth
         "100 205 120 790",  # too few points for a trend
         "100 50 300 20 400 10",  # no trend at all
-        "100 205 400 790 20",  # the end does not come back
+        "100 205 400 790 20",  # the end does not return
         "100 205 400 790 600",  # a peak, then a decline
         "100 205 400 790 800 600",
         "100 205 400 790 600 610 580",  # a peak, then a lower plateau

@@ -190,11 +190,11 @@ def test_what_does_not_pass_is_not_started_again(begin: Begin, script: str, star
 
 def test_silent_clients_are_named(begin: Begin) -> None:
     lost = (
-        "{'phase': 'load', 'after_ns': 60 * 10**9, 'clients': {'b': 'said nothing during: load'}}"
+        "{'phase': 'load', 'after_ns': 60 * 10**9, 'clients': {'b': 'did not respond during: load'}}"
     )
     gathered = end_of(begin(f"live(); outcomes(1); write('lost.json', {lost}); time.sleep(600)"))
     assert gathered.failure is not None
-    assert gathered.failure.message == "b: said nothing for 60 s (load)"
+    assert gathered.failure.message == "b: did not respond for 60 s (load)"
     assert "storlab doctor" in gathered.failure.fix
     assert gathered.outcomes == {1: b"of 1"}
     assert list(gathered.lost) == ["b"]

@@ -202,7 +202,7 @@ def test_a_bad_token_is_named_by_where_it_came_from(code: str, place: str) -> No
         return refused(store, "list the bucket", 403, {}, ErrorBody(code, ""), None, [])
 
     assert "the session token is not valid" in refusal("t").what
-    assert refusal("t").fix == f"set {place} anew, or remove it where the keys need none"
+    assert refusal("t").fix == f"set {place} again, or remove it where the keys need none"
     assert "there is none" in refusal(None).what
     assert place in refusal(None).fix
 

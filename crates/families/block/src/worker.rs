@@ -333,7 +333,7 @@ impl<'r, B: Backend, T: TimeSource> Worker<'r, B, T> {
             let backend = self.backend.name();
             let what = format!(
                 "part {part_number} of operation {number} of job {} ended, and the operation has \
-                 no such part; this is a mistake in storlab, please report it",
+                 no such part; this is a defect of storlab, please report it",
                 self.index
             );
             self.shared.fail(Error::Backend { backend, what });

@@ -443,5 +443,5 @@ fn a_file_system_that_hangs_is_not_asked_to_clean_up() {
     assert!(summary.notes[0].starts_with("checkpoint 8 was not published"), "{:?}", summary.notes);
     let failure = summary.failure.unwrap();
     assert_eq!((failure.errno_name, failure.path.as_deref()), (Some("ENOSPC"), Some("model.bin")));
-    assert!(failure.message.ends_with("said nothing for 5000 ms"), "{failure:?}");
+    assert!(failure.message.ends_with("did not respond for 5000 ms"), "{failure:?}");
 }

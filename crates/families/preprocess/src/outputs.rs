@@ -114,7 +114,7 @@ pub fn check_unchanged(job: &PreprocessJob) -> Result<()> {
             return Err(Error::spec(
                 path.display().to_string(),
                 "has changed since the run was begun",
-                "let nothing write to it, and begin anew in another directory",
+                "let nothing write to it, and start over in another directory",
             ));
         }
     }

@@ -207,7 +207,7 @@ fn a_worker_that_never_gets_ready_fails_the_run() {
     assert_eq!((summary.status, &summary.details["gave_up"]), (Status::Failed, &true.into()));
     let failure = summary.failure.unwrap();
     assert!(failure.message.starts_with("1 of the workers did not get ready"), "{failure:?}");
-    assert!(failure.fix.contains("does not come back"));
+    assert!(failure.fix.contains("does not return"));
 }
 
 #[test]
@@ -248,7 +248,7 @@ fn failed_after_an_hour(plan: Plan, message: Option<fn() -> Message>) -> Option<
 fn a_window_by_bytes_in_which_nothing_is_done_any_more_fails() {
     let by_bytes = || Plan { window_ns: None, ..plan() };
     let failed = failed_after_an_hour(by_bytes(), None).unwrap();
-    assert!(failed.starts_with("3 of the workers said nothing for 180"), "{failed}");
+    assert!(failed.starts_with("3 of the workers did not respond for 180"), "{failed}");
     let nothing = || interval(0);
     assert!(failed_after_an_hour(by_bytes(), Some(nothing)).is_some());
     // The load is not idle if operations end, or if its schedule has none due.
@@ -278,5 +278,5 @@ fn workers_that_are_given_up_are_counted_as_such() {
     coordinator.take(Message::Done { job: 1, ended: Box::new(Ok(WorkerEnd::default())) });
     coordinator.give_up_on_the_silent(3 * LONG_NS, 0);
     let error = fake.timed.take_failure().unwrap().to_string();
-    assert_eq!(error, "2 of the workers said nothing for 180000 ms");
+    assert_eq!(error, "2 of the workers did not respond for 180000 ms");
 }

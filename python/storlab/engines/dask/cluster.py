@@ -94,7 +94,7 @@ def connected(address: str) -> Client:
     try:
         client = answers.get(timeout=2 * CONNECT_S)
     except queue.Empty:
-        client = TimeoutError(f"nothing was heard for {2 * CONNECT_S} s")
+        client = TimeoutError(f"no response for {2 * CONNECT_S} s")
     if isinstance(client, BaseException):
         raise RunError(
             f"no Dask scheduler answers at {address}: {_words(client)}",

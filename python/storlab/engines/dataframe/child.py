@@ -43,7 +43,7 @@ from storlab.process.session_cpu import TICK_NS, family
 _LOOK_S = 0.25  # seconds between two readings of memory
 _VOCABULARY = ("values", "counts")
 _SKIP = 'correct the file, or set malformed = "skip"'
-_UNCHANGED = "let nothing write to it, and begin anew in another directory"
+_UNCHANGED = "let nothing write to it, and start over in another directory"
 
 
 class RunError(Exception):

@@ -201,7 +201,7 @@ def _expect(files: Files, count: int) -> None:
     """Raise OSError if files do not have as many rows as ingest counted: later rows would shift."""
     due = sum(rows for _, rows in files)
     if count != due:
-        words = f"this and what follows have {count:,} rows, and {due:,} were due; begin anew"
+        words = f"this and what follows have {count:,} rows, and {due:,} were due; start over"
         raise OSError(errno.EIO, words, str(files[0][0]))
 
 

@@ -73,7 +73,7 @@ class Gate:
             RuntimeError: The time is already set.
         """
         if self._start_ns is not None:
-            raise RuntimeError("the run was told already when to start")
+            raise RuntimeError("the run already has a start time")
         self._start_ns = start_ns
         self._told.set()
 

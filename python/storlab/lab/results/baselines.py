@@ -92,7 +92,9 @@ def open_baseline(name: str, beside: Path) -> ResultStore:
             f"{others}make it with `storlab gate RESULTS --save {name}`",
         ) from None
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise ResultError(str(path), f"cannot be read: {error}", "save the baseline anew") from None
+        raise ResultError(
+            str(path), f"cannot be read: {error}", "save the baseline again"
+        ) from None
     store = ResultStore.open(directory)
     if _digest(directory) != digest:
         what = f"has other runs than when it became baseline {name}"

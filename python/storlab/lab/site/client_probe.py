@@ -74,7 +74,7 @@ def ask_each(
                 if gathered is not None:
                     _take(answers, name, gathered)
                 elif monotonic_ns() > deadline_ns:
-                    answers.silent[name] = f"it said nothing for {format_duration(ANSWER_NS)}"
+                    answers.silent[name] = f"it did not respond for {format_duration(ANSWER_NS)}"
                     session.end()
                 else:
                     continue

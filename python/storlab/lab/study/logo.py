@@ -67,7 +67,9 @@ def read_logo(path: Path, folders: Sequence[Path]) -> Logo:
     if not kind:
         raise StudyError(where, "is no image that a brief can hold", _FORMATS)
     if kind in _ENDS and _ENDS[kind] not in content[-64:]:
-        raise StudyError(where, f"is cut off: a {kind.upper()} file ends otherwise", "copy it anew")
+        raise StudyError(
+            where, f"is cut off: a {kind.upper()} file ends otherwise", "copy it again"
+        )
     if kind == "svg" and _ELSEWHERE.search(content):
         fix = "embed what it refers to, or give a PNG"
         raise StudyError(where, "refers to other files, which a brief cannot load", fix)

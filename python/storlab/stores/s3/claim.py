@@ -114,8 +114,8 @@ class BucketClaim:
                 self._place,
                 f"{lost}: this campaign stood still for longer than the {LEASE_S:.0f} s for which "
                 "it claims the place, or somebody removed its claim",
-                "see that nobody else measures there, then go on with `storlab resume`, or begin "
-                "anew with another s3_options.prefix",
+                "make sure that no other campaign measures there, then continue with "
+                "`storlab resume`, or start over with another s3_options.prefix",
             )
         if over_s <= 0:
             return ""

@@ -177,7 +177,7 @@ def _token(store: S3Store, code: str) -> tuple[str, str]:
         return "the store asks for a session token, and there is none", fix
     return (
         "the session token is not valid",
-        f"set {place} anew, or remove it where the keys need none",
+        f"set {place} again, or remove it where the keys need none",
     )
 
 

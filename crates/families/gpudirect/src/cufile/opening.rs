@@ -89,7 +89,7 @@ pub fn open(
 fn hung(more: &str, timeout_ns: u64) -> Error {
     let seconds = timeout_ns as f64 / 1e9;
     Error::dependency(
-        format!("cuFileDriverOpen does not come back within {seconds} s {more}").trim_end(),
+        format!("cuFileDriverOpen does not return within {seconds} s {more}").trim_end(),
         "look whether /proc/modules can be read, and into cufile.log; `storlab doctor` asks in a \
          process of its own",
     )
@@ -133,7 +133,7 @@ mod tests {
     fn a_call_counts_as_left_behind_no_longer_than_it_takes() {
         let (call, release, is_over) = slow_call();
         let error = open(call, 0, || false).unwrap_err().to_string();
-        assert!(error.contains("does not come back"), "{error}");
+        assert!(error.contains("does not return"), "{error}");
         let error = open_now().unwrap_err().to_string();
         assert!(error.contains("in an earlier run"), "{error}");
         release.send(()).unwrap();

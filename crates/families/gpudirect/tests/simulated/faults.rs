@@ -293,7 +293,7 @@ simulated! {
     fn a_driver_that_hangs_is_given_up("", "hang=open") {
         let rig = Rig::new(2).with(|j| j["open_timeout_ns"] = json!(100_000_000));
         let (message, _) = rig.bad();
-        assert!(message.contains("cuFileDriverOpen does not come back"), "{message}");
+        assert!(message.contains("cuFileDriverOpen does not return"), "{message}");
         let (message, _) = rig.bad();
         assert!(message.contains("in an earlier run"), "{message}");
         // Paths that do not use the driver still work.

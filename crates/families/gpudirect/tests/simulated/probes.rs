@@ -27,7 +27,7 @@ simulated! {
     fn a_probe_of_a_hanging_driver_ends("", "hang=open") {
         let summary = probe(Rig::new(0)).good();
         let what = told(&summary, "libraries.cufile.error.what").as_str().unwrap();
-        assert!(what.contains("does not come back"), "{what}");
+        assert!(what.contains("does not return"), "{what}");
         assert_eq!(number(&summary, "gpus.0.number"), 0);
     }
 }
@@ -50,7 +50,7 @@ simulated! {
         let summary = probe(Rig::new(0)).good();
         let what = told(&summary, "libraries.cufile.error.what").as_str().unwrap();
         assert!(what.contains("was not called"), "{what}");
-        assert!(!what.contains("does not come back"), "{what}");
+        assert!(!what.contains("does not return"), "{what}");
     }
 }
 

@@ -49,7 +49,7 @@ def link_row(name: str, device: PciDevice, *, idles: bool = False) -> Check | No
     most = f"{link.most_gt_s:g} GT/s x{link.most_width} ({link.most_gb_s:.1f} GB/s)"
     narrow, slow = link.width < link.most_width, link.gt_s < link.most_gt_s
     if narrow or (slow and not idles):
-        fix = "seat it anew, or use a slot with all lanes and of its generation"
+        fix = "reseat it, or use a slot with all lanes and of its generation"
         return warning(f"{name} link", f"{now}, and it could {most}", fix)
     if slow:
         return ok(f"{name} link", f"{now} while idle; {most} under load")

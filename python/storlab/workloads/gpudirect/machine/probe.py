@@ -97,7 +97,7 @@ def _probe(libraries: Libraries, environment: frozenset[tuple[str, str]]) -> Pro
     del environment
     if FAMILY not in _native.family_names():
         return Probe(
-            trouble=Trouble(what="this build of storlab has no GPU family", fix="build it anew")
+            trouble=Trouble(what="this build of storlab has no GPU family", fix="rebuild it")
         )
     places = job.Libraries(cuda=list(libraries.cuda), cufile=list(libraries.cufile))
     order = job.GpuDirectJob(do="probe", libraries=places)
@@ -127,7 +127,7 @@ def ask(command: Sequence[str], order: str, limit_s: float) -> Probe:
             return Probe(trouble=Trouble(what=what, fix=HANG_FIX))
         if not answer.exists():
             last = printed.read_text(errors="replace").strip().splitlines()[-_LAST_LINES:]
-            what = f"the probe ended with {child.returncode}: {' '.join(last) or 'it said nothing'}"
+            what = f"the probe ended with {child.returncode}: {' '.join(last) or 'without output'}"
             return Probe(
                 trouble=Trouble(what=what, fix="look at dmesg; a library may have crashed")
             )

@@ -34,7 +34,7 @@ NVIDIA_FS_FIX = (
 COUNTING = (1, 15)  # first version of cuFile with counters per route
 STATIC_BAR1 = (
     "options nvidia NVreg_RegistryDwords="
-    '"RMForceStaticBar1=1;ForceP2P=0;RmForceDisableIomapWC=1" in /etc/modprobe.d, and start anew'
+    '"RMForceStaticBar1=1;ForceP2P=0;RmForceDisableIomapWC=1" in /etc/modprobe.d, and reboot'
 )
 
 
@@ -64,7 +64,7 @@ def p2pdma_obstacles(
     if kernel.has_p2pdma is False:
         lacks.append(("a kernel without CONFIG_PCI_P2PDMA", "run one that has it"))
     if kernel.nvme_multipath:
-        fix = "set nvme_core.multipath=N on the kernel's command line, and start anew"
+        fix = "set nvme_core.multipath=N on the kernel's command line, and restart the machine"
         lacks.append(("nvme_core multipath=Y", fix))
     if driver is not None and not driver.is_open:
         lacks.append(("proprietary kernel modules", "install the open ones of the NVIDIA driver"))
