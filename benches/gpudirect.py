@@ -34,7 +34,7 @@ from rich.table import Table
 from surroundings import machine
 
 OWN_US_PER_IO = 1.5
-OVERLAPPED_SHARE = 0.95  # of the lower of storage and PCIe rate
+OVERLAPPED_SHARE = 0.95  # least share of min(storage rate, PCIe rate)
 NOISE = 1.02  # factor by which storlab may differ from gdsio
 APIS = (("direct", "sync", 1), ("direct", "batch", 32), ("direct", "async", 4), ("host", "sync", 1))
 PATHS = (*APIS, ("bounce", "sync", 1), ("bounce-overlapped", "sync", 2))

@@ -233,7 +233,7 @@ def read_fio(job: dict[str, Any], cpu_s: float) -> Reading:
 
 
 def t_io_uring(program: str, batch: int) -> Tool:
-    """Return t/io_uring with its best flags: reads only, no statistics, the floor for io_uring."""
+    """Return t/io_uring with its fastest flags: a lower bound of the CPU time per I/O."""
 
     def run(load: Load, seconds: float, cpu: int) -> Reading:
         command = [

@@ -213,7 +213,7 @@ mod tests {
         let begin = || {
             let work = move |board: &Board| {
                 board.enter("measure", None);
-                let _ = held.recv(); // like joining a thread that is in read() on a dead mount
+                let _ = held.recv(); // blocks like joining a thread that hangs in read() on an unreachable mount
                 Outcome::lost(1)
             };
             Run::begin(Arc::new(Control::default()), work).unwrap()

@@ -211,7 +211,7 @@ def _same_subject(a: Quantity, b: Quantity) -> bool:
 
 
 def _has_values(claim: Row, table: PublishedTable) -> bool:
-    """Return whether the table prints values of both sides, at any place or as range ends."""
+    """Return whether the table has values of both sides, at any place or as range ends."""
     sides = (configs_of(claim.config), configs_of(claim.compare_config))
     rows = [r for r in table.rows if r.is_measured and r.value is not None]
     about = [r for r in rows if _same_subject(quantity_of(claim), quantity_of(r))]
@@ -278,7 +278,7 @@ def _is_complete(claim: Row, supports: list[Support], table: PublishedTable) -> 
 
 
 def _swept(supports: list[Support], table: PublishedTable) -> set[str]:
-    """Return the operating points that the table lists as tried for the cells' swept parameter."""
+    """Return the values of the swept parameter that the table's configuration rows list."""
     names = {s.place[4] for s in supports if s.place[4]}
     return {
         normal(exact_number(row.value))

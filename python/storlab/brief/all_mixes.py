@@ -40,7 +40,7 @@ def family_section(
 def _mix_table(
     comparison: Comparison, sections: Sequence[Section], scale: tables.Scale
 ) -> DataTable:
-    """Build the table of every mix and small multiple at the far end of its axis."""
+    """Build the table of every mix and small multiple at the last point of its axis."""
     first = sections[0]
     page = first.page
     columns = tables.known_columns(comparison, sections, table_keys(page))

@@ -1,8 +1,8 @@
 """Claims: sentences that assert a number, chosen from the comparison by a fixed rule.
 
-Claims are made at every mix and block size, at the far end of the axis (the most jobs at which the
-most targets were measured), for every difference whose 95 % interval excludes 1. None is chosen for
-its size. As some of many comparisons differ by chance, a number is printed large only if the
+Claims are made at every mix and block size, at the last point of the axis (the most jobs at which
+the most targets were measured), for every difference whose 95 % interval excludes 1. None is chosen
+for its size. As some of many comparisons differ by chance, a number is printed large only if the
 interval that holds for all comparisons together also excludes 1; other claims state that it does
 not.
 """
@@ -188,7 +188,7 @@ def _asked(comparison: Comparison, sections: Sequence[Section]) -> list[tuple[st
 def _looks(
     comparison: Comparison, section: Section, facet: Any, asked: Sequence[tuple[str, ...]]
 ) -> Iterator[_ClaimCandidate]:
-    """Yield the comparisons at the far end of one mix and size."""
+    """Yield the comparisons at the last point of one mix and size."""
     point = last_point(comparison, section, facet)
     if point is None:
         return

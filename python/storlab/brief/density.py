@@ -244,7 +244,7 @@ def _by_point(
     caption: str,
     columns: list[tuple[tuple[str, str], Take, bool]],
 ) -> DataTable:
-    """Build a table of the given columns at the far end of the axis of every mix and size.
+    """Build a table of the given columns at the last point of the axis of every mix and size.
 
     Args:
         comparison: Comparison to take values from.

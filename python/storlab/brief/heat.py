@@ -1,7 +1,7 @@
 """Heat table: which side is better, at which points and by how much, at a glance.
 
-Rows are mixes, columns are quantities and small multiples, at the far end of the axis. A cell gives
-the factor by which the better side leads, in the colour and with the sign of that side.
+Rows are mixes, columns are quantities and small multiples, at the last point of the axis. A cell
+gives the factor by which the better side leads, in the colour and with the sign of that side.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ def implementations_section(comparison: Comparison, scales: Scales) -> ExtraSect
 
 
 def implementations(comparison: Comparison) -> list[str]:
-    """Summarise each implementation over the reference, at the far end of each workload."""
+    """Return a sentence per workload: each implementation over the reference, at its last point."""
     far = {work.workload: (work, entries) for work, entries in _measured(comparison)}
     return [_sentence(work, entries) for work, entries in far.values()]
 

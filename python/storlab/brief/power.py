@@ -167,7 +167,7 @@ def _heading(page: Page, column: Column) -> str:
 
 
 def efficiency_table(comparison: Comparison, sections: Sequence[Section]) -> DataTable:
-    """Build the efficiency table: every mix and small multiple at the far end of its axis."""
+    """Build the efficiency table: every mix and small multiple at the last point of its axis."""
     page = sections[0].page
     rate = () if page.quantities else (rate_per_watt(page).key,)
     own = (q.key for q in page.quantities if q.power and q.name != "energy_j")

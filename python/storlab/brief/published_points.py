@@ -34,7 +34,7 @@ def points_of(
     """Yield the points that match a published number.
 
     Each comes with a note on the operating point if it is not stated; the number is then placed at
-    the far end of the axis.
+    the last point of the axis.
     """
     reads = reads_of(row, operations, sections[0].page)
     sizes = size_bytes(row.block_size) if row.block_size else ()

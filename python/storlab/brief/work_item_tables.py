@@ -23,7 +23,7 @@ NONE = Number("–", missing=True)
 
 
 def work_item_tables(comparison: Comparison, section: Section) -> list[DataTable]:
-    """Build tables of the stages at the far end of the axis; none for work without stages."""
+    """Build tables of the stages at the last point of the axis; none for work without stages."""
     tables: list[DataTable] = []
     for facet in section.facets():
         point = last_point(comparison, section, facet)
@@ -97,7 +97,7 @@ def _number(cell: Cell, pieces: Sequence[WorkItem], column: WorkItemColumn) -> N
 
 
 def _client(pieces: Sequence[WorkItem], column: WorkItemColumn) -> str:
-    """Return the cluster client of the worker that a column names, such as ``, c02``."""
+    """Return a suffix with the client of a column's most frequent worker, such as ``, c02``."""
     if column.shown != "usual" or not pieces or column.name not in pieces[0].values:
         return ""
     values = [piece.values[column.name] for piece in pieces if column.name in piece.values]

@@ -13,6 +13,6 @@ START = 8  # rank 0: start time, on the clock of the receiving client
 INPUTS = 13  # rank 0 to each, after FACTS: input of tasks that take inputs
 OUTCOME = 9  # each client: outcome of its task
 END = 10  # rank 0 to all: everything was collected
-MEET = 11  # each client: number of a meeting, and when it will be ready
+MEET = 11  # each client: number of a synchronisation point, and when it will be ready
 MET = 12  # rank 0 to all: when all are ready
 STOP_LOAD = b"stop"

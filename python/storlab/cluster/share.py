@@ -1,4 +1,4 @@
-"""Client's share of divided work, with the messages of its meetings with other shares."""
+"""Client's share of divided work, with the messages that synchronise it with others."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from storlab.model.result import RunOutcome, Snapshot
 
 
 class MeetingRun:
-    """Handle of a client's share that passes its meeting messages to rank 0 during ``wait``.
+    """Handle of a client's share that synchronises it with others through rank 0 in ``wait``.
 
     Implements ``contracts.engine.RunHandle``. Only ``wait`` uses the link, so it must be called in
     the thread that created the link.

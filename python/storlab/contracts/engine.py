@@ -50,15 +50,19 @@ class SharedRun(HeldRun, Protocol):
     """
 
     def announced(self, number: int, timeout_s: float) -> int | None:
-        """Return when it will be ready for meeting ``number`` (from 0); None after the limit."""
+        """Return when the share will be ready for synchronisation point ``number``, from 0.
+
+        Returns:
+            The time in ns; None if it was not announced within the limit.
+        """
         ...
 
     def tell(self, ready_ns: int) -> None:
-        """Set the time at which all shares will be ready for the next meeting."""
+        """Set the time at which all shares will be ready for the next synchronisation point."""
         ...
 
     def met(self) -> list[tuple[int, int, int]]:
-        """Return for each meeting the times of announcement, answer and readiness of all."""
+        """Return three times per synchronisation point: announced, answered, all shares ready."""
         ...
 
 

@@ -37,7 +37,7 @@ class OverSweep:
     log: bool = False  # whether the vertical axis is logarithmic
     # Functions as "module:function" that take comparison, section and small multiple. ``rings``
     # returns the ringed place on the axis by target. ``title`` returns the title, if it is not the
-    # ratio at the far end.
+    # ratio at the last point.
     rings: str = ""
     title: str = ""
     when: When = "swept"

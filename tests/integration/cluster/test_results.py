@@ -1,4 +1,4 @@
-"""Campaigns on clients afterwards: resume, status, export, compare, capacity."""
+"""Commands on results of a cluster campaign: resume, status, export, compare, capacity."""
 
 from __future__ import annotations
 

@@ -121,7 +121,9 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ran]:
             patch.chdir(place)
             server.set_environment(patch)
             code = main(["run", "study.toml", "--out", "out", "--no-report", "--quiet"])
-        assert code == ExitCode.DISAGREE  # wrong bodies; failed requests change nothing
+        assert (
+            code == ExitCode.DISAGREE
+        )  # because some bodies were wrong; failed requests do not matter
         store = ResultStore.open(place / "out")
         records = {record.target: record for record in store.records()}
         yield Ran(records, proxies, store, server.keys())

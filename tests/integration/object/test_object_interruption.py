@@ -89,7 +89,7 @@ class Campaign:
         self.disturb(lambda process: process.send_signal(number), code)
 
     def disturb(self, by: Callable[[subprocess.Popen[str]], None], code: int) -> str:
-        """Start the campaign and act in its second run; return its output at the end."""
+        """Start the campaign, call ``by`` in its second run, and return its output."""
         command = [*COMMAND, "run", "study.toml", "--out", "out", "--quiet"]
         with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
             try:

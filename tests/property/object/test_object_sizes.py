@@ -1,4 +1,4 @@
-"""Laws of object sizes and mixes: one spelling, means within bounds, integer shares."""
+"""Properties of object sizes and mixes: one normal form, means in bounds, integer shares."""
 
 from __future__ import annotations
 

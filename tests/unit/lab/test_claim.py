@@ -24,7 +24,7 @@ IN_USE = r"in use by campaign first \(study of one, results in lab1:/results/one
 
 
 def go_on(what: str, total_s: float, gone_s: float) -> None:
-    """Allow waiting."""
+    """Waiting callback that lets a claim wait on."""
 
 
 class WaitedError(Exception):

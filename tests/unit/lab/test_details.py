@@ -79,7 +79,7 @@ def test_details_that_are_damaged_are_told_by_their_field(
     with pytest.raises(ResultError) as caught:
         validate_record(tmp_path, content, "p-r1")
     assert field in str(caught.value)
-    failed = record(kind, details, status="failed")  # may have ended early
+    failed = record(kind, details, status="failed")  # a failed run may have incomplete details
     assert validate_record(tmp_path, failed.model_dump_json().encode(), "p-r1") == failed
 
 

@@ -132,7 +132,7 @@ def engine(monkeypatch: pytest.MonkeyPatch) -> FakeEngine:
 
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Provide two files, and an output started with the default options."""
+    """Provide raw files, a foreign directory, and outputs begun with the default options."""
     monkeypatch.chdir(tmp_path)
     for name in ("day_0", "day_1"):
         (tmp_path / name).write_bytes(LINE * 100)

@@ -14,7 +14,7 @@ pub struct Draw {
 }
 
 impl Draw {
-    /// Create the generator of job `index`, over the space of its layout.
+    /// Create the generator of kinds, sizes and offsets of job `index`, within its layout.
     pub fn new(job: &BlockJob, index: usize, layout: &Layout) -> Result<Self> {
         let share = layout.share;
         let unit = job.offsets.unit(job.unit(), layout.space);

@@ -1,4 +1,4 @@
-//! The order (JSON job description) for one run of block I/O.
+//! Job description (JSON) of one run of block I/O.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! The order (JSON job description) for one `gpudirect` run.
+//! Job description (JSON) of one `gpudirect` run.
 
 use std::path::PathBuf;
 

@@ -33,7 +33,7 @@ class Stored:
         return [self.place / f"{self.name}.{kind}" for kind in KINDS]
 
     def moved(self, place: Path) -> Stored:
-        """Return the location of a tally of that name in another directory."""
+        """Return the location of this tally in another directory; no file is moved."""
         return Stored(place, self.name)
 
 

@@ -127,7 +127,7 @@ def caveats(job: GpuDirectJob) -> list[str]:
 
 @asked_once
 def available(program: Path) -> bool:
-    """Return whether a fio has the engine libcufile."""
+    """Return whether a fio binary has the libcufile I/O engine."""
     try:
         done = ask_program([str(program), "--enghelp=libcufile"], MISSING, _ASK_S)
     except EngineError:

@@ -104,12 +104,12 @@ class NativeRun:
         self._met: list[tuple[int, int, int]] = []
 
     def share(self) -> None:
-        """Let the run wait for the other shares at synchronisation points (meetings)."""
+        """Let the run wait for the other shares at synchronisation points."""
         if self._run is not None:
             self._run.share()
 
     def announced(self, number: int, timeout_s: float) -> int | None:
-        """Wait for the run to announce a meeting, with the GIL released.
+        """Wait for the run to announce a synchronisation point, with the GIL released.
 
         Returns:
             When the run will be ready for that meeting, or None if it was not announced in time.
@@ -117,12 +117,16 @@ class NativeRun:
         return None if self._run is None else self._run.announced(number, timeout_s)
 
     def tell(self, ready_ns: int) -> None:
-        """Pass on when all shares are ready. Raises RuntimeError if no meeting was announced."""
+        """Tell the run when all shares are ready for its next synchronisation point.
+
+        Raises:
+            RuntimeError: The run has announced none.
+        """
         if self._run is not None:
             self._run.tell(ready_ns)
 
     def met(self) -> list[tuple[int, int, int]]:
-        """Return three times for each meeting: announced, answered, and all shares ready."""
+        """Return three times per synchronisation point: announced, answered, all shares ready."""
         return self._met if self._run is None else self._run.met()
 
     def snapshot(self) -> Snapshot:

@@ -341,7 +341,7 @@ class Rank:
         return paths
 
     def restore(self, place: str) -> dict[str, Any]:
-        """Load this rank's part of a checkpoint, compare it if ordered, and return the times."""
+        """Load this rank's part of a checkpoint, compare it if required, and return the times."""
         start_ns = monotonic_ns()
         size = 0
         for name, tensors in self.state.items():

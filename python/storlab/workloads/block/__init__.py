@@ -1,1 +1,1 @@
-"""Block family: reads and writes by blocks in files and block devices."""
+"""Block family: reads and writes of blocks, all of one size or mixed, on files and devices."""

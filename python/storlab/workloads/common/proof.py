@@ -199,7 +199,7 @@ def _facts(moved: int, done: str, name: str, known: int) -> str:
 
 
 def _in_flight(outcome: RunOutcome, operation: str) -> float:
-    """Estimate the bytes in flight when the window began, which may have been counted before it."""
+    """Estimate the bytes in flight at the window's start, which devices may have counted before."""
     totals = outcome.totals[operation]
     if totals.latency is None or window_ns(outcome) <= 0:
         return 0.0

@@ -24,7 +24,7 @@ PartSize = Annotated[Size, Field(ge=LEAST_PART_BYTES)]
 Memory = Annotated[Size, Field(gt=0)]
 Codec = Literal["none", "snappy", "lz4", "zstd"]
 Implementation = Literal["native", "pandas", "polars", "dask"]
-"""Implementation of the work, with the name of its engine."""
+"""Implementations of preprocessing; each value is also the name of its engine."""
 
 
 class Scale(StudyTable):

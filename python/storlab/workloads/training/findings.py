@@ -134,7 +134,7 @@ class Findings(FamilyAdditions):
     """Additions of the training family to a brief: numbers of accelerators kept busy."""
 
     def findings(self, comparison: Comparison) -> list[str]:
-        """Return for every profile the largest number that each target keeps busy."""
+        """Return a sentence per profile: how many accelerators each target keeps busy at most."""
         return [
             f"{place_of(section, facet)}: {kept}."
             for section in comparison.kinds.get(KIND, ())

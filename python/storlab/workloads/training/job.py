@@ -49,7 +49,7 @@ class TrainingJob(Job):
     place: DataPlace
     records: Records
     accelerators: int = Field(default=1, ge=1)
-    # Number of the first accelerator among those of all clients.
+    # Index of this client's first accelerator, counted over all clients.
     first_accelerator: int = Field(default=0, ge=0)
     all_accelerators: int = Field(default=0, ge=0)  # of all clients; 0: those of this job
     first_file: int = Field(default=0, ge=0)  # first file that this client creates

@@ -389,7 +389,7 @@ def test_own_job_files_come_back_as_they_were(tmp_path: Path) -> None:
     files = fio_options.locations({"directory": "/a:/b", "filename": "x:/data/y"})
     assert files == ["/a/x", "/a/data/y"]
     names = fio_options.locations({"filename": "/a\\b:/a\\\\b"})
-    assert names == ["/a\\b", "/a\\\\b"]  # fio does not unescape any
+    assert names == ["/a\\b", "/a\\\\b"]  # fio removes no backslash but one before a colon
 
 
 def test_an_imported_run_is_judged_like_a_measured_one(tmp_path: Path) -> None:

@@ -95,7 +95,7 @@ GPUDIRECT_FIGURES = (
     LATENCY_CDF,
     TIME_SERIES,
     POWER_OVER_TIME,
-    # Its values equal those of the efficiency figure at the far end of the axis.
+    # Its values equal those of the efficiency figure at the last point of the axis.
     replace(EFFICIENCY_BARS, name="gpudirect_efficiency_bars", most_open=_FEW),
     RATIOS_OF_FIXED_WORK,
 )
