@@ -36,7 +36,7 @@ def test_a_held_run_starts_at_its_time(data: Path, tmp_path: Path) -> None:
     assert run.snapshot().phase == "armed"
     start_ns = _native.monotonic_ns() + 3_000_000_000
     run.open_at(start_ns)
-    with pytest.raises(RuntimeError, match="told already"):
+    with pytest.raises(RuntimeError, match="already has a start time"):
         run.open_at(start_ns)
     outcome = run.wait(60)
     assert outcome is not None
