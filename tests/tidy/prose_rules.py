@@ -12,24 +12,28 @@ _ANYWHERE = re.compile(
     r"|\bnot without\b|\bnobody\b|\b[Nn]one where\b|\bwhere there is (?:none|no)\b"
     r"|\b(?:is|are) to end\b"
 )
+_PART = re.compile(r"^(?:[ \t]*|#+ .*)\n", re.MULTILINE)  # blank lines and headings
+_PARAGRAPH = re.compile(r"(?:Of|What|Whose|Those|Who|The same|As for)\b")
 _RUSTDOC = re.compile(r"^[ \t]*//([/!]) ?(.*)$")
 
 
 def python_complaints(source: str) -> list[str]:
-    """Docstrings of modules, classes, functions and attributes."""
+    """Return bad habits in docstrings of modules, classes, functions and attributes."""
     return list(_complaints(_docstrings(ast.parse(source))))
 
 
 def rust_complaints(source: str) -> list[str]:
-    """Rustdoc of items and modules."""
+    """Return bad habits in rustdoc of items and modules."""
     return list(_complaints(_rustdoc(source)))
 
 
 def _complaints(texts: Iterator[tuple[int, str]]) -> Iterator[str]:
     for line, text in texts:
-        match = _BEGINNING.match(text) or _ANYWHERE.search(text)
+        first, *others = (" ".join(part.split()) for part in _PART.split(text))
+        match = _BEGINNING.match(first) or _ANYWHERE.search(" ".join(text.split()))
+        match = match or next(filter(None, map(_PARAGRAPH.match, others)), None)
         if match is not None:
-            yield f'line {line}: "{match.group()}" in "{text[:60]}"; see CONTRIBUTING.md, Style'
+            yield f'line {line}: "{match.group()}" in "{first[:60]}"; see CONTRIBUTING.md, Style'
 
 
 def _docstrings(tree: ast.Module) -> Iterator[tuple[int, str]]:
@@ -38,17 +42,17 @@ def _docstrings(tree: ast.Module) -> Iterator[tuple[int, str]]:
         for statement in body if isinstance(body, list) else []:
             text = getattr(getattr(statement, "value", None), "value", None)
             if isinstance(statement, ast.Expr) and isinstance(text, str):
-                yield statement.lineno, " ".join(text.split())
+                yield statement.lineno, text.strip()
 
 
 def _rustdoc(source: str) -> Iterator[tuple[int, str]]:
-    """Each block of consecutive ``///`` or ``//!`` lines as one text."""
-    kind, start, words = "", 0, []
+    """Yield each block of consecutive ``///`` or ``//!`` lines as one text, with its line."""
+    kind, start, lines = "", 0, []
     for number, line in enumerate([*source.splitlines(), ""], 1):
         match = _RUSTDOC.match(line)
         if match is not None and match[1] == kind:
-            words += match[2].split()
+            lines.append(match[2])
             continue
         if kind:
-            yield start, " ".join(words)
-        kind, start, words = (match[1], number, match[2].split()) if match else ("", 0, [])
+            yield start, "\n".join(lines).strip()
+        kind, start, lines = (match[1], number, [match[2]]) if match else ("", 0, [])

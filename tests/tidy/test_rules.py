@@ -61,6 +61,11 @@ CASES: dict[str, tuple[Rule, str, str]] = {
         "    /// Those that failed.",
         "    /// Runs that failed:\n    /// Those without a result.",
     ),
+    "rustdoc, errors": (
+        prose_rules.rust_complaints,
+        "/// Open it.\n///\n/// # Errors\n/// Those of the system.",
+        "/// Open it.\n///\n/// # Errors\n/// The file is missing.",
+    ),
     "rustdoc, anywhere": (
         prose_rules.rust_complaints,
         "//! Errors.\n//!\n//! By\n//! name.",

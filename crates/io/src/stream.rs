@@ -151,7 +151,7 @@ impl Stream {
     /// Read the first `len` bytes of a file. `take` gets the chunks in order.
     ///
     /// # Errors
-    /// As for [`Stream::read_part`].
+    /// The errors of [`Stream::read_part`].
     pub fn read(
         &mut self,
         file: &File,
@@ -164,7 +164,7 @@ impl Stream {
 
     /// Read `len` bytes of a file, starting at offset `from`. `take` gets the chunks in order.
     ///
-    /// If the file is open for direct I/O, `from` require be a multiple of [`SECTOR`].
+    /// If the file is open for direct I/O, `from` must be a multiple of [`SECTOR`].
     ///
     /// # Errors
     /// [`Error::Io`] or [`Error::Short`] with the file's name and the offset if a read fails or is
@@ -195,7 +195,7 @@ impl Stream {
     /// and the caller must truncate the file.
     ///
     /// # Errors
-    /// As for [`Stream::read_part`].
+    /// The errors of [`Stream::read_part`].
     pub fn write(
         &mut self,
         file: &File,

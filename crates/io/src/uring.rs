@@ -37,7 +37,7 @@ const REGISTERED_BYTES_MAX: usize = 4 << 30;
 
 /// Backend that submits operations to an `io_uring` ring.
 pub struct UringBackend {
-    // These three borrow from `ring` and require not outlive it: Drop releases `ring` after them.
+    // These three borrow from `ring` and must not outlive it: Drop releases `ring` after them.
     submitter: ManuallyDrop<Submitter<'static>>,
     sq: ManuallyDrop<SubmissionQueue<'static>>,
     cq: ManuallyDrop<CompletionQueue<'static>>,

@@ -46,7 +46,7 @@ pub struct Run {
 impl Run {
     /// Start a run of a job of this kind (such as "block" or "object"), given as JSON.
     ///
-    /// `secrets` are credentials, which the job require not contain. With `held`, the run sets itself
+    /// `secrets` are credentials, which the job must not contain. With `held`, the run sets itself
     /// up, and its load waits for `open_at`. Raises ValueError for an invalid job, OSError (errno,
     /// path) for a file or device that cannot be opened, and RuntimeError for a backend that this
     /// machine does not support.

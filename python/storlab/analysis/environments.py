@@ -156,7 +156,7 @@ def _paired(
 def _same(drive: Mapping[str, Any], others: Mapping[int, Mapping[str, Any]]) -> int | None:
     """Return the number of the same drive on the other side.
 
-    Of several namespaces of one drive, the one with the same name is chosen.
+    If a drive has several namespaces, the one with the same name is chosen.
     """
     identity = _identity(drive)
     if identity is None:

@@ -51,7 +51,7 @@ _SPREAD_OUT = ("latency", "ttfb", "power")
 def check(table: PublishedTable) -> Iterable[Finding]:
     """Yield findings for broken identities.
 
-    Those that a mix-up of units explains are left to the rule ``units``.
+    Identities that a mix-up of units explains are left to the rule ``units``.
     """
     for broken in (*broken_identities(table), *broken_quotients(table)):
         if broken.slip is None:

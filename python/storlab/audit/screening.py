@@ -1,6 +1,6 @@
 """Selection of the points of a large campaign to which the rules for tables are applied.
 
-Those rules compare all numbers of a table with each other, which is too slow for thousands of
+These rules compare all numbers of a table with each other, which is too slow for thousands of
 points. So each cell is first checked against the identities of its own numbers. Points that break
 one are selected, then the extremes of each target, then points spread evenly over the rest.
 """

@@ -40,7 +40,7 @@ impl Library {
     /// If the library has no symbol of this name.
     ///
     /// # Safety
-    /// `T` require be the type of a pointer to what the library exports under `name`.
+    /// `T` must be the type of a pointer to what the library exports under `name`.
     pub unsafe fn function<T: Copy>(&self, name: &str) -> Result<T> {
         // SAFETY: the caller guarantees the type.
         unsafe { self.optional(name) }.ok_or_else(|| self.lacks(name))
@@ -49,7 +49,7 @@ impl Library {
     /// Look up a function that only some versions of the library have.
     ///
     /// # Safety
-    /// `T` require be the type of a pointer to what the library exports under `name`.
+    /// `T` must be the type of a pointer to what the library exports under `name`.
     pub unsafe fn optional<T: Copy>(&self, name: &str) -> Option<T> {
         const { assert!(size_of::<T>() == size_of::<*const c_void>()) };
         let name = CString::new(name).ok()?;

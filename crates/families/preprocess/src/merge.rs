@@ -39,8 +39,8 @@ impl<R: Read> Run<R> {
 /// Merge runs without common values into one. Return the number of values.
 ///
 /// # Errors
-/// Those of readers and writers; [`io::ErrorKind::UnexpectedEof`] if a run has not as many counts
-/// as values.
+/// A run cannot be read or an output cannot be written; [`io::ErrorKind::UnexpectedEof`] if a run
+/// has fewer counts than values.
 pub fn merge<R: Read>(
     runs: &mut [Run<R>],
     values: &mut dyn Write,

@@ -48,7 +48,7 @@ impl Reason {
 /// Parse the line that begins at `at`. Return where the next line begins; `None` if the line is
 /// malformed, with `columns` unchanged.
 ///
-/// `data` require contain the line's end and [`PADDING`] more bytes.
+/// `data` must contain the line's end and [`PADDING`] more bytes.
 pub fn line(data: &[u8], at: usize, columns: &mut Columns) -> Option<usize> {
     let label = match (data[at], data[at + 1]) {
         (b'0', TAB) => 0,

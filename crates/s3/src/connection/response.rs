@@ -148,7 +148,7 @@ impl Response {
     /// Read the rest of the body into memory.
     ///
     /// # Errors
-    /// Those of [`Response::read`], and [`Failure::Protocol`] if the body is longer than `limit`
+    /// The errors of [`Response::read`]; [`Failure::Protocol`] if the body is longer than `limit`
     /// bytes.
     pub async fn drain(&mut self, limit: usize) -> Result<Bytes, Failure> {
         let mut whole = BytesMut::new();

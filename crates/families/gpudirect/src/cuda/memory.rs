@@ -65,7 +65,7 @@ impl DeviceBuffer {
         self.start + at as u64
     }
 
-    /// Copy `from`, which require be pinned, into the buffer at offset `at`, and wait for the copy.
+    /// Copy `from`, which must be pinned, into the buffer at offset `at`, and wait for the copy.
     #[inline]
     pub fn write(&self, at: usize, from: &[u8]) -> Done<()> {
         let to = self.place(at, from.len());

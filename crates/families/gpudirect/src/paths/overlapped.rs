@@ -99,7 +99,7 @@ pub trait Use {
     /// Run with the data path and the waker of its backend.
     ///
     /// # Errors
-    /// Those of the implementation.
+    /// The errors of the implementation, such as a failed read or copy.
     fn with<B: Backend>(self, mover: Overlapped<B>, waker: Arc<dyn Wake>) -> Result<Self::Output>;
 }
 

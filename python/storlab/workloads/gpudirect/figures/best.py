@@ -29,7 +29,7 @@ def best_points(
 ) -> list[Best]:
     """Return the best point of each target, in the order of the study.
 
-    Of equal means, the one nearest to the start of the axis wins, because more workers gain
+    If means are equal, the one nearest to the start of the axis wins, because more workers gain
     nothing. Targets without a value are left out.
 
     Args:
