@@ -168,5 +168,6 @@ class ObjectParams(Params):
     )
     threads: Sweep[Threads | None] = Field(
         default=None,
-        description="threads of the client, at most concurrency; by default one per usable core",
+        description="threads of the client, at most concurrency; by default one per usable core; "
+        "swept",
     )

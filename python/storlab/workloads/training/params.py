@@ -121,8 +121,8 @@ class TrainingParams(Params):
     )
     io_depth: Annotated[int, Field(ge=1, le=1024)] = Field(
         default=16,
-        description="reads in flight per reader of files. Buffers take accelerators x "
-        "reader_threads x (io_depth + 2) x read_size of memory",
+        description="reads in flight per reader of files. Buffers take at most accelerators "
+        "x reader_threads x (io_depth + 2) x read_size of memory",
     )
     request_timeout: Timeout = REQUEST_TIMEOUT
     retries: Retries = RETRIES
