@@ -122,7 +122,7 @@ class DrillWorkload:
     def _job(self, context: JobContext, *, write: bool) -> BlockJob:
         home = context.access.home
         if home is None:
-            raise ValueError("no directory was granted")
+            raise ValueError("it has no directory")
         path = home / "drill-1" / "data"
         return BlockJob(
             members=[Member(path=str(path), name=path.name, kind="file", size=SIZE)],

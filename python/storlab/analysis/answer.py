@@ -245,7 +245,7 @@ def _answer(verdict: Verdict) -> str:
         names = f"{', '.join(verdict.targets[:-1])} and {verdict.targets[-1]}"
         if not at.times.is_known:
             return f"{_of(verdict)}{names} ran once at each point: nothing is decided."
-        return f"{_of(verdict)}The repeats cannot tell {names} apart in {at.what}."
+        return f"{_of(verdict)}{names}: the difference in {at.what} is within run-to-run variation."
     if verdict.kind == "alone":
         only = verdict.targets[0]
         return f"{_of(verdict)}Only {only} was measured: there is nothing to compare it with."
@@ -264,7 +264,7 @@ def _sizeless(verdict: Verdict, at: Advantage, next_best: str) -> str:
     comma = "," if next_best else ""
     return (
         f"{at.ahead} is ahead of {at.behind}{next_best}{comma} in {at.what} at {at.where}"
-        f"{_middle_of(verdict)}: {digits.times(at.times, ' times')}, and more repeats would tell "
+        f"{_middle_of(verdict)}: {digits.times(at.times, ' times')}, and more repeats would show "
         "how much."
     )
 
@@ -282,12 +282,10 @@ def _middle_of(verdict: Verdict) -> str:
     if verdict.points == 1:
         return ""
     if verdict.won == verdict.points:
-        return f", the middle one of {verdict.points} points"
+        return f", the median of {verdict.points} points"
     if verdict.won == 1:
-        return f", the only one of {verdict.points} points where this is decided"
-    return (
-        f", the middle one of the {verdict.won} points (of {verdict.points}) where this is decided"
-    )
+        return f", the only one of {verdict.points} points with a clear difference"
+    return f", the median of the {verdict.won} points (of {verdict.points}) with a clear difference"
 
 
 def _of(verdict: Verdict) -> str:
@@ -301,7 +299,7 @@ def _against(verdict: Verdict) -> str:
         parts = [_worse(standing, verdict) for standing in verdict.worse[:2]]
         more = len(verdict.worse) - len(parts)
         if not parts:
-            return "It is not clearly worse in anything that was measured."
+            return "No statistically clear disadvantage found."
         if more:
             parts.append(f"{more} other {'quantity' if more == 1 else 'quantities'}")
         *first, last = parts
@@ -309,7 +307,7 @@ def _against(verdict: Verdict) -> str:
         return f"It is worse in {before}{last}."
     if verdict.kind == "undecided" and at is not None and at.times.is_known:
         if digits.is_open(at.times):
-            return "Not even the size of the difference is known: more repeats would tell."
+            return "Too noisy to estimate; add repeats."
         ends = digits.ends_text(at.times).replace("–", " to ")
         words = verdict.unsure or f"{{ahead}} {verdict.does}"
         told = words.format(times=f"{ends} times", other=at.behind, ahead=at.ahead)

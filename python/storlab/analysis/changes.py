@@ -89,7 +89,7 @@ def change_points(values: Sequence[float]) -> list[Change]:
     """
     data = np.asarray(values, dtype=np.float64)
     if not np.isfinite(data).all():
-        raise ValueError("change points of values that are not finite")
+        raise ValueError("cannot find change points: a value is not finite")
     places: list[int] = []
     if len(data) < FEWEST:
         return []

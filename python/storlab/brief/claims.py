@@ -305,7 +305,9 @@ def _summary(comparison: Comparison, target: str, sections: Sequence[Section]) -
         sentence = f"{target} {words.less if less else words.more} {base} at {count}"
     elif not less + more:
         places = only if points == 1 else f"any of {points} workload points"
-        sentence = f"The repeats cannot tell {target} and {base} apart in {words.noun} at {places}"
+        sentence = (
+            f"{target} and {base} differ in {words.noun} within run-to-run variation at {places}"
+        )
     else:
         of = f"of {plural(points, 'workload point')}"
         if more:

@@ -212,7 +212,7 @@ def _balance_tables(comparison: Comparison) -> list[DataTable]:
         ("first I/O, latest", ""), ("window kept", ""), ("clocks known to", ""),
         ("network over bytes", ""),
     ]  # fmt: skip
-    caption = "Balance at the far end of the axis: shares are means over the repeats"
+    caption = "Balance at the last point of the axis: shares are means over the repeats"
     return [table_of(comparison, caption, ["workload point"], head, leaves)]
 
 
@@ -230,8 +230,8 @@ def _ending_tables(comparison: Comparison) -> list[DataTable]:
         ("throughput until the first", "MB/s"), ("until the last", "MB/s"),
     ]  # fmt: skip
     caption = (
-        "When clients had done their shares, at the far end of the axis: means over the repeats, "
-        "and the greatest difference in a run"
+        "When clients had done their shares, at the last point of the axis: means over the "
+        "repeats, and the greatest difference in a run"
     )
     return [table_of(comparison, caption, ["workload point"], head, leaves)]
 

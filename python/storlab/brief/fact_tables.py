@@ -361,10 +361,10 @@ def method(comparison: Comparison) -> list[tuple[str, str]]:
         ),
         (
             "The answer",
-            "All pairs of targets are compared at the far end of every mix and size; the intervals "
-            "of all these comparisons hold together (Bonferroni). The winner is ahead of each "
-            "other target somewhere and behind none anywhere; its headline is the middle one of "
-            "these points. Where it is worse is looked for at every point and in every quantity.",
+            "All pairs of targets are compared at the last point of every mix and size; the "
+            "intervals of all these comparisons hold together (Bonferroni). The winner is ahead of "
+            "each other target somewhere and behind none anywhere; its headline is the median of "
+            "these points. Disadvantages are looked for at every point and in every quantity.",
         ),
         *([outstanding] if has_window(comparison) else []),
         *fixed_method(comparison),

@@ -91,8 +91,8 @@ def _table(comparison: Comparison, sections: list[Section]) -> HeatTable | None:
         signs=[(target, index, sign_of(index)) for index, target in enumerate(comparison.targets)],
         several=len(comparison.others) > 1,
         baseline=comparison.baseline,
-        chance=f"{count:,} comparisons, each with an interval of its own: of targets that are "
-        "alike, chance colours one in twenty",
+        chance=f"{count:,} comparisons, each with its own interval: about 5 % of the cells would "
+        "be coloured by chance if the targets were equal",
     )
 
 

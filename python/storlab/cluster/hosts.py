@@ -61,7 +61,7 @@ def expand(patterns: Iterable[str], where: str = "hosts") -> list[str]:
         raise StudyError(where, "names no host", 'write for example hosts = ["c[01-12]"]')
     twice = [name for name, count in Counter(hosts).items() if count > 1]
     if twice:
-        raise StudyError(where, f"{_some(twice)} stands there more than once", _ONCE)
+        raise StudyError(where, f"{_some(twice)} is listed more than once", _ONCE)
     return hosts
 
 
@@ -205,7 +205,7 @@ def _host_line(content: str, number: int, where: str) -> list[HostLine]:
     slots, most = _settings(match["rest"], content, place)
     if match["slots"] is not None:
         if slots is not None:
-            raise StudyError(place, f'"{content}" tells its slots twice', "remove one of them")
+            raise StudyError(place, f'"{content}" gives slots twice', "remove one of them")
         slots = _count(match["slots"], content, place)
     if slots is not None and most is not None and slots > most:
         raise StudyError(place, f'"{content}" has more slots than max_slots', "raise max_slots")
@@ -233,7 +233,7 @@ def _settings(rest: str, content: str, place: str) -> tuple[int | None, int | No
             raise StudyError(
                 place,
                 f'"{match[1]}" is not known here',
-                "write slots and max_slots only; users and ports belong into ~/.ssh/config",
+                "use only slots and max_slots; set users and ports in ~/.ssh/config",
             )
     if rest[end:].strip():
         raise _unreadable(content, place)
@@ -266,7 +266,7 @@ def _merged(lines: list[HostLine], where: str) -> HostLine:
     if any(line.slots or line.max_slots for line in lines):
         raise StudyError(
             f"{where}, line {lines[1].line}",
-            f"{first.name} stands in line {first.line} already, and one of them tells its slots",
+            f"{first.name} is already in line {first.line}; a host with slots is listed once",
             "name it once, with all its slots",
         )
     if len(lines) > MOST_SLOTS:

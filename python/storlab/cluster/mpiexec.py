@@ -106,11 +106,11 @@ class Ranks:
     def check(self) -> None:
         """Raise UsageError if hosts and clients do not match, or a variable holds a secret."""
         if self.clients < 1:
-            raise UsageError("clients", f"is {self.clients}", "a cluster has at least 1 client")
+            raise UsageError("clients", f"is {self.clients}", "use at least 1 client")
         if not self.local and len(self.hosts) < self.clients:
             raise UsageError(
                 "clients",
-                f"is {self.clients}, and there are {len(self.hosts)} hosts",
+                f"is {self.clients}, but there are only {len(self.hosts)} hosts",
                 'name more hosts, or hosts = ["localhost"] for ranks on this machine',
             )
         secret = [name for name in self.environment if names_secret(name)]
@@ -140,7 +140,7 @@ def find_launcher(explicit: str | None = None, kind: Literal["mpi", "slurm"] = "
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise EngineError(
-            str(program), f"does not tell its version: {error}", _MPIEXEC_FIX
+            str(program), f"does not print its version: {error}", _MPIEXEC_FIX
         ) from error
     text = asked.stdout + asked.stderr
     vendor, version = vendor_of(text, program)

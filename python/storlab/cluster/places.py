@@ -60,7 +60,7 @@ def client_counts(cluster: Cluster, hosts: list[str]) -> list[int]:
     if not cluster.is_local and most > len(hosts):
         raise ClusterError(
             ("cluster", "clients"),
-            f"asks for {most} clients, and there are {len(hosts)} hosts",
+            f"asks for {most} clients, but there are only {len(hosts)} hosts",
             "name more hosts, or fewer clients",
         )
     return counts

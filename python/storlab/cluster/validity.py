@@ -35,7 +35,7 @@ def _start(cluster: ClusterRun) -> Iterator[Flag]:
     late = [c for c in cluster.clients if (c.first_io_late_ns or 0) > LATE_NS]
     if late:
         text = _named(late, lambda c: format_duration(c.first_io_late_ns or 0))
-        yield Flag(kind="late-start", message=f"the first I/O came late on {text}")
+        yield Flag(kind="late-start", message=f"the first I/O started late on {text}")
     if cluster.window_kept < KEPT:
         short = min(cluster.clients, key=lambda c: c.window_share)
         yield Flag(
@@ -117,7 +117,7 @@ def _caches(cluster: ClusterRun) -> Iterator[Flag]:
         text = _named(cached, lambda c: f"{(c.nic_received_bytes or 0) / c.bytes_read:.2f}")
         yield Flag(
             kind="client-cache",
-            message=f"fewer bytes came over the network than were read, by a factor of: {text}",
+            message=f"fewer bytes crossed the network than were read, by a factor of: {text}",
         )
 
 

@@ -246,7 +246,7 @@ class Page:
     # parameters that are stated for the work as a whole if they do not vary
     told: tuple[str, ...] = ()
     # description of the point of findings: "the largest number of jobs"
-    far: str = "the far end of its axis"
+    far: str = "the last point of its axis"
     headline: Headline = THROUGHPUT
     # questions that a study may ask, with those asked by default first
     questions: tuple[Question, ...] = USUAL

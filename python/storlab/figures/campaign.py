@@ -64,7 +64,7 @@ CLIENT_THROUGHPUT = FigureKind(
     "client_throughput",
     "campaign",
     "Throughput by clients",
-    "Of the whole, against the number of clients, at the far end of what else is swept.",
+    "Of the whole, against the number of clients, at the last point of the other swept parameters.",
     place="storlab.figures.throughput_vs_jobs:draw",
 )
 CLIENT_LATENCY = FigureKind(

@@ -176,7 +176,9 @@ def _chosen(sensors: list[Input], options: HwmonOptions, where: str) -> Iterator
         matching = [sensor for sensor in of_chip if name in (sensor.name, sensor.label)]
         if not matching:
             names = [sensor.name for sensor in of_chip]
-            raise StudyError(f"{where}.inputs", f"{name} is not an input", suggest(name, names))
+            raise StudyError(
+                f"{where}.inputs", f"chip {options.chip} has no input {name}", suggest(name, names)
+            )
         yield matching[0]
 
 

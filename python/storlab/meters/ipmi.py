@@ -66,7 +66,7 @@ class IpmiOptions(MeterOptions):
                 if getattr(self, name) is not None
             ]
         if len(set(self.sensors or [])) < len(self.sensors or []):
-            problems.append(Problem(("sensors",), "a sensor stands there twice", "name each once"))
+            problems.append(Problem(("sensors",), "a sensor is listed twice", "name each once"))
         if problems:
             raise FieldProblems(problems)
         return self

@@ -135,7 +135,7 @@ def _controllers(options: NvmeOptions, spec: MeterSpec, target: Target) -> list[
         if not named or any(not Path(name).is_block_device() for name in named):
             raise StudyError(
                 f'target "{target.name}": {spec.kind} meter.device',
-                "the target is no block device, so it does not say which drive to ask",
+                "the target is not a block device, so the drive is unknown",
                 'add device = "/dev/disk/by-id/nvme-..." to the meter',
             )
     return list(dict.fromkeys(controller_of(name) for name in named))

@@ -45,7 +45,7 @@ class MeterOptions(StudyTable):
                 [
                     Problem(
                         ("share_rule",),
-                        f"share = {self.share:g} needs its reason",
+                        f"share = {self.share:g} requires share_rule, the source of the share",
                         'add share_rule = "8 of the 24 drives of the enclosure"',
                     )
                 ]

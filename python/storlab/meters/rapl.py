@@ -139,7 +139,7 @@ def _chosen(domains: list[Zone], options: RaplOptions, where: str) -> Iterator[Z
         raise MeterError(
             where,
             "this machine has no RAPL counters (virtual machines hide them)",
-            "modprobe intel_rapl_msr on the bare machine, or remove the meter",
+            "modprobe intel_rapl_msr on the host, not in a virtual machine, or remove the meter",
         )
     if options.zones is None and any(zone.is_default for zone in domains):
         yield from (zone for zone in domains if zone.is_default)

@@ -86,7 +86,7 @@ class SnmpOptions(MeterOptions):
         if self.mib is not None and (self.unit is not None or self.scale != 1):
             return [Problem(("mib",), "a mib knows its unit and scale", "remove unit and scale")]
         if self.outlets is not None and len(set(self.outlets)) < len(self.outlets):
-            return [Problem(("outlets",), "an outlet stands there twice", "name each once")]
+            return [Problem(("outlets",), "an outlet is listed twice", "name each once")]
         return []
 
 

@@ -158,7 +158,7 @@ class Cluster(StudyTable):
         ]
         if not given:
             problems.append(
-                Problem((), "a cluster needs its hosts", 'add hosts = ["c[01-12]"] to [cluster]')
+                Problem((), "a cluster requires hosts", 'add hosts = ["c[01-12]"] to [cluster]')
             )
         if self.is_local and self.clients is None:
             problems.append(

@@ -229,7 +229,7 @@ def _rows(place: Path, text: str) -> Iterator[Row]:
             if row.id in seen:
                 raise ResultError(
                     f"{place}, line {reader.line_num}, column id",
-                    f'"{row.id}" stands already in line {seen[row.id]}',
+                    f'"{row.id}" is already in line {seen[row.id]}',
                     "give every row its own id",
                 )
             seen[row.id] = reader.line_num

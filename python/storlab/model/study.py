@@ -219,7 +219,7 @@ class WorkloadSpec(StudyTable):
             Problem(
                 ("use_case", index, "match"),
                 f'no point has all the values of use case "{use_case.name}"',
-                "use values that stand in the workload's lists",
+                "use values from the workload's lists",
             )
             for index, use_case in enumerate(self.use_case)
             if not any(all(v[k] == w for k, w in use_case.match.items()) for v in values)

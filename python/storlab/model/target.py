@@ -220,7 +220,7 @@ class Target(StudyTable):
         problems = []
         if self.layout == "stripe" and self.stripe_chunk is None:
             problems.append(
-                Problem(("layout",), "a stripe needs its chunk size", 'add stripe_chunk = "64KiB"')
+                Problem(("layout",), "a stripe requires stripe_chunk", 'add stripe_chunk = "64KiB"')
             )
         if self.stripe_chunk is not None and self.layout != "stripe":
             problems.append(
@@ -246,7 +246,7 @@ class Target(StudyTable):
                 return []
             return [Problem(("s3_options",), "only an s3 target has them", "remove s3_options")]
         problems = [
-            Problem((name,), f"{name} says nothing of an s3 target", f"remove {name}")
+            Problem((name,), f"{name} does not apply to an s3 target", f"remove {name}")
             for name in ("size", "offset", "serial", "precondition", "stripe_chunk", "direct")
             if name in self.model_fields_set
         ]

@@ -69,7 +69,7 @@ def _distinct(values: list[Any]) -> list[Any]:
     tables: list[Any] = []  # not hashable
     for value in values:
         if value in (tables if isinstance(value, (dict, list)) else plain):
-            raise ValueError(f"{value!r} stands in the list twice; every value is run once")
+            raise ValueError(f"{value!r} is in the list twice; every value is run once")
         if isinstance(value, (dict, list)):
             tables.append(value)
         else:

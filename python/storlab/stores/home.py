@@ -165,15 +165,15 @@ def await_home(directory: Path, campaign: str, meanwhile: Callable[[], None]) ->
 def check_home(home: Path) -> None:
     """Raise GuardError if the directory ``home`` exists and was not created by storlab."""
     if is_kernel_place(home):
-        raise GuardError(str(home), "lies where only the kernel makes files", _MOVE)
+        raise GuardError(str(home), "is in a kernel file system such as /proc", _MOVE)
     try:
         mode = home.lstat().st_mode
     except FileNotFoundError:
         return
     except OSError as error:
-        raise PreflightError(str(home), f"cannot be looked at: {error.strerror}", _MOVE) from error
+        raise PreflightError(str(home), f"cannot be examined: {error.strerror}", _MOVE) from error
     if stat.S_ISLNK(mode):
-        raise GuardError(str(home), "is a symbolic link, and storlab follows none there", _MOVE)
+        raise GuardError(str(home), "is a symbolic link, which storlab does not follow", _MOVE)
     if not stat.S_ISDIR(mode):
         raise GuardError(str(home), directory_problem(home), _MOVE)
     try:

@@ -159,8 +159,8 @@ def _blkid(fd: int) -> list[str]:
     if program is None:
         raise PreflightError(
             "blkid",
-            "is not installed: without it some file systems go unseen, so that nobody can say that "
-            "a device is blank",
+            "is not installed: without it some file systems go unseen, and a device may not "
+            "be blank",
             "install util-linux (its package may be named blkid)",
         )
     # blkid reports "nothing found" also if it cannot open a file, so test it with a known format.

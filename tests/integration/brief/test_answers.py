@@ -25,8 +25,8 @@ def test_the_answer_about_block_io(comparison: Comparison) -> None:
     assert told(comparison) == {
         "throughput": [
             "Memory moves 3.3 times as much data per second as Disk (2.9 to 3.7) at 30/70 "
-            "read/write, 4 MiB, 8 jobs, the middle one of 4 points.",
-            "It is not clearly worse in anything that was measured.",
+            "read/write, 4 MiB, 8 jobs, the median of 4 points.",
+            "No statistically clear disadvantage found.",
             "On Memory, the load generator was near the limit of its CPU: the target may be faster "
             "than this number shows.",
         ]
@@ -40,27 +40,27 @@ def test_the_answer_about_block_io(comparison: Comparison) -> None:
             "object_made",
             "throughput",
             "1x SSD moves 10 times as much data per second as 16x HDD (8 to 12) at 70/30 GET/PUT, "
-            "4 MiB, concurrency 16, the middle one of 4 points.",
+            "4 MiB, concurrency 16, the median of 4 points.",
         ),
         (
             "object_made",
             "efficiency",
             "1x SSD moves 61 times as much data per joule as 16x HDD (58 to 64) at 70/30 GET/PUT, "
-            "4 MiB, concurrency 16, the middle one of 4 points.",
+            "4 MiB, concurrency 16, the median of 4 points.",
         ),
         (
             "gpudirect_made",
             "throughput",
             "Micron 6550 ION moves 1.30 times as much data per second as competitor 61.44TB SSD "
             "(1.23 to 1.38) at bounce-overlapped, reads only, 2 in flight each, 1 MiB, "
-            "256 workers, the middle one of 8 points.",
+            "256 workers, the median of 8 points.",
         ),
         (
             "cluster_made",
             "cost",
             "Performance class moves 2.08 times as much data per second as Capacity class for the "
             "same money (2.05 to 2.11) at small random I/O: 70/30 read/write, 4 KiB, queue depth "
-            "16, the middle one of 3 points.",
+            "16, the median of 3 points.",
         ),
     ],
 )

@@ -338,7 +338,7 @@ def test_the_answer_stands_on_the_first_screen(
         assert box["y"] + box["height"] <= height
         assert box["x"] + box["width"] <= width
         text = answer.inner_text().replace("\u00a0", " ")
-        for wanted in ("Memory", "3.3×", "over Disk", "8 jobs", "worse", "may be faster"):
+        for wanted in ("Memory", "3.3×", "over Disk", "8 jobs", "disadvantage", "may be faster"):
             assert wanted in text
         facts = visit.page.locator(".target-card").first.bounding_box()
         assert facts is not None

@@ -159,7 +159,7 @@ def test_logos_are_known_by_their_content(tmp_path: Path) -> None:
         found = publisher_of(table, [tmp_path / "nowhere", tmp_path], []).logo
         assert found is not None and found.kind == kind
     logo.write_bytes(b"<html>")
-    with pytest.raises(StudyError, match="no image"):
+    with pytest.raises(StudyError, match="not an image"):
         publisher_of(table, [tmp_path], [])
     logo.write_bytes(b"\x89PNG" + bytes(1_000_000))
     with pytest.raises(StudyError, match="1,000,004 bytes"):

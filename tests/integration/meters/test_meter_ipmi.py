@@ -245,7 +245,7 @@ def test_fields_are_read_strictly() -> None:
 
 
 def test_a_sensor_is_not_added_twice() -> None:
-    with pytest.raises(StudyError, match="a sensor stands there twice"):
+    with pytest.raises(StudyError, match="a sensor is listed twice"):
         ipmi.open_meter(MeterSpec(kind="ipmi", sensors=["PS1", "PS2", "PS1"]), TARGET)
 
 

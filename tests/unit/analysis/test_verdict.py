@@ -73,7 +73,7 @@ def test_the_headline_is_the_middle_of_the_points_and_says_of_how_many() -> None
     assert verdict.least == pytest.approx(2.0, rel=0.05)
     assert verdict.most == pytest.approx(8.0, rel=0.05)
     assert verdict.basis.startswith("One of 4 comparisons;")
-    assert verdict.sentences()[0].endswith(", the middle one of 4 points.")
+    assert verdict.sentences()[0].endswith(", the median of 4 points.")
 
 
 def test_more_comparisons_make_wider_intervals() -> None:
@@ -129,7 +129,7 @@ def test_alike_targets_are_not_told_apart() -> None:
     verdict = only(made({"A": 100.0, "B": 100.0}, mixes=(0,), sizes=("4KiB",), seed=8))
     assert verdict.kind == "undecided"
     first, second = verdict.sentences()
-    assert first == "The repeats cannot tell A and B apart in throughput."
+    assert first == "A and B: the difference in throughput is within run-to-run variation."
     assert second.replace("\u00a0", " ") == (
         "A moves 0.95 to 1.06 times as much data per second as B at writes only, 4 KiB, 1 job."
     )
@@ -138,15 +138,15 @@ def test_alike_targets_are_not_told_apart() -> None:
 def test_several_alike_targets_are_listed() -> None:
     verdict = only(made({"A": 100.0, "B": 100.0, "C": 100.0}, mixes=(0,), sizes=("4KiB",), seed=8))
     first, *_ = verdict.sentences()
-    assert first == "The repeats cannot tell A, B and C apart in throughput."
+    assert first == "A, B and C: the difference in throughput is within run-to-run variation."
 
 
 def test_the_points_of_a_lead_are_counted_in_plain_words() -> None:
     verdict = only(made({"A": 100.0, "B": 50.0}))
     for won, words in (
-        (4, "the middle one of 4 points."),
-        (2, "the middle one of the 2 points (of 4) where this is decided."),
-        (1, "the only one of 4 points where this is decided."),
+        (4, "the median of 4 points."),
+        (2, "the median of the 2 points (of 4) with a clear difference."),
+        (1, "the only one of 4 points with a clear difference."),
     ):
         assert replace(verdict, won=won, points=4).sentences()[0].endswith(f", {words}")
 
@@ -266,7 +266,7 @@ def test_a_gain_that_may_be_next_to_nothing_is_no_headline(
     if amount == "ahead":
         assert first == (
             "A is ahead of B in throughput at writes only, 4 KiB, 1 job: at least 1.005 times, "
-            "and more repeats would tell how much."
+            "and more repeats would show how much."
         )
     else:
         assert first.startswith("A moves ")

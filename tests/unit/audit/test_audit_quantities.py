@@ -167,7 +167,7 @@ def _write(place: Path, text: str) -> Path:
         ("", "has no column"),
         ("config,metric,valeu\n", 'rename "valeu"'),
         ("config,metric,value\na,b\n", "line 2"),
-        ("id,config,metric,value\n1,a,b,2\n1,a,c,2\n", "stands already in line 2"),
+        ("id,config,metric,value\n1,a,b,2\n1,a,c,2\n", "is already in line 2"),
         ("config,config,metric,value\n", "twice"),
         ('config,metric,value\n"a,b,1\n', "line"),
     ],

@@ -182,8 +182,8 @@ NAMED = (
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ('title = "t"\n', "does not say which files"),
-        ('title = "t"\nranks = 2\n', "does not say which files"),
+        ('title = "t"\n', "must define its files"),
+        ('title = "t"\nranks = 2\n', "must define its files"),
         (HEAD + '[[file]]\nname = "a"\nbytes = 1\n', 'two files are named "a"'),
         (HEAD + '[[file]]\nname = "{rank}"\nbytes = 1\nranks = [2]\n', "there is no rank 2"),
         (HEAD + '[[file]]\nname = "../{rank}"\nbytes = 1\n', "is not a name below a directory"),

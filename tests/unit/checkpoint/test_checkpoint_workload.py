@@ -123,8 +123,8 @@ def test_what_is_swept_unfolds() -> None:
         ('part_size = "64GiB"', "part_size: 64GiB is not between 5MiB and 5GiB"),
         ("writes = 0", "writes: "),
         ("keep_last = 0", "keep_last: "),
-        ('restores = 0\ncold = "drop"', "cold: says something of restores"),
-        ("restores = 0\nverify = false", "verify: says something of restores"),
+        ('restores = 0\ncold = "drop"', "cold: applies to restores"),
+        ("restores = 0\nverify = false", "verify: applies to restores"),
         ('writer = "torch"\nengine = "native"', "writer: "),
         ('writer = "torch"\nlayout = "safetensors"', "layout: PyTorch"),
     ],
@@ -206,7 +206,7 @@ def test_after_a_run_its_checkpoints_go_even_without_their_profile() -> None:
 
 
 def test_without_a_directory_there_is_no_order() -> None:
-    with pytest.raises(ValueError, match="neither directory nor bucket"):
+    with pytest.raises(ValueError, match="neither a directory nor a bucket"):
         CHECKPOINT.job(point(), context(home=None))
 
 

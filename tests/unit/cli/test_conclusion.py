@@ -47,7 +47,7 @@ def test_one_question_is_answered_in_three_lines() -> None:
     assert conclusion.lines([VERDICT]) == [
         "Disk moves 1.47 times as much data per second as Memory (1.43 to 1.51) at 70/30 "
         "read/write, 256 KiB, 8 jobs.",
-        "It is not clearly worse in anything that was measured.",
+        "No statistically clear disadvantage found.",
         "Each point was run only twice.",
     ]
 

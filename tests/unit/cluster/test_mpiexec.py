@@ -233,7 +233,7 @@ def test_the_library_of_a_wheel_goes_with_its_mpiexec(vendor: Vendor, name: str)
     ("ranks", "what"),
     [
         (Ranks(["c1"], 0), "at least 1 client"),
-        (Ranks(["c1", "c2"], 3), "there are 2 hosts"),
+        (Ranks(["c1", "c2"], 3), "there are only 2 hosts"),
         (Ranks(["localhost"], 1, environment={"DB_PASSWORD": "x"}), "is a secret"),
     ],
 )

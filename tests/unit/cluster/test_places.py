@@ -49,7 +49,7 @@ def test_how_many_clients(clients: Any, counts: list[int]) -> None:
 
 
 def test_more_clients_than_hosts() -> None:
-    with pytest.raises(StudyError, match="asks for 4 clients, and there are 3 hosts"):
+    with pytest.raises(StudyError, match="asks for 4 clients, but there are only 3 hosts"):
         client_counts(cluster(**HOSTS, clients=[1, 4]), ["c1", "c2", "c3"])
     assert client_counts(cluster(hosts=["localhost"], clients=[1, 40]), ["localhost"]) == [1, 40]
 

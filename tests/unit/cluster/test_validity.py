@@ -125,7 +125,7 @@ def test_what_is_not_known_is_no_fault() -> None:
 def test_many_are_counted() -> None:
     late = {"first_io_late_ns": 20 * NS_PER_MS}
     message = kinds(run(*[late] * 12, clients=12))["late-start"]
-    assert message.startswith("the first I/O came late on c1 (20")
+    assert message.startswith("the first I/O started late on c1 (20")
     assert message.endswith("c5 (20 ms) and 7 more")
     busy = {"cpu_percent": 99.0}
     assert kinds(run(*[busy] * 7, clients=7))["client-limit"].endswith("and 2 more")

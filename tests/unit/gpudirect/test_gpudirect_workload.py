@@ -213,8 +213,8 @@ def test_what_is_compared_is_whole_blocks_of_each_file() -> None:
 @pytest.mark.parametrize(
     ("lines", "text"),
     [
-        ('path = "bounce"\napi = "batch"', "is about cuFile, and path is bounce"),
-        ('path = "host"\nregister_buffers = false', "is about cuFile"),
+        ('path = "bounce"\napi = "batch"', "applies only to cuFile, but path is bounce"),
+        ('path = "host"\nregister_buffers = false', "applies only to cuFile"),
         ('path = "host"\ngpu = [1]', "path = host moves data to no GPU"),
         ("queue_depth = 4", "one transfer at a time with api = sync"),
         ('api = "batch"\nqueue_depth = 129', "a batch of cuFile has at most 128 entries"),

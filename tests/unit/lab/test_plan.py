@@ -265,7 +265,7 @@ def test_a_point_that_does_not_fit_its_target_is_refused_with_both_names(
 @pytest.mark.parametrize(
     ("cluster", "line", "field", "what"),
     [
-        ('hosts = ["c1"]\nclients = 3', 11, "clients", "asks for 3 clients, and there are 1"),
+        ('hosts = ["c1"]\nclients = 3', 11, "clients", "asks for 3 clients, but there are only 1"),
         ('hosts = ["c[3-1]"]', 10, "hosts", "the range 3-1"),
         ('hosts = ["c1"]\n[cluster.host.c7]\ndata_nics = ["e0"]', 11, "c7", "none of [cluster]"),
         ('hostfile = "no-such-file"', 10, "hostfile", "cannot be read"),

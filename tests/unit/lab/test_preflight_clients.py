@@ -448,7 +448,7 @@ def test_those_that_answer_alone_only_are_looked_at(
         ({"target": 's3 = "embedded:/x"', "kind": "object"}, "can only be reached from"),
         (
             {"cluster": LOCAL, "target": 'path = "x.dat"\nsize = "1MiB"'},
-            "is one file, and 3 clients",
+            "is one file, but 3 clients",
         ),
         ({"target": 'directory = "here"\nsize = "1MiB"'}, "starts from where storlab is"),
         ({"target": 'directory = "/mnt/other"\nsize = "1MiB"'}, "is not below the mount point"),

@@ -213,7 +213,7 @@ def test_a_record_of_preparation_for_which_there_is_no_room_ends_the_session(
     monkeypatch.setattr("storlab.lab.results.store.replace_file", full)
     with pytest.raises(ResultError, match="prepare/t cannot be stored: No space") as caught:
         store.write_prepare("t", {})
-    assert caught.value.fix == f"make room, then go on with `storlab resume {tmp_path / 'out'}`"
+    assert caught.value.fix == f"make room, then continue with `storlab resume {tmp_path / 'out'}`"
 
 
 @pytest.mark.parametrize(

@@ -96,7 +96,7 @@ def test_declared_energy_of_stages_is_that_of_what_the_device_moved(counted: boo
     [
         ({}, "energy of the bytes is missing"),
         ({"joules_per_gb_read": 1}, "energy of the bytes is missing"),
-        ({"joules_per_byte": 1, "joules_per_gb_read": 1}, "says it already"),
+        ({"joules_per_byte": 1, "joules_per_gb_read": 1}, "already states it"),
         ({"joules_per_byte": -1}, "at least 0, not -1"),
         ({"joules_per_byte": 1, "idle_watt": 3}, "idle_watts"),
         ({"joules_per_byte": 1, "share": 0.5}, "share_rule"),

@@ -341,7 +341,7 @@ def test_boundaries_have_one_headline(tmp_path: Path) -> None:
     wall = {**DECLARED, "boundary": "wall"}
     with pytest.raises(StudyError, match="power_boundary"):
         Metering([target("t", DECLARED, wall)], tmp_path).__enter__()
-    with pytest.raises(StudyError, match="no meter of it is at the boundary host"):
+    with pytest.raises(StudyError, match="none of its meters measures at the boundary host"):
         Metering([target("t", DECLARED, power_boundary="host")], tmp_path).__enter__()
     plain = target("t")
     assert headline_boundary(plain, []) is None

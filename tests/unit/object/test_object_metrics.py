@@ -203,7 +203,7 @@ def test_a_wrong_body_is_flagged_as_such() -> None:
         "put": totals(33, 1e7),
     }
     message = flags(totals=bad)["verify-failed"].message
-    assert message == "of 100 GETs, some did not bring what was PUT: 1 wrong body"
+    assert message == "some of 100 GETs returned other data than was PUT: 1 wrong body"
     named = {"error_examples": {"wrong body": "get of pool-1/0000/00000007: at 4096"}}
     message = flags(totals=bad, details=named)["verify-failed"].message
     assert message.endswith("1 wrong body; get of pool-1/0000/00000007: at 4096")

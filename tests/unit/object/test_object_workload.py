@@ -197,8 +197,14 @@ def test_a_point_keeps_no_field_it_has_no_use_for() -> None:
         ("concurrency_per_operation = { gett = 1 }", '"gett" is no kind of request'),
         ("concurrency_per_operation = {}", "concurrency_per_operation: is empty"),
         ("concurrency_per_operation = { get = 0 }", "must be at least 1"),
-        ("concurrency_per_operation = { get = 9 }\nconcurrency = 9", "concurrency: says the same"),
-        ("concurrency_per_operation = { get = 9 }\nget_percent = 9", "get_percent: says the same"),
+        (
+            "concurrency_per_operation = { get = 9 }\nconcurrency = 9",
+            "concurrency: conflicts with concurrency_per_operation",
+        ),
+        (
+            "concurrency_per_operation = { get = 9 }\nget_percent = 9",
+            "get_percent: conflicts with concurrency_per_operation",
+        ),
         (
             "concurrency_per_operation = { get = 9 }\nrate_requests = 9",
             "rate_requests: an open loop",
@@ -219,12 +225,12 @@ def test_a_point_keeps_no_field_it_has_no_use_for() -> None:
         ("object_size = 0", "object_size: an object of 0 bytes"),
         ("object_size = {}", "object_size: the table of object sizes is empty"),
         ('object_size = { "4KiB" = 0 }', "a weight is a number above 0"),
-        ('object_size = { "4KiB" = 1, "4096B" = 2 }', '"4096B" stands in the table twice'),
+        ('object_size = { "4KiB" = 1, "4096B" = 2 }', '"4096B" is in the table twice'),
         ('object_size = { uniform = ["4KiB"] }', "uniform has two sizes"),
         ('object_size = { uniform = ["4KiB", "4KiB"] }', "4KiB is not below 4KiB"),
         (
             'object_size = { uniform = ["1KiB", "4KiB"], "4KiB" = 1 }',
-            "does not stand beside uniform",
+            "cannot be combined with uniform",
         ),
         ('object_size = { lognormal = { median = "1KiB" } }', "lognormal has median, sigma, min"),
         (
@@ -233,7 +239,7 @@ def test_a_point_keeps_no_field_it_has_no_use_for() -> None:
         ),
         (
             "object_size = { lognormal = { median = 5000, sigma = 9, min = 4999, max = 5001 } }",
-            "nearly all sizes of this sigma lie outside",
+            "nearly all sizes of this sigma are outside",
         ),
         ("part_concurrency = 2", "part_concurrency: belongs to uploads in parts"),
         ("list_max_keys = 5", "list_max_keys: nothing is listed"),

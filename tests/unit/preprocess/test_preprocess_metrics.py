@@ -241,9 +241,7 @@ def test_too_little_memory_is_told() -> None:
     several = stages()
     several[1]["passes"] = 3
     flag = flags(outcome(several), 'memory = "1GiB"')["several-passes"]
-    assert flag == (
-        "memory = 1GiB is so little that data were read more than once: in vocabulary 3 times"
-    )
+    assert flag == ("memory = 1GiB is too small for one pass; passes: vocabulary 3 times")
     large = flags(outcome(peak_memory_bytes=2 * 10**9), 'memory = "1GiB"')["memory-exceeded"]
     assert large == "the stages took up to 2 GB, more than memory = 1GiB"
 

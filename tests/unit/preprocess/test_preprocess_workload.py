@@ -154,14 +154,14 @@ def test_an_implementation_is_an_engine() -> None:
         ("threshold = -1", "threshold", ""),
         ('malformed = "keep"', "malformed", ""),
         ("input = []", "input", ""),
-        ("rows = 3\nfiles = 4", "files", "make rows larger, or files fewer"),
+        ("rows = 3\nfiles = 4", "files", "increase rows, or reduce files"),
         ('input = ["day_*"]\nrows = 3', "rows", "remove one of the two"),
         ('input = ["day_*"]\nfiles = 3', "files", "remove one of the two"),
         ('input = ["day_*"]\ndata_seed = 3', "data_seed", "remove one of the two"),
         (
             'memory = "64MiB"',
             "memory",
-            "make memory larger, or row_group_rows or workers smaller",
+            "increase memory, or reduce row_group_rows or workers",
         ),
         ("workers = [1, 64]\nrow_group_rows = 1_000_000", "memory", "row_group_rows or workers"),
     ],
@@ -369,7 +369,7 @@ def test_what_a_run_wrote_is_removed_also_where_its_raw_files_are_gone() -> None
 
 
 def test_a_run_without_a_directory_is_a_mistake() -> None:
-    with pytest.raises(ValueError, match="t: no directory was granted"):
+    with pytest.raises(ValueError, match="t: it has no directory"):
         PREPROCESS.job(point(), context(access=Access()))
 
 

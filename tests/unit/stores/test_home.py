@@ -129,7 +129,7 @@ def test_an_empty_directory_of_that_name_is_taken(tmp_path: Path) -> None:
 
 
 def test_a_home_is_not_made_where_only_the_kernel_makes_files() -> None:
-    with pytest.raises(GuardError, match="only the kernel"):
+    with pytest.raises(GuardError, match="kernel file system"):
         DataDirectoryLock(Path("/proc"), "one").__enter__()
 
 

@@ -185,7 +185,7 @@ def test_sweeps_are_products() -> None:
         ('read_size = "1000B"', "multiple of 4KiB"),
         ("accelerators = 0", "accelerators"),
         ('edition = "mlperf"', "edition"),
-        ('engine = "native"\nloader = "pytorch"', "says which engine reads"),
+        ('engine = "native"\nloader = "pytorch"', "and engine both choose the reader"),
     ],
 )
 def test_what_contradicts_itself_is_refused(lines: str, message: str) -> None:

@@ -210,7 +210,7 @@ def _carry_out(run: ClusterRun, job: dict[str, Any], work_dir: Path) -> None:
         raise RunError(
             f"{format_bytes_si(limit)} of memory for a worker do not hold Dask and pandas, which "
             f"take {format_bytes_si(DASK.worker_bytes)}",
-            "make memory larger, or workers smaller",
+            "increase memory, or use fewer workers",
         )
     scheduler = job.get("scheduler")
     own: LocalCluster | None = None

@@ -145,7 +145,8 @@ class Cluster:
     def _check_worker(self, where: str, worker: Mapping[str, Any], text: str) -> None:
         if worker["storlab"] != __version__:
             raise RunError(
-                f"{where} has storlab {worker['storlab']}, and here is {__version__}", _SAME_STORLAB
+                f"{where} has storlab {worker['storlab']}, but this machine has {__version__}",
+                _SAME_STORLAB,
             )
         if worker["nonce"] != text:
             raise RunError(
@@ -157,7 +158,7 @@ class Cluster:
             raise RunError(
                 f"{where} may take {format_bytes_si(limit)} with {worker['threads']} threads, and "
                 f"each unit at work takes up to {format_bytes_si(self._limit_bytes)}",
-                "start it with more memory or fewer threads, or make memory smaller",
+                "start it with more memory or fewer threads, or reduce memory",
             )
 
     def _await_workers(self) -> None:
@@ -166,7 +167,7 @@ class Cluster:
             if monotonic_ns() > end_ns:
                 raise RunError(
                     f"{self._name} has {slots} of {self._workers} workers",
-                    "start more workers there, or make workers smaller",
+                    "start more workers there, or reduce workers",
                 )
             with suppress(TimeoutError):
                 self._client.wait_for_workers(self._workers, timeout=_LOOK_S)
@@ -192,7 +193,7 @@ class Cluster:
     def _silent(self, error: BaseException) -> RunError:
         return RunError(
             f"{self._name} does not answer any more: {_words(error)}",
-            "look at its log; storlab resume goes on, where the study has resume = true",
+            "read its log; storlab resume continues if the study has resume = true",
         )
 
     def everywhere(
@@ -310,7 +311,7 @@ class Cluster:
             raise RunError(
                 f"workers ended {error.allowed_failures + 1} times while at {unit.name}, of "
                 f"{format_bytes_si(self._limit_bytes)} of memory each at most",
-                "make memory larger, or part_size smaller; see raw/stderr.txt",
+                "increase memory, or reduce part_size; see raw/stderr.txt",
             ) from error
         except (CancelledError, CommClosedError) as error:
             raise self._silent(error) from error
@@ -319,7 +320,7 @@ class Cluster:
             raise RunError(message, _SAME_STORLAB) from error
         except MemoryError as error:
             message = f"a worker lacks memory for {unit.name}"
-            raise RunError(message, "make memory larger, or part_size smaller") from error
+            raise RunError(message, "increase memory, or reduce part_size") from error
         self.crew.tell(result.reading, unit=True)
         return result
 

@@ -161,7 +161,7 @@ class Run:
     def carried_out(self, units: Sequence[Unit], at_once: int) -> Iterator[Done]:
         """Execute units, ``at_once`` at a time, and yield each as it finishes."""
         if self._pool is None:
-            raise TypeError(f"{type(self).__name__} has nobody to carry out units")
+            raise TypeError(f"{type(self).__name__} implements no execution of units")
         return carry_out(self._pool, units, at_once, self._worker.library.release)
 
     def drop_page_cache(self, inputs: Iterable[Path]) -> None:
@@ -419,7 +419,7 @@ def begin(job: dict[str, Any], engine: str) -> None:
     directory = Path(job["directory"])
     why = prepare(directory, fingerprint(job, engine), resume=job["resume"])
     if why is not None:
-        raise RunError(why, "go on with the same study, or leave resume out")
+        raise RunError(why, "continue with the same study, or leave resume out")
     _await_others(directory)
 
 

@@ -88,11 +88,11 @@ class DataframeEngine:
 
     def environment(self, job: PreprocessJob) -> dict[str, str]:
         """Return environment variables that limit the library's threads."""
-        raise TypeError(f"{type(self).__name__} says nothing of threads for {job.kind}")
+        raise TypeError(f"{type(self).__name__} does not implement threads() for {job.kind}")
 
     def notes(self, job: PreprocessJob) -> list[str]:
         """Return notes on how this library does the work."""
-        raise TypeError(f"{type(self).__name__} says nothing of its ways for {job.kind}")
+        raise TypeError(f"{type(self).__name__} does not implement notes() for {job.kind}")
 
     def memory_notes(self, job: PreprocessJob) -> list[str]:
         """Return notes on how memory is limited and measured."""

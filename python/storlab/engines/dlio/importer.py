@@ -86,7 +86,7 @@ def _training(directory: Path, results: Results) -> ImportedRun:
     batch, source = _batch(directory, results)
     nominal = dlio_result.nominal_bytes(results)
     if nominal is None:
-        raise DlioFormatError("metric.train_io_mean_MB_per_second", "tells no size of a sample")
+        raise DlioFormatError("metric.train_io_mean_MB_per_second", "records no size of a sample")
     first_ns = min(start for times in results.times.values() for start, _ in times)
     line = dlio_result.timeline(results, -first_ns, batch, nominal)
     start_ns, end_ns = line.window
@@ -254,7 +254,7 @@ def _checkpoint(directory: Path, results: Results) -> ImportedRun:
     size = round(size_gib * GIB)
     moved = results.checkpoints or _means(results)
     if not moved:
-        raise DlioFormatError("metric", "it tells no duration of a checkpoint")
+        raise DlioFormatError("metric", "it records no duration of a checkpoint")
     first_ns = min(piece.start_ns for piece in moved)
     outcome = RunOutcome(
         status="finished",

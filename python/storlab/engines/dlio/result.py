@@ -113,7 +113,7 @@ def read_results(files: Mapping[str, bytes]) -> Results:
     for epoch in {n for epochs in ranks for n in epochs}:
         if any(len(epochs.get(epoch, [])) != len(times.get(epoch, [])) for epochs in ranks):
             raise DlioFormatError(
-                f"per_epoch_stats.json: {epoch}", "tells of other blocks than the ranks do"
+                f"per_epoch_stats.json: {epoch}", "reports other blocks than the ranks"
             )
     return Results(summary, ranks, times, _checkpoints(stats))
 

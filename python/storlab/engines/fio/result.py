@@ -232,7 +232,7 @@ def _latency_table(table: Mapping[str, Any], source: Any, where: str) -> Latency
 def _number(table: Mapping[str, Any], name: str, where: str, default: float | None = None) -> float:
     value = table.get(name, default)
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
-        raise FioFormatError(f"{where}.{name}", f"is {value!r}, and a number is needed")
+        raise FioFormatError(f"{where}.{name}", f"must be a finite number, but is {value!r}")
     return value
 
 

@@ -70,7 +70,7 @@ class WarpImport:
 def _of_records(records: Records) -> ImportedRun:
     load, left_out = warp_records.load_of(records)
     if not len(load.start_ns):
-        raise WarpFormatError("record", "it holds no request that storlab has a word for")
+        raise WarpFormatError("record", "it has no request of a known kind")
     flags = warp_summary.flags(load.command)
     start_ns = int(load.start_ns.min())
     end_ns = _end_ns(load, start_ns, duration_ns(flags.get("duration", "")))
@@ -122,7 +122,7 @@ def _unknown_note(unknown: tuple[str, ...]) -> list[str]:
 def _of_summary(summary: Summary) -> ImportedRun:
     operations = _load_of(summary)
     if not operations:
-        raise WarpFormatError("by_op_type", "it holds no operation that storlab has a word for")
+        raise WarpFormatError("by_op_type", "it has no operation of a known kind")
     flags = warp_summary.flags(summary.command)
     start_ns = min(of_kind.start_ns for of_kind in operations.values())
     window_ns = max(of_kind.end_ns for of_kind in operations.values()) - start_ns

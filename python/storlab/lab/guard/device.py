@@ -110,7 +110,7 @@ def hold_device(
     fd = _open(name, path, device, writes, held)
     try:
         if os.fstat(fd).st_rdev != device.rdev:
-            raise GuardError(name, "became something else while storlab looked at it", _AGAIN)
+            raise GuardError(name, "changed while storlab examined it", _AGAIN)
         size = os.lseek(fd, 0, os.SEEK_END)
         if size == 0:
             raise GuardError(name, "has no medium or no capacity", "check the device")

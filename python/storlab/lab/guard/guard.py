@@ -282,5 +282,5 @@ class Guard:
                 raise GuardError(
                     hold.name,
                     "is another device than when this campaign began",
-                    "put the first one back, or begin a new campaign with `storlab run`",
+                    "reconnect the original device, or begin a new campaign with `storlab run`",
                 )

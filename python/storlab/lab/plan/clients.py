@@ -90,7 +90,7 @@ def written_problems(study: StudyBase, written: Iterable[Target]) -> list[Proble
     return [
         Problem(
             ("target", study.target.index(target), "path" if target.path is not None else "paths"),
-            f"is written to, and {cluster.most_asked} clients of this machine cannot each have it",
+            f"is written to, but {cluster.most_asked} clients of this machine cannot each have it",
             "use one client, or a directory: each client makes files of its own in it",
         )
         for target in written
@@ -190,7 +190,7 @@ def _target_problems(target: Target, cluster: Cluster) -> Iterator[Problem]:
     ):
         yield Problem(
             ("path" if target.path is not None else "paths",),
-            f"is one file, and {cluster.most_asked} clients of this machine cannot each have it",
+            f"is one file, but {cluster.most_asked} clients of this machine cannot each have it",
             "name a directory: each client makes files of its own in it",
         )
     if target.directory is None or cluster.mount is None:
@@ -205,7 +205,7 @@ def _target_problems(target: Target, cluster: Cluster) -> Iterator[Problem]:
         yield Problem(
             ("directory",),
             'has ".." in it, and could lie on another file system than its mount point',
-            "write the path without it",
+            'write the path without ".."',
         )
     elif not PurePosixPath(target.directory).is_relative_to(cluster.mount):
         yield Problem(

@@ -94,7 +94,9 @@ def target_facts(target: Target, files: int, made_bytes: int = 0) -> TargetFacts
         return _file_facts(target, field)
     if len(devices) < len(target.locations):
         return Problem(
-            (field,), "mixes devices and files", "make a target of each, or use one kind"
+            (field,),
+            "mixes devices and files",
+            "define one target for the devices and one for the files, or use one kind",
         )
     return _device_facts(target, field)
 

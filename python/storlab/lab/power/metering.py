@@ -397,6 +397,6 @@ def check_boundaries(target: Target, boundaries: Sequence[Boundary]) -> None:
     if known and target.power_boundary is not None and target.power_boundary not in known:
         raise StudyError(
             f'target "{target.name}": power_boundary',
-            f"no meter of it is at the boundary {target.power_boundary}",
+            f"none of its meters measures at the boundary {target.power_boundary}",
             f'set power_boundary = "{known[0]}", or correct the boundary of the meter',
         )

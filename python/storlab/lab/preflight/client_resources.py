@@ -130,7 +130,7 @@ def _memory(study: StudyBase, plan: Plan, facts: Facts) -> Iterator[Check]:
                 status="warning",
                 what=f"{target.name}: the {format_bytes_si(size)} of a client fit into the page "
                 f"cache of {', '.join(roomy)}",
-                fix="make size larger than twice the memory, or set direct = true",
+                fix="increase size to more than twice the memory, or set direct = true",
             )
 
 

@@ -191,7 +191,7 @@ def occupied(directory: Path) -> ResultError:
     return ResultError(
         str(directory),
         "exists already and holds a campaign",
-        f"choose another directory with --out, or go on with `storlab resume {directory}`",
+        f"choose another directory with --out, or continue with `storlab resume {directory}`",
     )
 
 
@@ -243,7 +243,7 @@ def check_version(path: Path, value: dict[str, Any], run_dir: Path | None = None
     if version != SCHEMA_VERSION:
         raise ResultError(
             str(path),
-            f"has format version {version}, and this storlab reads version {SCHEMA_VERSION}",
+            f"has format version {version}, but this storlab reads version {SCHEMA_VERSION}",
             "read it with the storlab version that wrote it",
         )
 

@@ -325,7 +325,7 @@ class ResultStore:
             raise ResultError(
                 str(self.directory),
                 f"{harm}: {error.strerror}",
-                f"{storage_advice(error)}, then go on with `{self.continuation}`",
+                f"{storage_advice(error)}, then continue with `{self.continuation}`",
             ) from error
 
     @property

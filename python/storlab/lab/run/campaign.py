@@ -292,7 +292,7 @@ class Campaign:
                     f"does not answer: {'; '.join(map(str, absences))}; the campaign waited for "
                     f"{format_duration(round(waited_ns, -9))}. Finished runs are stored, and the "
                     "rest was not begun",
-                    f"bring it back, then go on with `{self.store.continuation}`",
+                    f"bring it back, then continue with `{self.store.continuation}`",
                 )
             self.reporter.step_progress(waited_ns / NS_PER_S)
             self.stop.pause(min(PROBE_EVERY_S, (limit_ns - waited_ns) / NS_PER_S))

@@ -121,7 +121,7 @@ def _clean_below(hold: S3Hold, top: str, stop: StopRequest, reporter: Reporter) 
     if why:
         raise RunError(
             hold.where,
-            f"cannot delete what lies below {top}: {why}",
+            f"cannot delete objects below {top}: {why}",
             "check that these credentials may delete, then clean up again",
         )
 

@@ -165,7 +165,7 @@ def reread(
     if gone:
         raise ResultError(
             ", ".join(gone),
-            f"is not there, and {written.writer} wrote to it: nothing can be verified",
+            f"does not exist here, but {written.writer} wrote to it: nothing can be verified",
             "set keep_data = true in the target; storlab doctor says whether clients share it",
         )
     with tempfile.TemporaryDirectory(prefix="storlab-verify-") as folder:

@@ -89,4 +89,4 @@ def _unpacked(content: bytes) -> Any:
     try:
         return pickle.loads(_native.unpack(content))  # noqa: S301
     except (ValueError, pickle.UnpicklingError, EOFError) as error:
-        raise ValueError(f"what a client gave is damaged: {error}") from error
+        raise ValueError(f"the report of a client is damaged: {error}") from error

@@ -65,7 +65,7 @@ def read_logo(path: Path, folders: Sequence[Path]) -> Logo:
         raise StudyError(where, what, "check its permissions") from None
     kind = _kind(content)
     if not kind:
-        raise StudyError(where, "is no image that a brief can hold", _FORMATS)
+        raise StudyError(where, "is not an image that a brief can embed", _FORMATS)
     if kind in _ENDS and _ENDS[kind] not in content[-64:]:
         raise StudyError(
             where, f"is cut off: a {kind.upper()} file ends otherwise", "copy it again"

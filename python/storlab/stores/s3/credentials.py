@@ -204,7 +204,7 @@ def _from_botocore(profile: str | None, where: str, files: _Files) -> Credential
         way = f'profile "{profile}"' if profile else "the role of this machine"
         raise PreflightError(
             where,
-            f"{way} gave no keys: {error if is_told else 'its program failed'}",
+            f"{way} returned no keys: {error if is_told else 'its program failed'}",
             "aws sts get-caller-identity"
             + (f" --profile {profile}" if profile else "")
             + " has to work first; an expired login is renewed by aws sso login",

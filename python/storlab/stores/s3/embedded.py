@@ -187,7 +187,7 @@ def check_directory(directory: Path) -> None:
     if not is_empty and _read_marker(real) is None:
         raise GuardError(
             name,
-            f"is not empty, and storlab did not fill it (no {MARKER} in it)",
+            f"is not empty, but storlab did not fill it (no {MARKER} in it)",
             "choose a directory that is empty or does not exist yet",
         )
 

@@ -58,7 +58,7 @@ def _find(control: S3Control, prefix: str, marker: str) -> None:
             sleep_s(pause_s)
     raise PreflightError(
         f"{control.where}/{prefix}",
-        f"{marker} was written, and no listing below the prefix shows it: storlab could not find "
+        f"{marker} was written, but no listing below the prefix shows it: storlab could not find "
         "its objects again, and would leave them behind",
         "choose a prefix of plain names in s3_options.prefix, such as bench/; if that is no help, "
         "this store cannot be measured safely",

@@ -155,7 +155,7 @@ class S3Hold:
             more = f" and {len(foreign) - _NAMED:,} more" if len(foreign) > _NAMED else ""
             raise GuardError(
                 self.where,
-                f"holds what storlab did not make: {', '.join(foreign[:_NAMED])}{more}",
+                f"has objects that storlab did not make: {', '.join(foreign[:_NAMED])}{more}",
                 "move it elsewhere; nothing below this prefix was touched",
             )
         return tops
@@ -286,7 +286,7 @@ class S3Hold:
             if tops and not self.cleaning:
                 raise GuardError(
                     self.where,
-                    f"has objects ({tops[0]}, ...) and no {MARKER} that says whose they are",
+                    f"has objects ({tops[0]}, ...) but no {MARKER} with their owner",
                     "begin a new campaign with `storlab run`",
                 )
             return
@@ -299,7 +299,7 @@ class S3Hold:
         ):
             raise GuardError(
                 self.where,
-                f"belongs to another campaign, says its {MARKER}",
+                f"belongs to another campaign, according to its {MARKER}",
                 "begin a new campaign with `storlab run`",
             )
         # The bucket may have been created by a later session than the record's.

@@ -119,5 +119,5 @@ def _after(root: ElementTree.Element, markers: dict[str, str]) -> list[tuple[str
         is_key = name == "NextKeyMarker"
         after.append((parameter, unquote_plus(value) if encoded and is_key else value))
     if not any(value for _, value in after):
-        raise ValueError("the listing goes on, and does not say where")
+        raise ValueError("the listing is truncated, but has no token to continue")
     return after

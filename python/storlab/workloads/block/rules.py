@@ -69,7 +69,9 @@ def _needless_problems(values: list[BlockParams], given: set[str]) -> Iterable[P
 
 def _sync_problems(first: BlockParams, values: list[BlockParams]) -> Iterable[Problem]:
     if first.sync == "none" and first.sync_every > 0:
-        yield Problem(("sync_every",), "says how often, but sync is none", 'add sync = "fdatasync"')
+        yield Problem(
+            ("sync_every",), "has no effect, because sync is none", 'add sync = "fdatasync"'
+        )
     if first.sync != "none" and first.sync_every == 0 and not first.final_sync:
         yield Problem(("sync",), "never happens", "add sync_every = 1, or final_sync = true")
     syncs = first.sync != "none" or first.final_sync
@@ -88,7 +90,11 @@ def _verify_problems(values: list[BlockParams]) -> Iterable[Problem]:
             "set read_percent below 100, or write a workload of its own for the reads",
         )
     if any(v.trim_percent > 0 for v in values):
-        yield Problem(("verify",), "cannot know what a trimmed block holds", "set trim_percent = 0")
+        yield Problem(
+            ("verify",),
+            "cannot verify trimmed blocks, whose content is undefined",
+            "set trim_percent = 0",
+        )
     if any(v.dedupe_percent > 0 for v in values):
         yield Problem(
             ("verify",),

@@ -189,7 +189,7 @@ def _place(params: CheckpointParams, context: JobContext) -> DataPlace:
             backoff_ns=params.retry_backoff,
         )
     if home is None:
-        raise ValueError("neither directory nor bucket was granted for checkpoints")
+        raise ValueError("the target has neither a directory nor a bucket for checkpoints")
     return DataPlace(directory=str(home / name), direct=context.target.direct)
 
 

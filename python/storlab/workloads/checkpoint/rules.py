@@ -62,7 +62,7 @@ def _restore_problems(first: CheckpointParams, given: set[str]) -> Iterable[Prob
     for field in RESTORE_FIELDS:
         if first.restores == 0 and field in given:
             fix = f"remove {field}, or set restores = 1"
-            yield Problem((field,), "says something of restores, and there are none", fix)
+            yield Problem((field,), "applies to restores, but there are none", fix)
 
 
 def _writer_problems(values: list[CheckpointParams], engine: str | None) -> Iterable[Problem]:

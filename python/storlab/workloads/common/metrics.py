@@ -499,7 +499,7 @@ def store_flags(target: Target) -> Iterable[Flag]:
     if options is not None and not options.verify_tls and encrypted:
         yield Flag(
             kind="tls-unverified",
-            message="verify_tls = false: nobody checked that the server is the one it says it is",
+            message="verify_tls = false: the server's identity was not checked",
         )
 
 

@@ -28,7 +28,7 @@ def _read_block_size(value: object) -> int | dict[str, float]:
         if not (number and math.isfinite(weight) and weight > 0):
             raise ValueError(f'"{text}" = {weight!r}: weights are numbers above 0')
         if size in weights:
-            raise ValueError(f'"{text}" stands in the table twice')
+            raise ValueError(f'"{text}" is in the table twice')
         weights[size] = float(weight)
     if not weights:
         raise ValueError("the table of block sizes is empty")

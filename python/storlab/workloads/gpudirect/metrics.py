@@ -177,7 +177,9 @@ def _compared_flag(
     if params.path == "host" or compared is not None or not common.bytes_moved(outcome, DATA):
         return None
     why = "verify = false" if params.verify == 0 else "this engine does not compare"
-    return Flag(kind=UNCOMPARED, message=f"{why}: nobody looked at what arrived in GPU memory")
+    return Flag(
+        kind=UNCOMPARED, message=f"{why}: the data in GPU memory were not compared with storage"
+    )
 
 
 def _wrong_flag(details: GpuDirectDetails) -> Flag | None:

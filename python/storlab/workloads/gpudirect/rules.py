@@ -75,7 +75,7 @@ def _needless_problems(values: list[GpuDirectParams], given: set[str]) -> Iterab
             if name in given:
                 yield Problem(
                     (name,),
-                    f"is about cuFile, and path is {_words(paths)}",
+                    f"applies only to cuFile, but path is {_words(paths)}",
                     f'add "direct" to path, or remove {name}',
                 )
     if paths == {"host"}:

@@ -94,7 +94,7 @@ class ObjectWorkload(Clear, Starter):
         )
 
     def job(self, point: Point, context: JobContext) -> ObjectJob:
-        """Build the job of one run for its engine; raise ValueError if no bucket was granted."""
+        """Build the job of one run for its engine; raise ValueError if it has no bucket."""
         params, header = ObjectParams.of(point.params), context.header
         access = _s3(context)
         lanes = params.concurrency_per_operation
@@ -180,7 +180,7 @@ class ObjectWorkload(Clear, Starter):
 
 def _s3(context: JobContext) -> S3Access:
     if context.access.s3 is None:
-        raise ValueError(f"{context.target.name}: no bucket was granted")
+        raise ValueError(f"{context.target.name}: it has no bucket")
     return context.access.s3
 
 

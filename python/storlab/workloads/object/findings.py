@@ -27,7 +27,7 @@ MOST_SERVERS = 8  # largest number of rows for one kind of request of one target
 NONE = Number("–", missing=True)
 KINDS = {**WORDS, "part": "part of an upload", "upload": "other request of an upload"}
 CAPTION = (
-    "Single requests by endpoint at the far end of the axis, all repeats together: an upload in "
+    "Single requests by endpoint at the last point of the axis, all repeats together: an upload in "
     "parts is several requests, an attempt that is retried has failed"
 )
 LEAD = (

@@ -148,7 +148,7 @@ def _damage_flag(outcome: RunOutcome) -> Flag | None:
     text += "".join(f"; {examples[kind]}" for kind in bad if kind in examples)
     return Flag(
         kind="verify-failed",
-        message=f"of {every:,} GETs, some did not bring what was PUT: {text}",
+        message=f"some of {every:,} GETs returned other data than was PUT: {text}",
     )
 
 

@@ -133,7 +133,7 @@ def _lane_problems(values: list[ObjectParams], given: set[str]) -> Iterable[Prob
         if field in given:
             yield Problem(
                 (field,),
-                "says the same as concurrency_per_operation, or something else",
+                "conflicts with concurrency_per_operation",
                 f"remove {field}, or concurrency_per_operation",
             )
     if values[0].rate_requests is not None:
@@ -159,7 +159,7 @@ def _needless_problems(values: list[ObjectParams], given: set[str]) -> Iterable[
     if values[0].retry_backoff > 0 and values[0].retries == 0:
         yield Problem(
             ("retry_backoff",),
-            "is the pause before a retry, and retries is 0",
+            "is the pause before a retry, but retries is 0",
             "add retries = 3, or remove retry_backoff",
         )
 
@@ -203,7 +203,7 @@ def _part_problems(values: list[ObjectParams], given: set[str]) -> Iterable[Prob
         yield Problem(
             ("part_size",),
             f"no object is larger than {format_size(min(parts))}, so none has parts",
-            "make part_size smaller than object_size, or remove it",
+            "set part_size below object_size, or remove it",
         )
 
 
@@ -226,8 +226,8 @@ def _prefix_problems(values: list[ObjectParams]) -> Iterable[Problem]:
         if "list" in shares(v) and v.prefixes > v.objects:
             yield Problem(
                 ("prefixes",),
-                f"{v.prefixes:,} prefixes for {v.objects:,} objects: LISTs of the empty ones say "
-                "nothing about the store",
+                f"{v.prefixes:,} prefixes for {v.objects:,} objects: "
+                "LISTs of empty prefixes do not measure the store",
                 f"set prefixes to at most {v.objects:,}, or raise objects",
             )
             return

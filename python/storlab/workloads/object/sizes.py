@@ -41,7 +41,7 @@ def read_object_size(value: object) -> SizeValue:
     shape = named[0]
     if len(value) > 1:
         other = next(str(name) for name in value if name != shape)
-        raise ValueError(f'"{other}" does not stand beside {shape}: sizes have one distribution')
+        raise ValueError(f'"{other}" cannot be combined with {shape}: sizes have one distribution')
     if shape == "uniform":
         return {"uniform": _read_uniform(value["uniform"])}
     return {"lognormal": _read_lognormal(value["lognormal"])}
@@ -67,7 +67,7 @@ def _read_weights(value: dict[Any, Any]) -> dict[str, float]:
         if not _is_number(weight) or weight <= 0:
             raise ValueError(f'"{text}" = {weight!r}: a weight is a number above 0')
         if format_size(size) in weights:
-            raise ValueError(f'"{text}" stands in the table twice')
+            raise ValueError(f'"{text}" is in the table twice')
         weights[format_size(size)] = float(weight)
     if not weights:
         raise ValueError("the table of object sizes is empty")
@@ -97,8 +97,8 @@ def _read_lognormal(table: object) -> dict[str, Any]:
         raise ValueError("lognormal: median lies between min and max, and they differ")
     if _accepted(low, median, high, sigma) < LEAST_ACCEPTED:
         raise ValueError(
-            "lognormal: nearly all sizes of this sigma lie outside min and max; widen them, or "
-            "make sigma smaller"
+            "lognormal: nearly all sizes of this sigma are outside min and max; widen them, or "
+            "reduce sigma"
         )
     return {
         "median": format_size(median),

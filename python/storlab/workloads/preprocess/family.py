@@ -184,7 +184,7 @@ def data_set_name(clicks: Clicks) -> str:
 
 def _home(context: JobContext) -> Path:
     if context.access.home is None:
-        raise ValueError(f"{context.target.name}: no directory was granted")
+        raise ValueError(f"{context.target.name}: it has no directory")
     return context.access.home
 
 

@@ -234,7 +234,7 @@ def _idle_flag(params: PreprocessParams, outcome: RunOutcome) -> Flag | None:
     return Flag(
         kind="workers-idle",
         message=f"the raw data are {parts:,} part{'' if parts == 1 else 's'}, so that "
-        f"{workers - parts:,} of {workers:,} workers had nothing to ingest: make part_size smaller",
+        f"{workers - parts:,} of {workers:,} workers had nothing to ingest: reduce part_size",
     )
 
 
@@ -245,8 +245,7 @@ def _passes_flag(params: PreprocessParams, outcome: RunOutcome) -> Flag | None:
     text = " and ".join(f"{stage.name} {stage.passes:,} times" for stage in several)
     return Flag(
         kind="several-passes",
-        message=f"memory = {format_size(params.memory)} is so little that data were read more "
-        f"than once: in {text}",
+        message=f"memory = {format_size(params.memory)} is too small for one pass; passes: {text}",
     )
 
 
@@ -271,8 +270,8 @@ def _lost_flag(outcome: RunOutcome) -> Flag | None:
     lost = cluster.lost_workers
     return Flag(
         kind="workers-lost",
-        message=f"{lost:,} worker{'s were' if lost > 1 else ' was'} lost: what they were at was "
-        "done again, and the CPU time that they used since they last told is not counted",
+        message=f"{lost:,} worker{'s were' if lost > 1 else ' was'} lost: their "
+        "unfinished tasks were repeated, and CPU time since their last report is not counted",
     )
 
 

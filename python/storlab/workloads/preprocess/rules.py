@@ -98,7 +98,7 @@ def combination_problems(
         least = min(clicks.rows for clicks in made)
         if made[0].files > least:
             what = f"{made[0].files:,} files are more than the {least:,} rows"
-            yield Problem(("files",), what, "make rows larger, or files fewer")
+            yield Problem(("files",), what, "increase rows, or reduce files")
     points = (
         params.model_copy(update={"implementation": implementation_of(params, engine)})
         for params in values
@@ -183,7 +183,7 @@ def _memory_problem(params: PreprocessParams) -> Problem | None:
         f"{format_size(memory)} do not hold a row group of {params.row_group_rows:,} rows for "
         f"{_whose(params)} {format_bytes_si(needed)}"
     )
-    fix = "make memory larger, or row_group_rows or workers smaller"
+    fix = "increase memory, or reduce row_group_rows or workers"
     if _row_group_memory(params.model_copy(update={"part_size": LEAST_ROW_BYTES})) <= memory:
         what = f"{what} with all row groups of a part of {format_size(params.part_size)}"
         fix = "make row_group_rows or memory larger, or part_size or workers smaller"
@@ -200,7 +200,7 @@ def _library_problem(params: PreprocessParams) -> Problem | None:
     )
     scale = params.scale
     field = ("memory",) if scale is None or scale.memory is None else ("scale", "memory")
-    return Problem(field, what, "make memory larger, or part_size or workers smaller")
+    return Problem(field, what, "increase memory, or reduce part_size or workers")
 
 
 def _whose(params: PreprocessParams) -> str:
@@ -273,7 +273,7 @@ def _checked(file: Path, root: Path) -> Path:
     real = Path(os.path.realpath(file))
     if not real.is_relative_to(root):
         what = f"{file} leads out of {root}"
-        raise InputError(what, "copy it there, or name another directory")
+        raise InputError(what, "copy the file below that directory, or name another one")
     if not real.is_file():
         raise InputError(f"{file} is no regular file", "name files only")
     if real.is_relative_to(root / _HOME):

@@ -179,7 +179,7 @@ def _place(
             backoff_ns=params.retry_backoff,
         )
     if home is None:
-        raise ValueError(f"{context.target.name}: neither a directory nor a bucket was granted")
+        raise ValueError(f"{context.target.name}: it has neither a directory nor a bucket")
     return DataPlace(directory=str(home / name), direct=direct)
 
 

@@ -204,7 +204,7 @@ def combination_problems(
     if "loader" in given and engine is not None:
         yield Problem(
             ("loader",),
-            "says which engine reads, and so does engine",
+            "and engine both choose the reader",
             "remove one of the two",
         )
 
@@ -226,7 +226,7 @@ def target_problem(params: TrainingParams, target: Target) -> Problem | None:
     if settings.edition.direct and not target.direct:
         return Problem(
             ("edition",),
-            f"{params.edition} reads with O_DIRECT, and the target has direct = false",
+            f"{params.edition} reads with O_DIRECT, but the target has direct = false",
             "remove direct = false, or choose another edition",
         )
     if settings.steps == 0:
@@ -263,7 +263,7 @@ def _bucket_problem(params: TrainingParams, settings: Settings) -> Problem | Non
     if settings.edition.direct:
         return Problem(
             ("edition",),
-            f"{params.edition} reads files with O_DIRECT, and a bucket has none",
+            f"{params.edition} reads files with O_DIRECT, which a bucket does not support",
             "choose another edition",
         )
     largest = data_set_bytes(settings.profile, 1)

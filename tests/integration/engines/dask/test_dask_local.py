@@ -240,7 +240,7 @@ def test_a_worker_that_takes_too_much_is_ended_and_the_run_fails(tmp_path: Path)
     assert outcome.status == "failed"
     assert outcome.failure is not None
     assert "workers ended 4 times while at" in outcome.failure.message
-    assert "make memory larger" in outcome.failure.fix
+    assert "increase memory" in outcome.failure.fix
 
 
 def test_memory_that_holds_no_worker_is_refused(tmp_path: Path) -> None:

@@ -114,7 +114,7 @@ def test_workers_with_too_little_memory_are_refused(tmp_path: Path, cluster: Cro
     job = scaled([clicks(tmp_path, "day_0", 10)], tmp_path / "run", cluster.address, workers=1)
     outcome = outcome_of("dask", job, tmp_path / "work")
     assert "may take 419 MB with 1 threads" in failed(outcome)
-    assert "make memory smaller" in failed(outcome)
+    assert "reduce memory" in failed(outcome)
 
 
 def test_a_worker_without_storlab_is_named(tmp_path: Path, cluster: Crowd) -> None:

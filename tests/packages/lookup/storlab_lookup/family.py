@@ -72,7 +72,7 @@ class LookupFamily:
     def job(self, point: Point, context: JobContext) -> LookupJob:
         home = context.access.home
         if home is None:
-            raise ValueError("no directory was granted")
+            raise ValueError("it has no directory")
         return LookupJob(
             path=str(home / "lookup" / "records"),
             file_bytes=FILE_BYTES,

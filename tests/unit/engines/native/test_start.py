@@ -31,7 +31,7 @@ def test_a_run_that_starts_is_handed_over(tmp_path: Path) -> None:
 def test_what_a_start_raises_is_raised(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         start_in_thread(lambda: _run(tmp_path / "absent"))
-    with pytest.raises(ValueError, match="no family"):
+    with pytest.raises(ValueError, match="not a workload family"):
         start_in_thread(lambda: _native.Run("nothing", "{}", {}, False))
 
 

@@ -107,7 +107,7 @@ class ProfileTable(StudyTable):
         problems = []
         if listed not in ((True, True), (False, False)) or derived != (not listed[0],) * 2:
             fix = "give ranks and [[file]] tables, or [model] and [sharding]"
-            problems.append(Problem((), "does not say which files there are", fix))
+            problems.append(Problem((), "must define its files in exactly one of two ways", fix))
         for index, group in enumerate(self.file or ()):
             beyond = [rank for rank in group.ranks or () if rank >= (self.ranks or 1)]
             if beyond:
