@@ -245,6 +245,8 @@ def _answer(verdict: Verdict) -> str:
         names = f"{', '.join(verdict.targets[:-1])} and {verdict.targets[-1]}"
         if not at.times.is_known:
             return f"{_of(verdict)}{names} ran once at each point: nothing is decided."
+        if digits.is_open(at.times):
+            return f"{_of(verdict)}{names}: too noisy to estimate {at.what}; add repeats."
         return f"{_of(verdict)}{names}: the difference in {at.what} is within run-to-run variation."
     if verdict.kind == "alone":
         only = verdict.targets[0]
@@ -305,9 +307,8 @@ def _against(verdict: Verdict) -> str:
         *first, last = parts
         before = f"{', '.join(first)} and " if first else ""
         return f"It is worse in {before}{last}."
-    if verdict.kind == "undecided" and at is not None and at.times.is_known:
-        if digits.is_open(at.times):
-            return "Too noisy to estimate; add repeats."
+    sized = at is not None and at.times.is_known and not digits.is_open(at.times)
+    if verdict.kind == "undecided" and at is not None and sized:
         ends = digits.ends_text(at.times).replace("–", " to ")
         words = verdict.unsure or f"{{ahead}} {verdict.does}"
         told = words.format(times=f"{ends} times", other=at.behind, ahead=at.ahead)

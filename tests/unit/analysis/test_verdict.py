@@ -135,6 +135,15 @@ def test_alike_targets_are_not_told_apart() -> None:
     )
 
 
+def test_noise_that_hides_the_size_of_a_difference_is_told_from_likeness() -> None:
+    """Check that an interval wider than tenfold is not called run-to-run variation."""
+    verdict = only(made({"A": 100.0, "B": 100.0}, mixes=(0,), sizes=("4KiB",), seed=8))
+    assert verdict.headline is not None
+    open_ended = replace(verdict.headline, times=Interval(1.0, 0.05, 20.0, 2))
+    (only_sentence,) = replace(verdict, headline=open_ended).sentences()
+    assert only_sentence == "A and B: too noisy to estimate throughput; add repeats."
+
+
 def test_several_alike_targets_are_listed() -> None:
     verdict = only(made({"A": 100.0, "B": 100.0, "C": 100.0}, mixes=(0,), sizes=("4KiB",), seed=8))
     first, *_ = verdict.sentences()

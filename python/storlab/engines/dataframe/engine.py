@@ -88,7 +88,7 @@ class DataframeEngine:
 
     def environment(self, job: PreprocessJob) -> dict[str, str]:
         """Return environment variables that limit the library's threads."""
-        raise TypeError(f"{type(self).__name__} does not implement threads() for {job.kind}")
+        raise TypeError(f"{type(self).__name__} does not implement environment() for {job.kind}")
 
     def notes(self, job: PreprocessJob) -> list[str]:
         """Return notes on how this library does the work."""

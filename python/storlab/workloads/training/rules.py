@@ -204,7 +204,7 @@ def combination_problems(
     if "loader" in given and engine is not None:
         yield Problem(
             ("loader",),
-            "and engine both choose the reader",
+            "chooses the reader, and so does engine",
             "remove one of the two",
         )
 
