@@ -13,7 +13,7 @@ from pydantic import Field
 
 from storlab.base.errors import Problem
 from storlab.contracts.details import Details
-from storlab.contracts.family import Estimate, JobContext, Step
+from storlab.contracts.family import Estimate, JobContext, Step, Workload
 from storlab.contracts.page import Page, Search
 from storlab.model.job import Member, WeightedSize
 from storlab.model.point import Point
@@ -36,8 +36,8 @@ class DrillSpec(WorkloadSpec):
     extra: Swept[int] = Field(default=0, description="another parameter; swept")
 
 
-class DrillWorkload:
-    """Implementation of ``storlab.contracts.family.Workload``."""
+class DrillWorkload(Workload):
+    """Workload family of fixed work for tests."""
 
     kind = "drill"
     fixed_work = True

@@ -26,7 +26,7 @@ from storlab.brief.flags import meaning_of
 from storlab.brief.model import DataTable, ExtraSection, FactTable, FigureGroup, Number
 from storlab.brief.tables import Leaf, Scales, table_of
 from storlab.brief.text import BIAS, and_list, plural, sentence_case
-from storlab.contracts.capabilities import divides
+from storlab.contracts.services import dividing_family
 from storlab.figures.common import digits3, last_point, latency_text, place_of, times_text
 from storlab.workloads.common.flags import CLIENT_FLAGS
 
@@ -91,7 +91,7 @@ def lead(comparison: Comparison) -> list[str]:
     """Return the introduction of the section in a few sentences."""
     cells = [cell for row in comparison.rows.values() for cell in row.cells.values()]
     counts = sorted({row.point.clients for row in comparison.rows.values() if row.point.clients})
-    kinds = [kind for kind in comparison.kinds if divides(kind) is not None]
+    kinds = [kind for kind in comparison.kinds if dividing_family(kind) is not None]
     if len(kinds) == len(comparison.kinds):
         sentences = [f"{_made(counts)}; each did a share of the work."]
     else:
@@ -108,7 +108,7 @@ def _made(counts: Sequence[int]) -> str:
 
 
 def _is_divided(cell: Cell) -> bool:
-    return any(divides(run.record.kind) is not None for run in cell.runs)
+    return any(dividing_family(run.record.kind) is not None for run in cell.runs)
 
 
 def _outstanding(counts: Sequence[int], cells: Sequence[Cell]) -> str:
@@ -390,7 +390,7 @@ def cluster_method(comparison: Comparison) -> list[tuple[str, str]]:
     """Return the definitions of terms that apply to several clients."""
     if not has_clients(comparison):
         return []
-    divided = [kind for kind in comparison.kinds if divides(kind) is not None]
+    divided = [kind for kind in comparison.kinds if dividing_family(kind) is not None]
     return [
         *([("Clients", PER_CLIENT)] if len(divided) < len(comparison.kinds) else []),
         *([("Divided work", f"{and_list(divided)}: {DIVIDED}")] if divided else []),

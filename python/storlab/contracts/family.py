@@ -1,19 +1,21 @@
-"""Interface of a workload family."""
+"""Base class of workload families, and the values that it takes and returns."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from storlab.base.errors import Problem
+from storlab.contracts.check import Check
 from storlab.contracts.details import Details
 from storlab.contracts.figure import FigureKind
 from storlab.contracts.page import Page
 from storlab.model.job import Job, Member
 from storlab.model.point import Point
-from storlab.model.result import Concurrency, Flag, Metric, RunOutcome
+from storlab.model.result import Concurrency, Flag, Metric, Proof, RunOutcome
 from storlab.model.s3 import S3Access
 from storlab.model.study import Header, Target, WorkloadSpec
 
@@ -112,8 +114,23 @@ class Step:
     total_bytes: int | None = None  # for the progress bar; None if unknown
 
 
-class Workload(Protocol):
-    """Workload family."""
+@dataclass(frozen=True, slots=True)
+class ClientDetails:
+    """Details of one client's share of a run, for merging."""
+
+    client: str
+    host: str
+    offset_ns: int  # client's clock minus that of the merged run
+    details: Mapping[str, Any]
+    memory_bytes: int | None = None  # memory of the client's host
+
+
+class Workload(ABC):
+    """Base class of workload families.
+
+    A family must set the attributes without a value and implement the abstract methods. The other
+    methods are extension points: their defaults do nothing.
+    """
 
     kind: str
     # whether a run ends when its work is done: without ramp, runtime and steady state
@@ -124,40 +141,129 @@ class Workload(Protocol):
     page: Page
     figures: tuple[FigureKind, ...]  # in the order of the brief
 
+    # name prefixes of objects below a campaign's prefix: ``<top>-<8 hexadecimal digits>/`` of data
+    # sets, and ``<top>-<run id>/`` of run output
+    data_tops: tuple[str, ...] = ()
+    run_tops: tuple[str, ...] = ()
+
+    # What clients of a cluster divide among them, such as "ranks", see ``JobContext.share``. If it
+    # is empty, each client does the whole work in a folder of its own.
+    pieces_word: str = ""
+    shares_data: bool = False  # whether all clients use one directory and each creates its share
+    # for fixed work that cannot be divided: what to do instead of a cluster
+    spread_fix: str = "leave [cluster] out for them, in a study of their own"
+
+    @abstractmethod
     def check(self, params: dict[str, Any], target: Target) -> list[Problem]:
         """Return why parameters cannot run on a target; empty if they can.
 
         A problem's field belongs to the workload if it has such a field, otherwise to the target.
         """
-        ...
 
+    @abstractmethod
     def estimate(self, point: Point, header: Header, target: Target) -> Estimate:
         """Estimate time and bytes of one run."""
-        ...
 
+    @abstractmethod
     def job(self, point: Point, context: JobContext) -> Job:
         """Build the job of one run for its engine."""
-        ...
+
+    @abstractmethod
+    def concurrency(self, point: Point, outcome: RunOutcome) -> Concurrency:
+        """Return configured and implied outstanding I/O."""
+
+    @abstractmethod
+    def metrics(self, point: Point, outcome: RunOutcome) -> list[Metric]:
+        """Return the metrics of one run."""
+
+    @abstractmethod
+    def flags(self, point: Point, target: Target, outcome: RunOutcome) -> list[Flag]:
+        """Return warnings to show next to the numbers of a run."""
+
+    def check_machine(self, params: dict[str, Any]) -> list[Problem]:
+        """Return why parameters can never run on this machine; not called if clients run them."""
+        del params
+        return []
+
+    def check_engine(self, params: dict[str, Any], engine: str) -> list[Problem]:
+        """Return why parameters cannot run on the engine of that name."""
+        del params, engine
+        return []
+
+    def examine_machine(self, points: Sequence[Point] = ()) -> Sequence[Check]:
+        """Return preflight checks of this machine for the family's points, none without a study.
+
+        Checks write nothing and must not hang: code that may hang runs in a child process with a
+        time limit.
+        """
+        del points
+        return ()
+
+    def examine_target(
+        self, target: Target, points: Sequence[Point], places: Sequence[Path]
+    ) -> Sequence[Check]:
+        """Return preflight checks of a target for points, given its files or directory."""
+        del target, points, places
+        return ()
 
     def prepare(self, points: Sequence[Point], context: JobContext) -> list[Step]:
         """Return the steps that points of one target need before the first run of a session.
 
         ``context.seed`` is the study's seed, and ``run_id`` is empty.
         """
-        ...
+        del points, context
+        return []
 
     def after(self, point: Point, context: JobContext) -> list[Step]:
         """Return the clean-up steps after each run, whether it finished or failed."""
-        ...
+        del point, context
+        return []
 
-    def concurrency(self, point: Point, outcome: RunOutcome) -> Concurrency:
-        """Return configured and implied outstanding I/O."""
-        ...
+    def run_facts(self, job: Job, outcome: RunOutcome) -> dict[str, Any]:
+        """Return facts for the run's details, collected after the run on the host of the load.
 
-    def metrics(self, point: Point, outcome: RunOutcome) -> list[Metric]:
-        """Return the metrics of one run."""
-        ...
+        A ``stand_ins`` entry (see :class:`storlab.contracts.details.Details`) sets the provenance
+        of the run and its metrics to ``emulated``.
+        """
+        del job, outcome
+        return {}
 
-    def flags(self, point: Point, target: Target, outcome: RunOutcome) -> list[Flag]:
-        """Return warnings to show next to the numbers of a run."""
-        ...
+    def proof(self, point: Point, target: Target, outcome: RunOutcome) -> Proof | None:
+        """Return whether the medium served the run's I/O.
+
+        Returns:
+            The judgement; None if the run moved no bytes, or nothing was examined.
+        """
+        del point, target, outcome
+        return None
+
+    def pieces(self, point: Point) -> int:
+        """Return the number of pieces that a run can be divided into among clients.
+
+        Raises:
+            StudyError: The point is invalid.
+        """
+        del point
+        return 1
+
+    def merge_details(self, parts: Sequence[ClientDetails]) -> dict[str, Any] | None:
+        """Merge the details of all clients, in the order of their shares.
+
+        Returns:
+            The details of the run; None to keep those of the first client.
+        """
+        del parts
+        return None
+
+    def starter_tables(self, files: Sequence[str], device: str | None) -> list[str]:
+        """Return workload tables in TOML for the study that ``storlab init`` writes.
+
+        Args:
+            files: Names of file targets, as TOML strings.
+            device: Name of a drive as a TOML string, or None.
+
+        Returns:
+            The tables; those for other targets are commented out.
+        """
+        del files, device
+        return []

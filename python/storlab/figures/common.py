@@ -20,9 +20,9 @@ from storlab.analysis.points import (
 )
 from storlab.analysis.stats import Interval
 from storlab.base.units import NS_PER_S, significant
-from storlab.contracts.capabilities import divides
 from storlab.contracts.page import Page, Quantity
 from storlab.contracts.registry import FAMILIES
+from storlab.contracts.services import dividing_family
 
 MISSING = "not measured"
 NOT_MEASURED = ("modelled", "emulated", "declared", "published")  # provenance drawn hatched
@@ -44,7 +44,7 @@ def axis_title(section: Section) -> str:
 def _each_client(section: Section) -> str:
     """Return a suffix for work done by each client of a cluster: ``, on each of 12 clients``."""
     page, first = section.page, section.points[0]
-    if first.clients is None or divides(section.kind) is not None:
+    if first.clients is None or dividing_family(section.kind) is not None:
         return ""
     if section.axes.x == CLIENTS:
         load = describe(page, first.params, (page.per_client,))

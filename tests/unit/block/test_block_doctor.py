@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from storlab.contracts.capabilities import ExaminesTargets
 from storlab.contracts.registry import FAMILIES
 from storlab.model.point import Point
 from storlab.model.study import Target
@@ -31,7 +30,6 @@ def test_doctor_looks_for_discard_where_blocks_are_trimmed(
     monkeypatch.setattr("storlab.workloads.block.family.device_number", lambda _: number)
     monkeypatch.setattr("storlab.workloads.block.family.Device", Disk)
     monkeypatch.setattr("storlab.workloads.block.family.read_fact", lambda _: discards)
-    assert isinstance(BLOCK, ExaminesTargets)
     place = Path("/dev/disk/by-id/one")
     for percent, told in ((10, found), (0, [])):
         checks = BLOCK.examine_target(TARGET, [trimming(percent)], [place])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from storlab.contracts.capabilities import MergesDetails, Part
+from storlab.contracts.family import ClientDetails
 from storlab.contracts.registry import FAMILIES
 from storlab.workloads.gpudirect.details import GpuDirectDetails
 
@@ -15,8 +15,7 @@ SILENT = {"asked": "direct", "bytes": 100, "by": "none"}
 
 def merged(*clients: dict[str, Any]) -> GpuDirectDetails:
     family = FAMILIES["gpudirect"]
-    assert isinstance(family, MergesDetails)
-    parts = [Part(f"c{n}", f"h{n}", 0, details) for n, details in enumerate(clients)]
+    parts = [ClientDetails(f"c{n}", f"h{n}", 0, details) for n, details in enumerate(clients)]
     return GpuDirectDetails.model_validate(family.merge_details(parts))
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from storlab.contracts.check import Check
+from storlab.contracts.family import Workload
 from storlab.lab.preflight import families
 from storlab.model.point import Point
 from storlab.model.study import Target
@@ -32,9 +33,16 @@ class Knowing:
         return [Check(name=self.name, status="warning", what=what)]
 
 
+class WithoutChecks:
+    """A family that inherits the default methods."""
+
+    examine_machine = Workload.examine_machine
+    examine_target = Workload.examine_target
+
+
 @pytest.fixture(autouse=True)
 def known(monkeypatch: pytest.MonkeyPatch) -> None:
-    table: dict[str, Any] = {"a": Knowing("first"), "b": Knowing("second"), "c": object()}
+    table: dict[str, Any] = {"a": Knowing("first"), "b": Knowing("second"), "c": WithoutChecks()}
     monkeypatch.setattr(families, "FAMILIES", table)
 
 

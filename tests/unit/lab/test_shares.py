@@ -16,9 +16,9 @@ from storlab.base.errors import StudyError
 from storlab.base.units import NS_PER_S
 from storlab.cluster.offsets import ClockOffset
 from storlab.cluster.task import ClientPlace
-from storlab.contracts.capabilities import Part, divides
-from storlab.contracts.family import WHOLE, Access, JobContext, Share
+from storlab.contracts.family import WHOLE, Access, ClientDetails, JobContext, Share
 from storlab.contracts.registry import FAMILIES
+from storlab.contracts.services import dividing_family
 from storlab.lab.plan.plan import make_plan
 from storlab.lab.site.divided_runs import meeting_times
 from storlab.lab.site.merge import Client, merge
@@ -57,8 +57,8 @@ def context(share: Share) -> JobContext:
     return JobContext(HEADER, TARGET, access, 7, Path("w"), run_id="p1-r1", share=share)
 
 
-def part(client: str, details: dict[str, Any], offset_ns: int = 0, host: str = "") -> Part:
-    return Part(client, host or client, offset_ns, details, 64 << 30)
+def part(client: str, details: dict[str, Any], offset_ns: int = 0, host: str = "") -> ClientDetails:
+    return ClientDetails(client, host or client, offset_ns, details, 64 << 30)
 
 
 @given(st.integers(0, 500), st.integers(1, 40))
@@ -72,7 +72,7 @@ def test_every_piece_is_of_exactly_one_share(total: int, count: int) -> None:
 @pytest.mark.parametrize("count", [1, 2, 3, 8])
 def test_clients_write_each_file_of_a_checkpoint_once(count: int) -> None:
     family, asked = FAMILIES["checkpoint"], point(CHECKPOINT)
-    offer = divides("checkpoint")
+    offer = dividing_family("checkpoint")
     assert offer is not None
     assert offer.pieces(asked) == 8
     whole = family.job(asked, context(WHOLE))
@@ -140,7 +140,7 @@ def test_a_checkpoint_lasts_until_the_last_rank_of_all_clients() -> None:
         part("c1", told(0, [0, 1], 400), host="h"),
         part("c2", told(AHEAD, [2], 900), AHEAD, host="h"),
     ]
-    offer = divides("checkpoint")
+    offer = dividing_family("checkpoint")
     assert offer is not None
     details = offer.merge_details(parts)
     (write,), (restore,) = details["writes"], details["restores"]
@@ -191,7 +191,7 @@ def test_an_epoch_lasts_until_the_last_accelerator_of_all_clients() -> None:
             "accelerator_precedence": "normal" if ahead else "nice -15",
         }
 
-    offer = divides("training")
+    offer = dividing_family("training")
     assert offer is not None
     details = offer.merge_details(
         [part("c1", told(0, [0], 900)), part("c2", told(AHEAD, [1, 2], 950), AHEAD)]

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from storlab._native import Histogram
-from storlab.contracts.capabilities import MergesDetails, Part
+from storlab.contracts.family import ClientDetails
 from storlab.contracts.registry import FAMILIES
 from storlab.workloads.object.details import EndpointRequests, ObjectDetails
 from storlab.workloads.object.endpoints import (
@@ -104,10 +104,9 @@ def test_errors_without_a_connection_count_at_their_endpoint() -> None:
 
 def test_rows_of_clients_are_summed_and_their_histograms_merged() -> None:
     family = FAMILIES["object"]
-    assert isinstance(family, MergesDetails)
     first = {"endpoints": [row(A, [1.0] * 60, errors=1), row(B, [2.0] * 10)], "connections": 4}
     second = {"endpoints": [row(A, [9.0] * 40, errors=2)]}
-    parts = [Part("one", "h1", 0, first), Part("two", "h2", 0, second)]
+    parts = [ClientDetails("one", "h1", 0, first), ClientDetails("two", "h2", 0, second)]
     merged = family.merge_details(parts)
     assert merged["connections"] == 4
     known = {one.endpoint: one for one in ObjectDetails.model_validate(merged).endpoints}

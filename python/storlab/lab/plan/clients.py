@@ -8,9 +8,10 @@ from pathlib import Path, PurePosixPath
 from storlab.base.errors import PreflightError, Problem, StudyError
 from storlab.cluster.places import ClusterError, client_counts, client_hosts, places
 from storlab.cluster.task import ClientPlace
-from storlab.contracts.capabilities import DividesWork, SpreadsOtherwise, divides
 from storlab.contracts.engine import SharesRuns
+from storlab.contracts.family import Workload
 from storlab.contracts.registry import FAMILIES, get_engine
+from storlab.contracts.services import dividing_family
 from storlab.model.cluster import Cluster, is_whole_path
 from storlab.model.point import Point
 from storlab.model.study import StudyBase, Target
@@ -44,14 +45,13 @@ def cluster_problems(study: StudyBase) -> list[Problem]:
     problems += _host_problems(study, study.cluster)
     for index, workload in enumerate(study.workload):
         family = FAMILIES[workload.kind]
-        if family.fixed_work and divides(workload.kind) is None:
-            fix = "leave [cluster] out for them, in a study of their own"
+        if family.fixed_work and dividing_family(workload.kind) is None:
             problems.append(
                 Problem(
                     ("workload", index, "kind"),
                     f"{workload.kind} workloads are work that ends when it is done, and storlab "
                     "cannot divide it among clients",
-                    family.spread_fix if isinstance(family, SpreadsOtherwise) else fix,
+                    family.spread_fix,
                 )
             )
     return problems
@@ -101,15 +101,15 @@ def point_problems(points: Iterable[Point]) -> list[Problem]:
     """Return why the work of these points cannot be divided among their clients."""
     problems: dict[tuple[tuple[str | int, ...], str], Problem] = {}
     for point in points:
-        offer = divides(point.kind)
-        if point.clients is None or offer is None:
+        family = dividing_family(point.kind)
+        if point.clients is None or family is None:
             continue
-        for problem in _division_problems(point, point.clients, offer):
+        for problem in _division_problems(point, point.clients, family):
             problems.setdefault((problem.field, problem.what), problem)
     return list(problems.values())
 
 
-def _division_problems(point: Point, clients: int, offer: DividesWork) -> Iterator[Problem]:
+def _division_problems(point: Point, clients: int, family: Workload) -> Iterator[Problem]:
     if not isinstance(get_engine(point.engine), SharesRuns):
         yield Problem(
             ("workload", point.workload_index, "kind"),
@@ -117,13 +117,14 @@ def _division_problems(point: Point, clients: int, offer: DividesWork) -> Iterat
             "let storlab's own engine do them, or leave [cluster] out",
         )
     try:
-        pieces = offer.pieces(point)
+        pieces = family.pieces(point)
     except StudyError:  # the family's own check reports this error
         return
     if clients > pieces:
         yield Problem(
             ("cluster", "clients"),
-            f"{clients} clients are more than the {pieces} {offer.pieces_word} of {point.workload}",
+            f"{clients} clients are more than the {pieces} {family.pieces_word} of "
+            f"{point.workload}",
             f"use at most {pieces}",
         )
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 from storlab.base.errors import EngineError, Problem
-from storlab.contracts.capabilities import NeedsEngine
 from storlab.contracts.engine import ChecksPlans
 from storlab.contracts.family import Access, JobContext
 from storlab.contracts.registry import FAMILIES, get_engine
@@ -31,10 +30,8 @@ def engine_problems(
     run on clients are not checked against the engine.
     """
     family = FAMILIES[point.kind]
-    if isinstance(family, NeedsEngine):
-        problems = family.check_engine(point.params, point.engine)
-        if problems:
-            return problems
+    if problems := family.check_engine(point.params, point.engine):
+        return problems
     if point.clients is not None:
         return []
     try:

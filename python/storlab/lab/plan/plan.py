@@ -18,9 +18,9 @@ from pathlib import Path
 
 from storlab.base.errors import PreflightError, Problem
 from storlab.base.units import NS_PER_S, format_bytes_si
-from storlab.contracts.capabilities import NeedsMachine, divides
 from storlab.contracts.family import Estimate
 from storlab.contracts.registry import FAMILIES
+from storlab.contracts.services import dividing_family
 from storlab.lab.plan.clients import (
     client_places,
     cluster_problems,
@@ -285,7 +285,7 @@ def _point_problems(point: Point, target: Target) -> list[Problem]:
     """Return why a point is impossible; checks this machine only if it generates the load."""
     family = FAMILIES[point.kind]
     problems = family.check(point.params, target)
-    if not problems and point.clients is None and isinstance(family, NeedsMachine):
+    if not problems and point.clients is None:
         return family.check_machine(point.params)
     return problems
 
@@ -377,7 +377,7 @@ def _writers(study: StudyBase, clients: int) -> int:
 
 def _times_done(point: Point) -> int:
     """Return how often a point's work is done: once if clients divide it, else once per client."""
-    return 1 if divides(point.kind) is not None else point.clients or 1
+    return 1 if dividing_family(point.kind) is not None else point.clients or 1
 
 
 def _notes(
@@ -421,7 +421,7 @@ def _notes(
         if target.s3 is not None and costs[target.name].run_ns:
             yield f"{target.name}: {store_note(target)}"
     if study.cluster is not None:
-        divided = sorted({w.kind for w in study.workload if divides(w.kind) is not None})
+        divided = sorted({w.kind for w in study.workload if dividing_family(w.kind) is not None})
         if len(divided) < len({w.kind for w in study.workload}):
             yield (
                 "what a workload says is done by each client: jobs, queue depth, rate and size are "

@@ -16,9 +16,9 @@ from storlab.cluster.client_facts import code_digest
 from storlab.cluster.offsets import ClockOffset
 from storlab.cluster.session import Gathered
 from storlab.cluster.task import ClientPlace
-from storlab.contracts.capabilities import divides
 from storlab.contracts.check import Check
 from storlab.contracts.registry import FAMILIES
+from storlab.contracts.services import dividing_family
 from storlab.lab.preflight.client_resources import network_checks, resource_checks, same_check
 from storlab.lab.preflight.client_stores import client_store_checks, granted_stores
 from storlab.lab.preflight.power import power_checks
@@ -369,7 +369,7 @@ def _needed_bytes(study: StudyBase, plan: Plan, target: Target, clients: int) ->
     """Return the bytes that a target needs: per client, plus once the data that clients share."""
     shared: dict[str, int] = {}
     for point in plan.points.values():
-        offer = divides(point.kind)
+        offer = dividing_family(point.kind)
         if point.target == target.name and offer is not None and offer.shares_data:
             estimate = FAMILIES[point.kind].estimate(point, study.study, target)
             known = shared.get(estimate.data_set, 0)

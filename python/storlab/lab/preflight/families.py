@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
-from storlab.contracts.capabilities import ExaminesTargets
 from storlab.contracts.check import Check
 from storlab.contracts.registry import FAMILIES
 from storlab.model.point import Point
@@ -16,9 +15,8 @@ def family_machine_checks(kinds: Collection[str], points: Sequence[Point] = ()) 
     """Return the machine checks of the given families for the points of a study."""
     checks: list[Check] = []
     for kind in sorted(kinds):
-        family = FAMILIES[kind]
-        if isinstance(family, ExaminesTargets):
-            checks += family.examine_machine([point for point in points if point.kind == kind])
+        own = [point for point in points if point.kind == kind]
+        checks += FAMILIES[kind].examine_machine(own)
     return checks
 
 
@@ -27,8 +25,6 @@ def family_target_checks(target: Target, points: Sequence[Point], base: Path) ->
     checks: list[Check] = []
     places = [base / location for location in target.locations]
     for kind in sorted({point.kind for point in points}):
-        family = FAMILIES[kind]
-        if isinstance(family, ExaminesTargets):
-            own = [point for point in points if point.kind == kind]
-            checks += family.examine_target(target, own, places)
+        own = [point for point in points if point.kind == kind]
+        checks += FAMILIES[kind].examine_target(target, own, places)
     return checks

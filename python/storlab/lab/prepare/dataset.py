@@ -15,9 +15,9 @@ from storlab import __version__
 from storlab.base.errors import PreflightError, RunError
 from storlab.base.seeds import derive_seed
 from storlab.base.units import NS_PER_S, format_bytes_si
-from storlab.contracts.capabilities import fills_members
 from storlab.contracts.registry import get_engine
 from storlab.contracts.reporter import Reporter
+from storlab.contracts.services import fills_members
 from storlab.model.job import Member
 from storlab.model.result import Failure, Snapshot
 from storlab.process.execution import StopRequest, finish

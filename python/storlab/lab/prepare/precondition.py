@@ -13,10 +13,10 @@ from storlab.base.clock import monotonic_ns
 from storlab.base.seeds import derive_seed
 from storlab.base.steady import steady_verdict
 from storlab.base.units import MB, NS_PER_S, format_bytes_si
-from storlab.contracts.capabilities import fills_members
 from storlab.contracts.engine import Engine, RunHandle
 from storlab.contracts.registry import get_engine
 from storlab.contracts.reporter import Reporter
+from storlab.contracts.services import fills_members
 from storlab.lab.prepare.dataset import GRAIN, PrepareError, fill
 from storlab.model.job import Job, Member
 from storlab.model.study import Target

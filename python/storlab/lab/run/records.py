@@ -9,7 +9,6 @@ from typing import Any
 from storlab.base.steady import SteadyVerdict, five_parts, steady_verdict
 from storlab.base.units import MB, NS_PER_S, format_duration, significant
 from storlab.cluster.validity import cluster_flags
-from storlab.contracts.capabilities import ProvesMedium
 from storlab.contracts.registry import FAMILIES
 from storlab.lab.power.efficiency import (
     density_metrics,
@@ -129,9 +128,7 @@ def completed_record(
         cluster=outcome.cluster,
         concurrency=concurrency,
         steady=steady,
-        proof=workload.proof(planned, target, outcome)
-        if finished and isinstance(workload, ProvesMedium)
-        else None,
+        proof=workload.proof(planned, target, outcome) if finished else None,
         metrics=[_no_better_than(provenance, metric) for metric in metrics],
         flags=flags,
         notes=[*outcome.notes, *power.notes, *_unread(target, metered), *without_energy],

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from storlab.base.errors import RunError, StorlabError
-from storlab.contracts.capabilities import clears_buckets
 from storlab.contracts.registry import get_engine
 from storlab.contracts.reporter import Reporter
+from storlab.contracts.services import clears_buckets
 from storlab.model.result import RunOutcome
 from storlab.process.execution import Interrupted, StopRequest, finish
 from storlab.stores.s3.keys import MARKER, PROBE

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from storlab.contracts.capabilities import divides
 from storlab.contracts.family import JobContext, Share
 from storlab.contracts.reporter import Reporter
+from storlab.contracts.services import dividing_family
 from storlab.lab.plan.jobs import run_context
 from storlab.lab.prepare.precondition import Start
 from storlab.lab.site.client_view import ClientGuard
@@ -47,7 +47,7 @@ class ClientSite(LocalSite):
     def data_context(self, target: Target, kind: str) -> JobContext:
         """Return the context for data; that of all clients if the family's clients share data."""
         context = super().data_context(target, kind)
-        offer = divides(kind)
+        offer = dividing_family(kind)
         if offer is None or not offer.shares_data:
             return context
         header = self._whole.study
@@ -62,7 +62,7 @@ class ClientSite(LocalSite):
 
     def context(self, run: PlannedRun, point: Point, work_dir: Path) -> JobContext:
         """Return the context of a run, with this client's share if the work is divided."""
-        offer = divides(point.kind)
+        offer = dividing_family(point.kind)
         if offer is None:
             return super().context(run, point, work_dir)
         if not offer.shares_data:

@@ -15,10 +15,10 @@ from storlab.cluster.client import ClientEnd
 from storlab.cluster.client_facts import nic_bytes, nic_speed
 from storlab.cluster.link import NAP_S
 from storlab.cluster.share import MeetingRun
-from storlab.contracts.capabilities import divides
 from storlab.contracts.engine import Engine, HeldRun, HoldsRuns, RunHandle, SharedRun, SharesRuns
 from storlab.contracts.family import Share
 from storlab.contracts.registry import FAMILIES, get_engine
+from storlab.contracts.services import dividing_family
 from storlab.lab.prepare.dataset import PrepareError, to_lay_out
 from storlab.lab.site.claim import Claim, Holder, await_claim
 from storlab.lab.site.client_site import ClientSite
@@ -313,7 +313,7 @@ class ClientTask:
 
     def _hold(self, engine: Engine, job: Job, work_dir: Path) -> HeldRun | None:
         """Prepare a run that waits for its start; None if the engine cannot do that."""
-        if divides(job.kind) is not None and isinstance(engine, SharesRuns):
+        if dividing_family(job.kind) is not None and isinstance(engine, SharesRuns):
             self._shared = engine.share(job, work_dir)
             return self._shared
         return engine.hold(job, work_dir) if isinstance(engine, HoldsRuns) else None

@@ -12,8 +12,8 @@ from storlab.base.errors import GuardError, PreflightError
 from storlab.base.files import directory_problem
 from storlab.base.seeds import derive_seed
 from storlab.cluster.task import ClientPlace
-from storlab.contracts.capabilities import divides
 from storlab.contracts.family import Access
+from storlab.contracts.services import dividing_family
 from storlab.lab.guard.device import DeviceHold
 from storlab.lab.guard.guard import Guard
 from storlab.lab.plan.clients import target_on
@@ -61,7 +61,7 @@ def _moved(study: StudyBase, place_of: Callable[[str], Path]) -> StudyBase:
 
 def _is_own(point: Point) -> bool:
     """Return whether the family of a point keeps data per client instead of sharing them."""
-    offer = divides(point.kind)
+    offer = dividing_family(point.kind)
     return offer is None or not offer.shares_data
 
 

@@ -19,7 +19,7 @@ from pydantic import ValidationError
 from storlab.base.errors import ResultError
 from storlab.base.files import read_input, replace_file
 from storlab.cluster.task import ClientPlace
-from storlab.contracts.capabilities import rereads_members
+from storlab.contracts.services import rereads_members
 from storlab.lab.prepare.precondition import target_slug
 from storlab.lab.site.verification import held_files
 from storlab.model.job import RereadJob

@@ -15,7 +15,7 @@ from storlab import _native
 from storlab.base.units import format_bytes_si
 from storlab.cluster.offsets import ClockOffset
 from storlab.cluster.task import ClientPlace
-from storlab.contracts.capabilities import MergesDetails, Part, divides
+from storlab.contracts.family import ClientDetails
 from storlab.contracts.registry import FAMILIES
 from storlab.lab.site.report import ClientReport
 from storlab.model.result import RunOutcome, Sample, Snapshot, Span
@@ -104,16 +104,19 @@ def whole_details(
     kind: str, clients: Sequence[tuple[ClientPlace, ClientReport, ClockOffset]]
 ) -> dict[str, Any] | None:
     """Return the details as the family merges them; None if it does not."""
-    offer, family = divides(kind), FAMILIES[kind]
+    family = FAMILIES[kind]
     parts = [
-        Part(place.name, place.host, clock.offset_ns, report.outcome.details, report.memory_bytes)
+        ClientDetails(
+            place.name, place.host, clock.offset_ns, report.outcome.details, report.memory_bytes
+        )
         for place, report, clock in clients
         if report.outcome is not None
     ]
-    if offer is None:
-        return family.merge_details(parts) if isinstance(family, MergesDetails) else None
+    merged = family.merge_details(parts)
+    if merged is None or not family.pieces_word:
+        return merged
     meetings = [(clock, report.meetings) for _, report, clock in clients]
-    return {**offer.merge_details(parts), "meetings": meeting_times(meetings)}
+    return {**merged, "meetings": meeting_times(meetings)}
 
 
 def meeting_times(

@@ -10,7 +10,6 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from storlab.contracts.capabilities import ExaminesRuns
 from storlab.contracts.engine import Engine, RunHandle
 from storlab.contracts.family import JobContext
 from storlab.contracts.registry import FAMILIES
@@ -235,9 +234,7 @@ class LocalSite:
             outcome = finish(handle, self._stop, self._reporter.run_progress)
         window = (outcome.window_start_ns, outcome.window_end_ns)
         outcome.details["device"] = None if moved is None else moved.around(*window)
-        family = FAMILIES[job.kind]
-        if isinstance(family, ExaminesRuns):
-            outcome.details.update(family.run_facts(job, outcome))
+        outcome.details.update(FAMILIES[job.kind].run_facts(job, outcome))
         outcome.details["process"] = bytes_around(asked.readings, *window)
         outcome.server_cpu = None if cpu is None else cpu.within(*window)
         limits.judge(outcome)

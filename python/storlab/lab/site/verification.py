@@ -18,7 +18,7 @@ from pydantic import ValidationError
 
 from storlab.base.errors import ResultError
 from storlab.base.files import read_input, replace_file
-from storlab.contracts.capabilities import rereads_members
+from storlab.contracts.services import rereads_members
 from storlab.lab.prepare.precondition import target_slug
 from storlab.model.job import CheckedJob, Job, Member, RereadJob
 from storlab.model.result import RunOutcome, VerifyReport

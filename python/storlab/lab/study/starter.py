@@ -15,7 +15,7 @@ from pathlib import Path
 import tomlkit
 
 from storlab.base.units import GIB, format_bytes_si, format_size
-from storlab.contracts.capabilities import starts_studies
+from storlab.contracts.registry import FAMILIES
 from storlab.stores.devices import (
     STABLE_DIRECTORIES,
     Device,
@@ -166,7 +166,7 @@ def starter_study(devices: list[FoundDevice], targets: list[FileTarget]) -> str:
     parts.append(_STORES)
     device = _text(_device_name(devices[0])) if devices else None
     files = [_text(target.name) for target in targets]
-    tables = (table for f in starts_studies() for table in f.starter_tables(files, device))
+    tables = (table for f in FAMILIES.values() for table in f.starter_tables(files, device))
     parts.append("\n".join([_WORKLOADS, *tables]))
     return "\n".join(parts)
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from functools import cache
 from typing import Any
 
-from storlab.contracts.capabilities import kept_in_buckets
+from storlab.contracts.services import kept_in_buckets
 
 OWNER = "storlab"
 MARKER = f"{OWNER}.json"

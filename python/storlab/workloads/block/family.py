@@ -54,11 +54,8 @@ from storlab.workloads.common.random_choice import mean_size, offsets_of, weight
 from storlab.workloads.common.regions import part_of, region_of
 
 
-class BlockWorkload(InPlace, Layout, Starter):
-    """Workload family for block and file I/O.
-
-    Implements :class:`storlab.contracts.family.Workload`.
-    """
+class BlockWorkload(Layout, Starter, InPlace):
+    """Workload family for block and file I/O."""
 
     kind = "block"
     spec: type[WorkloadSpec] = BlockSpec

@@ -13,7 +13,7 @@ QUEUE_DEPTH = 8
 
 
 class Layout:
-    """Mixin that implements ``FillsMembers`` and ``RereadsMembers`` of contracts/capabilities."""
+    """Mixin that implements ``FillsMembers`` and ``RereadsMembers`` of contracts/services."""
 
     def fill_job(self, member: Member, grain: int, *, direct: bool, seed: int) -> BlockJob:
         """Return a job that writes one member once, sequentially, with incompressible data."""

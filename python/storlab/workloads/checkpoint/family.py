@@ -11,9 +11,8 @@ from typing import Any
 
 from storlab.base.errors import Problem, StudyError
 from storlab.base.units import NS_PER_S
-from storlab.contracts.capabilities import Part
 from storlab.contracts.details import Details
-from storlab.contracts.family import Estimate, JobContext, Step
+from storlab.contracts.family import ClientDetails, Estimate, JobContext, Step, Workload
 from storlab.contracts.figure import FigureKind
 from storlab.contracts.page import Page
 from storlab.model.place import DataPlace
@@ -45,21 +44,16 @@ from storlab.workloads.checkpoint.spec import ASSUMED_BYTES_S, RING_FILES, Check
 from storlab.workloads.common.proof import proof_by
 
 
-class CheckpointWorkload:
-    """Workload family for checkpoints.
-
-    Implements :class:`storlab.contracts.family.Workload`.
-    """
+class CheckpointWorkload(Workload):
+    """Workload family for checkpoints; each client publishes its ranks' part in its own folder."""
 
     kind = "checkpoint"
     fixed_work = True
     spec: type[WorkloadSpec] = CheckpointSpec
     details: type[Details] = CheckpointDetails
-    data_tops: tuple[str, ...] = ()
     run_tops: tuple[str, ...] = ("checkpoints",)
     places: tuple[str, ...] = ("directory", "s3")
     pieces_word: str = "ranks"
-    shares_data: bool = False  # each client publishes its ranks' part in its own directory
     page: Page = CHECKPOINT_PAGE
     figures: tuple[FigureKind, ...] = CHECKPOINT_FIGURES
 
@@ -134,7 +128,7 @@ class CheckpointWorkload:
         params = CheckpointParams.of(point.params)
         return ranks_of(profile_of(params), params)
 
-    def merge_details(self, parts: Sequence[Part]) -> dict[str, Any]:
+    def merge_details(self, parts: Sequence[ClientDetails]) -> dict[str, Any]:
         """Merge the details of all clients into those of whole checkpoints and restores.
 
         A checkpoint lasts from the first client's start until the last client has ended.

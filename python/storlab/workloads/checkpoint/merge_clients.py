@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from storlab.contracts.capabilities import Part
+from storlab.contracts.family import ClientDetails
 from storlab.workloads.common.merge_details import host_sum, moved, zipped
 
 _RANK_TIMES = ("start_ns", "moved_ns", "end_ns")
 
 
-def merged_details(parts: Sequence[Part]) -> dict[str, Any]:
+def merged_details(parts: Sequence[ClientDetails]) -> dict[str, Any]:
     """Merge the details of all clients' ranks, with times on the controller's clock."""
     return {
         **parts[0].details,
@@ -21,7 +21,7 @@ def merged_details(parts: Sequence[Part]) -> dict[str, Any]:
     }
 
 
-def _write(entries: Sequence[Mapping[str, Any]], parts: Sequence[Part]) -> dict[str, Any]:
+def _write(entries: Sequence[Mapping[str, Any]], parts: Sequence[ClientDetails]) -> dict[str, Any]:
     return {
         **_common(entries, parts),
         "written_ns": _last(entries, parts, "written_ns"),
@@ -30,7 +30,9 @@ def _write(entries: Sequence[Mapping[str, Any]], parts: Sequence[Part]) -> dict[
     }
 
 
-def _restore(entries: Sequence[Mapping[str, Any]], parts: Sequence[Part]) -> dict[str, Any]:
+def _restore(
+    entries: Sequence[Mapping[str, Any]], parts: Sequence[ClientDetails]
+) -> dict[str, Any]:
     verified = [entry.get("verified") for entry in entries]
     return {
         **_common(entries, parts),
@@ -41,7 +43,7 @@ def _restore(entries: Sequence[Mapping[str, Any]], parts: Sequence[Part]) -> dic
     }
 
 
-def _common(entries: Sequence[Mapping[str, Any]], parts: Sequence[Part]) -> dict[str, Any]:
+def _common(entries: Sequence[Mapping[str, Any]], parts: Sequence[ClientDetails]) -> dict[str, Any]:
     """Merge the fields that checkpoints and restores share; the earliest start counts."""
     pairs = list(zip(entries, parts, strict=True))
     ranks = [
@@ -57,7 +59,9 @@ def _common(entries: Sequence[Mapping[str, Any]], parts: Sequence[Part]) -> dict
     }
 
 
-def _last(entries: Sequence[Mapping[str, Any]], parts: Sequence[Part], name: str) -> int | None:
+def _last(
+    entries: Sequence[Mapping[str, Any]], parts: Sequence[ClientDetails], name: str
+) -> int | None:
     pairs = zip(entries, parts, strict=True)
     ends = [moved(entry, part, (name,)).get(name) for entry, part in pairs]
     known = [end for end in ends if end is not None]

@@ -2,32 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from storlab.base.units import NS_PER_S
-from storlab.contracts.family import JobContext, Step
-from storlab.model.point import Point
+from storlab.contracts.family import Workload
 from storlab.model.study import Header
 
 
-class InPlace:
-    """Mixin for a family without preparation and clean-up steps of its own.
-
-    The lab lays out the files, and a run does not change their size.
-    """
+class InPlace(Workload):
+    """Base of a family whose files the lab lays out; a run does not change their size."""
 
     fixed_work = False
     places: tuple[str, ...] = ("path", "paths", "directory")
-
-    def prepare(self, points: Sequence[Point], context: JobContext) -> list[Step]:
-        """Return no steps: the lab lays out the files."""
-        del points, context
-        return []
-
-    def after(self, point: Point, context: JobContext) -> list[Step]:
-        """Return no steps: a run leaves nothing to clean up."""
-        del point, context
-        return []
 
 
 def window_and_written(

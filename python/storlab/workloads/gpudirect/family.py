@@ -8,10 +8,9 @@ from typing import Any
 
 from storlab.base.errors import Problem
 from storlab.base.units import NS_PER_S
-from storlab.contracts.capabilities import Part
 from storlab.contracts.check import Check
 from storlab.contracts.details import Details
-from storlab.contracts.family import Estimate, JobContext
+from storlab.contracts.family import ClientDetails, Estimate, JobContext
 from storlab.contracts.figure import FigureKind
 from storlab.contracts.page import Page
 from storlab.model.job import Job, Member
@@ -57,12 +56,7 @@ from storlab.workloads.gpudirect.spec import ASSUMED_BYTES_S, GpuDirectSpec
 
 
 class GpuDirectWorkload(InPlace):
-    """Transfers between storage and GPU memory.
-
-    Implements :class:`storlab.contracts.family.Workload`, and ``ExaminesRuns``,
-    ``ExaminesTargets``, ``MergesDetails``, ``NeedsEngine``, ``NeedsMachine`` and ``ProvesMedium``
-    of storlab.contracts.capabilities.
-    """
+    """Workload family for transfers between storage and GPU memory."""
 
     kind = "gpudirect"
     spec: type[WorkloadSpec] = GpuDirectSpec
@@ -160,7 +154,7 @@ class GpuDirectWorkload(InPlace):
         """Return the warnings to show next to the numbers of one run."""
         return run_flags(GpuDirectParams.of(point.params), target, outcome)
 
-    def merge_details(self, parts: Sequence[Part]) -> dict[str, Any]:
+    def merge_details(self, parts: Sequence[ClientDetails]) -> dict[str, Any]:
         """Merge the details of all clients of a run."""
         return merged_details([GpuDirectDetails.model_validate(part.details) for part in parts])
 

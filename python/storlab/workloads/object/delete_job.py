@@ -11,7 +11,7 @@ BACKOFF_NS = 200_000_000
 
 
 class Clear:
-    """Mixin that implements ``ClearsBuckets`` of storlab.contracts.capabilities."""
+    """Mixin that implements ``ClearsBuckets`` of storlab.contracts.services."""
 
     def clear(self, access: S3Access, below: str) -> ObjectJob:
         """Return a job that deletes all objects and open uploads below a prefix."""

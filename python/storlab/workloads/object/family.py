@@ -14,9 +14,8 @@ from typing import Any, Literal
 from storlab.base.errors import Problem
 from storlab.base.seeds import derive_seed
 from storlab.base.units import NS_PER_S, format_bytes_si
-from storlab.contracts.capabilities import Part
 from storlab.contracts.details import Details
-from storlab.contracts.family import Estimate, JobContext, Step
+from storlab.contracts.family import ClientDetails, Estimate, JobContext, Step, Workload
 from storlab.contracts.figure import FigureKind
 from storlab.contracts.page import Page
 from storlab.model.point import Point
@@ -48,7 +47,7 @@ from storlab.workloads.object.starter import Starter
 CONTENT = 3
 
 
-class ObjectWorkload(Clear, Starter):
+class ObjectWorkload(Clear, Starter, Workload):
     """Workload family for object storage."""
 
     kind = "object"
@@ -157,7 +156,7 @@ class ObjectWorkload(Clear, Starter):
             steps.append(_fill(params, context))
         return steps
 
-    def merge_details(self, parts: Sequence[Part]) -> dict[str, Any]:
+    def merge_details(self, parts: Sequence[ClientDetails]) -> dict[str, Any]:
         """Merge the details of all clients into those of the run."""
         told = [ObjectDetails.model_validate(part.details) for part in parts]
         return {

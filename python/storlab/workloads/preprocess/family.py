@@ -16,7 +16,7 @@ from typing import Any
 from storlab.base.errors import Problem
 from storlab.base.units import NS_PER_S, format_bytes_si
 from storlab.contracts.details import Details
-from storlab.contracts.family import Estimate, JobContext, Step
+from storlab.contracts.family import Estimate, JobContext, Step, Workload
 from storlab.contracts.figure import FigureKind
 from storlab.contracts.page import Page
 from storlab.model.point import Point
@@ -49,7 +49,7 @@ from storlab.workloads.preprocess.rules import (
 from storlab.workloads.preprocess.spec import PreprocessSpec
 
 
-class PreprocessWorkload:
+class PreprocessWorkload(Workload):
     """Workload family for preprocessing."""
 
     kind = "preprocess"
@@ -60,7 +60,6 @@ class PreprocessWorkload:
     spec: type[WorkloadSpec] = PreprocessSpec
     details: type[Details] = PreprocessDetails
     data_tops: tuple[str, ...] = ("preprocess",)
-    run_tops: tuple[str, ...] = ()
     places: tuple[str, ...] = ("directory",)
     page: Page = PREPROCESS_PAGE
     figures: tuple[FigureKind, ...] = PREPROCESS_FIGURES

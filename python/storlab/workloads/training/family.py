@@ -12,9 +12,8 @@ from typing import Any
 
 from storlab.base.errors import Problem, StudyError
 from storlab.base.units import NS_PER_S, format_bytes_si
-from storlab.contracts.capabilities import Part
 from storlab.contracts.details import Details
-from storlab.contracts.family import Estimate, JobContext, Step
+from storlab.contracts.family import ClientDetails, Estimate, JobContext, Step, Workload
 from storlab.contracts.figure import FigureKind
 from storlab.contracts.page import Page
 from storlab.model.place import DataPlace
@@ -45,7 +44,7 @@ from storlab.workloads.training.rules import (
 from storlab.workloads.training.spec import READ_BYTES_S, READER_FILES, TrainingSpec
 
 
-class TrainingWorkload:
+class TrainingWorkload(Workload):
     """Workload family for the reads of emulated accelerators."""
 
     kind = "training"
@@ -53,7 +52,6 @@ class TrainingWorkload:
     spec: type[WorkloadSpec] = TrainingSpec
     details: type[Details] = TrainingDetails
     data_tops: tuple[str, ...] = ("training",)
-    run_tops: tuple[str, ...] = ()
     places: tuple[str, ...] = ("directory", "s3")
     pieces_word: str = "accelerators"
     shares_data: bool = True
@@ -121,7 +119,7 @@ class TrainingWorkload:
         """Return the number of accelerators; raise StudyError if the profile cannot be read."""
         return settings_of(TrainingParams.of(point.params)).accelerators
 
-    def merge_details(self, parts: Sequence[Part]) -> dict[str, Any]:
+    def merge_details(self, parts: Sequence[ClientDetails]) -> dict[str, Any]:
         """Merge the details of all clients into those of whole epochs.
 
         An epoch lasts from the first client's start until the last client has ended.

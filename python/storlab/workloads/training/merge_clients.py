@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from storlab.contracts.capabilities import Part
+from storlab.contracts.family import ClientDetails
 from storlab.workloads.common.merge_details import host_sum, moved, zipped
 
 _TIMES = ("start_ns", "end_ns")
 _STEP_TIMES = ("start_ns", "end_ns", "first_end_ns")
 
 
-def merged_details(parts: Sequence[Part]) -> dict[str, Any]:
+def merged_details(parts: Sequence[ClientDetails]) -> dict[str, Any]:
     """Merge the details of all clients' accelerators, with times on the controller's clock."""
     return {
         **parts[0].details,
@@ -24,7 +24,7 @@ def merged_details(parts: Sequence[Part]) -> dict[str, Any]:
     }
 
 
-def _epoch(entries: Sequence[Mapping[str, Any]], parts: Sequence[Part]) -> dict[str, Any]:
+def _epoch(entries: Sequence[Mapping[str, Any]], parts: Sequence[ClientDetails]) -> dict[str, Any]:
     own = [moved(entry, part, _TIMES) for entry, part in zip(entries, parts, strict=True)]
     return {
         "number": entries[0].get("number"),
@@ -41,13 +41,13 @@ def _epoch(entries: Sequence[Mapping[str, Any]], parts: Sequence[Part]) -> dict[
     }
 
 
-def _weakest(parts: Sequence[Part]) -> str | None:
+def _weakest(parts: Sequence[ClientDetails]) -> str | None:
     """Return ``normal`` if the threads of one client have no precedence."""
     told = [part.details.get("accelerator_precedence") for part in parts]
     return "normal" if "normal" in told else told[0]
 
 
-def _memory(parts: Sequence[Part]) -> int | None:
+def _memory(parts: Sequence[ClientDetails]) -> int | None:
     """Return the memory of all hosts in bytes; None if a host did not report it."""
     hosts = {part.host: part.memory_bytes for part in parts}
     known = [size for size in hosts.values() if size is not None]

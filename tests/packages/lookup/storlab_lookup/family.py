@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from storlab.base.errors import Problem
 from storlab.contracts.details import Details
-from storlab.contracts.family import Estimate, JobContext, Step
+from storlab.contracts.family import Estimate, JobContext, Workload
 from storlab.contracts.figure import Bars, FigureKind, OverSweep
 from storlab.contracts.page import Page, rate
 from storlab.model.point import Point
@@ -21,8 +20,8 @@ FILE_BYTES = 1 << 20
 READS = ("read",)
 
 
-class LookupFamily:
-    """Implementation of ``storlab.contracts.family.Workload``."""
+class LookupFamily(Workload):
+    """Workload family that looks up records of a file."""
 
     kind = "lookup"
     fixed_work = False
@@ -81,14 +80,6 @@ class LookupFamily:
             interval_ns=context.header.interval,
             seed=context.seed,
         )
-
-    def prepare(self, points: Sequence[Point], context: JobContext) -> list[Step]:
-        del points, context
-        return []
-
-    def after(self, point: Point, context: JobContext) -> list[Step]:
-        del point, context
-        return []
 
     def concurrency(self, point: Point, outcome: RunOutcome) -> Concurrency:
         del point
